@@ -1,0 +1,65 @@
+# make run · make test · make lint · make bench: each does its own set-up.
+
+.PHONY: help run build test lint bench format clean
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+# What pyo3 is built against, the same for every cargo command, or else it is built again.
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+C := $(wildcard guest/*/*.c guest/*/*.h)
+
+help:
+	@echo 'make run    build, run the first figure, and write out/first-figure.html'
+	@echo 'make build  build the command .venv/bin/nanoplane'
+	@echo 'make test   run every test'
+	@echo 'make lint   check formatting, style and types'
+	@echo 'make bench  measure the speed of the simulator'
+	@echo 'make format put everything into its format'
+
+run: build
+	$(BIN)/nanoplane figure hyperplane.8 hyperplane.9 --html out/first-figure.html
+
+build: $(VENV)/built
+
+# Tools and libraries, pinned in pyproject.toml.
+$(VENV)/tools: pyproject.toml
+	python3 -m venv $(VENV)
+	$(BIN)/python -c 'import tomllib; \
+	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  print(*project["dependencies"], *project["optional-dependencies"]["dev"], sep="\n")' \
+	  > $(VENV)/requirements.txt
+	$(BIN)/pip install --quiet --requirement $(VENV)/requirements.txt
+	@touch $@
+
+$(VENV)/built: $(VENV)/tools $(RUST)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release
+	@touch $@
+
+test: build
+	cargo test --workspace --locked
+	$(BIN)/pytest
+
+lint: $(VENV)/tools
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(C)
+
+format: $(VENV)/tools
+	cargo fmt
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(C)
+
+# The two kinds of the main job: a core that works, and one that spins.
+bench: build
+	$(BIN)/python tests/bench.py
+
+clean:
+	rm -rf $(VENV) target out

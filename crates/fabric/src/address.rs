@@ -1,0 +1,92 @@
+//! Cache lines and ranges of physical addresses.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes in a cache line (64 in every paper).
+pub const LINE_BYTES: usize = 64;
+
+/// The bytes of one cache line.
+///
+/// Messages hold it beside other fields, so that its alignment is no more than a register's.
+/// Arrays of lines hold an [`AlignedLine`] each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub struct LineData(pub [u8; LINE_BYTES]);
+
+/// A line on a cache line of the host.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct AlignedLine(pub(crate) LineData);
+
+impl AlignedLine {
+    pub(crate) const ZERO: AlignedLine = AlignedLine(LineData::ZERO);
+}
+
+impl LineData {
+    /// A line of zeros.
+    pub const ZERO: LineData = LineData([0; LINE_BYTES]);
+
+    /// The little-endian value of `bytes` (1 to 8) at `offset`; they must lie inside the line.
+    #[inline]
+    pub fn read(&self, offset: usize, bytes: usize) -> u64 {
+        match bytes {
+            8 => u64::from_le_bytes(self.0[offset..offset + 8].try_into().unwrap_or_default()),
+            4 => u64::from(u32::from_le_bytes(
+                self.0[offset..offset + 4].try_into().unwrap_or_default(),
+            )),
+            _ => {
+                let mut value = [0; 8];
+                value[..bytes].copy_from_slice(&self.0[offset..offset + bytes]);
+                u64::from_le_bytes(value)
+            }
+        }
+    }
+
+    /// Writes the low `bytes` (1 to 8) bytes of `value` at `offset`, little-endian.
+    #[inline]
+    pub fn write(&mut self, offset: usize, bytes: usize, value: u64) {
+        self.0[offset..offset + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+    }
+}
+
+/// The number of a cache line: its physical address divided by [`LINE_BYTES`].
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct LineAddress(pub u64);
+
+impl LineAddress {
+    /// The line that holds the byte at `address`.
+    #[inline]
+    pub const fn of(address: u64) -> LineAddress {
+        LineAddress(address / LINE_BYTES as u64)
+    }
+
+    /// The address of the line's first byte.
+    #[inline]
+    pub const fn base(self) -> u64 {
+        self.0 * LINE_BYTES as u64
+    }
+}
+
+/// Addresses from `start` up to, not including, `start + length`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressRange {
+    /// First address.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl AddressRange {
+    /// Whether `address` lies inside.
+    #[inline]
+    pub const fn contains(&self, address: u64) -> bool {
+        address.wrapping_sub(self.start) < self.length
+    }
+
+    /// The first address behind the range.
+    pub const fn end(&self) -> u64 {
+        self.start + self.length
+    }
+}

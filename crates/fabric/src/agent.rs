@@ -1,0 +1,215 @@
+//! The port for agents: everything on the fabric that is not a core.
+
+use crate::{AddressRange, CacheSpec, CoreId, LineAddress, LineData, Ram, RequestKind, Time};
+
+/// An agent's number on its fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentId(pub u16);
+
+/// Where and how an agent is attached.
+#[derive(Clone, Debug, Default)]
+pub struct Attachment {
+    /// Its place on the mesh.
+    pub tile: usize,
+    /// Addresses whose loads and stores go to [`Agent::request`].
+    pub owns: Option<AddressRange>,
+    /// Lines whose changes of ownership it sees in [`Agent::ownership_granted`].
+    pub snoops: Option<AddressRange>,
+    /// A private cache, for agents that read and write memory.
+    pub cache: Option<CacheSpec>,
+}
+
+/// Whom to answer, and over which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyTo {
+    /// The core that asked.
+    pub core: CoreId,
+    /// Its token.
+    pub token: u64,
+    /// The tile where the request arrived, or `None` if it came over wires of its own.
+    pub tile: Option<usize>,
+}
+
+/// A core's request, as it arrives at an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Where the answer goes. Every request must be answered once, now or later.
+    pub reply_to: ReplyTo,
+    /// What is asked.
+    pub kind: RequestKind,
+}
+
+/// An access of an agent to memory; it may not cross a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryAccess {
+    /// Reads the whole line that holds `address` through the agent's private cache.
+    Read {
+        /// Any byte of the line.
+        address: u64,
+    },
+    /// Writes `bytes` bytes of `data`, from its start, at `address`, owning the line.
+    Write {
+        /// First byte.
+        address: u64,
+        /// How many, 1 to 64.
+        bytes: u8,
+        /// What; the first `bytes` count.
+        data: LineData,
+    },
+    /// Adds to the little-endian `u64` at `address`, atomically, owning the line.
+    FetchAdd {
+        /// Aligned to 8.
+        address: u64,
+        /// Added, wrapping.
+        addend: u64,
+    },
+    /// Reads the line at its home without keeping a copy, after its owner, if it has one, has
+    /// become a sharer. When it is done nobody owns the line, and whoever wants to write it must
+    /// ask the home later. Needs no private cache.
+    ReadAtHome {
+        /// Any byte of the line.
+        address: u64,
+    },
+}
+
+/// Hardware on the fabric beside the cores: devices, network interfaces, accelerators.
+///
+/// All methods run at the time that the context tells, in the order of simulated time.
+pub trait Agent {
+    /// A name for reports.
+    fn name(&self) -> String;
+
+    /// A core asks something.
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        context.refuse(request.reply_to);
+    }
+
+    /// A cache is granted exclusive ownership (E or M) of a snooped line, by a read or a write.
+    /// The agent's own [`MemoryAccess::ReadAtHome`] never causes this.
+    fn ownership_granted(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
+
+    /// An access is done. `data` is the line's content: as read, as it is after a write, or as it
+    /// was *before* a fetch-and-add.
+    fn access_done(
+        &mut self,
+        _context: &mut AgentContext<'_>,
+        _token: u64,
+        _access: MemoryAccess,
+        _data: LineData,
+    ) {
+    }
+
+    /// The agent's private cache has lost its copy of `line`: somebody else wants it, or the cache
+    /// needed its place.
+    fn line_lost(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
+
+    /// A time that the agent asked for has come.
+    fn timer(&mut self, _context: &mut AgentContext<'_>, _token: u64) {}
+
+    /// A core's store to a watched address has been performed. This is an instrument, not
+    /// hardware: it comes some time after `at` and must not influence what is simulated.
+    fn observe(&mut self, _at: Time, _address: u64, _value: u64) {}
+
+    /// What the agent waits for, one sentence each: for reports of deadlocks.
+    fn waiting_for(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// For the builder of the server, to get results out of an agent that it knows.
+    fn as_any(&mut self) -> &mut dyn std::any::Any;
+}
+
+/// What an agent wants to happen; carried out right after its method returns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect {
+    Reply {
+        reply_to: ReplyTo,
+        result: Result<u64, ()>,
+        delay: Time,
+    },
+    Interrupt {
+        core: CoreId,
+        bit: u8,
+        level: bool,
+        delay: Time,
+    },
+    Wake {
+        at: Time,
+        token: u64,
+    },
+    Access {
+        access: MemoryAccess,
+        token: u64,
+    },
+}
+
+/// What an agent can do.
+pub struct AgentContext<'a> {
+    pub(crate) now: Time,
+    pub(crate) minimum_delivery_latency: Time,
+    pub(crate) ram: &'a Ram,
+    pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+impl AgentContext<'_> {
+    /// The simulated time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Nothing reaches a core sooner than this after it was decided; shorter delays are made
+    /// this long, which [`FabricStatistics`](crate::FabricStatistics) counts. Agents whose
+    /// description has a latency of wires of their own should refuse a shorter one.
+    pub fn minimum_delivery_latency(&self) -> Time {
+        self.minimum_delivery_latency
+    }
+
+    /// Whether the line that holds `address` is memory, so that it can be accessed.
+    pub fn in_memory(&self, address: u64) -> bool {
+        self.ram.contains(LineAddress::of(address))
+    }
+
+    /// Answers a request with an access fault.
+    pub fn refuse(&mut self, reply_to: ReplyTo) {
+        self.effects.push(Effect::Reply {
+            reply_to,
+            result: Err(()),
+            delay: Time::ZERO,
+        });
+    }
+
+    /// Answers a request after `delay`: over the mesh, or over the request's own wires, which
+    /// add nothing to `delay`.
+    pub fn reply(&mut self, reply_to: ReplyTo, value: u64, delay: Time) {
+        self.effects.push(Effect::Reply {
+            reply_to,
+            result: Ok(value),
+            delay,
+        });
+    }
+
+    /// Raises or lowers a core's interrupt line after `delay`.
+    pub fn interrupt(&mut self, core: CoreId, bit: u8, level: bool, delay: Time) {
+        self.effects.push(Effect::Interrupt {
+            core,
+            bit,
+            level,
+            delay,
+        });
+    }
+
+    /// Asks for [`Agent::timer`] at `at`, or now if that is past.
+    pub fn wake(&mut self, at: Time, token: u64) {
+        self.effects.push(Effect::Wake { at, token });
+    }
+
+    /// Accesses memory; [`Agent::access_done`] is called with `token` when it is done. Accesses to
+    /// one line are done in the order asked; others overlap as far as the private cache's miss
+    /// status holding registers go, and wait in order beyond.
+    ///
+    /// An access that cannot be done (no memory there, across lines, no private cache) is
+    /// recorded in [`Fabric::errors`](crate::Fabric::errors), reads zeros and writes nothing.
+    pub fn access(&mut self, access: MemoryAccess, token: u64) {
+        self.effects.push(Effect::Access { access, token });
+    }
+}

@@ -1,0 +1,1395 @@
+//! The fabric: puts the parts together, and processes their events in the order of time.
+//!
+//! # The order of events
+//!
+//! Events of one time are ordered by who sent them and by a count of the sender's. For what cores
+//! leave in their outboxes that is the core and the core's count; everything else comes out of
+//! the processing of an earlier event and is counted as it does. So the order depends on nothing
+//! but what is simulated, not on when an outbox was handed over nor on how far
+//! [`Fabric::run_until`] went each time.
+//!
+//! # Latencies
+//!
+//! With `way` for hops x hop latency + (flits - 1) cycles, or the local latency on one tile, and
+//! without queueing, from the departure of a request to the delivery of its data:
+//!
+//! - line in the last-level cache: way(request) + bank + way(data);
+//! - line of another cache: way(request) + bank + way(forward) + forward latency + way(data);
+//! - shared line, to be written: way(request) + bank + way(Invalidate) + way(ack) + bank +
+//!   way(data), for the last acknowledgement;
+//! - line in memory: way(request) + bank + way(read) + memory latency + way(data) + bank +
+//!   way(data).
+
+use crate::agent::Effect;
+use crate::home::{Bank, BankStatistics, HomeAction, TransactionId};
+use crate::memory::Memory;
+use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Mesh, Order, WORD_BYTES};
+use crate::ram::overlap;
+use crate::spec::MAXIMUM_CACHES;
+use crate::{
+    AddressRange, Agent, AgentContext, AgentId, Attachment, CacheId, CacheNotice, Clock, CoreId,
+    DeliveryKind, FabricSpec, Inbox, LINE_BYTES, LineAddress, LineData, MemoryAccess, Outbox,
+    OutgoingKind, PrivateCache, Ram, ReplyTo, Request, RequestKind, RequestOutcome, SpecError,
+    Time, ToCache, ToHome, Transit,
+};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What an address belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// Memory: loads and stores go through the private caches.
+    Ram,
+    /// Addresses of an agent: loads and stores are requests to it.
+    Device(AgentId),
+    /// Nobody's: an access fault.
+    Nothing,
+}
+
+/// Which addresses belong to what.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryMap {
+    ranges: Vec<(AddressRange, Region)>,
+}
+
+impl MemoryMap {
+    /// What `address` belongs to.
+    #[inline]
+    pub fn classify(&self, address: u64) -> Region {
+        for (range, region) in &self.ranges {
+            if range.contains(address) {
+                return *region;
+            }
+        }
+        Region::Nothing
+    }
+
+    /// The range of memory that holds `address`, for those who look often.
+    pub fn memory_around(&self, address: u64) -> Option<AddressRange> {
+        self.ranges
+            .iter()
+            .find(|(range, _)| range.contains(address))
+            .filter(|(_, region)| *region == Region::Ram)
+            .map(|(range, _)| *range)
+    }
+}
+
+/// What has happened on the fabric so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FabricStatistics {
+    /// Requests for lines that were in the last-level cache.
+    pub last_level_hits: u64,
+    /// Requests for lines that had to come from memory.
+    pub last_level_misses: u64,
+    /// Lines that left the last-level cache to make room.
+    pub last_level_evictions: u64,
+    /// Such lines that private caches held.
+    pub recalls: u64,
+    /// GetS and GetM from private caches.
+    pub requests: u64,
+    /// Requests that were forwarded to the owner of the line.
+    pub forwards: u64,
+    /// Invalidates sent.
+    pub invalidations: u64,
+    /// Lines that owners gave up to make room.
+    pub puts: u64,
+    /// Lines read at home by agents.
+    pub reads_at_home: u64,
+    /// Lines sent from one private cache to another.
+    pub transfers: u64,
+    /// Grants of E or M.
+    pub ownership_grants: u64,
+    /// Requests of cores to agents.
+    pub agent_requests: u64,
+    /// Requests of cores to addresses of nobody.
+    pub refused_requests: u64,
+    /// Interrupt lines changed.
+    pub interrupts: u64,
+    /// Lines read from memory.
+    pub memory_reads: u64,
+    /// Lines written to memory.
+    pub memory_writes: u64,
+    /// Messages between units, on one tile or between tiles.
+    pub mesh_messages: u64,
+    /// Links passed by messages.
+    pub mesh_hops: u64,
+    /// Links passed by flits; a flit takes a link for a cycle.
+    pub mesh_hop_cycles: u64,
+    /// Time that messages waited for links, in femtoseconds.
+    pub mesh_queueing_fs: u64,
+    /// Time that messages waited for their turn at a bank, in femtoseconds.
+    pub bank_queueing_fs: u64,
+    /// Time that reads and writes waited for a memory channel, in femtoseconds.
+    pub memory_queueing_fs: u64,
+    /// Answers and interrupts over wires of their own that were asked for sooner than
+    /// [`Fabric::minimum_delivery_latency`] and came then.
+    pub lengthened_deliveries: u64,
+    /// Events processed.
+    pub events: u64,
+}
+
+/// Something for a home.
+#[derive(Clone, Copy, Debug)]
+enum HomeInput {
+    Cache(CacheId, ToHome),
+    ReadAtHome(AgentId),
+    Memory(TransactionId),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A message leaves a core.
+    Departure { core: CoreId, kind: OutgoingKind },
+    /// Something arrives at a bank; `admitted` when it has its turn.
+    Home {
+        bank: u32,
+        admitted: bool,
+        line: LineAddress,
+        input: HomeInput,
+    },
+    /// An agent can be given the line that it reads at home.
+    ReadOut {
+        bank: u32,
+        transaction: TransactionId,
+        agent: AgentId,
+        line: LineAddress,
+    },
+    /// A read arrives at a memory controller.
+    MemoryRead {
+        controller: u32,
+        bank: u32,
+        transaction: TransactionId,
+        line: LineAddress,
+    },
+    /// Its answer leaves the controller.
+    MemoryAnswer {
+        controller: u32,
+        bank: u32,
+        transaction: TransactionId,
+        line: LineAddress,
+    },
+    /// A line arrives at a memory controller.
+    MemoryWrite { controller: u32 },
+    /// A message arrives at an agent's cache.
+    AgentCache {
+        agent: AgentId,
+        line: LineAddress,
+        message: ToCache,
+    },
+    /// A core's request arrives at an agent.
+    AgentRequest { agent: AgentId, request: Request },
+    /// An agent's answer is about to go on the mesh.
+    AgentReply {
+        reply_to: ReplyTo,
+        tile: usize,
+        result: Result<u64, ()>,
+    },
+    /// An agent's private cache has looked an access up.
+    Lookup { agent: AgentId, serial: u64 },
+    /// An access that cannot be done is over.
+    AccessRefused {
+        agent: AgentId,
+        access: MemoryAccess,
+        token: u64,
+    },
+    /// An agent's time has come.
+    Timer { agent: AgentId, token: u64 },
+}
+
+/// Events in order: a heap of small keys, and what they mean beside it.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Time, order within the time, place in `events`.
+    heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    events: Vec<Event>,
+    free: Vec<u32>,
+}
+
+impl Queue {
+    #[inline]
+    fn push(&mut self, at: Time, order: u64, event: Event) {
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.events[place as usize] = event;
+                place
+            }
+            None => {
+                self.events.push(event);
+                (self.events.len() - 1) as u32
+            }
+        };
+        self.heap.push(Reverse((at, order, place)));
+    }
+
+    #[inline]
+    fn next_at(&self) -> Time {
+        self.heap
+            .peek()
+            .map_or(Time::NEVER, |Reverse((at, ..))| *at)
+    }
+}
+
+/// Where the sender's number is in an event's order; below it is the sender's count.
+const SENDER_SHIFT: u32 = 48;
+/// The sender of what comes out of processing events; cores come before it.
+const INTERNAL: u64 = 0xffff << SENDER_SHIFT;
+/// The sender of what the builder of the server asks for.
+const SERVER: u64 = 0xfffe << SENDER_SHIFT;
+
+#[derive(Clone, Copy, Debug)]
+enum CacheOwner {
+    Core(CoreId),
+    Agent(AgentId),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CachePlace {
+    tile: usize,
+    owner: CacheOwner,
+}
+
+/// An access of an agent that is not done.
+#[derive(Clone, Copy, Debug)]
+struct PendingAccess {
+    serial: u64,
+    line: LineAddress,
+    access: MemoryAccess,
+    token: u64,
+    state: PendingState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PendingState {
+    /// In the private cache's lookup.
+    LookingUp,
+    /// Waits for its line, for an earlier access to it, or for a miss status holding register.
+    Ready,
+    /// A ReadAtHome that is on its way.
+    AtHome,
+}
+
+struct Port {
+    /// Taken out while one of its methods runs.
+    agent: Option<Box<dyn Agent>>,
+    tile: usize,
+    cache: Option<PrivateCache>,
+    hit_latency: Time,
+    pending: Vec<PendingAccess>,
+    next_serial: u64,
+    /// Some access found no miss status holding register free.
+    refused: bool,
+}
+
+/// The coherent fabric of one server.
+pub struct Fabric {
+    clock: Clock,
+    bank_latency: Time,
+    forward_latency: Time,
+    minimum_delivery_latency: Time,
+    cores: usize,
+    queue: Queue,
+    /// How much each core has sent; then the server, then the fabric itself.
+    core_counts: Vec<u64>,
+    server_count: u64,
+    internal_count: u64,
+    /// Everything before this has been processed.
+    done_until: Time,
+    mesh: Mesh,
+    memory: Memory,
+    banks: Vec<Bank>,
+    ram: Ram,
+    caches: Vec<CachePlace>,
+    agents: Vec<Port>,
+    devices: Vec<(AddressRange, AgentId)>,
+    snoops: Vec<(AddressRange, AgentId)>,
+    statistics: FabricStatistics,
+    errors: Vec<String>,
+    /// Buffers, empty between events.
+    actions: Vec<HomeAction>,
+    effects: Vec<Effect>,
+    agent_outbox: Outbox,
+    lines: Vec<LineAddress>,
+}
+
+fn request_bytes(kind: &RequestKind) -> u64 {
+    match kind {
+        RequestKind::Read { .. } => CONTROL_BYTES,
+        RequestKind::Write { .. } | RequestKind::Custom { .. } => WORD_BYTES,
+    }
+}
+
+impl Fabric {
+    /// The fabric that `spec` describes, with the memory `ram`. Core `k` has caches `2k` and
+    /// `2k + 1`.
+    pub fn new(spec: &FabricSpec, ram: Ram) -> Result<Fabric, SpecError> {
+        spec.validate()?;
+        let clock = Clock::from_ghz(spec.clock_ghz);
+        let mesh = Mesh::new(&spec.mesh, clock);
+        let tiles = mesh.tiles();
+        let bank_latency = clock.time(spec.last_level.latency_cycles);
+        let forward_latency = clock.time(spec.forward_latency_cycles);
+        Ok(Fabric {
+            clock,
+            bank_latency,
+            forward_latency,
+            minimum_delivery_latency: bank_latency.min(forward_latency) + mesh.shortest(),
+            cores: spec.cores,
+            queue: Queue::default(),
+            core_counts: vec![0; spec.cores],
+            server_count: 0,
+            internal_count: 0,
+            done_until: Time::ZERO,
+            memory: Memory::new(&spec.memory, &spec.mesh),
+            banks: (0..tiles)
+                .map(|_| Bank::new(&spec.last_level, tiles))
+                .collect(),
+            ram,
+            caches: (0..spec.cores * 2)
+                .map(|cache| CachePlace {
+                    tile: cache / 2,
+                    owner: CacheOwner::Core(CoreId((cache / 2) as u16)),
+                })
+                .collect(),
+            agents: Vec::new(),
+            devices: Vec::new(),
+            snoops: Vec::new(),
+            statistics: FabricStatistics::default(),
+            errors: Vec::new(),
+            actions: Vec::new(),
+            effects: Vec::new(),
+            agent_outbox: Outbox::default(),
+            lines: Vec::new(),
+            mesh,
+        })
+    }
+
+    /// Puts an agent on the fabric.
+    pub fn attach(
+        &mut self,
+        agent: Box<dyn Agent>,
+        attachment: Attachment,
+    ) -> Result<AgentId, SpecError> {
+        let name = agent.name();
+        let id = AgentId(self.agents.len() as u16);
+        let Attachment {
+            tile,
+            owns,
+            snoops,
+            cache,
+        } = attachment;
+        if tile >= self.mesh.tiles() {
+            return Err(SpecError::new(
+                format!("tile of {name}"),
+                tile,
+                format!("the mesh has tiles 0 to {}", self.mesh.tiles() - 1),
+            ));
+        }
+        if let Some(range) = owns {
+            let found = format!("{:#x} bytes at {:#x}", range.length, range.start);
+            let key = format!("addresses of {name}");
+            let error = |accepted: String| Err(SpecError::new(&key, &found, accepted));
+            if range.length == 0 || range.start.checked_add(range.length).is_none() {
+                return error("it must have a length and end below 2^64".to_string());
+            }
+            if let Some(other) = self
+                .ram
+                .ranges()
+                .iter()
+                .find(|other| overlap(&range, other))
+            {
+                return error(format!(
+                    "memory is at {:#x} to {:#x}, and they must not overlap",
+                    other.start,
+                    other.end() - 1
+                ));
+            }
+            if let Some((other, owner)) = self
+                .devices
+                .iter()
+                .find(|(other, _)| overlap(&range, other))
+            {
+                return error(format!(
+                    "{} is at {:#x} to {:#x}, and they must not overlap",
+                    self.agent_name(*owner),
+                    other.start,
+                    other.end() - 1
+                ));
+            }
+        }
+        let mut private_cache = None;
+        let mut hit_latency = Time::ZERO;
+        if let Some(spec) = cache {
+            spec.validate(&format!("cache of {name}"))?;
+            if self.caches.len() >= MAXIMUM_CACHES {
+                return Err(SpecError::new(
+                    format!("cache of {name}"),
+                    format!("private cache number {}", self.caches.len() + 1),
+                    format!("a directory entry has a bit for each of {MAXIMUM_CACHES}"),
+                ));
+            }
+            hit_latency = self.clock.time(spec.hit_latency_cycles);
+            private_cache = Some(PrivateCache::new(&spec, CacheId(self.caches.len() as u16)));
+            let owner = CacheOwner::Agent(id);
+            self.caches.push(CachePlace { tile, owner });
+        }
+        self.devices.extend(owns.map(|range| (range, id)));
+        self.snoops.extend(snoops.map(|range| (range, id)));
+        self.agents.push(Port {
+            agent: Some(agent),
+            tile,
+            cache: private_cache,
+            hit_latency,
+            pending: Vec::new(),
+            next_serial: 0,
+            refused: false,
+        });
+        Ok(id)
+    }
+
+    fn agent_name(&self, id: AgentId) -> String {
+        let agent = self
+            .agents
+            .get(usize::from(id.0))
+            .and_then(|port| port.agent.as_ref());
+        agent.map_or_else(|| format!("agent {}", id.0), |agent| agent.name())
+    }
+
+    /// Takes what a core has left in its outbox. Nothing in it may be earlier than the time up to
+    /// which the fabric has run.
+    pub fn send(&mut self, core: CoreId, out: &mut Outbox) {
+        let index = usize::from(core.0);
+        for message in out.messages.drain(..) {
+            assert!(
+                message.at >= self.done_until,
+                "core {index} sends a message at {}, but the fabric has run until {}: the window \
+                 was longer than the minimum delivery latency",
+                message.at,
+                self.done_until
+            );
+            let order = (u64::from(core.0) << SENDER_SHIFT) | self.core_counts[index];
+            self.core_counts[index] += 1;
+            let kind = message.kind;
+            self.queue
+                .push(message.at, order, Event::Departure { core, kind });
+        }
+    }
+
+    /// When the next event is; [`Time::NEVER`] if there is none.
+    #[inline]
+    pub fn next_event(&self) -> Time {
+        self.queue.next_at()
+    }
+
+    /// The least time between an event of the fabric, such as the departure of a core's message,
+    /// and a delivery that it causes: cores may run so far ahead of the fabric.
+    pub fn minimum_delivery_latency(&self) -> Time {
+        self.minimum_delivery_latency
+    }
+
+    /// Processes all events before `until`, in order; puts what they bring to core `k` into
+    /// `inboxes[k]`.
+    pub fn run_until(&mut self, until: Time, inboxes: &mut [Inbox]) {
+        while let Some(&Reverse((now, _, place))) = self.queue.heap.peek() {
+            if now >= until {
+                break;
+            }
+            self.queue.heap.pop();
+            self.done_until = now;
+            self.statistics.events += 1;
+            let event = self.queue.events[place as usize];
+            self.queue.free.push(place);
+            self.process(now, event, inboxes);
+        }
+        if until != Time::NEVER {
+            self.done_until = self.done_until.max(until);
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, at: Time, event: Event) {
+        let order = INTERNAL | self.internal_count;
+        self.internal_count += 1;
+        self.queue.push(at, order, event);
+    }
+
+    fn process(&mut self, now: Time, event: Event, inboxes: &mut [Inbox]) {
+        match event {
+            Event::Departure { core, kind } => self.depart(now, core, &kind, inboxes),
+            Event::Home {
+                bank,
+                admitted,
+                line,
+                input,
+            } => {
+                if !admitted {
+                    let free = &mut self.banks[bank as usize].port_free;
+                    let turn = now.max(*free);
+                    *free = turn + self.clock.time(1);
+                    if turn > now {
+                        self.statistics.bank_queueing_fs += (turn - now).as_fs();
+                        let admitted = true;
+                        self.push(
+                            turn,
+                            Event::Home {
+                                bank,
+                                admitted,
+                                line,
+                                input,
+                            },
+                        );
+                        return;
+                    }
+                }
+                let mut actions = std::mem::take(&mut self.actions);
+                let home = &mut self.banks[bank as usize];
+                match &input {
+                    HomeInput::Cache(cache, message) => {
+                        if matches!(message, ToHome::GetS | ToHome::GetM) {
+                            self.statistics.requests += 1;
+                        }
+                        home.message(*cache, line, message, &mut self.ram, &mut actions);
+                    }
+                    HomeInput::ReadAtHome(agent) => {
+                        home.read_at_home(*agent, line, &mut self.ram, &mut actions);
+                    }
+                    HomeInput::Memory(transaction) => {
+                        home.memory_answered(*transaction, &mut self.ram, &mut actions);
+                    }
+                }
+                self.act(now, bank, actions, inboxes);
+            }
+            Event::ReadOut {
+                bank,
+                transaction,
+                agent,
+                line,
+            } => {
+                // The agent acts before anything else can be granted for this line.
+                self.read_at_home_done(now, agent, line, inboxes);
+                let mut actions = std::mem::take(&mut self.actions);
+                let home = &mut self.banks[bank as usize];
+                home.read_out_done(transaction, &mut self.ram, &mut actions);
+                self.act(now, bank, actions, inboxes);
+            }
+            Event::MemoryRead {
+                controller,
+                bank,
+                transaction,
+                line,
+            } => {
+                let ready = self.memory.read(controller as usize, now);
+                self.push(
+                    ready,
+                    Event::MemoryAnswer {
+                        controller,
+                        bank,
+                        transaction,
+                        line,
+                    },
+                );
+            }
+            Event::MemoryAnswer {
+                controller,
+                bank,
+                transaction,
+                line,
+            } => {
+                let from = self.memory.tile(controller as usize);
+                let to = bank as usize;
+                let arrival = self
+                    .mesh
+                    .send(now, now, from, to, LINE_MESSAGE_BYTES, Order::Free);
+                self.push(
+                    arrival,
+                    Event::Home {
+                        bank,
+                        admitted: false,
+                        line,
+                        input: HomeInput::Memory(transaction),
+                    },
+                );
+            }
+            Event::MemoryWrite { controller } => self.memory.write(controller as usize, now),
+            Event::AgentCache {
+                agent,
+                line,
+                message,
+            } => self.agent_cache(now, agent, line, message, inboxes),
+            Event::AgentRequest { agent, request } => {
+                self.call(now, agent, inboxes, |agent, context| {
+                    agent.request(context, request);
+                });
+            }
+            Event::AgentReply {
+                reply_to,
+                tile,
+                result,
+            } => self.reply_over_mesh(
+                now,
+                now + self.forward_latency,
+                reply_to,
+                tile,
+                result,
+                inboxes,
+            ),
+            Event::Lookup { agent, serial } => {
+                let port = &mut self.agents[usize::from(agent.0)];
+                if let Some(pending) = port.pending.iter_mut().find(|one| one.serial == serial) {
+                    pending.state = PendingState::Ready;
+                    let line = pending.line;
+                    self.advance(now, agent, line, inboxes);
+                }
+            }
+            Event::AccessRefused {
+                agent,
+                access,
+                token,
+            } => {
+                self.call(now, agent, inboxes, |agent, context| {
+                    agent.access_done(context, token, access, LineData::ZERO);
+                });
+            }
+            Event::Timer { agent, token } => {
+                self.call(now, agent, inboxes, |agent, context| {
+                    agent.timer(context, token)
+                });
+            }
+        }
+    }
+
+    #[inline]
+    fn bank_of(&self, line: LineAddress) -> usize {
+        (line.0 % self.banks.len() as u64) as usize
+    }
+
+    /// A message leaves a core.
+    fn depart(&mut self, now: Time, core: CoreId, kind: &OutgoingKind, inboxes: &mut [Inbox]) {
+        let OutgoingKind::Request {
+            agent,
+            transit,
+            kind,
+            token,
+        } = *kind
+        else {
+            self.depart_coherence(now, kind, inboxes);
+            return;
+        };
+        let owner = || {
+            let (RequestKind::Read { address, .. } | RequestKind::Write { address, .. }) = kind
+            else {
+                return None;
+            };
+            let device = self
+                .devices
+                .iter()
+                .find(|(range, _)| range.contains(address));
+            device.map(|&(_, agent)| agent)
+        };
+        let agent = agent
+            .or_else(owner)
+            .filter(|agent| usize::from(agent.0) < self.agents.len());
+        let Some(agent) = agent else {
+            // The address decoder beside the core answers.
+            self.statistics.refused_requests += 1;
+            let result = Err(());
+            let at = now + self.minimum_delivery_latency;
+            inboxes[usize::from(core.0)].push(at, DeliveryKind::Reply { token, result });
+            return;
+        };
+        self.statistics.agent_requests += 1;
+        let from = self.core_tile(core);
+        let to = match transit {
+            Transit::Tile => Some(self.agents[usize::from(agent.0)].tile),
+            Transit::Home(line) => Some(self.bank_of(line)),
+            Transit::Fixed(_) => None,
+        };
+        let arrival = match (to, transit) {
+            (Some(to), _) => self
+                .mesh
+                .send(now, now, from, to, request_bytes(&kind), Order::Free),
+            (None, Transit::Fixed(latency)) => now + latency,
+            (None, _) => now,
+        };
+        let request = Request {
+            reply_to: ReplyTo {
+                core,
+                token,
+                tile: to,
+            },
+            kind,
+        };
+        self.push(arrival, Event::AgentRequest { agent, request });
+    }
+
+    #[inline]
+    fn core_tile(&self, core: CoreId) -> usize {
+        self.caches[usize::from(core.0) * 2].tile
+    }
+
+    /// A message leaves a private cache.
+    #[inline]
+    fn depart_coherence(&mut self, now: Time, kind: &OutgoingKind, inboxes: &mut [Inbox]) {
+        match kind {
+            &OutgoingKind::Coherence {
+                cache,
+                line,
+                message,
+            } => {
+                let from = self.caches[usize::from(cache.0)].tile;
+                let bank = self.bank_of(line);
+                let (departure, bytes) = match message {
+                    ToHome::PutM(_) => (now, LINE_MESSAGE_BYTES),
+                    ToHome::ForwardAck { data: Some(_), .. } => {
+                        (now + self.forward_latency, LINE_MESSAGE_BYTES)
+                    }
+                    ToHome::ForwardAck { data: None, .. } => {
+                        (now + self.forward_latency, CONTROL_BYTES)
+                    }
+                    _ => (now, CONTROL_BYTES),
+                };
+                let arrival = self
+                    .mesh
+                    .send(now, departure, from, bank, bytes, Order::ToHome);
+                self.push(
+                    arrival,
+                    Event::Home {
+                        bank: bank as u32,
+                        admitted: false,
+                        line,
+                        input: HomeInput::Cache(cache, message),
+                    },
+                );
+            }
+            &OutgoingKind::Transfer {
+                from,
+                to,
+                line,
+                grant,
+                data,
+            } => {
+                self.statistics.transfers += 1;
+                let departure = now + self.forward_latency;
+                let from_tile = self.caches[usize::from(from.0)].tile;
+                let message = ToCache::Data(grant, data);
+                self.send_to_cache(
+                    now,
+                    departure,
+                    from_tile,
+                    to,
+                    line,
+                    &message,
+                    Order::Free,
+                    inboxes,
+                );
+            }
+            OutgoingKind::Request { .. } => {}
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    fn send_to_cache(
+        &mut self,
+        now: Time,
+        departure: Time,
+        from_tile: usize,
+        cache: CacheId,
+        line: LineAddress,
+        message: &ToCache,
+        order: Order,
+        inboxes: &mut [Inbox],
+    ) {
+        let CachePlace { tile, owner } = self.caches[usize::from(cache.0)];
+        let bytes = match message {
+            ToCache::Data(..) => LINE_MESSAGE_BYTES,
+            _ => CONTROL_BYTES,
+        };
+        let arrival = self
+            .mesh
+            .send(now, departure, from_tile, tile, bytes, order);
+        let message = *message;
+        match owner {
+            CacheOwner::Core(core) => inboxes[usize::from(core.0)].push(
+                arrival,
+                DeliveryKind::Cache {
+                    cache,
+                    line,
+                    message,
+                },
+            ),
+            CacheOwner::Agent(agent) => self.push(
+                arrival,
+                Event::AgentCache {
+                    agent,
+                    line,
+                    message,
+                },
+            ),
+        }
+    }
+
+    /// Does what a bank wants done.
+    fn act(&mut self, now: Time, bank: u32, mut actions: Vec<HomeAction>, inboxes: &mut [Inbox]) {
+        let departure = now + self.bank_latency;
+        let tile = bank as usize;
+        for action in &actions {
+            match action {
+                HomeAction::Send(cache, line, message) => {
+                    let order = Order::FromHome;
+                    self.send_to_cache(
+                        now, departure, tile, *cache, *line, message, order, inboxes,
+                    );
+                }
+                HomeAction::Granted(line) => self.granted(now, *line, inboxes),
+                HomeAction::FetchFromMemory(transaction, line) => {
+                    let (transaction, line) = (*transaction, *line);
+                    let controller = self.memory.controller(line);
+                    let to = self.memory.tile(controller);
+                    let arrival =
+                        self.mesh
+                            .send(now, departure, tile, to, CONTROL_BYTES, Order::Free);
+                    let controller = controller as u32;
+                    self.push(
+                        arrival,
+                        Event::MemoryRead {
+                            controller,
+                            bank,
+                            transaction,
+                            line,
+                        },
+                    );
+                }
+                HomeAction::WriteToMemory(line) => {
+                    let controller = self.memory.controller(*line);
+                    let to = self.memory.tile(controller);
+                    let arrival =
+                        self.mesh
+                            .send(now, departure, tile, to, LINE_MESSAGE_BYTES, Order::Free);
+                    let controller = controller as u32;
+                    self.push(arrival, Event::MemoryWrite { controller });
+                }
+                HomeAction::ReadOut(transaction, agent, line) => {
+                    let (transaction, agent, line) = (*transaction, *agent, *line);
+                    self.push(
+                        departure,
+                        Event::ReadOut {
+                            bank,
+                            transaction,
+                            agent,
+                            line,
+                        },
+                    );
+                }
+            }
+        }
+        actions.clear();
+        self.actions = actions;
+    }
+
+    fn granted(&mut self, now: Time, line: LineAddress, inboxes: &mut [Inbox]) {
+        self.statistics.ownership_grants += 1;
+        for index in 0..self.snoops.len() {
+            let (range, agent) = self.snoops[index];
+            // A range may begin or end within the line.
+            let offset = line.base().wrapping_sub(range.start);
+            if offset < range.length || range.start.wrapping_sub(line.base()) < LINE_BYTES as u64 {
+                self.call(now, agent, inboxes, |agent, context| {
+                    agent.ownership_granted(context, line);
+                });
+            }
+        }
+    }
+
+    /// Calls a method of an agent and carries out what it wants.
+    fn call(
+        &mut self,
+        now: Time,
+        id: AgentId,
+        inboxes: &mut [Inbox],
+        method: impl FnOnce(&mut dyn Agent, &mut AgentContext<'_>),
+    ) {
+        let index = usize::from(id.0);
+        let Some(mut agent) = self.agents[index].agent.take() else {
+            return;
+        };
+        let mut effects = std::mem::take(&mut self.effects);
+        let mut context = AgentContext {
+            now,
+            minimum_delivery_latency: self.minimum_delivery_latency,
+            ram: &self.ram,
+            effects: &mut effects,
+        };
+        method(agent.as_mut(), &mut context);
+        self.agents[index].agent = Some(agent);
+        for effect in &effects {
+            self.carry_out(now, id, effect, inboxes);
+        }
+        effects.clear();
+        self.effects = effects;
+    }
+
+    fn carry_out(&mut self, now: Time, id: AgentId, effect: &Effect, inboxes: &mut [Inbox]) {
+        match *effect {
+            Effect::Reply {
+                reply_to,
+                result,
+                delay,
+            } => match reply_to.tile {
+                None => {
+                    let token = reply_to.token;
+                    let kind = DeliveryKind::Reply { token, result };
+                    self.deliver(now, delay, reply_to.core, kind, inboxes);
+                }
+                Some(tile) if delay <= self.forward_latency => {
+                    let departure = now + self.forward_latency;
+                    self.reply_over_mesh(now, departure, reply_to, tile, result, inboxes);
+                }
+                Some(tile) => self.push(
+                    now + (delay - self.forward_latency),
+                    Event::AgentReply {
+                        reply_to,
+                        tile,
+                        result,
+                    },
+                ),
+            },
+            Effect::Interrupt {
+                core,
+                bit,
+                level,
+                delay,
+            } => {
+                self.statistics.interrupts += 1;
+                let kind = DeliveryKind::Interrupt { bit, level };
+                self.deliver(now, delay, core, kind, inboxes);
+            }
+            Effect::Wake { at, token } => {
+                self.push(at.max(now), Event::Timer { agent: id, token });
+            }
+            Effect::Access { access, token } => self.access(now, id, access, token, inboxes),
+        }
+    }
+
+    /// Brings something to a core over wires of its own.
+    fn deliver(
+        &mut self,
+        now: Time,
+        delay: Time,
+        core: CoreId,
+        kind: DeliveryKind,
+        inboxes: &mut [Inbox],
+    ) {
+        if delay < self.minimum_delivery_latency {
+            self.statistics.lengthened_deliveries += 1;
+        }
+        let at = now.saturating_add(delay.max(self.minimum_delivery_latency));
+        if let Some(inbox) = inboxes.get_mut(usize::from(core.0)) {
+            inbox.push(at, kind);
+        }
+    }
+
+    fn reply_over_mesh(
+        &mut self,
+        now: Time,
+        departure: Time,
+        reply_to: ReplyTo,
+        tile: usize,
+        result: Result<u64, ()>,
+        inboxes: &mut [Inbox],
+    ) {
+        let to = self.core_tile(reply_to.core);
+        let at = self
+            .mesh
+            .send(now, departure, tile, to, WORD_BYTES, Order::Free);
+        let token = reply_to.token;
+        inboxes[usize::from(reply_to.core.0)].push(at, DeliveryKind::Reply { token, result });
+    }
+
+    /// An agent begins an access.
+    fn access(
+        &mut self,
+        now: Time,
+        id: AgentId,
+        access: MemoryAccess,
+        token: u64,
+        inboxes: &mut [Inbox],
+    ) {
+        let (address, bytes) = match access {
+            MemoryAccess::Read { address } | MemoryAccess::ReadAtHome { address } => (address, 1),
+            MemoryAccess::Write { address, bytes, .. } => (address, usize::from(bytes)),
+            MemoryAccess::FetchAdd { address, .. } => (address, 8),
+        };
+        let at_home = matches!(access, MemoryAccess::ReadAtHome { .. });
+        let line = LineAddress::of(address);
+        let port = &mut self.agents[usize::from(id.0)];
+        let problem = if !self.ram.contains(line) {
+            Some("there is no memory")
+        } else if address as usize % LINE_BYTES + bytes > LINE_BYTES {
+            Some("it crosses a line")
+        } else if port.cache.is_none() && !at_home {
+            Some("the agent has no private cache")
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            // The first ones tell what is wrong; an agent in a loop must not fill the host.
+            if self.errors.len() < 100 {
+                let name = self.agent_name(id);
+                self.errors.push(format!(
+                    "{name} accesses {bytes} bytes at {address:#x} at {now}, but {problem}."
+                ));
+            }
+            let at = now + self.minimum_delivery_latency;
+            let agent = id;
+            self.push(
+                at,
+                Event::AccessRefused {
+                    agent,
+                    access,
+                    token,
+                },
+            );
+            return;
+        }
+        let serial = port.next_serial;
+        port.next_serial += 1;
+        let state = if at_home {
+            PendingState::Ready
+        } else {
+            PendingState::LookingUp
+        };
+        port.pending.push(PendingAccess {
+            serial,
+            line,
+            access,
+            token,
+            state,
+        });
+        if at_home {
+            self.advance(now, id, line, inboxes);
+        } else {
+            let at = now + port.hit_latency;
+            self.push(at, Event::Lookup { agent: id, serial });
+        }
+    }
+
+    /// Does an agent's accesses to `line` in order, as far as they can be done, and asks for what
+    /// the next one needs.
+    fn advance(&mut self, now: Time, id: AgentId, line: LineAddress, inboxes: &mut [Inbox]) {
+        loop {
+            let port = &mut self.agents[usize::from(id.0)];
+            let Some(index) = port.pending.iter().position(|pending| pending.line == line) else {
+                return;
+            };
+            let PendingAccess {
+                access,
+                token,
+                state,
+                ..
+            } = port.pending[index];
+            if state != PendingState::Ready {
+                return;
+            }
+            if let MemoryAccess::ReadAtHome { .. } = access {
+                port.pending[index].state = PendingState::AtHome;
+                let from = port.tile;
+                let bank = self.bank_of(line);
+                let arrival = self
+                    .mesh
+                    .send(now, now, from, bank, CONTROL_BYTES, Order::ToHome);
+                self.push(
+                    arrival,
+                    Event::Home {
+                        bank: bank as u32,
+                        admitted: false,
+                        line,
+                        input: HomeInput::ReadAtHome(id),
+                    },
+                );
+                return;
+            }
+            let Some(cache) = &mut port.cache else {
+                return;
+            };
+            let write = !matches!(access, MemoryAccess::Read { .. });
+            let Some(slot) = cache
+                .find(line)
+                .filter(|&slot| !write || cache.writable(slot))
+            else {
+                let outcome = cache.request(line, write, now, &mut self.agent_outbox);
+                port.refused |= outcome == RequestOutcome::Full;
+                self.send_agent_outbox(now, inboxes);
+                return;
+            };
+            cache.touch(slot);
+            let data = perform(cache, slot, &access);
+            port.pending.remove(index);
+            self.call(now, id, inboxes, |agent, context| {
+                agent.access_done(context, token, access, data);
+            });
+        }
+    }
+
+    fn send_agent_outbox(&mut self, now: Time, inboxes: &mut [Inbox]) {
+        let mut outbox = std::mem::take(&mut self.agent_outbox);
+        for message in &outbox.messages {
+            self.depart_coherence(now, &message.kind, inboxes);
+        }
+        outbox.messages.clear();
+        self.agent_outbox = outbox;
+    }
+
+    /// A message arrives at an agent's private cache.
+    fn agent_cache(
+        &mut self,
+        now: Time,
+        id: AgentId,
+        line: LineAddress,
+        message: ToCache,
+        inboxes: &mut [Inbox],
+    ) {
+        let index = usize::from(id.0);
+        let Some(cache) = &mut self.agents[index].cache else {
+            return;
+        };
+        let notice = cache.receive(line, message, now, &mut self.agent_outbox);
+        self.send_agent_outbox(now, inboxes);
+        let CacheNotice::Filled { evicted, .. } = notice else {
+            self.line_lost(now, id, notice, inboxes);
+            return;
+        };
+        if let Some(evicted) = evicted {
+            self.line_lost(now, id, CacheNotice::Lost(evicted), inboxes);
+        }
+        self.advance(now, id, line, inboxes);
+        let Some(cache) = &mut self.agents[index].cache else {
+            return;
+        };
+        let notice = cache.finish_fill(line, now, &mut self.agent_outbox);
+        self.send_agent_outbox(now, inboxes);
+        self.line_lost(now, id, notice, inboxes);
+        if self.agents[index].refused {
+            self.retry_refused(now, id, inboxes);
+        }
+    }
+
+    fn line_lost(&mut self, now: Time, id: AgentId, notice: CacheNotice, inboxes: &mut [Inbox]) {
+        if let CacheNotice::Lost(line) = notice {
+            self.call(now, id, inboxes, |agent, context| {
+                agent.line_lost(context, line)
+            });
+        }
+    }
+
+    /// A miss status holding register has become free: those that wait for one go on, in order.
+    fn retry_refused(&mut self, now: Time, id: AgentId, inboxes: &mut [Inbox]) {
+        let port = &mut self.agents[usize::from(id.0)];
+        port.refused = false;
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.clear();
+        lines.extend(port.pending.iter().map(|pending| pending.line));
+        for &line in &lines {
+            self.advance(now, id, line, inboxes);
+            if self.agents[usize::from(id.0)].refused {
+                break;
+            }
+        }
+        self.lines = lines;
+    }
+
+    fn read_at_home_done(
+        &mut self,
+        now: Time,
+        id: AgentId,
+        line: LineAddress,
+        inboxes: &mut [Inbox],
+    ) {
+        let port = &mut self.agents[usize::from(id.0)];
+        let done = port
+            .pending
+            .iter()
+            .position(|pending| pending.line == line && pending.state == PendingState::AtHome);
+        let Some(index) = done else {
+            return;
+        };
+        let PendingAccess { access, token, .. } = port.pending.remove(index);
+        let data = self.ram.read_line(line);
+        self.call(now, id, inboxes, |agent, context| {
+            agent.access_done(context, token, access, data);
+        });
+        self.advance(now, id, line, inboxes);
+    }
+
+    /// Which addresses belong to what, for cores. Agents attached later are not in it.
+    pub fn memory_map(&self) -> MemoryMap {
+        let memory = self.ram.ranges().iter().map(|&range| (range, Region::Ram));
+        let devices = self
+            .devices
+            .iter()
+            .map(|&(range, agent)| (range, Region::Device(agent)));
+        MemoryMap {
+            ranges: memory.chain(devices).collect(),
+        }
+    }
+
+    /// The memory image.
+    pub fn ram(&self) -> &Ram {
+        &self.ram
+    }
+
+    /// The memory image, to load programs and data before the simulation begins.
+    pub fn ram_mut(&mut self) -> &mut Ram {
+        &mut self.ram
+    }
+
+    /// The agent `id`, if it is a `T`.
+    pub fn agent_mut<T: 'static>(&mut self, id: AgentId) -> Option<&mut T> {
+        self.agents
+            .get_mut(usize::from(id.0))?
+            .agent
+            .as_mut()?
+            .as_any()
+            .downcast_mut()
+    }
+
+    /// Lets [`Agent::timer`] of agent `id` be called at `at`, which must not be past.
+    pub fn wake_agent(&mut self, id: AgentId, at: Time, token: u64) {
+        let order = SERVER | self.server_count;
+        self.server_count += 1;
+        let at = at.max(self.done_until);
+        self.queue
+            .push(at, order, Event::Timer { agent: id, token });
+    }
+
+    /// Tells every agent of a store that a core has performed to a watched address.
+    pub fn observe(&mut self, at: Time, address: u64, value: u64) {
+        for agent in self
+            .agents
+            .iter_mut()
+            .filter_map(|port| port.agent.as_mut())
+        {
+            agent.observe(at, address, value);
+        }
+    }
+
+    /// What has happened so far.
+    pub fn statistics(&self) -> FabricStatistics {
+        let mut statistics = FabricStatistics {
+            memory_reads: self.memory.reads,
+            memory_writes: self.memory.writes,
+            memory_queueing_fs: self.memory.queueing.as_fs(),
+            mesh_messages: self.mesh.messages,
+            mesh_hops: self.mesh.hops,
+            mesh_hop_cycles: self.mesh.hop_cycles,
+            mesh_queueing_fs: self.mesh.queueing.as_fs(),
+            ..self.statistics
+        };
+        for bank in &self.banks {
+            let BankStatistics {
+                hits,
+                misses,
+                evictions,
+                recalls,
+                forwards,
+                invalidations,
+                reads_at_home,
+                puts,
+            } = bank.statistics;
+            statistics.last_level_hits += hits;
+            statistics.last_level_misses += misses;
+            statistics.last_level_evictions += evictions;
+            statistics.recalls += recalls;
+            statistics.forwards += forwards;
+            statistics.invalidations += invalidations;
+            statistics.reads_at_home += reads_at_home;
+            statistics.puts += puts;
+        }
+        statistics
+    }
+
+    /// Who waits for what, one sentence each: for reports of deadlocks.
+    pub fn waiting_for(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for bank in &self.banks {
+            bank.waiting_for(&mut sentences);
+        }
+        for port in &self.agents {
+            let Some(agent) = &port.agent else {
+                continue;
+            };
+            let name = agent.name();
+            sentences.extend(
+                agent
+                    .waiting_for()
+                    .iter()
+                    .map(|what| format!("{name}: {what}")),
+            );
+            for pending in &port.pending {
+                let line = pending.line.base();
+                sentences.push(format!(
+                    "{name} waits for an access to the line at {line:#x}."
+                ));
+            }
+        }
+        sentences
+    }
+
+    /// What agents have done wrong, one sentence each. A simulation that has any should fail.
+    pub fn errors(&self) -> &[String] {
+        &self.errors
+    }
+
+    #[cfg(test)]
+    pub(crate) fn private_caches(&self) -> impl Iterator<Item = &PrivateCache> {
+        self.agents.iter().filter_map(|port| port.cache.as_ref())
+    }
+
+    /// For each line at home its sharers, its owner, and whether it is busy.
+    #[cfg(test)]
+    pub(crate) fn directory(
+        &self,
+    ) -> std::collections::BTreeMap<LineAddress, (u64, Option<CacheId>, bool)> {
+        let lines = self.banks.iter().flat_map(Bank::lines);
+        lines
+            .map(|(line, sharers, owner, busy)| (line, (sharers, owner, busy)))
+            .collect()
+    }
+
+    /// How many cores there are.
+    pub fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// The clock that the fabric's cycles are of.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+}
+
+/// Does an access to a line that is here with the right permission; returns the line's content for
+/// the agent.
+fn perform(cache: &mut PrivateCache, slot: u32, access: &MemoryAccess) -> LineData {
+    match *access {
+        MemoryAccess::Read { .. } | MemoryAccess::ReadAtHome { .. } => *cache.line(slot),
+        MemoryAccess::Write {
+            address,
+            bytes,
+            data,
+        } => {
+            let offset = address as usize % LINE_BYTES;
+            let bytes = usize::from(bytes);
+            let line = cache.line_mut(slot);
+            line.0[offset..offset + bytes].copy_from_slice(&data.0[..bytes]);
+            *line
+        }
+        MemoryAccess::FetchAdd { address, addend } => {
+            let offset = address as usize % LINE_BYTES;
+            let line = cache.line_mut(slot);
+            let before = *line;
+            let sum = before.read(offset, 8).wrapping_add(addend);
+            line.write(offset, 8, sum);
+            before
+        }
+    }
+}

@@ -1,0 +1,828 @@
+//! The home of lines: a bank of the last-level cache with its part of the directory.
+//!
+//! # The directory's states and events
+//!
+//! The last-level cache includes the private caches, so the directory is in its tags (full map:
+//! one bit a cache, and the owner). A blocking directory, after Sorin, Hill and Wood, *A Primer on
+//! Memory Consistency and Cache Coherence*, ch. 8.2: while a transaction on a line waits for
+//! something, the line is *busy* and later requests for it wait in order.
+//!
+//! | event | absent | idle, no holder | idle, sharers | idle, owner | busy |
+//! | --- | --- | --- | --- | --- | --- |
+//! | GetS | fetch from memory | grant E | grant S | ForwardGetS; busy | wait |
+//! | GetM | fetch from memory | grant M | Invalidate the others, if any; busy; grant M | ForwardGetM; busy | wait |
+//! | ReadAtHome | fetch from memory | read out; busy | read out; busy | ForwardGetS for the home; busy | wait |
+//! | Put from the owner | | | | take the data, PutAck | it has been sent a forward: PutAck, drop the data |
+//! | Put from another | PutAck | PutAck | PutAck | PutAck | it is about to become owner: wait |
+//! | InvalidateAck | error | error | error | error | the last one completes |
+//! | ForwardAck | error | error | error | error | completes |
+//!
+//! - *Put from a cache that has been sent a forward.* The Put was sent before the forward came.
+//!   The cache answers the forward from its eviction buffer, and the ForwardAck has the data; the
+//!   PutAck is ordered behind the forward.
+//! - *Put from another while busy.* The cache has got the line by a Transfer whose ForwardAck is
+//!   still on its way here. Its Put keeps its place in the queue. If a request before it in the
+//!   queue takes the ownership away, the cache answers from its buffer as above, and when the
+//!   Put's turn comes it is from another than the owner: only acknowledged.
+//! - *A miss* takes the least recently used way that is not busy. Its holders are recalled first
+//!   (Invalidate, or ForwardGetM for the home). Misses of a set for which there is no way yet wait
+//!   in order; so do later requests for lines that wait there, so that the requests of one cache
+//!   for one line keep their order.
+//! - Every answer leaves after the same latency of the bank, so that the order of the bank's
+//!   decisions is the order in which a cache learns of them.
+
+use crate::{
+    AgentId, CacheId, Grant, LastLevelSpec, LineAddress, LineData, Ram, Time, ToCache, ToHome,
+};
+use std::collections::VecDeque;
+
+/// What a bank wants done, in order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HomeAction {
+    /// A message to a private cache.
+    Send(CacheId, LineAddress, ToCache),
+    /// A cache is being granted E or M; comes before the message that does so.
+    Granted(LineAddress),
+    /// Read a line from memory and say so with [`Bank::memory_answered`].
+    FetchFromMemory(TransactionId, LineAddress),
+    /// A line goes to memory.
+    WriteToMemory(LineAddress),
+    /// After the bank's latency the agent has its data; [`Bank::read_out_done`] goes on.
+    ReadOut(TransactionId, AgentId, LineAddress),
+}
+
+pub(crate) type TransactionId = u32;
+
+const NO_LINE: u64 = u64::MAX;
+const NO_OWNER: u16 = u16::MAX;
+const IDLE: TransactionId = TransactionId::MAX;
+
+/// A directory entry with the last-level cache's line.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// [`NO_LINE`] in a free way.
+    line: u64,
+    sharers: u64,
+    owner: u16,
+    /// Newer than memory.
+    dirty: bool,
+    transaction: TransactionId,
+}
+
+const EMPTY: Entry = Entry {
+    line: NO_LINE,
+    sharers: 0,
+    owner: NO_OWNER,
+    dirty: false,
+    transaction: IDLE,
+};
+
+#[derive(Clone, Copy, Debug)]
+enum Request {
+    Get {
+        cache: CacheId,
+        write: bool,
+    },
+    ReadAtHome {
+        agent: AgentId,
+    },
+    Put {
+        cache: CacheId,
+        data: Option<LineData>,
+    },
+}
+
+/// What a busy line waits for.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Nothing: between two requests of the queue.
+    Between,
+    Memory(Request),
+    Invalidates {
+        requester: CacheId,
+        missing: u32,
+    },
+    Forward {
+        owner: u16,
+        request: Request,
+    },
+    ReadOut,
+    /// The line has to go, to make room.
+    Recall {
+        owner: u16,
+        missing: u32,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Transaction {
+    line: LineAddress,
+    slot: usize,
+    step: Step,
+    waiting: VecDeque<Request>,
+}
+
+/// Misses of one set that have no way yet.
+#[derive(Clone, Debug)]
+struct Stalled {
+    set: usize,
+    recalling: bool,
+    waiting: VecDeque<(LineAddress, Request)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BankStatistics {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) evictions: u64,
+    pub(crate) recalls: u64,
+    pub(crate) forwards: u64,
+    pub(crate) invalidations: u64,
+    pub(crate) reads_at_home: u64,
+    pub(crate) puts: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Bank {
+    banks: u64,
+    ways: usize,
+    set_mask: u64,
+    entries: Vec<Entry>,
+    /// For each set, a byte of each way's tag, then the LRU rank of each way (0 for the most
+    /// recently used). Together they are on one cache line of the host, which has far more lines
+    /// of the last-level cache to look after than its own caches hold.
+    sets: Vec<u8>,
+    transactions: Vec<Transaction>,
+    free: Vec<TransactionId>,
+    stalled: Vec<Stalled>,
+    /// Queues that are not in use, kept for their room.
+    spare: Vec<VecDeque<(LineAddress, Request)>>,
+    /// The first time at which the bank can take another message.
+    pub(crate) port_free: Time,
+    pub(crate) statistics: BankStatistics,
+}
+
+#[cold]
+#[inline(never)]
+fn internal_error(line: LineAddress, what: &str) -> ! {
+    unreachable!(
+        "the coherence protocol of the simulator is broken: home of the line at {:#x}: {what}",
+        line.base()
+    )
+}
+
+fn bit(cache: CacheId) -> u64 {
+    1 << cache.0
+}
+
+impl Bank {
+    pub(crate) fn new(spec: &LastLevelSpec, banks: usize) -> Bank {
+        let ways = spec.ways as usize;
+        let sets = spec.sets();
+        Bank {
+            banks: banks as u64,
+            ways,
+            set_mask: sets as u64 - 1,
+            entries: vec![EMPTY; sets * ways],
+            sets: (0..sets * ways * 2)
+                .map(|place| (place % ways) as u8)
+                .collect(),
+            transactions: Vec::new(),
+            free: Vec::new(),
+            stalled: Vec::new(),
+            spare: Vec::new(),
+            port_free: Time::ZERO,
+            statistics: BankStatistics::default(),
+        }
+    }
+
+    #[inline]
+    fn set(&self, line: LineAddress) -> usize {
+        ((line.0 / self.banks) & self.set_mask) as usize
+    }
+
+    /// A byte that most lines of a set differ in.
+    #[inline]
+    fn tag_byte(&self, line: LineAddress) -> u8 {
+        let tag = line.0 / self.banks / (self.set_mask + 1);
+        (tag ^ (tag >> 8)) as u8
+    }
+
+    #[inline]
+    fn find(&self, line: LineAddress) -> Option<usize> {
+        let set = self.set(line);
+        let byte = self.tag_byte(line);
+        let start = set * self.ways;
+        let bytes = &self.sets[start * 2..start * 2 + self.ways];
+        for (way, &other) in bytes.iter().enumerate() {
+            if other == byte && self.entries[start + way].line == line.0 {
+                return Some(start + way);
+            }
+        }
+        None
+    }
+
+    /// The LRU ranks of the set that `slot` is in, and the place of `slot` among them.
+    #[inline]
+    fn ranks(&mut self, slot: usize) -> (&mut [u8], usize) {
+        let way = slot % self.ways;
+        let start = (slot - way) * 2 + self.ways;
+        (&mut self.sets[start..start + self.ways], way)
+    }
+
+    #[inline]
+    fn touch(&mut self, slot: usize) {
+        let (ranks, way) = self.ranks(slot);
+        let rank = ranks[way];
+        if rank != 0 {
+            for other in ranks.iter_mut() {
+                *other += u8::from(*other < rank);
+            }
+            ranks[way] = 0;
+        }
+    }
+
+    /// A message of a private cache has its turn.
+    pub(crate) fn message(
+        &mut self,
+        from: CacheId,
+        line: LineAddress,
+        message: &ToHome,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let get = |write| Request::Get { cache: from, write };
+        match *message {
+            ToHome::GetS => self.request(line, get(false), ram, out),
+            ToHome::GetM => self.request(line, get(true), ram, out),
+            ToHome::PutE => self.put(from, line, None, ram, out),
+            ToHome::PutM(data) => self.put(from, line, Some(data), ram, out),
+            ToHome::InvalidateAck => self.invalidate_ack(from, line, ram, out),
+            ToHome::ForwardAck { data, kept } => {
+                self.forward_ack(from, line, data.as_ref(), kept, ram, out);
+            }
+        }
+    }
+
+    /// An agent wants to read a line here.
+    pub(crate) fn read_at_home(
+        &mut self,
+        agent: AgentId,
+        line: LineAddress,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        self.statistics.reads_at_home += 1;
+        self.request(line, Request::ReadAtHome { agent }, ram, out);
+    }
+
+    /// A GetS, a GetM or a ReadAtHome.
+    fn request(
+        &mut self,
+        line: LineAddress,
+        request: Request,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        if !self.stalled.is_empty() {
+            let set = self.set(line);
+            let present = self.find(line).is_some();
+            if let Some(stalled) = self.stalled.iter_mut().find(|stalled| stalled.set == set)
+                && (!present || stalled.waiting.iter().any(|&(other, _)| other == line))
+            {
+                reached!("request behind others that wait for a way");
+                stalled.waiting.push_back((line, request));
+                return;
+            }
+        }
+        if !self.try_request(line, request, ram, out) {
+            let set = self.set(line);
+            let mut waiting = self.spare.pop().unwrap_or_default();
+            waiting.push_back((line, request));
+            // The victim that has just been found busy or begun to be recalled says which.
+            let recalling = self.recall_in(set);
+            self.stalled.push(Stalled {
+                set,
+                recalling,
+                waiting,
+            });
+        }
+    }
+
+    fn recall_in(&self, set: usize) -> bool {
+        self.entries[set * self.ways..(set + 1) * self.ways]
+            .iter()
+            .any(|entry| {
+                entry.transaction != IDLE
+                    && matches!(
+                        self.transactions[entry.transaction as usize].step,
+                        Step::Recall { .. }
+                    )
+            })
+    }
+
+    /// False if the line is not here and there is no way for it yet.
+    fn try_request(
+        &mut self,
+        line: LineAddress,
+        request: Request,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) -> bool {
+        if let Some(slot) = self.find(line) {
+            self.statistics.hits += 1;
+            self.touch(slot);
+            let transaction = self.entries[slot].transaction;
+            if transaction == IDLE {
+                self.serve(slot, line, request, ram, out);
+            } else {
+                self.transactions[transaction as usize]
+                    .waiting
+                    .push_back(request);
+            }
+            return true;
+        }
+        let Some(slot) = self.make_room(line, out) else {
+            return false;
+        };
+        self.statistics.misses += 1;
+        self.entries[slot] = EMPTY;
+        self.entries[slot].line = line.0;
+        let byte = slot % self.ways + (slot - slot % self.ways) * 2;
+        self.sets[byte] = self.tag_byte(line);
+        self.touch(slot);
+        let transaction = self.block(slot, line, Step::Memory(request));
+        out.push(HomeAction::FetchFromMemory(transaction, line));
+        true
+    }
+
+    /// A free way for `line`, or `None` after having begun to make one free, where possible.
+    fn make_room(&mut self, line: LineAddress, out: &mut Vec<HomeAction>) -> Option<usize> {
+        let ways = self.ways;
+        let start = self.set(line) * ways;
+        let entries = &self.entries[start..start + ways];
+        if let Some(way) = entries.iter().position(|entry| entry.line == NO_LINE) {
+            return Some(start + way);
+        }
+        let ranks = &self.sets[start * 2 + ways..start * 2 + 2 * ways];
+        let victim = (0..ways)
+            .filter(|&way| entries[way].transaction == IDLE)
+            .max_by_key(|&way| ranks[way])
+            .map(|way| start + way);
+        if victim.is_none() {
+            reached!("miss in a set where all lines are busy");
+        }
+        let slot = victim?;
+        let Entry { sharers, owner, .. } = self.entries[slot];
+        if owner == NO_OWNER && sharers == 0 {
+            self.drop_line(slot, out);
+            return Some(slot);
+        }
+        self.statistics.recalls += 1;
+        let old = LineAddress(self.entries[slot].line);
+        let missing = sharers.count_ones();
+        self.block(slot, old, Step::Recall { owner, missing });
+        if owner == NO_OWNER {
+            reached!("recall from sharers");
+        } else {
+            reached!("recall from the owner");
+            self.statistics.forwards += 1;
+            let forward = ToCache::ForwardGetM { requester: None };
+            out.push(HomeAction::Send(CacheId(owner), old, forward));
+        }
+        self.invalidate(old, sharers, out);
+        None
+    }
+
+    fn invalidate(&mut self, line: LineAddress, mut sharers: u64, out: &mut Vec<HomeAction>) {
+        self.statistics.invalidations += u64::from(sharers.count_ones());
+        while sharers != 0 {
+            let cache = CacheId(sharers.trailing_zeros() as u16);
+            out.push(HomeAction::Send(cache, line, ToCache::Invalidate));
+            sharers &= sharers - 1;
+        }
+    }
+
+    /// Takes a line without holders out of the last-level cache.
+    fn drop_line(&mut self, slot: usize, out: &mut Vec<HomeAction>) {
+        self.statistics.evictions += 1;
+        if self.entries[slot].dirty {
+            out.push(HomeAction::WriteToMemory(LineAddress(
+                self.entries[slot].line,
+            )));
+        }
+        self.entries[slot] = EMPTY;
+    }
+
+    /// Makes the line busy, or lets it be busy with something else.
+    fn block(&mut self, slot: usize, line: LineAddress, step: Step) -> TransactionId {
+        let mut transaction = self.entries[slot].transaction;
+        if transaction != IDLE {
+            self.transactions[transaction as usize].step = step;
+            return transaction;
+        }
+        if let Some(free) = self.free.pop() {
+            transaction = free;
+            let reused = &mut self.transactions[free as usize];
+            (reused.line, reused.slot, reused.step) = (line, slot, step);
+        } else {
+            transaction = self.transactions.len() as TransactionId;
+            self.transactions.push(Transaction {
+                line,
+                slot,
+                step,
+                waiting: VecDeque::new(),
+            });
+        }
+        self.entries[slot].transaction = transaction;
+        transaction
+    }
+
+    /// Serves a request for a line that is here and waits for nothing. Leaves the line busy if it
+    /// cannot be completed now.
+    fn serve(
+        &mut self,
+        slot: usize,
+        line: LineAddress,
+        request: Request,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let Entry { sharers, owner, .. } = self.entries[slot];
+        match request {
+            Request::Put { cache, data } => self.put_now(slot, cache, line, data, ram, out),
+            Request::Get { cache, .. } if owner == cache.0 => {
+                internal_error(line, "its owner asks for it")
+            }
+            Request::Get { .. } | Request::ReadAtHome { .. } if owner != NO_OWNER => {
+                self.statistics.forwards += 1;
+                self.block(slot, line, Step::Forward { owner, request });
+                let forward = match request {
+                    Request::Get { cache, write: true } => {
+                        out.push(HomeAction::Granted(line));
+                        let requester = Some(cache);
+                        ToCache::ForwardGetM { requester }
+                    }
+                    Request::Get { cache, .. } => {
+                        let requester = Some(cache);
+                        ToCache::ForwardGetS { requester }
+                    }
+                    _ => ToCache::ForwardGetS { requester: None },
+                };
+                out.push(HomeAction::Send(CacheId(owner), line, forward));
+            }
+            Request::ReadAtHome { agent } => {
+                let transaction = self.block(slot, line, Step::ReadOut);
+                out.push(HomeAction::ReadOut(transaction, agent, line));
+            }
+            Request::Get { cache, write: true } => {
+                let others = sharers & !bit(cache);
+                if others == 0 {
+                    self.grant(slot, line, cache, Grant::Modified, ram, out);
+                } else {
+                    let missing = others.count_ones();
+                    let requester = cache;
+                    self.block(slot, line, Step::Invalidates { requester, missing });
+                    self.invalidate(line, others, out);
+                }
+            }
+            Request::Get { cache, .. } => {
+                let grant = if sharers == 0 {
+                    Grant::Exclusive
+                } else {
+                    Grant::Shared
+                };
+                self.grant(slot, line, cache, grant, ram, out);
+            }
+        }
+    }
+
+    /// Gives a line that nobody owns, and that no other holds if it is to be owned.
+    fn grant(
+        &mut self,
+        slot: usize,
+        line: LineAddress,
+        cache: CacheId,
+        grant: Grant,
+        ram: &Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let entry = &mut self.entries[slot];
+        if grant == Grant::Shared {
+            entry.sharers |= bit(cache);
+        } else {
+            entry.owner = cache.0;
+            entry.sharers = 0;
+            out.push(HomeAction::Granted(line));
+        }
+        let data = ToCache::Data(grant, ram.read_line(line));
+        out.push(HomeAction::Send(cache, line, data));
+    }
+
+    /// A Put arrives.
+    fn put(
+        &mut self,
+        cache: CacheId,
+        line: LineAddress,
+        data: Option<LineData>,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        self.statistics.puts += 1;
+        let Some(slot) = self.find(line) else {
+            out.push(HomeAction::Send(cache, line, ToCache::PutAck));
+            return;
+        };
+        let transaction = self.entries[slot].transaction;
+        if transaction != IDLE {
+            let transaction = &mut self.transactions[transaction as usize];
+            let forwarded_to = match transaction.step {
+                Step::Forward { owner, .. } | Step::Recall { owner, .. } => owner,
+                _ => NO_OWNER,
+            };
+            if forwarded_to == cache.0 {
+                reached!("Put that crosses a forward");
+                out.push(HomeAction::Send(cache, line, ToCache::PutAck));
+            } else {
+                reached!("Put before the ForwardAck that makes its sender the owner");
+                transaction.waiting.push_back(Request::Put { cache, data });
+            }
+            return;
+        }
+        self.put_now(slot, cache, line, data, ram, out);
+    }
+
+    fn put_now(
+        &mut self,
+        slot: usize,
+        cache: CacheId,
+        line: LineAddress,
+        data: Option<LineData>,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let entry = &mut self.entries[slot];
+        if entry.owner == cache.0 {
+            entry.owner = NO_OWNER;
+            if let Some(data) = data {
+                entry.dirty = true;
+                ram.write_line(line, &data);
+            }
+        } else {
+            reached!("Put from a cache that is not the owner any more");
+        }
+        out.push(HomeAction::Send(cache, line, ToCache::PutAck));
+    }
+
+    fn busy(&mut self, line: LineAddress, what: &str) -> (usize, TransactionId) {
+        match self.find(line) {
+            Some(slot) if self.entries[slot].transaction != IDLE => {
+                (slot, self.entries[slot].transaction)
+            }
+            _ => internal_error(line, what),
+        }
+    }
+
+    fn invalidate_ack(
+        &mut self,
+        from: CacheId,
+        line: LineAddress,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let what = "an InvalidateAck that nobody waits for";
+        let (slot, transaction) = self.busy(line, what);
+        self.entries[slot].sharers &= !bit(from);
+        match &mut self.transactions[transaction as usize].step {
+            Step::Invalidates { requester, missing } => {
+                *missing -= 1;
+                if *missing == 0 {
+                    let requester = *requester;
+                    self.grant(slot, line, requester, Grant::Modified, ram, out);
+                    self.next_request(slot, transaction, ram, out);
+                }
+            }
+            Step::Recall { missing, .. } if *missing > 0 => {
+                *missing -= 1;
+                if *missing == 0 {
+                    self.finish_recall(slot, transaction, ram, out);
+                }
+            }
+            _ => internal_error(line, what),
+        }
+    }
+
+    fn forward_ack(
+        &mut self,
+        from: CacheId,
+        line: LineAddress,
+        data: Option<&LineData>,
+        kept: bool,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let what = "a ForwardAck that nobody waits for";
+        let (slot, transaction) = self.busy(line, what);
+        let entry = &mut self.entries[slot];
+        entry.owner = NO_OWNER;
+        entry.sharers = if kept { bit(from) } else { 0 };
+        if let Some(data) = data {
+            entry.dirty = true;
+            ram.write_line(line, data);
+        }
+        match self.transactions[transaction as usize].step {
+            Step::Forward { owner, request } if owner == from.0 => {
+                match request {
+                    Request::Get { cache, write: true } => {
+                        self.entries[slot].owner = cache.0;
+                    }
+                    Request::Get { cache, .. } => self.entries[slot].sharers |= bit(cache),
+                    _ => {
+                        self.serve(slot, line, request, ram, out);
+                        return;
+                    }
+                }
+                self.next_request(slot, transaction, ram, out);
+            }
+            Step::Recall { owner, .. } if owner == from.0 => {
+                self.finish_recall(slot, transaction, ram, out);
+            }
+            _ => internal_error(line, what),
+        }
+    }
+
+    /// A line has come from memory.
+    pub(crate) fn memory_answered(
+        &mut self,
+        transaction: TransactionId,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let Transaction {
+            line, slot, step, ..
+        } = self.transactions[transaction as usize];
+        let Step::Memory(request) = step else {
+            internal_error(line, "an answer of memory that nobody waits for");
+        };
+        self.transactions[transaction as usize].step = Step::Between;
+        self.serve(slot, line, request, ram, out);
+        if let Step::Between = self.transactions[transaction as usize].step {
+            self.next_request(slot, transaction, ram, out);
+        }
+    }
+
+    /// An agent has been given its line.
+    pub(crate) fn read_out_done(
+        &mut self,
+        transaction: TransactionId,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let slot = self.transactions[transaction as usize].slot;
+        self.next_request(slot, transaction, ram, out);
+    }
+
+    /// A transaction is complete: serves what waits for the line until something blocks it again
+    /// or nothing waits.
+    fn next_request(
+        &mut self,
+        slot: usize,
+        transaction: TransactionId,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let index = transaction as usize;
+        let line = self.transactions[index].line;
+        while let Some(request) = self.transactions[index].waiting.pop_front() {
+            self.transactions[index].step = Step::Between;
+            self.serve(slot, line, request, ram, out);
+            if !matches!(self.transactions[index].step, Step::Between) {
+                return;
+            }
+        }
+        self.entries[slot].transaction = IDLE;
+        self.free.push(transaction);
+        if !self.stalled.is_empty() {
+            self.retry_stalled(self.set(line), false, ram, out);
+        }
+    }
+
+    /// The last holder of a recalled line is gone.
+    fn finish_recall(
+        &mut self,
+        slot: usize,
+        transaction: TransactionId,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let line = LineAddress(self.entries[slot].line);
+        let set = self.set(line);
+        self.drop_line(slot, out);
+        let mut waiting = std::mem::take(&mut self.transactions[transaction as usize].waiting);
+        if let Some(stalled) = self.stalled.iter_mut().find(|stalled| stalled.set == set) {
+            // Requests for the recalled line are misses now.
+            if !waiting.is_empty() {
+                reached!("request for a line that is being recalled");
+            }
+            stalled
+                .waiting
+                .extend(waiting.drain(..).map(|request| (line, request)));
+        }
+        self.transactions[transaction as usize].waiting = waiting;
+        self.free.push(transaction);
+        self.retry_stalled(set, true, ram, out);
+    }
+
+    /// A way of `set` may have become free, or its line not busy.
+    fn retry_stalled(
+        &mut self,
+        set: usize,
+        recall_done: bool,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let Some(index) = self.stalled.iter().position(|stalled| stalled.set == set) else {
+            return;
+        };
+        if recall_done {
+            self.stalled[index].recalling = false;
+        }
+        while let Some(&(line, request)) = self.stalled[index].waiting.front() {
+            // One recall at a time is enough: misses are served in order. A line that is here
+            // needs no way.
+            if self.stalled[index].recalling && self.find(line).is_none() {
+                return;
+            }
+            if !self.try_request(line, request, ram, out) {
+                self.stalled[index].recalling = self.recall_in(set);
+                return;
+            }
+            self.stalled[index].waiting.pop_front();
+        }
+        let stalled = self.stalled.swap_remove(index);
+        self.spare.push(stalled.waiting);
+    }
+
+    /// Lines that are busy, and what they wait for.
+    pub(crate) fn waiting_for(&self, sentences: &mut Vec<String>) {
+        for entry in self
+            .entries
+            .iter()
+            .filter(|entry| entry.transaction != IDLE)
+        {
+            let transaction = &self.transactions[entry.transaction as usize];
+            let what = match transaction.step {
+                Step::Between => "nothing".to_string(),
+                Step::Memory(_) => "memory".to_string(),
+                Step::Invalidates { requester, missing } => format!(
+                    "{missing} sharers to give it up, so that cache {} can write it",
+                    requester.0
+                ),
+                Step::Forward { owner, request } => match request {
+                    Request::Get { cache, .. } => {
+                        format!("cache {owner} to send it to cache {}", cache.0)
+                    }
+                    _ => format!("cache {owner} to send it to its home, where an agent reads it"),
+                },
+                Step::ReadOut => "the bank to read it for an agent".to_string(),
+                Step::Recall { owner, missing } => {
+                    if owner == NO_OWNER {
+                        format!("{missing} sharers to give it up, to make room at its home")
+                    } else {
+                        format!("cache {owner} to give it up, to make room at its home")
+                    }
+                }
+            };
+            sentences.push(format!(
+                "The line at {:#x} waits for {what}; {} more requests for it wait.",
+                transaction.line.base(),
+                transaction.waiting.len()
+            ));
+        }
+        for stalled in &self.stalled {
+            for (line, _) in &stalled.waiting {
+                sentences.push(format!(
+                    "A request for the line at {:#x} waits for a way of its set in the \
+                     last-level cache.",
+                    line.base()
+                ));
+            }
+        }
+    }
+
+    /// Each line here with its sharers, owner, and whether it is busy: for checkers.
+    #[cfg(test)]
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (LineAddress, u64, Option<CacheId>, bool)> {
+        self.entries
+            .iter()
+            .filter(|entry| entry.line != NO_LINE)
+            .map(|entry| {
+                (
+                    LineAddress(entry.line),
+                    entry.sharers,
+                    (entry.owner != NO_OWNER).then_some(CacheId(entry.owner)),
+                    entry.transaction != IDLE,
+                )
+            })
+    }
+}

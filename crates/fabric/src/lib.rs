@@ -1,0 +1,44 @@
+//! The coherent fabric: private caches, banked last-level cache with its directory, mesh and
+//! memory controllers, and the agents that take part in coherence beside the cores.
+//!
+//! Data is where the hardware has it. A line's bytes live in the private cache that owns it, or
+//! else at its home. A protocol that is wrong therefore gives wrong data, and tests see it.
+//!
+//! The fabric is driven by events in the order of their times. Cores are not in it: a core runs
+//! on its own for a *window* that is shorter than the shortest way through the fabric, talks to
+//! its own private caches at once, and leaves messages for the fabric in its [`Outbox`]; what the
+//! fabric has for the core arrives in the core's [`Inbox`] with the time at which it takes effect.
+
+/// Notes that a test has come to a place, so that tests can tell which races they have reached.
+macro_rules! reached {
+    ($what:literal) => {
+        #[cfg(test)]
+        crate::tests::note_reached($what);
+    };
+}
+
+mod address;
+mod agent;
+mod fabric;
+mod home;
+mod memory;
+mod mesh;
+mod message;
+mod private_cache;
+mod ram;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod time;
+
+pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
+pub use agent::{Agent, AgentContext, AgentId, Attachment, MemoryAccess, ReplyTo, Request};
+pub use fabric::{Fabric, FabricStatistics, MemoryMap, Region};
+pub use message::{
+    CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
+    RequestKind, ToCache, ToHome, Transit,
+};
+pub use private_cache::{CacheNotice, PrivateCache, RequestOutcome, Slot, State};
+pub use ram::Ram;
+pub use spec::{CacheSpec, FabricSpec, LastLevelSpec, MemorySpec, MeshSpec, SpecError};
+pub use time::{Clock, Time};

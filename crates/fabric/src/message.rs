@@ -1,0 +1,251 @@
+//! What travels between cores, private caches, homes and agents.
+
+use crate::{LineAddress, LineData, Time};
+
+/// A core's number on its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CoreId(pub u16);
+
+/// A private cache's number on its fabric. Core `k` has `2k` for instructions and `2k + 1` for
+/// data; the caches of agents follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CacheId(pub u16);
+
+impl CacheId {
+    /// The instruction cache of `core`.
+    pub const fn instruction(core: CoreId) -> CacheId {
+        CacheId(core.0 * 2)
+    }
+
+    /// The data cache of `core`.
+    pub const fn data(core: CoreId) -> CacheId {
+        CacheId(core.0 * 2 + 1)
+    }
+}
+
+/// Permission that comes with a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// Others may hold it too; reading only.
+    Shared,
+    /// Nobody else holds it; it may be written without asking.
+    Exclusive,
+    /// Nobody else holds it, and it was asked for in order to be written.
+    Modified,
+}
+
+/// A message from a private cache to a line's home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToHome {
+    /// Wants to read the line.
+    GetS,
+    /// Wants to own the line; a sharer that upgrades sends this too.
+    GetM,
+    /// Gives up a line that it wrote.
+    PutM(LineData),
+    /// Gives up an exclusive line that it did not write.
+    PutE,
+    /// Has given up its shared copy.
+    InvalidateAck,
+    /// Answers a forward. `data` is the line's content if it was written here; `kept` tells
+    /// whether a shared copy stays.
+    ForwardAck {
+        /// The line's bytes, where they differ from the home's.
+        data: Option<LineData>,
+        /// A shared copy stays in this cache.
+        kept: bool,
+    },
+}
+
+/// A message to a private cache, from a line's home or (data only) from the line's last owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToCache {
+    /// The line, with permission.
+    Data(Grant, LineData),
+    /// Give up the shared copy and acknowledge.
+    Invalidate,
+    /// Become a sharer, send the line to `requester`, tell the home.
+    ForwardGetS {
+        /// Who asked; `None` when the home itself wants the line.
+        requester: Option<CacheId>,
+    },
+    /// Give the line up, send it to `requester`, tell the home.
+    ForwardGetM {
+        /// Who asked; `None` when the home itself wants the line back.
+        requester: Option<CacheId>,
+    },
+    /// A `PutM` or `PutE` has been seen.
+    PutAck,
+}
+
+/// How a request of a core travels to an agent, and the answer back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transit {
+    /// Over the mesh, to the agent's tile.
+    Tile,
+    /// Over the mesh, to the home of a line: for agents that are banked with the directory.
+    Home(LineAddress),
+    /// Over wires of its own, with a fixed latency.
+    Fixed(Time),
+}
+
+/// What a core asks of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// A load from the agent's addresses. The reply is the value.
+    Read {
+        /// Physical address.
+        address: u64,
+        /// 1, 2, 4 or 8.
+        bytes: u8,
+    },
+    /// A store to the agent's addresses. The reply's value is ignored.
+    Write {
+        /// Physical address.
+        address: u64,
+        /// 1, 2, 4 or 8.
+        bytes: u8,
+        /// The value.
+        value: u64,
+    },
+    /// An instruction of an extension.
+    Custom {
+        /// Which operation; the extension and its agent agree on the numbers.
+        code: u32,
+        /// Its operands.
+        arguments: [u64; 2],
+    },
+}
+
+/// A message that a core leaves for the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutgoingMessage {
+    /// When it leaves the core. Times in an outbox need not be sorted.
+    pub at: Time,
+    /// What it is.
+    pub kind: OutgoingKind,
+}
+
+/// The two kinds of [`OutgoingMessage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutgoingKind {
+    /// From a private cache to the home of `line`.
+    Coherence {
+        /// Sender.
+        cache: CacheId,
+        /// Which line.
+        line: LineAddress,
+        /// The message.
+        message: ToHome,
+    },
+    /// From a private cache that owned `line` to the one that asked for it.
+    Transfer {
+        /// Sender.
+        from: CacheId,
+        /// Receiver.
+        to: CacheId,
+        /// Which line.
+        line: LineAddress,
+        /// Permission that the receiver gets.
+        grant: Grant,
+        /// Its bytes.
+        data: LineData,
+    },
+    /// From a core to an agent.
+    Request {
+        /// Which agent; `None`: whoever owns the address of the access.
+        agent: Option<crate::AgentId>,
+        /// The way it travels.
+        transit: Transit,
+        /// What is asked.
+        kind: RequestKind,
+        /// Comes back with the reply, so that the core knows what was answered.
+        token: u64,
+    },
+}
+
+/// Messages of one core for the fabric.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// In the order in which they were made.
+    pub messages: Vec<OutgoingMessage>,
+}
+
+impl Outbox {
+    /// Adds a message.
+    #[inline]
+    pub fn push(&mut self, at: Time, kind: OutgoingKind) {
+        self.messages.push(OutgoingMessage { at, kind });
+    }
+}
+
+/// Something that the fabric brings to a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// When it takes effect.
+    pub at: Time,
+    /// Orders deliveries of one time.
+    pub sequence: u64,
+    /// What it is.
+    pub kind: DeliveryKind,
+}
+
+/// The kinds of [`Delivery`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryKind {
+    /// For one of the core's private caches.
+    Cache {
+        /// Which.
+        cache: CacheId,
+        /// The line.
+        line: LineAddress,
+        /// The message.
+        message: ToCache,
+    },
+    /// An agent's answer to a request.
+    Reply {
+        /// The request's token.
+        token: u64,
+        /// The answer; `Err(())` means that the access is not one that the agent allows, or that
+        /// no agent or memory is there: the core takes an access fault.
+        result: Result<u64, ()>,
+    },
+    /// An interrupt line changes.
+    Interrupt {
+        /// Its bit in `mip`.
+        bit: u8,
+        /// Raised or lowered.
+        level: bool,
+    },
+}
+
+/// Deliveries for one core, in the order of their times.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    queue: std::collections::VecDeque<Delivery>,
+    next_sequence: u64,
+}
+
+impl Inbox {
+    /// Adds a delivery behind those of the same time or earlier.
+    pub fn push(&mut self, at: Time, kind: DeliveryKind) {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        let place = self.queue.partition_point(|delivery| delivery.at <= at);
+        self.queue.insert(place, Delivery { at, sequence, kind });
+    }
+
+    /// When the next delivery takes effect; [`Time::NEVER`] if there is none.
+    #[inline]
+    pub fn next_at(&self) -> Time {
+        self.queue
+            .front()
+            .map_or(Time::NEVER, |delivery| delivery.at)
+    }
+
+    /// Takes the next delivery.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Delivery> {
+        self.queue.pop_front()
+    }
+}

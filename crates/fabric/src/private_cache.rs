@@ -1,0 +1,563 @@
+//! A private cache: set-associative, true LRU, MESI, with its data.
+//!
+//! # States and events
+//!
+//! A line at a cache has a stable state (I, S, E, M), at most one request on its way (GetS or
+//! GetM), and perhaps an entry in the eviction buffer: an owned line whose Put has not been
+//! acknowledged. The home's messages to one cache arrive in the order sent; a Transfer from
+//! another cache is not ordered with them. After Sorin, Hill and Wood, *A Primer on Memory
+//! Consistency and Cache Coherence*, ch. 8, with MESI's silent E to M and silent eviction from S.
+//!
+//! | event | eviction buffer has it | E or M | S | I, GetM sent | I, GetS sent | I |
+//! | --- | --- | --- | --- | --- | --- | --- |
+//! | Data | as without | error | upgrade (GetM sent), or error | fill as M | fill as S or E | error |
+//! | Invalidate | error | error | drop, ack: *Lost* | ack | ack; if the data comes with S, use it once | ack |
+//! | ForwardGetS | answer from buffer | send data, to S: *Downgraded* | (GetM sent) keep until filled | keep until filled | error | error |
+//! | ForwardGetM | answer from buffer | send data, to I: *Lost* | (GetM sent) keep until filled | keep until filled | error | error |
+//! | PutAck | drop the oldest entry | error | error | error | error | error |
+//! | replacement | | Put, into the buffer | silent | | | |
+//!
+//! Why each of them is right:
+//!
+//! - *Forward while the buffer has the line.* The home sends a PutAck when it has seen the Put, so
+//!   a forward that comes before the PutAck was sent before it, to the owner that this cache then
+//!   was, even if the line has been asked for again meanwhile.
+//! - *Forward with GetM sent and nothing in the buffer.* The home has made this cache the owner,
+//!   and the data is on its way from the last owner. It must be used once before it is given away,
+//!   or two writers could take it from each other forever.
+//! - *A forward never meets GetS sent alone*: a GetS makes an owner only by Data(Exclusive) from
+//!   the home, which arrives before any later forward.
+//! - *Invalidate with GetS sent.* It is for a copy that was evicted silently, or for the copy on
+//!   its way from the last owner. The cache cannot tell, so it does not keep a Shared copy. The
+//!   value may be used for the loads that wait: it was current after they were issued. Data with E
+//!   comes from the home, ordered, so the Invalidate was for an older copy.
+//! - *Invalidate with GetM sent*: this cache's GetM was not first. The home does not send
+//!   Invalidates to an owner, so it is never for the data on its way.
+
+use crate::address::AlignedLine;
+use crate::{
+    CacheId, CacheSpec, Grant, LineAddress, LineData, Outbox, OutgoingKind, Time, ToCache, ToHome,
+};
+
+/// A place for a line in a private cache.
+pub type Slot = u32;
+
+/// The state of a line that a cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Others may have it too.
+    Shared,
+    /// The only copy, as at its home.
+    Exclusive,
+    /// The only copy, newer than at its home.
+    Modified,
+}
+
+/// What became of a request for a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestOutcome {
+    /// On its way.
+    Sent,
+    /// The line had been asked for already.
+    Pending,
+    /// All miss status holding registers are in use.
+    Full,
+}
+
+/// What a message from the fabric did to a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheNotice {
+    /// Nothing that the owner of the cache must know.
+    None,
+    /// The line has come. Use it, then call [`PrivateCache::finish_fill`] before anything else
+    /// happens to the cache.
+    Filled {
+        /// Where it is.
+        slot: Slot,
+        /// With which permission.
+        grant: Grant,
+        /// The line that had to make room.
+        evicted: Option<LineAddress>,
+        /// It serves what waits for it now and then goes away.
+        use_once: bool,
+    },
+    /// The copy is gone.
+    Lost(LineAddress),
+    /// The copy may only be read from now on.
+    Downgraded(LineAddress),
+}
+
+const INVALID: u64 = u64::MAX;
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+struct Miss {
+    line: LineAddress,
+    write: bool,
+    /// An Invalidate came meanwhile.
+    invalidated: bool,
+    /// A forward that waits for the data.
+    forward: Option<ToCache>,
+}
+
+#[derive(Clone, Debug)]
+struct Eviction {
+    line: LineAddress,
+    dirty: bool,
+    data: LineData,
+}
+
+/// What [`PrivateCache::finish_fill`] has to do.
+#[derive(Clone, Debug)]
+struct Fill {
+    line: LineAddress,
+    use_once: bool,
+    forward: Option<ToCache>,
+}
+
+/// A private cache. See the description of the module for its protocol.
+#[derive(Clone, Debug)]
+pub struct PrivateCache {
+    id: CacheId,
+    ways: usize,
+    set_mask: u64,
+    mshrs: usize,
+    /// Line numbers, set by set; [`INVALID`] where there is none.
+    tags: Vec<u64>,
+    states: Vec<State>,
+    /// 0 for the most recently used way of a set, up to ways - 1.
+    ranks: Vec<u8>,
+    data: Vec<AlignedLine>,
+    misses: Vec<Miss>,
+    evictions: Vec<Eviction>,
+    fill: Option<Fill>,
+    version: u64,
+}
+
+#[cold]
+#[inline(never)]
+fn internal_error(id: CacheId, line: LineAddress, what: &str) -> ! {
+    unreachable!(
+        "the coherence protocol of the simulator is broken: cache {} and the line at {:#x}: {what}",
+        id.0,
+        line.base()
+    )
+}
+
+impl PrivateCache {
+    /// An empty cache. `spec` has been validated.
+    pub fn new(spec: &CacheSpec, id: CacheId) -> PrivateCache {
+        let ways = spec.ways as usize;
+        let sets = spec.sets();
+        PrivateCache {
+            id,
+            ways,
+            set_mask: sets as u64 - 1,
+            mshrs: spec.mshrs as usize,
+            tags: vec![INVALID; sets * ways],
+            states: vec![State::Shared; sets * ways],
+            ranks: (0..sets * ways).map(|slot| (slot % ways) as u8).collect(),
+            data: vec![AlignedLine::ZERO; sets * ways],
+            misses: Vec::with_capacity(spec.mshrs as usize),
+            evictions: Vec::with_capacity(spec.mshrs as usize),
+            fill: None,
+            version: 0,
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> CacheId {
+        self.id
+    }
+
+    #[inline]
+    fn set_start(&self, line: LineAddress) -> usize {
+        (line.0 & self.set_mask) as usize * self.ways
+    }
+
+    /// Where `line` is, if this cache holds it.
+    #[inline]
+    pub fn find(&self, line: LineAddress) -> Option<Slot> {
+        let start = self.set_start(line);
+        let set = &self.tags[start..start + self.ways];
+        for (way, &tag) in set.iter().enumerate() {
+            if tag == line.0 {
+                return Some((start + way) as Slot);
+            }
+        }
+        None
+    }
+
+    /// The bytes at `slot`.
+    #[inline]
+    pub fn line(&self, slot: Slot) -> &LineData {
+        &self.data[slot as usize].0
+    }
+
+    /// The state at `slot`, which holds a line.
+    #[inline]
+    pub fn state(&self, slot: Slot) -> State {
+        self.states[slot as usize]
+    }
+
+    /// Whether the line at `slot` may be written.
+    #[inline]
+    pub fn writable(&self, slot: Slot) -> bool {
+        self.states[slot as usize] != State::Shared
+    }
+
+    /// Makes `slot` the most recently used of its set.
+    #[inline]
+    pub fn touch(&mut self, slot: Slot) {
+        let rank = self.ranks[slot as usize];
+        if rank != 0 {
+            let start = slot as usize / self.ways * self.ways;
+            for other in &mut self.ranks[start..start + self.ways] {
+                *other += u8::from(*other < rank);
+            }
+            self.ranks[slot as usize] = 0;
+        }
+    }
+
+    /// The bytes at `slot`, to be written; the line must be [writable](PrivateCache::writable).
+    #[inline]
+    pub fn line_mut(&mut self, slot: Slot) -> &mut LineData {
+        debug_assert!(self.writable(slot), "a line is written that is not owned");
+        self.states[slot as usize] = State::Modified;
+        self.version += 1;
+        &mut self.data[slot as usize].0
+    }
+
+    /// Asks the home for `line`, in order to write it or only to read it. The message leaves at
+    /// `at`.
+    pub fn request(
+        &mut self,
+        line: LineAddress,
+        write: bool,
+        at: Time,
+        out: &mut Outbox,
+    ) -> RequestOutcome {
+        debug_assert!(
+            self.find(line)
+                .is_none_or(|slot| write && !self.writable(slot)),
+            "a line is asked for that is here"
+        );
+        if self.is_pending(line) {
+            return RequestOutcome::Pending;
+        }
+        if self.misses.len() >= self.mshrs {
+            return RequestOutcome::Full;
+        }
+        self.misses.push(Miss {
+            line,
+            write,
+            invalidated: false,
+            forward: None,
+        });
+        let message = if write { ToHome::GetM } else { ToHome::GetS };
+        self.to_home(line, message, at, out);
+        RequestOutcome::Sent
+    }
+
+    fn to_home(&self, line: LineAddress, message: ToHome, at: Time, out: &mut Outbox) {
+        let cache = self.id;
+        out.push(
+            at,
+            OutgoingKind::Coherence {
+                cache,
+                line,
+                message,
+            },
+        );
+    }
+
+    /// Takes a message of the fabric, at the time of its delivery.
+    pub fn receive(
+        &mut self,
+        line: LineAddress,
+        message: ToCache,
+        at: Time,
+        out: &mut Outbox,
+    ) -> CacheNotice {
+        debug_assert!(self.fill.is_none(), "a fill has not been finished");
+        match message {
+            ToCache::Data(grant, data) => self.fill(line, grant, &data, at, out),
+            ToCache::Invalidate => self.invalidate(line, at, out),
+            ToCache::ForwardGetS { .. } | ToCache::ForwardGetM { .. } => {
+                self.forward(line, message, at, out)
+            }
+            ToCache::PutAck => {
+                match self
+                    .evictions
+                    .iter()
+                    .position(|eviction| eviction.line == line)
+                {
+                    Some(index) => drop(self.evictions.remove(index)),
+                    None => internal_error(self.id, line, "a PutAck for no Put"),
+                }
+                CacheNotice::None
+            }
+        }
+    }
+
+    fn fill(
+        &mut self,
+        line: LineAddress,
+        grant: Grant,
+        data: &LineData,
+        at: Time,
+        out: &mut Outbox,
+    ) -> CacheNotice {
+        let Some(index) = self.misses.iter().position(|miss| miss.line == line) else {
+            internal_error(self.id, line, "data that was not asked for");
+        };
+        let miss = self.misses.swap_remove(index);
+        if miss.write != (grant == Grant::Modified) {
+            internal_error(
+                self.id,
+                line,
+                "data with a permission that was not asked for",
+            );
+        }
+        let mut evicted = None;
+        let slot = match self.find(line) {
+            Some(slot) => slot,
+            None => {
+                let slot = self.victim(line);
+                if self.tags[slot as usize] != INVALID {
+                    evicted = Some(self.evict(slot, at, out));
+                }
+                slot
+            }
+        };
+        let place = slot as usize;
+        self.tags[place] = line.0;
+        self.states[place] = match grant {
+            Grant::Shared => State::Shared,
+            Grant::Exclusive => State::Exclusive,
+            // It may come from another cache and be newer than at home.
+            Grant::Modified => State::Modified,
+        };
+        self.data[place].0 = *data;
+        self.touch(slot);
+        self.version += 1;
+        let use_once = miss.invalidated && grant == Grant::Shared;
+        if use_once {
+            reached!("data that is used once");
+        }
+        if miss.invalidated && grant == Grant::Exclusive {
+            reached!("exclusive data after an Invalidate of an older copy");
+        }
+        if self.evictions.iter().any(|eviction| eviction.line == line) {
+            reached!("data before the PutAck of the line's last eviction");
+        }
+        self.fill = Some(Fill {
+            line,
+            use_once,
+            forward: miss.forward,
+        });
+        CacheNotice::Filled {
+            slot,
+            grant,
+            evicted,
+            use_once,
+        }
+    }
+
+    /// The way that a new line takes: a free one, or the least recently used.
+    fn victim(&self, line: LineAddress) -> Slot {
+        let start = self.set_start(line);
+        let mut victim = start;
+        for slot in start..start + self.ways {
+            if self.tags[slot] == INVALID {
+                return slot as Slot;
+            }
+            if self.ranks[slot] > self.ranks[victim] {
+                victim = slot;
+            }
+        }
+        victim as Slot
+    }
+
+    fn evict(&mut self, slot: Slot, at: Time, out: &mut Outbox) -> LineAddress {
+        let place = slot as usize;
+        let line = LineAddress(self.tags[place]);
+        let data = self.data[place].0;
+        self.tags[place] = INVALID;
+        let dirty = match self.states[place] {
+            State::Shared => return line,
+            State::Exclusive => false,
+            State::Modified => true,
+        };
+        self.evictions.push(Eviction { line, dirty, data });
+        let message = if dirty {
+            ToHome::PutM(data)
+        } else {
+            ToHome::PutE
+        };
+        self.to_home(line, message, at, out);
+        line
+    }
+
+    fn invalidate(&mut self, line: LineAddress, at: Time, out: &mut Outbox) -> CacheNotice {
+        self.to_home(line, ToHome::InvalidateAck, at, out);
+        if let Some(slot) = self.find(line) {
+            if self.writable(slot) {
+                internal_error(self.id, line, "an Invalidate to its owner");
+            }
+            if self.is_pending(line) {
+                reached!("Invalidate of a copy that waits to be upgraded");
+            }
+            return self.lose(slot);
+        }
+        if let Some(miss) = self.misses.iter_mut().find(|miss| miss.line == line) {
+            reached!("Invalidate without a copy while the line is under way");
+            miss.invalidated = true;
+        }
+        CacheNotice::None
+    }
+
+    fn lose(&mut self, slot: Slot) -> CacheNotice {
+        let line = LineAddress(self.tags[slot as usize]);
+        self.tags[slot as usize] = INVALID;
+        self.version += 1;
+        CacheNotice::Lost(line)
+    }
+
+    fn forward(
+        &mut self,
+        line: LineAddress,
+        message: ToCache,
+        at: Time,
+        out: &mut Outbox,
+    ) -> CacheNotice {
+        if let Some(eviction) = self.evictions.iter().find(|eviction| eviction.line == line) {
+            let (dirty, data) = (eviction.dirty, eviction.data);
+            reached!("forward answered from the eviction buffer");
+            if self.is_pending(line) {
+                reached!("forward of an evicted line that has been asked for again");
+            }
+            self.answer_forward(line, message, dirty, &data, false, at, out);
+            return CacheNotice::None;
+        }
+        if let Some(slot) = self.find(line)
+            && self.writable(slot)
+        {
+            let dirty = self.state(slot) == State::Modified;
+            let data = *self.line(slot);
+            let kept = matches!(message, ToCache::ForwardGetS { .. });
+            self.answer_forward(line, message, dirty, &data, kept, at, out);
+            if !kept {
+                return self.lose(slot);
+            }
+            self.states[slot as usize] = State::Shared;
+            self.version += 1;
+            return CacheNotice::Downgraded(line);
+        }
+        match self.misses.iter_mut().find(|miss| miss.line == line) {
+            Some(miss) if miss.write && miss.forward.is_none() => {
+                reached!("forward before the data");
+                miss.forward = Some(message);
+            }
+            _ => internal_error(self.id, line, "a forward to a cache that is not the owner"),
+        }
+        CacheNotice::None
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn answer_forward(
+        &self,
+        line: LineAddress,
+        message: ToCache,
+        dirty: bool,
+        data: &LineData,
+        kept: bool,
+        at: Time,
+        out: &mut Outbox,
+    ) {
+        let (requester, grant) = match message {
+            ToCache::ForwardGetS { requester } => (requester, Grant::Shared),
+            ToCache::ForwardGetM { requester } => (requester, Grant::Modified),
+            _ => internal_error(self.id, line, "an answer to what is not a forward"),
+        };
+        if let Some(to) = requester {
+            let (from, data) = (self.id, *data);
+            out.push(
+                at,
+                OutgoingKind::Transfer {
+                    from,
+                    to,
+                    line,
+                    grant,
+                    data,
+                },
+            );
+        }
+        // A new owner has the data and will write it back; the home needs it otherwise.
+        let home_needs = dirty && (requester.is_none() || grant == Grant::Shared);
+        let data = home_needs.then_some(*data);
+        self.to_home(line, ToHome::ForwardAck { data, kept }, at, out);
+    }
+
+    /// Ends the use of a line that has just been [filled](CacheNotice::Filled): carries out what
+    /// had to wait for the data. To be called once after each fill, at the same time.
+    pub fn finish_fill(&mut self, line: LineAddress, at: Time, out: &mut Outbox) -> CacheNotice {
+        let Some(fill) = self.fill.take() else {
+            internal_error(self.id, line, "a fill is finished that did not begin");
+        };
+        debug_assert_eq!(
+            fill.line, line,
+            "another fill is finished than the one that began"
+        );
+        if let Some(message) = fill.forward {
+            return self.forward(line, message, at, out);
+        }
+        match self.find(line) {
+            Some(slot) if fill.use_once => self.lose(slot),
+            _ => CacheNotice::None,
+        }
+    }
+
+    /// Like [`PrivateCache::finish_fill`] for a line that came with ownership, except that a
+    /// forward that had to wait for the data goes on waiting: it is handed to the caller, who
+    /// passes it to [`PrivateCache::receive`] a little later.
+    pub fn keep_fill(&mut self) -> Option<ToCache> {
+        self.fill.take().and_then(|fill| fill.forward)
+    }
+
+    /// Lines that have been asked for and have not come.
+    pub fn outstanding(&self) -> usize {
+        self.misses.len()
+    }
+
+    /// Whether `line` has been asked for and has not come.
+    #[inline]
+    pub fn is_pending(&self, line: LineAddress) -> bool {
+        self.misses.iter().any(|miss| miss.line == line)
+    }
+
+    /// A number that changes whenever a tag, a state or a byte of data does.
+    #[inline]
+    pub fn content_version(&self) -> u64 {
+        self.version
+    }
+
+    /// The LRU ranks of all sets, to compare two moments.
+    pub fn replacement_order(&self) -> &[u8] {
+        &self.ranks
+    }
+
+    /// What the cache holds.
+    pub fn lines(&self) -> impl Iterator<Item = (LineAddress, State, &LineData)> {
+        self.tags
+            .iter()
+            .enumerate()
+            .filter(|&(_, &tag)| tag != INVALID)
+            .map(|(slot, &tag)| (LineAddress(tag), self.states[slot], &self.data[slot].0))
+    }
+
+    /// The lines that have been asked for, and whether in order to write them.
+    pub fn pending_lines(&self) -> impl Iterator<Item = (LineAddress, bool)> {
+        self.misses.iter().map(|miss| (miss.line, miss.write))
+    }
+}

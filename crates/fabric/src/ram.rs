@@ -1,0 +1,195 @@
+//! The memory image.
+
+use crate::address::AlignedLine;
+use crate::{AddressRange, LINE_BYTES, LineAddress, LineData, SpecError};
+
+const PAGE_LINES: usize = 64;
+type Page = [AlignedLine; PAGE_LINES];
+
+#[derive(Clone, Debug)]
+struct Region {
+    first_line: u64,
+    lines: u64,
+    /// `None` is a page of zeros that nobody has written.
+    pages: Vec<Option<Box<Page>>>,
+}
+
+/// The bytes of memory: zero until written, and only taking room on the host from then on.
+///
+/// It holds what the last-level cache and the memory behind it hold; a line that a private cache
+/// owns may be newer there.
+#[derive(Clone, Debug)]
+pub struct Ram {
+    regions: Vec<Region>,
+    ranges: Vec<AddressRange>,
+}
+
+impl Ram {
+    /// Memory at `ranges`, each of whole lines.
+    pub fn new(ranges: Vec<AddressRange>) -> Result<Ram, SpecError> {
+        let line = LINE_BYTES as u64;
+        for (index, range) in ranges.iter().enumerate() {
+            let found = format!("{:#x} bytes at {:#x}", range.length, range.start);
+            let error = |accepted: &str| Err(SpecError::new("memory range", &found, accepted));
+            if range.length == 0
+                || !range.start.is_multiple_of(line)
+                || !range.length.is_multiple_of(line)
+            {
+                return error("start and length must be multiples of 64, and the length not zero");
+            }
+            // 2^48 bytes would already need a page table of half a terabyte on the host.
+            if range.length > 1 << 44 || range.start.checked_add(range.length).is_none() {
+                return error("it must be 16 TiB or smaller and end below 2^64");
+            }
+            if ranges[..index].iter().any(|other| overlap(range, other)) {
+                return error("memory ranges must not overlap");
+            }
+        }
+        Ok(Ram {
+            regions: ranges
+                .iter()
+                .map(|range| Region {
+                    first_line: range.start / line,
+                    lines: range.length / line,
+                    pages: vec![None; (range.length / line).div_ceil(PAGE_LINES as u64) as usize],
+                })
+                .collect(),
+            ranges,
+        })
+    }
+
+    /// Where memory is.
+    pub fn ranges(&self) -> &[AddressRange] {
+        &self.ranges
+    }
+
+    #[inline]
+    fn place(&self, line: LineAddress) -> Option<(usize, usize)> {
+        self.regions.iter().enumerate().find_map(|(index, region)| {
+            let offset = line.0.wrapping_sub(region.first_line);
+            (offset < region.lines).then_some((index, offset as usize))
+        })
+    }
+
+    /// Whether `line` is memory.
+    #[inline]
+    pub fn contains(&self, line: LineAddress) -> bool {
+        self.place(line).is_some()
+    }
+
+    /// The content of `line`; zeros where there is no memory.
+    #[inline]
+    pub fn read_line(&self, line: LineAddress) -> LineData {
+        self.place(line)
+            .and_then(|(region, offset)| {
+                let page = self.regions[region].pages[offset / PAGE_LINES].as_ref()?;
+                Some(page[offset % PAGE_LINES].0)
+            })
+            .unwrap_or(LineData::ZERO)
+    }
+
+    /// Replaces the content of `line`; nothing happens where there is no memory.
+    #[inline]
+    pub fn write_line(&mut self, line: LineAddress, data: &LineData) {
+        if let Some((region, offset)) = self.place(line) {
+            let page = self.regions[region].pages[offset / PAGE_LINES]
+                .get_or_insert_with(|| Box::new([AlignedLine::ZERO; PAGE_LINES]));
+            page[offset % PAGE_LINES].0 = *data;
+        }
+    }
+
+    fn check(&self, what: &str, address: u64, length: usize) -> Result<(), SpecError> {
+        let whole = self.ranges.iter().any(|range| {
+            range.contains(address) && length as u64 <= range.length - (address - range.start)
+        });
+        if whole || length == 0 {
+            return Ok(());
+        }
+        let ranges: Vec<String> = self
+            .ranges
+            .iter()
+            .map(|range| format!("{:#x} to {:#x}", range.start, range.end() - 1))
+            .collect();
+        Err(SpecError::new(
+            format!("{what} of memory"),
+            format!("{length} bytes at {address:#x}"),
+            format!("memory is at {}", ranges.join(", ")),
+        ))
+    }
+
+    /// Writes `bytes` at `address`, as before the machine starts.
+    pub fn load(&mut self, address: u64, bytes: &[u8]) -> Result<(), SpecError> {
+        self.check("load", address, bytes.len())?;
+        let mut address = address;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let offset = address as usize % LINE_BYTES;
+            let (now, later) = rest.split_at(rest.len().min(LINE_BYTES - offset));
+            let line = LineAddress::of(address);
+            let mut data = self.read_line(line);
+            data.0[offset..offset + now.len()].copy_from_slice(now);
+            self.write_line(line, &data);
+            address = address.wrapping_add(now.len() as u64);
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Reads `bytes.len()` bytes at `address`.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), SpecError> {
+        self.check("read", address, bytes.len())?;
+        let mut address = address;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let offset = address as usize % LINE_BYTES;
+            let length = rest.len().min(LINE_BYTES - offset);
+            let data = self.read_line(LineAddress::of(address));
+            rest[..length].copy_from_slice(&data.0[offset..offset + length]);
+            address = address.wrapping_add(length as u64);
+            rest = &mut rest[length..];
+        }
+        Ok(())
+    }
+}
+
+/// Whether two ranges have an address in common.
+pub(crate) fn overlap(one: &AddressRange, other: &AddressRange) -> bool {
+    one.length > 0 && other.length > 0 && (one.contains(other.start) || other.contains(one.start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, length: u64) -> AddressRange {
+        AddressRange { start, length }
+    }
+
+    #[test]
+    fn bytes_come_back_across_lines_and_pages() {
+        let mut ram = Ram::new(vec![range(0x1000, 0x3000), range(0x8000_0000, 0x1_0000)]).unwrap();
+        let bytes: Vec<u8> = (0..9000).map(|index| (index % 251) as u8).collect();
+        ram.load(0x8000_0ff1, &bytes).unwrap();
+        let mut back = vec![0; bytes.len()];
+        ram.read(0x8000_0ff1, &mut back).unwrap();
+        assert_eq!(back, bytes);
+        let mut before = [1; 1];
+        ram.read(0x8000_0ff0, &mut before).unwrap();
+        assert_eq!(before, [0]);
+        assert!(ram.contains(LineAddress::of(0x1000)));
+        assert!(!ram.contains(LineAddress::of(0xfff)));
+        assert!(!ram.contains(LineAddress::of(0x4000)));
+    }
+
+    #[test]
+    fn what_is_not_memory_gets_a_sentence() {
+        let mut ram = Ram::new(vec![range(0x1000, 0x1000)]).unwrap();
+        assert_eq!(
+            ram.load(0x1fff, &[1, 2]).unwrap_err().to_string(),
+            "load of memory = 2 bytes at 0x1fff cannot be built: memory is at 0x1000 to 0x1fff"
+        );
+        assert!(Ram::new(vec![range(0, 0x1000), range(0xfc0, 64)]).is_err());
+        assert!(Ram::new(vec![range(1, 0x1000)]).is_err());
+        assert!(Ram::new(vec![range(0, 0)]).is_err());
+    }
+}

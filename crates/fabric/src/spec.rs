@@ -1,0 +1,391 @@
+//! Descriptions of the fabric's parts, with their defaults, and the check that they make sense.
+
+use crate::LINE_BYTES;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// More private caches than a directory entry has bits for cannot be on one fabric.
+pub(crate) const MAXIMUM_CACHES: usize = 64;
+
+/// A description that cannot be built: which key, what was found, what would be accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {found} cannot be built: {accepted}")]
+pub struct SpecError {
+    /// The key, from the outermost table: `last_level.ways`.
+    pub key: String,
+    /// The value found.
+    pub found: String,
+    /// What would be accepted, as a sentence without its full stop.
+    pub accepted: String,
+}
+
+impl SpecError {
+    /// An error about the value `found` of `key`.
+    pub fn new(
+        key: impl Into<String>,
+        found: impl std::fmt::Display,
+        accepted: impl Into<String>,
+    ) -> SpecError {
+        SpecError {
+            key: key.into(),
+            found: found.to_string(),
+            accepted: accepted.into(),
+        }
+    }
+}
+
+fn check(
+    condition: bool,
+    key: &str,
+    found: impl std::fmt::Display,
+    accepted: &str,
+) -> Result<(), SpecError> {
+    if condition {
+        Ok(())
+    } else {
+        Err(SpecError::new(key, found, accepted))
+    }
+}
+
+/// Checks size and ways of a set-associative array; gives the number of sets.
+fn sets(prefix: &str, size_key: &str, size_bytes: u64, ways: u32) -> Result<usize, SpecError> {
+    check(
+        (1..=64).contains(&ways),
+        &format!("{prefix}.ways"),
+        ways,
+        "it must be from 1 to 64",
+    )?;
+    let way_bytes = u64::from(ways) * LINE_BYTES as u64;
+    let sets = size_bytes / way_bytes;
+    check(
+        size_bytes.is_multiple_of(way_bytes) && sets.is_power_of_two(),
+        &format!("{prefix}.{size_key}"),
+        size_bytes,
+        &format!(
+            "it must be a power of two times {ways} ways of {LINE_BYTES} bytes, such as {}",
+            way_bytes * sets.max(1).next_power_of_two()
+        ),
+    )?;
+    Ok(sets as usize)
+}
+
+/// A private cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CacheSpec {
+    /// Capacity in bytes: sets x ways x 64, where the number of sets is a power of two.
+    #[schemars(range(min = 64))]
+    pub size_bytes: u64,
+    /// Ways of each set.
+    #[schemars(range(min = 1, max = 64))]
+    pub ways: u32,
+    /// Cycles from the address to the data on a hit, tags included. A miss leaves the cache that
+    /// long after the access began.
+    #[schemars(range(min = 1))]
+    pub hit_latency_cycles: u64,
+    /// Miss status holding registers: lines that can be asked for at one time.
+    #[schemars(range(min = 1))]
+    pub mshrs: u32,
+}
+
+impl Default for CacheSpec {
+    /// The first-level data cache of a current server core.
+    fn default() -> CacheSpec {
+        CacheSpec {
+            size_bytes: 32 * 1024,
+            ways: 8,
+            hit_latency_cycles: 4,
+            mshrs: 16,
+        }
+    }
+}
+
+impl CacheSpec {
+    /// Whether the cache can be built; the keys in errors begin with `prefix`.
+    pub fn validate(&self, prefix: &str) -> Result<(), SpecError> {
+        sets(prefix, "size_bytes", self.size_bytes, self.ways)?;
+        check(
+            self.hit_latency_cycles >= 1,
+            &format!("{prefix}.hit_latency_cycles"),
+            self.hit_latency_cycles,
+            "it must be 1 or more",
+        )?;
+        check(
+            self.mshrs >= 1,
+            &format!("{prefix}.mshrs"),
+            self.mshrs,
+            "it must be 1 or more",
+        )
+    }
+
+    pub(crate) fn sets(&self) -> usize {
+        (self.size_bytes / (u64::from(self.ways) * LINE_BYTES as u64)) as usize
+    }
+}
+
+/// The shared last-level cache; one bank, with its part of the directory, on each tile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LastLevelSpec {
+    /// Capacity of one bank in bytes: sets x ways x 64, where the number of sets is a power of two.
+    #[schemars(range(min = 64))]
+    pub size_bytes_per_bank: u64,
+    /// Ways of each set.
+    #[schemars(range(min = 1, max = 64))]
+    pub ways: u32,
+    /// Cycles from a message's turn at the bank to the answer's departure. The bank is pipelined:
+    /// a turn comes every cycle.
+    #[schemars(range(min = 1))]
+    pub latency_cycles: u64,
+}
+
+impl Default for LastLevelSpec {
+    /// 1 MiB a core, as in server parts of 16 to 32 cores.
+    fn default() -> LastLevelSpec {
+        LastLevelSpec {
+            size_bytes_per_bank: 1024 * 1024,
+            ways: 16,
+            latency_cycles: 10,
+        }
+    }
+}
+
+impl LastLevelSpec {
+    pub(crate) fn sets(&self) -> usize {
+        (self.size_bytes_per_bank / (u64::from(self.ways) * LINE_BYTES as u64)) as usize
+    }
+}
+
+/// The mesh between the tiles.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MeshSpec {
+    /// Tiles in a row.
+    #[schemars(range(min = 1))]
+    pub columns: usize,
+    /// Rows of tiles.
+    #[schemars(range(min = 1))]
+    pub rows: usize,
+    /// Cycles of one router and the link behind it.
+    #[schemars(range(min = 1))]
+    pub hop_latency_cycles: u64,
+    /// Bytes that a link carries each cycle.
+    #[schemars(range(min = 1))]
+    pub link_bytes: u64,
+    /// Cycles from one unit of a tile to another on the same tile, through its router.
+    #[schemars(range(min = 1))]
+    pub local_latency_cycles: u64,
+}
+
+impl Default for MeshSpec {
+    /// 16 tiles, 3 cycles a hop, 16-byte links: usual in scale-out server studies.
+    fn default() -> MeshSpec {
+        MeshSpec {
+            columns: 4,
+            rows: 4,
+            hop_latency_cycles: 3,
+            link_bytes: 16,
+            local_latency_cycles: 1,
+        }
+    }
+}
+
+/// The memory controllers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemorySpec {
+    /// How many, spread evenly over the tiles at the mesh's edge; lines are interleaved over them.
+    #[schemars(range(min = 1))]
+    pub controllers: usize,
+    /// Nanoseconds from a read's turn at the controller to the departure of its answer.
+    #[schemars(range(min = 0.0))]
+    pub latency_ns: f64,
+    /// Gigabytes (1e9 bytes) a second that each controller reads and writes together.
+    #[schemars(range(min = 0.001))]
+    pub bandwidth_gb_per_s: f64,
+}
+
+impl Default for MemorySpec {
+    /// Four channels of DDR4-2400.
+    fn default() -> MemorySpec {
+        MemorySpec {
+            controllers: 4,
+            latency_ns: 50.0,
+            bandwidth_gb_per_s: 19.2,
+        }
+    }
+}
+
+/// The coherent fabric of one server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FabricSpec {
+    /// Cores. Core `k` is on tile `k`.
+    #[schemars(range(min = 1, max = 32))]
+    pub cores: usize,
+    /// Clock of the fabric in gigahertz; all cycles of the fabric are of this clock.
+    #[schemars(range(min = 0.001))]
+    pub clock_ghz: f64,
+    /// Cycles to read a line out of a private cache for another cache, or an answer out of an
+    /// agent, before it goes on the mesh.
+    #[schemars(range(min = 1))]
+    pub forward_latency_cycles: u64,
+    /// The last-level cache.
+    pub last_level: LastLevelSpec,
+    /// The mesh.
+    pub mesh: MeshSpec,
+    /// The memory controllers.
+    pub memory: MemorySpec,
+}
+
+impl Default for FabricSpec {
+    /// 16 cores at 2 GHz. A forward takes as long as a hit in the default private cache.
+    fn default() -> FabricSpec {
+        FabricSpec {
+            cores: 16,
+            clock_ghz: 2.0,
+            forward_latency_cycles: 4,
+            last_level: LastLevelSpec::default(),
+            mesh: MeshSpec::default(),
+            memory: MemorySpec::default(),
+        }
+    }
+}
+
+impl FabricSpec {
+    /// Whether the fabric can be built.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        let tiles = self.mesh.columns.saturating_mul(self.mesh.rows);
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        for (key, value) in [
+            ("mesh.columns", self.mesh.columns as u64),
+            ("mesh.rows", self.mesh.rows as u64),
+            ("mesh.hop_latency_cycles", self.mesh.hop_latency_cycles),
+            ("mesh.link_bytes", self.mesh.link_bytes),
+            ("mesh.local_latency_cycles", self.mesh.local_latency_cycles),
+            ("last_level.latency_cycles", self.last_level.latency_cycles),
+            ("forward_latency_cycles", self.forward_latency_cycles),
+            ("memory.controllers", self.memory.controllers as u64),
+            ("cores", self.cores as u64),
+        ] {
+            check(value >= 1, key, value, "it must be 1 or more")?;
+        }
+        check(
+            tiles <= 4096,
+            "mesh.columns",
+            self.mesh.columns,
+            "columns times rows must be 4096 tiles or fewer",
+        )?;
+        check(
+            self.cores <= tiles,
+            "cores",
+            self.cores,
+            &format!("the mesh of {tiles} tiles has a place for {tiles} cores or fewer"),
+        )?;
+        check(
+            self.cores * 2 <= MAXIMUM_CACHES,
+            "cores",
+            self.cores,
+            &format!(
+                "a directory entry has a bit for each of {MAXIMUM_CACHES} private caches, and a \
+                 core has two, so that it must be {} or fewer",
+                MAXIMUM_CACHES / 2
+            ),
+        )?;
+        check(
+            positive(self.clock_ghz) && self.clock_ghz <= 1000.0,
+            "clock_ghz",
+            self.clock_ghz,
+            "it must be above 0 and at most 1000",
+        )?;
+        sets(
+            "last_level",
+            "size_bytes_per_bank",
+            self.last_level.size_bytes_per_bank,
+            self.last_level.ways,
+        )?;
+        let edge = crate::mesh::edge_tiles(self.mesh.columns, self.mesh.rows).len();
+        check(
+            self.memory.controllers <= edge,
+            "memory.controllers",
+            self.memory.controllers,
+            &format!("the mesh has {edge} tiles at its edge, and each has place for one"),
+        )?;
+        check(
+            self.memory.latency_ns.is_finite() && (0.0..=1e9).contains(&self.memory.latency_ns),
+            "memory.latency_ns",
+            self.memory.latency_ns,
+            "it must be from 0 to 1e9",
+        )?;
+        check(
+            positive(self.memory.bandwidth_gb_per_s) && self.memory.bandwidth_gb_per_s >= 1e-3,
+            "memory.bandwidth_gb_per_s",
+            self.memory.bandwidth_gb_per_s,
+            "it must be 0.001 or more",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_can_be_built() {
+        FabricSpec::default().validate().unwrap();
+        CacheSpec::default().validate("data_cache").unwrap();
+    }
+
+    #[test]
+    fn errors_name_key_value_and_what_is_accepted() {
+        let mut spec = FabricSpec::default();
+        spec.last_level.size_bytes_per_bank = 3 * 1024 * 1024;
+        assert_eq!(
+            spec.validate().unwrap_err().to_string(),
+            "last_level.size_bytes_per_bank = 3145728 cannot be built: it must be a power of two \
+             times 16 ways of 64 bytes, such as 4194304"
+        );
+        let spec = FabricSpec {
+            cores: 17,
+            ..FabricSpec::default()
+        };
+        assert_eq!(
+            spec.validate().unwrap_err().to_string(),
+            "cores = 17 cannot be built: the mesh of 16 tiles has a place for 16 cores or fewer"
+        );
+        let mut spec = FabricSpec {
+            cores: 33,
+            ..FabricSpec::default()
+        };
+        spec.mesh.columns = 16;
+        assert!(
+            spec.validate()
+                .unwrap_err()
+                .to_string()
+                .contains("64 private caches")
+        );
+        let cache = CacheSpec {
+            mshrs: 0,
+            ..CacheSpec::default()
+        };
+        assert_eq!(
+            cache.validate("core.data_cache").unwrap_err().to_string(),
+            "core.data_cache.mshrs = 0 cannot be built: it must be 1 or more"
+        );
+        for (key, value) in [("clock_ghz", 0.0), ("clock_ghz", f64::NAN)] {
+            let spec = FabricSpec {
+                clock_ghz: value,
+                ..FabricSpec::default()
+            };
+            assert_eq!(spec.validate().unwrap_err().key, key);
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_and_missing_ones_have_defaults() {
+        let spec: MeshSpec = serde_json::from_str(r#"{"columns": 2}"#).unwrap();
+        assert_eq!(spec.columns, 2);
+        assert_eq!(spec.rows, MeshSpec::default().rows);
+        assert!(serde_json::from_str::<MeshSpec>(r#"{"colums": 2}"#).is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! Simulated time.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+/// A point in simulated time, or a length of it: whole femtoseconds.
+///
+/// A femtosecond makes the clock periods in use exact enough (3.2 GHz is 312 500 fs) and a `u64`
+/// of them lasts five hours of simulated time.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Time(u64);
+
+impl Time {
+    /// The beginning of the simulation.
+    pub const ZERO: Time = Time(0);
+    /// Later than everything that happens.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// `femtoseconds` as a time.
+    pub const fn from_fs(femtoseconds: u64) -> Time {
+        Time(femtoseconds)
+    }
+
+    /// `nanoseconds`, rounded to the nearest femtosecond. Negative values give zero.
+    pub fn from_ns(nanoseconds: f64) -> Time {
+        Time((nanoseconds * 1e6).round() as u64)
+    }
+
+    /// This time in femtoseconds.
+    pub const fn as_fs(self) -> u64 {
+        self.0
+    }
+
+    /// This time in nanoseconds.
+    pub fn as_ns(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// This time in seconds.
+    pub fn as_seconds(self) -> f64 {
+        self.0 as f64 / 1e15
+    }
+
+    /// The sum, or [`Time::NEVER`] where it would overflow.
+    pub const fn saturating_add(self, other: Time) -> Time {
+        Time(self.0.saturating_add(other.0))
+    }
+
+    /// The difference, or zero where it would be negative.
+    pub const fn saturating_sub(self, other: Time) -> Time {
+        Time(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for Time {
+    type Output = Time;
+    fn add(self, other: Time) -> Time {
+        Time(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Time {
+    fn add_assign(&mut self, other: Time) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Time {
+    type Output = Time;
+    fn sub(self, other: Time) -> Time {
+        Time(self.0 - other.0)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ns", self.as_ns())
+    }
+}
+
+/// A clock: turns cycles into time and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    period_fs: u64,
+}
+
+impl Clock {
+    /// A clock of `gigahertz`; its period is rounded to the nearest femtosecond.
+    pub fn from_ghz(gigahertz: f64) -> Clock {
+        Clock {
+            period_fs: (1e6 / gigahertz).round().max(1.0) as u64,
+        }
+    }
+
+    /// The length of `cycles` cycles; also the time at which cycle number `cycles` begins.
+    #[inline]
+    pub const fn time(self, cycles: u64) -> Time {
+        Time(cycles.saturating_mul(self.period_fs))
+    }
+
+    /// The first cycle that begins at `time` or later; `u64::MAX` for [`Time::NEVER`].
+    #[inline]
+    pub const fn cycle_at_or_after(self, time: Time) -> u64 {
+        if time.0 == u64::MAX {
+            u64::MAX
+        } else {
+            time.0.div_ceil(self.period_fs)
+        }
+    }
+
+    /// The frequency in gigahertz.
+    pub fn ghz(self) -> f64 {
+        1e6 / self.period_fs as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_and_times_agree() {
+        let clock = Clock::from_ghz(3.2);
+        assert_eq!(clock.time(1).as_fs(), 312_500);
+        assert_eq!(clock.cycle_at_or_after(Time::from_fs(312_500)), 1);
+        assert_eq!(clock.cycle_at_or_after(Time::from_fs(312_501)), 2);
+        assert_eq!(clock.cycle_at_or_after(Time::NEVER), u64::MAX);
+    }
+}

@@ -1,0 +1,171 @@
+//! The description of HyperPlane's hardware.
+
+use crate::WAYS;
+use fabric::{Clock, SpecError, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// HyperPlane's hardware. The defaults are the paper's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HyperPlaneSpec {
+    /// Entries of the monitoring set, over all banks, and QIDs of the ready set (1024 in §IV-C and
+    /// Table I). Each directory bank has an equal part, of two ways of a power of two rows.
+    #[schemars(range(min = 2))]
+    pub entries: usize,
+    /// Cycles of a look-up in the monitoring set: from the grant of a doorbell's ownership to its
+    /// queue's ready bit, and before the answer to an instruction that arms (5 in §IV-C).
+    pub monitoring_set_lookup_cycles: u64,
+    /// Cycles of a `QWAIT` that finds a ready queue, and from the ready bit to the end of a `QWAIT`
+    /// that waited for it (50 in §IV-C, which calls this conservative).
+    #[schemars(range(min = 1))]
+    pub qwait_latency_cycles: u64,
+    /// Nanoseconds of a selection by the ready set (12.25 in §IV-C), part of `QWAIT`'s latency.
+    /// What is left of it are the wires between core and ready set, there and back: the latency of
+    /// instructions that change the ready set and need no selection. The paper gives none.
+    #[schemars(range(min = 0.0))]
+    pub ready_set_latency_ns: f64,
+}
+
+impl Default for HyperPlaneSpec {
+    /// §IV-C and Table I.
+    fn default() -> HyperPlaneSpec {
+        HyperPlaneSpec {
+            entries: 1024,
+            monitoring_set_lookup_cycles: 5,
+            qwait_latency_cycles: 50,
+            ready_set_latency_ns: 12.25,
+        }
+    }
+}
+
+/// The latencies as times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Latencies {
+    pub lookup: Time,
+    pub qwait: Time,
+    pub update: Time,
+}
+
+impl HyperPlaneSpec {
+    /// Rows of each way of each of `banks` banks.
+    pub fn rows(&self, banks: usize) -> Result<usize, SpecError> {
+        let places = banks.saturating_mul(WAYS);
+        let rows = self.entries.checked_div(places).unwrap_or(0);
+        if rows.is_power_of_two() && rows * places == self.entries && self.entries <= 1 << 20 {
+            return Ok(rows);
+        }
+        Err(SpecError::new(
+            "hyperplane.entries",
+            self.entries,
+            format!(
+                "each of the {banks} directory banks has {WAYS} ways of a power of two rows, and \
+                 {} entries are the most, so that it can be {}",
+                1 << 20,
+                places.saturating_mul(rows.clamp(1, 1 << 20).next_power_of_two()),
+            ),
+        ))
+    }
+
+    /// The latencies at `clock`, for wires that take no less than `minimum` from agent to core.
+    pub(crate) fn latencies(&self, clock: Clock, minimum: Time) -> Result<Latencies, SpecError> {
+        let ns = self.ready_set_latency_ns;
+        if !(0.0..=1e6).contains(&ns) {
+            return Err(SpecError::new(
+                "hyperplane.ready_set_latency_ns",
+                ns,
+                "it must be from 0 to 1000000",
+            ));
+        }
+        if self.monitoring_set_lookup_cycles > 1_000_000 {
+            return Err(SpecError::new(
+                "hyperplane.monitoring_set_lookup_cycles",
+                self.monitoring_set_lookup_cycles,
+                "it must be 1000000 or less",
+            ));
+        }
+        let least = Time::from_ns(ns) + minimum;
+        let cycles = self.qwait_latency_cycles;
+        if !(clock.cycle_at_or_after(least)..=1_000_000).contains(&cycles) {
+            return Err(SpecError::new(
+                "hyperplane.qwait_latency_cycles",
+                cycles,
+                format!(
+                    "the ready set takes {ns} ns and the way to a core {minimum}, so that it must \
+                     be from {} to 1000000",
+                    clock.cycle_at_or_after(least)
+                ),
+            ));
+        }
+        let qwait = clock.time(cycles);
+        Ok(Latencies {
+            lookup: clock.time(self.monitoring_set_lookup_cycles),
+            qwait,
+            update: qwait - Time::from_ns(ns),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_the_paper_s() {
+        let spec = HyperPlaneSpec::default();
+        assert_eq!(spec.rows(16), Ok(32));
+        assert_eq!(spec.rows(1), Ok(512));
+        let clock = Clock::from_ghz(2.0);
+        let latencies = spec.latencies(clock, clock.time(10)).unwrap();
+        assert_eq!(latencies.lookup, Time::from_ns(2.5));
+        assert_eq!(latencies.qwait, Time::from_ns(25.0));
+        assert_eq!(latencies.update, Time::from_ns(12.75));
+    }
+
+    #[test]
+    fn errors_say_what_would_be_accepted() {
+        let spec = HyperPlaneSpec {
+            entries: 1000,
+            ..HyperPlaneSpec::default()
+        };
+        assert_eq!(
+            spec.rows(16).unwrap_err().to_string(),
+            "hyperplane.entries = 1000 cannot be built: each of the 16 directory banks has 2 ways \
+             of a power of two rows, and 1048576 entries are the most, so that it can be 1024"
+        );
+        for entries in [0, 1, usize::MAX, 1 << 21] {
+            let spec = HyperPlaneSpec {
+                entries,
+                ..HyperPlaneSpec::default()
+            };
+            assert!(spec.rows(16).is_err());
+            assert!(spec.rows(0).is_err());
+            assert!(spec.rows(usize::MAX).is_err());
+        }
+        let spec = HyperPlaneSpec {
+            qwait_latency_cycles: 20,
+            ..HyperPlaneSpec::default()
+        };
+        let clock = Clock::from_ghz(2.0);
+        assert_eq!(
+            spec.latencies(clock, Time::from_ns(5.0))
+                .unwrap_err()
+                .to_string(),
+            "hyperplane.qwait_latency_cycles = 20 cannot be built: the ready set takes 12.25 ns \
+             and the way to a core 5 ns, so that it must be from 35 to 1000000"
+        );
+        let spec = HyperPlaneSpec {
+            ready_set_latency_ns: f64::NAN,
+            ..HyperPlaneSpec::default()
+        };
+        assert!(spec.latencies(clock, Time::ZERO).is_err());
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_and_missing_ones_have_defaults() {
+        let spec: HyperPlaneSpec = serde_json::from_str(r#"{"entries": 2048}"#).unwrap();
+        assert_eq!(spec.entries, 2048);
+        assert_eq!(spec.qwait_latency_cycles, 50);
+        assert!(serde_json::from_str::<HyperPlaneSpec>(r#"{"entires": 2048}"#).is_err());
+    }
+}

@@ -1,0 +1,445 @@
+//! Each instruction on a real fabric: what it gives, how long it takes, what it refuses.
+
+use crate::machine::{DOORBELLS, Do, MEMORY, Machine, Script, clock};
+use fabric::*;
+use hyperplane::{ErrorCode, HyperPlaneSpec, NO_QID, Operation};
+use std::collections::VecDeque;
+
+/// Does one thing after the other and writes down what came of it.
+struct List {
+    to_do: VecDeque<Do>,
+    begun: Time,
+    /// Result, beginning and end of each.
+    done: Vec<(Result<u64, ()>, Time, Time)>,
+}
+
+impl Script for List {
+    fn next(&mut self, result: Result<u64, ()>, now: Time) -> Do {
+        self.done.push((result, self.begun, now));
+        self.begun = now;
+        self.to_do.pop_front().unwrap_or(Do::Stop)
+    }
+}
+
+/// Increments the doorbell whose address is the token when it is woken, and writes down when
+/// ownership was granted.
+#[derive(Default)]
+struct Device {
+    /// When ownership of which line was granted.
+    grants: Vec<(Time, LineAddress)>,
+}
+
+impl Agent for Device {
+    fn name(&self) -> String {
+        "device".to_owned()
+    }
+
+    fn ownership_granted(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
+        self.grants.push((context.now(), line));
+    }
+
+    fn timer(&mut self, context: &mut AgentContext<'_>, address: u64) {
+        // An odd address: a write of the line that leaves the counter as it is.
+        let addend = u64::from(address.is_multiple_of(8));
+        let address = address - address % 8;
+        context.access(MemoryAccess::FetchAdd { address, addend }, 0);
+    }
+
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+const fn doorbell(queue: u64) -> u64 {
+    DOORBELLS.start + queue * 64
+}
+
+const ROUND_ROBIN: u64 = 0;
+const WEIGHTED: u64 = 1;
+
+fn init(policy: u64) -> Do {
+    Do::Instruction(Operation::Init, DOORBELLS.start, DOORBELLS.length | policy)
+}
+
+fn add(qid: u64) -> Do {
+    Do::Instruction(Operation::Add, qid, doorbell(qid))
+}
+
+fn on(operation: Operation, qid: u64) -> Do {
+    Do::Instruction(operation, qid, 0)
+}
+
+const QWAIT: Do = Do::Instruction(Operation::Qwait, 0, 0);
+const QWAIT_NB: Do = Do::Instruction(Operation::QwaitNonBlocking, 0, 0);
+
+fn verify(qid: u64) -> Do {
+    Do::Instruction(Operation::Verify, doorbell(qid), 0)
+}
+
+fn reconsider(qid: u64) -> Do {
+    Do::Instruction(Operation::Reconsider, qid, doorbell(qid))
+}
+
+fn enqueue(qid: u64) -> Do {
+    Do::FetchAdd(doorbell(qid), 1)
+}
+
+fn dequeue(qid: u64) -> Do {
+    Do::FetchAdd(doorbell(qid), u64::MAX)
+}
+
+struct Test {
+    machine: Machine<List>,
+    device: AgentId,
+}
+
+impl Test {
+    /// Cores with these scripts, and a device that does what `events` say: at which cycle, and at
+    /// which address.
+    fn run(scripts: &[&[Do]], events: &[(u64, u64)]) -> Test {
+        let list = |script: &&[Do]| List {
+            to_do: script.iter().copied().collect(),
+            begun: Time::ZERO,
+            done: Vec::new(),
+        };
+        let scripts = scripts.iter().map(list).collect();
+        let mut machine = Machine::new(&HyperPlaneSpec::default(), scripts);
+        let attachment = Attachment {
+            snoops: Some(DOORBELLS),
+            cache: Some(CacheSpec::default()),
+            ..Attachment::default()
+        };
+        let device = machine
+            .fabric
+            .attach(Box::new(Device::default()), attachment)
+            .unwrap();
+        for &(cycle, address) in events {
+            machine
+                .fabric
+                .wake_agent(device, clock().time(cycle), address);
+        }
+        machine.run(Time::NEVER);
+        Test { machine, device }
+    }
+
+    /// The results of what core `core` did.
+    fn results(&self, core: usize) -> Vec<Result<u64, ()>> {
+        // The first entry is the beginning.
+        let done = &self.machine.cores[core].script.done[1..];
+        done.iter().map(|&(result, ..)| result).collect()
+    }
+
+    /// When number `index` of what core `core` did began and ended.
+    fn times(&self, core: usize, index: usize) -> (Time, Time) {
+        let (_, begin, end) = self.machine.cores[core].script.done[index + 1];
+        (begin, end)
+    }
+
+    fn cycles(&self, core: usize, index: usize) -> f64 {
+        let (begin, end) = self.times(core, index);
+        (end - begin).as_fs() as f64 / clock().time(1).as_fs() as f64
+    }
+
+    fn statistics(&mut self) -> hyperplane::Statistics {
+        let now = self.machine.now;
+        self.machine.hyperplane().statistics(now)
+    }
+}
+
+fn ok(values: &[u64]) -> Vec<Result<u64, ()>> {
+    values.iter().map(|&value| Ok(value)).collect()
+}
+
+#[test]
+fn qwait_takes_50_cycles() {
+    let test = Test::run(
+        &[&[
+            init(ROUND_ROBIN),
+            add(3),
+            enqueue(3),
+            Do::Wait(100),
+            QWAIT,
+            QWAIT_NB,
+        ]],
+        &[],
+    );
+    assert_eq!(test.results(0), ok(&[0, 0, 0, 0, 3, NO_QID]));
+    assert_eq!(test.cycles(0, 4), 50.0);
+    assert_eq!(test.cycles(0, 5), 50.0);
+}
+
+#[test]
+fn halted_hart_resumes_55_cycles_after_the_grant() {
+    let mut test = Test::run(
+        &[&[init(ROUND_ROBIN), add(3), QWAIT]],
+        &[(5000, doorbell(3))],
+    );
+    assert_eq!(test.results(0), ok(&[0, 0, 3]));
+    let device: &mut Device = test.machine.fabric.agent_mut(test.device).unwrap();
+    let &(grant, line) = device.grants.last().unwrap();
+    assert_eq!(line, LineAddress::of(doorbell(3)));
+    let (begin, end) = test.times(0, 2);
+    assert_eq!(end - grant, clock().time(55));
+    let statistics = test.statistics();
+    assert_eq!((statistics.halts, statistics.wake_ups), (1, 1));
+    assert_eq!(statistics.activations_by_grant, 1);
+    assert_eq!(
+        statistics.halted_fs,
+        (grant + clock().time(5) - begin).as_fs()
+    );
+}
+
+#[test]
+fn updates_of_the_ready_set_take_the_wires_alone() {
+    // 50 cycles of 0.5 ns without the 12.25 ns of a selection.
+    let weight = Do::Instruction(Operation::Weight, 1, 7);
+    let script = [
+        init(WEIGHTED),
+        on(Operation::Enable, 1),
+        on(Operation::Disable, 1),
+        weight,
+    ];
+    let test = Test::run(&[&script], &[]);
+    for index in 0..script.len() {
+        assert_eq!(test.cycles(0, index), 25.5);
+    }
+}
+
+#[test]
+fn the_hart_that_has_waited_longest_goes_first() {
+    let control = [init(ROUND_ROBIN), add(0), add(1), Do::Wait(2000), QWAIT];
+    let first = [Do::Wait(1000), QWAIT];
+    let second = [Do::Wait(1500), QWAIT];
+    let events = [(5000, doorbell(1)), (6000, doorbell(0))];
+    let test = Test::run(&[&control, &second, &first], &events);
+    assert_eq!(test.results(2)[1], Ok(1));
+    assert_eq!(test.results(1)[1], Ok(0));
+    assert!(test.machine.cores[0].is_halted());
+    assert_eq!(
+        test.machine.fabric.waiting_for(),
+        [
+            "HyperPlane: a hart of core 0 waits in QWAIT: no enabled queue is ready (2 queues \
+             monitored, 0 armed, 0 ready but disabled)"
+        ]
+    );
+}
+
+#[test]
+fn writes_that_are_not_items_are_found_out_by_verify() {
+    let script = [
+        init(ROUND_ROBIN),
+        add(0),
+        QWAIT,
+        verify(0),
+        QWAIT,
+        verify(0),
+    ];
+    // The first write leaves the counter as it is.
+    let events = [(5000, doorbell(0) + 1), (10000, doorbell(0))];
+    let mut test = Test::run(&[&script], &events);
+    assert_eq!(test.results(0), ok(&[0, 0, 0, 0, 0, 1]));
+    let statistics = test.statistics();
+    assert_eq!((statistics.wake_ups, statistics.spurious_wake_ups), (2, 1));
+    assert_eq!(statistics.arms, 2);
+}
+
+#[test]
+fn a_queue_that_has_items_when_added_is_ready() {
+    let script = [init(ROUND_ROBIN), enqueue(2), add(2), QWAIT, verify(2)];
+    let mut test = Test::run(&[&script], &[]);
+    assert_eq!(test.results(0), ok(&[0, 0, 0, 2, 1]));
+    assert_eq!(test.statistics().armed, 0);
+}
+
+#[test]
+fn reconsider_activates_or_arms() {
+    let mut script = vec![init(ROUND_ROBIN), add(2), enqueue(2), enqueue(2), QWAIT];
+    script.extend([verify(2), dequeue(2), reconsider(2), QWAIT_NB]);
+    script.extend([verify(2), dequeue(2), reconsider(2), QWAIT_NB]);
+    let mut test = Test::run(&[&script], &[]);
+    assert_eq!(test.results(0)[4..], ok(&[2, 1, 2, 0, 2, 1, 1, 0, NO_QID]));
+    // The first went to the ready set alone.
+    let load = 4.0;
+    assert_eq!(test.cycles(0, 7), load + 25.5);
+    let statistics = test.statistics();
+    assert_eq!((statistics.armed, statistics.arms), (1, 2));
+    assert_eq!(statistics.activations_by_reconsider, 1);
+    assert_eq!(statistics.not_ready, 1);
+}
+
+#[test]
+fn enabling_a_ready_queue_resumes_a_halted_hart() {
+    let control = [
+        init(ROUND_ROBIN),
+        add(0),
+        on(Operation::Disable, 0),
+        enqueue(0),
+        Do::Wait(5000),
+        on(Operation::Enable, 0),
+    ];
+    let test = Test::run(&[&control, &[Do::Wait(1000), QWAIT]], &[]);
+    assert_eq!(test.results(1)[1], Ok(0));
+    let (enable, _) = test.times(0, 5);
+    assert_eq!(test.times(1, 1).1 - enable, clock().time(50));
+}
+
+#[test]
+fn a_ready_but_disabled_queue_is_reported() {
+    let script = [
+        init(ROUND_ROBIN),
+        add(0),
+        add(1),
+        on(Operation::Disable, 1),
+        QWAIT,
+    ];
+    let test = Test::run(&[&script], &[(5000, doorbell(1))]);
+    assert_eq!(
+        test.machine.fabric.waiting_for(),
+        [
+            "HyperPlane: a hart of core 0 waits in QWAIT: no enabled queue is ready (2 queues \
+             monitored, 1 armed, 1 ready but disabled)"
+        ]
+    );
+}
+
+#[test]
+fn a_removed_queue_leaves_nothing_behind() {
+    let remove = on(Operation::Remove, 0);
+    let mut script = vec![
+        init(ROUND_ROBIN),
+        add(0),
+        on(Operation::Disable, 0),
+        enqueue(0),
+    ];
+    // While it is ready; its consumer's instructions may still come.
+    script.extend([Do::Wait(100), remove, remove, reconsider(0), QWAIT_NB]);
+    script.extend([
+        dequeue(0),
+        verify(0),
+        reconsider(0),
+        enqueue(0),
+        QWAIT_NB,
+        dequeue(0),
+    ]);
+    // Added again, it is enabled.
+    script.extend([add(0), enqueue(0), QWAIT]);
+    let mut test = Test::run(&[&script], &[]);
+    let unknown = ErrorCode::UnknownQid.value();
+    assert_eq!(test.results(0)[5..9], ok(&[0, unknown, 0, NO_QID]));
+    assert_eq!(test.results(0)[9..15], ok(&[1, 0, 0, 0, NO_QID, 1]));
+    assert_eq!(test.results(0)[15..], ok(&[0, 0, 0]));
+    assert_eq!(test.statistics().monitored, 1);
+}
+
+#[test]
+fn weights_count_consecutive_services() {
+    let weight = Do::Instruction(Operation::Weight, 0, 3);
+    let mut script = vec![
+        init(WEIGHTED),
+        enqueue(0),
+        enqueue(1),
+        add(0),
+        add(1),
+        weight,
+    ];
+    for qid in [0, 0, 0, 1, 0, 0, 0, 1] {
+        script.extend([QWAIT, reconsider(qid)]);
+    }
+    let test = Test::run(&[&script], &[]);
+    let qids: Vec<_> = test.results(0)[6..].iter().step_by(2).copied().collect();
+    assert_eq!(qids, ok(&[0, 0, 0, 1, 0, 0, 0, 1]));
+}
+
+#[test]
+fn control_plane_errors_have_codes() {
+    use ErrorCode::*;
+    let add = |qid, doorbell| Do::Instruction(Operation::Add, qid, doorbell);
+    let init = |start, length| Do::Instruction(Operation::Init, start, length);
+    let half = DOORBELLS.length / 2;
+    let cases = [
+        (add(0, doorbell(0)), DoorbellOutsideRange.value()),
+        (
+            init(DOORBELLS.start, DOORBELLS.length | 3),
+            UnknownPolicy.value(),
+        ),
+        (init(DOORBELLS.start, 0), RangeNotSnooped.value()),
+        (init(DOORBELLS.start + 8, 64), RangeNotSnooped.value()),
+        (init(DOORBELLS.start - 64, 128), RangeNotSnooped.value()),
+        (
+            init(DOORBELLS.start + 64, DOORBELLS.length),
+            RangeNotSnooped.value(),
+        ),
+        (init(DOORBELLS.start + 64, !63), RangeNotSnooped.value()),
+        (init(u64::MAX - 63, 64), RangeNotSnooped.value()),
+        (init(DOORBELLS.start, half), 0),
+        (add(0, doorbell(0)), 0),
+        (add(0, doorbell(1)), DuplicateQid.value()),
+        (add(1, doorbell(0)), DuplicateLine.value()),
+        (add(1, doorbell(0) + 8), DuplicateLine.value()),
+        (add(1, doorbell(1) + 4), DoorbellMisaligned.value()),
+        (add(1, DOORBELLS.start + half), DoorbellOutsideRange.value()),
+        (add(1, DOORBELLS.start - 64), DoorbellOutsideRange.value()),
+        (add(1024, doorbell(1)), QidOutOfRange.value()),
+        (add(u64::MAX, doorbell(1)), QidOutOfRange.value()),
+        (on(Operation::Remove, 1024), QidOutOfRange.value()),
+        (on(Operation::Remove, 1 << 32), QidOutOfRange.value()),
+        (on(Operation::Remove, 1), UnknownQid.value()),
+        (add(1023, doorbell(1) + 56), 0),
+    ];
+    let script: Vec<Do> = cases.iter().map(|&(operation, _)| operation).collect();
+    let expected: Vec<u64> = cases.iter().map(|&(_, value)| value).collect();
+    let test = Test::run(&[&script], &[]);
+    assert_eq!(test.results(0), ok(&expected));
+}
+
+#[test]
+fn what_cannot_be_done_is_an_access_fault() {
+    let script = [
+        verify(0),
+        init(ROUND_ROBIN),
+        Do::Instruction(Operation::Verify, MEMORY.start, 0),
+        Do::Instruction(Operation::Reconsider, 0, MEMORY.start),
+        Do::Instruction(Operation::Reconsider, 1024, doorbell(0)),
+        on(Operation::Enable, 1024),
+        on(Operation::Disable, 1 << 40),
+        Do::Instruction(Operation::Weight, 1024, 1),
+        Do::Instruction(Operation::Weight, 0, 0),
+        Do::Instruction(Operation::Weight, 0, 1 << 32),
+        enqueue(0),
+        Do::Instruction(Operation::Reconsider, 1024, doorbell(0)),
+    ];
+    let test = Test::run(&[&script], &[]);
+    let mut expected = vec![Err(()); script.len()];
+    expected[1] = Ok(0);
+    expected[10] = Ok(0);
+    assert_eq!(test.results(0), expected);
+}
+
+#[test]
+fn conflicts_are_counted_and_another_doorbell_helps() {
+    // Each of the 4 banks has 16 places; 17 doorbells want bank 0.
+    let spec = HyperPlaneSpec {
+        entries: 64,
+        ..HyperPlaneSpec::default()
+    };
+    let mut to_do: VecDeque<Do> = [init(ROUND_ROBIN)].into();
+    to_do.extend((0..17).map(|qid| Do::Instruction(Operation::Add, qid, doorbell(qid * 4))));
+    to_do.push_back(Do::Instruction(Operation::Add, 16, doorbell(1)));
+    let list = List {
+        to_do,
+        begun: Time::ZERO,
+        done: Vec::new(),
+    };
+    let mut machine = Machine::new(&spec, vec![list]);
+    machine.run(Time::NEVER);
+    let results: Vec<_> = machine.cores[0]
+        .script
+        .done
+        .iter()
+        .map(|done| done.0)
+        .collect();
+    assert!(results[..18].iter().all(|&result| result == Ok(0)));
+    assert_eq!(results[18..], ok(&[ErrorCode::Conflict.value(), 0]));
+    let statistics = machine.hyperplane().statistics(Time::ZERO);
+    assert_eq!((statistics.conflicts, statistics.monitored), (1, 17));
+}

@@ -1,0 +1,5 @@
+//! HyperPlane on a real fabric.
+
+mod data_plane;
+mod instructions;
+mod machine;

@@ -1,0 +1,537 @@
+//! The I/O sources: the device that fills the data plane's queues.
+//!
+//! It stands for the paper's "emulated I/O sources running on producer cores" (HyperPlane, Section
+//! V-A): it writes like a core, coherently and through a private cache, and is as fast as
+//! [`PRODUCERS`] cores, each of which writes one item at a time.
+
+use crate::spec::SLOT_HEADER_BYTES;
+use crate::{Arrival, ArrivalProcess, Packets, QueueDescriptor, Random, SharedLedger};
+use fabric::{
+    AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
+    MemoryAccess, Request, RequestKind, Time,
+};
+use std::collections::VecDeque;
+
+const LINE: u64 = LINE_BYTES as u64;
+
+/// How many items are written at one time. With eight, the tens of millions of items a second that
+/// saturate several data plane cores can be written.
+const PRODUCERS: usize = 8;
+
+/// What the program reads from the device's registers (`struct io_registers` in
+/// `guest/include/io.h`).
+#[derive(Clone, Copy, Debug)]
+pub struct IoSetup {
+    /// Where the registers are; 4 KiB.
+    pub registers: AddressRange,
+    /// How many queues there are.
+    pub queues: u32,
+    /// Slots in each ring, a power of two.
+    pub queue_capacity: u32,
+    /// Bytes in a slot, a multiple of 64.
+    pub slot_bytes: u32,
+    /// How many harts run the data plane.
+    pub data_plane_cores: u32,
+    /// How they learn of work. Its meaning is the program's.
+    pub notify: u64,
+    /// Which of several queues is next. Its meaning is the program's.
+    pub policy: u64,
+    /// Where device doorbells can be.
+    pub doorbells: AddressRange,
+    /// Where tenant doorbells can be.
+    pub tenant_doorbells: AddressRange,
+}
+
+/// Offsets of the registers that can be written.
+mod register {
+    pub const TABLE: u64 = 0x50;
+    pub const START: u64 = 0x58;
+    pub const CONFLICTS: u64 = 0x60;
+}
+
+/// What an access or a timer was for: the upper 8 bits of its token. The rest is an index.
+mod purpose {
+    pub const READ_DESCRIPTOR: u64 = 1 << 56;
+    pub const READ_DOORBELL: u64 = 2 << 56;
+    pub const WRITE_ITEM: u64 = 3 << 56;
+    pub const RING: u64 = 4 << 56;
+    pub const ARRIVAL: u64 = 5 << 56;
+    pub const MASK: u64 = 0xff << 56;
+}
+
+/// A queue, as its producer knows it.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    descriptor: QueueDescriptor,
+    /// The slot that the next item goes to.
+    next_slot: u32,
+    /// The count in the doorbell is at most this.
+    count: u64,
+    /// Nobody has owned the doorbell since the count was read: it is exactly this.
+    is_exact: bool,
+    /// The doorbell is being read because the queue looks full, with one item waiting for it.
+    is_checking: bool,
+    /// Items on their way into the queue: those that wait for a producer, and those being written.
+    entering: u64,
+    /// Items being written, oldest first: indices into `IoSource::writing`.
+    writing: VecDeque<u8>,
+    /// Of those, how many are whole, and their ring is on its way.
+    ringing: usize,
+}
+
+/// A producer's item.
+#[derive(Clone, Copy, Debug, Default)]
+struct Writing {
+    queue: u32,
+    item: u64,
+    lines_left: u32,
+}
+
+/// The agent that owns the device's registers and fills the queues.
+pub struct IoSource {
+    setup: IoSetup,
+    arrivals: ArrivalProcess,
+    active_queues: Vec<u32>,
+    queue_choice: Random,
+    packets: Packets,
+    ledger: SharedLedger,
+
+    table: u64,
+    is_started: bool,
+    conflicts: u64,
+    descriptors: Vec<QueueDescriptor>,
+    descriptors_left: u32,
+    queues: Vec<Queue>,
+    doorbells: DoorbellMap,
+    next_arrival: Arrival,
+    /// The queues of items that wait for a producer.
+    waiting: VecDeque<u32>,
+    /// What each producer writes.
+    writing: [Writing; PRODUCERS],
+    /// The producers that have nothing to do.
+    idle: Vec<u8>,
+    next_item: u64,
+    /// The slot that is being put together; kept to save allocations.
+    slot: Vec<u8>,
+}
+
+impl IoSource {
+    /// A source that waits for the program to write the register START. `active_queues` may not be
+    /// empty.
+    pub fn new(
+        setup: IoSetup,
+        arrivals: ArrivalProcess,
+        active_queues: Vec<u32>,
+        queue_choice: Random,
+        packets: Packets,
+        ledger: SharedLedger,
+    ) -> IoSource {
+        IoSource {
+            doorbells: DoorbellMap::new(setup.doorbells),
+            setup,
+            arrivals,
+            active_queues,
+            queue_choice,
+            packets,
+            ledger,
+            table: 0,
+            is_started: false,
+            conflicts: 0,
+            descriptors: Vec::new(),
+            descriptors_left: 0,
+            queues: Vec::new(),
+            next_arrival: Arrival {
+                gap: Time::ZERO,
+                items: 0,
+            },
+            waiting: VecDeque::new(),
+            writing: [Writing::default(); PRODUCERS],
+            idle: (0..PRODUCERS as u8).rev().collect(),
+            next_item: 0,
+            slot: Vec::new(),
+        }
+    }
+
+    /// How to attach it: it owns its registers, and watches who owns the doorbells. Its cache is
+    /// as large as those of its producers together.
+    pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
+        Attachment {
+            tile,
+            owns: Some(setup.registers),
+            snoops: Some(setup.doorbells),
+            cache: Some(CacheSpec {
+                size_bytes: PRODUCERS as u64 * CacheSpec::default().size_bytes,
+                mshrs: PRODUCERS as u32 * CacheSpec::default().mshrs,
+                ..CacheSpec::default()
+            }),
+        }
+    }
+
+    /// How many doorbell addresses the program gave up because they conflicted, by its own account
+    /// (the register CONFLICTS).
+    pub fn conflicts(&self) -> u64 {
+        self.conflicts
+    }
+
+    fn read_register(&self, offset: u64) -> Option<u64> {
+        let setup = &self.setup;
+        Some(match offset {
+            0x00 => u64::from(setup.queues),
+            0x08 => u64::from(setup.queue_capacity),
+            0x10 => u64::from(setup.slot_bytes),
+            0x18 => u64::from(setup.data_plane_cores),
+            0x20 => setup.notify,
+            0x28 => setup.policy,
+            0x30 => setup.doorbells.start,
+            0x38 => setup.doorbells.length,
+            0x40 => setup.tenant_doorbells.start,
+            0x48 => setup.tenant_doorbells.length,
+            register::TABLE => self.table,
+            register::START => u64::from(self.is_started),
+            register::CONFLICTS => self.conflicts,
+            _ => return None,
+        })
+    }
+
+    /// Whether the register can be written, with this value.
+    fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) -> bool {
+        match offset {
+            register::TABLE if !self.is_started && value.is_multiple_of(LINE) => {
+                self.table = value;
+            }
+            register::START if !self.is_started && value == 1 => {
+                let last_line = self.table + (u64::from(self.setup.queues) - 1) * LINE;
+                if !context.in_memory(self.table) || !context.in_memory(last_line) {
+                    return false;
+                }
+                self.is_started = true;
+                self.descriptors = vec![QueueDescriptor::default(); self.setup.queues as usize];
+                self.descriptors_left = self.setup.queues;
+                for queue in 0..u64::from(self.setup.queues) {
+                    let address = self.table + queue * LINE;
+                    context.access(
+                        MemoryAccess::Read { address },
+                        purpose::READ_DESCRIPTOR | queue,
+                    );
+                }
+            }
+            register::CONFLICTS => self.conflicts = value,
+            _ => return false,
+        }
+        true
+    }
+
+    /// What is wrong with a descriptor.
+    fn descriptor_fault(
+        &self,
+        context: &AgentContext<'_>,
+        queue: usize,
+        descriptor: &QueueDescriptor,
+    ) -> Option<String> {
+        let setup = &self.setup;
+        let ring_bytes = u64::from(setup.queue_capacity) * u64::from(setup.slot_bytes);
+        for (name, address, bytes, range) in [
+            ("doorbell", descriptor.doorbell, LINE, Some(setup.doorbells)),
+            ("ring", descriptor.ring, ring_bytes, None),
+            (
+                "tenant_doorbell",
+                descriptor.tenant_doorbell,
+                LINE,
+                Some(setup.tenant_doorbells),
+            ),
+            ("tenant_ring", descriptor.tenant_ring, ring_bytes, None),
+        ] {
+            let problem = if !address.is_multiple_of(LINE) {
+                "is not a multiple of 64"
+            } else if range.is_some_and(|range| !range.contains(address)) {
+                "is not in the range that the device's registers give for it"
+            } else if !context.in_memory(address)
+                || !address
+                    .checked_add(bytes - 1)
+                    .is_some_and(|last| context.in_memory(last))
+            {
+                "is not in memory"
+            } else {
+                continue;
+            };
+            return Some(format!(
+                "The descriptor of queue {queue}, at {:#x}, is wrong: {name} = {address:#x} {problem}.",
+                self.table + queue as u64 * LINE
+            ));
+        }
+        None
+    }
+
+    /// All descriptors are read: begin.
+    fn start(&mut self, context: &mut AgentContext<'_>) {
+        let descriptors = std::mem::take(&mut self.descriptors);
+        for (queue, descriptor) in descriptors.iter().enumerate() {
+            let fault = self
+                .descriptor_fault(context, queue, descriptor)
+                .or_else(|| {
+                    (!self.doorbells.insert(descriptor.doorbell, queue as u32))
+                        .then(|| format!("Queue {queue} has the same doorbell as another queue."))
+                });
+            if let Some(fault) = fault {
+                self.ledger.borrow_mut().set_fault(fault);
+                return;
+            }
+        }
+        self.queues = descriptors
+            .iter()
+            .map(|&descriptor| Queue {
+                descriptor,
+                ..Queue::default()
+            })
+            .collect();
+        self.ledger.borrow_mut().start(descriptors);
+        self.await_arrival(context);
+    }
+
+    fn await_arrival(&mut self, context: &mut AgentContext<'_>) {
+        self.next_arrival = self.arrivals.next_arrival();
+        context.wake(context.now() + self.next_arrival.gap, purpose::ARRIVAL);
+    }
+
+    /// An item arrives at the source.
+    fn offer(&mut self, context: &mut AgentContext<'_>, number: u32) {
+        self.ledger.borrow_mut().counts.generated += 1;
+        let queue = &mut self.queues[number as usize];
+        if has_room(&self.setup, queue) {
+            self.ledger.borrow_mut().counts.entering += 1;
+            self.accept(context, number);
+        } else if queue.is_exact || queue.is_checking {
+            self.ledger.borrow_mut().counts.dropped += 1;
+        } else {
+            // The data plane may have taken something since. The item waits for the answer.
+            self.ledger.borrow_mut().counts.entering += 1;
+            queue.is_checking = true;
+            queue.is_exact = true;
+            context.access(
+                MemoryAccess::Read {
+                    address: queue.descriptor.doorbell,
+                },
+                purpose::READ_DOORBELL | u64::from(number),
+            );
+        }
+    }
+
+    /// The doorbell of a queue that looked full has been read.
+    fn checked(&mut self, context: &mut AgentContext<'_>, number: u32, count: u64) {
+        let queue = &mut self.queues[number as usize];
+        queue.is_checking = false;
+        queue.count = count;
+        if has_room(&self.setup, queue) {
+            self.accept(context, number);
+        } else {
+            let counts = &mut self.ledger.borrow_mut().counts;
+            counts.entering -= 1;
+            counts.dropped += 1;
+        }
+    }
+
+    /// An item goes into its queue, as soon as a producer can write it.
+    fn accept(&mut self, context: &mut AgentContext<'_>, number: u32) {
+        self.queues[number as usize].entering += 1;
+        match self.idle.pop() {
+            Some(producer) => self.write_item(context, producer, number),
+            None => self.waiting.push_back(number),
+        }
+    }
+
+    /// Writes an item into the next slot of a queue: all its lines at once.
+    fn write_item(&mut self, context: &mut AgentContext<'_>, producer: u8, number: u32) {
+        let item = self.next_item;
+        self.next_item += 1;
+        self.slot.clear();
+        self.slot.resize(SLOT_HEADER_BYTES as usize, 0);
+        self.packets.append_next(&mut self.slot);
+        let packet_bytes = self.slot.len() as u32 - SLOT_HEADER_BYTES;
+        self.slot[0..4].copy_from_slice(&packet_bytes.to_le_bytes());
+        self.slot[8..16].copy_from_slice(&item.to_le_bytes());
+
+        self.writing[usize::from(producer)] = Writing {
+            queue: number,
+            item,
+            lines_left: self.slot.len().div_ceil(LINE_BYTES) as u32,
+        };
+        let queue = &mut self.queues[number as usize];
+        queue.writing.push_back(producer);
+        let start =
+            queue.descriptor.ring + u64::from(queue.next_slot) * u64::from(self.setup.slot_bytes);
+        queue.next_slot = (queue.next_slot + 1) % self.setup.queue_capacity;
+        for (place, bytes) in self.slot.chunks(LINE_BYTES).enumerate() {
+            let mut data = LineData::ZERO;
+            data.0[..bytes.len()].copy_from_slice(bytes);
+            context.access(
+                MemoryAccess::Write {
+                    address: start + place as u64 * LINE,
+                    bytes: bytes.len() as u8,
+                    data,
+                },
+                purpose::WRITE_ITEM | u64::from(producer),
+            );
+        }
+    }
+
+    /// A line of an item is written. Rings the doorbell for every item that is whole, in order.
+    fn line_written(&mut self, context: &mut AgentContext<'_>, producer: u32) {
+        let writing = &mut self.writing[producer as usize];
+        writing.lines_left -= 1;
+        let number = writing.queue;
+        let queue = &mut self.queues[number as usize];
+        while let Some(&next) = queue.writing.get(queue.ringing) {
+            if self.writing[usize::from(next)].lines_left > 0 {
+                break;
+            }
+            queue.ringing += 1;
+            context.access(
+                MemoryAccess::FetchAdd {
+                    address: queue.descriptor.doorbell,
+                    addend: 1,
+                },
+                purpose::RING | u64::from(number),
+            );
+        }
+    }
+
+    /// The doorbell has been rung for the oldest item being written: its producer is free.
+    fn rung(&mut self, context: &mut AgentContext<'_>, number: u32, count_before: u64) {
+        let queue = &mut self.queues[number as usize];
+        queue.count = count_before + 1;
+        queue.entering -= 1;
+        queue.ringing -= 1;
+        let Some(producer) = queue.writing.pop_front() else {
+            return;
+        };
+        let item = self.writing[usize::from(producer)].item;
+        self.ledger
+            .borrow_mut()
+            .arrived(number, item, context.now());
+        match self.waiting.pop_front() {
+            Some(next) => self.write_item(context, producer, next),
+            None => self.idle.push(producer),
+        }
+    }
+}
+
+/// Whether one more item fits into a queue, for all that its producer knows. One slot stays free:
+/// it may still be being read (see `io_take` in `guest/include/io.h`).
+fn has_room(setup: &IoSetup, queue: &Queue) -> bool {
+    queue.count + queue.entering + 1 < u64::from(setup.queue_capacity)
+}
+
+impl Agent for IoSource {
+    fn name(&self) -> String {
+        "I/O sources".to_string()
+    }
+
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        let start = self.setup.registers.start;
+        let answer = match request.kind {
+            RequestKind::Read { address, bytes: 8 } => self.read_register(address - start),
+            RequestKind::Write {
+                address,
+                bytes: 8,
+                value,
+            } => self
+                .write_register(context, address - start, value)
+                .then_some(0),
+            _ => None,
+        };
+        match answer {
+            Some(value) => context.reply(request.reply_to, value, Time::ZERO),
+            None => context.refuse(request.reply_to),
+        }
+    }
+
+    fn ownership_granted(&mut self, _context: &mut AgentContext<'_>, line: LineAddress) {
+        // Perhaps to this agent itself. Then the next look at a full queue is one too many.
+        if let Some(queue) = self.doorbells.queue(line)
+            && let Some(queue) = self.queues.get_mut(queue as usize)
+        {
+            queue.is_exact = false;
+        }
+    }
+
+    fn access_done(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        _access: MemoryAccess,
+        data: LineData,
+    ) {
+        let index = token as u32;
+        match token & purpose::MASK {
+            purpose::READ_DESCRIPTOR => {
+                self.descriptors[index as usize] = QueueDescriptor::from_line(&data);
+                self.descriptors_left -= 1;
+                if self.descriptors_left == 0 {
+                    self.start(context);
+                }
+            }
+            purpose::READ_DOORBELL => self.checked(context, index, data.read(0, 8)),
+            purpose::WRITE_ITEM => self.line_written(context, index),
+            purpose::RING => self.rung(context, index, data.read(0, 8)),
+            _ => {}
+        }
+    }
+
+    fn timer(&mut self, context: &mut AgentContext<'_>, _token: u64) {
+        let choice = self.queue_choice.below(self.active_queues.len() as u64);
+        let queue = self.active_queues[choice as usize];
+        for _ in 0..self.next_arrival.items {
+            self.offer(context, queue);
+        }
+        self.await_arrival(context);
+    }
+
+    fn waiting_for(&self) -> Vec<String> {
+        if self.is_started {
+            Vec::new()
+        } else {
+            vec!["The I/O sources wait for the program to write their register START.".to_string()]
+        }
+    }
+
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+/// Which queue a doorbell's line belongs to.
+pub(crate) struct DoorbellMap {
+    first: LineAddress,
+    queues: Vec<u32>,
+}
+
+impl DoorbellMap {
+    const NONE: u32 = u32::MAX;
+
+    pub(crate) fn new(range: AddressRange) -> DoorbellMap {
+        DoorbellMap {
+            first: LineAddress::of(range.start),
+            queues: vec![Self::NONE; (range.length / LINE) as usize],
+        }
+    }
+
+    /// Notes a queue's doorbell; `false` if its line has a queue already or is out of range.
+    pub(crate) fn insert(&mut self, address: u64, queue: u32) -> bool {
+        let line = LineAddress::of(address).0.wrapping_sub(self.first.0);
+        match self.queues.get_mut(line as usize) {
+            Some(place) if *place == Self::NONE => {
+                *place = queue;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn queue(&self, line: LineAddress) -> Option<u32> {
+        let line = line.0.wrapping_sub(self.first.0);
+        self.queues
+            .get(line as usize)
+            .copied()
+            .filter(|&queue| queue != Self::NONE)
+    }
+}

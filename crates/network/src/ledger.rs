@@ -1,0 +1,165 @@
+//! What the I/O source and the tenants keep together: the queues, and each item's record.
+
+use crate::Recorder;
+use fabric::{LineData, Time};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// The ledger, as its two agents and the builder of the server hold it.
+pub type SharedLedger = Rc<RefCell<Ledger>>;
+
+/// Where a queue is: `struct io_descriptor` in `guest/include/io.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueDescriptor {
+    /// Address of the device ring's doorbell.
+    pub doorbell: u64,
+    /// Address of the device ring.
+    pub ring: u64,
+    /// Address of the tenant ring's doorbell.
+    pub tenant_doorbell: u64,
+    /// Address of the tenant ring.
+    pub tenant_ring: u64,
+}
+
+impl QueueDescriptor {
+    pub(crate) fn from_line(line: &LineData) -> QueueDescriptor {
+        QueueDescriptor {
+            doorbell: line.read(0, 8),
+            ring: line.read(8, 8),
+            tenant_doorbell: line.read(16, 8),
+            tenant_ring: line.read(24, 8),
+        }
+    }
+}
+
+/// Where all items are. `generated` is the sum of the other four.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemCounts {
+    /// Arrived at the source.
+    pub generated: u64,
+    /// Found their queue full.
+    pub dropped: u64,
+    /// On their way from the source into their queue.
+    pub entering: u64,
+    /// In a queue, in the data plane, or in a tenant's queue.
+    pub inside: u64,
+    /// Taken by their tenant; those with errors too.
+    pub delivered: u64,
+    /// Delivered with the flag that says that the data plane could not process them.
+    pub errors: u64,
+}
+
+/// Records of all items that are on their way.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    pub(crate) queues: Vec<QueueDescriptor>,
+    pub(crate) counts: ItemCounts,
+    /// Items in each queue, oldest first, with the time of their arrival in it.
+    inside: Vec<VecDeque<(u64, Time)>>,
+    /// Rings of each tenant's doorbell whose items have not been recorded.
+    rings: Vec<VecDeque<Time>>,
+    /// Queue and arrival of the items that their tenants have taken, whose ring is not known yet.
+    taken: VecDeque<(u32, Time)>,
+    recorder: Recorder,
+    fault: Option<String>,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    pub fn new(recorder: Recorder) -> Ledger {
+        Ledger {
+            queues: Vec::new(),
+            counts: ItemCounts::default(),
+            inside: Vec::new(),
+            rings: Vec::new(),
+            taken: VecDeque::new(),
+            recorder,
+            fault: None,
+        }
+    }
+
+    /// An empty ledger that can be shared.
+    pub fn shared(recorder: Recorder) -> SharedLedger {
+        Rc::new(RefCell::new(Ledger::new(recorder)))
+    }
+
+    /// The latencies.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Where all items are.
+    pub fn counts(&self) -> ItemCounts {
+        self.counts
+    }
+
+    /// What the program did wrong with its queues, as a sentence: the first thing that was
+    /// noticed. A run with a fault has no result.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    pub(crate) fn set_fault(&mut self, sentence: String) {
+        self.fault.get_or_insert(sentence);
+    }
+
+    pub(crate) fn start(&mut self, queues: Vec<QueueDescriptor>) {
+        self.inside = vec![VecDeque::new(); queues.len()];
+        self.rings = vec![VecDeque::new(); queues.len()];
+        self.queues = queues;
+    }
+
+    /// Whether the source is running.
+    pub fn is_started(&self) -> bool {
+        !self.queues.is_empty()
+    }
+
+    /// An item is in its queue: its latency begins.
+    pub(crate) fn arrived(&mut self, queue: u32, item: u64, at: Time) {
+        self.counts.entering -= 1;
+        self.counts.inside += 1;
+        self.inside[queue as usize].push_back((item, at));
+    }
+
+    /// A tenant has taken an item.
+    pub(crate) fn taken(&mut self, queue: u32, item: u64, is_error: bool) {
+        let expected = self.inside[queue as usize].pop_front();
+        match expected {
+            Some((oldest, at)) if oldest == item => {
+                self.counts.inside -= 1;
+                self.counts.delivered += 1;
+                self.counts.errors += u64::from(is_error);
+                self.taken.push_back((queue, at));
+                self.close_records();
+            }
+            Some((oldest, _)) => self.set_fault(format!(
+                "The tenant of queue {queue} was given item {item}, and item {oldest} is next: the \
+                 data plane must give each queue's items to its tenant in order, each once."
+            )),
+            None => self.set_fault(format!(
+                "The tenant of queue {queue} was given item {item}, which is not in that queue."
+            )),
+        }
+    }
+
+    /// A tenant's doorbell was rung for its next item: that item's latency ends.
+    pub(crate) fn rung(&mut self, queue: u32, at: Time) {
+        self.rings[queue as usize].push_back(at);
+        self.close_records();
+    }
+
+    /// Records what is complete, in the order of taking: so the order does not depend on when the
+    /// rings are observed.
+    fn close_records(&mut self) {
+        while let Some(&(queue, arrived_at)) = self.taken.front() {
+            let Some(rung_at) = self.rings[queue as usize].pop_front() else {
+                return;
+            };
+            self.taken.pop_front();
+            self.recorder
+                .record(rung_at, rung_at.saturating_sub(arrived_at));
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The network's side of a server: load generation, packets, the I/O sources that fill the data
+//! plane's queues, the tenants that empty them, and the record of every latency.
+//!
+//! A request's way through here: [`Arrivals`] say when it comes and [`Shape`] to which queue,
+//! [`Packets`] what it is; the [`IoSource`] writes it into the queue and rings the doorbell; the
+//! [`TenantSide`] takes the data plane's result; the [`Recorder`] keeps its latency.
+
+mod arrivals;
+mod io_source;
+mod ledger;
+mod packets;
+mod random;
+mod recorder;
+mod shape;
+mod spec;
+mod statistics;
+mod tenant;
+
+pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
+pub use io_source::{IoSetup, IoSource};
+pub use ledger::{ItemCounts, Ledger, QueueDescriptor, SharedLedger};
+pub use packets::{PacketError, Packets, checksum};
+pub use random::{Random, Stream};
+pub use recorder::{Interval, LatencySummary, Measurement, Recorder, Warmup};
+pub use shape::Shape;
+pub use spec::{Load, TrafficError, TrafficSpec};
+pub use statistics::{mean_interval, mser5, quantile, quantile_interval};
+pub use tenant::{DeliveredPacket, TenantSide};

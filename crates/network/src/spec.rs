@@ -1,0 +1,214 @@
+//! The description of the traffic.
+
+use crate::packets::MINIMUM_PACKET_BYTES;
+use crate::{ArrivalProcess, Arrivals, PacketError, Packets, Random, Shape, Stream};
+use fabric::LINE_BYTES;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Bytes of a slot in front of its packet: length, flags and item (`guest/include/io.h`).
+pub(crate) const SLOT_HEADER_BYTES: u32 = 16;
+/// Bytes that a data plane may add to a packet. GRE in IPv6 adds 44.
+const HEADROOM_BYTES: u32 = 48;
+const MAXIMUM_PACKET_BYTES: u32 = 9000;
+const GENERATED: &str = "generated";
+
+/// How much traffic is offered, if not a rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// More than the data plane can take: `saturation_rate_mrps`. What finds its queue full is
+    /// dropped.
+    #[default]
+    Saturate,
+}
+
+/// The traffic that the I/O sources offer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrafficSpec {
+    /// Through which queues it passes.
+    pub shape: Shape,
+    /// When items arrive.
+    pub arrivals: Arrivals,
+    /// Mean number of items in a burst, for bursty arrivals.
+    #[schemars(range(min = 1.0, max = 1e6))]
+    pub burst_length: f64,
+    /// How much is offered, in words. Without `load` and `rate_mrps`: `saturate`.
+    pub load: Option<Load>,
+    /// How much is offered, in millions of items a second over all queues.
+    #[schemars(range(min = 1e-6, max = 1e4))]
+    pub rate_mrps: Option<f64>,
+    /// What `load = "saturate"` offers, in millions of items a second. 20 is well above what a
+    /// core can take (a few hundred nanoseconds an item); raise it for many cores.
+    #[schemars(range(min = 1e-6, max = 1e4))]
+    pub saturation_rate_mrps: f64,
+    /// `generated`, or the path of a pcap file.
+    pub packets: String,
+    /// Bytes in a generated packet, from its IPv4 header on; with a pcap file, the most that a
+    /// packet may have. The papers on data planes do not say; 1024 is one of the sizes of RFC 2544.
+    #[schemars(range(min = 28, max = 9000))]
+    pub packet_bytes: u32,
+    /// Slots in each ring, a power of two. A device queue holds one item less, since the consumer
+    /// counts an item as taken before it has read its slot.
+    #[schemars(range(min = 2, max = 65536))]
+    pub queue_capacity: u32,
+}
+
+impl Default for TrafficSpec {
+    fn default() -> TrafficSpec {
+        TrafficSpec {
+            shape: Shape::default(),
+            arrivals: Arrivals::default(),
+            burst_length: 8.0,
+            load: None,
+            rate_mrps: None,
+            saturation_rate_mrps: 20.0,
+            packets: GENERATED.to_string(),
+            packet_bytes: 1024,
+            queue_capacity: 16,
+        }
+    }
+}
+
+/// A description of traffic that makes no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("traffic.{key} = {found} is not possible: {accepted}")]
+pub struct TrafficError {
+    /// The key in the table of the traffic.
+    pub key: &'static str,
+    /// The value found.
+    pub found: String,
+    /// What would be accepted, as a sentence without its full stop.
+    pub accepted: &'static str,
+}
+
+impl TrafficSpec {
+    /// Whether everything is in range.
+    pub fn check(&self) -> Result<(), TrafficError> {
+        let refuse = |key, found: &dyn ToString, accepted| {
+            Err(TrafficError {
+                key,
+                found: found.to_string(),
+                accepted,
+            })
+        };
+        if !(1.0..=1e6).contains(&self.burst_length) {
+            return refuse(
+                "burst_length",
+                &self.burst_length,
+                "it must be from 1 to 1e6",
+            );
+        }
+        if let Some(rate_mrps) = self.rate_mrps {
+            if !(1e-6..=1e4).contains(&rate_mrps) {
+                return refuse("rate_mrps", &rate_mrps, "it must be from 1e-6 to 1e4");
+            }
+            if self.load.is_some() {
+                return refuse(
+                    "rate_mrps",
+                    &rate_mrps,
+                    "load is given too, and only one of the two can hold",
+                );
+            }
+        }
+        if !(1e-6..=1e4).contains(&self.saturation_rate_mrps) {
+            return refuse(
+                "saturation_rate_mrps",
+                &self.saturation_rate_mrps,
+                "it must be from 1e-6 to 1e4",
+            );
+        }
+        if !(MINIMUM_PACKET_BYTES..=MAXIMUM_PACKET_BYTES).contains(&self.packet_bytes) {
+            return refuse(
+                "packet_bytes",
+                &self.packet_bytes,
+                "it must be from 28 to 9000",
+            );
+        }
+        if !(2..=65536).contains(&self.queue_capacity) || !self.queue_capacity.is_power_of_two() {
+            return refuse(
+                "queue_capacity",
+                &self.queue_capacity,
+                "it must be a power of two from 2 to 65536",
+            );
+        }
+        Ok(())
+    }
+
+    /// What is offered, in millions of items a second.
+    pub fn offered_mrps(&self) -> f64 {
+        self.rate_mrps.unwrap_or(self.saturation_rate_mrps)
+    }
+
+    /// Bytes of a slot that holds the largest packet, before and after a data plane has added its
+    /// headers: a multiple of 64.
+    pub fn slot_bytes(&self) -> u32 {
+        (SLOT_HEADER_BYTES + self.packet_bytes + HEADROOM_BYTES).next_multiple_of(LINE_BYTES as u32)
+    }
+
+    /// The arrival process for a seed.
+    pub fn arrival_process(&self, seed: u64) -> ArrivalProcess {
+        ArrivalProcess::new(
+            self.arrivals,
+            self.offered_mrps(),
+            self.burst_length,
+            Random::new(seed, Stream::Arrivals),
+        )
+    }
+
+    /// The packets for a seed; reads the capture file if there is one.
+    pub fn open_packets(&self, seed: u64) -> Result<Packets, PacketError> {
+        if self.packets == GENERATED {
+            Ok(Packets::generated(
+                self.packet_bytes,
+                Random::new(seed, Stream::Packets),
+            ))
+        } else {
+            Packets::from_pcap(Path::new(&self.packets), self.packet_bytes)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<TrafficSpec, String> {
+        let spec: TrafficSpec = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        spec.check().map_err(|error| error.to_string())?;
+        Ok(spec)
+    }
+
+    #[test]
+    fn descriptions_are_read() {
+        assert_eq!(parse("{}").unwrap(), TrafficSpec::default());
+        assert_eq!(
+            parse(r#"{"load": "saturate"}"#).unwrap().offered_mrps(),
+            20.0
+        );
+        let spec = parse(r#"{"shape": "single-queue", "rate_mrps": 0.2}"#).unwrap();
+        assert_eq!((spec.shape, spec.offered_mrps()), (Shape::SingleQueue, 0.2));
+        assert_eq!(spec.slot_bytes(), 1088);
+    }
+
+    #[test]
+    fn wrong_descriptions_get_a_sentence() {
+        for (json, part) in [
+            (r#"{"rate": 1}"#, "unknown field `rate`"),
+            (r#"{"shape": "round"}"#, "fully-balanced"),
+            (
+                r#"{"rate_mrps": 0}"#,
+                "traffic.rate_mrps = 0 is not possible",
+            ),
+            (r#"{"rate_mrps": 1, "load": "saturate"}"#, "only one"),
+            (r#"{"packet_bytes": 27}"#, "from 28 to 9000"),
+            (r#"{"queue_capacity": 12}"#, "power of two"),
+            (r#"{"burst_length": 0.5}"#, "from 1"),
+        ] {
+            let message = parse(json).unwrap_err();
+            assert!(message.contains(part), "{json}: {message}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The tenants' side: takes the data plane's results out of the tenant queues.
+//!
+//! Stands for the cores of all tenants, each spinning on the doorbell of its own queue. A core that
+//! spins holds the doorbell's line shared, loses it when the data plane takes ownership to ring,
+//! and reads it again at once. The agent does the same accesses, and skips the spinning between
+//! them: it looks when ownership of a doorbell has been granted to somebody.
+
+use crate::io_source::DoorbellMap;
+use crate::spec::SLOT_HEADER_BYTES;
+use crate::{IoSetup, QueueDescriptor, SharedLedger};
+use fabric::{
+    Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData, MemoryAccess,
+    Time,
+};
+
+const LINE: u64 = LINE_BYTES as u64;
+/// In the flags of a slot: the data plane could not process the item.
+const FLAG_ERROR: u64 = 1;
+
+/// What an access was for: the upper 8 bits of its token. The rest is the tenant's number.
+mod purpose {
+    pub const READ_DOORBELL: u64 = 1 << 56;
+    pub const READ_FIRST_LINE: u64 = 2 << 56;
+    pub const READ_LINE: u64 = 3 << 56;
+    pub const FREE_SLOT: u64 = 4 << 56;
+    pub const MASK: u64 = 0xff << 56;
+}
+
+/// An item that was delivered, for checking a data plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveredPacket {
+    /// Which queue it came through.
+    pub queue: u32,
+    /// Its number.
+    pub item: u64,
+    /// Whether the data plane said that it could not process it.
+    pub is_error: bool,
+    /// The packet.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Tenant {
+    descriptor: QueueDescriptor,
+    next_slot: u32,
+    /// It is reading its doorbell, or taking an item.
+    is_busy: bool,
+    /// Somebody got ownership of the doorbell meanwhile: look again.
+    look_again: bool,
+    item: u64,
+    packet_bytes: u64,
+    is_error: bool,
+    lines_left: u64,
+    /// The packet's lines, while packets are kept.
+    slot: Vec<u8>,
+}
+
+/// The agent that takes items out of all tenant queues.
+pub struct TenantSide {
+    setup: IoSetup,
+    ledger: SharedLedger,
+    tenants: Vec<Tenant>,
+    doorbells: DoorbellMap,
+    keep: usize,
+    kept: Vec<DeliveredPacket>,
+}
+
+impl TenantSide {
+    /// The tenants of the queues that an [`IoSource`](crate::IoSource) with the same ledger fills.
+    /// The first `keep` items that are delivered are kept.
+    pub fn new(setup: IoSetup, ledger: SharedLedger, keep: usize) -> TenantSide {
+        TenantSide {
+            doorbells: DoorbellMap::new(setup.tenant_doorbells),
+            setup,
+            ledger,
+            tenants: Vec::new(),
+            keep,
+            kept: Vec::new(),
+        }
+    }
+
+    /// How to attach it: it watches who owns the tenant doorbells. Its cache stands for those of
+    /// many cores.
+    pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
+        Attachment {
+            tile,
+            owns: None,
+            snoops: Some(setup.tenant_doorbells),
+            cache: Some(CacheSpec {
+                size_bytes: 8 * CacheSpec::default().size_bytes,
+                mshrs: 8 * CacheSpec::default().mshrs,
+                ..CacheSpec::default()
+            }),
+        }
+    }
+
+    /// The items that were kept.
+    pub fn delivered(&self) -> &[DeliveredPacket] {
+        &self.kept
+    }
+
+    /// Learns where the queues are, once the source has read their descriptors.
+    fn learn_queues(&mut self) {
+        let mut ledger = self.ledger.borrow_mut();
+        let mut fault = None;
+        for (queue, &descriptor) in ledger.queues.iter().enumerate() {
+            if !self
+                .doorbells
+                .insert(descriptor.tenant_doorbell, queue as u32)
+            {
+                fault = Some(format!(
+                    "Queue {queue} has the same tenant doorbell as another."
+                ));
+            }
+            self.tenants.push(Tenant {
+                descriptor,
+                ..Tenant::default()
+            });
+        }
+        if let Some(fault) = fault {
+            ledger.set_fault(fault);
+        }
+    }
+
+    fn look(&mut self, context: &mut AgentContext<'_>, number: u32) {
+        let tenant = &mut self.tenants[number as usize];
+        tenant.is_busy = true;
+        tenant.look_again = false;
+        context.access(
+            MemoryAccess::Read {
+                address: tenant.descriptor.tenant_doorbell,
+            },
+            purpose::READ_DOORBELL | u64::from(number),
+        );
+    }
+
+    fn slot_address(&self, tenant: &Tenant) -> u64 {
+        tenant.descriptor.tenant_ring
+            + u64::from(tenant.next_slot) * u64::from(self.setup.slot_bytes)
+    }
+
+    /// The doorbell says how many items there are: take the next, or rest.
+    fn counted(&mut self, context: &mut AgentContext<'_>, number: u32, count: u64) {
+        let tenant = &self.tenants[number as usize];
+        if count > 0 {
+            context.access(
+                MemoryAccess::Read {
+                    address: self.slot_address(tenant),
+                },
+                purpose::READ_FIRST_LINE | u64::from(number),
+            );
+        } else if tenant.look_again {
+            self.look(context, number);
+        } else {
+            self.tenants[number as usize].is_busy = false;
+        }
+    }
+
+    /// The first line of a slot tells how many there are: read the others.
+    fn first_line(&mut self, context: &mut AgentContext<'_>, number: u32, data: &LineData) {
+        let keeps = self.kept.len() < self.keep;
+        let start = self.slot_address(&self.tenants[number as usize]);
+        let tenant = &mut self.tenants[number as usize];
+        tenant.packet_bytes = data.read(0, 4);
+        tenant.is_error = data.read(4, 4) & FLAG_ERROR != 0;
+        tenant.item = data.read(8, 8);
+        let bytes = u64::from(SLOT_HEADER_BYTES) + tenant.packet_bytes;
+        if bytes > u64::from(self.setup.slot_bytes) {
+            self.ledger.borrow_mut().set_fault(format!(
+                "The tenant of queue {number} was given a packet of {} bytes, and a slot holds {}.",
+                tenant.packet_bytes,
+                self.setup.slot_bytes - SLOT_HEADER_BYTES
+            ));
+            return;
+        }
+        tenant.slot.clear();
+        if keeps {
+            tenant
+                .slot
+                .resize((bytes.div_ceil(LINE) * LINE) as usize, 0);
+            tenant.slot[..LINE_BYTES].copy_from_slice(&data.0);
+        }
+        tenant.lines_left = bytes.div_ceil(LINE) - 1;
+        for line in 1..=tenant.lines_left {
+            context.access(
+                MemoryAccess::Read {
+                    address: start + line * LINE,
+                },
+                purpose::READ_LINE | u64::from(number),
+            );
+        }
+        if tenant.lines_left == 0 {
+            self.taken(context, number);
+        }
+    }
+
+    fn next_line(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        number: u32,
+        access: MemoryAccess,
+        data: &LineData,
+    ) {
+        let start = self.slot_address(&self.tenants[number as usize]);
+        let tenant = &mut self.tenants[number as usize];
+        if let MemoryAccess::Read { address } = access
+            && !tenant.slot.is_empty()
+        {
+            let place = (address - start) as usize;
+            tenant.slot[place..place + LINE_BYTES].copy_from_slice(&data.0);
+        }
+        tenant.lines_left -= 1;
+        if tenant.lines_left == 0 {
+            self.taken(context, number);
+        }
+    }
+
+    /// All of a packet is read: free its slot.
+    fn taken(&mut self, context: &mut AgentContext<'_>, number: u32) {
+        let tenant = &mut self.tenants[number as usize];
+        self.ledger
+            .borrow_mut()
+            .taken(number, tenant.item, tenant.is_error);
+        if !tenant.slot.is_empty() && self.kept.len() < self.keep {
+            let start = SLOT_HEADER_BYTES as usize;
+            self.kept.push(DeliveredPacket {
+                queue: number,
+                item: tenant.item,
+                is_error: tenant.is_error,
+                bytes: tenant.slot[start..start + tenant.packet_bytes as usize].to_vec(),
+            });
+        }
+        tenant.next_slot = (tenant.next_slot + 1) % self.setup.queue_capacity;
+        context.access(
+            MemoryAccess::FetchAdd {
+                address: tenant.descriptor.tenant_doorbell,
+                addend: 1u64.wrapping_neg(),
+            },
+            purpose::FREE_SLOT | u64::from(number),
+        );
+    }
+}
+
+impl Agent for TenantSide {
+    fn name(&self) -> String {
+        "tenants".to_string()
+    }
+
+    fn ownership_granted(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
+        if self.tenants.is_empty() {
+            self.learn_queues();
+        }
+        let Some(number) = self.doorbells.queue(line) else {
+            return;
+        };
+        // Perhaps it is this agent that got the ownership. Then it looks once too often, at a
+        // line that it has.
+        let tenant = &mut self.tenants[number as usize];
+        if tenant.is_busy {
+            tenant.look_again = true;
+        } else {
+            self.look(context, number);
+        }
+    }
+
+    fn access_done(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        access: MemoryAccess,
+        data: LineData,
+    ) {
+        let number = token as u32;
+        match token & purpose::MASK {
+            purpose::READ_DOORBELL => self.counted(context, number, data.read(0, 8)),
+            purpose::READ_FIRST_LINE => self.first_line(context, number, &data),
+            purpose::READ_LINE => self.next_line(context, number, access, &data),
+            // The count before, which still had the item that was just taken.
+            purpose::FREE_SLOT => {
+                self.counted(context, number, data.read(0, 8).saturating_sub(1));
+            }
+            _ => {}
+        }
+    }
+
+    fn observe(&mut self, at: Time, address: u64, _value: u64) {
+        if self.tenants.is_empty() {
+            self.learn_queues();
+        }
+        if let Some(queue) = self.doorbells.queue(LineAddress::of(address))
+            && self.tenants[queue as usize].descriptor.tenant_doorbell == address
+        {
+            self.ledger.borrow_mut().rung(queue, at);
+        }
+    }
+
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}

@@ -1,0 +1,558 @@
+//! The I/O source and the tenants on a real fabric, with a scripted data plane between them.
+
+use fabric::{
+    AddressRange, Agent, AgentContext, AgentId, Attachment, CacheSpec, CoreId, Fabric, FabricSpec,
+    Inbox, LINE_BYTES, LineData, MemoryAccess, Outbox, OutgoingKind, Ram, RequestKind, Time,
+    Transit,
+};
+use network::{
+    IoSetup, IoSource, Ledger, Measurement, Random, Recorder, SharedLedger, Stream, TenantSide,
+    TrafficSpec, Warmup, checksum,
+};
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const LINE: u64 = LINE_BYTES as u64;
+const REGISTERS: u64 = 0x1000_0000;
+const DOORBELLS: u64 = 0x6000_0000;
+const TENANT_DOORBELLS: u64 = 0x6800_0000;
+const TABLE: u64 = 0x8000_0000;
+const RINGS: u64 = 0x8010_0000;
+
+/// Rings of tenant doorbells, as the server's cores would report them.
+type Rings = Rc<RefCell<Vec<(Time, u64)>>>;
+
+#[derive(Clone, Copy)]
+enum Step {
+    Poll,
+    Take,
+    ReadSlot,
+    Serve,
+    CheckRoom,
+    WriteSlot,
+    Ring,
+}
+
+/// Does what a data plane does, one access or one group of accesses after the other.
+struct Relay {
+    setup: IoSetup,
+    service: Time,
+    rings: Rings,
+    step: Step,
+    queue: u32,
+    next_slot: Vec<u32>,
+    next_tenant_slot: Vec<u32>,
+    slot: Vec<u8>,
+    accesses_left: usize,
+    /// Says something wrong about the n-th item.
+    liar: Option<u64>,
+    items: u64,
+}
+
+impl Relay {
+    fn new(setup: IoSetup, service: Time, rings: Rings) -> Relay {
+        Relay {
+            setup,
+            service,
+            rings,
+            step: Step::Poll,
+            queue: 0,
+            next_slot: vec![0; setup.queues as usize],
+            next_tenant_slot: vec![0; setup.queues as usize],
+            slot: vec![0; setup.slot_bytes as usize],
+            accesses_left: 0,
+            liar: None,
+            items: 0,
+        }
+    }
+
+    fn ring(&self, is_tenant: bool) -> u64 {
+        let next = if is_tenant {
+            &self.next_tenant_slot
+        } else {
+            &self.next_slot
+        };
+        ring_address(&self.setup, self.queue, is_tenant)
+            + u64::from(next[self.queue as usize]) * u64::from(self.setup.slot_bytes)
+    }
+
+    fn begin(&mut self, context: &mut AgentContext<'_>, step: Step) {
+        self.step = step;
+        self.accesses_left = 1;
+        let doorbell = DOORBELLS + u64::from(self.queue) * LINE;
+        let tenant_doorbell = TENANT_DOORBELLS + u64::from(self.queue) * LINE;
+        let lines = self.slot.len() / LINE_BYTES;
+        match step {
+            Step::Poll => context.access(MemoryAccess::Read { address: doorbell }, 0),
+            Step::Take => context.access(
+                MemoryAccess::FetchAdd {
+                    address: doorbell,
+                    addend: 1u64.wrapping_neg(),
+                },
+                0,
+            ),
+            Step::ReadSlot => {
+                self.accesses_left = lines;
+                for line in 0..lines as u64 {
+                    let address = self.ring(false) + line * LINE;
+                    context.access(MemoryAccess::Read { address }, line);
+                }
+            }
+            Step::Serve => context.wake(context.now() + self.service, 0),
+            Step::CheckRoom => {
+                context.access(
+                    MemoryAccess::Read {
+                        address: tenant_doorbell,
+                    },
+                    0,
+                );
+            }
+            Step::WriteSlot => {
+                self.accesses_left = lines;
+                self.items += 1;
+                if self.liar == Some(self.items) {
+                    self.slot[8] ^= 1;
+                }
+                for line in 0..lines {
+                    let mut data = LineData::ZERO;
+                    data.0
+                        .copy_from_slice(&self.slot[line * LINE_BYTES..][..LINE_BYTES]);
+                    context.access(
+                        MemoryAccess::Write {
+                            address: self.ring(true) + line as u64 * LINE,
+                            bytes: 64,
+                            data,
+                        },
+                        0,
+                    );
+                }
+            }
+            Step::Ring => context.access(
+                MemoryAccess::FetchAdd {
+                    address: tenant_doorbell,
+                    addend: 1,
+                },
+                0,
+            ),
+        }
+    }
+
+    fn next_queue(&mut self, context: &mut AgentContext<'_>) {
+        self.queue = (self.queue + 1) % self.setup.queues;
+        self.begin(context, Step::Poll);
+    }
+}
+
+impl Agent for Relay {
+    fn name(&self) -> String {
+        "relay".to_string()
+    }
+
+    fn access_done(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        _access: MemoryAccess,
+        data: LineData,
+    ) {
+        let count = data.read(0, 8);
+        if matches!(self.step, Step::ReadSlot) {
+            self.slot[token as usize * LINE_BYTES..][..LINE_BYTES].copy_from_slice(&data.0);
+        }
+        self.accesses_left -= 1;
+        if self.accesses_left > 0 {
+            return;
+        }
+        let number = self.queue as usize;
+        match self.step {
+            Step::Poll if count == 0 => self.next_queue(context),
+            Step::Poll => self.begin(context, Step::Take),
+            Step::Take => {
+                assert!(count > 0 && count < u64::from(self.setup.queue_capacity));
+                self.begin(context, Step::ReadSlot);
+            }
+            Step::ReadSlot => {
+                self.next_slot[number] = (self.next_slot[number] + 1) % self.setup.queue_capacity;
+                self.begin(context, Step::Serve);
+            }
+            Step::Serve => {}
+            Step::CheckRoom if count < u64::from(self.setup.queue_capacity) => {
+                self.begin(context, Step::WriteSlot);
+            }
+            Step::CheckRoom => self.begin(context, Step::CheckRoom),
+            Step::WriteSlot => self.begin(context, Step::Ring),
+            Step::Ring => {
+                let address = TENANT_DOORBELLS + u64::from(self.queue) * LINE;
+                self.rings.borrow_mut().push((context.now(), address));
+                self.next_tenant_slot[number] =
+                    (self.next_tenant_slot[number] + 1) % self.setup.queue_capacity;
+                self.next_queue(context);
+            }
+        }
+    }
+
+    fn timer(&mut self, context: &mut AgentContext<'_>, _token: u64) {
+        match self.step {
+            Step::Serve => self.begin(context, Step::CheckRoom),
+            _ => self.begin(context, Step::Poll),
+        }
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+fn ring_address(setup: &IoSetup, queue: u32, is_tenant: bool) -> u64 {
+    let ring_bytes = u64::from(setup.queue_capacity) * u64::from(setup.slot_bytes);
+    RINGS + (2 * u64::from(queue) + u64::from(is_tenant)) * ring_bytes
+}
+
+struct Server {
+    fabric: Fabric,
+    inboxes: Vec<Inbox>,
+    ledger: SharedLedger,
+    source: AgentId,
+    tenants: AgentId,
+    relay: AgentId,
+    rings: Rings,
+    now: Time,
+    /// Which of the two comes first when a tenant takes an item must not matter.
+    step: Time,
+}
+
+impl Server {
+    fn new(traffic: &TrafficSpec, queues: u32, service_ns: f64, requests: u64) -> Server {
+        traffic.check().unwrap();
+        let range = |start| AddressRange {
+            start,
+            length: u64::from(queues) * LINE,
+        };
+        let setup = IoSetup {
+            registers: AddressRange {
+                start: REGISTERS,
+                length: 4096,
+            },
+            queues,
+            queue_capacity: traffic.queue_capacity,
+            slot_bytes: traffic.slot_bytes(),
+            data_plane_cores: 1,
+            notify: 0,
+            policy: 0,
+            doorbells: range(DOORBELLS),
+            tenant_doorbells: range(TENANT_DOORBELLS),
+        };
+        let ram = Ram::new(vec![
+            range(DOORBELLS),
+            range(TENANT_DOORBELLS),
+            AddressRange {
+                start: TABLE,
+                length: 0x1000_0000,
+            },
+        ])
+        .unwrap();
+        let mut fabric = Fabric::new(&FabricSpec::default(), ram).unwrap();
+        for queue in 0..queues {
+            let words = [
+                DOORBELLS + u64::from(queue) * LINE,
+                ring_address(&setup, queue, false),
+                TENANT_DOORBELLS + u64::from(queue) * LINE,
+                ring_address(&setup, queue, true),
+            ];
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            fabric
+                .ram_mut()
+                .load(TABLE + u64::from(queue) * LINE, &bytes)
+                .unwrap();
+        }
+
+        let seed = 1;
+        let ledger = Ledger::shared(Recorder::new(requests, Warmup::Auto));
+        let source = IoSource::new(
+            setup,
+            traffic.arrival_process(seed),
+            traffic
+                .shape
+                .active_queues(queues, &mut Random::new(seed, Stream::ActiveQueues)),
+            Random::new(seed, Stream::Queues),
+            traffic.open_packets(seed).unwrap(),
+            ledger.clone(),
+        );
+        let tenants = TenantSide::new(setup, ledger.clone(), 300);
+        let rings = Rings::default();
+        let relay = Relay::new(setup, Time::from_ns(service_ns), rings.clone());
+        let source = fabric
+            .attach(Box::new(source), IoSource::attachment(&setup, 3))
+            .unwrap();
+        let tenants = fabric
+            .attach(Box::new(tenants), TenantSide::attachment(&setup, 12))
+            .unwrap();
+        let relay = fabric
+            .attach(
+                Box::new(relay),
+                Attachment {
+                    tile: 0,
+                    cache: Some(CacheSpec::default()),
+                    ..Attachment::default()
+                },
+            )
+            .unwrap();
+        fabric.wake_agent(relay, Time::ZERO, 0);
+        let inboxes = (0..FabricSpec::default().cores)
+            .map(|_| Inbox::default())
+            .collect();
+        Server {
+            fabric,
+            inboxes,
+            ledger,
+            source,
+            tenants,
+            relay,
+            rings,
+            now: Time::ZERO,
+            step: Time::from_ns(100.0),
+        }
+    }
+
+    fn access(&mut self, kind: RequestKind) -> Result<u64, ()> {
+        let mut outbox = Outbox::default();
+        outbox.push(
+            self.now,
+            OutgoingKind::Request {
+                agent: Some(self.source),
+                transit: Transit::Tile,
+                kind,
+                token: 0,
+            },
+        );
+        self.fabric.send(CoreId(0), &mut outbox);
+        loop {
+            self.run_step();
+            if let Some(delivery) = self.inboxes[0].pop() {
+                return match delivery.kind {
+                    fabric::DeliveryKind::Reply { result, .. } => result,
+                    kind => panic!("{kind:?}"),
+                };
+            }
+        }
+    }
+
+    fn write(&mut self, offset: u64, value: u64) -> Result<u64, ()> {
+        self.access(RequestKind::Write {
+            address: REGISTERS + offset,
+            bytes: 8,
+            value,
+        })
+    }
+
+    fn read(&mut self, offset: u64) -> Result<u64, ()> {
+        self.access(RequestKind::Read {
+            address: REGISTERS + offset,
+            bytes: 8,
+        })
+    }
+
+    fn start(&mut self) {
+        self.write(0x50, TABLE).unwrap();
+        self.write(0x58, 1).unwrap();
+    }
+
+    fn run_step(&mut self) {
+        self.now += self.step;
+        self.fabric.run_until(self.now, &mut self.inboxes);
+        for (at, address) in self.rings.take() {
+            self.fabric.observe(at, address, 0);
+        }
+    }
+
+    fn run(&mut self) -> Measurement {
+        while !self.ledger.borrow().recorder().is_done() {
+            assert!(self.now < Time::from_ns(1e9), "nothing happens any more");
+            assert_eq!(self.ledger.borrow().fault(), None);
+            self.run_step();
+        }
+        assert_eq!(self.fabric.errors(), [] as [&str; 0]);
+        let counts = self.ledger.borrow().counts();
+        assert_eq!(
+            counts.generated,
+            counts.dropped + counts.entering + counts.inside + counts.delivered,
+            "{counts:?}"
+        );
+        self.ledger.borrow().recorder().measurement().unwrap()
+    }
+}
+
+fn traffic(json: &str) -> TrafficSpec {
+    serde_json::from_str(json).unwrap()
+}
+
+#[test]
+fn light_traffic_is_neither_lost_nor_changed() {
+    let traffic = traffic(r#"{"rate_mrps": 0.1, "packet_bytes": 200}"#);
+    let mut server = Server::new(&traffic, 8, 500.0, 1000);
+    server.start();
+    let measurement = server.run();
+    let counts = server.ledger.borrow().counts();
+    assert_eq!((counts.dropped, counts.errors), (0, 0));
+    assert!((measurement.throughput_mrps - 0.1).abs() < 0.01);
+    let latency = &measurement.latency_ns;
+    assert!(latency.p50 > 500.0 && latency.p50 < 1500.0, "{latency:?}");
+
+    let tenants: &mut TenantSide = server.fabric.agent_mut(server.tenants).unwrap();
+    assert_eq!(tenants.delivered().len(), 300);
+    let mut last = [None; 8];
+    for packet in tenants.delivered() {
+        assert_eq!(packet.bytes.len(), 200);
+        assert_eq!(checksum(&[&packet.bytes[..20]]), 0);
+        assert!(
+            last[packet.queue as usize] < Some(packet.item),
+            "out of order"
+        );
+        last[packet.queue as usize] = Some(packet.item);
+    }
+}
+
+#[test]
+fn a_server_with_constant_service_is_an_m_d_1_queue() {
+    // One queue, so that the relay finds work at once. The service time is what the relay takes
+    // for an item at saturation.
+    let shape = r#""shape": "single-queue", "packet_bytes": 64"#;
+    let saturated = traffic(&format!("{{{shape}}}"));
+    let mut server = Server::new(&saturated, 1, 2000.0, 2000);
+    server.start();
+    let service_us = 1.0 / server.run().throughput_mrps;
+    assert!((2.0..2.6).contains(&service_us), "{service_us}");
+
+    let load = 0.6;
+    let rate_mrps = load / service_us;
+    let open = traffic(&format!(
+        r#"{{{shape}, "rate_mrps": {rate_mrps}, "queue_capacity": 1024}}"#
+    ));
+    let mut server = Server::new(&open, 1, 2000.0, 40_000);
+    server.start();
+    let measurement = server.run();
+    assert_eq!(server.ledger.borrow().counts().dropped, 0);
+    // Pollaczek and Khinchine: the wait is load / (2 (1 - load)) services. The relay works on after
+    // the ring for the time of an idle poll, and needs less time to find work that waits.
+    let expected_ns = 1e3 * service_us * (1.0 + load / (2.0 * (1.0 - load)));
+    let ratio = measurement.latency_ns.mean / expected_ns;
+    assert!((0.95..1.05).contains(&ratio), "{ratio} {measurement:?}");
+}
+
+#[test]
+fn saturation_fills_the_queues_and_drops_the_rest() {
+    let traffic = traffic(r#"{"packet_bytes": 64, "queue_capacity": 4}"#);
+    let mut server = Server::new(&traffic, 8, 1000.0, 1000);
+    server.start();
+    let measurement = server.run();
+    let counts = server.ledger.borrow().counts();
+    assert!(counts.dropped > 10 * counts.delivered, "{counts:?}");
+    // Three in each device queue, one with the relay, and a few that tenants are taking.
+    assert!((20..=8 * 3 + 4).contains(&counts.inside), "{counts:?}");
+    // Little's law, for about 24 items that wait.
+    let inside = measurement.throughput_mrps * measurement.latency_ns.mean / 1e3;
+    assert!((22.0..26.0).contains(&inside), "{inside}");
+}
+
+#[test]
+fn bursts_and_large_packets_pass() {
+    let traffic = traffic(
+        r#"{"arrivals": "bursty", "rate_mrps": 0.3, "packet_bytes": 1500,
+            "shape": "proportionally-concentrated"}"#,
+    );
+    let mut server = Server::new(&traffic, 20, 100.0, 2000);
+    server.start();
+    let measurement = server.run();
+    assert!(measurement.latency_ns.samples >= 2000);
+}
+
+#[test]
+fn results_do_not_depend_on_when_one_looks() {
+    let traffic = traffic(r#"{"rate_mrps": 0.5, "packet_bytes": 300}"#);
+    let mut results = Vec::new();
+    for step_ns in [1.0, 100.0, 12_345.0] {
+        let mut server = Server::new(&traffic, 8, 300.0, 2000);
+        // The program's writes come at the same times in all runs.
+        server.start();
+        server.step = Time::from_ns(step_ns);
+        results.push(server.run());
+    }
+    assert_eq!(results[0], results[1]);
+    assert_eq!(results[0], results[2]);
+}
+
+#[test]
+fn registers_are_read_and_written() {
+    let mut server = Server::new(&TrafficSpec::default(), 5, 100.0, 10);
+    assert_eq!(server.read(0x00), Ok(5));
+    assert_eq!(server.read(0x08), Ok(16));
+    assert_eq!(server.read(0x10), Ok(1088));
+    assert_eq!(server.read(0x30), Ok(DOORBELLS));
+    assert_eq!(server.read(0x48), Ok(5 * LINE));
+    assert_eq!(server.read(0x68), Err(()));
+    assert_eq!(server.write(0x00, 1), Err(()), "read only");
+    assert_eq!(server.write(0x50, TABLE + 8), Err(()), "not aligned");
+    assert_eq!(server.write(0x58, 1), Err(()), "no table");
+    assert_eq!(server.write(0x60, 7), Ok(0));
+    assert_eq!(server.read(0x60), Ok(7));
+    let source: &mut IoSource = server.fabric.agent_mut(server.source).unwrap();
+    assert_eq!(source.conflicts(), 7);
+    assert_eq!(server.fabric.waiting_for().len(), 1);
+    server.start();
+    assert_eq!(server.write(0x58, 1), Err(()), "started already");
+}
+
+#[test]
+fn wrong_descriptors_get_a_sentence() {
+    for (word, value, part) in [
+        (
+            0,
+            DOORBELLS + 8,
+            "doorbell = 0x60000008 is not a multiple of 64",
+        ),
+        (0, RINGS, "doorbell = 0x80100000 is not in the range"),
+        (1, 0x1234_0000, "ring = 0x12340000 is not in memory"),
+        (
+            3,
+            u64::MAX - 63,
+            "tenant_ring = 0xffffffffffffffc0 is not in memory",
+        ),
+        (0, DOORBELLS, "Queue 1 has the same doorbell as another"),
+    ] {
+        let mut server = Server::new(&TrafficSpec::default(), 2, 100.0, 10);
+        server
+            .fabric
+            .ram_mut()
+            .load(TABLE + LINE + 8 * word, &value.to_le_bytes())
+            .unwrap();
+        server.start();
+        for _ in 0..100 {
+            server.run_step();
+        }
+        let fault = server.ledger.borrow().fault().map(str::to_string);
+        assert!(
+            fault.as_ref().is_some_and(|fault| fault.contains(part)),
+            "{fault:?}"
+        );
+    }
+}
+
+#[test]
+fn an_item_that_was_not_sent_is_noticed() {
+    let traffic = traffic(r#"{"rate_mrps": 0.5, "packet_bytes": 64}"#);
+    let mut server = Server::new(&traffic, 2, 100.0, 1000);
+    let relay: &mut Relay = server.fabric.agent_mut(server.relay).unwrap();
+    relay.liar = Some(20);
+    server.start();
+    for _ in 0..2000 {
+        server.run_step();
+    }
+    let fault = server.ledger.borrow().fault().map(str::to_string);
+    assert!(
+        fault
+            .as_ref()
+            .is_some_and(|fault| fault.contains("in order")),
+        "{fault:?}"
+    );
+}

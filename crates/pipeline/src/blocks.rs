@@ -1,0 +1,105 @@
+//! Instructions decoded once.
+
+use fabric::{LINE_BYTES, LineData};
+use riscv::{Instruction, decode, is_compressed};
+
+const TABLE_ENTRIES: usize = 4096;
+/// When this many instructions are held, all are forgotten and decoded again as they are met.
+const CAPACITY: usize = 1 << 18;
+
+/// A straight run of instructions that begins at `pc` and ends with a jump or branch, or with
+/// its cache line.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    pub pc: u64,
+    pub start: u32,
+    pub length: u32,
+}
+
+const NO_BLOCK: Block = Block {
+    pc: 1,
+    start: 0,
+    length: 0,
+};
+
+/// A hart's decoded blocks, found by their first address.
+pub struct Blocks {
+    table: Box<[Block]>,
+    instructions: Vec<Instruction>,
+}
+
+impl Blocks {
+    pub fn new() -> Blocks {
+        Blocks {
+            table: vec![NO_BLOCK; TABLE_ENTRIES].into_boxed_slice(),
+            instructions: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn place(pc: u64) -> usize {
+        ((pc >> 1) ^ (pc >> 13)) as usize % TABLE_ENTRIES
+    }
+
+    /// The block that begins at `pc`, if it has been decoded.
+    #[inline]
+    pub fn find(&self, pc: u64) -> Option<Block> {
+        let block = self.table[Self::place(pc)];
+        (block.pc == pc).then_some(block)
+    }
+
+    /// The `index`th instruction of all that are held.
+    #[inline]
+    pub fn instruction(&self, index: u32) -> &Instruction {
+        &self.instructions[index as usize]
+    }
+
+    /// Decodes the block at `pc` out of its line and, when its first instruction continues
+    /// there, the `next` line. `None`: the next line is needed and missing.
+    pub fn decode(&mut self, pc: u64, line: &LineData, next: Option<&LineData>) -> Option<Block> {
+        if self.instructions.len() + LINE_BYTES > CAPACITY {
+            self.clear();
+        }
+        let start = self.instructions.len();
+        let mut offset = pc as usize % LINE_BYTES;
+        while offset + 2 <= LINE_BYTES {
+            let low = line.read(offset, 2) as u16;
+            let bits = if is_compressed(low) {
+                u32::from(low)
+            } else if offset + 4 <= LINE_BYTES {
+                line.read(offset, 4) as u32
+            } else if self.instructions.len() == start {
+                u32::from(low) | (next?.read(0, 2) as u32) << 16
+            } else {
+                break;
+            };
+            let instruction = decode(bits);
+            self.instructions.push(instruction);
+            offset += usize::from(instruction.length);
+            if ends_block(&instruction) {
+                break;
+            }
+        }
+        let block = Block {
+            pc,
+            start: start as u32,
+            length: (self.instructions.len() - start) as u32,
+        };
+        self.table[Self::place(pc)] = block;
+        Some(block)
+    }
+
+    /// Forgets everything: `FENCE.I`.
+    pub fn clear(&mut self) {
+        self.table.fill(NO_BLOCK);
+        self.instructions.clear();
+    }
+}
+
+fn ends_block(instruction: &Instruction) -> bool {
+    use riscv::Class;
+    matches!(
+        instruction.class,
+        Class::Branch | Class::Jump | Class::JumpRegister | Class::System | Class::FenceI
+    )
+}

@@ -1,0 +1,548 @@
+//! A core: its state, and how its time advances.
+//!
+//! Instructions are taken in program order along the predicted path. One whose operands are known
+//! is executed at once: its issue, completion and commit cycles are arithmetic on the cycles of
+//! its operands, of the ports and of the reorder buffer. One that needs a value that is not known
+//! yet, because a load has missed, is *deferred*: it waits in its slot of the window until the
+//! value arrives, while younger ones go on; a branch among them is followed as predicted, and
+//! undone if the prediction proves wrong.
+//!
+//! The *dispatch cycle* is the core's clock. What happens at a given cycle (a message from the
+//! fabric, a store that is performed) is done before anything is dispatched in that cycle, and in
+//! the order of the cycles. So what a core does depends on the times of its messages alone, never
+//! on how far it was allowed to run in one go.
+
+use crate::blocks::Blocks;
+use crate::extension::Extension;
+use crate::ports::{Calendar, Ports};
+use crate::predictor::Predictor;
+use crate::queues::{LoadQueue, StoreQueue};
+use crate::serial::Serial;
+use crate::skip::SpinDetector;
+use crate::spec::{CoreSpec, Model};
+use crate::statistics::CoreStatistics;
+use crate::window::{SlotKind, UNKNOWN, Window};
+use fabric::{
+    AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, MemoryMap,
+    Outbox, PrivateCache, Time, ToCache,
+};
+use riscv::{Class, Hart, Trap};
+
+/// Never, in cycles.
+pub const NEVER: u64 = u64::MAX;
+
+/// How many cycles a line that `LR` has reserved is kept from others, so that the `SC` that
+/// follows can succeed (the specification asks for eventual success of short sequences).
+pub(crate) const RESERVATION_HOLD_CYCLES: u64 = 64;
+
+/// Kinds of execution units, as indices.
+#[derive(Clone, Copy)]
+pub(crate) enum Unit {
+    Integer,
+    Multiply,
+    Divide,
+    FloatAdd,
+    FloatMultiply,
+    FloatDivide,
+    Load,
+    Store,
+}
+
+/// The unit that executes instructions of `class`.
+#[inline]
+pub(crate) fn unit_of(class: Class) -> Unit {
+    match class {
+        Class::Multiply => Unit::Multiply,
+        Class::Divide => Unit::Divide,
+        Class::FloatAdd | Class::FloatMisc | Class::FloatConvert | Class::FloatMove => {
+            Unit::FloatAdd
+        }
+        Class::FloatMultiply | Class::FloatFused => Unit::FloatMultiply,
+        Class::FloatDivide | Class::FloatSqrt => Unit::FloatDivide,
+        Class::Load => Unit::Load,
+        Class::Store | Class::Atomic | Class::StoreConditional => Unit::Store,
+        _ => Unit::Integer,
+    }
+}
+
+/// A load that has missed and waits for its line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MissingLoad {
+    pub line: LineAddress,
+    pub index: u32,
+    pub id: u64,
+    pub issue: u64,
+}
+
+/// What a parked load waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParkedFor {
+    /// A store's address and data.
+    StoreKnown(u64),
+    /// A store to be performed.
+    StorePerformed(u64),
+    /// A miss register.
+    MissRegister,
+}
+
+/// A load that cannot look for its value yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParkedLoad {
+    pub until: ParkedFor,
+    pub index: u32,
+    pub id: u64,
+    pub issue: u64,
+}
+
+/// A trap that no handler of the guest takes: the guest has crashed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// Why.
+    pub trap: Trap,
+    /// Where.
+    pub pc: u64,
+    /// The 32 integer registers.
+    pub registers: [u64; 32],
+    /// The instruction's encoding, if it could be fetched.
+    pub instruction: Option<u32>,
+}
+
+/// A store to a watched address that has been performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// When.
+    pub at: Time,
+    /// Where.
+    pub address: u64,
+    /// The value that is there now.
+    pub value: u64,
+}
+
+/// Two sets of tables are never needed: `pc` of loads that once ran ahead of a store that they
+/// depended on, as bits (the wait table of the Alpha 21264).
+pub(crate) const WAIT_TABLE_ENTRIES: usize = 1024;
+
+/// A core with one hart.
+///
+/// `IN_ORDER` chooses the model at compile time; see [`Model`].
+pub struct Core<X, const IN_ORDER: bool> {
+    pub(crate) spec: CoreSpec,
+    pub(crate) id: CoreId,
+    pub(crate) clock: Clock,
+    pub(crate) memory_map: MemoryMap,
+    /// The region of memory that was used last.
+    pub(crate) region: AddressRange,
+    pub(crate) hart: Hart,
+    pub(crate) extension: X,
+
+    pub(crate) registers: [u64; 65],
+    /// When each register's value can be used; at [`UNKNOWN`] and above: whose result it will be.
+    pub(crate) ready: [u64; 65],
+    pub(crate) pc: u64,
+    /// The next instruction of the current block, and how many it still has.
+    pub(crate) cursor: u32,
+    pub(crate) cursor_left: u32,
+    pub(crate) dispatch_cycle: u64,
+    pub(crate) dispatch_left: u8,
+    pub(crate) last_issue: u64,
+    /// The dispatch cycle may not reach this before events have been handled.
+    pub(crate) stop: u64,
+    /// Dispatch can do nothing until something else has happened.
+    pub(crate) blocked: bool,
+
+    pub(crate) window: Window,
+    pub(crate) width: Calendar,
+    pub(crate) ports: [Ports; 8],
+    /// Dispatched and not issued before `scheduler_cycle`.
+    pub(crate) in_scheduler: u32,
+    /// Those of them whose issue cycle is not known.
+    pub(crate) unissued: u32,
+    pub(crate) scheduler_cycle: u64,
+    pub(crate) float_in_window: bool,
+    /// An atomic with acquire semantics that has not been performed: position.
+    pub(crate) acquire: Option<u64>,
+
+    pub(crate) predictor: Predictor,
+    pub(crate) blocks: Blocks,
+    pub(crate) instruction_cache: PrivateCache,
+    pub(crate) data_cache: PrivateCache,
+    pub(crate) loads: LoadQueue,
+    pub(crate) stores: StoreQueue,
+    pub(crate) missing: Vec<MissingLoad>,
+    pub(crate) parked: Vec<ParkedLoad>,
+    pub(crate) woken: Vec<(u32, u64)>,
+    pub(crate) wait_table: Box<[bool; WAIT_TABLE_ENTRIES]>,
+    /// When the store queue wants attention.
+    pub(crate) store_event: u64,
+    pub(crate) serial: Option<Serial>,
+    pub(crate) serial_event: u64,
+    pub(crate) reservation: Option<LineAddress>,
+    /// Until when the reserved line is kept, and what waits for it.
+    pub(crate) hold_until: u64,
+    pub(crate) held: Vec<(LineAddress, ToCache)>,
+    /// Counts everything that is not plain execution out of the caches.
+    pub(crate) activity: u64,
+    pub(crate) next_token: u64,
+
+    pub(crate) watch: AddressRange,
+    /// Stores performed to watched addresses, for the server to take.
+    pub observations: Vec<Observation>,
+    /// Set when the guest has crashed; the core does nothing more.
+    pub crash: Option<Crash>,
+    pub(crate) statistics: CoreStatistics,
+    pub(crate) spin: SpinDetector,
+}
+
+impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+    /// A core that begins at `entry` with its number in `a0`.
+    pub fn new(
+        spec: &CoreSpec,
+        id: CoreId,
+        clock: Clock,
+        memory_map: MemoryMap,
+        extension: X,
+        entry: u64,
+    ) -> Self {
+        debug_assert_eq!(IN_ORDER, spec.model == Model::InOrder);
+        let units = &spec.units;
+        let mut registers = [0; 65];
+        registers[10] = u64::from(id.0);
+        Core {
+            id,
+            clock,
+            memory_map,
+            region: AddressRange::default(),
+            hart: Hart::new(u64::from(id.0)),
+            extension,
+            registers,
+            ready: [0; 65],
+            pc: entry,
+            cursor: 0,
+            cursor_left: 0,
+            dispatch_cycle: 0,
+            dispatch_left: spec.width,
+            last_issue: 0,
+            stop: 0,
+            blocked: false,
+            window: Window::new(spec.rob_entries),
+            width: Calendar::new(spec.width),
+            ports: [
+                Ports::new(&units.integer),
+                Ports::new(&units.multiply),
+                Ports::new(&units.divide),
+                Ports::new(&units.float_add),
+                Ports::new(&units.float_multiply),
+                Ports::new(&units.float_divide),
+                Ports::new(&units.load),
+                Ports::new(&units.store),
+            ],
+            in_scheduler: 0,
+            unissued: 0,
+            scheduler_cycle: 0,
+            float_in_window: false,
+            acquire: None,
+            predictor: Predictor::new(&spec.predictor),
+            blocks: Blocks::new(),
+            instruction_cache: PrivateCache::new(
+                &spec.l1_instruction,
+                CacheId::instruction(id),
+            ),
+            data_cache: PrivateCache::new(&spec.l1_data, CacheId::data(id)),
+            loads: LoadQueue::new(spec.load_queue_entries),
+            stores: StoreQueue::new(spec.store_queue_entries),
+            missing: Vec::new(),
+            parked: Vec::new(),
+            woken: Vec::new(),
+            wait_table: Box::new([false; WAIT_TABLE_ENTRIES]),
+            store_event: NEVER,
+            serial: None,
+            serial_event: NEVER,
+            reservation: None,
+            hold_until: NEVER,
+            held: Vec::new(),
+            activity: 0,
+            next_token: 0,
+            watch: AddressRange::default(),
+            observations: Vec::new(),
+            crash: None,
+            statistics: CoreStatistics::default(),
+            spin: SpinDetector::default(),
+            spec: spec.clone(),
+        }
+    }
+
+    /// Sets an integer register before the core starts.
+    pub fn set_register(&mut self, register: usize, value: u64) {
+        if (1..32).contains(&register) {
+            self.registers[register] = value;
+        }
+    }
+
+    /// Reports every store performed to `range` in [`Core::observations`].
+    pub fn watch(&mut self, range: AddressRange) {
+        self.watch = range;
+    }
+
+    /// Turns the skipping of spinning on or off. It never changes a result.
+    pub fn set_skip_spinning(&mut self, on: bool) {
+        self.spin.enabled = on;
+    }
+
+    /// Cycles between what a core does and the departure of the message that it causes: at least
+    /// the time to look into its cache.
+    pub fn departure_cycles(spec: &CoreSpec) -> u64 {
+        spec.l1_instruction
+            .hit_latency_cycles
+            .min(spec.l1_data.hit_latency_cycles)
+    }
+
+    /// Counts of what the core has done before `cycle`.
+    pub fn statistics(&self, cycle: u64) -> CoreStatistics {
+        let mut statistics = self.statistics.clone();
+        if let Some(since) = self.serial.as_ref().and_then(Serial::halted_since) {
+            statistics.halted_cycles += cycle.saturating_sub(since);
+        }
+        statistics
+    }
+
+    /// The core's clock, in cycles.
+    pub fn cycle(&self) -> u64 {
+        self.dispatch_cycle
+    }
+
+    /// Where the hart is.
+    pub fn pc(&self) -> u64 {
+        self.pc
+    }
+
+    /// Whether the hart has halted of its own will and waits to be woken.
+    pub fn is_halted(&self) -> bool {
+        self.serial.as_ref().is_some_and(Serial::is_halted)
+    }
+
+    /// The data cache, for checkers.
+    pub fn data_cache(&self) -> &PrivateCache {
+        &self.data_cache
+    }
+
+    /// When the core next does something on its own: a cycle, or [`NEVER`] if only a message
+    /// can wake it.
+    pub fn next_own_cycle(&self) -> u64 {
+        if self.crash.is_some() {
+            NEVER
+        } else if self.blocked || self.serial.is_some() {
+            self.own_event()
+        } else {
+            self.dispatch_cycle.min(self.own_event())
+        }
+    }
+
+    fn own_event(&self) -> u64 {
+        let held = if self.held.is_empty() {
+            NEVER
+        } else {
+            self.hold_until
+        };
+        self.store_event.min(self.serial_event).min(held)
+    }
+
+    /// Does everything that happens before cycle `limit`, with the messages in `inbox`; whatever
+    /// is for the fabric goes to `outbox`. If the core sends something, it stops `feedback`
+    /// cycles after the first departure, for the fabric might answer then.
+    pub fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox) {
+        let mut limit = limit;
+        let mut sent = outbox.messages.len();
+        while self.crash.is_none() {
+            let delivery = self.clock.cycle_at_or_after(inbox.next_at());
+            let event = delivery.min(self.own_event());
+            let waiting = self.blocked || self.serial.is_some();
+            if waiting || event <= self.dispatch_cycle {
+                if event >= limit {
+                    break;
+                }
+                self.blocked = false;
+                if event == delivery {
+                    if let Some(delivery) = inbox.pop() {
+                        self.deliver(event, delivery.kind, outbox);
+                    }
+                } else {
+                    self.own_events(event, outbox);
+                }
+                if self.serial.is_some() {
+                    self.run_serial(event, outbox);
+                } else if waiting {
+                    if event > self.dispatch_cycle {
+                        self.dispatch_cycle = event;
+                        self.dispatch_left = self.spec.width;
+                    }
+                }
+            } else if self.dispatch_cycle >= limit {
+                break;
+            } else {
+                self.stop = limit.min(event);
+                if let Some(trap) = self.hart.pending_interrupt() {
+                    self.begin_serial(Serial::interrupt(trap));
+                } else {
+                    self.dispatch(outbox);
+                }
+            }
+            if outbox.messages.len() > sent {
+                for message in &outbox.messages[sent..] {
+                    limit =
+                        limit.min(self.clock.cycle_at_or_after(message.at).saturating_add(feedback));
+                }
+                sent = outbox.messages.len();
+            }
+        }
+    }
+
+    fn own_events(&mut self, now: u64, outbox: &mut Outbox) {
+        if self.store_event <= now {
+            self.perform_stores(now, outbox);
+        }
+        if self.serial_event <= now {
+            self.serial_event = NEVER;
+        }
+        if self.hold_until <= now && !self.held.is_empty() {
+            self.release_held(now, outbox);
+        }
+    }
+
+    fn deliver(&mut self, now: u64, kind: DeliveryKind, outbox: &mut Outbox) {
+        self.activity += 1;
+        match kind {
+            DeliveryKind::Cache {
+                cache,
+                line,
+                message,
+            } => {
+                if cache == CacheId::instruction(self.id) {
+                    self.instruction_message(now, line, message, outbox);
+                } else if self.is_held(now, line, &message) {
+                    self.held.push((line, message));
+                } else {
+                    self.data_message(now, line, message, outbox);
+                }
+            }
+            DeliveryKind::Reply { token, result } => self.serial_reply(now, token, result),
+            DeliveryKind::Interrupt { bit, level } => self.hart.set_interrupt(bit, level),
+        }
+    }
+
+    fn is_held(&self, now: u64, line: LineAddress, message: &ToCache) -> bool {
+        self.reservation == Some(line)
+            && now < self.hold_until
+            && self.hold_until != NEVER
+            && matches!(
+                message,
+                ToCache::Invalidate | ToCache::ForwardGetS { .. } | ToCache::ForwardGetM { .. }
+            )
+    }
+
+    pub(crate) fn release_held(&mut self, now: u64, outbox: &mut Outbox) {
+        self.hold_until = NEVER;
+        for (line, message) in std::mem::take(&mut self.held) {
+            self.data_message(now, line, message, outbox);
+        }
+    }
+
+    fn instruction_message(
+        &mut self,
+        now: u64,
+        line: LineAddress,
+        message: ToCache,
+        outbox: &mut Outbox,
+    ) {
+        let at = self.departure(now, self.spec.l1_instruction.hit_latency_cycles);
+        let mut notice = self.instruction_cache.receive(line, message, at, outbox);
+        while let CacheNotice::Filled { .. } = notice {
+            // A line that may be used only once is fetched again; code that is being written
+            // while it runs is rare enough.
+            notice = self.instruction_cache.finish_fill(line, at, outbox);
+        }
+    }
+
+    /// When a message leaves that is caused at `now` and for which a cache is looked into.
+    #[inline]
+    pub(crate) fn departure(&self, now: u64, hit_latency_cycles: u64) -> Time {
+        self.clock.time(now + hit_latency_cycles)
+    }
+
+    /// Whether an access to `address` is to plain memory and inside one line.
+    #[inline]
+    pub(crate) fn is_plain(&mut self, address: u64, bytes: u8) -> bool {
+        if address % 64 + u64::from(bytes) > 64 {
+            return false;
+        }
+        if self.region.contains(address) {
+            return true;
+        }
+        match self.memory_map.memory_around(address) {
+            Some(range) => {
+                self.region = range;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Undoes everything from `position` on; fetch goes on at `pc`, to be dispatched from `cycle`.
+    pub(crate) fn squash(&mut self, position: u64, pc: u64, cycle: u64) {
+        let mut at = self.window.tail;
+        self.activity += 1;
+        self.statistics.squashed_instructions += at - position;
+        self.statistics.instructions -= at - position;
+        while at > position {
+            at -= 1;
+            let slot = *self.window.slot(at);
+            let index = self.window.index(at);
+            let register = usize::from(slot.rd);
+            self.registers[register] = slot.previous_value;
+            self.ready[register] = slot.previous_ready;
+            if slot.previous_ready >= UNKNOWN {
+                let producer = self
+                    .window
+                    .deferred((slot.previous_ready - UNKNOWN) as usize);
+                if producer.resolved {
+                    self.registers[register] = producer.value;
+                    self.ready[register] = producer.ready;
+                }
+            }
+            match slot.kind {
+                SlotKind::Plain => {}
+                SlotKind::Load => self.loads.truncate(self.loads.tail - 1),
+                SlotKind::Store | SlotKind::Atomic => self.stores.unpush(),
+            }
+            let deferred = self.window.deferred_mut(index);
+            if deferred.position == at && deferred.id != 0 {
+                deferred.id = 0;
+                deferred.resolved = true;
+                if !deferred.issued {
+                    self.in_scheduler -= 1;
+                    self.unissued -= 1;
+                }
+            }
+        }
+        self.window.truncate(position);
+        if self.acquire.is_some_and(|acquire| acquire >= position) {
+            self.acquire = None;
+        }
+        self.redirect(pc, cycle);
+        self.blocked = false;
+        // A serialising instruction behind the squashed ones was on the wrong path.
+        self.serial = None;
+        self.serial_event = NEVER;
+    }
+
+    /// Fetch goes on at `pc`; its first instruction is dispatched at `cycle`.
+    pub(crate) fn redirect(&mut self, pc: u64, cycle: u64) {
+        self.pc = pc;
+        self.cursor_left = 0;
+        self.dispatch_cycle = cycle;
+        self.dispatch_left = self.spec.width;
+    }
+
+    pub(crate) fn front_end(&self) -> u64 {
+        u64::from(self.spec.front_end_cycles)
+    }
+}

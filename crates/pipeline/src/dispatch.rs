@@ -1,0 +1,564 @@
+//! Dispatch: instructions enter the window in program order.
+
+use crate::core::{Core, Unit, unit_of};
+use crate::extension::Extension;
+use crate::queues::{Load, Store, StoreKind, low_bytes};
+use crate::serial::{FenceEffect, Serial};
+use crate::window::{Slot, SlotKind, UNKNOWN, Waiter};
+use fabric::{LineAddress, Outbox, RequestOutcome};
+use riscv::{Class, Instruction, SINK, branch_taken, evaluate, illegal_rounding};
+
+/// Why dispatch cannot go on in this call.
+enum Stop {
+    /// The dispatch cycle has reached the next event.
+    Time,
+    /// Only an event can help.
+    Blocked,
+}
+
+const RETURN_ADDRESS: u8 = 1;
+const ALTERNATE_LINK: u8 = 5;
+
+fn is_link(register: u8) -> bool {
+    register == RETURN_ADDRESS || register == ALTERNATE_LINK
+}
+
+impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+    /// Dispatches until the dispatch cycle reaches `self.stop`, or something has to be waited
+    /// for.
+    pub(crate) fn dispatch(&mut self, outbox: &mut Outbox) {
+        loop {
+            if self.cursor_left == 0 && !self.fetch(outbox) {
+                return;
+            }
+            if self.dispatch_left == 0 {
+                self.dispatch_cycle += 1;
+                self.dispatch_left = self.spec.width;
+            }
+            if self.dispatch_cycle >= self.stop {
+                return;
+            }
+            let instruction = *self.blocks.instruction(self.cursor);
+            match self.dispatch_one(instruction, outbox) {
+                Ok(()) => {}
+                Err(Stop::Time) => return,
+                Err(Stop::Blocked) => {
+                    self.blocked = true;
+                    return;
+                }
+            }
+            if self.serial.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Finds the block at `pc`. Returns false if that has to wait.
+    fn fetch(&mut self, outbox: &mut Outbox) -> bool {
+        let pc = self.pc;
+        let line = LineAddress::of(pc);
+        let Some(slot) = self.instruction_cache.find(line) else {
+            return self.fetch_line(line, outbox);
+        };
+        self.instruction_cache.touch(slot);
+        let block = match self.blocks.find(pc) {
+            Some(block) => block,
+            None => {
+                let next_line = LineAddress(line.0 + 1);
+                let next = self.instruction_cache.find(next_line);
+                let decoded = self.blocks.decode(
+                    pc,
+                    self.instruction_cache.line(slot),
+                    next.map(|slot| self.instruction_cache.line(slot)),
+                );
+                match decoded {
+                    Some(block) => block,
+                    None => return self.fetch_line(next_line, outbox),
+                }
+            }
+        };
+        self.cursor = block.start;
+        self.cursor_left = block.length;
+        true
+    }
+
+    fn fetch_line(&mut self, line: LineAddress, outbox: &mut Outbox) -> bool {
+        if !self.is_plain(line.base(), 64) {
+            self.begin_serial(Serial::fetch_fault(self.pc));
+            return false;
+        }
+        let at = self.departure(
+            self.dispatch_cycle,
+            self.spec.l1_instruction.hit_latency_cycles,
+        );
+        if self.instruction_cache.request(line, false, at, outbox) == RequestOutcome::Sent {
+            self.statistics.instruction_misses += 1;
+        }
+        self.blocked = true;
+        false
+    }
+
+    /// Ends the instruction at the cursor; the next one follows it.
+    #[inline(always)]
+    fn step(&mut self, instruction: &Instruction) {
+        self.pc = self.pc.wrapping_add(u64::from(instruction.length));
+        self.cursor += 1;
+        self.cursor_left -= 1;
+        self.dispatch_left -= 1;
+        self.statistics.instructions += 1;
+    }
+
+    /// The instruction at the cursor is followed by the one at `target`.
+    #[inline]
+    fn jump(&mut self, target: u64) {
+        self.pc = target;
+        self.cursor_left = 0;
+        // Fetch ends with a taken branch.
+        self.dispatch_left = 0;
+    }
+
+    fn dispatch_one(&mut self, i: Instruction, outbox: &mut Outbox) -> Result<(), Stop> {
+        let class = i.class;
+        let serial = match class {
+            Class::Illegal
+            | Class::Csr
+            | Class::System
+            | Class::FenceI
+            | Class::LoadReserved
+            | Class::Custom => true,
+            // What a fence without effect orders is in order anyway; it passes like an `addi`.
+            Class::Fence => FenceEffect::of(&i) != FenceEffect::None,
+            _ => false,
+        };
+        if serial {
+            self.begin_serial(Serial::instruction(i, self.pc));
+            return Ok(());
+        }
+        if i.is_float()
+            && (!self.hart.float_enabled() || illegal_rounding(&i, self.hart.rounding_mode()))
+        {
+            self.begin_serial(Serial::instruction(Instruction::illegal(i.bits, i.length), self.pc));
+            return Ok(());
+        }
+        let operands = [
+            self.registers[usize::from(i.rs1)],
+            self.registers[usize::from(i.rs2)],
+            self.registers[usize::from(i.rs3)],
+        ];
+        let ready = self.ready[usize::from(i.rs1)]
+            .max(self.ready[usize::from(i.rs2)])
+            .max(self.ready[usize::from(i.rs3)]);
+        if IN_ORDER && ready >= UNKNOWN {
+            return Err(Stop::Blocked);
+        }
+        self.wait_for_window()?;
+        if IN_ORDER {
+            // An instruction stays in front of the execution stage until it can issue.
+            let issue = ready.max(self.last_issue);
+            if issue > self.dispatch_cycle + 1 {
+                self.wait_until(issue - 1)?;
+            }
+        }
+        match class {
+            Class::Load => self.dispatch_load(i, operands, outbox),
+            Class::Store | Class::Atomic | Class::StoreConditional => {
+                self.dispatch_store(i, operands)
+            }
+            Class::Branch => {
+                self.dispatch_branch(i, operands, ready);
+                Ok(())
+            }
+            Class::JumpRegister => {
+                self.dispatch_indirect(i, operands, ready);
+                Ok(())
+            }
+            _ => {
+                if ready < UNKNOWN {
+                    let issue = self.issue(unit_of(class), ready);
+                    let done = issue + self.ports[unit_of(class) as usize].latency;
+                    let mut flags = 0;
+                    let [a, b, c] = operands;
+                    let rounding = self.hart.rounding_mode();
+                    let value = evaluate(&i, self.pc, a, b, c, rounding, &mut flags);
+                    self.push(&i, SlotKind::Plain, value, done, flags);
+                } else {
+                    self.defer(&i, SlotKind::Plain, 3);
+                }
+                if class == Class::Jump {
+                    let target = i.jump_target(self.pc, 0);
+                    if is_link(i.rd) {
+                        self.predictor
+                            .push_return(self.pc.wrapping_add(u64::from(i.length)));
+                    }
+                    self.step(&i);
+                    self.jump(target);
+                } else {
+                    self.step(&i);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until the reorder buffer and the scheduler have room.
+    #[inline(always)]
+    fn wait_for_window(&mut self) -> Result<(), Stop> {
+        let rob = u64::from(self.spec.rob_entries);
+        if self.window.tail >= rob {
+            let oldest = self.window.tail - rob;
+            if oldest >= self.window.commit_known {
+                return Err(Stop::Blocked);
+            }
+            let commit = self.window.slot(oldest).commit;
+            if commit >= self.dispatch_cycle {
+                self.wait_until(commit + 1)?;
+            }
+        }
+        while self.scheduler_cycle < self.dispatch_cycle {
+            self.in_scheduler -= u32::from(self.width.booked(self.scheduler_cycle));
+            self.scheduler_cycle += 1;
+        }
+        while !IN_ORDER && self.in_scheduler >= u32::from(self.spec.scheduler_entries) {
+            if self.in_scheduler == self.unissued {
+                return Err(Stop::Blocked);
+            }
+            self.in_scheduler -= u32::from(self.width.booked(self.dispatch_cycle));
+            self.scheduler_cycle += 1;
+            self.wait_until(self.dispatch_cycle + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the dispatch cycle on to `cycle`.
+    #[inline]
+    fn wait_until(&mut self, cycle: u64) -> Result<(), Stop> {
+        self.dispatch_cycle = cycle;
+        self.dispatch_left = self.spec.width;
+        if cycle >= self.stop {
+            Err(Stop::Time)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Books the issue of an instruction that is being dispatched and whose operands are ready
+    /// at `ready`.
+    #[inline(always)]
+    fn issue(&mut self, unit: Unit, ready: u64) -> u64 {
+        let mut earliest = ready.max(self.dispatch_cycle + 1);
+        if IN_ORDER {
+            earliest = earliest.max(self.last_issue);
+        }
+        let issue = self.ports[unit as usize].issue(earliest, &mut self.width);
+        self.in_scheduler += 1;
+        if IN_ORDER {
+            self.last_issue = issue;
+        }
+        issue
+    }
+
+    /// Puts an instruction whose result is known into the window.
+    #[inline(always)]
+    fn push(&mut self, i: &Instruction, kind: SlotKind, value: u64, done: u64, flags: u8) {
+        let register = usize::from(i.rd);
+        if flags != 0 {
+            self.float_in_window = true;
+        }
+        if self.float_in_window {
+            self.retire_flags();
+        }
+        self.window.push(Slot {
+            complete: done,
+            commit: 0,
+            previous_value: self.registers[register],
+            previous_ready: self.ready[register],
+            pc: self.pc,
+            rd: i.rd,
+            flags,
+            kind,
+        });
+        self.registers[register] = value;
+        self.ready[register] = done;
+        if i.rd == SINK {
+            self.ready[usize::from(SINK)] = 0;
+        }
+        self.commit_known();
+    }
+
+    /// The instruction that leaves the reorder buffer now can no longer be undone: its
+    /// floating-point flags become visible.
+    fn retire_flags(&mut self) {
+        let rob = u64::from(self.spec.rob_entries);
+        if self.window.tail >= rob {
+            let oldest = self.window.tail - rob;
+            let flags = std::mem::take(&mut self.window.slot_mut(oldest).flags);
+            if flags != 0 {
+                self.hart.add_flags(flags);
+            }
+        }
+    }
+
+    /// Puts an instruction into the window that waits for at least one of its first `sources`
+    /// operands, and returns its index. Its destination becomes unknown.
+    fn defer(&mut self, i: &Instruction, kind: SlotKind, sources: u8) -> usize {
+        let index = self.window.begin_deferred(*i);
+        let id = self.window.deferred(index).id;
+        let mut earliest = self.dispatch_cycle + 1;
+        let mut pending = 0;
+        let registers = [i.rs1, i.rs2, i.rs3];
+        for operand in 0..sources {
+            let register = usize::from(registers[usize::from(operand)]);
+            let ready = self.ready[register];
+            if ready >= UNKNOWN {
+                pending += 1;
+                self.window
+                    .deferred_mut((ready - UNKNOWN) as usize)
+                    .waiters
+                    .push(Waiter {
+                        index: index as u32,
+                        id,
+                        operand,
+                    });
+            } else {
+                earliest = earliest.max(ready);
+            }
+            self.window.deferred_mut(index).operands[usize::from(operand)] =
+                self.registers[register];
+        }
+        let deferred = self.window.deferred_mut(index);
+        deferred.earliest = earliest;
+        deferred.pending = pending;
+        self.in_scheduler += 1;
+        self.unissued += 1;
+        if self.float_in_window {
+            self.retire_flags();
+        }
+        let register = usize::from(i.rd);
+        self.window.push(Slot {
+            complete: UNKNOWN,
+            commit: 0,
+            previous_value: self.registers[register],
+            previous_ready: self.ready[register],
+            pc: self.pc,
+            rd: i.rd,
+            flags: 0,
+            kind,
+        });
+        if i.rd != SINK {
+            self.ready[register] = UNKNOWN + index as u64;
+        }
+        index
+    }
+
+    fn dispatch_branch(&mut self, i: Instruction, operands: [u64; 3], ready: u64) {
+        self.statistics.branches += 1;
+        let pc = self.pc;
+        let target = i.jump_target(pc, 0);
+        let next = pc.wrapping_add(u64::from(i.length));
+        let lookup = self.predictor.lookup(pc);
+        if ready < UNKNOWN {
+            let taken = branch_taken(i.operation, operands[0], operands[1]);
+            let issue = self.issue(Unit::Integer, ready);
+            let done = issue + self.ports[Unit::Integer as usize].latency;
+            self.push(&i, SlotKind::Plain, 0, done, 0);
+            self.predictor.push_history(taken);
+            self.predictor.train(&lookup, taken);
+            self.step(&i);
+            if taken {
+                self.jump(target);
+            }
+            if taken != lookup.taken {
+                self.statistics.mispredictions += 1;
+                self.redirect(self.pc, done + self.front_end());
+            } else if taken && target <= pc {
+                self.closes_loop(target);
+            }
+        } else {
+            let index = self.defer(&i, SlotKind::Plain, 2);
+            let deferred = self.window.deferred_mut(index);
+            deferred.lookup = lookup;
+            deferred.returns = self.predictor.returns();
+            deferred.predicted_next = if lookup.taken { target } else { next };
+            self.predictor.push_history(lookup.taken);
+            self.step(&i);
+            if lookup.taken {
+                self.jump(target);
+            }
+        }
+    }
+
+    fn dispatch_indirect(&mut self, i: Instruction, operands: [u64; 3], ready: u64) {
+        self.statistics.branches += 1;
+        let pc = self.pc;
+        let next = pc.wrapping_add(u64::from(i.length));
+        let lookup = self.predictor.lookup(pc);
+        let predicted = if is_link(i.rs1) && i.rs1 != i.rd {
+            Some(self.predictor.pop_return())
+        } else {
+            self.predictor.target(pc)
+        };
+        if is_link(i.rd) {
+            self.predictor.push_return(next);
+        }
+        if ready < UNKNOWN {
+            let target = i.jump_target(pc, operands[0]);
+            let issue = self.issue(Unit::Integer, ready);
+            let done = issue + self.ports[Unit::Integer as usize].latency;
+            self.push(&i, SlotKind::Plain, next, done, 0);
+            self.step(&i);
+            self.jump(target);
+            if predicted != Some(target) {
+                self.predictor.set_target(pc, target);
+                self.statistics.mispredictions += 1;
+                self.redirect(target, done + self.front_end());
+            }
+        } else {
+            let predicted = predicted.unwrap_or(next) & !1;
+            let index = self.defer(&i, SlotKind::Plain, 1);
+            let deferred = self.window.deferred_mut(index);
+            deferred.lookup = lookup;
+            deferred.returns = self.predictor.returns();
+            deferred.predicted_next = predicted;
+            self.step(&i);
+            self.jump(predicted);
+        }
+    }
+
+    fn dispatch_load(
+        &mut self,
+        i: Instruction,
+        operands: [u64; 3],
+        outbox: &mut Outbox,
+    ) -> Result<(), Stop> {
+        if self.acquire.is_some() {
+            return Err(Stop::Blocked);
+        }
+        if self.loads.tail >= self.loads.capacity {
+            let oldest = self.loads.tail - self.loads.capacity;
+            if oldest >= self.loads.committed {
+                return Err(Stop::Blocked);
+            }
+            let commit = self.loads.get(oldest).commit;
+            if commit >= self.dispatch_cycle {
+                self.wait_until(commit + 1)?;
+            }
+        }
+        let bytes = i.access_bytes();
+        let base_ready = self.ready[usize::from(i.rs1)];
+        let mut load = Load {
+            position: self.window.tail,
+            address: u64::MAX,
+            performed: UNKNOWN,
+            forwarded_from: 0,
+            commit: 0,
+            bytes,
+        };
+        if base_ready >= UNKNOWN {
+            let number = self.loads.push(load);
+            let index = self.defer(&i, SlotKind::Load, 1);
+            let stores = self.stores.tail;
+            let deferred = self.window.deferred_mut(index);
+            deferred.queue_number = number;
+            deferred.stores_before = stores;
+            self.step(&i);
+            return Ok(());
+        }
+        let address = operands[0].wrapping_add(i.immediate as i64 as u64);
+        if !self.is_plain(address, bytes) {
+            self.begin_serial(Serial::instruction(i, self.pc));
+            return Ok(());
+        }
+        load.address = address;
+        let issue = self.issue(Unit::Load, base_ready);
+        let number = self.loads.push(load);
+        // The common case, in a few steps: no older store is in the way, and the line is here.
+        if self.stores.unknown_addresses == 0 && !self.stores.may_overlap(address, bytes) {
+            if let Some(slot) = self.data_cache.find(LineAddress::of(address)) {
+                self.data_cache.touch(slot);
+                let raw = self
+                    .data_cache
+                    .line(slot)
+                    .read((address % 64) as usize, usize::from(bytes));
+                let done = issue + self.spec.l1_data.hit_latency_cycles;
+                self.loads.get_mut(number).performed = issue;
+                self.statistics.data_hits += 1;
+                self.push(&i, SlotKind::Load, i.load_value(raw), done, 0);
+                self.step(&i);
+                return Ok(());
+            }
+        }
+        let index = self.defer(&i, SlotKind::Load, 0);
+        let stores = self.stores.tail;
+        let deferred = self.window.deferred_mut(index);
+        deferred.queue_number = number;
+        deferred.stores_before = stores;
+        deferred.issued = true;
+        self.unissued -= 1;
+        self.in_scheduler -= 1; // issue() has counted it
+        let now = self.dispatch_cycle;
+        self.step(&i);
+        self.access_load(index, issue, outbox);
+        self.wake_all(now, outbox);
+        Ok(())
+    }
+
+    fn dispatch_store(&mut self, i: Instruction, operands: [u64; 3]) -> Result<(), Stop> {
+        if self.stores.is_full() {
+            return Err(Stop::Blocked);
+        }
+        let bytes = i.access_bytes();
+        let atomic = i.class != Class::Store;
+        let address_ready = self.ready[usize::from(i.rs1)];
+        let data_ready = self.ready[usize::from(i.rs2)];
+        let address_known = address_ready < UNKNOWN;
+        let address = if atomic {
+            operands[0]
+        } else {
+            operands[0].wrapping_add(i.immediate as i64 as u64)
+        };
+        if address_known
+            && (!self.is_plain(address, bytes) || (atomic && address % u64::from(bytes) != 0))
+        {
+            self.begin_serial(Serial::instruction(i, self.pc));
+            return Ok(());
+        }
+        let kind = if atomic { SlotKind::Atomic } else { SlotKind::Store };
+        let known = address_known && data_ready < UNKNOWN;
+        let number = self.stores.push(Store {
+            position: self.window.tail,
+            address,
+            data: low_bytes(i.store_value(operands[1]), bytes),
+            data_ready: UNKNOWN,
+            commit: UNKNOWN,
+            instruction: i,
+            bytes,
+            address_known,
+            kind: if atomic { StoreKind::Atomic } else { StoreKind::Store },
+        });
+        if known {
+            let issue = self.issue(Unit::Store, address_ready.max(data_ready));
+            self.stores.get_mut(number).data_ready = issue;
+            if !atomic {
+                self.push(&i, kind, 0, issue + 1, 0);
+                self.step(&i);
+                return Ok(());
+            }
+            let index = self.defer(&i, kind, 0);
+            self.in_scheduler -= 1; // issue() has counted it
+            self.unissued -= 1;
+            let deferred = self.window.deferred_mut(index);
+            deferred.issued = true;
+            deferred.queue_number = number;
+            deferred.operands[1] = operands[1];
+        } else {
+            let index = self.defer(&i, kind, 2);
+            self.window.deferred_mut(index).queue_number = number;
+        }
+        if atomic && i.acquire() {
+            self.acquire = Some(self.window.tail - 1);
+        }
+        self.step(&i);
+        self.commit_known();
+        Ok(())
+    }
+}

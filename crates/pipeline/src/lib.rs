@@ -1,0 +1,26 @@
+//! How long instructions take: the core models.
+//!
+//! A [`Core`] runs a hart's instructions and times them, in order or out of order. It owns its
+//! private caches and speaks with the rest of the server through an inbox and an outbox.
+
+mod blocks;
+mod core;
+mod dispatch;
+mod extension;
+mod memory;
+mod model;
+mod ports;
+mod predictor;
+mod queues;
+mod resolve;
+mod serial;
+mod skip;
+mod spec;
+mod statistics;
+mod window;
+
+pub use crate::core::{Core, Crash, NEVER, Observation};
+pub use extension::{Action, Extension, Invocation, NoExtension};
+pub use model::{CoreModel, build_core};
+pub use spec::{CoreSpec, Model, PredictorSpec, UnitSpec, UnitsSpec};
+pub use statistics::CoreStatistics;

@@ -1,0 +1,407 @@
+//! Loads look for their values, stores are performed, lines come and go.
+
+use crate::core::{Core, MissingLoad, NEVER, Observation, ParkedFor, ParkedLoad, WAIT_TABLE_ENTRIES};
+use crate::extension::Extension;
+use crate::queues::{StoreKind, covers, low_bytes, overlap};
+use crate::window::UNKNOWN;
+use fabric::{CacheNotice, LineAddress, Outbox, RequestOutcome, Slot, ToCache};
+use riscv::Class;
+
+impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+    pub(crate) fn wait_entry(&self, pc: u64) -> usize {
+        (pc >> 1) as usize % WAIT_TABLE_ENTRIES
+    }
+
+    /// Looks for the value of the load in slot `index`, whose address is known: in older stores,
+    /// in the cache, or by asking for the line.
+    pub(crate) fn access_load(&mut self, index: usize, issue: u64, outbox: &mut Outbox) {
+        let deferred = self.window.deferred(index);
+        let (position, id, number) = (deferred.position, deferred.id, deferred.queue_number);
+        let stores_before = deferred.stores_before;
+        let instruction = deferred.instruction;
+        let load = *self.loads.get(number);
+        let hit_latency = self.spec.l1_data.hit_latency_cycles;
+        let park = |until| ParkedLoad {
+            until,
+            index: index as u32,
+            id,
+            issue,
+        };
+        if self.stores.unknown_addresses > 0 || self.stores.may_overlap(load.address, load.bytes) {
+            let pc = self.window.slot(position).pc;
+            let waits = self.wait_table[self.wait_entry(pc)];
+            for older in (self.stores.head..stores_before).rev() {
+                let store = *self.stores.get(older);
+                if !store.address_known {
+                    if waits || store.kind == StoreKind::Atomic {
+                        self.parked.push(park(ParkedFor::StoreKnown(older)));
+                        return;
+                    }
+                    continue;
+                }
+                if !overlap(store.address, store.bytes, load.address, load.bytes) {
+                    continue;
+                }
+                if store.kind == StoreKind::Atomic
+                    || !covers(store.address, store.bytes, load.address, load.bytes)
+                {
+                    self.parked.push(park(ParkedFor::StorePerformed(older)));
+                    return;
+                }
+                if store.data_ready >= UNKNOWN {
+                    self.parked.push(park(ParkedFor::StoreKnown(older)));
+                    return;
+                }
+                let raw = low_bytes(
+                    store.data >> ((load.address - store.address) * 8),
+                    load.bytes,
+                );
+                let performed = issue.max(store.data_ready);
+                let entry = self.loads.get_mut(number);
+                entry.performed = performed;
+                entry.forwarded_from = older + 1;
+                self.statistics.forwarded_loads += 1;
+                self.resolve(index, instruction.load_value(raw), performed + hit_latency);
+                return;
+            }
+        }
+        let line = LineAddress::of(load.address);
+        if let Some(slot) = self.data_cache.find(line) {
+            self.data_cache.touch(slot);
+            self.statistics.data_hits += 1;
+            self.take_value(index, slot, issue, issue + hit_latency);
+            return;
+        }
+        let at = self.departure(issue, self.spec.l1_data.hit_latency_cycles);
+        match self.data_cache.request(line, false, at, outbox) {
+            RequestOutcome::Full => self.parked.push(park(ParkedFor::MissRegister)),
+            RequestOutcome::Sent | RequestOutcome::Pending => {
+                self.statistics.data_misses += 1;
+                self.activity += 1;
+                self.missing.push(MissingLoad {
+                    line,
+                    index: index as u32,
+                    id,
+                    issue,
+                });
+            }
+        }
+    }
+
+    /// The load in slot `index` reads its value out of the cache, at cycle `performed`.
+    fn take_value(&mut self, index: usize, slot: Slot, performed: u64, done: u64) {
+        let deferred = self.window.deferred(index);
+        let instruction = deferred.instruction;
+        let number = deferred.queue_number;
+        let load = self.loads.get_mut(number);
+        load.performed = performed;
+        let offset = (load.address % 64) as usize;
+        let raw = self
+            .data_cache
+            .line(slot)
+            .read(offset, usize::from(load.bytes));
+        self.resolve(index, instruction.load_value(raw), done);
+    }
+
+    /// Lets the parked loads that `may_go` try again.
+    fn unpark(&mut self, now: u64, may_go: impl Fn(ParkedFor) -> bool, outbox: &mut Outbox) {
+        if !self.parked.iter().any(|load| may_go(load.until)) {
+            return;
+        }
+        let mut trying = Vec::new();
+        self.parked.retain(|load| {
+            let goes = may_go(load.until);
+            if goes {
+                trying.push(*load);
+            }
+            !goes
+        });
+        for load in trying {
+            if self.window.is_live(load.index as usize, load.id) {
+                self.access_load(load.index as usize, load.issue.max(now), outbox);
+            }
+        }
+    }
+
+    /// Lets loads try again that waited for stores whose address or data has become known.
+    pub(crate) fn unpark_known(&mut self, now: u64, outbox: &mut Outbox) {
+        if self.parked.is_empty() {
+            return;
+        }
+        let stores = &self.stores;
+        let known: Vec<u64> = self
+            .parked
+            .iter()
+            .filter_map(|load| match load.until {
+                ParkedFor::StoreKnown(number)
+                    if number < stores.head
+                        || number >= stores.tail
+                        || (stores.get(number).address_known
+                            && stores.get(number).data_ready < UNKNOWN) =>
+                {
+                    Some(number)
+                }
+                _ => None,
+            })
+            .collect();
+        if !known.is_empty() {
+            self.unpark(
+                now,
+                |until| matches!(until, ParkedFor::StoreKnown(number) if known.contains(&number)),
+                outbox,
+            );
+            self.wake_all(now, outbox);
+        }
+    }
+
+    /// Asks for the lines of committed stores, and performs the oldest if it can be.
+    pub(crate) fn perform_stores(&mut self, now: u64, outbox: &mut Outbox) {
+        self.activity += 1;
+        self.store_event = NEVER;
+        let hit_latency = self.spec.l1_data.hit_latency_cycles;
+        while self.stores.requested < self.stores.tail {
+            let store = *self.stores.get(self.stores.requested);
+            if store.commit >= UNKNOWN {
+                break;
+            }
+            if store.commit >= now {
+                self.store_event = self.store_event.min(store.commit + 1);
+                break;
+            }
+            if store.kind == StoreKind::Store {
+                let line = LineAddress::of(store.address);
+                let owned = self
+                    .data_cache
+                    .find(line)
+                    .is_some_and(|slot| self.data_cache.writable(slot));
+                if !owned {
+                    let at = self.departure(now, hit_latency);
+                    if self.data_cache.request(line, true, at, outbox) == RequestOutcome::Full {
+                        break;
+                    }
+                }
+            }
+            self.stores.requested += 1;
+        }
+        if self.stores.is_empty() {
+            return;
+        }
+        let head = *self.stores.get(self.stores.head);
+        if head.commit >= UNKNOWN {
+            return;
+        }
+        let turn = (head.commit + 1).max(self.stores.last_performed + 1);
+        if turn > now {
+            self.store_event = self.store_event.min(turn);
+            return;
+        }
+        let line = LineAddress::of(head.address);
+        let slot = self.data_cache.find(line);
+        if head.kind == StoreKind::Atomic
+            && head.instruction.class == Class::StoreConditional
+            && self.reservation != Some(line)
+        {
+            self.finish_atomic(1, now, outbox);
+            return;
+        }
+        match slot.filter(|&slot| self.data_cache.writable(slot)) {
+            Some(slot) => {
+                self.data_cache.touch(slot);
+                let offset = (head.address % 64) as usize;
+                let bytes = usize::from(head.bytes);
+                match head.kind {
+                    StoreKind::Store => {
+                        self.data_cache
+                            .line_mut(slot)
+                            .write(offset, bytes, head.data);
+                        self.observe(now, head.address, head.data);
+                        self.stores.last_performed = now;
+                        self.statistics.stores += 1;
+                        let number = self.stores.head;
+                        self.stores.pop();
+                        self.after_store(number, now, outbox);
+                    }
+                    StoreKind::Atomic => {
+                        let old = self.data_cache.line(slot).read(offset, bytes);
+                        let conditional = head.instruction.class == Class::StoreConditional;
+                        let new = if conditional {
+                            head.data
+                        } else {
+                            low_bytes(head.instruction.atomic_result(old, head.data), head.bytes)
+                        };
+                        self.data_cache.line_mut(slot).write(offset, bytes, new);
+                        self.observe(now, head.address, new);
+                        let result = if conditional {
+                            0
+                        } else {
+                            head.instruction.load_value(old)
+                        };
+                        self.statistics.stores += 1;
+                        self.finish_atomic(result, now, outbox);
+                    }
+                }
+            }
+            None => {
+                let at = self.departure(now, hit_latency);
+                // If it is outstanding already, or no miss register is free, a fill brings us
+                // back here.
+                self.data_cache.request(line, true, at, outbox);
+            }
+        }
+    }
+
+    fn observe(&mut self, now: u64, address: u64, value: u64) {
+        if self.watch.contains(address) {
+            self.observations.push(Observation {
+                at: self.clock.time(now),
+                address,
+                value,
+            });
+        }
+    }
+
+    fn finish_atomic(&mut self, result: u64, now: u64, outbox: &mut Outbox) {
+        let number = self.stores.head;
+        let head = *self.stores.get(number);
+        let index = self.window.index(head.position);
+        self.stores.last_performed = now;
+        let done = now + self.spec.l1_data.hit_latency_cycles;
+        let conditional = head.instruction.class == Class::StoreConditional;
+        self.stores.pop();
+        // Committed counts atomics when their slot commits, which is now.
+        self.resolve(index, result, done);
+        if conditional {
+            self.reservation = None;
+            self.release_held(now, outbox);
+        }
+        self.after_store(number, now, outbox);
+    }
+
+    fn after_store(&mut self, number: u64, now: u64, outbox: &mut Outbox) {
+        self.unpark(
+            now,
+            |until| match until {
+                ParkedFor::StorePerformed(store) | ParkedFor::StoreKnown(store) => store <= number,
+                ParkedFor::MissRegister => false,
+            },
+            outbox,
+        );
+        self.wake_all(now, outbox);
+        if !self.stores.is_empty() {
+            self.store_event = self.store_event.min(now + 1);
+        }
+    }
+
+    /// A message for the data cache.
+    pub(crate) fn data_message(
+        &mut self,
+        now: u64,
+        line: LineAddress,
+        message: ToCache,
+        outbox: &mut Outbox,
+    ) {
+        let at = self.departure(now, self.spec.l1_data.hit_latency_cycles);
+        let notice = self.data_cache.receive(line, message, at, outbox);
+        match notice {
+            CacheNotice::None | CacheNotice::Downgraded(_) => {}
+            CacheNotice::Lost(line) => self.line_lost(line, now),
+            CacheNotice::Filled { slot, evicted, .. } => {
+                self.line_filled(line, slot, evicted, now, outbox);
+            }
+        }
+    }
+
+    fn line_filled(
+        &mut self,
+        line: LineAddress,
+        slot: Slot,
+        evicted: Option<LineAddress>,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        if let Some(evicted) = evicted {
+            self.line_lost(evicted, now);
+        }
+        let hit_latency = self.spec.l1_data.hit_latency_cycles;
+        let mut arrived = Vec::new();
+        self.missing.retain(|load| {
+            if load.line == line {
+                arrived.push(*load);
+            }
+            load.line != line
+        });
+        for load in arrived {
+            let index = load.index as usize;
+            if self.window.is_live(index, load.id) {
+                // A load that looks later than the line comes finds it like any other.
+                let performed = load.issue.max(now);
+                let done = (load.issue + hit_latency).max(now + 1);
+                self.take_value(index, slot, performed, done);
+            }
+        }
+        self.wake_all(now, outbox);
+        if self.store_event > now && !self.stores.is_empty() {
+            self.perform_stores(now, outbox);
+        }
+        if let Some(serial) = &self.serial
+            && serial.waits_for_line(line)
+        {
+            self.run_serial(now, outbox);
+        }
+        // Only now may the line go to someone who has asked for it meanwhile.
+        if self.is_held_line(line, now) {
+            if let Some(forward) = self.data_cache.keep_fill() {
+                self.held.push((line, forward));
+            }
+        } else {
+            self.finish_fill(line, now, outbox);
+        }
+        self.unpark(now, |until| until == ParkedFor::MissRegister, outbox);
+        self.wake_all(now, outbox);
+        if self.store_event > now && !self.stores.is_empty() {
+            // A miss register has become free.
+            self.store_event = self.store_event.min(now + 1);
+        }
+    }
+
+    fn is_held_line(&self, line: LineAddress, now: u64) -> bool {
+        self.reservation == Some(line) && self.hold_until != NEVER && now < self.hold_until
+    }
+
+    pub(crate) fn finish_fill(&mut self, line: LineAddress, now: u64, outbox: &mut Outbox) {
+        let at = self.departure(now, self.spec.l1_data.hit_latency_cycles);
+        if let CacheNotice::Lost(line) = self.data_cache.finish_fill(line, at, outbox) {
+            self.line_lost(line, now);
+        }
+    }
+
+    /// The core no longer holds `line`. Loads that were given its value for a cycle that is still
+    /// to come must look again; so must loads that were done before an older one of the same
+    /// line, for the two may now see two values in the wrong order.
+    fn line_lost(&mut self, line: LineAddress, now: u64) {
+        if self.reservation == Some(line) {
+            self.reservation = None;
+            self.hold_until = NEVER;
+        }
+        let mut older_waits = false;
+        for number in self.loads.in_flight() {
+            let load = *self.loads.get(number);
+            if number < self.loads.committed && load.commit <= now {
+                continue;
+            }
+            let unknown = load.address == u64::MAX;
+            if unknown || LineAddress::of(load.address) == line {
+                let taken = load.performed < UNKNOWN && load.forwarded_from == 0;
+                if taken && !unknown && (load.performed > now || older_waits) {
+                    let pc = self.window.slot(load.position).pc;
+                    self.statistics.memory_order_squashes += 1;
+                    self.squash(load.position, pc, now + self.front_end());
+                    return;
+                }
+                if load.performed >= UNKNOWN {
+                    older_waits = true;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What the rest of a server sees of a core, whichever model it is.
+
+use crate::core::{Core, Crash, Observation};
+use crate::extension::Extension;
+use crate::spec::{CoreSpec, Model};
+use crate::statistics::CoreStatistics;
+use fabric::{AddressRange, Clock, CoreId, Inbox, MemoryMap, Outbox, PrivateCache};
+
+/// A core of any model.
+pub trait CoreModel {
+    /// See [`Core::run`].
+    fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox);
+    /// See [`Core::next_own_cycle`].
+    fn next_own_cycle(&self) -> u64;
+    /// See [`Core::statistics`].
+    fn statistics(&self, cycle: u64) -> CoreStatistics;
+    /// See [`Core::crash`].
+    fn crash(&self) -> Option<&Crash>;
+    /// See [`Core::observations`].
+    fn observations(&mut self) -> &mut Vec<Observation>;
+    /// See [`Core::is_halted`].
+    fn is_halted(&self) -> bool;
+    /// See [`Core::waiting_for`].
+    fn waiting_for(&self) -> Option<String>;
+    /// See [`Core::pc`].
+    fn pc(&self) -> u64;
+    /// See [`Core::set_register`].
+    fn set_register(&mut self, register: usize, value: u64);
+    /// See [`Core::watch`].
+    fn watch(&mut self, range: AddressRange);
+    /// See [`Core::set_skip_spinning`].
+    fn set_skip_spinning(&mut self, on: bool);
+    /// See [`Core::data_cache`].
+    fn data_cache(&self) -> &PrivateCache;
+}
+
+impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
+    fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox) {
+        Core::run(self, limit, feedback, inbox, outbox);
+    }
+
+    fn next_own_cycle(&self) -> u64 {
+        Core::next_own_cycle(self)
+    }
+
+    fn statistics(&self, cycle: u64) -> CoreStatistics {
+        Core::statistics(self, cycle)
+    }
+
+    fn crash(&self) -> Option<&Crash> {
+        self.crash.as_ref()
+    }
+
+    fn observations(&mut self) -> &mut Vec<Observation> {
+        &mut self.observations
+    }
+
+    fn is_halted(&self) -> bool {
+        Core::is_halted(self)
+    }
+
+    fn waiting_for(&self) -> Option<String> {
+        Core::waiting_for(self)
+    }
+
+    fn pc(&self) -> u64 {
+        Core::pc(self)
+    }
+
+    fn set_register(&mut self, register: usize, value: u64) {
+        Core::set_register(self, register, value);
+    }
+
+    fn watch(&mut self, range: AddressRange) {
+        Core::watch(self, range);
+    }
+
+    fn set_skip_spinning(&mut self, on: bool) {
+        Core::set_skip_spinning(self, on);
+    }
+
+    fn data_cache(&self) -> &PrivateCache {
+        Core::data_cache(self)
+    }
+}
+
+/// Builds the core that `spec` describes.
+pub fn build_core<X: Extension + 'static>(
+    spec: &CoreSpec,
+    id: CoreId,
+    clock: Clock,
+    memory_map: MemoryMap,
+    extension: X,
+    entry: u64,
+) -> Box<dyn CoreModel> {
+    match spec.model {
+        Model::OutOfOrder => Box::new(Core::<X, false>::new(
+            spec, id, clock, memory_map, extension, entry,
+        )),
+        Model::InOrder => Box::new(Core::<X, true>::new(
+            spec, id, clock, memory_map, extension, entry,
+        )),
+    }
+}

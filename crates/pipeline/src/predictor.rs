@@ -1,0 +1,202 @@
+//! Branch prediction.
+
+use crate::spec::PredictorSpec;
+
+const RETURN_STACK_ENTRIES: usize = 16;
+
+/// A tournament of per-address and history-indexed counters, a return-address stack and a table
+/// of indirect targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predictor {
+    /// The three tables of two-bit counters, one behind the other: by address, by history, and
+    /// the chooser (2 and 3: trust the history).
+    counters: Box<[u8]>,
+    targets: Box<[(u64, u64)]>,
+    returns: ReturnStack,
+    history: u32,
+    table_mask: u32,
+    history_mask: u32,
+    target_mask: u32,
+}
+
+/// What a prediction looked at, and what is restored when it was wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lookup {
+    by_address: u32,
+    by_history: u32,
+    chooser: u32,
+    history: u32,
+    /// The prediction.
+    pub taken: bool,
+}
+
+/// The return-address stack; a plain ring, so that it can be saved whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReturnStack {
+    addresses: [u64; RETURN_STACK_ENTRIES],
+    top: u8,
+}
+
+impl Predictor {
+    pub fn new(spec: &PredictorSpec) -> Predictor {
+        let table = 1usize << spec.table_bits;
+        let targets = 1usize << spec.target_bits;
+        Predictor {
+            counters: vec![1; table * 3].into_boxed_slice(),
+            targets: vec![(0, 0); targets].into_boxed_slice(),
+            returns: ReturnStack::default(),
+            history: 0,
+            table_mask: table as u32 - 1,
+            history_mask: (1u32 << spec.history_bits) - 1,
+            target_mask: targets as u32 - 1,
+        }
+    }
+
+    /// Predicts the conditional branch at `pc`.
+    #[inline]
+    pub fn lookup(&self, pc: u64) -> Lookup {
+        let table = self.table_mask + 1;
+        let address = (pc >> 1) as u32;
+        let by_address = address & self.table_mask;
+        let by_history = table + ((address ^ self.history) & self.table_mask);
+        let chooser = 2 * table + (self.history & self.table_mask);
+        let trusted = if self.counters[chooser as usize] >= 2 {
+            by_history
+        } else {
+            by_address
+        };
+        Lookup {
+            by_address,
+            by_history,
+            chooser,
+            history: self.history,
+            taken: self.counters[trusted as usize] >= 2,
+        }
+    }
+
+    /// Appends an outcome, predicted or known, to the history.
+    #[inline]
+    pub fn push_history(&mut self, taken: bool) {
+        self.history = (self.history << 1 | u32::from(taken)) & self.history_mask;
+    }
+
+    /// Puts the history back to what `lookup` saw, followed by the right outcome.
+    pub fn correct_history(&mut self, lookup: &Lookup, taken: bool) {
+        self.history = lookup.history;
+        self.push_history(taken);
+    }
+
+    /// Puts the history back to what `lookup` saw.
+    pub fn restore_history(&mut self, lookup: &Lookup) {
+        self.history = lookup.history;
+    }
+
+    /// Trains the counters with the outcome.
+    #[inline]
+    pub fn train(&mut self, lookup: &Lookup, taken: bool) {
+        let address_right = (self.counters[lookup.by_address as usize] >= 2) == taken;
+        let history_right = (self.counters[lookup.by_history as usize] >= 2) == taken;
+        if address_right != history_right {
+            step(&mut self.counters[lookup.chooser as usize], history_right);
+        }
+        step(&mut self.counters[lookup.by_address as usize], taken);
+        step(&mut self.counters[lookup.by_history as usize], taken);
+    }
+
+    /// The target last taken by the indirect jump at `pc`, if it is known.
+    #[inline]
+    pub fn target(&self, pc: u64) -> Option<u64> {
+        let (tag, target) = self.targets[((pc >> 1) as u32 & self.target_mask) as usize];
+        (tag == pc).then_some(target)
+    }
+
+    /// Remembers the target of the indirect jump at `pc`.
+    pub fn set_target(&mut self, pc: u64, target: u64) {
+        self.targets[((pc >> 1) as u32 & self.target_mask) as usize] = (pc, target);
+    }
+
+    /// A call pushes its return address.
+    #[inline]
+    pub fn push_return(&mut self, address: u64) {
+        self.returns.top = (self.returns.top + 1) % RETURN_STACK_ENTRIES as u8;
+        self.returns.addresses[usize::from(self.returns.top)] = address;
+    }
+
+    /// A return pops one.
+    #[inline]
+    pub fn pop_return(&mut self) -> u64 {
+        let address = self.returns.addresses[usize::from(self.returns.top)];
+        self.returns.top =
+            (self.returns.top + RETURN_STACK_ENTRIES as u8 - 1) % RETURN_STACK_ENTRIES as u8;
+        address
+    }
+
+    /// The return-address stack as it is now.
+    pub fn returns(&self) -> ReturnStack {
+        self.returns
+    }
+
+    /// Puts back an earlier return-address stack.
+    pub fn set_returns(&mut self, returns: ReturnStack) {
+        self.returns = returns;
+    }
+}
+
+#[inline]
+fn step(counter: &mut u8, up: bool) {
+    if up {
+        *counter = (*counter + 1).min(3);
+    } else {
+        *counter = counter.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn predictor() -> Predictor {
+        Predictor::new(&PredictorSpec {
+            table_bits: 10,
+            history_bits: 10,
+            target_bits: 4,
+        })
+    }
+
+    fn mispredicts(predictor: &mut Predictor, pc: u64, outcomes: impl Iterator<Item = bool>) -> u32 {
+        outcomes
+            .map(|taken| {
+                let lookup = predictor.lookup(pc);
+                predictor.push_history(taken);
+                predictor.train(&lookup, taken);
+                u32::from(lookup.taken != taken)
+            })
+            .sum()
+    }
+
+    #[test]
+    fn a_bias_is_learnt_after_one_wrong_prediction() {
+        // Counters start at 1, weakly not taken: one step makes them predict taken, the history
+        // table needs one step for each history until the history is all ones (10 of them).
+        assert!(mispredicts(&mut predictor(), 0x80, (0..1000).map(|_| true)) <= 2);
+    }
+
+    #[test]
+    fn a_short_pattern_is_learnt_through_history() {
+        let mut predictor = predictor();
+        mispredicts(&mut predictor, 0x80, (0..400).map(|k| k % 3 == 0));
+        assert_eq!(
+            mispredicts(&mut predictor, 0x80, (400..1000).map(|k| k % 3 == 0)),
+            0
+        );
+    }
+
+    #[test]
+    fn returns_come_back_in_reverse_order() {
+        let mut predictor = predictor();
+        predictor.push_return(1);
+        predictor.push_return(2);
+        assert_eq!(predictor.pop_return(), 2);
+        assert_eq!(predictor.pop_return(), 1);
+    }
+}

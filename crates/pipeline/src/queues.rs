@@ -1,0 +1,262 @@
+//! The load queue and the store queue.
+
+use riscv::Instruction;
+
+/// A load that has not left the load queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub position: u64,
+    /// [`u64::MAX`]: not known yet.
+    pub address: u64,
+    /// The cycle at which its value was or will be read; unknown while it waits.
+    pub performed: u64,
+    /// The store whose value it took, if any: number plus one, or 0.
+    pub forwarded_from: u64,
+    pub commit: u64,
+    pub bytes: u8,
+}
+
+/// Loads in program order, numbered for ever.
+pub struct LoadQueue {
+    entries: Box<[Load]>,
+    mask: u64,
+    pub capacity: u64,
+    pub tail: u64,
+    /// The first whose commit cycle is not known.
+    pub committed: u64,
+}
+
+impl LoadQueue {
+    pub fn new(capacity: u16) -> LoadQueue {
+        let ring = usize::from(capacity).next_power_of_two();
+        let load = Load {
+            position: 0,
+            address: 0,
+            performed: 0,
+            forwarded_from: 0,
+            commit: 0,
+            bytes: 0,
+        };
+        LoadQueue {
+            entries: vec![load; ring].into_boxed_slice(),
+            mask: ring as u64 - 1,
+            capacity: u64::from(capacity),
+            tail: 0,
+            committed: 0,
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, number: u64) -> &Load {
+        &self.entries[(number & self.mask) as usize]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, number: u64) -> &mut Load {
+        &mut self.entries[(number & self.mask) as usize]
+    }
+
+    #[inline]
+    pub fn push(&mut self, load: Load) -> u64 {
+        let number = self.tail;
+        *self.get_mut(number) = load;
+        self.tail += 1;
+        number
+    }
+
+    pub fn truncate(&mut self, tail: u64) {
+        self.tail = tail;
+        self.committed = self.committed.min(tail);
+    }
+
+    /// The numbers of all that may still be in flight.
+    pub fn in_flight(&self) -> std::ops::Range<u64> {
+        self.tail.saturating_sub(self.capacity)..self.tail
+    }
+}
+
+/// What an entry of the store queue does when its turn comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    Store,
+    /// An atomic read-modify-write, or a store-conditional.
+    Atomic,
+}
+
+/// A store or atomic that has not been performed.
+#[derive(Clone, Copy, Debug)]
+pub struct Store {
+    pub position: u64,
+    pub address: u64,
+    pub data: u64,
+    /// When the data can be forwarded; unknown until it is there.
+    pub data_ready: u64,
+    /// The cycle in which it commits, from which on it may be performed.
+    pub commit: u64,
+    pub instruction: Instruction,
+    pub bytes: u8,
+    pub address_known: bool,
+    pub kind: StoreKind,
+}
+
+const FILTER_ENTRIES: usize = 64;
+
+/// Stores in program order, numbered for ever, from dispatch until they are performed.
+pub struct StoreQueue {
+    entries: Box<[Store]>,
+    mask: u64,
+    pub capacity: u64,
+    pub head: u64,
+    pub tail: u64,
+    /// The first whose commit cycle is not known.
+    pub committed: u64,
+    /// The first that has not asked for ownership of its line.
+    pub requested: u64,
+    pub last_performed: u64,
+    /// Entries without an address.
+    pub unknown_addresses: u32,
+    /// How many entries touch each 8-byte word, by the word's low bits: a load that finds zero
+    /// need not search.
+    filter: [u8; FILTER_ENTRIES],
+}
+
+impl StoreQueue {
+    pub fn new(capacity: u16) -> StoreQueue {
+        let ring = usize::from(capacity).next_power_of_two();
+        let store = Store {
+            position: 0,
+            address: 0,
+            data: 0,
+            data_ready: 0,
+            commit: 0,
+            instruction: Instruction::illegal(0, 4),
+            bytes: 0,
+            address_known: false,
+            kind: StoreKind::Store,
+        };
+        StoreQueue {
+            entries: vec![store; ring].into_boxed_slice(),
+            mask: ring as u64 - 1,
+            capacity: u64::from(capacity),
+            head: 0,
+            tail: 0,
+            committed: 0,
+            requested: 0,
+            last_performed: 0,
+            unknown_addresses: 0,
+            filter: [0; FILTER_ENTRIES],
+        }
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.tail - self.head >= self.capacity
+    }
+
+    #[inline]
+    pub fn get(&self, number: u64) -> &Store {
+        &self.entries[(number & self.mask) as usize]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, number: u64) -> &mut Store {
+        &mut self.entries[(number & self.mask) as usize]
+    }
+
+    #[inline]
+    fn words(address: u64, bytes: u8) -> (usize, usize) {
+        let first = (address >> 3) as usize % FILTER_ENTRIES;
+        let last = ((address + u64::from(bytes) - 1) >> 3) as usize % FILTER_ENTRIES;
+        (first, last)
+    }
+
+    /// Whether an entry with a known address may overlap.
+    #[inline]
+    pub fn may_overlap(&self, address: u64, bytes: u8) -> bool {
+        let (first, last) = Self::words(address, bytes);
+        self.filter[first] | self.filter[last] != 0
+    }
+
+    #[inline]
+    fn count(&mut self, address: u64, bytes: u8, step: i8) {
+        let (first, last) = Self::words(address, bytes);
+        self.filter[first] = self.filter[first].wrapping_add_signed(step);
+        if last != first {
+            self.filter[last] = self.filter[last].wrapping_add_signed(step);
+        }
+    }
+
+    #[inline]
+    pub fn push(&mut self, store: Store) -> u64 {
+        let number = self.tail;
+        if store.address_known {
+            self.count(store.address, store.bytes, 1);
+        } else {
+            self.unknown_addresses += 1;
+        }
+        *self.get_mut(number) = store;
+        self.tail += 1;
+        number
+    }
+
+    /// Tells the address of an entry that was pushed without.
+    pub fn set_address(&mut self, number: u64, address: u64) {
+        let store = self.get_mut(number);
+        store.address = address;
+        store.address_known = true;
+        let bytes = store.bytes;
+        self.count(address, bytes, 1);
+        self.unknown_addresses -= 1;
+    }
+
+    fn forget(&mut self, number: u64) {
+        let store = *self.get(number);
+        if store.address_known {
+            self.count(store.address, store.bytes, -1);
+        } else {
+            self.unknown_addresses -= 1;
+        }
+    }
+
+    /// Removes the oldest entry, which has been performed.
+    pub fn pop(&mut self) {
+        self.forget(self.head);
+        self.head += 1;
+        self.requested = self.requested.max(self.head);
+    }
+
+    /// Removes the youngest entry, which has been squashed.
+    pub fn unpush(&mut self) {
+        self.tail -= 1;
+        self.forget(self.tail);
+        self.committed = self.committed.min(self.tail);
+        self.requested = self.requested.min(self.tail);
+    }
+}
+
+/// Whether two accesses share a byte.
+#[inline]
+pub fn overlap(a: u64, a_bytes: u8, b: u64, b_bytes: u8) -> bool {
+    a < b + u64::from(b_bytes) && b < a + u64::from(a_bytes)
+}
+
+/// Whether the `outer` access covers all of the `inner` one.
+#[inline]
+pub fn covers(outer: u64, outer_bytes: u8, inner: u64, inner_bytes: u8) -> bool {
+    outer <= inner && inner + u64::from(inner_bytes) <= outer + u64::from(outer_bytes)
+}
+
+/// The low `bytes` bytes of `value`.
+#[inline]
+pub fn low_bytes(value: u64, bytes: u8) -> u64 {
+    if bytes >= 8 {
+        value
+    } else {
+        value & ((1 << (bytes * 8)) - 1)
+    }
+}

@@ -1,0 +1,278 @@
+//! What happens when a value becomes known: those that waited for it execute, branches are
+//! checked, commit goes on.
+
+use crate::core::{Core, Unit, unit_of};
+use crate::extension::Extension;
+use crate::queues::overlap;
+use crate::window::{SlotKind, UNKNOWN};
+use fabric::Outbox;
+use riscv::{Class, SINK, branch_taken, evaluate};
+
+impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+    /// Gives the deferred instruction in slot `index` its result, to be used from cycle `done`
+    /// on. Those that waited only for it are put on the list for [`Core::wake_all`].
+    pub(crate) fn resolve(&mut self, index: usize, value: u64, done: u64) {
+        let deferred = self.window.deferred_mut(index);
+        deferred.resolved = true;
+        deferred.value = value;
+        deferred.ready = done;
+        let position = deferred.position;
+        let register = usize::from(deferred.instruction.rd);
+        let waiters = std::mem::take(&mut deferred.waiters);
+        self.window.slot_mut(position).complete = done;
+        if self.ready[register] == UNKNOWN + index as u64 && register != usize::from(SINK) {
+            self.registers[register] = value;
+            self.ready[register] = done;
+        }
+        for waiter in &waiters {
+            let waiting = self.window.deferred_mut(waiter.index as usize);
+            if waiting.id != waiter.id {
+                continue;
+            }
+            waiting.operands[usize::from(waiter.operand)] = value;
+            waiting.earliest = waiting.earliest.max(done);
+            waiting.pending -= 1;
+            let class = waiting.instruction.class;
+            if waiting.pending == 0 {
+                self.woken.push((waiter.index, waiter.id));
+            } else if matches!(
+                class,
+                Class::Store | Class::Atomic | Class::StoreConditional
+            ) && waiter.operand == 0
+            {
+                // The address alone is worth knowing.
+                self.woken.push((waiter.index, waiter.id));
+            }
+        }
+        // Keeps the allocation.
+        let deferred = self.window.deferred_mut(index);
+        deferred.waiters = waiters;
+        deferred.waiters.clear();
+        if self.acquire == Some(position) {
+            self.acquire = None;
+        }
+        self.commit_known();
+    }
+
+    /// Executes everything whose last operand has become known, and what follows from it.
+    pub(crate) fn wake_all(&mut self, now: u64, outbox: &mut Outbox) {
+        let mut next = 0;
+        while next < self.woken.len() {
+            let (index, id) = self.woken[next];
+            next += 1;
+            if self.window.is_live(index as usize, id) {
+                self.wake(index as usize, now, outbox);
+            }
+        }
+        self.woken.clear();
+        self.unpark_known(now, outbox);
+    }
+
+    fn wake(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
+        let class = self.window.deferred(index).instruction.class;
+        match class {
+            Class::Load => self.wake_load(index, now, outbox),
+            Class::Store | Class::Atomic | Class::StoreConditional => {
+                self.wake_store(index, now);
+            }
+            Class::Branch | Class::JumpRegister => self.wake_branch(index, now),
+            _ => {
+                let done = self.issue_deferred(index, unit_of(class), now)
+                    + self.ports[unit_of(class) as usize].latency;
+                let deferred = self.window.deferred(index);
+                let [a, b, c] = deferred.operands;
+                let position = deferred.position;
+                let instruction = deferred.instruction;
+                let pc = self.window.slot(position).pc;
+                let mut flags = 0;
+                let value = evaluate(
+                    &instruction,
+                    pc,
+                    a,
+                    b,
+                    c,
+                    self.hart.rounding_mode(),
+                    &mut flags,
+                );
+                if flags != 0 {
+                    self.float_in_window = true;
+                    self.window.slot_mut(position).flags = flags;
+                }
+                self.resolve(index, value, done);
+            }
+        }
+    }
+
+    /// Books the issue of a deferred instruction whose operands are known.
+    fn issue_deferred(&mut self, index: usize, unit: Unit, now: u64) -> u64 {
+        let earliest = self.window.deferred(index).earliest.max(now + 1);
+        let issue = self.ports[unit as usize].issue(earliest, &mut self.width);
+        self.window.deferred_mut(index).issued = true;
+        self.unissued -= 1;
+        issue
+    }
+
+    fn wake_branch(&mut self, index: usize, now: u64) {
+        let done = self.issue_deferred(index, Unit::Integer, now)
+            + self.ports[Unit::Integer as usize].latency;
+        let deferred = self.window.deferred(index);
+        let instruction = deferred.instruction;
+        let [a, b, _] = deferred.operands;
+        let position = deferred.position;
+        let predicted = deferred.predicted_next;
+        let lookup = deferred.lookup;
+        let returns = deferred.returns;
+        let pc = self.window.slot(position).pc;
+        let link = pc.wrapping_add(u64::from(instruction.length));
+        let conditional = instruction.class == Class::Branch;
+        let taken = !conditional || branch_taken(instruction.operation, a, b);
+        let next = if taken {
+            instruction.jump_target(pc, a)
+        } else {
+            link
+        };
+        if conditional {
+            self.predictor.train(&lookup, taken);
+        }
+        if next != predicted {
+            self.statistics.mispredictions += 1;
+            self.squash(position + 1, next, done + self.front_end());
+            self.predictor.set_returns(returns);
+            if conditional {
+                self.predictor.correct_history(&lookup, taken);
+            } else {
+                self.predictor.restore_history(&lookup);
+                self.predictor.set_target(pc, next);
+            }
+        }
+        self.resolve(index, if conditional { 0 } else { link }, done);
+    }
+
+    fn wake_load(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
+        let deferred = self.window.deferred(index);
+        let position = deferred.position;
+        let instruction = deferred.instruction;
+        let number = deferred.queue_number;
+        let address = deferred.operands[0].wrapping_add(instruction.immediate as i64 as u64);
+        if !self.is_plain(address, instruction.access_bytes()) {
+            // A device, nothing, or two lines: done again, in order.
+            let pc = self.window.slot(position).pc;
+            self.squash(position, pc, now + self.front_end());
+            return;
+        }
+        self.loads.get_mut(number).address = address;
+        let issue = self.issue_deferred(index, Unit::Load, now);
+        self.access_load(index, issue, outbox);
+    }
+
+    fn wake_store(&mut self, index: usize, now: u64) {
+        let deferred = self.window.deferred(index);
+        let position = deferred.position;
+        let instruction = deferred.instruction;
+        let number = deferred.queue_number;
+        let pending = deferred.pending;
+        let operands = deferred.operands;
+        let atomic = instruction.class != Class::Store;
+        if !self.stores.get(number).address_known {
+            let address = if atomic {
+                operands[0]
+            } else {
+                operands[0].wrapping_add(instruction.immediate as i64 as u64)
+            };
+            let bytes = instruction.access_bytes();
+            if !self.is_plain(address, bytes) || (atomic && address % u64::from(bytes) != 0) {
+                let pc = self.window.slot(position).pc;
+                self.squash(position, pc, now + self.front_end());
+                return;
+            }
+            self.stores.set_address(number, address);
+            self.check_younger_loads(position, number, address, bytes, now);
+        }
+        if pending > 0 || self.window.deferred(index).issued {
+            return;
+        }
+        let issue = self.issue_deferred(index, Unit::Store, now);
+        let bytes = instruction.access_bytes();
+        let store = self.stores.get_mut(number);
+        store.data = crate::queues::low_bytes(instruction.store_value(operands[1]), bytes);
+        store.data_ready = issue;
+        if atomic {
+            self.commit_known();
+        } else {
+            self.resolve(index, 0, issue + 1);
+        }
+    }
+
+    /// A store's address has become known: a younger load that has already taken a value from
+    /// there took the wrong one.
+    fn check_younger_loads(
+        &mut self,
+        position: u64,
+        number: u64,
+        address: u64,
+        bytes: u8,
+        now: u64,
+    ) {
+        let wrong = self.loads.in_flight().find(|&load| {
+            let load = self.loads.get(load);
+            load.position > position
+                && load.address != u64::MAX
+                && load.performed < UNKNOWN
+                && load.forwarded_from <= number
+                && overlap(load.address, load.bytes, address, bytes)
+        });
+        if let Some(load) = wrong {
+            let load_position = self.loads.get(load).position;
+            let pc = self.window.slot(load_position).pc;
+            let entry = self.wait_entry(pc);
+            self.wait_table[entry] = true;
+            self.statistics.memory_order_squashes += 1;
+            self.squash(load_position, pc, now + self.front_end());
+        }
+    }
+
+    /// Gives commit cycles to all instructions, in order, up to the first that is not known.
+    #[inline(always)]
+    pub(crate) fn commit_known(&mut self) {
+        while self.window.commit_known < self.window.tail {
+            let slot = *self.window.slot(self.window.commit_known);
+            if slot.complete >= UNKNOWN {
+                if slot.kind == SlotKind::Atomic {
+                    self.arm_atomic();
+                }
+                return;
+            }
+            let commit = self.window.commit_next(self.spec.width);
+            match slot.kind {
+                SlotKind::Plain => {}
+                SlotKind::Load => {
+                    let number = self.loads.committed;
+                    self.loads.get_mut(number).commit = commit;
+                    self.loads.committed += 1;
+                }
+                SlotKind::Store => {
+                    let number = self.stores.committed;
+                    self.stores.get_mut(number).commit = commit;
+                    self.stores.committed += 1;
+                    self.store_event = self.store_event.min(commit + 1);
+                    self.stop = self.stop.min(self.store_event);
+                }
+                SlotKind::Atomic => self.stores.committed += 1,
+            }
+        }
+    }
+
+    /// The oldest instruction that is not known is an atomic: everything before it is done, so it
+    /// may be performed when its operands are there and its turn in the store queue has come.
+    fn arm_atomic(&mut self) {
+        let number = self.stores.committed;
+        let last_commit = self.window.last_commit;
+        let store = self.stores.get_mut(number);
+        if store.address_known && store.data_ready < UNKNOWN && store.commit >= UNKNOWN {
+            store.commit = last_commit.max(store.data_ready);
+            let at = store.commit + 1;
+            self.store_event = self.store_event.min(at);
+            self.stop = self.stop.min(at);
+        }
+    }
+}

@@ -1,0 +1,640 @@
+//! Instructions that are executed alone: everything older is done before they begin, and nothing
+//! younger begins before they are done. CSRs, fences, traps, accesses to devices, accesses that
+//! cross a line, `LR`, and the instructions of extensions.
+
+use crate::core::{Core, Crash, NEVER, RESERVATION_HOLD_CYCLES};
+use crate::extension::{Action, Extension, Invocation};
+use crate::queues::low_bytes;
+use fabric::{
+    AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, Time, Transit,
+};
+use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, Trap};
+
+/// What a fence makes wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FenceEffect {
+    /// Nothing: stores are performed in order, after all older loads.
+    None,
+    /// Younger accesses wait for older loads.
+    Loads,
+    /// They also wait for older stores to be performed.
+    Stores,
+}
+
+impl FenceEffect {
+    pub fn of(i: &Instruction) -> FenceEffect {
+        const TSO: i32 = 8;
+        let fields = i.immediate;
+        let (mode, before, after) = (fields >> 8 & 15, fields >> 4 & 15, fields & 15);
+        let reads = |set: i32| set & 0b1010 != 0;
+        let writes = |set: i32| set & 0b0101 != 0;
+        if writes(before) && reads(after) && mode != TSO {
+            FenceEffect::Stores
+        } else if reads(before) && reads(after) {
+            FenceEffect::Loads
+        } else {
+            FenceEffect::None
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Instruction(Instruction),
+    FetchFault,
+    Interrupt(Trap),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Older instructions are still under way.
+    Drain,
+    /// Waits for a line in the data cache.
+    Line { line: LineAddress, write: bool },
+    /// Waits for an agent's answer.
+    Reply { token: u64 },
+    /// The answer has come.
+    Replied(Result<u64, ()>),
+    /// A value is on its way out of the data cache.
+    Paused { until: u64, value: u64 },
+    /// `WFI`.
+    Interrupt,
+}
+
+/// A serialising instruction, from the moment that dispatch meets it until it is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Serial {
+    kind: Kind,
+    pc: u64,
+    state: State,
+    /// Accesses that cross a line: bytes done, and their value.
+    bytes_done: u8,
+    gathered: u64,
+    /// Instructions of extensions: actions done.
+    step: u32,
+    halted_since: Option<u64>,
+    waits_for: &'static str,
+}
+
+impl Serial {
+    fn new(kind: Kind, pc: u64) -> Serial {
+        Serial {
+            kind,
+            pc,
+            state: State::Drain,
+            bytes_done: 0,
+            gathered: 0,
+            step: 0,
+            halted_since: None,
+            waits_for: "",
+        }
+    }
+
+    pub fn instruction(instruction: Instruction, pc: u64) -> Serial {
+        Serial::new(Kind::Instruction(instruction), pc)
+    }
+
+    pub fn fetch_fault(pc: u64) -> Serial {
+        Serial::new(Kind::FetchFault, pc)
+    }
+
+    pub fn interrupt(trap: Trap) -> Serial {
+        Serial::new(Kind::Interrupt(trap), 0)
+    }
+
+    pub fn is_halted(&self) -> bool {
+        self.halted_since.is_some()
+    }
+
+    pub fn halted_since(&self) -> Option<u64> {
+        self.halted_since
+    }
+
+    pub fn waits_for_line(&self, wanted: LineAddress) -> bool {
+        matches!(self.state, State::Line { line, .. } if line == wanted)
+    }
+}
+
+/// The part of an access that lies in one line.
+struct Part {
+    address: u64,
+    bytes: u8,
+}
+
+impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+    pub(crate) fn begin_serial(&mut self, serial: Serial) {
+        self.serial = Some(Serial {
+            pc: self.pc,
+            ..serial
+        });
+        self.serial_event = self.dispatch_cycle;
+    }
+
+    /// What the core waits for, in words.
+    pub fn waiting_for(&self) -> Option<String> {
+        if let Some(serial) = &self.serial {
+            return Some(match serial.state {
+                State::Drain => "older instructions to be done".to_string(),
+                State::Line { line, .. } => format!("the line at {:#x}", line.base()),
+                State::Reply { .. } if serial.waits_for.is_empty() => {
+                    "the answer of a device".to_string()
+                }
+                State::Reply { .. } => serial.waits_for.to_string(),
+                State::Interrupt => "an interrupt (WFI)".to_string(),
+                State::Replied(_) | State::Paused { .. } => "nothing".to_string(),
+            });
+        }
+        let missing = self.missing.first();
+        missing.map(|load| format!("the line at {:#x}", load.line.base()))
+    }
+
+    pub(crate) fn serial_reply(&mut self, _now: u64, token: u64, result: Result<u64, ()>) {
+        if let Some(serial) = &mut self.serial
+            && matches!(serial.state, State::Reply { token: expected } if expected == token)
+        {
+            serial.state = State::Replied(result);
+        }
+    }
+
+    /// Does what can be done at cycle `now` for the serialising instruction.
+    pub(crate) fn run_serial(&mut self, now: u64, outbox: &mut Outbox) {
+        let Some(serial) = self.serial else { return };
+        match serial.state {
+            State::Drain => {
+                if !self.window.all_known() {
+                    return;
+                }
+                let mut at = self.dispatch_cycle.max(self.window.last_commit + 1);
+                if self.needs_stores_performed(&serial) {
+                    if !self.stores.is_empty() {
+                        return;
+                    }
+                    at = at.max(self.stores.last_performed + 1);
+                }
+                if at > now {
+                    self.serial_event = at;
+                    return;
+                }
+                self.retire_all_flags();
+                self.execute_serial(serial, now, outbox);
+            }
+            State::Line { line, write } => self.try_line(serial, line, write, now, outbox),
+            State::Reply { .. } => {}
+            State::Replied(result) => self.replied(serial, result, now, outbox),
+            State::Paused { until, value } => {
+                if now < until {
+                    self.serial_event = until;
+                } else if let Kind::Instruction(i) = serial.kind {
+                    self.resume_extension(serial, i, value, now, outbox);
+                }
+            }
+            State::Interrupt => {
+                if self.hart.wakes_from_wait() {
+                    self.finish(serial, 0, now + 1);
+                }
+            }
+        }
+    }
+
+    fn needs_stores_performed(&self, serial: &Serial) -> bool {
+        match serial.kind {
+            Kind::Instruction(i) => match i.class {
+                Class::Csr | Class::Illegal => false,
+                Class::Fence => FenceEffect::of(&i) == FenceEffect::Stores,
+                _ => true,
+            },
+            Kind::FetchFault | Kind::Interrupt(_) => false,
+        }
+    }
+
+    /// All instructions in the window have committed: their flags become visible.
+    fn retire_all_flags(&mut self) {
+        if !self.float_in_window {
+            return;
+        }
+        let oldest = self
+            .window
+            .tail
+            .saturating_sub(u64::from(self.spec.rob_entries) + 1);
+        for position in oldest..self.window.tail {
+            let flags = std::mem::take(&mut self.window.slot_mut(position).flags);
+            if flags != 0 {
+                self.hart.add_flags(flags);
+            }
+        }
+        self.float_in_window = false;
+    }
+
+    fn counters(&self, now: u64) -> Counters {
+        /// `mtime` counts microseconds, as on the platforms of the published programs.
+        const TIME_TICK: Time = Time::from_fs(1_000_000_000);
+        Counters {
+            cycle: now,
+            time: self.clock.time(now).as_fs() / TIME_TICK.as_fs(),
+            instret: self.statistics.instructions,
+        }
+    }
+
+    fn execute_serial(&mut self, serial: Serial, now: u64, outbox: &mut Outbox) {
+        let i = match serial.kind {
+            Kind::Instruction(i) => i,
+            Kind::FetchFault => {
+                let trap = Trap {
+                    cause: Cause::InstructionAccess,
+                    value: serial.pc,
+                };
+                return self.trap(serial, trap, now);
+            }
+            Kind::Interrupt(trap) => return self.trap(serial, trap, now),
+        };
+        let rs1 = self.registers[usize::from(i.rs1)];
+        let next = serial.pc.wrapping_add(u64::from(i.length));
+        match i.class {
+            Class::Csr => match self.hart.csr(&i, rs1, self.counters(now)) {
+                Ok(old) => self.finish(serial, old, now + 1),
+                Err(trap) => self.trap(serial, trap, now),
+            },
+            Class::Fence => self.finish(serial, 0, now + 1),
+            Class::FenceI => {
+                self.blocks.clear();
+                self.finish(serial, 0, now + 1);
+                self.redirect(next, now + self.front_end());
+            }
+            Class::System => match self.hart.system(&i, serial.pc) {
+                Ok(SystemOutcome::Jump(target)) => {
+                    self.finish(serial, 0, now + 1);
+                    self.redirect(target, now + self.front_end());
+                }
+                Ok(SystemOutcome::WaitForInterrupt) => {
+                    if self.hart.wakes_from_wait() {
+                        self.finish(serial, 0, now + 1);
+                    } else {
+                        self.wait(Serial {
+                            state: State::Interrupt,
+                            halted_since: Some(now),
+                            ..serial
+                        });
+                    }
+                }
+                Err(trap) => self.trap(serial, trap, now),
+            },
+            Class::Custom => {
+                let action = self.extension.begin(&self.invocation(&serial, i));
+                self.act(serial, i, action, now, outbox);
+            }
+            Class::Load
+            | Class::Store
+            | Class::Atomic
+            | Class::LoadReserved
+            | Class::StoreConditional => self.execute_access(serial, i, rs1, now, outbox),
+            _ => {
+                let trap = Trap {
+                    cause: Cause::IllegalInstruction,
+                    value: u64::from(i.bits),
+                };
+                self.trap(serial, trap, now);
+            }
+        }
+    }
+
+    fn wait(&mut self, serial: Serial) {
+        self.serial = Some(serial);
+    }
+
+    /// The instruction is done; its value can be used from `ready` on.
+    fn finish(&mut self, serial: Serial, value: u64, ready: u64) {
+        let Kind::Instruction(i) = serial.kind else {
+            return;
+        };
+        if i.rd != SINK {
+            self.registers[usize::from(i.rd)] = value;
+            self.ready[usize::from(i.rd)] = ready;
+        }
+        self.end_serial(&serial, ready - 1);
+        self.redirect(serial.pc.wrapping_add(u64::from(i.length)), ready);
+    }
+
+    fn end_serial(&mut self, serial: &Serial, now: u64) {
+        if let Some(since) = serial.halted_since {
+            self.statistics.halted_cycles += now - since;
+        }
+        self.serial = None;
+        self.serial_event = NEVER;
+        self.activity += 1;
+        if let Kind::Instruction(_) = serial.kind {
+            self.statistics.instructions += 1;
+        }
+        self.window.last_commit = self.window.last_commit.max(now);
+    }
+
+    fn trap(&mut self, serial: Serial, trap: Trap, now: u64) {
+        let handler = self.hart.take_trap(trap, serial.pc);
+        self.serial = None;
+        self.serial_event = NEVER;
+        self.activity += 1;
+        if handler == 0 {
+            let mut registers = [0; 32];
+            registers.copy_from_slice(&self.registers[..32]);
+            self.crash = Some(Crash {
+                trap,
+                pc: serial.pc,
+                registers,
+                instruction: match serial.kind {
+                    Kind::Instruction(i) => Some(i.bits),
+                    _ => None,
+                },
+            });
+        }
+        self.redirect(handler, now + self.front_end());
+    }
+
+    fn access_trap(&mut self, serial: Serial, i: &Instruction, address: u64, now: u64) {
+        let cause = if i.class == Class::Load || i.class == Class::LoadReserved {
+            Cause::LoadAccess
+        } else {
+            Cause::StoreAccess
+        };
+        let value = address;
+        self.trap(serial, Trap { cause, value }, now);
+    }
+
+    fn access_address(&self, i: &Instruction) -> u64 {
+        let base = self.registers[usize::from(i.rs1)];
+        match i.class {
+            Class::Load | Class::Store => base.wrapping_add(i.immediate as i64 as u64),
+            _ => base,
+        }
+    }
+
+    fn execute_access(
+        &mut self,
+        serial: Serial,
+        i: Instruction,
+        _rs1: u64,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        let address = self.access_address(&i);
+        let bytes = i.access_bytes();
+        let simple = matches!(i.class, Class::Load | Class::Store);
+        if !simple && address % u64::from(bytes) != 0 {
+            let cause = if i.class == Class::LoadReserved {
+                Cause::LoadMisaligned
+            } else {
+                Cause::StoreMisaligned
+            };
+            let value = address;
+            return self.trap(serial, Trap { cause, value }, now);
+        }
+        match self.memory_map.classify(address) {
+            Region::Ram => {
+                let last = address.wrapping_add(u64::from(bytes) - 1);
+                if !matches!(self.memory_map.classify(last), Region::Ram) {
+                    return self.access_trap(serial, &i, last, now);
+                }
+                let line = LineAddress::of(address);
+                self.try_line(serial, line, i.class != Class::Load, now, outbox);
+            }
+            Region::Device(agent) if simple && address % u64::from(bytes) == 0 => {
+                let kind = if i.class == Class::Load {
+                    RequestKind::Read { address, bytes }
+                } else {
+                    let data = i.store_value(self.registers[usize::from(i.rs2)]);
+                    RequestKind::Write {
+                        address,
+                        bytes,
+                        value: low_bytes(data, bytes),
+                    }
+                };
+                self.ask(serial, Some(agent), Transit::Tile, kind, now, outbox);
+            }
+            _ => self.access_trap(serial, &i, address, now),
+        }
+    }
+
+    fn ask(
+        &mut self,
+        serial: Serial,
+        agent: Option<AgentId>,
+        transit: Transit,
+        kind: RequestKind,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        let token = self.next_token;
+        self.next_token += 1;
+        // The request leaves when the core has had time to send anything; wires with a latency of
+        // their own count from now.
+        let departure = Self::departure_cycles(&self.spec);
+        let transit = match transit {
+            Transit::Fixed(latency) => {
+                Transit::Fixed(latency.saturating_sub(self.clock.time(departure)))
+            }
+            other => other,
+        };
+        outbox.push(
+            self.clock.time(now + departure),
+            OutgoingKind::Request {
+                agent,
+                transit,
+                kind,
+                token,
+            },
+        );
+        self.wait(Serial {
+            state: State::Reply { token },
+            ..serial
+        });
+    }
+
+    fn replied(
+        &mut self,
+        serial: Serial,
+        result: Result<u64, ()>,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        let Kind::Instruction(i) = serial.kind else {
+            return;
+        };
+        match (i.class, result) {
+            (Class::Custom, Ok(value)) => {
+                let mut serial = serial;
+                if let Some(since) = serial.halted_since.take() {
+                    self.statistics.halted_cycles += now - since;
+                }
+                self.resume_extension(serial, i, value, now, outbox);
+            }
+            (Class::Load, Ok(value)) => {
+                let value = i.load_value(low_bytes(value, i.access_bytes()));
+                self.finish(serial, value, now + 1);
+            }
+            (_, Ok(_)) => self.finish(serial, 0, now + 1),
+            (_, Err(())) => {
+                let address = self.access_address(&i);
+                self.access_trap(serial, &i, address, now);
+            }
+        }
+    }
+
+    fn invocation(&self, serial: &Serial, i: Instruction) -> Invocation {
+        Invocation {
+            instruction: i,
+            rs1: self.registers[usize::from(i.rs1)],
+            rs2: self.registers[usize::from(i.rs2)],
+            privilege: self.hart.privilege,
+            step: serial.step,
+        }
+    }
+
+    fn resume_extension(
+        &mut self,
+        serial: Serial,
+        i: Instruction,
+        value: u64,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        let serial = Serial {
+            step: serial.step + 1,
+            ..serial
+        };
+        let action = self
+            .extension
+            .resume(&self.invocation(&serial, i), value);
+        self.act(serial, i, action, now, outbox);
+    }
+
+    fn act(
+        &mut self,
+        serial: Serial,
+        i: Instruction,
+        action: Action,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        match action {
+            Action::Done(value) => self.finish(serial, value, now + 1),
+            Action::Load { address } => {
+                if address % 8 != 0 || !self.is_plain(address, 8) {
+                    let trap = Trap {
+                        cause: Cause::LoadAccess,
+                        value: address,
+                    };
+                    return self.trap(serial, trap, now);
+                }
+                let serial = Serial {
+                    gathered: address,
+                    ..serial
+                };
+                self.try_line(serial, LineAddress::of(address), false, now, outbox);
+            }
+            Action::Ask {
+                agent,
+                transit,
+                code,
+                arguments,
+                waits_for,
+            } => {
+                let serial = Serial {
+                    halted_since: Some(now),
+                    waits_for,
+                    ..serial
+                };
+                let kind = RequestKind::Custom { code, arguments };
+                self.ask(serial, Some(agent), transit, kind, now, outbox);
+            }
+            Action::Illegal => {
+                let trap = Trap {
+                    cause: Cause::IllegalInstruction,
+                    value: u64::from(i.bits),
+                };
+                self.trap(serial, trap, now);
+            }
+        }
+    }
+
+    /// Goes on if the line is there with the permission that is needed, and asks for it if not.
+    fn try_line(
+        &mut self,
+        serial: Serial,
+        line: LineAddress,
+        write: bool,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        let found = self
+            .data_cache
+            .find(line)
+            .filter(|&slot| !write || self.data_cache.writable(slot));
+        let Some(slot) = found else {
+            let at = self.departure(now, self.spec.l1_data.hit_latency_cycles);
+            self.data_cache.request(line, write, at, outbox);
+            return self.wait(Serial {
+                state: State::Line { line, write },
+                ..serial
+            });
+        };
+        let Kind::Instruction(i) = serial.kind else {
+            return;
+        };
+        self.data_cache.touch(slot);
+        let hit_latency = self.spec.l1_data.hit_latency_cycles;
+        match i.class {
+            Class::Custom => {
+                let value = self
+                    .data_cache
+                    .line(slot)
+                    .read((serial.gathered % 64) as usize, 8);
+                let until = now + hit_latency;
+                self.serial_event = until;
+                self.wait(Serial {
+                    state: State::Paused { until, value },
+                    ..serial
+                });
+            }
+            Class::LoadReserved => {
+                let address = self.access_address(&i);
+                let bytes = usize::from(i.access_bytes());
+                let raw = self
+                    .data_cache
+                    .line(slot)
+                    .read((address % 64) as usize, bytes);
+                self.reservation = Some(line);
+                self.hold_until = now + RESERVATION_HOLD_CYCLES;
+                self.finish(serial, i.load_value(raw), now + hit_latency);
+            }
+            _ => {
+                let part = self.part(&serial, &i);
+                let offset = (part.address % 64) as usize;
+                let bytes = usize::from(part.bytes);
+                let shift = serial.bytes_done * 8;
+                let mut serial = serial;
+                if i.class == Class::Load {
+                    let raw = self.data_cache.line(slot).read(offset, bytes);
+                    serial.gathered |= raw << shift;
+                } else {
+                    let data = i.store_value(self.registers[usize::from(i.rs2)]) >> shift;
+                    self.data_cache.line_mut(slot).write(offset, bytes, data);
+                }
+                serial.bytes_done += part.bytes;
+                if serial.bytes_done < i.access_bytes() {
+                    let next = LineAddress(line.0 + 1);
+                    self.try_line(serial, next, write, now, outbox);
+                } else {
+                    self.finish(serial, i.load_value(serial.gathered), now + hit_latency);
+                }
+            }
+        }
+    }
+
+    /// The next part of an access that crosses a line.
+    fn part(&self, serial: &Serial, i: &Instruction) -> Part {
+        let address = self.access_address(i) + u64::from(serial.bytes_done);
+        let left = i.access_bytes() - serial.bytes_done;
+        Part {
+            address,
+            bytes: left.min((64 - address % 64) as u8),
+        }
+    }
+}

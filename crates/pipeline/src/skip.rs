@@ -1,0 +1,188 @@
+//! Spinning is skipped.
+//!
+//! When a loop comes back to the same state of everything that decides what the core does next,
+//! and has only read lines that it holds, it will go on in the same way until a message arrives.
+//! Then whole periods can be skipped: times move on, counts are multiplied, nothing else changes.
+
+use crate::core::{Core, NEVER};
+use crate::extension::Extension;
+use crate::predictor::Predictor;
+use crate::statistics::CoreStatistics;
+use crate::window::UNKNOWN;
+
+/// Turns of quiet looping before looking for a period.
+const QUIET_TURNS: u64 = 32;
+/// Skipping less than this is not worth the comparison.
+const WORTHWHILE_CYCLES: u64 = 256;
+
+/// Looks for a period, by Brent's method: remember a state, compare with those that follow, and
+/// remember a new one after twice as many turns.
+#[derive(Default)]
+pub(crate) struct SpinDetector {
+    pub enabled: bool,
+    activity: u64,
+    quiet_turns: u64,
+    remembered: Option<Box<Remembered>>,
+}
+
+struct Remembered {
+    pc: u64,
+    cycle: u64,
+    registers: [u64; 65],
+    statistics: CoreStatistics,
+    timing: Vec<u64>,
+    replacement: Vec<u8>,
+    predictor: Predictor,
+}
+
+impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+    /// A taken backward branch leads to `pc`.
+    #[inline]
+    pub(crate) fn closes_loop(&mut self, pc: u64) {
+        if !self.spin.enabled {
+            return;
+        }
+        if self.spin.activity != self.activity {
+            self.spin.activity = self.activity;
+            self.spin.quiet_turns = 0;
+            return;
+        }
+        self.spin.quiet_turns += 1;
+        if self.spin.quiet_turns >= QUIET_TURNS {
+            self.look_for_period(pc);
+        }
+    }
+
+    fn look_for_period(&mut self, pc: u64) {
+        let turns = self.spin.quiet_turns;
+        if turns.is_power_of_two() {
+            if self.is_quiet() {
+                self.spin.remembered = Some(Box::new(self.remember(pc)));
+            } else {
+                self.spin.quiet_turns = 0;
+            }
+            return;
+        }
+        let Some(remembered) = &self.spin.remembered else {
+            return;
+        };
+        if remembered.pc != pc || remembered.registers != self.registers {
+            return;
+        }
+        let period = self.dispatch_cycle - remembered.cycle;
+        let room = (self.stop - 1).saturating_sub(self.dispatch_cycle);
+        if period == 0 || room < WORTHWHILE_CYCLES.max(period) || !self.is_quiet() {
+            return;
+        }
+        let now = self.remember(pc);
+        let Some(remembered) = self.spin.remembered.take() else {
+            return;
+        };
+        if now.timing == remembered.timing
+            && now.replacement == remembered.replacement
+            && now.predictor == remembered.predictor
+        {
+            let periods = room / period;
+            self.statistics
+                .repeat(&remembered.statistics, periods);
+            self.statistics.skipped_cycles += periods * period;
+            self.shift(periods * period);
+        } else {
+            self.spin.remembered = Some(Box::new(now));
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.stores.is_empty()
+            && self.missing.is_empty()
+            && self.parked.is_empty()
+            && self.window.all_known()
+            && self.acquire.is_none()
+            && self.store_event == NEVER
+            && self.data_cache.outstanding() == 0
+            && self.instruction_cache.outstanding() == 0
+            && self.held.is_empty()
+            && !self.float_in_window
+    }
+
+    /// How far ahead anything is booked.
+    fn horizon(&self) -> u64 {
+        (self.window.last_commit.saturating_sub(self.dispatch_cycle) + 8).min(1024)
+    }
+
+    fn remember(&self, pc: u64) -> Remembered {
+        let now = self.dispatch_cycle;
+        let relative = |cycle: u64| cycle.saturating_sub(now);
+        let horizon = self.horizon();
+        let mut timing = vec![
+            horizon,
+            relative(self.window.last_commit),
+            u64::from(self.window.commits_in_last),
+            relative(self.last_issue),
+            u64::from(self.in_scheduler),
+            relative(self.scheduler_cycle),
+            relative(self.hold_until),
+            self.data_cache.content_version(),
+            self.instruction_cache.content_version(),
+        ];
+        timing.extend(self.ready.iter().map(|&ready| relative(ready)));
+        let rob = u64::from(self.spec.rob_entries);
+        timing.extend(
+            (self.window.tail.saturating_sub(rob)..self.window.tail)
+                .map(|position| relative(self.window.slot(position).commit)),
+        );
+        for number in self.loads.in_flight() {
+            let load = self.loads.get(number);
+            timing.push(relative(load.commit));
+            timing.push(relative(load.performed));
+            timing.push(load.address);
+        }
+        self.width.relative(now, horizon, &mut timing);
+        for ports in &self.ports {
+            ports.relative(now, horizon, &mut timing);
+        }
+        let mut replacement = self.data_cache.replacement_order().to_vec();
+        replacement.extend_from_slice(self.instruction_cache.replacement_order());
+        Remembered {
+            pc,
+            cycle: now,
+            registers: self.registers,
+            statistics: self.statistics.clone(),
+            timing,
+            replacement,
+            predictor: self.predictor.clone(),
+        }
+    }
+
+    /// Moves everything that is still to come by `cycles`.
+    fn shift(&mut self, cycles: u64) {
+        let now = self.dispatch_cycle;
+        let move_on = |cycle: &mut u64| {
+            if *cycle > now && *cycle < UNKNOWN {
+                *cycle += cycles;
+            }
+        };
+        let horizon = self.horizon();
+        self.width.shift(now, horizon, cycles);
+        for ports in &mut self.ports {
+            ports.shift(now, horizon, cycles);
+        }
+        self.ready.iter_mut().for_each(move_on);
+        let rob = u64::from(self.spec.rob_entries);
+        for position in self.window.tail.saturating_sub(rob)..self.window.tail {
+            let slot = self.window.slot_mut(position);
+            move_on(&mut slot.commit);
+            move_on(&mut slot.complete);
+        }
+        for number in self.loads.in_flight() {
+            let load = self.loads.get_mut(number);
+            move_on(&mut load.commit);
+            move_on(&mut load.performed);
+        }
+        move_on(&mut self.window.last_commit);
+        move_on(&mut self.last_issue);
+        // Everything issued before now has left the scheduler already.
+        self.scheduler_cycle += cycles;
+        self.dispatch_cycle += cycles;
+    }
+}

@@ -1,0 +1,210 @@
+//! Descriptions of cores.
+
+use fabric::CacheSpec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a core orders its instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// A window of instructions in flight, each issued when its operands and a port are ready.
+    OutOfOrder,
+    /// Instructions issue in program order; one whose operand is missing stalls all that follow.
+    InOrder,
+}
+
+/// Execution units of one kind: how many operations start each cycle, and how long one takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnitSpec {
+    /// Operations that may start in one cycle.
+    #[schemars(range(min = 1, max = 8))]
+    pub ports: u8,
+    /// Cycles from issue until a dependent instruction can issue.
+    #[schemars(range(min = 1, max = 200))]
+    pub latency_cycles: u8,
+    /// Whether a port takes a new operation each cycle; if not, it is busy for the latency.
+    pub pipelined: bool,
+}
+
+/// The execution units of a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnitsSpec {
+    /// Integer arithmetic, branches, jumps.
+    pub integer: UnitSpec,
+    /// Integer multiplication.
+    pub multiply: UnitSpec,
+    /// Integer division.
+    pub divide: UnitSpec,
+    /// Floating-point addition, comparison, conversion, moves.
+    pub float_add: UnitSpec,
+    /// Floating-point multiplication, alone and fused with an addition.
+    pub float_multiply: UnitSpec,
+    /// Floating-point division and square root.
+    pub float_divide: UnitSpec,
+    /// Load ports. The latency is that of the data cache, not this one.
+    pub load: UnitSpec,
+    /// Store ports: address and data.
+    pub store: UnitSpec,
+}
+
+/// The branch predictor: a chooser between per-address and history-indexed two-bit counters
+/// (McFarling, "Combining Branch Predictors", 1993), a return-address stack, and a table of
+/// targets for indirect jumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PredictorSpec {
+    /// Each of the three tables has two to the power of this many counters.
+    #[schemars(range(min = 4, max = 16))]
+    pub table_bits: u8,
+    /// Outcomes of past branches that index the history table.
+    #[schemars(range(min = 1, max = 16))]
+    pub history_bits: u8,
+    /// Two to the power of this many targets of indirect jumps.
+    #[schemars(range(min = 2, max = 14))]
+    pub target_bits: u8,
+}
+
+/// A core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CoreSpec {
+    /// `out-of-order` or `in-order`.
+    pub model: Model,
+    /// Instructions dispatched, issued and committed in one cycle, at most.
+    #[schemars(range(min = 1, max = 16))]
+    pub width: u8,
+    /// Entries of the reorder buffer.
+    #[schemars(range(min = 2, max = 1024))]
+    pub rob_entries: u16,
+    /// Instructions that have been dispatched and not issued, at most.
+    #[schemars(range(min = 1, max = 1024))]
+    pub scheduler_entries: u16,
+    /// Loads in flight, at most.
+    #[schemars(range(min = 1, max = 256))]
+    pub load_queue_entries: u16,
+    /// Stores in flight or waiting in the store buffer, at most.
+    #[schemars(range(min = 1, max = 256))]
+    pub store_queue_entries: u16,
+    /// Cycles from the fetch of an instruction to its dispatch: what a wrong prediction costs
+    /// beside the time until the branch is resolved.
+    #[schemars(range(min = 1, max = 40))]
+    pub front_end_cycles: u8,
+    /// Execution units.
+    pub units: UnitsSpec,
+    /// Branch predictor.
+    pub predictor: PredictorSpec,
+    /// Private instruction cache.
+    pub l1_instruction: CacheSpec,
+    /// Private data cache.
+    pub l1_data: CacheSpec,
+}
+
+const fn unit(ports: u8, latency_cycles: u8) -> UnitSpec {
+    UnitSpec {
+        ports,
+        latency_cycles,
+        pipelined: true,
+    }
+}
+
+const fn unpipelined(ports: u8, latency_cycles: u8) -> UnitSpec {
+    UnitSpec {
+        ports,
+        latency_cycles,
+        pipelined: false,
+    }
+}
+
+impl CoreSpec {
+    /// The core of HyperPlane's Table I: 8-wide, 192-entry ROB, 32-entry load/store queues, L1
+    /// caches of 32 KB with 4 ways.
+    ///
+    /// The table gives no more. The paper used gem5, whose out-of-order core has 192 ROB entries,
+    /// a scheduler of 64, queues of 32 loads and 32 stores, and units as here for arithmetic.
+    /// Loads and stores are as in a server core of that time (Skylake, Intel's optimisation
+    /// manual, section 2.2): two loads and one store a cycle, four cycles from load to use, twelve
+    /// outstanding misses, some eight stages from fetch to dispatch.
+    pub fn hyperplane_table1() -> CoreSpec {
+        CoreSpec {
+            model: Model::OutOfOrder,
+            width: 8,
+            rob_entries: 192,
+            scheduler_entries: 64,
+            load_queue_entries: 32,
+            store_queue_entries: 32,
+            front_end_cycles: 8,
+            units: UnitsSpec {
+                integer: unit(6, 1),
+                multiply: unit(2, 3),
+                divide: unpipelined(1, 20),
+                float_add: unit(4, 2),
+                float_multiply: unit(2, 4),
+                float_divide: unpipelined(1, 12),
+                load: unit(2, 4),
+                store: unit(1, 1),
+            },
+            predictor: PredictorSpec {
+                table_bits: 13,
+                history_bits: 13,
+                target_bits: 9,
+            },
+            l1_instruction: CacheSpec {
+                size_bytes: 32 * 1024,
+                ways: 4,
+                hit_latency_cycles: 2,
+                mshrs: 4,
+            },
+            l1_data: CacheSpec {
+                size_bytes: 32 * 1024,
+                ways: 4,
+                hit_latency_cycles: 4,
+                mshrs: 12,
+            },
+        }
+    }
+
+    /// A five-stage in-order core like Rocket (Asanović et al., "The Rocket Chip Generator",
+    /// 2016): one instruction a cycle, a scoreboard that lets it run on until a missing operand
+    /// is used, two cycles from load to use, branches resolved in the third stage.
+    pub fn five_stage() -> CoreSpec {
+        CoreSpec {
+            model: Model::InOrder,
+            width: 1,
+            rob_entries: 16,
+            scheduler_entries: 1,
+            load_queue_entries: 4,
+            store_queue_entries: 4,
+            front_end_cycles: 2,
+            units: UnitsSpec {
+                integer: unit(1, 1),
+                multiply: unit(1, 4),
+                divide: unpipelined(1, 33),
+                float_add: unit(1, 4),
+                float_multiply: unit(1, 4),
+                float_divide: unpipelined(1, 25),
+                load: unit(1, 2),
+                store: unit(1, 1),
+            },
+            predictor: PredictorSpec {
+                table_bits: 9,
+                history_bits: 8,
+                target_bits: 5,
+            },
+            l1_instruction: CacheSpec {
+                size_bytes: 16 * 1024,
+                ways: 4,
+                hit_latency_cycles: 1,
+                mshrs: 1,
+            },
+            l1_data: CacheSpec {
+                size_bytes: 16 * 1024,
+                ways: 4,
+                hit_latency_cycles: 2,
+                mshrs: 2,
+            },
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! From an [`Instruction`] to text.
+
+use crate::instruction::{Format, Instruction, Operation, Register};
+
+const NAMES: [&str; 65] = [
+    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4",
+    "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4",
+    "t5", "t6", "ft0", "ft1", "ft2", "ft3", "ft4", "ft5", "ft6", "ft7", "fs0", "fs1", "fa0", "fa1",
+    "fa2", "fa3", "fa4", "fa5", "fa6", "fa7", "fs2", "fs3", "fs4", "fs5", "fs6", "fs7", "fs8",
+    "fs9", "fs10", "fs11", "ft8", "ft9", "ft10", "ft11", "zero",
+];
+
+const ROUNDING: [&str; 8] = ["rne", "rtz", "rdn", "rup", "rmm", "5", "6", "dyn"];
+
+const CSRS: &[(u16, &str)] = &[
+    (0x001, "fflags"),
+    (0x002, "frm"),
+    (0x003, "fcsr"),
+    (0x300, "mstatus"),
+    (0x301, "misa"),
+    (0x304, "mie"),
+    (0x305, "mtvec"),
+    (0x306, "mcounteren"),
+    (0x30a, "menvcfg"),
+    (0x320, "mcountinhibit"),
+    (0x340, "mscratch"),
+    (0x341, "mepc"),
+    (0x342, "mcause"),
+    (0x343, "mtval"),
+    (0x344, "mip"),
+    (0xb00, "mcycle"),
+    (0xb02, "minstret"),
+    (0xc00, "cycle"),
+    (0xc01, "time"),
+    (0xc02, "instret"),
+    (0xf11, "mvendorid"),
+    (0xf12, "marchid"),
+    (0xf13, "mimpid"),
+    (0xf14, "mhartid"),
+    (0xf15, "mconfigptr"),
+];
+
+/// The register's name in the calling convention, such as `a0` or `ft1`. What is no register
+/// is `?`, and [`crate::SINK`] is the `zero` it stands for.
+pub fn register_name(register: Register) -> &'static str {
+    NAMES.get(usize::from(register)).copied().unwrap_or("?")
+}
+
+fn csr_name(number: u16) -> String {
+    CSRS.iter()
+        .find(|(known, _)| *known == number)
+        .map_or_else(|| format!("{number:#x}"), |(_, name)| (*name).to_string())
+}
+
+/// The instruction as assembler would have it; `pc` is its address, from which the targets of
+/// jumps and branches follow. No pseudo-instructions, and compressed instructions appear as
+/// the ones they stand for. What is no instruction is given as data.
+pub fn disassemble(i: &Instruction, pc: u64) -> String {
+    let [rd, rs1, rs2, rs3] = [i.rd, i.rs1, i.rs2, i.rs3].map(register_name);
+    let immediate = i.immediate;
+    let target = format!("{:#x}", pc.wrapping_add(immediate as u64));
+    let operands = match i.operation.format() {
+        Format::Bare => String::new(),
+        Format::Upper => format!("{rd}, {:#x}", immediate as u32 >> 12),
+        Format::Jump => format!("{rd}, {target}"),
+        Format::Load | Format::FloatLoad => format!("{rd}, {immediate}({rs1})"),
+        Format::Store | Format::FloatStore => format!("{rs2}, {immediate}({rs1})"),
+        Format::Branch => format!("{rs1}, {rs2}, {target}"),
+        Format::Immediate | Format::Shift => format!("{rd}, {rs1}, {immediate}"),
+        Format::Register | Format::Float3 | Format::FloatCompare => format!("{rd}, {rs1}, {rs2}"),
+        Format::Reserve => format!("{rd}, ({rs1})"),
+        Format::Atomic => format!("{rd}, {rs2}, ({rs1})"),
+        Format::Csr => format!("{rd}, {}, {rs1}", csr_name(i.csr_number())),
+        Format::CsrImmediate => {
+            format!("{rd}, {}, {}", csr_name(i.csr_number()), i.csr_immediate())
+        }
+        Format::Fence => return fence(i),
+        Format::Float4 => format!("{rd}, {rs1}, {rs2}, {rs3}"),
+        Format::Float2 | Format::FloatToInteger | Format::IntegerToFloat => {
+            format!("{rd}, {rs1}")
+        }
+        Format::Custom => data(i),
+    };
+    let ordering = match (i.acquire(), i.release()) {
+        (false, false) => "",
+        (true, false) => ".aq",
+        (false, true) => ".rl",
+        (true, true) => ".aqrl",
+    };
+    // Dynamic rounding is what assembler assumes; conversions that are always exact are
+    // assumed, and required, to say `rne`.
+    let rounding = match i.rounding {
+        7 => String::new(),
+        0 if !rounds(i) => String::new(),
+        mode => format!(", {}", ROUNDING[usize::from(mode & 7)]),
+    };
+    let text = format!("{}{ordering} {operands}{rounding}", i.operation.mnemonic());
+    text.trim_end().to_string()
+}
+
+/// Whether the instruction has a rounding mode that can matter.
+fn rounds(i: &Instruction) -> bool {
+    use Operation::{FcvtDS, FcvtDW, FcvtDWu};
+    i.operation.takes_rounding() && !matches!(i.operation, FcvtDS | FcvtDW | FcvtDWu)
+}
+
+fn data(i: &Instruction) -> String {
+    match (i.operation, i.length) {
+        (Operation::Custom, _) => format!("{:#x}, {:#010x}", i.length, i.bits),
+        (_, 2) => format!("{:#06x}", i.bits),
+        _ => format!("{:#010x}", i.bits),
+    }
+}
+
+fn fence(i: &Instruction) -> String {
+    let set = |bits: i32| -> String {
+        let names = [(8, 'i'), (4, 'o'), (2, 'r'), (1, 'w')];
+        names
+            .iter()
+            .filter(|(bit, _)| bits & bit != 0)
+            .map(|(_, name)| *name)
+            .collect()
+    };
+    match (i.immediate & 0xfff, i.bits & 0x000f_ff80) {
+        (0x010, 0) => "pause".to_string(),
+        (0x833, 0) => "fence.tso".to_string(),
+        (fields, _) if fields & 0xf == 0 || fields >> 4 & 0xf == 0 => {
+            format!("fence # {:#010x}", i.bits) // a hint: assembler has no name for it
+        }
+        (fields, _) => format!("fence {}, {}", set(fields >> 4), set(fields)),
+    }
+}

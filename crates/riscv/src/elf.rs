@@ -1,0 +1,468 @@
+//! Programs: statically linked RISC-V executables in the ELF format.
+//!
+//! Reads what a simulator needs (segments, entry point, symbols) and says in a sentence what
+//! is wrong with a file it cannot use. Source: *System V ABI*, chapters "Object Files" and
+//! "Program Loading"; *RISC-V ELF psABI*.
+
+use std::ops::Range;
+
+use thiserror::Error;
+
+/// A program, ready to be put into memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Address of the first instruction.
+    pub entry: u64,
+    /// What goes into memory, by ascending address. They do not overlap.
+    pub segments: Vec<Segment>,
+    /// What names there are, by ascending address.
+    pub symbols: Vec<Symbol>,
+    /// Address of `tohost`, if the program has such a symbol (host-target interface).
+    pub tohost: Option<u64>,
+    /// Address of `fromhost`, likewise.
+    pub fromhost: Option<u64>,
+}
+
+/// A piece of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Physical address of its first byte (that where it is loaded; linkers make it equal to
+    /// the virtual address unless told otherwise).
+    pub address: u64,
+    /// Its contents.
+    pub bytes: Vec<u8>,
+    /// How much memory it takes, in bytes: what exceeds `bytes` is zero.
+    pub memory_bytes: u64,
+    /// Whether it holds instructions.
+    pub executable: bool,
+    /// Whether it may be written.
+    pub writable: bool,
+}
+
+impl Segment {
+    /// The addresses it takes.
+    pub fn range(&self) -> Range<u64> {
+        self.address..self.address + self.memory_bytes // the sum was checked by `load`
+    }
+}
+
+/// A name for an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// The name.
+    pub name: String,
+    /// The address, or the value of an absolute symbol.
+    pub address: u64,
+    /// Size in bytes; 0 if unknown.
+    pub size: u64,
+    /// Whether it names code: a function, or a label among instructions.
+    pub code: bool,
+}
+
+/// Why a file is no program for this machine.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ElfError {
+    /// The magic number is missing.
+    #[error("this is not an ELF file: it begins with {found}, not with 7f 45 4c 46 (\"\\x7fELF\")")]
+    NotElf {
+        /// The first bytes.
+        found: String,
+    },
+    /// ELFCLASS32 or nonsense.
+    #[error("this is not a 64-bit program (ELF class {class}; accepted is 2, 64-bit)")]
+    NotSixtyFourBit {
+        /// `e_ident[EI_CLASS]`.
+        class: u8,
+    },
+    /// ELFDATA2MSB or nonsense.
+    #[error(
+        "this is not a little-endian program (ELF data encoding {encoding}; accepted is 1, little-endian)"
+    )]
+    NotLittleEndian {
+        /// `e_ident[EI_DATA]`.
+        encoding: u8,
+    },
+    /// Another processor's.
+    #[error("this program is for {name} (ELF machine {machine}), not for RISC-V (243)")]
+    WrongMachine {
+        /// `e_machine`.
+        machine: u16,
+        /// Its usual name.
+        name: &'static str,
+    },
+    /// For RV32E or RV64E, whose registers and calls differ.
+    #[error(
+        "this program is for the reduced RV64E register set; compile it with -march=rv64gc -mabi=lp64d"
+    )]
+    Embedded,
+    /// Relocatable object or core dump.
+    #[error("this is {found}, not an executable: link it first (with -static)")]
+    NotExecutable {
+        /// What it is.
+        found: &'static str,
+    },
+    /// Needs a dynamic linker or relocation.
+    #[error(
+        "this program is dynamically linked or position-independent: link it with -static -no-pie"
+    )]
+    Dynamic,
+    /// The file ends too early.
+    #[error("the file is truncated: {part} needs {expected} bytes, the file has {found}")]
+    Truncated {
+        /// Which part is cut off.
+        part: String,
+        /// How long the file would have to be for it, in bytes.
+        expected: u128,
+        /// How long it is, in bytes.
+        found: u64,
+    },
+    /// A table has entries of an unknown shape.
+    #[error("{part} has entries of {found} bytes; ELF defines them to have {expected}")]
+    BadEntrySize {
+        /// Which table.
+        part: &'static str,
+        /// Bytes an entry should have.
+        expected: u16,
+        /// Bytes it says it has.
+        found: u16,
+    },
+    /// A segment contradicts itself.
+    #[error("segment {index} at {address:#x} is malformed: {problem}")]
+    BadSegment {
+        /// Which program header.
+        index: usize,
+        /// Where it would be loaded.
+        address: u64,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// There is nothing to run.
+    #[error("the program has no loadable segment: there is nothing to run")]
+    NothingToLoad,
+    /// Two segments want the same memory.
+    #[error("segments overlap: {0:#x} to {1:#x} and {2:#x} to {3:#x} (exclusive)")]
+    Overlap(u64, u64, u64, u64),
+    /// The symbol table makes no sense.
+    #[error("the symbol table is malformed: {problem}")]
+    BadSymbols {
+        /// What is wrong.
+        problem: &'static str,
+    },
+}
+
+/// Reads an executable.
+///
+/// # Errors
+///
+/// If it is anything but a complete, statically linked, 64-bit little-endian RISC-V program.
+pub fn load(bytes: &[u8]) -> Result<Image, ElfError> {
+    let file = File(bytes);
+    file.check_header()?;
+    let segments = file.segments()?;
+    let symbols = file.symbols()?;
+    let mut image = Image {
+        entry: file.u64(24),
+        segments,
+        symbols,
+        tohost: None,
+        fromhost: None,
+    };
+    image.tohost = image.symbol("tohost");
+    image.fromhost = image.symbol("fromhost");
+    Ok(image)
+}
+
+impl Image {
+    /// The function, or code label, that an address lies in, and how many bytes into it.
+    pub fn function_at(&self, pc: u64) -> Option<(&str, u64)> {
+        let before = self.symbols.partition_point(|symbol| symbol.address <= pc);
+        let candidates = self.symbols[..before]
+            .iter()
+            .rev()
+            .filter(|symbol| symbol.code);
+        // A label of unknown size reaches to the next one, within its segment.
+        let nearest = candidates.clone().next()?;
+        let inside = |symbol: &&Symbol| pc - symbol.address < symbol.size;
+        let found = match nearest.size {
+            0 if self.same_segment(nearest.address, pc) => nearest,
+            _ => candidates.take(16).find(inside)?,
+        };
+        Some((&found.name, pc - found.address))
+    }
+
+    /// The address of a symbol.
+    pub fn symbol(&self, name: &str) -> Option<u64> {
+        self.symbols
+            .iter()
+            .find(|symbol| symbol.name == name)
+            .map(|symbol| symbol.address)
+    }
+
+    fn same_segment(&self, a: u64, b: u64) -> bool {
+        self.segments
+            .iter()
+            .any(|segment| segment.range().contains(&a) && segment.range().contains(&b))
+    }
+}
+
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const PT_INTERP: u32 = 3;
+const SHT_SYMTAB: u32 = 2;
+const STT_NOTYPE: u8 = 0;
+const STT_OBJECT: u8 = 1;
+const STT_FUNC: u8 = 2;
+
+/// The file, with reads at offsets that have been checked (elsewhere they give zero).
+#[derive(Clone, Copy)]
+struct File<'a>(&'a [u8]);
+
+impl<'a> File<'a> {
+    fn array<const N: usize>(self, offset: u64) -> [u8; N] {
+        let start = usize::try_from(offset).ok();
+        start
+            .and_then(|start| self.0.get(start..start.checked_add(N)?))
+            .and_then(|bytes| bytes.try_into().ok())
+            .unwrap_or([0; N])
+    }
+
+    fn u8(self, offset: u64) -> u8 {
+        u8::from_le_bytes(self.array(offset))
+    }
+
+    fn u16(self, offset: u64) -> u16 {
+        u16::from_le_bytes(self.array(offset))
+    }
+
+    fn u32(self, offset: u64) -> u32 {
+        u32::from_le_bytes(self.array(offset))
+    }
+
+    fn u64(self, offset: u64) -> u64 {
+        u64::from_le_bytes(self.array(offset))
+    }
+
+    /// A part of the file, which must be all there.
+    fn part(self, what: &str, offset: u64, size: u64) -> Result<&'a [u8], ElfError> {
+        let end = u128::from(offset) + u128::from(size);
+        let found = self.0.len() as u64;
+        if end > u128::from(found) {
+            return Err(ElfError::Truncated {
+                part: what.to_string(),
+                expected: end,
+                found,
+            });
+        }
+        Ok(&self.0[offset as usize..end as usize])
+    }
+
+    fn check_header(self) -> Result<(), ElfError> {
+        let start = &self.0[..self.0.len().min(4)];
+        if start.is_empty() || !b"\x7fELF".starts_with(start) {
+            let hex: Vec<String> = start.iter().map(|byte| format!("{byte:02x}")).collect();
+            let found = if hex.is_empty() {
+                "nothing".to_string()
+            } else {
+                hex.join(" ")
+            };
+            return Err(ElfError::NotElf { found });
+        }
+        self.part("the identification", 0, 16)?;
+        if self.u8(4) != 2 {
+            return Err(ElfError::NotSixtyFourBit { class: self.u8(4) });
+        }
+        if self.u8(5) != 1 {
+            return Err(ElfError::NotLittleEndian {
+                encoding: self.u8(5),
+            });
+        }
+        self.part("the file header", 0, 64)?;
+        let machine = self.u16(18);
+        if machine != 243 {
+            return Err(ElfError::WrongMachine {
+                machine,
+                name: machine_name(machine),
+            });
+        }
+        match self.u16(16) {
+            2 => {}
+            3 => return Err(ElfError::Dynamic),
+            1 => {
+                return Err(ElfError::NotExecutable {
+                    found: "a relocatable object file",
+                });
+            }
+            4 => {
+                return Err(ElfError::NotExecutable {
+                    found: "a core dump",
+                });
+            }
+            _ => {
+                return Err(ElfError::NotExecutable {
+                    found: "an ELF file of unknown type",
+                });
+            }
+        }
+        const EF_RISCV_RVE: u32 = 8;
+        if self.u32(48) & EF_RISCV_RVE != 0 {
+            return Err(ElfError::Embedded);
+        }
+        Ok(())
+    }
+
+    /// Checks a table of `count` entries, and gives the offset of each.
+    fn table(
+        self,
+        part: &'static str,
+        offset: u64,
+        entry: (u16, u16),
+        count: u64,
+    ) -> Result<impl Iterator<Item = u64>, ElfError> {
+        let (expected, found) = entry;
+        if count > 0 && found != expected {
+            return Err(ElfError::BadEntrySize {
+                part,
+                expected,
+                found,
+            });
+        }
+        let size = u64::from(expected);
+        self.part(part, offset, count.saturating_mul(size))?;
+        Ok((0..count).map(move |index| offset + index * size))
+    }
+
+    fn segments(self) -> Result<Vec<Segment>, ElfError> {
+        let count = self.u16(56).into();
+        let headers = self.table(
+            "the program header table",
+            self.u64(32),
+            (56, self.u16(54)),
+            count,
+        )?;
+        let mut segments = Vec::new();
+        for (index, header) in headers.enumerate() {
+            match self.u32(header) {
+                PT_DYNAMIC | PT_INTERP => return Err(ElfError::Dynamic),
+                PT_LOAD => {}
+                _ => continue,
+            }
+            let flags = self.u32(header + 4);
+            let [offset, _, address, file_bytes, memory_bytes] =
+                [8, 16, 24, 32, 40].map(|field| self.u64(header + field));
+            if memory_bytes == 0 {
+                continue;
+            }
+            let bad = |problem| ElfError::BadSegment {
+                index,
+                address,
+                problem,
+            };
+            if file_bytes > memory_bytes {
+                return Err(bad("it is larger in the file than in memory"));
+            }
+            if address.checked_add(memory_bytes).is_none() {
+                return Err(bad("it goes beyond the end of the address space"));
+            }
+            let bytes = self.part(
+                &format!("segment {index} at {address:#x}"),
+                offset,
+                file_bytes,
+            )?;
+            segments.push(Segment {
+                address,
+                bytes: bytes.to_vec(),
+                memory_bytes,
+                executable: flags & 1 != 0,
+                writable: flags & 2 != 0,
+            });
+        }
+        if segments.is_empty() {
+            return Err(ElfError::NothingToLoad);
+        }
+        segments.sort_by_key(|segment| segment.address);
+        for pair in segments.windows(2) {
+            let (first, second) = (pair[0].range(), pair[1].range());
+            if first.end > second.start {
+                return Err(ElfError::Overlap(
+                    first.start,
+                    first.end,
+                    second.start,
+                    second.end,
+                ));
+            }
+        }
+        Ok(segments)
+    }
+
+    fn symbols(self) -> Result<Vec<Symbol>, ElfError> {
+        let (table_at, entry, count) = (self.u64(40), self.u16(58), self.u16(60));
+        let sections: Vec<u64> = self
+            .table(
+                "the section header table",
+                table_at,
+                (64, entry),
+                count.into(),
+            )?
+            .collect();
+        let Some(&section) = sections.iter().find(|&&at| self.u32(at + 4) == SHT_SYMTAB) else {
+            return Ok(Vec::new()); // stripped
+        };
+        let [offset, size] = [24, 32].map(|field| self.u64(section + field));
+        let entry = u16::try_from(self.u64(section + 56)).unwrap_or(u16::MAX);
+        let link = self.u32(section + 40) as usize;
+        let Some(&strings) = sections.get(link) else {
+            let problem = "it names no section that exists for its strings";
+            return Err(ElfError::BadSymbols { problem });
+        };
+        let [strings_at, strings_size] = [24, 32].map(|field| self.u64(strings + field));
+        let strings = self.part("the symbols' names", strings_at, strings_size)?;
+
+        let mut symbols = Vec::new();
+        for at in self.table("the symbol table", offset, (24, entry), size / 24)? {
+            let name = self.u32(at) as usize;
+            let name = strings
+                .get(name..)
+                .and_then(|rest| rest.split(|&byte| byte == 0).next());
+            let name = name.ok_or(ElfError::BadSymbols {
+                problem: "a name lies outside",
+            })?;
+            let kind = self.u8(at + 4) & 15;
+            let home = usize::from(self.u16(at + 6));
+            // Undefined symbols, those without a name, and marks of the assembler tell nothing.
+            let mark = name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L");
+            if home == 0 || mark || !matches!(kind, STT_NOTYPE | STT_OBJECT | STT_FUNC) {
+                continue;
+            }
+            const SHF_EXECINSTR: u64 = 4;
+            let among_code = sections
+                .get(home)
+                .is_some_and(|&at| self.u64(at + 8) & SHF_EXECINSTR != 0);
+            symbols.push(Symbol {
+                name: String::from_utf8_lossy(name).into_owned(),
+                address: self.u64(at + 8),
+                size: self.u64(at + 16),
+                code: kind == STT_FUNC || kind == STT_NOTYPE && among_code,
+            });
+        }
+        symbols.sort_by_key(|symbol| symbol.address); // stable: same file, same order
+        Ok(symbols)
+    }
+}
+
+fn machine_name(machine: u16) -> &'static str {
+    match machine {
+        0 => "no machine",
+        2 => "SPARC",
+        3 => "x86 (32-bit)",
+        8 => "MIPS",
+        20 => "PowerPC",
+        21 => "PowerPC64",
+        22 => "S/390",
+        40 => "Arm (32-bit)",
+        62 => "x86-64",
+        183 => "AArch64",
+        247 => "eBPF",
+        258 => "LoongArch",
+        _ => "another processor",
+    }
+}

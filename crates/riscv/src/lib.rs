@@ -1,0 +1,38 @@
+//! The RISC-V instruction set: RV64GC with Zicsr and Zifencei, in machine and user mode.
+//!
+//! What an instruction *means* lives here: [`decode`], [`evaluate`], the CSRs and traps of a
+//! [`Hart`], and the [`elf`] files programs come in. How long it takes, and what memory is,
+//! live elsewhere. [`interpreter`] puts the pieces together in the plainest way there is; it
+//! is the executable specification that faster users of these functions are tested against.
+//!
+//! Sources: *The RISC-V Instruction Set Manual*, Volume I (Unprivileged ISA) and Volume II
+//! (Privileged Architecture), version 20240411.
+//!
+//! What is left out: supervisor mode, and with it delegation and virtual memory; physical
+//! memory protection, whose registers keep what is written but protect nothing (so `MPRV` has
+//! no effect either); event counters, which read as zero; debug and trigger registers.
+//!
+//! ```
+//! let add = riscv::decode(0x00b5_0533); // add a0, a0, a1
+//! assert_eq!(riscv::disassemble(&add, 0), "add a0, a0, a1");
+//! let mut flags = 0;
+//! assert_eq!(riscv::evaluate(&add, 0, 2, 3, 0, 0, &mut flags), 5);
+//! ```
+
+mod compressed;
+mod csr;
+mod decode;
+mod disassemble;
+pub mod elf;
+mod execute;
+pub mod float;
+mod instruction;
+pub mod interpreter;
+mod trap;
+
+pub use csr::{Counters, Csrs, Hart, Privilege, SystemOutcome, csr_update};
+pub use decode::{decode, is_compressed};
+pub use disassemble::{disassemble, register_name};
+pub use execute::{branch_taken, evaluate, illegal_rounding};
+pub use instruction::{Class, Instruction, Operation, Register, SINK};
+pub use trap::{Cause, Trap};

@@ -1,0 +1,105 @@
+//! Exceptions and interrupts.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A reason to leave the program for the trap handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trap {
+    /// Why.
+    pub cause: Cause,
+    /// What `mtval` receives: the faulting address, the illegal encoding, or 0.
+    pub value: u64,
+}
+
+/// Why a trap happens. Privileged Architecture, section "Machine Cause (mcause) Register".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Cause {
+    /// Jump to an odd address. Cannot happen with the "C" extension; here for completeness.
+    InstructionMisaligned,
+    /// Nothing executable at the address.
+    InstructionAccess,
+    /// No instruction, or none that this privilege or state allows.
+    IllegalInstruction,
+    /// `ebreak`.
+    Breakpoint,
+    /// Misaligned load (only `lr` here).
+    LoadMisaligned,
+    /// No readable memory at the address.
+    LoadAccess,
+    /// Misaligned store or atomic (only atomics here).
+    StoreMisaligned,
+    /// No writable memory at the address.
+    StoreAccess,
+    /// `ecall` in user mode.
+    EcallUser,
+    /// `ecall` in machine mode.
+    EcallMachine,
+    /// Interrupt with this number: 3 software, 7 timer, 11 external, 16 to 63 the platform's.
+    Interrupt(u8),
+}
+
+impl Cause {
+    /// The value of `mcause`; interrupts have bit 63 set.
+    pub const fn code(self) -> u64 {
+        match self {
+            Cause::InstructionMisaligned => 0,
+            Cause::InstructionAccess => 1,
+            Cause::IllegalInstruction => 2,
+            Cause::Breakpoint => 3,
+            Cause::LoadMisaligned => 4,
+            Cause::LoadAccess => 5,
+            Cause::StoreMisaligned => 6,
+            Cause::StoreAccess => 7,
+            Cause::EcallUser => 8,
+            Cause::EcallMachine => 11,
+            Cause::Interrupt(number) => 1 << 63 | number as u64,
+        }
+    }
+
+    /// Whether it is an interrupt: nothing the instruction did.
+    pub const fn is_interrupt(self) -> bool {
+        matches!(self, Cause::Interrupt(_))
+    }
+
+    /// What to call it in a message.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::InstructionMisaligned => "misaligned instruction address",
+            Cause::InstructionAccess => "instruction access fault",
+            Cause::IllegalInstruction => "illegal instruction",
+            Cause::Breakpoint => "breakpoint",
+            Cause::LoadMisaligned => "misaligned load address",
+            Cause::LoadAccess => "load access fault",
+            Cause::StoreMisaligned => "misaligned store or atomic address",
+            Cause::StoreAccess => "store or atomic access fault",
+            Cause::EcallUser => "environment call from user mode",
+            Cause::EcallMachine => "environment call from machine mode",
+            Cause::Interrupt(3) => "machine software interrupt",
+            Cause::Interrupt(7) => "machine timer interrupt",
+            Cause::Interrupt(11) => "machine external interrupt",
+            Cause::Interrupt(_) => "platform interrupt",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Cause::Interrupt(number @ 16..) => write!(f, " {number}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.cause {
+            Cause::EcallUser | Cause::EcallMachine | Cause::Interrupt(_) => self.cause.fmt(f),
+            Cause::IllegalInstruction => write!(f, "{} {:#010x}", self.cause, self.value),
+            _ => write!(f, "{} at {:#x}", self.cause, self.value),
+        }
+    }
+}

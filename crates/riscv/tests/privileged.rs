@@ -1,0 +1,348 @@
+//! CSRs, traps and interrupts.
+
+use riscv::{
+    Cause, Counters, Hart, Instruction, Privilege, SystemOutcome, Trap, csr_update, decode,
+};
+
+const COUNTERS: Counters = Counters {
+    cycle: 1000,
+    time: 2000,
+    instret: 3000,
+};
+
+const FCSR: u32 = 0x003;
+const MSTATUS: u32 = 0x300;
+const MISA: u32 = 0x301;
+const MIE: u32 = 0x304;
+const MTVEC: u32 = 0x305;
+const MCOUNTEREN: u32 = 0x306;
+const MEPC: u32 = 0x341;
+const MIP: u32 = 0x344;
+const FS_DIRTY: u64 = 3 << 13;
+const MPP: u64 = 3 << 11;
+
+/// `csrrw` (1), `csrrs` (2), `csrrc` (3), and 4 more for the immediate forms.
+fn csr(funct3: u32, number: u32, source: u32) -> Instruction {
+    decode(0x73 | 10 << 7 | funct3 << 12 | source << 15 | number << 20)
+}
+
+fn write(hart: &mut Hart, number: u32, value: u64) -> Result<u64, Trap> {
+    hart.csr(&csr(1, number, 11), value, COUNTERS)
+}
+
+fn read(hart: &mut Hart, number: u32) -> Result<u64, Trap> {
+    hart.csr(&csr(2, number, 0), 0, COUNTERS)
+}
+
+/// What reads back after a value is written.
+fn legal(hart: &mut Hart, number: u32, value: u64) -> u64 {
+    write(hart, number, value).unwrap();
+    read(hart, number).unwrap()
+}
+
+fn illegal(i: &Instruction) -> Trap {
+    Trap {
+        cause: Cause::IllegalInstruction,
+        value: i.bits.into(),
+    }
+}
+
+const ECALL: u32 = 0x0000_0073;
+const EBREAK: u32 = 0x0010_0073;
+const MRET: u32 = 0x3020_0073;
+const WFI: u32 = 0x1050_0073;
+
+#[test]
+fn six_ways_to_write() {
+    const MSCRATCH: u32 = 0x340;
+    let mut hart = Hart::new(0);
+    let mut run = |funct3, source, value| {
+        let old = hart
+            .csr(&csr(funct3, MSCRATCH, source), value, COUNTERS)
+            .unwrap();
+        (old, hart.csrs.mscratch)
+    };
+    assert_eq!(run(1, 11, 0xf0), (0, 0xf0));
+    assert_eq!(run(2, 11, 0x0f), (0xf0, 0xff));
+    assert_eq!(run(3, 11, 0x3c), (0xff, 0xc3));
+    assert_eq!(run(5, 0x15, 99), (0xc3, 0x15));
+    assert_eq!(run(6, 0x0a, 99), (0x15, 0x1f));
+    assert_eq!(run(7, 0x11, 99), (0x1f, 0x0e));
+    // From x0: csrrw writes zero, the others write nothing.
+    assert_eq!(run(2, 0, 0), (0x0e, 0x0e));
+    assert_eq!(run(3, 0, 0), (0x0e, 0x0e));
+    assert_eq!(run(1, 0, 0), (0x0e, 0));
+}
+
+#[test]
+fn update_says_when_nothing_is_written() {
+    for funct3 in [2, 3, 6, 7] {
+        assert_eq!(csr_update(&csr(funct3, 0, 0), 5, 0), None);
+        assert!(csr_update(&csr(funct3, 0, 1), 5, 0).is_some());
+    }
+    assert_eq!(csr_update(&csr(1, 0, 0), 5, 0), Some(0));
+    assert_eq!(csr_update(&csr(5, 0, 0), 5, 0), Some(0));
+}
+
+#[test]
+fn read_only_csrs_can_be_read() {
+    let mut hart = Hart::new(42);
+    assert_eq!(read(&mut hart, 0xf14), Ok(42));
+    let attempt = csr(1, 0xf14, 0);
+    assert_eq!(hart.csr(&attempt, 0, COUNTERS), Err(illegal(&attempt)));
+    let attempt = csr(6, 0xc00, 1);
+    assert_eq!(hart.csr(&attempt, 0, COUNTERS), Err(illegal(&attempt)));
+    for zero in [0xf11, 0xf12, 0xf13, 0xf15] {
+        assert_eq!(read(&mut hart, zero), Ok(0));
+    }
+}
+
+#[test]
+fn csrs_that_do_not_exist_trap() {
+    let mut hart = Hart::new(0);
+    hart.set_float_dirty();
+    // Supervisor CSRs, delegation, odd pmpcfg (RV32's), custom, debug.
+    for number in [
+        0x100, 0x180, 0x302, 0x303, 0x310, 0x3a1, 0x3a3, 0x3c0, 0x7c0, 0x7b0, 0xc80,
+    ] {
+        let attempt = csr(2, number, 0);
+        assert_eq!(
+            hart.csr(&attempt, 0, COUNTERS),
+            Err(illegal(&attempt)),
+            "{number:#x}"
+        );
+    }
+}
+
+#[test]
+fn user_mode_reaches_user_csrs_only() {
+    let mut hart = Hart::new(0);
+    hart.set_float_dirty();
+    hart.privilege = Privilege::User;
+    assert!(read(&mut hart, MSTATUS).is_err());
+    assert!(read(&mut hart, 0xf14).is_err());
+    assert!(write(&mut hart, FCSR, 0).is_ok());
+    for (bit, number) in [0xc00, 0xc01, 0xc02].into_iter().enumerate() {
+        hart.csrs.mcounteren = 0;
+        assert!(read(&mut hart, number).is_err());
+        hart.csrs.mcounteren = 1 << bit;
+        assert_eq!(read(&mut hart, number), Ok(1000 * (bit as u64 + 1)));
+    }
+    assert!(read(&mut hart, 0xc03).is_err());
+}
+
+#[test]
+fn illegal_values_become_legal_ones() {
+    let mut hart = Hart::new(0);
+    let uxl = 2 << 32;
+    let sd = 1 << 63;
+    assert_eq!(legal(&mut hart, MSTATUS, 0), uxl);
+    let all = 1 << 3 | 1 << 7 | MPP | FS_DIRTY | 1 << 17 | 1 << 21;
+    assert_eq!(legal(&mut hart, MSTATUS, u64::MAX), all | uxl | sd);
+    assert_eq!(
+        legal(&mut hart, MSTATUS, 1 << 11),
+        MPP | uxl,
+        "supervisor mode does not exist"
+    );
+    assert_eq!(
+        legal(&mut hart, MSTATUS, 1 << 13),
+        1 << 13 | uxl,
+        "not dirty, no SD"
+    );
+    assert_eq!(legal(&mut hart, MISA, 0), 0x8000_0000_0010_112d);
+    assert_eq!(legal(&mut hart, MIE, u64::MAX), 0xffff_ffff_ffff_0888);
+    assert_eq!(legal(&mut hart, MIP, u64::MAX), 0);
+    assert_eq!(legal(&mut hart, MTVEC, 0x8000_0003), 0x8000_0001);
+    assert_eq!(legal(&mut hart, MCOUNTEREN, u64::MAX), 7);
+    assert_eq!(legal(&mut hart, MEPC, 0x8000_0003), 0x8000_0002);
+    assert_eq!(legal(&mut hart, 0x30a, u64::MAX), 1);
+    assert_eq!(legal(&mut hart, 0x320, u64::MAX), 0);
+    assert_eq!(legal(&mut hart, 0x323, u64::MAX), 0);
+    assert_eq!(legal(&mut hart, 0xb03, u64::MAX), 0);
+    assert_eq!(legal(&mut hart, 0x3a0, u64::MAX), 0x1f1f_1f1f_1f1f_1f1f);
+    assert_eq!(
+        legal(&mut hart, 0x3a2, 0x1a1b),
+        0x181b,
+        "W without R is reserved"
+    );
+    assert_eq!(legal(&mut hart, 0x3bf, u64::MAX), (1 << 54) - 1);
+    assert_eq!(read(&mut hart, 0x3be), Ok(0));
+    // Whatever mcause and mtval are given, they keep.
+    assert_eq!(legal(&mut hart, 0x342, u64::MAX), u64::MAX);
+    assert_eq!(legal(&mut hart, 0x343, u64::MAX), u64::MAX);
+}
+
+#[test]
+fn counters_can_be_set() {
+    let mut hart = Hart::new(0);
+    let later = Counters {
+        cycle: 1010,
+        time: 2010,
+        instret: 3001,
+    };
+    write(&mut hart, 0xb00, 5).unwrap();
+    write(&mut hart, 0xb02, 7).unwrap();
+    assert_eq!(hart.csr(&csr(2, 0xb00, 0), 0, later), Ok(15));
+    assert_eq!(hart.csr(&csr(2, 0xc00, 0), 0, later), Ok(15));
+    // The next instruction reads what was written: this one does not count.
+    assert_eq!(hart.csr(&csr(2, 0xb02, 0), 0, later), Ok(7));
+    assert_eq!(hart.csr(&csr(2, 0xc01, 0), 0, later), Ok(2010));
+}
+
+#[test]
+fn floating_point_state() {
+    let mut hart = Hart::new(0);
+    assert!(!hart.float_enabled());
+    assert!(read(&mut hart, FCSR).is_err());
+    write(&mut hart, MSTATUS, 1 << 13).unwrap();
+    assert!(hart.float_enabled());
+    assert_eq!(read(&mut hart, FCSR), Ok(0));
+    hart.add_flags(0);
+    assert_eq!(hart.csrs.mstatus & FS_DIRTY, 1 << 13);
+    hart.add_flags(1);
+    assert_eq!(hart.csrs.mstatus & FS_DIRTY, FS_DIRTY);
+    hart.add_flags(16);
+    assert_eq!(hart.float_flags(), 17);
+    assert_eq!(legal(&mut hart, 0x002, 0xff), 7);
+    assert_eq!(hart.rounding_mode(), 7);
+    assert_eq!(read(&mut hart, FCSR), Ok(0xf1));
+    assert_eq!(legal(&mut hart, 0x001, 0xff), 0x1f);
+    assert_eq!(legal(&mut hart, FCSR, 0x1234), 0x34);
+    assert_eq!(hart.rounding_mode(), 1);
+    assert_eq!(hart.float_flags(), 0x14);
+}
+
+#[test]
+fn trap_and_return() {
+    let mut hart = Hart::new(0);
+    write(&mut hart, MTVEC, 0x8000_0101).unwrap();
+    hart.csrs.mstatus = 1 << 3;
+    hart.privilege = Privilege::User;
+    let trap = hart.system(&decode(ECALL), 0x1234).unwrap_err();
+    assert_eq!(
+        trap,
+        Trap {
+            cause: Cause::EcallUser,
+            value: 0
+        }
+    );
+    assert_eq!(
+        hart.take_trap(trap, 0x1234),
+        0x8000_0100,
+        "exceptions are not vectored"
+    );
+    assert_eq!(hart.privilege, Privilege::Machine);
+    assert_eq!(
+        (hart.csrs.mepc, hart.csrs.mcause, hart.csrs.mtval),
+        (0x1234, 8, 0)
+    );
+    assert_eq!(hart.csrs.mstatus, 1 << 7, "MIE moved to MPIE, MPP is user");
+
+    hart.csrs.mstatus |= 1 << 17;
+    assert_eq!(
+        hart.system(&decode(MRET), 0),
+        Ok(SystemOutcome::Jump(0x1234))
+    );
+    assert_eq!(hart.privilege, Privilege::User);
+    assert_eq!(
+        hart.csrs.mstatus,
+        1 << 7 | 1 << 3,
+        "MPRV is cleared, MPIE set"
+    );
+
+    let mret = decode(MRET);
+    assert_eq!(hart.system(&mret, 0), Err(illegal(&mret)));
+    hart.privilege = Privilege::Machine;
+    let trap = hart.system(&decode(ECALL), 0).unwrap_err();
+    assert_eq!(trap.cause.code(), 11);
+    hart.take_trap(trap, 0x5678);
+    assert_eq!(hart.csrs.mstatus & MPP, MPP);
+    hart.system(&mret, 0).unwrap();
+    assert_eq!(hart.privilege, Privilege::Machine);
+    assert_eq!(
+        hart.csrs.mstatus & MPP,
+        0,
+        "the next return goes to user mode"
+    );
+    let trap = hart.system(&decode(EBREAK), 0x42).unwrap_err();
+    assert_eq!(
+        trap,
+        Trap {
+            cause: Cause::Breakpoint,
+            value: 0x42
+        }
+    );
+}
+
+#[test]
+fn waiting() {
+    let mut hart = Hart::new(0);
+    let wfi = decode(WFI);
+    assert_eq!(hart.system(&wfi, 0), Ok(SystemOutcome::WaitForInterrupt));
+    hart.privilege = Privilege::User;
+    assert_eq!(hart.system(&wfi, 0), Ok(SystemOutcome::WaitForInterrupt));
+    hart.csrs.mstatus |= 1 << 21;
+    assert_eq!(hart.system(&wfi, 0), Err(illegal(&wfi)));
+    hart.privilege = Privilege::Machine;
+    assert_eq!(hart.system(&wfi, 0), Ok(SystemOutcome::WaitForInterrupt));
+
+    hart.set_interrupt(7, true);
+    assert!(!hart.wakes_from_wait());
+    hart.csrs.mie = 1 << 7;
+    assert!(hart.wakes_from_wait(), "even with mstatus.MIE clear");
+    assert_eq!(hart.pending_interrupt(), None);
+    hart.set_interrupt(7, false);
+    assert!(!hart.wakes_from_wait());
+}
+
+#[test]
+fn interrupts_have_an_order() {
+    let mut hart = Hart::new(0);
+    write(&mut hart, MTVEC, 0x8000_0001).unwrap();
+    write(&mut hart, MIE, u64::MAX).unwrap();
+    for bit in 0..=255 {
+        hart.set_interrupt(bit, true);
+    }
+    assert_eq!(read(&mut hart, MIP), Ok(0xffff_ffff_ffff_0888));
+    assert_eq!(
+        hart.pending_interrupt(),
+        None,
+        "machine mode, mstatus.MIE clear"
+    );
+    hart.csrs.mstatus = 1 << 3;
+    for expected in [11, 3, 7, 16, 17] {
+        let interrupt = hart.pending_interrupt().unwrap();
+        assert_eq!(
+            interrupt,
+            Trap {
+                cause: Cause::Interrupt(expected),
+                value: 0
+            }
+        );
+        assert_eq!(interrupt.cause.code(), 1 << 63 | u64::from(expected));
+        let handler = hart.clone().take_trap(interrupt, 0);
+        assert_eq!(handler, 0x8000_0000 + 4 * u64::from(expected));
+        hart.set_interrupt(expected, false);
+    }
+    // User mode cannot keep machine interrupts off.
+    hart.csrs.mstatus = 0;
+    hart.privilege = Privilege::User;
+    assert_eq!(
+        hart.pending_interrupt().unwrap().cause,
+        Cause::Interrupt(18)
+    );
+}
+
+#[test]
+fn traps_read_well() {
+    let trap = |cause, value| Trap { cause, value }.to_string();
+    assert_eq!(trap(Cause::LoadAccess, 0x10), "load access fault at 0x10");
+    assert_eq!(trap(Cause::LoadAccess, 0), "load access fault at 0x0");
+    assert_eq!(
+        trap(Cause::IllegalInstruction, 0x1234),
+        "illegal instruction 0x00001234"
+    );
+    assert_eq!(trap(Cause::EcallUser, 0), "environment call from user mode");
+    assert_eq!(trap(Cause::Interrupt(7), 0), "machine timer interrupt");
+    assert_eq!(trap(Cause::Interrupt(20), 0), "platform interrupt 20");
+}

@@ -1,0 +1,202 @@
+//! What a run is described by. The doc comment of a field is its help text, wherever that is
+//! shown.
+
+use fabric::{FabricSpec, LastLevelSpec, MemorySpec, MeshSpec};
+use hyperplane::HyperPlaneSpec;
+use network::TrafficSpec;
+use pipeline::CoreSpec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A run: a server, the program on it, the traffic that it gets, and what is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// The simulated server.
+    pub server: ServerSpec,
+    /// The software data plane that runs on it.
+    pub data_plane: DataPlaneSpec,
+    /// What comes in.
+    #[serde(default)]
+    pub traffic: TrafficSpec,
+    /// What is measured, and for how long.
+    #[serde(default)]
+    pub measure: MeasureSpec,
+    /// How the simulator goes about it. Nothing here ever changes a result.
+    #[serde(default)]
+    pub simulator: SimulatorSpec,
+}
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSpec {
+    /// Cores that run the data plane; the others are idle.
+    #[schemars(range(min = 1, max = 32))]
+    pub data_plane_cores: usize,
+    /// Main memory in mebibytes. Only what is used costs memory of the host.
+    #[schemars(range(min = 16, max = 16384))]
+    pub memory_mib: u64,
+    /// All cores are alike.
+    pub core: CoreSpec,
+    /// Caches, mesh and memory that the cores share; also their number and clock.
+    pub fabric: FabricSpec,
+    /// HyperPlane's hardware.
+    pub hyperplane: HyperPlaneSpec,
+}
+
+/// How the data plane learns of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Notify {
+    /// It polls every queue.
+    Spin,
+    /// It waits with `QWAIT`.
+    Hyperplane,
+}
+
+/// In which order ready queues are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// One after the other.
+    #[default]
+    RoundRobin,
+    /// One after the other, each as often in a row as its weight says.
+    WeightedRoundRobin,
+    /// The queue with the lowest number first.
+    StrictPriority,
+}
+
+/// The software data plane.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DataPlaneSpec {
+    /// The program: a built-in one by its name, or the path of a `.c` or `.elf` file.
+    #[serde(default = "default_program")]
+    pub program: String,
+    /// How it learns of work.
+    pub notify: Notify,
+    /// In which order ready queues are served.
+    #[serde(default)]
+    pub policy: Policy,
+    /// Queues between the I/O sources and the data plane; each has a tenant of its own.
+    #[schemars(range(min = 1, max = 8192))]
+    pub queues: u32,
+}
+
+fn default_program() -> String {
+    "packet-encapsulation".to_string()
+}
+
+/// How much of the beginning is left out of the measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Warmup {
+    /// As much as the rule MSER-5 finds (White, 1997).
+    #[default]
+    Auto,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MeasureSpec {
+    /// Requests to complete; those cut as warm-up are among them.
+    #[schemars(range(min = 100, max = 1_000_000_000))]
+    pub requests: u64,
+    /// How the beginning is cut.
+    pub warmup: Warmup,
+    /// All randomness comes from this number.
+    pub seed: u64,
+}
+
+impl Default for MeasureSpec {
+    fn default() -> MeasureSpec {
+        MeasureSpec {
+            requests: 20_000,
+            warmup: Warmup::Auto,
+            seed: 1,
+        }
+    }
+}
+
+/// How the simulator goes about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SimulatorSpec {
+    /// Cycles that a core may run ahead of the others, at most; 0 stands for the largest number
+    /// that is exact. Smaller ones are slower and give the same results.
+    pub lookahead_cycles: u64,
+    /// Jump over the periods of loops that provably only spin.
+    pub skip_spinning: bool,
+}
+
+impl Default for SimulatorSpec {
+    fn default() -> SimulatorSpec {
+        SimulatorSpec {
+            lookahead_cycles: 0,
+            skip_spinning: true,
+        }
+    }
+}
+
+/// A machine of a paper.
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a sentence.
+    pub description: &'static str,
+    /// Where its numbers come from.
+    pub source: &'static str,
+    /// The machine.
+    pub server: ServerSpec,
+}
+
+/// All presets.
+pub fn presets() -> Vec<Preset> {
+    vec![hyperplane_table1()]
+}
+
+/// The 16-core server of HyperPlane's Table I.
+///
+/// The table gives the L1 caches, 1 MB of last-level cache a core with 16 ways, and MESI with a
+/// directory. It does not give the clock, the mesh or the memory. Chosen here: 3 GHz; a mesh of
+/// 4 x 4 tiles with 16-byte links and 3 cycles a hop, as in RPCValet's Table 1; 10 cycles for a
+/// bank of 1 MB; 4 memory channels of 25.6 GB/s and 50 ns, also as in RPCValet's Table 1.
+fn hyperplane_table1() -> Preset {
+    let core = CoreSpec::hyperplane_table1();
+    Preset {
+        name: "hyperplane-table1",
+        description: "16 out-of-order cores, 8 wide, with 1 MB of shared cache each",
+        source: "HyperPlane (MICRO 2020), Table I",
+        server: ServerSpec {
+            data_plane_cores: 1,
+            memory_mib: 1024,
+            fabric: FabricSpec {
+                cores: 16,
+                clock_ghz: 3.0,
+                forward_latency_cycles: core.l1_data.hit_latency_cycles,
+                last_level: LastLevelSpec {
+                    size_bytes_per_bank: 1024 * 1024,
+                    ways: 16,
+                    latency_cycles: 10,
+                },
+                mesh: MeshSpec {
+                    columns: 4,
+                    rows: 4,
+                    hop_latency_cycles: 3,
+                    link_bytes: 16,
+                    local_latency_cycles: 1,
+                },
+                memory: MemorySpec {
+                    controllers: 4,
+                    latency_ns: 50.0,
+                    bandwidth_gb_per_s: 25.6,
+                },
+            },
+            core,
+            hyperplane: HyperPlaneSpec::default(),
+        },
+    }
+}

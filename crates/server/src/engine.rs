@@ -1,0 +1,176 @@
+//! How the time of a whole server advances.
+//!
+//! A core cannot affect another in less time than the shortest way through the fabric: a message
+//! leaves at least `departure` cycles after what causes it, and nothing reaches a core sooner than
+//! `delivery` cycles after the fabric decided it. So each core may run alone up to that horizon,
+//! and the fabric may then process its events up to where the cores have come. The result is that
+//! of doing everything in the order of time, and the same for any smaller horizon.
+
+use fabric::{Clock, CoreId, Fabric, Inbox, Outbox, Time};
+use pipeline::{CoreModel, NEVER};
+
+/// The cores and the fabric of one server, and their clock.
+pub struct Engine {
+    /// The cores, by number.
+    pub cores: Vec<Box<dyn CoreModel>>,
+    /// Everything else.
+    pub fabric: Fabric,
+    clock: Clock,
+    inboxes: Vec<Inbox>,
+    outbox: Outbox,
+    departure: u64,
+    delivery: u64,
+    /// Upper bound on the horizon; [`NEVER`]: the largest that is exact.
+    lookahead: u64,
+    /// Nothing happens at this cycle or later.
+    end: u64,
+    next: Vec<u64>,
+}
+
+/// Why [`Engine::advance`] came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// Time has moved on.
+    Running,
+    /// The end that was set has been reached.
+    End,
+    /// Nothing will ever happen again.
+    Idle,
+}
+
+impl Engine {
+    /// `departure_cycles`: see [`pipeline::Core::departure_cycles`].
+    pub fn new(cores: Vec<Box<dyn CoreModel>>, fabric: Fabric, departure_cycles: u64) -> Engine {
+        let clock = fabric.clock();
+        let latency = fabric.minimum_delivery_latency();
+        Engine {
+            inboxes: cores.iter().map(|_| Inbox::default()).collect(),
+            next: vec![0; cores.len()],
+            outbox: Outbox::default(),
+            departure: departure_cycles,
+            // Rounded down: a delivery inside a cycle takes effect at the next.
+            delivery: (latency.as_fs() / clock.time(1).as_fs()).max(1),
+            lookahead: NEVER,
+            end: NEVER,
+            cores,
+            fabric,
+            clock,
+        }
+    }
+
+    /// Keeps cores from running ahead of each other by more than `cycles`; 0 stands for as far as
+    /// is exact. `skip_spinning`: whether cores may jump over periods of spinning. Neither ever
+    /// changes a result.
+    pub fn set_speed(&mut self, cycles: u64, skip_spinning: bool) {
+        self.lookahead = if cycles == 0 { NEVER } else { cycles };
+        for core in &mut self.cores {
+            core.set_skip_spinning(skip_spinning);
+        }
+    }
+
+    /// How much later than something has happened an end may be set for it, in cycles: before
+    /// that, some cores may have run past it.
+    pub fn horizon_cycles(&self) -> u64 {
+        2 * (self.departure + self.delivery)
+    }
+
+    /// Nothing at `cycle` or later is simulated.
+    pub fn set_end(&mut self, cycle: u64) {
+        self.end = self.end.min(cycle);
+    }
+
+    /// The clock of cores and fabric.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn next_of_core(&self, core: usize) -> u64 {
+        let inbox = self.clock.cycle_at_or_after(self.inboxes[core].next_at());
+        if self.cores[core].crash().is_some() {
+            return NEVER;
+        }
+        self.cores[core].next_own_cycle().min(inbox)
+    }
+
+    /// Advances all cores and the fabric by one horizon.
+    pub fn advance(&mut self) -> Advance {
+        let fabric_time = self.fabric.next_event();
+        let fabric_next = self.clock.cycle_at_or_after(fabric_time);
+        let mut first = NEVER;
+        let mut second = NEVER;
+        for core in 0..self.cores.len() {
+            let next = self.next_of_core(core);
+            self.next[core] = next;
+            if next < first {
+                second = first;
+                first = next;
+            } else if next < second {
+                second = next;
+            }
+        }
+        let now = first.min(fabric_next);
+        if now == NEVER {
+            return Advance::Idle;
+        }
+        if now >= self.end {
+            return Advance::End;
+        }
+        let round_trip = self.departure + self.delivery;
+        // A fabric event inside a cycle may be answered inside the cycle `delivery` later.
+        let from_fabric = self
+            .cycle_of(fabric_time)
+            .saturating_add(self.delivery)
+            .min(self.end)
+            .min(now.saturating_add(self.lookahead));
+        let mut reached = NEVER;
+        for core in 0..self.cores.len() {
+            let next = self.next[core];
+            let others = if next == first { second } else { first };
+            let limit = from_fabric.min(others.saturating_add(round_trip));
+            if next < limit {
+                self.cores[core].run(
+                    limit,
+                    self.delivery,
+                    &mut self.inboxes[core],
+                    &mut self.outbox,
+                );
+                if !self.outbox.messages.is_empty() {
+                    self.fabric.send(CoreId(core as u16), &mut self.outbox);
+                }
+                for observation in self.cores[core].observations().drain(..) {
+                    self.fabric
+                        .observe(observation.at, observation.address, observation.value);
+                }
+                reached = reached.min(self.next_of_core(core));
+            } else {
+                reached = reached.min(next);
+            }
+        }
+        // What the fabric does from here on may be answered by a core, which again takes a
+        // round trip.
+        let until = reached
+            .saturating_add(self.departure)
+            .min(self.cycle_of(self.fabric.next_event()).saturating_add(round_trip))
+            .min(self.end)
+            .min(now.saturating_add(self.lookahead));
+        self.fabric.run_until(self.clock.time(until), &mut self.inboxes);
+        Advance::Running
+    }
+
+    /// The cycle in which `time` is.
+    fn cycle_of(&self, time: Time) -> u64 {
+        time.as_fs() / self.clock.time(1).as_fs()
+    }
+
+    /// Where the server is in time: nothing before this cycle is still to happen.
+    pub fn now(&self) -> u64 {
+        let cores = (0..self.cores.len()).map(|core| self.next_of_core(core));
+        let fabric = self.clock.cycle_at_or_after(self.fabric.next_event());
+        cores.min().unwrap_or(NEVER).min(fabric)
+    }
+
+    /// The time of a cycle.
+    pub fn time(&self, cycle: u64) -> Time {
+        self.clock.time(cycle)
+    }
+}

@@ -1,0 +1,38 @@
+//! What can go wrong, as sentences.
+
+use thiserror::Error;
+
+/// Why a run did not end as asked.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The description or the program cannot be used.
+    #[error("{0}")]
+    Description(String),
+    /// The guest did something that no machine allows, or gave up.
+    #[error("{0}")]
+    Guest(String),
+    /// Nothing can happen any more, or nothing does.
+    #[error("{0}")]
+    Deadlock(String),
+    /// The caller asked to stop.
+    #[error("the run was interrupted")]
+    Interrupted,
+}
+
+impl RunError {
+    /// A word for the kind of error: "description", "guest", "deadlock" or "interrupted".
+    pub fn kind(&self) -> &'static str {
+        match self {
+            RunError::Description(_) => "description",
+            RunError::Guest(_) => "guest",
+            RunError::Deadlock(_) => "deadlock",
+            RunError::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<fabric::SpecError> for RunError {
+    fn from(error: fabric::SpecError) -> RunError {
+        RunError::Description(error.to_string())
+    }
+}

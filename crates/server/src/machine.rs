@@ -1,0 +1,301 @@
+//! A server with a program in its memory.
+
+use crate::clint::{CLINT, Clint};
+use crate::description::ServerSpec;
+use crate::engine::{Advance, Engine};
+use crate::error::RunError;
+use crate::htif::Htif;
+use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, MemoryMap, Ram};
+use pipeline::{Core, Crash, Extension, NEVER, build_core};
+use riscv::elf::Image;
+
+/// Where main memory begins.
+pub const MEMORY_START: u64 = 0x8000_0000;
+/// Where the harts' stacks are: a mebibyte of addresses for each, of which only the upper end is
+/// memory, so that a stack that overruns meets nothing.
+pub const STACKS: u64 = 0x7000_0000;
+const STACK_STRIDE: u64 = 0x10_0000;
+const STACK_BYTES: u64 = 0x4_0000;
+
+/// The cache of devices that write memory now and then.
+pub(crate) fn device_cache() -> CacheSpec {
+    CacheSpec {
+        size_bytes: 4096,
+        ways: 4,
+        hit_latency_cycles: 4,
+        mshrs: 4,
+    }
+}
+
+/// A server with a program in its memory, ready to run.
+pub struct Machine {
+    pub engine: Engine,
+    pub image: Image,
+    htif: Option<AgentId>,
+    /// Whether it is all over, and at which cycle.
+    end: Option<u64>,
+}
+
+/// Where memory is, except where `htif` is in its way.
+fn memory_ranges(spec: &ServerSpec, htif: Option<AddressRange>) -> Vec<AddressRange> {
+    let mut ranges: Vec<AddressRange> = (0..spec.fabric.cores as u64)
+        .map(|hart| AddressRange {
+            start: STACKS + hart * STACK_STRIDE + STACK_STRIDE - STACK_BYTES,
+            length: STACK_BYTES,
+        })
+        .collect();
+    let end = MEMORY_START + spec.memory_mib * 1024 * 1024;
+    let hole = htif.unwrap_or(AddressRange {
+        start: end,
+        length: 0,
+    });
+    for (start, end) in [(MEMORY_START, hole.start.min(end)), (hole.end(), end)] {
+        if start < end {
+            ranges.push(AddressRange {
+                start,
+                length: end - start,
+            });
+        }
+    }
+    ranges
+}
+
+impl Machine {
+    /// Puts `image` into the memory of the server that `spec` describes.
+    ///
+    /// `more_memory` is memory beside the main one. `attach` adds what the server has beside
+    /// cores, CLINT and HTIF, and gives the cores their extension. `live`: the guest's output
+    /// goes to this process's.
+    pub fn new<X: Extension + 'static>(
+        spec: &ServerSpec,
+        image: Image,
+        more_memory: &[AddressRange],
+        live: bool,
+        attach: impl FnOnce(&mut Fabric) -> Result<Box<dyn Fn(CoreId) -> X>, RunError>,
+    ) -> Result<(Machine, MemoryMap), RunError> {
+        let htif_range = match (image.tohost, image.fromhost) {
+            (Some(tohost), Some(fromhost)) => Some(Htif::range(tohost, fromhost)),
+            (Some(tohost), None) => Some(Htif::range(tohost, tohost)),
+            _ => None,
+        };
+        let mut ranges = memory_ranges(spec, htif_range);
+        ranges.extend_from_slice(more_memory);
+        let mut ram = Ram::new(ranges)?;
+        load(&mut ram, &image, htif_range)?;
+        let mut fabric = Fabric::new(&spec.fabric, ram)?;
+        let clint = Attachment {
+            owns: Some(CLINT),
+            ..Attachment::default()
+        };
+        fabric.attach(Box::new(Clint::new(spec.fabric.cores)), clint)?;
+        let htif = match (image.tohost, htif_range) {
+            (Some(tohost), Some(range)) => {
+                let fromhost = image.fromhost.unwrap_or(tohost);
+                let attachment = Attachment {
+                    owns: Some(range),
+                    cache: Some(device_cache()),
+                    ..Attachment::default()
+                };
+                Some(fabric.attach(Box::new(Htif::new(tohost, fromhost, live)), attachment)?)
+            }
+            _ => None,
+        };
+        let extension = attach(&mut fabric)?;
+        let map = fabric.memory_map();
+        let cores = (0..spec.fabric.cores)
+            .map(|number| {
+                let id = CoreId(number as u16);
+                let mut core = build_core(
+                    &spec.core,
+                    id,
+                    fabric.clock(),
+                    map.clone(),
+                    extension(id),
+                    image.entry,
+                );
+                // a1 tells how many harts there are.
+                core.set_register(11, spec.fabric.cores as u64);
+                core
+            })
+            .collect();
+        let departure = Core::<X, false>::departure_cycles(&spec.core);
+        let engine = Engine::new(cores, fabric, departure);
+        let machine = Machine {
+            engine,
+            image,
+            htif,
+            end: None,
+        };
+        Ok((machine, map))
+    }
+
+    /// Advances by one step of the engine. `Ok(true)`: go on.
+    pub fn advance(&mut self) -> Result<bool, RunError> {
+        let advance = self.engine.advance();
+        let crashed = self
+            .engine
+            .cores
+            .iter()
+            .position(|core| core.crash().is_some());
+        if let Some(hart) = crashed
+            && let Some(crash) = self.engine.cores[hart].crash()
+        {
+            return Err(RunError::Guest(self.describe_crash(hart, crash)));
+        }
+        match advance {
+            Advance::Running => {
+                if self.end.is_none()
+                    && let Some((at, _)) = self.exit()
+                {
+                    self.end_after(self.engine.clock().cycle_at_or_after(at));
+                }
+                Ok(true)
+            }
+            Advance::End => Ok(false),
+            Advance::Idle => Err(RunError::Deadlock(self.describe_waiting(
+                "the server has come to a stop: nothing will ever happen again",
+            ))),
+        }
+    }
+
+    /// Ends the run because of something that happened at `cycle`. Cores may have run past that
+    /// by less than a horizon, so the end is at the same distance behind it whatever the horizon.
+    pub fn end_after(&mut self, cycle: u64) {
+        if self.end.is_none() {
+            let end = cycle + 1000.max(self.engine.horizon_cycles());
+            self.end = Some(end);
+            self.engine.set_end(end);
+        }
+    }
+
+    /// The cycle at which everything counts as ended.
+    pub fn end(&self) -> u64 {
+        self.end.unwrap_or_else(|| self.engine.now())
+    }
+
+    fn htif(&mut self) -> Option<&mut Htif> {
+        let id = self.htif?;
+        self.engine.fabric.agent_mut::<Htif>(id)
+    }
+
+    /// When the guest exited, and with which status.
+    pub fn exit(&mut self) -> Option<(fabric::Time, u64)> {
+        self.htif().and_then(|htif| htif.exit)
+    }
+
+    /// What the guest has written so far, if it is not live.
+    pub fn output(&mut self) -> String {
+        self.htif().map_or_else(String::new, |htif| {
+            String::from_utf8_lossy(&htif.output).into_owned()
+        })
+    }
+
+    fn place(&self, pc: u64) -> String {
+        match self.image.function_at(pc) {
+            Some((name, 0)) => format!("{pc:#x} ({name})"),
+            Some((name, offset)) => format!("{pc:#x} ({name}+{offset:#x})"),
+            None => format!("{pc:#x}"),
+        }
+    }
+
+    fn describe_crash(&self, hart: usize, crash: &Crash) -> String {
+        let mut text = format!(
+            "the guest crashed: hart {hart}, {} at pc {}",
+            crash.trap.cause.name(),
+            self.place(crash.pc),
+        );
+        let stack = STACKS + hart as u64 * STACK_STRIDE;
+        let below_stack = AddressRange {
+            start: stack,
+            length: STACK_STRIDE - STACK_BYTES,
+        };
+        if crash.instruction.is_none() {
+            text += ": there is no memory to execute there";
+        } else if crash.trap.value != 0 && below_stack.contains(crash.trap.value) {
+            text += &format!(
+                ": address {:#x} is below the stack of {} KiB, which has overrun",
+                crash.trap.value,
+                STACK_BYTES / 1024
+            );
+        } else if crash.trap.value != 0 {
+            text += &format!(", value {:#x}", crash.trap.value);
+        }
+        if let Some(bits) = crash.instruction {
+            let instruction = riscv::decode(bits);
+            let shown = riscv::disassemble(&instruction, crash.pc);
+            text += &format!("\n  instruction  {bits:08x}  {shown}");
+        }
+        for row in 0..8 {
+            text += "\n ";
+            for column in 0..4 {
+                let register = row + column * 8;
+                text += &format!(
+                    " {:>4} {:016x}",
+                    riscv::register_name(register as u8),
+                    crash.registers[register]
+                );
+            }
+        }
+        text
+    }
+
+    /// `summary`, and then who waits for what.
+    pub fn describe_waiting(&self, summary: &str) -> String {
+        let mut text = summary.to_string();
+        let mut idle = 0;
+        for (hart, core) in self.engine.cores.iter().enumerate() {
+            let at = self.place(core.pc());
+            match core.waiting_for() {
+                Some(reason) if hart > 0 && reason.contains("WFI") => idle += 1,
+                Some(reason) => text += &format!("\n  hart {hart} at {at} waits for {reason}"),
+                None => text += &format!("\n  hart {hart} runs at {at}"),
+            }
+        }
+        if idle > 0 {
+            text += &format!("\n  {idle} harts are parked (WFI)");
+        }
+        for sentence in self.engine.fabric.waiting_for() {
+            text += &format!("\n  {sentence}");
+        }
+        text
+    }
+
+    /// Whether no core does anything of its own: all have halted or wait.
+    pub fn all_halted(&self) -> bool {
+        self.engine
+            .cores
+            .iter()
+            .all(|core| core.is_halted() || core.next_own_cycle() == NEVER)
+    }
+}
+
+fn load(ram: &mut Ram, image: &Image, htif: Option<AddressRange>) -> Result<(), RunError> {
+    for segment in &image.segments {
+        let mut address = segment.address;
+        let mut bytes = segment.bytes.as_slice();
+        while !bytes.is_empty() {
+            let in_line = (64 - address % 64).min(bytes.len() as u64);
+            let (chunk, rest) = bytes.split_at(in_line as usize);
+            // Lines of HTIF are a device's.
+            if !htif.is_some_and(|range| range.contains(address)) {
+                ram.load(address, chunk).map_err(|_| outside(segment))?;
+            }
+            address += in_line;
+            bytes = rest;
+        }
+        let last = segment.address + segment.memory_bytes.max(1) - 1;
+        let line = fabric::LineAddress::of(last);
+        if !ram.contains(line) && !htif.is_some_and(|range| range.contains(last)) {
+            return Err(outside(segment));
+        }
+    }
+    Ok(())
+}
+
+fn outside(segment: &riscv::elf::Segment) -> RunError {
+    RunError::Description(format!(
+        "the program has a segment of {} bytes at {:#x}, which does not lie in the server's \
+         memory (it begins at {MEMORY_START:#x}; server.memory_mib sets its size)",
+        segment.memory_bytes, segment.address
+    ))
+}

@@ -1,0 +1,102 @@
+/**
+ * I/O queues: what the I/O sources, the data plane and the tenants share.
+ *
+ * Each queue is a pair of rings in memory. The I/O source fills a *device ring* and rings its
+ * doorbell; the data plane takes the item, writes its result into the *tenant ring* of the same
+ * queue and rings the tenant's doorbell; the tenant takes it from there. (HyperPlane, MICRO 2020,
+ * Figure 2.)
+ */
+#ifndef IO_H
+#define IO_H
+
+#include <stdint.h>
+
+/** Bytes in a cache line. */
+enum { LINE_BYTES = 64 };
+
+/** The device's registers, 64 bits each. All but the last three are read only. */
+struct io_registers {
+  uint64_t queues;                /**< 0x00: how many queues there are. */
+  uint64_t capacity;              /**< 0x08: slots in each ring; a power of two. */
+  uint64_t slot_bytes;            /**< 0x10: bytes in a slot; a multiple of 64. */
+  uint64_t data_plane_cores;      /**< 0x18: harts 0 to here - 1 are to run the data plane. */
+  uint64_t notify;                /**< 0x20: enum io_notify. */
+  uint64_t policy;                /**< 0x28: enum qwait_policy. */
+  uint64_t doorbell_start;        /**< 0x30: where device doorbells can be ... */
+  uint64_t doorbell_bytes;        /**< 0x38: ... and in how many bytes. */
+  uint64_t tenant_doorbell_start; /**< 0x40: where tenant doorbells can be ... */
+  uint64_t tenant_doorbell_bytes; /**< 0x48: ... and in how many bytes. */
+  uint64_t table;                 /**< 0x50: write the address of the descriptors. */
+  uint64_t start;                 /**< 0x58: write 1: the sources start. */
+  uint64_t conflicts;             /**< 0x60: write how many doorbells did not fit (a statistic). */
+};
+
+/** How the data plane learns of work. */
+enum io_notify {
+  IO_NOTIFY_SPIN = 0,       /**< It polls every doorbell. */
+  IO_NOTIFY_HYPERPLANE = 1, /**< It executes QWAIT. */
+};
+
+/** The registers' place. */
+static inline volatile struct io_registers *io_device(void) {
+  return (volatile struct io_registers *)0x10000000;
+}
+
+/** Counts the items in a ring; a line of its own. Producers add 1 after they have written an item,
+ * consumers subtract 1 (see io_take and io_room). */
+struct io_doorbell {
+  uint64_t count;
+  uint64_t unused[7];
+};
+
+/** One slot of a ring; the next one is slot_bytes further. The producer fills slots in their order
+ * and keeps its place to itself, and so does the consumer. */
+struct io_slot {
+  uint32_t length;  /**< Bytes in the packet. */
+  uint32_t flags;   /**< 0, or enum io_flags. */
+  uint64_t item;    /**< Which item this is; goes with it from ring to ring. */
+  uint8_t packet[]; /**< The packet, up to slot_bytes - 16 bytes. */
+};
+
+enum io_flags {
+  IO_FLAG_ERROR = 1, /**< The data plane could not process the item; there is no packet. */
+};
+
+/** What the data plane tells the device about a queue; a line of its own. */
+struct io_descriptor {
+  uint64_t doorbell;        /**< Address of the device ring's doorbell. */
+  uint64_t ring;            /**< Address of the device ring. */
+  uint64_t tenant_doorbell; /**< Address of the tenant ring's doorbell. */
+  uint64_t tenant_ring;     /**< Address of the tenant ring. */
+  uint64_t reserved[4];
+};
+
+/** The number of items in a ring. */
+static inline uint64_t io_count(const struct io_doorbell *doorbell) {
+  return __atomic_load_n(&doorbell->count, __ATOMIC_RELAXED);
+}
+
+/**
+ * Takes one item off a device ring that has one. Its slot is read after this: the producer
+ * therefore never fills the last free slot, which may still be being read.
+ */
+static inline void io_take(struct io_doorbell *doorbell) {
+  __atomic_fetch_sub(&doorbell->count, 1, __ATOMIC_ACQUIRE);
+}
+
+/** Announces one more item to the consumer of a ring, behind all that was written before. */
+static inline void io_ring(struct io_doorbell *doorbell) {
+  __atomic_fetch_add(&doorbell->count, 1, __ATOMIC_RELEASE);
+}
+
+/** How many items a tenant ring can take; waits until it is at least one. The tenant subtracts
+ * from the count after it has read the slot. */
+static inline uint64_t io_room(const struct io_doorbell *doorbell, uint64_t capacity) {
+  uint64_t count;
+  do
+    count = __atomic_load_n(&doorbell->count, __ATOMIC_ACQUIRE);
+  while (count >= capacity);
+  return capacity - count;
+}
+
+#endif

@@ -1,0 +1,197 @@
+/**
+ * QWAIT: waiting for the next of many queues.
+ *
+ * The programmer's interface of HyperPlane (Mirhosseini, Golestani, Wenisch: HyperPlane: A Scalable
+ * Low-Latency Notification Accelerator for Software Data Planes, MICRO 2020), Section III-A and
+ * Algorithm 1. Sections below are those of the paper.
+ *
+ * A *queue* has a number, its QID, and a *doorbell*: a cache line of its own whose first eight
+ * bytes count the items in the queue. Producers atomically add 1 after they have written an item;
+ * the consumer atomically subtracts 1 before it takes one. The *monitoring set* watches the armed
+ * doorbells for writes; a write disarms the doorbell and puts the QID into the *ready set*. QWAIT
+ * takes the next QID out of the ready set, or halts the hart until there is one.
+ *
+ *     qwait_init(range, length, QWAIT_ROUND_ROBIN);
+ *     for each queue: qwait_add(qid, doorbell);       another doorbell if it says conflict
+ *
+ *     for (;;) {
+ *       uint64_t qid = qwait();
+ *       if (!qwait_verify(doorbell_of[qid]))
+ *         continue;                                   a spurious wake-up; armed again
+ *       take one item off the queue;
+ *       qwait_reconsider(qid, doorbell_of[qid]);
+ *       process the item;
+ *     }
+ *
+ * Where items of one queue must be processed in order by several harts, reconsider after the
+ * processing (Section III-B): no other hart gets the QID before.
+ *
+ * Encoding: opcode custom-0 (0x0B), type R, funct3 = 0, funct7 = the operation. A core without
+ * HyperPlane takes an illegal instruction exception. The set-up operations are privileged; programs
+ * here run in machine mode.
+ */
+#ifndef QWAIT_H
+#define QWAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** The QID that no queue has: what qwait_nonblocking() returns when no queue is ready. */
+#define QWAIT_NONE UINT64_MAX
+
+/** Which of several ready queues is next (Section IV-B). */
+enum qwait_policy {
+  /** The first one behind the last, in the order of QIDs. */
+  QWAIT_ROUND_ROBIN = 0,
+  /** The same, but a queue keeps its turn for as many items as its weight says. */
+  QWAIT_WEIGHTED_ROUND_ROBIN = 1,
+  /** The lowest QID. */
+  QWAIT_STRICT_PRIORITY = 2,
+};
+
+/** What qwait_add() may answer. */
+enum qwait_error {
+  QWAIT_OK = 0,
+  /** The monitoring set, a Cuckoo hash table, finds no place for this address. Another doorbell
+   * address may fit (Section IV-A). */
+  QWAIT_CONFLICT = -1,
+  /** The QID is not below the number of entries in the ready set. */
+  QWAIT_QID_OUT_OF_RANGE = -2,
+  /** The QID has a doorbell already. */
+  QWAIT_QID_IN_USE = -3,
+  /** The doorbell is not in the range of qwait_init(), or its line is monitored already. */
+  QWAIT_BAD_DOORBELL = -4,
+};
+
+#define QWAIT_INSTRUCTION(funct7, rd, rs1, rs2)                                                    \
+  ".insn r 0x0B, 0, " #funct7 ", " rd ", " rs1 ", " rs2
+
+/* === The data plane === */
+
+/**
+ * QWAIT: the next ready queue.
+ *
+ * Takes one QID out of the ready set by the service policy and returns it. If no queue is ready,
+ * the hart halts, without executing anything, until one is. Which queue comes back need not have
+ * an item (see qwait_verify). Harts that wait at the same time get different QIDs.
+ *
+ * Cost: 50 cycles (Section IV-C: conservative for the way to the one ready set of the chip and its
+ * 12.25 ns). A hart that halts resumes when a doorbell's write reaches the monitoring set, 5 cycles
+ * of look-up later.
+ */
+static inline uint64_t qwait(void) {
+  uint64_t qid;
+  __asm__ volatile(QWAIT_INSTRUCTION(0, "%0", "x0", "x0") : "=r"(qid)::"memory");
+  return qid;
+}
+
+/**
+ * QWAIT.NB: the next ready queue, without waiting.
+ *
+ * Like qwait(), but returns QWAIT_NONE at once when no queue is ready; for harts that have
+ * something else to do (Section III-A). Cost: 50 cycles.
+ */
+static inline uint64_t qwait_nonblocking(void) {
+  uint64_t qid;
+  __asm__ volatile(QWAIT_INSTRUCTION(1, "%0", "x0", "x0") : "=r"(qid)::"memory");
+  return qid;
+}
+
+/**
+ * QWAIT.VERIFY: whether a queue that qwait() returned has an item.
+ *
+ * Reads the doorbell's counter. If it is zero, arms the doorbell again and returns false; the queue
+ * will be returned after the next write to the doorbell. If not, returns true. Atomic with respect
+ * to arrivals, and a memory barrier: nothing behind it begins before it is done. It filters
+ * spurious wake-ups, for example from false sharing (Section III-A).
+ *
+ * Cost: a read of the doorbell's line; to arm, a coherence read at the line's home, after which no
+ * cache owns the line.
+ */
+static inline bool qwait_verify(const volatile uint64_t *doorbell) {
+  uint64_t has_work;
+  __asm__ volatile(QWAIT_INSTRUCTION(2, "%0", "%1", "x0")
+                   : "=r"(has_work)
+                   : "r"(doorbell)
+                   : "memory");
+  return has_work != 0;
+}
+
+/**
+ * QWAIT.RECONSIDER: this hart has taken its item off the queue.
+ *
+ * If the doorbell's counter is zero, arms the doorbell. If not, puts the QID back into the ready
+ * set. Must follow each qwait_verify() that returned true, or the queue is never returned again.
+ * Atomic with respect to arrivals, and a memory barrier: it is not issued before the writes of this
+ * hart are done, so its own decrement of the counter does not look like an arrival (Section III-B).
+ *
+ * Cost: as qwait_verify.
+ */
+static inline void qwait_reconsider(uint64_t qid, const volatile uint64_t *doorbell) {
+  __asm__ volatile(QWAIT_INSTRUCTION(3, "x0", "%0", "%1")::"r"(qid), "r"(doorbell) : "memory");
+}
+
+/**
+ * QWAIT.ENABLE: lets qwait() return a queue again after qwait_disable().
+ */
+static inline void qwait_enable(uint64_t qid) {
+  __asm__ volatile(QWAIT_INSTRUCTION(4, "x0", "%0", "x0")::"r"(qid) : "memory");
+}
+
+/**
+ * QWAIT.DISABLE: keeps qwait() from returning a queue although it is ready, for example to limit
+ * its rate (Section III-A). Arrivals are remembered. A queue is enabled when it is added.
+ */
+static inline void qwait_disable(uint64_t qid) {
+  __asm__ volatile(QWAIT_INSTRUCTION(5, "x0", "%0", "x0")::"r"(qid) : "memory");
+}
+
+/* === Set-up === */
+
+/**
+ * QWAIT.INIT: forgets all queues and sets where doorbells are and which policy holds.
+ *
+ * Doorbells can be anywhere in [start, start + length); length is a multiple of 64. To be called
+ * once, before the other harts call qwait().
+ */
+static inline void qwait_init(uint64_t start, uint64_t length, enum qwait_policy policy) {
+  __asm__ volatile(QWAIT_INSTRUCTION(6, "x0", "%0", "%1")::"r"(start),
+                   "r"(length | (uint64_t)policy)
+                   : "memory");
+}
+
+/**
+ * QWAIT.ADD: gives a queue its doorbell and arms it.
+ *
+ * The counter must be zero when the doorbell is added. Returns QWAIT_OK or a negative enum
+ * qwait_error; on QWAIT_CONFLICT give the queue another doorbell (Algorithm 1, lines 4 to 6). Slow:
+ * it may move many entries of the monitoring set (Section IV-A).
+ */
+static inline int64_t qwait_add(uint64_t qid, const volatile uint64_t *doorbell) {
+  int64_t result;
+  __asm__ volatile(QWAIT_INSTRUCTION(7, "%0", "%1", "%2")
+                   : "=r"(result)
+                   : "r"(qid), "r"(doorbell)
+                   : "memory");
+  return result;
+}
+
+/**
+ * QWAIT.REMOVE: takes a queue out of the monitoring set and the ready set.
+ *
+ * Returns QWAIT_OK, or QWAIT_QID_OUT_OF_RANGE if there is no such queue.
+ */
+static inline int64_t qwait_remove(uint64_t qid) {
+  int64_t result;
+  __asm__ volatile(QWAIT_INSTRUCTION(8, "%0", "%1", "x0") : "=r"(result) : "r"(qid) : "memory");
+  return result;
+}
+
+/**
+ * QWAIT.WEIGHT: how many items in a row QWAIT_WEIGHTED_ROUND_ROBIN gives a queue; 1 at first.
+ */
+static inline void qwait_set_weight(uint64_t qid, uint64_t weight) {
+  __asm__ volatile(QWAIT_INSTRUCTION(9, "x0", "%0", "%1")::"r"(qid), "r"(weight) : "memory");
+}
+
+#endif

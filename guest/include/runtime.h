@@ -1,0 +1,32 @@
+/**
+ * What the runtime gives beyond the C library: harts, and ways to stop.
+ */
+#ifndef RUNTIME_H
+#define RUNTIME_H
+
+#include <stdint.h>
+
+/** How many harts the server has. */
+extern uint64_t harts;
+
+/**
+ * Where every hart but hart 0 begins, once hart 0 has called harts_release(). A program that uses
+ * several harts defines it; without a definition they stay halted. Its result is ignored.
+ */
+int hart_main(int hart);
+
+/** Starts the other harts. What this hart has written before is visible to them. */
+void harts_release(void);
+
+/** Prints a message on standard error and ends the program with exit status 1: for a situation
+ * that a user can cause. The format is printf's. */
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** Prints a message on standard error and ends the program with exit status 134, which is what
+ * abort() gives on Linux: for what should never happen. */
+_Noreturn void panic(const char *message);
+
+/** Writes to the simulator's standard output (1) or standard error (2). */
+void console_write(int file, const char *text, uint64_t bytes);
+
+#endif

@@ -1,0 +1,12 @@
+/**
+ * The smallest data plane: gives each packet to the tenant as it came.
+ */
+#include <data_plane.h>
+
+static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out) {
+  (void)queue;
+  memcpy(out->packet, in->packet, in->length);
+  out->length = in->length;
+}
+
+int main(void) { return data_plane(); }

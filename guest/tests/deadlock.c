@@ -1,0 +1,5 @@
+/* Waits for an interrupt that nobody will send. */
+int main(void) {
+  for (;;)
+    __asm__ volatile("wfi");
+}

@@ -1,0 +1,2 @@
+/* Exits with status 42. */
+int main(void) { return 42; }

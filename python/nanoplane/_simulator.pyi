@@ -1,0 +1,19 @@
+"""The compiled simulator (crates/python)."""
+
+from collections.abc import Callable
+
+class SimulationError(Exception):
+    """A run that could not be done; `kind` says why."""
+
+    kind: str
+
+def schema() -> str: ...
+def presets() -> str: ...
+def version() -> str: ...
+def run(
+    description_json: str,
+    elf: bytes,
+    options_json: str,
+    progress: Callable[[float], None] | None,
+) -> str: ...
+def execute(elf: bytes, arguments: list[str], description_json: str) -> str: ...

@@ -1,0 +1,443 @@
+"""The command line.
+
+Exit status 0: what was asked was done. 1: it failed. 2: the question was wrong. Standard output
+has the answer, with `--json` exactly one JSON document; everything else goes to standard error.
+"""
+
+import itertools
+import json
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import rich.box
+import rich.console
+import rich.markup
+import rich.table
+import typer
+
+from nanoplane import claims as paper_claims
+from nanoplane import compiler, report, simulator
+from nanoplane import description as descriptions
+from nanoplane.description import Description
+from nanoplane.errors import NanoplaneError
+from nanoplane.figures import Figure, Results, Row, as_json, figures
+from nanoplane.figures import find as find_figure
+from nanoplane.progress import Progress
+from nanoplane.sweep import Outcome, look_up, sweep
+
+app = typer.Typer(
+    name="nanoplane",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Set = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one key; may be given several times."),
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document and nothing else on standard output."),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="A tenth of the requests: rough numbers, soon.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what the store has already.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Run on the cluster of this Dask scheduler."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Runs at once on this host; default: all cores."),
+]
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog="Example: nanoplane run examples/encapsulation.toml",
+)
+def begin(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Run data planes written in C on simulated servers, exactly and fast."""
+    if version:
+        print(simulator.version())
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(_main())
+
+
+def _main() -> int:
+    try:
+        # With standalone_mode=False an exit status that is raised is returned.
+        return int(app(standalone_mode=False) or 0)
+    except NanoplaneError as error:
+        return _complain(str(error), error.exit_status)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("stopped", 1)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        # Typer has a copy of Click, whose exceptions it does not export; they say so themselves.
+        if (format_message := getattr(error, "format_message", None)) is not None:
+            return _complain(_one_line(format_message()), 2)
+        return _complain(_defect(error), 1)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()) or "the command line is incomplete; --help says what there is"
+
+
+def _complain(sentence: str, status: int) -> int:
+    print(f"nanoplane: {sentence}", file=sys.stderr)
+    return status
+
+
+def _defect(error: BaseException) -> str:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="nanoplane-", suffix=".log", delete=False, encoding="utf-8"
+    ) as log:
+        log.write(f"{sys.argv}\n")
+        traceback.print_exception(error, file=log)
+    return f"this is a defect of nanoplane ({type(error).__name__}); {log.name} tells more"
+
+
+def _print_json(document: object) -> None:
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _console() -> rich.console.Console:
+    # In a file or a pipe, lines must not be folded at 80 columns.
+    return rich.console.Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+
+
+def _with_settings(description: Description, settings: list[str]) -> Description:
+    for setting in settings:
+        description = description.assign(setting)
+    return description
+
+
+@app.command(
+    epilog="Example: nanoplane run examples/encapsulation.toml --set data_plane.queues=777 --json"
+)
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The description.")],
+    settings: Set = [],  # noqa: B006
+    as_document: Json = False,
+    fresh: Fresh = False,
+    capture: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Also print the first N packets that the tenants get."
+        ),
+    ] = 0,
+) -> None:
+    """Run one description and print its results."""
+    description = _with_settings(Description.from_toml(file), settings)
+    with Progress() as progress:
+        (outcome,) = sweep([description], fresh=fresh, watcher=progress)
+    captured: list[str] | None = None
+    if capture:
+        # The store has no packets, so this runs again.
+        elf = compiler.elf(description.program())
+        again = simulator.run(outcome.description, elf, {"capture_packets": capture})
+        captured = again["captured"]
+    document = _run_document(outcome)
+    if captured is not None:
+        document["captured"] = captured
+    if as_document:
+        _print_json(document)
+        return
+    _print_result(outcome)
+    for packet in captured or []:
+        print(packet)
+
+
+def _run_document(outcome: Outcome) -> dict[str, Any]:
+    return {
+        **outcome.result,
+        "key": outcome.key,
+        "stored": outcome.stored,
+        "description": outcome.description,
+    }
+
+
+def _print_result(outcome: Outcome) -> None:
+    result = outcome.result
+    data_plane, traffic = outcome.description["data_plane"], outcome.description["traffic"]
+    load = traffic.get("load") or f"{report.number(traffic.get('rate_mrps'))} Mrps"
+    console = _console()
+    console.print(
+        f"{Path(data_plane['program']).stem}, {data_plane['notify']}, "
+        f"{data_plane['queues']} queues, "
+        f"{traffic['shape']}, {traffic['arrivals']}, load {load}"
+    )
+    latency = result["latency_ns"]
+    table = rich.table.Table(box=rich.box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column()
+    table.add_row("throughput_mrps", report.number(result["throughput_mrps"]), "")
+    for name in ("mean", "p50", "p90", "p99", "p999"):
+        interval = latency.get(f"{name}_ci95")
+        note = ""
+        if interval is not None:
+            note = f"95 % confidence: {report.number(interval[0])} to {report.number(interval[1])}"
+        table.add_row(f"latency_ns {name}", report.number(latency[name]), note)
+    samples = (
+        f"after {latency['warmup_samples']:,} of warm-up" if "warmup_samples" in latency else ""
+    )
+    table.add_row("samples", f"{latency['samples']:,}", samples)
+    if "dropped" in result:
+        table.add_row("dropped", f"{result['dropped']:,}", f"of {result['offered']:,} offered")
+    table.add_row("instructions", f"{result['instructions']:,}", "")
+    table.add_row("cycles", f"{result['cycles']:,}", "")
+    for index, core in enumerate(result["cores"]):
+        if core["instructions"]:
+            table.add_row(f"ipc of core {index}", report.number(core["ipc"]), "")
+    table.add_row("simulated_seconds", report.number(result["simulated_seconds"]), "")
+    table.add_row("host_seconds", report.number(result["host_seconds"]), "")
+    note = "from the store; --fresh runs again" if outcome.stored else ""
+    table.add_row("host_mips", report.number(result["host_mips"]), note)
+    console.print(table)
+
+
+@app.command(
+    "exec",
+    epilog="Example: nanoplane exec hello.elf --stats stats.json (the guest's options go after --)",
+)
+def execute(
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="Any RV64 ELF file.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGUMENTS", help="The guest's arguments.")
+    ] = None,
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help="The server; `nanoplane list` names them.")
+    ] = "hyperplane-table1",
+    settings: Set = [],  # noqa: B006
+    stats: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the statistics as JSON.")
+    ] = None,
+) -> None:
+    """Run a program on a simulated server: its output and its exit status are the guest's."""
+    description = Description.from_dict({"server": {"preset": preset}}, source="--preset")
+    server = _with_settings(description, settings).resolve_server()
+    sys.stdout.flush()
+    result = simulator.execute(compiler.elf(program), arguments or [], server)
+    if stats is not None:
+        report.write(stats, json.dumps(result, indent=2) + "\n")
+    raise typer.Exit(result["exit_status"] & 0xFF)
+
+
+@app.command(epilog="Example: nanoplane build my-data-plane.c -o my-data-plane.elf")
+def build(
+    source: Annotated[Path, typer.Argument(metavar="PROGRAM.c", help="The guest's source.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="PROGRAM.elf", help="Where to put it.")
+    ] = None,
+) -> None:
+    """Compile a guest against guest/include and the runtime."""
+    output = output or source.with_suffix(".elf")
+    report.write(output, compiler.build(source))
+    print(output)
+
+
+@app.command("list", epilog="Example: nanoplane list --json")
+def list_names(as_document: Json = False) -> None:
+    """Name the programs, presets, notification mechanisms, policies, shapes and figures."""
+    presets = simulator.presets()
+    names: dict[str, list[str]] = {
+        "programs": compiler.programs(),
+        "presets": sorted(presets),
+        "notify": descriptions.choices("data_plane.notify"),
+        "policies": descriptions.choices("data_plane.policy"),
+        "shapes": descriptions.choices("traffic.shape"),
+        "arrivals": descriptions.choices("traffic.arrivals"),
+        "figures": list(figures()),
+    }
+    if as_document:
+        _print_json(names)
+        return
+    notes = {name: of.get("description", "") for name, of in presets.items()}
+    notes |= {name: of.title for name, of in figures().items()}
+    for kind, values in names.items():
+        print(kind)
+        for value in values:
+            print(f"  {value}" + (f": {notes[value]}" if notes.get(value) else ""))
+
+
+def _results(figure: Figure, quick: bool) -> Results:
+    """Return what the store has of a figure."""
+    points = figure.points(quick)
+    outcomes = look_up(points.values())
+    return {
+        name: outcome for name, outcome in zip(points, outcomes, strict=True) if outcome is not None
+    }
+
+
+def _run_figures(
+    listed: list[Figure], quick: bool, fresh: bool, workers: int | None, scheduler: str | None
+) -> dict[str, Outcome]:
+    """Run what is missing of figures, all of them as one sweep."""
+    points = {name: run for figure in listed for name, run in figure.points(quick).items()}
+    with Progress() as progress:
+        outcomes = sweep(
+            points.values(), workers=workers, scheduler=scheduler, fresh=fresh, watcher=progress
+        )
+    return dict(zip(points, outcomes, strict=True))
+
+
+@app.command(epilog="Example: nanoplane figure hyperplane.8 hyperplane.9 --html out/figures.html")
+def figure(
+    names: Annotated[
+        list[str], typer.Argument(metavar="PAPER.N", help="Figures; `nanoplane list` names them.")
+    ],
+    quick: Quick = False,
+    as_document: Json = False,
+    fresh: Fresh = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.")
+    ] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plots.")] = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+) -> None:
+    """Make figures of the papers: run what the store does not have, and show the numbers."""
+    listed = [find_figure(name) for name in dict.fromkeys(names)]
+    results = _run_figures(listed, quick, fresh, workers, scheduler)
+    parts = [(one, one.rows(results)) for one in listed]
+    all_claims = [
+        claim.row(results)
+        for claim in paper_claims.claims()
+        if claim.figure in [one.name for one in listed]
+    ]
+    if html is not None:
+        rough = " (quick: a tenth of the requests)" if quick else ""
+        introduction = (
+            "Made by nanoplane, which ran the data plane's instructions on a simulated server; "
+            f"beside each figure stands what the paper says{rough}."
+        )
+        report.write(html, report.page("nanoplane figures", introduction, parts, all_claims))
+    if png is not None:
+        report.write(png, report.picture([one.chart(rows) for one, rows in parts]))
+    if as_document:
+        documents = [
+            {
+                "figure": one.name,
+                "title": one.title,
+                "caption": one.caption,
+                "quick": quick,
+                "rows": as_json(rows),
+                "claims": [row for row in all_claims if row["figure"] == one.name],
+            }
+            for one, rows in parts
+        ]
+        _print_json(documents[0] if len(documents) == 1 else documents)
+        return
+    for one, rows in parts:
+        _print_rows(one, rows)
+    _print_claims(all_claims)
+    for path in (html, png):
+        if path is not None:
+            print(f"written: {path}")
+
+
+def _print_rows(figure: Figure, rows: list[Row]) -> None:
+    """Print one table: a line for each statistic and series, a column for each x."""
+    xs = sorted({row.x for row in rows})
+    units = " and ".join(sorted({row.y_unit for row in rows}))
+    x_unit = rows[0].x_unit if rows else ""
+    table = rich.table.Table(
+        title=f"{figure.name}: {figure.title} ({units}, by number of {x_unit})",
+        title_justify="left",
+        box=rich.box.SIMPLE,
+        pad_edge=False,
+    )
+    table.add_column("")
+    table.add_column("")
+    for x in xs:
+        table.add_column(f"{x:.0f}", justify="right", no_wrap=True)
+    lines = itertools.groupby(rows, key=lambda row: (row.statistic, row.series))
+    for (statistic, series), of in lines:
+        at = {row.x: row for row in of}
+        table.add_row(statistic, series, *(report.number(at[x].y) if x in at else "-" for x in xs))
+    _console().print(table)
+
+
+@app.command(epilog="Example: nanoplane claims hyperplane --json")
+def claims(
+    paper: Annotated[
+        str | None, typer.Argument(metavar="PAPER", help="One paper; default: all.")
+    ] = None,
+    as_document: Json = False,
+    missing: Annotated[bool, typer.Option("--run", help="Run first what is missing.")] = False,
+    quick: Quick = False,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+) -> None:
+    """Show what the papers claim beside what was measured; the store is read, nothing is run."""
+    listed = paper_claims.claims(paper)
+    needed = [find_figure(name) for name in paper_claims.figures_of(listed)]
+    if missing:
+        results: Results = _run_figures(needed, quick, False, workers, scheduler)
+    else:
+        results = {name: of for one in needed for name, of in _results(one, quick).items()}
+    rows = [claim.row(results) for claim in listed]
+    if as_document:
+        _print_json(rows)
+        return
+    _print_claims(rows)
+    if not missing and any("runs are missing" in row["why"] for row in rows):
+        print("`nanoplane claims --run` runs what is missing.")
+
+
+def _print_claims(rows: list[dict[str, Any]]) -> None:
+    table = rich.table.Table(box=rich.box.SIMPLE, pad_edge=False)
+    for name, justify in (("claim", "left"), ("paper", "right"), ("measured", "right")):
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
+    for name in ("unit", "verdict"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("why")
+    colours = {"reproduced": "green", "differs": "red", "not yet run": "dim"}
+    for row in rows:
+        verdict = row["verdict"]
+        table.add_row(
+            row["id"],
+            report.claimed(row["paper_value"]),
+            report.number(row["measured"]),
+            row["unit"],
+            f"[{colours[verdict]}]{verdict}[/]",
+            rich.markup.escape(row["why"]),
+        )
+    _console().print(table)
+
+
+@app.command("report", epilog="Example: nanoplane report --output out/report.html")
+def write_report(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the page goes.")
+    ] = Path("out/report.html"),
+    quick: Quick = False,
+) -> None:
+    """Write one self-contained page of everything in the store, beside the papers' numbers."""
+    results: dict[str, Outcome] = {}
+    for one in figures().values():
+        results.update(_results(one, quick))
+    parts = [(one, one.rows(results)) for one in figures().values()]
+    rows = [claim.row(results) for claim in paper_claims.claims()]
+    introduction = "All figures that have been run, and every number that the papers claim."
+    report.write(output, report.page("nanoplane report", introduction, parts, rows))
+    print(f"written: {output}")

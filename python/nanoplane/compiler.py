@@ -1,0 +1,123 @@
+"""Guests: finding them, and compiling C for the simulated server.
+
+The compiler is Zig's C compiler, which the package `ziglang` carries, or else
+`riscv64-unknown-elf-gcc`. guest/README.md says what each flag is for. Zig keeps what it has
+compiled under a hash of everything that went into it, headers included; nothing here does so again.
+"""
+
+import difflib
+import functools
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from nanoplane.errors import DescriptionError, Failure
+
+GUEST = Path(__file__).parent / "guest"
+"""The guest tree: in a checkout a link to guest/, in a wheel a copy of it."""
+
+_FLAGS = [
+    "-mabi=lp64d",
+    "-mcmodel=medany",
+    "-std=gnu11",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-fomit-frame-pointer",
+    "-ffreestanding",
+    "-nostdlib",
+    "-static",
+    "-fno-pie",
+    # Debug information has the paths of this host in it, and they would be in the key of results.
+    "-g0",
+]
+_GCC = ["riscv64-unknown-elf-gcc", "-march=rv64gc"]
+_ZIG = [
+    *(sys.executable, "-m", "ziglang", "cc"),
+    *("-target", "riscv64-freestanding-none"),
+    "-mcpu=generic_rv64+m+a+f+d+c+zicsr+zifencei",
+    "-fno-sanitize=undefined",
+]
+
+
+def programs() -> list[str]:
+    """Return the names of the built-in programs."""
+    return sorted(path.stem for path in (GUEST / "programs").glob("*.c"))
+
+
+def find_program(name: str, directory: Path, what: str) -> Path:
+    """Find a program: a built-in one by its name, any other by its path, `directory` at its start.
+
+    `what` begins the sentence that says that there is none.
+    """
+    if "/" not in name and not name.endswith((".c", ".elf")):
+        if name in programs():
+            return GUEST / "programs" / f"{name}.c"
+        near = difflib.get_close_matches(name, programs(), 1, 0.6)
+        meant = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(programs())}"
+        raise DescriptionError(
+            f'{what} is "{name}", which is no built-in program and no path to .c or .elf; {meant}'
+        )
+    path = directory / name
+    if not path.is_file():
+        raise DescriptionError(f'{what} is "{name}"; {path}: there is no such file')
+    return path
+
+
+def elf(program: Path) -> bytes:
+    """Return a program's ELF file, compiling it if it is C."""
+    return build(program) if program.suffix == ".c" else _read(program)
+
+
+def build(source: Path) -> bytes:
+    """Compile a C file against guest/include and the runtime; return the ELF file."""
+    _read(source)  # A sentence of ours where there is nothing to read.
+    runtime = GUEST.resolve() / "runtime"
+    with tempfile.TemporaryDirectory(prefix="nanoplane-") as scratch:
+        output = Path(scratch) / "guest.elf"
+        done = subprocess.run(
+            [
+                *_compiler(),
+                *_FLAGS,
+                f"-I{(GUEST / 'include').resolve()}",
+                f"-Wl,-T,{runtime / 'guest.ld'}",
+                *sorted(map(str, runtime.glob("*.S"))),
+                *sorted(map(str, runtime.glob("*.c"))),
+                str(source.absolute()),
+                "-o",
+                str(output),
+            ],
+            capture_output=True,
+            text=True,
+            cwd=scratch,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise Failure(f"{source} does not compile:\n{done.stderr.strip()}")
+        if done.stderr.strip():
+            print(done.stderr.strip(), file=sys.stderr)
+        return output.read_bytes()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DescriptionError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+@functools.cache
+def _compiler() -> list[str]:
+    if importlib.util.find_spec("ziglang") is not None:
+        return _ZIG
+    if shutil.which(_GCC[0]) is not None:
+        return _GCC
+    raise Failure(
+        "no C compiler for RISC-V was found; install one with `pip install ziglang`, or Debian's "
+        "gcc-riscv64-unknown-elf"
+    )

@@ -1,0 +1,600 @@
+"""Descriptions: what to run, on which server, under which traffic, measured how.
+
+A description is data: five tables, `server`, `data_plane`, `traffic`, `measure` and `simulator`,
+from TOML or from Python. Which keys there are, their units, defaults and ranges, comes from the
+simulator's JSON schema alone. What only Python resolves is `server.preset`, the path of
+`data_plane.program`, and a `traffic.load` that is a part of the measured peak.
+"""
+
+import copy
+import dataclasses
+import difflib
+import functools
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import jsonschema
+
+from nanoplane import compiler, simulator
+from nanoplane.errors import DescriptionError
+
+_type_checker = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+    {
+        # TOML tells 777 from 777.0, and a count is the former.
+        "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+        "number": lambda _, value: (
+            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        ),
+    }
+)
+_extend: Any = jsonschema.validators.extend
+_Validator = _extend(jsonschema.Draft202012Validator, type_checker=_type_checker)
+
+_PATHS = ("data_plane.program", "traffic.packets")
+"""Keys whose texts can be paths."""
+
+# The unit in a key's name (its end, after an underscore), as a sentence names it.
+_UNITS = {
+    "bytes": "bytes",
+    "bytes_per_bank": "bytes",
+    "cycles": "cycles",
+    "entries": "entries",
+    "fs": "femtoseconds",
+    "gbps": "gigabits a second",
+    "ghz": "gigahertz",
+    "gib": "gibibytes",
+    "gb_per_s": "gigabytes a second",
+    "kib": "kibibytes",
+    "mhz": "megahertz",
+    "mib": "mebibytes",
+    "mrps": "million requests a second",
+    "ms": "milliseconds",
+    "nj": "nanojoules",
+    "ns": "nanoseconds",
+    "ps": "picoseconds",
+    "seconds": "seconds",
+    "us": "microseconds",
+}
+
+
+def _canonical(data: object) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resolved:
+    """What the simulator is given: every key has its value, and files are found."""
+
+    text: str
+    """Canonical JSON of all tables; `data` is the same as a dictionary."""
+    program: Path
+    """The guest: C source or an ELF file."""
+    packets: Path | None
+    """The pcap file that traffic is taken from, if any."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """A fresh dictionary of all tables."""
+        data: dict[str, Any] = json.loads(self.text)
+        return data
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Description:
+    """An immutable description; changing one gives another."""
+
+    text: str
+    """Canonical JSON of what the user wrote; `data` is the same as a dictionary."""
+    directory: Path = Path()
+    """Where relative paths in the description start."""
+    source: str = dataclasses.field(default="description", compare=False)
+    """What error messages name: the file's path as the user gave it."""
+    overrides: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
+    """The keys that `set` changed."""
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], directory: Path = Path(), source: str = "description"
+    ) -> "Description":
+        """Make a description of plain tables, the same that TOML would have."""
+        for key, value in _leaves(data):
+            if value is not None and not isinstance(value, (str, int, float, bool, list)):
+                raise DescriptionError(
+                    f"{source}: {key} is {value}; it must be a text, a number, true or false"
+                )
+        return cls(_canonical(data), directory, source)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> "Description":
+        """Read a TOML file."""
+        path = Path(path)
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DescriptionError(_no_such_file(path)) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise DescriptionError(f"{path}: cannot be read as text: {error}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise DescriptionError(f"{path}: this is not TOML: {error}") from None
+        return cls.from_dict(data, path.parent, str(path))
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """A fresh dictionary of what the user wrote."""
+        data: dict[str, Any] = json.loads(self.text)
+        return data
+
+    def get(self, key: str) -> Any:
+        """Return the value of a dotted key as written, None where it is not."""
+        value: Any = self.data
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
+
+    def set(self, key: str, value: Any) -> "Description":
+        """Return this description with one dotted key changed.
+
+        A string is read as TOML reads a value (`777`, `0.5`, `true`, `"text"`), unless the key
+        takes a text; then it is taken as it stands. `traffic.load` and `traffic.rate_mrps`
+        replace each other.
+        """
+        if isinstance(value, str):
+            value = _parse(key, value)
+        data = self.data
+        *parents, name = key.split(".")
+        table = data
+        for parent in parents:
+            table = table.setdefault(parent, {})
+            if not isinstance(table, dict):
+                raise DescriptionError(f"--set {key}: {parent} is not a table")
+        if not parents or not name:
+            raise DescriptionError(
+                f'--set {key}: a key is written with its table, such as "data_plane.queues"'
+            )
+        table[name] = value
+        if (
+            other := {"traffic.load": "rate_mrps", "traffic.rate_mrps": "load"}.get(key)
+        ) is not None:
+            table.pop(other, None)
+        changed = Description.from_dict(data, self.directory, self.source)
+        return dataclasses.replace(changed, overrides=self.overrides | {key})
+
+    def assign(self, assignment: str) -> "Description":
+        """Apply one `key=value` of the command line; a path in it starts where the user is."""
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise DescriptionError(
+                f'--set {assignment}: write key=value, such as "data_plane.queues=100"'
+            )
+        key, value = key.strip(), value.strip()
+        if key in _PATHS and Path(value).suffix:
+            value = str(Path(value).absolute())
+        return self.set(key, value)
+
+    def part_of_peak(self) -> "tuple[Description, float] | None":
+        """For `load = 0.5`: the description that measures the peak, and 0.5; else None."""
+        load = self.get("traffic.load")
+        if isinstance(load, (int, float)) and not isinstance(load, bool):
+            return self.set("traffic.load", "saturate"), float(load)
+        return None
+
+    def check(self) -> None:
+        """Raise a DescriptionError with one sentence for the first thing that is wrong."""
+        self._complete()
+        self.program()
+        self._packets()
+
+    def resolve(self) -> Resolved:
+        """Put in the preset's fields and all defaults, find the files, and check everything.
+
+        A load that is a part of the peak must have been replaced by a rate before.
+        """
+        if self.part_of_peak() is not None:
+            raise ValueError("traffic.load is a part of a peak that has to be measured first")
+        data = self._complete()
+        packets = self._packets()
+        if packets is not None:
+            data["traffic"]["packets"] = str(packets)
+        return Resolved(_canonical(data), self.program(), packets)
+
+    def resolve_server(self) -> dict[str, Any]:
+        """Resolve only the tables that `nanoplane exec` needs: `server` and `simulator`."""
+        data = self._merged()
+        schema = user_schema()
+        _validate(self, data, schema, required=False)
+        tables = {name: data.get(name, {}) for name in ("server", "simulator")}
+        return {
+            name: _with_defaults(table, schema["properties"][name], schema)
+            for name, table in tables.items()
+        }
+
+    def _origin(self, key: str) -> str:
+        return "--set" if key in self.overrides else self.source
+
+    def _merged(self) -> dict[str, Any]:
+        data = self.data
+        server = data.get("server")
+        if not isinstance(server, dict) or "preset" not in server:
+            return data
+        name = server.pop("preset")
+        known = simulator.presets()
+        if not isinstance(name, str) or name not in known:
+            raise DescriptionError(
+                f"{self._origin('server.preset')}: server.preset is {_show(name)}; "
+                + _choice(str(name), known)
+            )
+        data["server"] = _merge(known[name]["server"], server)
+        return data
+
+    def _complete(self) -> dict[str, Any]:
+        data = self._merged()
+        schema = user_schema()
+        _validate(self, data, schema)
+        data = dict(_with_defaults(data, schema, schema))
+        traffic = data["traffic"]
+        if traffic.get("load") is not None and traffic.get("rate_mrps") is not None:
+            raise DescriptionError(
+                f"{self.source}: traffic has both load and rate_mrps; keep the one you mean"
+            )
+        if traffic.get("rate_mrps") is None and traffic.get("load") is None:
+            traffic["load"] = "saturate"
+        self._check_monitoring_set(data)
+        return data
+
+    def _check_monitoring_set(self, data: dict[str, Any]) -> None:
+        hyperplane = data["server"].get("hyperplane")
+        if data["data_plane"].get("notify") != "hyperplane" or not isinstance(hyperplane, dict):
+            return
+        entries = hyperplane.get("entries")
+        queues = data["data_plane"]["queues"]
+        if entries is not None and queues > entries:
+            raise DescriptionError(
+                f"{self._origin('data_plane.queues')}: data_plane.queues is {queues}, but the "
+                f"monitoring set has {entries} entries "
+                "(server.hyperplane.entries); ask for fewer queues or more entries"
+            )
+
+    def program(self) -> Path:
+        """Return the guest's file: C source or ELF."""
+        data = _with_defaults(self._merged(), user_schema(), user_schema())
+        return compiler.find_program(
+            data["data_plane"]["program"],
+            self.directory,
+            f"{self._origin('data_plane.program')}: data_plane.program",
+        )
+
+    def _packets(self) -> Path | None:
+        packets = self.get("traffic.packets")
+        if packets is None or packets == "generated":
+            return None
+        path = (self.directory / str(packets)).absolute()
+        if not path.is_file():
+            raise DescriptionError(
+                f"{self._origin('traffic.packets')}: traffic.packets is {_show(packets)}; it must "
+                f'be "generated" or a pcap file, and {_no_such_file(path)}'
+            )
+        return path
+
+
+@functools.cache
+def user_schema() -> dict[str, Any]:
+    """Return the schema of a description whose preset has been put in.
+
+    It is the simulator's, and the keys that Python resolves.
+    """
+    schema = copy.deepcopy(simulator.schema())
+    tables = schema["properties"]
+    for name in tables:
+        tables[name] = _dereference(tables[name], schema)
+    traffic = tables["traffic"]["properties"]
+    traffic["load"] = {
+        "description": "The offered load: all that the server can take, or a part of the peak "
+        "that is measured first.",
+        "default": None,
+        "anyOf": [
+            {"const": "saturate"},
+            {"type": "number", "exclusiveMinimum": 0},
+            {"type": "null"},
+        ],
+    }
+    return schema
+
+
+def _dereference(schema: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
+    """Follow `$ref` (and an `allOf` of one), keeping what stands beside it."""
+    merged = dict(schema)
+    while "$ref" in merged:
+        target: Any = root
+        for part in merged.pop("$ref").removeprefix("#/").split("/"):
+            target = target[part]
+        merged = {**copy.deepcopy(target), **merged}
+    return merged
+
+
+def _branches(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the alternatives of a schema: those of anyOf and oneOf, or itself."""
+    schema = _dereference(schema, root)
+    for name in ("anyOf", "oneOf"):
+        if name in schema:
+            return [branch for one in schema[name] for branch in _branches(one, root)]
+    return [schema]
+
+
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Put `changes` over `base`, table by table."""
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            merged[key] = _merge(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _with_defaults(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """Return `value` with every default of the schema put in and numbers as the schema has them."""
+    branches = _branches(schema, root)
+    if isinstance(value, dict):
+        branch = next(
+            (
+                one
+                for one in branches
+                if "properties" in one
+                and all(
+                    value.get(name) == _dereference(of, root)["const"]
+                    for name, of in one["properties"].items()
+                    if "const" in _dereference(of, root)
+                )
+            ),
+            None,
+        )
+        if branch is None:
+            return value
+        filled = {}
+        for name, of in branch["properties"].items():
+            of = _dereference(of, root)
+            if name in value:
+                filled[name] = _with_defaults(value[name], of, root)
+            elif "default" in of:
+                filled[name] = _with_defaults(copy.deepcopy(of["default"]), of, root)
+            elif "properties" in of:
+                filled[name] = _with_defaults({}, of, root)
+        return filled
+    if isinstance(value, list):
+        items = next((one["items"] for one in branches if "items" in one), None)
+        return value if items is None else [_with_defaults(one, items, root) for one in value]
+    types = {name for one in branches for name in _types(one)}
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and types & {"number", "integer"} == {"number"}
+    ):
+        return float(value)
+    return value
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    named = schema.get("type", [])
+    return [named] if isinstance(named, str) else list(named)
+
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _schema_at(key: str) -> list[dict[str, Any]]:
+    """Return the alternatives that the schema has for a dotted key; none if it is not known."""
+    root = user_schema()
+    found = [root]
+    for name in key.split("."):
+        found = [
+            branch
+            for one in found
+            if name in one.get("properties", {})
+            for branch in _branches(one["properties"][name], root)
+        ]
+    return found
+
+
+def choices(key: str) -> list[str]:
+    """Return the texts that a key can be, in the schema's order."""
+    values: list[Any] = []
+    for branch in _schema_at(key):
+        values += [branch["const"]] if "const" in branch else branch.get("enum", [])
+    return [value for value in values if isinstance(value, str)]
+
+
+def _parse(key: str, text: str) -> Any:
+    """Read a value of the command line: by TOML's rules, then by what the key takes."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    branches = _schema_at(key)
+    texts_only = bool(branches) and all(
+        _types(one) == ["string"] or isinstance(one.get("const"), str) for one in branches
+    )
+    return text if texts_only and not isinstance(value, str) else value
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "an array"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _choice(found: str, known: Any) -> str:
+    """Say what is known, and what may have been meant."""
+    names = sorted(known)
+    near = difflib.get_close_matches(found, names, 1, 0.6)
+    if near:
+        return f'did you mean "{near[0]}"?'
+    return "it must be " + _alternatives([f'"{name}"' for name in names])
+
+
+def _alternatives(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
+
+
+def _no_such_file(path: Path) -> str:
+    sentence = f"{path}: there is no such file"
+    if path.parent.is_dir():
+        near = difflib.get_close_matches(path.name, [one.name for one in path.parent.iterdir()], 1)
+        if near:
+            sentence += f'; did you mean "{path.parent / near[0]}"?'
+    return sentence
+
+
+def _unit(key: str) -> str | None:
+    words = key.rsplit(".", 1)[-1].split("_")
+    for start in range(1, len(words)):
+        if (unit := _UNITS.get("_".join(words[start:]))) is not None:
+            return unit
+    return None
+
+
+def _accepted(schema: Mapping[str, Any], root: Mapping[str, Any], key: str) -> str:
+    """Say in words what a schema accepts."""
+    branches = _branches(schema, root)
+    constants: list[str] = []
+    others: list[str] = []
+    for branch in branches:
+        if "const" in branch:
+            constants.append(_show(branch["const"]))
+        elif "enum" in branch:
+            constants += [_show(value) for value in branch["enum"] if value is not None]
+        else:
+            others += [_accepted_type(name, branch, key) for name in _types(branch)]
+    return _alternatives(list(dict.fromkeys(constants + [one for one in others if one])))
+
+
+def _accepted_type(name: str, schema: Mapping[str, Any], key: str) -> str:
+    if name in ("integer", "number"):
+        noun = "a whole number" if name == "integer" else "a number"
+        unit = _unit(key)
+        low, high = schema.get("minimum"), schema.get("maximum")
+        above = schema.get("exclusiveMinimum")
+        bounds = ""
+        if low is not None and high is not None:
+            bounds = f"from {low} to {high}"
+        elif above is not None and high is not None:
+            bounds = f"above {above} and up to {high}"
+        elif above is not None:
+            bounds = f"above {above}"
+        elif low is not None:
+            bounds = f"of {low} or more" if unit is None else f"{low} or more"
+        elif high is not None:
+            bounds = f"up to {high}"
+        if unit is None:
+            return f"{noun} {bounds}".rstrip()
+        return f"{noun} of {unit}" + (f", {bounds}" if bounds else "")
+    return {
+        "string": "a text",
+        "boolean": "true or false",
+        "array": "an array",
+        "object": "a table",
+    }.get(name, "")
+
+
+def _validate(
+    description: Description,
+    data: dict[str, Any],
+    schema: dict[str, Any],
+    *,
+    required: bool = True,
+) -> None:
+    errors = [
+        error
+        for error in _Validator(schema).iter_errors(data)
+        if required or error.validator != "required" or error.path
+    ]
+    if errors:
+        # A key that is not known explains one that is missing, so it comes first.
+        first = min(
+            errors,
+            key=lambda error: (
+                error.validator != "additionalProperties",
+                error.validator == "required",
+                [str(part) for part in error.absolute_path],
+            ),
+        )
+        raise DescriptionError(_sentence(description, first, schema))
+
+
+def _sentence(
+    description: Description, error: jsonschema.ValidationError, root: dict[str, Any]
+) -> str:
+    while error.validator in ("anyOf", "oneOf") and error.context:
+        nested = [one for one in error.context if one.relative_path]
+        if not isinstance(error.instance, dict) or not nested:
+            break
+        # The alternative that was meant is the one whose constants agree.
+        meant = [one for one in nested if one.validator not in ("const", "enum")]
+        error = min(meant or nested, key=lambda one: -len(one.relative_path))
+    schema = cast("dict[str, Any]", error.schema)
+    instance = cast("Any", error.instance)
+    key = ".".join(str(part) for part in error.absolute_path)
+    prefix = f"{key}." if key else ""
+    if error.validator == "additionalProperties":
+        known = list(schema.get("properties", {}))
+        name = next(one for one in instance if one not in known)
+        origin = description._origin(prefix + name)
+        return f"{origin}: {prefix}{name} is not known; {_meant(prefix, name, known, root)}"
+    if error.validator == "required":
+        name = next(one for one in schema["required"] if one not in instance)
+        hint = ""
+        if prefix.startswith("server") or name == "server":
+            machines = _alternatives([_show(one) for one in sorted(simulator.presets())])
+            hint = f"; a preset has all of server: {machines}"
+        of = schema.get("properties", {}).get(name)
+        accepted = (
+            f"; it must be {_accepted(of, root, name)}" if of is not None and not hint else ""
+        )
+        return f"{description.source}: {prefix}{name} is missing{accepted}{hint}"
+    accepted = _accepted(schema, root, key)
+    origin = description._origin(key)
+    near = ""
+    if isinstance(error.instance, str):
+        names = [
+            value
+            for branch in _branches(schema, root)
+            for value in ([branch["const"]] if "const" in branch else branch.get("enum", []))
+            if isinstance(value, str)
+        ]
+        if match := difflib.get_close_matches(error.instance, names, 1, 0.6):
+            near = f'; did you mean "{match[0]}"?'
+    return f"{origin}: {key} is {_show(error.instance)}; it must be {accepted}{near}"
+
+
+def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) -> str:
+    """Guess which key was meant by one that is not known."""
+    without_unit = [one for one in known if one.startswith(f"{name}_") and _unit(one)]
+    if without_unit:
+        units = _alternatives(
+            [f'"{one}"' + (f" ({_unit(one)})" if _unit(one) else "") for one in without_unit]
+        )
+        return f"did you mean {units}? The unit is part of the name"
+    if near := difflib.get_close_matches(name, known, 1, 0.6):
+        return f'did you mean "{near[0]}"?'
+    elsewhere = [key for key in _keys(root, root) if key.endswith(f".{name}")]
+    if elsewhere:
+        return f'did you mean "{elsewhere[0]}"?'
+    return f"{prefix.rstrip('.') or 'a description'} has {', '.join(sorted(known))}"
+
+
+def _keys(schema: Mapping[str, Any], root: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for branch in _branches(schema, root):
+        for name, of in branch.get("properties", {}).items():
+            yield prefix + name
+            yield from _keys(of, root, f"{prefix}{name}.")

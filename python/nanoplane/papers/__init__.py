@@ -1,0 +1,1 @@
+"""One module a paper: its figures and its claims."""

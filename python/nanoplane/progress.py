@@ -1,0 +1,73 @@
+"""Progress of long work, on standard error: a bar on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Protocol
+
+import rich.console
+import rich.progress
+
+_QUIET_SECONDS = 1.0
+_LINE_EVERY_SECONDS = 5.0
+
+
+class Watcher(Protocol):
+    """Who is told how far a sweep is."""
+
+    def update(self, fraction: float, finished: int, runs: int) -> None:
+        """Take note: which part of the work is done (0 to 1), and how many runs of how many."""
+
+
+class Progress:
+    """A watcher that shows, once a second has gone by, what is done and how long the rest takes."""
+
+    def __init__(self) -> None:
+        """Say nothing yet."""
+        self._start = time.monotonic()
+        self._last_line = self._start
+        self._bar: rich.progress.Progress | None = None
+        self._task: rich.progress.TaskID | None = None
+
+    def __enter__(self) -> "Progress":
+        """Begin."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave the terminal as it was."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, fraction: float, finished: int, runs: int) -> None:
+        """Show the state, see `Watcher`."""
+        now = time.monotonic()
+        elapsed = now - self._start
+        if elapsed < _QUIET_SECONDS:
+            return
+        if sys.stderr.isatty():
+            self._show(fraction, finished, runs)
+        elif now - self._last_line >= _LINE_EVERY_SECONDS:
+            self._last_line = now
+            left = f", about {elapsed / fraction - elapsed:.0f} s left" if fraction > 0.01 else ""
+            print(f"{finished} of {runs} runs done, {fraction:.0%}{left}", file=sys.stderr)
+
+    def _show(self, fraction: float, finished: int, runs: int) -> None:
+        if self._bar is None or self._task is None:
+            self._bar = rich.progress.Progress(
+                rich.progress.TextColumn("{task.description}"),
+                rich.progress.BarColumn(),
+                rich.progress.TaskProgressColumn(),
+                rich.progress.TimeRemainingColumn(),
+                console=rich.console.Console(stderr=True),
+                transient=True,
+            )
+            self._task = self._bar.add_task("", total=1.0)
+            self._bar.start()
+        self._bar.update(
+            self._task, completed=fraction, description=f"{finished} of {runs} runs done"
+        )

@@ -1,0 +1,81 @@
+"""The simulator as Python sees it: the compiled module's functions, with JSON taken apart."""
+
+import functools
+import importlib
+import json
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
+
+# Kinds of the compiled module's errors which mean that the question was wrong.
+_WRONG_QUESTION = {"description"}
+
+
+@functools.cache
+def _module() -> types.ModuleType:
+    try:
+        return importlib.import_module("nanoplane._simulator")
+    except ImportError as error:
+        raise Failure(
+            f"the compiled simulator cannot be loaded ({error}); `make build` builds it"
+        ) from None
+
+
+@functools.cache
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of a resolved description."""
+    parsed: dict[str, Any] = json.loads(_module().schema())
+    return parsed
+
+
+@functools.cache
+def presets() -> dict[str, dict[str, Any]]:
+    """Return the papers' machines: name to `server`, `description` and `source`."""
+    parsed: dict[str, dict[str, Any]] = json.loads(_module().presets())
+    return parsed
+
+
+@functools.cache
+def version() -> str:
+    """Return the simulator's version; results of different versions are never mixed."""
+    return str(_module().version())
+
+
+def _translate(error: BaseException) -> NanoplaneError | None:
+    if isinstance(error, KeyboardInterrupt):
+        return Interrupted("stopped")
+    if not isinstance(error, _module().SimulationError):
+        return None
+    kind = getattr(error, "kind", "")
+    return DescriptionError(str(error)) if kind in _WRONG_QUESTION else Failure(str(error))
+
+
+def run(
+    description: Mapping[str, Any],
+    elf: bytes,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> dict[str, Any]:
+    """Run one resolved description and return what was measured.
+
+    `progress` is called now and then with the part that is done, from 0 to 1; the run ends early
+    with whatever exception it raises.
+    """
+    try:
+        text = _module().run(json.dumps(description), elf, json.dumps(options or {}), progress)
+    except (Exception, KeyboardInterrupt) as error:
+        raise _translate(error) or error from None
+    result: dict[str, Any] = json.loads(text)
+    return result
+
+
+def execute(elf: bytes, arguments: list[str], description: Mapping[str, Any]) -> dict[str, Any]:
+    """Run an ELF whose output goes to standard output; return `exit_status` and statistics."""
+    try:
+        text = _module().execute(elf, arguments, json.dumps(description))
+    except (Exception, KeyboardInterrupt) as error:
+        raise _translate(error) or error from None
+    result: dict[str, Any] = json.loads(text)
+    return result

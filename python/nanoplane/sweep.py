@@ -1,0 +1,275 @@
+"""Sweeps: many runs on all host cores, or on a cluster.
+
+Runs share nothing, and the simulator does not hold Python's interpreter lock, so threads are all
+that is needed on one host. A cluster is a Dask scheduler's address (`dask-jobqueue` starts one on
+Slurm and its kin). Each result is in the store before the next one is looked at.
+"""
+
+import concurrent.futures
+import dataclasses
+import heapq
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from nanoplane import compiler, simulator
+from nanoplane import store as stores
+from nanoplane.description import Description, Resolved
+from nanoplane.errors import Failure, Interrupted, NanoplaneError
+from nanoplane.progress import Watcher
+
+_LOOK_SECONDS = 0.1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """A description, and where its rate comes from if it is a part of a measured peak."""
+
+    description: Description
+    peak: Description | None = None
+    """The saturated run whose throughput the rate is a part of."""
+    part: float = 1.0
+    """Which part."""
+
+    @classmethod
+    def of(cls, description: Description) -> "Run":
+        """Make a run of a description; `load = 0.5` is a half of its own peak."""
+        if (found := description.part_of_peak()) is not None:
+            return cls(description, *found)
+        return cls(description)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run and its result."""
+
+    description: dict[str, Any]
+    """Resolved: every key with its value."""
+    key: str
+    """Under which the store has the result."""
+    result: dict[str, Any]
+    """What was measured; README.md says what the fields mean."""
+    stored: bool
+    """The result was there before; nothing was run."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Job:
+    resolved: Resolved
+    elf: bytes
+    key: str
+    cost: float
+    then: list[Callable[["_Job", dict[str, Any], bool], None]]
+    done: float = 0.0
+
+
+class _StoppedError(Exception):
+    """Ends a run from within its progress call."""
+
+
+def sweep(
+    runs: Iterable[Run | Description],
+    *,
+    store: stores.Store | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    fresh: bool = False,
+    watcher: Watcher | None = None,
+) -> list[Outcome]:
+    """Run what the store does not have yet, the longest first; return an outcome for each run.
+
+    `workers` is the number of runs at once on this host (all its cores), `scheduler` the address
+    of a Dask scheduler to use instead. `fresh` runs everything again. Ctrl-C raises Interrupted.
+    """
+    listed = [run if isinstance(run, Run) else Run.of(run) for run in runs]
+    for run in listed:
+        for description in (run.description, run.peak):
+            if description is not None:
+                description.check()
+    return _Sweep(listed, store or stores.Store(), fresh, watcher).go(workers, scheduler)
+
+
+def look_up(runs: Iterable[Run], store: stores.Store | None = None) -> list[Outcome | None]:
+    """Return what the store has: an outcome for each run, None where it has not been run."""
+    found = _Sweep(list(runs), store or stores.Store(), fresh=False, watcher=None)
+    found.prepare()
+    return found.outcomes
+
+
+class _Sweep:
+    def __init__(
+        self, runs: list[Run], store: stores.Store, fresh: bool, watcher: Watcher | None
+    ) -> None:
+        self.store = store
+        self.fresh = fresh
+        self.watcher = watcher
+        self.runs = runs
+        self.outcomes: list[Outcome | None] = [None] * len(runs)
+        self.jobs: dict[str, _Job] = {}
+        self.ready: list[tuple[float, int, _Job]] = []
+        self.order = itertools.count()
+        self.elves: dict[Path, bytes] = {}
+        self.finished: dict[str, dict[str, Any]] = {}
+        self.later_cost = 0.0
+        self.failures: list[NanoplaneError] = []
+        self.stop = threading.Event()
+
+    def prepare(self) -> None:
+        """Ask for every run; what is stored is answered at once, the rest becomes jobs."""
+        for index, run in enumerate(self.runs):
+            self._ask(index, run)
+
+    def go(self, workers: int | None, scheduler: str | None) -> list[Outcome]:
+        self.prepare()
+        if self.ready:
+            workers = workers or os.cpu_count() or 1
+            try:
+                with _executor(workers, scheduler) as executor:
+                    # Dask has its own queue and does not know how many workers will come.
+                    limit = workers if scheduler is None else len(self.runs) + 1
+                    self._drain(executor, limit, local=scheduler is None)
+            except KeyboardInterrupt:
+                raise Interrupted(
+                    f"stopped: {len(self.finished)} finished runs are kept in {self.store.path}; "
+                    "the same command goes on from there"
+                ) from None
+        if self.failures:
+            more = len(self.failures) - 1
+            if more:
+                raise Failure(f"{self.failures[0]}\n{more} more of the runs failed as well")
+            raise self.failures[0]
+        return [outcome for outcome in self.outcomes if outcome is not None]
+
+    def _ask(self, index: int, run: Run) -> None:
+        def answer(job: _Job, result: dict[str, Any], stored: bool) -> None:
+            self.outcomes[index] = Outcome(job.resolved.data, job.key, result, stored)
+
+        if run.peak is None:
+            self._request(run.description, answer)
+            return
+        guess = _cost(run.description.set("traffic.rate_mrps", run.part).resolve())
+        self.later_cost += guess
+
+        def at_rate(_: _Job, result: dict[str, Any], __: bool) -> None:
+            self.later_cost -= guess
+            rate = run.part * result["throughput_mrps"]
+            self._request(run.description.set("traffic.rate_mrps", rate), answer)
+
+        self._request(run.peak, at_rate)
+
+    def _request(
+        self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]
+    ) -> None:
+        resolved = description.resolve()
+        if resolved.program not in self.elves:
+            self.elves[resolved.program] = compiler.elf(resolved.program)
+        elf = self.elves[resolved.program]
+        key = stores.key(resolved, elf)
+        job = self.jobs.get(key)
+        if job is None:
+            job = self.jobs[key] = _Job(resolved, elf, key, _cost(resolved), [])
+            stored = None if self.fresh else self.store.get(key)
+            if stored is None:
+                heapq.heappush(self.ready, (-job.cost, next(self.order), job))
+            else:
+                self.finished[key] = stored
+        if key in self.finished:
+            then(job, self.finished[key], True)
+        else:
+            job.then.append(then)
+
+    def _drain(self, executor: concurrent.futures.Executor, limit: int, *, local: bool) -> None:
+        flying: dict[concurrent.futures.Future[dict[str, Any]], _Job] = {}
+        try:
+            while self.ready or flying:
+                while self.ready and len(flying) < limit:
+                    _, _, job = heapq.heappop(self.ready)
+                    report = self._reporter(job) if local else None
+                    future = executor.submit(_run, job.resolved.data, job.elf, report)
+                    flying[future] = job
+                done, _ = concurrent.futures.wait(
+                    flying, _LOOK_SECONDS, concurrent.futures.FIRST_COMPLETED
+                )
+                for future in done:
+                    self._finish(flying.pop(future), future)
+                self._show()
+        except KeyboardInterrupt:
+            self.stop.set()
+            for future, job in flying.items():
+                # What has just ended is kept too.
+                if not future.cancel() and (local or future.done()):
+                    self._finish(job, future)
+            raise
+
+    def _finish(self, job: _Job, future: "concurrent.futures.Future[dict[str, Any]]") -> None:
+        try:
+            result = future.result()
+        except _StoppedError:
+            return
+        except NanoplaneError as error:
+            job.done = 1.0
+            self.failures.append(error)
+            return
+        self.store.put(job.key, job.resolved, job.elf, result)
+        job.done = 1.0
+        self.finished[job.key] = result
+        for then in job.then:
+            then(job, result, False)
+
+    def _reporter(self, job: _Job) -> Callable[[float], None]:
+        def report(fraction: float) -> None:
+            job.done = fraction
+            if self.stop.is_set():
+                raise _StoppedError
+
+        return report
+
+    def _show(self) -> None:
+        if self.watcher is None:
+            return
+        new = [job for job in self.jobs.values() if job.then]
+        total = sum(job.cost for job in new) + self.later_cost
+        done = sum(job.cost * job.done for job in new)
+        finished = sum(outcome is not None for outcome in self.outcomes)
+        self.watcher.update(done / total if total else 1.0, finished, len(self.outcomes))
+
+
+def _run(
+    description: Mapping[str, Any], elf: bytes, report: Callable[[float], None] | None
+) -> dict[str, Any]:
+    return simulator.run(description, elf, None, report)
+
+
+def _executor(workers: int, scheduler: str | None) -> concurrent.futures.Executor:
+    if scheduler is None:
+        return concurrent.futures.ThreadPoolExecutor(workers)
+    try:
+        from distributed import Client
+    except ImportError:
+        raise Failure(
+            "a cluster needs Dask, which is not installed; `pip install nanoplane[cluster]` does it"
+        ) from None
+    connect: Any = Client
+    try:
+        executor: concurrent.futures.Executor = connect(scheduler).get_executor(pure=False)
+    except (OSError, ValueError) as error:
+        raise Failure(f"the Dask scheduler {scheduler} does not answer: {error}") from None
+    return executor
+
+
+def _cost(resolved: Resolved) -> float:
+    """Guess how long a run takes, in an arbitrary unit: only its order and its share matter.
+
+    A spinning core executes all the time, so the time between requests counts for it; a halted one
+    costs nothing.
+    """
+    data = resolved.data
+    request = 1000.0  # nanoseconds: taking, processing and giving away
+    if data["data_plane"]["notify"] == "spin":
+        request += 5.0 * data["data_plane"]["queues"]
+        if (rate := data["traffic"].get("rate_mrps")) is not None:
+            request = max(request, 1000.0 / rate)
+    return float(request * data["measure"]["requests"])

@@ -1,0 +1,210 @@
+"""Stands in for the compiled simulator where a test is about Python alone.
+
+The schema has the shape of the real one (schemars), and results follow a formula, so that sweeps,
+figures and reports can be tested in milliseconds.
+"""
+
+import base64
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+calls: list[dict[str, Any]] = []
+"""The descriptions that `run` was given."""
+delay_seconds = 0.0
+
+
+class SimulationError(Exception):
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def _integer(low: int, high: int, text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "integer", "minimum": low, "maximum": high, "description": text, **more}
+
+
+def _one_of(text: str, *names: str, **more: Any) -> dict[str, Any]:
+    alternatives = [{"type": "string", "const": name, "description": name} for name in names]
+    return {"oneOf": alternatives, "description": text, **more}
+
+
+def _table(text: str, required: list[str], **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": text,
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+_SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "Description",
+    **_table(
+        "A run.",
+        ["server", "data_plane"],
+        server={"$ref": "#/$defs/Server"},
+        data_plane={"$ref": "#/$defs/DataPlane"},
+        traffic={"$ref": "#/$defs/Traffic", "default": {}},
+        measure={"$ref": "#/$defs/Measure", "default": {}},
+        simulator={"$ref": "#/$defs/Simulator", "default": {}},
+    ),
+    "$defs": {
+        "Core": _table(
+            "A core.",
+            ["model", "rob_entries"],
+            model={"$ref": "#/$defs/Model"},
+            rob_entries=_integer(1, 4096, "Entries of the reorder buffer."),
+            clock_ghz={"type": "number", "exclusiveMinimum": 0, "maximum": 10, "default": 3.0},
+        ),
+        "Model": {"type": "string", "enum": ["out-of-order", "in-order"], "description": "Kind."},
+        "HyperPlane": _table(
+            "The monitoring set and the ready set.",
+            [],
+            entries=_integer(2, 65536, "Entries.", default=1024),
+        ),
+        "Server": _table(
+            "The server.",
+            ["cores", "core"],
+            cores=_integer(1, 64, "Cores."),
+            data_plane_cores=_integer(1, 64, "Cores that run the data plane.", default=1),
+            core={"$ref": "#/$defs/Core"},
+            hyperplane={"$ref": "#/$defs/HyperPlane", "default": {}},
+        ),
+        "DataPlane": _table(
+            "The data plane.",
+            ["queues"],
+            program={"type": "string", "default": "packet-encapsulation"},
+            notify=_one_of("How it learns of work.", "spin", "hyperplane", default="spin"),
+            policy=_one_of(
+                "Order of queues.", "round-robin", "strict-priority", default="round-robin"
+            ),
+            queues=_integer(1, 65536, "Number of queues."),
+        ),
+        "Traffic": _table(
+            "The traffic.",
+            [],
+            shape=_one_of(
+                "Shape.",
+                "fully-balanced",
+                "proportionally-concentrated",
+                "non-proportionally-concentrated",
+                "single-queue",
+                default="fully-balanced",
+            ),
+            arrivals=_one_of("Gaps.", "poisson", "fixed", "bursty", default="poisson"),
+            load={"anyOf": [{"const": "saturate"}, {"type": "null"}], "default": None},
+            rate_mrps={
+                "type": ["number", "null"],
+                "exclusiveMinimum": 0,
+                "description": "Rate.",
+                "default": None,
+            },
+            packets={"type": "string", "default": "generated"},
+        ),
+        "Measure": _table(
+            "What is measured.",
+            [],
+            requests=_integer(1, 10**9, "Requests.", default=20_000),
+            warmup={
+                "anyOf": [{"const": "auto"}, _integer(0, 10**9, "Requests.")],
+                "default": "auto",
+            },
+            seed=_integer(0, 2**64 - 1, "Seed.", default=1),
+        ),
+        "Simulator": _table(
+            "Speed.",
+            [],
+            lookahead_cycles=_integer(0, 10**6, "Window.", default=0),
+            skip_spinning={"type": "boolean", "default": True},
+        ),
+    },
+}
+
+_PRESETS = {
+    "hyperplane-table1": {
+        "server": {
+            "cores": 16,
+            "data_plane_cores": 1,
+            "core": {"model": "out-of-order", "rob_entries": 192, "clock_ghz": 3.0},
+            "hyperplane": {"entries": 1024},
+        },
+        "description": "The 16-core server of Table I.",
+        "source": "HyperPlane, MICRO 2020, Table I",
+    }
+}
+
+
+def schema() -> str:
+    return json.dumps(_SCHEMA)
+
+
+def presets() -> str:
+    return json.dumps(_PRESETS)
+
+
+def version() -> str:
+    return "0.0.0-fake"
+
+
+def run(
+    description_json: str,
+    elf: bytes,
+    options_json: str,
+    progress: Callable[[float], None] | None,
+) -> str:
+    description = json.loads(description_json)
+    calls.append(description)
+    if not elf.startswith(b"\x7fELF"):
+        raise SimulationError("guest.elf: this is not an ELF file", "description")
+    if description["measure"]["seed"] == 666:
+        raise SimulationError("the guest jumped to nowhere", "guest")
+    for step in range(10):
+        time.sleep(delay_seconds / 10)
+        if progress is not None:
+            progress(step / 10)
+    queues, requests = description["data_plane"]["queues"], description["measure"]["requests"]
+    poll_ns = 5.0 * queues if description["data_plane"]["notify"] == "spin" else 17.0
+    mean = 500.0 + poll_ns / 2
+    p99 = 500.0 + poll_ns
+    peak = 1000.0 / (500.0 + (poll_ns if description["traffic"]["shape"] == "single-queue" else 5))
+    rate = description["traffic"].get("rate_mrps")
+    result = {
+        "throughput_mrps": rate or peak,
+        "latency_ns": {
+            "mean": mean,
+            "p50": mean,
+            "p90": p99,
+            "p99": p99,
+            "p999": p99,
+            "samples": requests - 10,
+            "warmup_samples": 10,
+            "p99_ci95": [p99 - 5, p99 + 5],
+            "mean_ci95": [mean - 1, mean + 1],
+        },
+        "offered": requests,
+        "dropped": 0,
+        "delivered": requests,
+        "cores": [{"instructions": 1000, "cycles": 500, "ipc": 2.0, "halted_cycles": 0}],
+        "instructions": 1000,
+        "cycles": 500,
+        "simulated_seconds": 1e-3,
+        "host_seconds": 0.01,
+        "host_mips": 20.0,
+        "histogram": base64.b64encode(b"histogram").decode(),
+        "fabric": {},
+        "hyperplane": None,
+        "version": version(),
+    }
+    if count := json.loads(options_json).get("capture_packets"):
+        result["captured"] = ["00" * 20] * count
+    return json.dumps(result)
+
+
+def execute(elf: bytes, arguments: list[str], description_json: str) -> str:
+    json.loads(description_json)
+    print("hello", *arguments)
+    return json.dumps({"exit_status": 3, "instructions": 10})

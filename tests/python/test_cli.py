@@ -1,0 +1,215 @@
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+import fake_simulator
+from nanoplane import cli
+
+pytestmark = pytest.mark.usefixtures("fake")
+
+DESCRIPTION = """
+server.preset = "hyperplane-table1"
+data_plane = { program = "packet-encapsulation", notify = "hyperplane", queues = 1000 }
+traffic = { shape = "single-queue", load = "saturate" }
+measure.requests = 1000
+"""
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    Path("example.toml").write_text(DESCRIPTION)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["nanoplane", *arguments])
+        status = cli._main()
+        output, errors = capsys.readouterr()
+        return status, output, errors
+
+    return run
+
+
+def test_run_prints_a_table(command: Command) -> None:
+    status, output, errors = command("run", "example.toml")
+    assert (status, errors) == (0, "")
+    for name in ("throughput_mrps", "latency_ns p99", "95 % confidence", "ipc", "host_mips"):
+        assert name in output
+
+
+def test_run_json_is_one_document(command: Command) -> None:
+    arguments = ("run", "example.toml", "--set", "data_plane.queues=777", "--json")
+    status, output, errors = command(*arguments)
+    assert (status, errors) == (0, "")
+    document = json.loads(output)
+    assert document["description"]["data_plane"]["queues"] == 777
+    assert {"throughput_mrps", "instructions", "cycles", "simulated_seconds"} <= set(document)
+    assert {"mean", "p50", "p90", "p99", "p999", "samples", "p99_ci95"} <= set(
+        document["latency_ns"]
+    )
+    again = json.loads(command(*arguments)[1])
+    assert again.pop("stored") is True
+    assert document.pop("stored") is False
+    assert again == document
+
+
+def test_run_captures_packets(command: Command) -> None:
+    _, output, _ = command("run", "example.toml", "--capture", "2", "--json")
+    assert json.loads(output)["captured"] == ["00" * 20] * 2
+
+
+def test_exec_is_the_guest(command: Command) -> None:
+    Path("hello.elf").write_bytes(b"\x7fELF")
+    status, output, errors = command("exec", "hello.elf", "a", "--stats", "s.json", "--", "--b")
+    assert (status, output, errors) == (3, "hello a --b\n", "")
+    assert json.loads(Path("s.json").read_text())["instructions"] == 10
+
+
+def test_build(command: Command) -> None:
+    Path("mine.c").write_text("int main(void) { return 0; }\n")
+    assert command("build", "mine.c") == (0, "mine.elf\n", "")
+    assert Path("mine.elf").read_bytes().startswith(b"\x7fELF")
+    assert command("build", "mine.c", "-o", "other.elf") == (0, "other.elf\n", "")
+
+
+def test_list(command: Command) -> None:
+    status, output, _ = command("list", "--json")
+    names = json.loads(output)
+    assert status == 0
+    assert "packet-encapsulation" in names["programs"]
+    assert names["presets"] == ["hyperplane-table1"]
+    assert names["notify"] == ["spin", "hyperplane"]
+    assert names["figures"] == ["hyperplane.8", "hyperplane.9"]
+    status, output, _ = command("list")
+    assert "hyperplane.8: Peak throughput" in output
+
+
+def test_figure(command: Command) -> None:
+    status, output, _ = command(
+        *("figure", "hyperplane.8", "hyperplane.9", "--quick"),
+        *("--html", "out/page.html", "--png", "out/page.png"),
+    )
+    assert status == 0
+    assert output.count("HyperPlane, single queue") == 3
+    assert "written: out/page.html" in output
+    assert Path("out/page.html").read_text().startswith("<!doctype html>")
+    assert Path("out/page.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figure_json(command: Command) -> None:
+    status, output, _ = command("figure", "hyperplane.8", "--quick", "--json")
+    document = json.loads(output)
+    assert status == 0
+    assert len(document["rows"]) == 20
+    assert {"series", "x", "x_unit", "y", "y_unit", "ci95", "samples"} <= set(document["rows"][0])
+    assert {claim["id"] for claim in document["claims"]} >= {"hyperplane.8.gain"}
+    _, output, _ = command("figure", "hyperplane.8", "hyperplane.9", "--quick", "--json")
+    assert [one["figure"] for one in json.loads(output)] == ["hyperplane.8", "hyperplane.9"]
+
+
+def test_claims_only_read_the_store(command: Command) -> None:
+    status, output, _ = command("claims", "hyperplane", "--json")
+    rows = json.loads(output)
+    assert status == 0
+    assert {row["verdict"] for row in rows} == {"not yet run"}
+    assert set(rows[0]) >= {
+        *("id", "paper", "where", "quote", "paper_value"),
+        *("measured", "unit", "verdict", "why"),
+    }
+    assert not fake_simulator.calls
+    assert "nanoplane claims --run" in command("claims")[1]
+    _, output, _ = command("claims", "--run", "--quick", "--json")
+    assert {row["verdict"] for row in json.loads(output)} == {
+        *("reproduced", "differs", "not yet run"),
+    }
+
+
+def test_report(command: Command) -> None:
+    assert command("report", "-o", "report.html") == (0, "written: report.html\n", "")
+    assert "has been run yet" in Path("report.html").read_text()
+
+
+def test_every_command_has_help_with_an_example(command: Command) -> None:
+    commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+    assert set(commands) == {"run", "exec", "figure", "claims", "report", "build", "list"}
+    for name in commands:
+        status, output, _ = command(name, "--help")
+        assert status == 0
+        assert f"Example: nanoplane {name}" in " ".join(output.split())
+    status, output, _ = command()
+    assert status == 0
+    assert "Commands:" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run"], "Missing argument 'FILE.toml'."),
+        (["nonsense"], "No such command 'nonsense'."),
+        (["run", "exmple.toml"], 'did you mean "example.toml"?'),
+        (["run", "example.toml", "--jsn"], "No such option: --jsn"),
+        (["run", "example.toml", "--set", "data_plane.queues"], "write key=value"),
+        (["run", "example.toml", "--set", "data_plane.queues=1025"], "has 1024 entries"),
+        (["figure", "hyperplane.88"], 'did you mean "hyperplane.8"?'),
+        (["figure", "nonsense"], "there are hyperplane.8, hyperplane.9"),
+        (["claims", "hyperplan"], 'did you mean "hyperplane"?'),
+        (["build", "missing.c"], "there is no such file"),
+        (["exec", "missing.elf"], "there is no such file"),
+        (["exec", "example.toml", "--preset", "x"], "server.preset"),
+    ],
+)
+def test_a_wrong_question_gets_one_sentence_and_2(
+    command: Command, arguments: list[str], sentence: str
+) -> None:
+    status, output, errors = command(*arguments, *(["--json"] if arguments[0] == "figure" else []))
+    assert (status, output) == (2, "")
+    assert errors.count("\n") == 1
+    assert sentence in errors
+    assert errors.startswith("nanoplane: ")
+
+
+def test_a_failed_run_gets_1(command: Command) -> None:
+    assert command("run", "example.toml", "--json", "--set", "measure.seed=666") == (
+        1,
+        "",
+        "nanoplane: the guest jumped to nowhere\n",
+    )
+
+
+def test_a_program_that_does_not_compile_gets_1(command: Command) -> None:
+    Path("wrong.c").write_text("int main(void) { return undeclared; }\n")
+    status, output, errors = command("build", "wrong.c")
+    assert (status, output) == (1, "")
+    assert "nanoplane: wrong.c does not compile:\n" in errors
+    assert "undeclared" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_defect_gets_one_sentence_and_a_log(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> Any:
+        raise RuntimeError("this should not happen")
+
+    monkeypatch.setattr(fake_simulator, "presets", broken)
+    status, output, errors = command("list")
+    assert (status, output) == (1, "")
+    assert errors.startswith("nanoplane: this is a defect of nanoplane (RuntimeError); ")
+    assert errors.count("\n") == 1
+    log = Path(errors.split("; ")[1].split()[0])
+    assert "this should not happen" in log.read_text()
+    log.unlink()
+
+
+def test_interrupted_gets_1(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fake_simulator, "execute", interrupted)
+    Path("hello.elf").write_bytes(b"\x7fELF")
+    assert command("exec", "hello.elf") == (1, "", "nanoplane: stopped\n")

@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import pytest
+
+from nanoplane import compiler
+from nanoplane.errors import DescriptionError, Failure
+
+HELLO = '#include <stdio.h>\nint main(void) { return printf("hello\\n") - 6; }\n'
+
+
+def test_an_elf_file_does_not_depend_on_where_its_source_is(tmp_path: Path) -> None:
+    images = []
+    for name in ("one", "two"):
+        path = tmp_path / name / "hello.c"
+        path.parent.mkdir()
+        path.write_text(HELLO)
+        images.append(compiler.build(path))
+    assert images[0].startswith(b"\x7fELF")
+    assert images[0] == images[1]
+
+
+def test_a_changed_header_is_seen(tmp_path: Path) -> None:
+    source, header = tmp_path / "program.c", tmp_path / "number.h"
+    source.write_text('#include "number.h"\nint main(void) { return NUMBER; }\n')
+    header.write_text("#define NUMBER 3\n")
+    first = compiler.build(source)
+    header.write_text("#define NUMBER 4\n")
+    assert compiler.build(source) != first
+
+
+def test_built_in_programs_are_found() -> None:
+    assert "packet-encapsulation" in compiler.programs()
+    for name in compiler.programs():
+        assert compiler.elf(compiler.find_program(name, Path(), "program")).startswith(b"\x7fELF")
+
+
+def test_an_error_is_the_compilers(tmp_path: Path) -> None:
+    source = tmp_path / "wrong.c"
+    source.write_text("int main(void) { return undeclared; }\n")
+    with pytest.raises(Failure, match=r"wrong\.c does not compile:\n(.|\n)*undeclared"):
+        compiler.build(source)
+
+
+def test_a_missing_source() -> None:
+    with pytest.raises(DescriptionError, match=r"^missing\.c: there is no such file$"):
+        compiler.build(Path("missing.c"))

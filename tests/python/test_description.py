@@ -1,0 +1,298 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nanoplane.description import Description
+from nanoplane.errors import DescriptionError
+
+pytestmark = pytest.mark.usefixtures("fake")
+
+EXAMPLE = """
+[server]
+preset = "hyperplane-table1"
+data_plane_cores = 1
+
+[data_plane]
+program = "packet-encapsulation"
+notify = "hyperplane"
+queues = 1000
+
+[traffic]
+shape = "single-queue"
+load = "saturate"
+
+[measure]
+requests = 20_000
+"""
+
+
+def write(text: str) -> Path:
+    path = Path("example.toml")
+    path.write_text(text)
+    return path
+
+
+def example(**settings: Any) -> Description:
+    description = Description.from_toml(write(EXAMPLE))
+    for key, value in settings.items():
+        description = description.set(key.replace("__", "."), value)
+    return description
+
+
+def sentence(text: str) -> str:
+    with pytest.raises(DescriptionError) as error:
+        Description.from_toml(write(text)).check()
+    return str(error.value)
+
+
+def changed(old: str, new: str) -> str:
+    assert old in EXAMPLE
+    return sentence(EXAMPLE.replace(old, new))
+
+
+def test_resolved_has_the_preset_the_overrides_and_the_defaults() -> None:
+    data = example(server__core__rob_entries="224").resolve().data
+    assert data["server"] == {
+        "cores": 16,
+        "data_plane_cores": 1,
+        "core": {"model": "out-of-order", "rob_entries": 224, "clock_ghz": 3.0},
+        "hyperplane": {"entries": 1024},
+    }
+    assert data["data_plane"]["policy"] == "round-robin"
+    assert data["measure"] == {"requests": 20_000, "warmup": "auto", "seed": 1}
+    assert data["simulator"] == {"lookahead_cycles": 0, "skip_spinning": True}
+    assert data["traffic"]["packets"] == "generated"
+
+
+def test_a_default_written_out_is_the_same_description_resolved() -> None:
+    assert example(measure__seed="1").resolve() == example().resolve()
+
+
+def test_set_reads_values_as_toml_and_texts_as_they_stand() -> None:
+    assert example(data_plane__queues="777").get("data_plane.queues") == 777
+    assert example(measure__requests="1_000").get("measure.requests") == 1000
+    assert example(traffic__packets="capture.pcap").get("traffic.packets") == "capture.pcap"
+    assert example(data_plane__program="3.elf").get("data_plane.program") == "3.elf"
+    assert example(data_plane__program="3").get("data_plane.program") == "3"
+    assert example(measure__warmup="100").get("measure.warmup") == 100
+    assert example(simulator__skip_spinning="false").get("simulator.skip_spinning") is False
+
+
+def test_load_and_rate_replace_each_other() -> None:
+    description = example(traffic__rate_mrps="0.2")
+    assert description.get("traffic.load") is None
+    assert description.resolve().data["traffic"]["rate_mrps"] == 0.2
+    assert description.set("traffic.load", 0.5).get("traffic.rate_mrps") is None
+
+
+def test_a_part_of_the_peak_names_the_description_of_the_peak() -> None:
+    found = example(traffic__load="0.5").part_of_peak()
+    assert found == (example(), 0.5)
+    assert example().part_of_peak() is None
+
+
+def test_descriptions_are_values() -> None:
+    assert example() == example()
+    assert hash(example()) == hash(example())
+    assert example(data_plane__queues=7) != example()
+    assert len({example(), example(), example(data_plane__queues=7)}) == 2
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    queues=st.integers(1, 1024),
+    notify=st.sampled_from(["spin", "hyperplane"]),
+    shape=st.sampled_from(["fully-balanced", "single-queue"]),
+    rate=st.floats(1e-6, 100, allow_nan=False),
+    seed=st.integers(0, 2**64 - 1),
+    rob=st.integers(1, 4096),
+)
+def test_a_resolved_description_resolves_to_itself(
+    queues: int, notify: str, shape: str, rate: float, seed: int, rob: int
+) -> None:
+    description = (
+        example()
+        .set("data_plane.queues", str(queues))
+        .set("data_plane.notify", notify)
+        .set("traffic.shape", f'"{shape}"')
+        .set("traffic.rate_mrps", repr(rate))
+        .set("measure.seed", seed)
+        .set("server.core.rob_entries", str(rob))
+    )
+    resolved = description.resolve()
+    assert resolved.data["traffic"]["rate_mrps"] == rate
+    again = Description.from_dict(resolved.data)
+    assert again.resolve() == resolved
+    assert Description.from_dict(again.data) == again
+
+
+# Wrong input: the whole sentence, since it is what a user has.
+
+
+def test_misspelt_key() -> None:
+    assert changed("queues =", "quues =") == (
+        'example.toml: data_plane.quues is not known; did you mean "queues"?'
+    )
+
+
+def test_misspelt_table() -> None:
+    assert changed("[traffic]", "[trafic]") == (
+        'example.toml: trafic is not known; did you mean "traffic"?'
+    )
+
+
+def test_misspelt_nested_key() -> None:
+    assert changed("data_plane_cores = 1", "core.rob_entrys = 4") == (
+        'example.toml: server.core.rob_entrys is not known; did you mean "rob_entries"?'
+    )
+
+
+def test_key_of_another_table() -> None:
+    assert changed('load = "saturate"', 'load = "saturate"\nseed = 3') == (
+        'example.toml: traffic.seed is not known; did you mean "measure.seed"?'
+    )
+
+
+def test_missing_unit() -> None:
+    assert changed('load = "saturate"', "rate = 2") == (
+        'example.toml: traffic.rate is not known; did you mean "rate_mrps" '
+        "(million requests a second)? The unit is part of the name"
+    )
+
+
+def test_wrong_type() -> None:
+    assert changed('load = "saturate"', 'rate_mrps = "fast"') == (
+        'example.toml: traffic.rate_mrps is "fast"; '
+        "it must be a number of million requests a second, above 0"
+    )
+
+
+def test_out_of_range() -> None:
+    assert changed("queues = 1000", "queues = 0") == (
+        "example.toml: data_plane.queues is 0; it must be a whole number from 1 to 65536"
+    )
+    assert changed("queues = 1000", "queues = 12.5") == (
+        "example.toml: data_plane.queues is 12.5; it must be a whole number from 1 to 65536"
+    )
+    assert changed('load = "saturate"', "rate_mrps = inf").startswith(
+        "example.toml: traffic.rate_mrps is Infinity; it must be a number"
+    )
+
+
+def test_unknown_choice() -> None:
+    assert changed('notify = "hyperplane"', 'notify = "hyperplan"') == (
+        'example.toml: data_plane.notify is "hyperplan"; it must be "spin" or "hyperplane"; '
+        'did you mean "hyperplane"?'
+    )
+
+
+def test_unknown_preset() -> None:
+    assert changed("hyperplane-table1", "hyperplane-table2") == (
+        'example.toml: server.preset is "hyperplane-table2"; did you mean "hyperplane-table1"?'
+    )
+
+
+def test_missing_preset() -> None:
+    assert changed('preset = "hyperplane-table1"', "") == (
+        'example.toml: server.cores is missing; a preset has all of server: "hyperplane-table1"'
+    )
+
+
+def test_missing_key() -> None:
+    assert changed("queues = 1000", "") == (
+        "example.toml: data_plane.queues is missing; it must be a whole number from 1 to 65536"
+    )
+
+
+def test_without_a_load_it_saturates() -> None:
+    description = Description.from_toml(write(EXAMPLE.replace('load = "saturate"', "")))
+    assert description.resolve() == example().resolve()
+
+
+def test_paths_of_the_command_line_start_where_the_user_is() -> None:
+    Path("here").mkdir()
+    Path("here/example.toml").write_text(EXAMPLE)
+    Path("mine.c").write_text("")
+    description = Description.from_toml("here/example.toml")
+    assert description.assign("data_plane.program=mine.c").program() == Path("mine.c").absolute()
+    with pytest.raises(DescriptionError, match="there is no such file"):
+        description.set("data_plane.program", "mine.c").program()
+
+
+def test_two_loads() -> None:
+    assert "has both load and rate_mrps" in changed(
+        'load = "saturate"', "load = 0.5\nrate_mrps = 1"
+    )
+
+
+def test_load_that_is_neither() -> None:
+    assert changed('"saturate"', '"half"') == (
+        'example.toml: traffic.load is "half"; it must be "saturate" or a number above 0'
+    )
+
+
+def test_too_many_queues() -> None:
+    assert changed("queues = 1000", "queues = 1025") == (
+        "example.toml: data_plane.queues is 1025, but the monitoring set has 1024 entries "
+        "(server.hyperplane.entries); ask for fewer queues or more entries"
+    )
+
+
+def test_many_queues_are_fine_for_spinning() -> None:
+    example(data_plane__queues=5000, data_plane__notify="spin").check()
+
+
+def test_set_is_named_when_it_is_wrong() -> None:
+    with pytest.raises(DescriptionError, match=r"^--set: data_plane\.quues is not known"):
+        example(data_plane__quues="3").check()
+    with pytest.raises(DescriptionError, match="write key=value"):
+        example().assign("data_plane.queues")
+    with pytest.raises(DescriptionError, match="with its table"):
+        example().assign("queues=3")
+
+
+def test_missing_file() -> None:
+    write(EXAMPLE)
+    with pytest.raises(DescriptionError) as error:
+        Description.from_toml("exmple.toml")
+    assert str(error.value) == ('exmple.toml: there is no such file; did you mean "example.toml"?')
+
+
+def test_missing_pcap() -> None:
+    assert '"generated" or a pcap file' in changed(
+        'load = "saturate"', 'load = "saturate"\npackets = "capture.pcap"'
+    )
+
+
+def test_missing_program() -> None:
+    assert changed('"packet-encapsulation"', '"packet-encapsulatio"') == (
+        'example.toml: data_plane.program is "packet-encapsulatio", which is no built-in program '
+        'and no path to .c or .elf; did you mean "packet-encapsulation"?'
+    )
+    assert changed('"packet-encapsulation"', '"mine.c"') == (
+        'example.toml: data_plane.program is "mine.c"; mine.c: there is no such file'
+    )
+
+
+def test_not_toml() -> None:
+    assert "this is not TOML" in sentence("[server\n")
+    assert "line 3" in sentence('[server]\npreset = "hyperplane-table1"\n= 3\n')
+    Path("binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DescriptionError, match="cannot be read as text"):
+        Description.from_toml("binary.toml")
+
+
+def test_date() -> None:
+    assert changed("queues = 1000", "queues = 2024-01-01") == (
+        "example.toml: data_plane.queues is 2024-01-01; it must be a text, a number, true or false"
+    )
+
+
+def test_table_for_a_value_and_value_for_a_table() -> None:
+    assert changed("queues = 1000", "queues.all = 3").endswith(
+        "data_plane.queues is a table; it must be a whole number from 1 to 65536"
+    )
+    assert sentence("server = 3\n").endswith("server is 3; it must be a table")

@@ -1,0 +1,169 @@
+import _thread
+import multiprocessing
+import threading
+from pathlib import Path
+
+import pytest
+
+import fake_simulator
+from nanoplane import Description, Failure, Interrupted, Run, Store, sweep
+from nanoplane import store as stores
+from nanoplane.sweep import look_up
+
+pytestmark = pytest.mark.usefixtures("fake")
+
+
+def describe(queues: int = 10, **traffic: object) -> Description:
+    return Description.from_dict(
+        {
+            "server": {"preset": "hyperplane-table1"},
+            "data_plane": {"program": "packet-encapsulation", "notify": "spin", "queues": queues},
+            "traffic": {"load": "saturate", **traffic},
+            "measure": {"requests": 1000},
+        }
+    )
+
+
+def test_outcomes_have_the_order_of_the_runs() -> None:
+    outcomes = sweep([describe(n) for n in (3, 1, 2)])
+    assert [outcome.description["data_plane"]["queues"] for outcome in outcomes] == [3, 1, 2]
+
+
+def test_the_longest_run_comes_first() -> None:
+    sweep([describe(n) for n in (1, 100, 10)], workers=1)
+    queues = [call["data_plane"]["queues"] for call in fake_simulator.calls]
+    assert queues == [100, 10, 1]
+
+
+def test_what_is_stored_is_not_run_again() -> None:
+    (first,) = sweep([describe()])
+    (second,) = sweep([describe()])
+    assert (first.stored, second.stored) == (False, True)
+    assert first.result == second.result
+    assert len(fake_simulator.calls) == 1
+    sweep([describe()], fresh=True)
+    assert len(fake_simulator.calls) == 2
+
+
+def test_the_same_run_twice_runs_once() -> None:
+    first, second = sweep([describe(), describe()])
+    assert first.key == second.key
+    assert len(fake_simulator.calls) == 1
+
+
+def test_a_part_of_the_peak_runs_the_peak_first() -> None:
+    (outcome,) = sweep([describe().set("traffic.load", "0.5")])
+    peak = Store().get(sweep([describe()])[0].key)
+    assert peak is not None
+    assert outcome.description["traffic"]["rate_mrps"] == 0.5 * peak["throughput_mrps"]
+    assert outcome.description["traffic"].get("load") is None
+    assert len(fake_simulator.calls) == 2
+
+
+def test_a_part_of_another_peak() -> None:
+    run = Run(describe(100), peak=describe(1), part=0.008)
+    assert look_up([run]) == [None]
+    (outcome,) = sweep([run])
+    assert look_up([run]) == [
+        type(outcome)(outcome.description, outcome.key, outcome.result, stored=True)
+    ]
+
+
+def test_wrong_descriptions_end_a_sweep_before_it_starts() -> None:
+    with pytest.raises(Exception, match="queues"):
+        sweep([describe(1), describe(0)])
+    assert not fake_simulator.calls
+
+
+def test_a_failing_run_leaves_the_others_done() -> None:
+    wrong = describe().set("measure.seed", 666)
+    with pytest.raises(Failure, match="jumped to nowhere"):
+        sweep([wrong, describe(1), describe(2)])
+    assert len(Store()) == 2
+
+
+def test_ctrl_c_keeps_what_is_finished() -> None:
+    fake_simulator.delay_seconds = 0.3
+    threading.Timer(0.5, _thread.interrupt_main).start()
+    with pytest.raises(Interrupted, match="finished runs are kept in"):
+        sweep([describe(n) for n in range(1, 40)], workers=2)
+    done = len(Store())
+    assert 2 <= done < 39
+    started = len(fake_simulator.calls)
+    fake_simulator.delay_seconds = 0.0
+    outcomes = sweep([describe(n) for n in range(1, 40)])
+    assert len(fake_simulator.calls) - started == 39 - done
+    assert len(outcomes) == 39
+
+
+def test_progress_goes_from_0_to_1() -> None:
+    seen: list[tuple[float, int, int]] = []
+
+    class Watcher:
+        def update(self, fraction: float, finished: int, runs: int) -> None:
+            seen.append((fraction, finished, runs))
+
+    sweep([describe(n).set("traffic.load", "0.5") for n in (1, 2, 3)], watcher=Watcher())
+    assert seen[-1] == (1.0, 3, 3)
+    assert all(0 <= fraction <= 1 for fraction, _, _ in seen)
+
+
+def test_a_cluster_gives_the_same_results() -> None:
+    distributed = pytest.importorskip("distributed")
+    descriptions = [describe(n) for n in (1, 2, 3)]
+    here = [outcome.result for outcome in sweep(descriptions, store=Store("here"))]
+    # Workers in this process, because the fake simulator is.
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
+        there = sweep(descriptions, scheduler=cluster.scheduler_address, store=Store("there"))
+    assert [outcome.result for outcome in there] == here
+
+
+def key(description: Description, elf: bytes = b"\x7fELF") -> str:
+    return stores.key(description.resolve(), elf)
+
+
+def test_the_key_has_what_determines_a_result_and_nothing_else() -> None:
+    same = key(describe())
+    assert key(describe().set("simulator.skip_spinning", False)) == same
+    assert key(describe().set("measure.seed", 1)) == same
+    assert key(describe().set("measure.seed", 2)) != same
+    assert key(describe(), b"\x7fELF another") != same
+    Path("other.elf").write_bytes(b"\x7fELF")
+    assert key(describe().set("data_plane.program", "other.elf")) == same
+
+
+def test_the_key_has_the_packets_and_not_their_place() -> None:
+    Path("one.pcap").write_bytes(b"packets")
+    Path("two.pcap").write_bytes(b"packets")
+    first = key(describe(packets="one.pcap"))
+    assert key(describe(packets="two.pcap")) == first
+    Path("two.pcap").write_bytes(b"other packets")
+    assert key(describe(packets="two.pcap")) != first
+    assert key(describe()) != first
+
+
+def _fill(directory: str, start: int) -> None:
+    resolved = describe().resolve()
+    for number in range(start, start + 25):
+        Store(directory).put(f"{number}", resolved, b"", {"number": number})
+
+
+def test_processes_write_at_once() -> None:
+    fork = multiprocessing.get_context("fork")
+    processes = [fork.Process(target=_fill, args=("shared", start)) for start in (0, 25, 50, 75)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    store = Store("shared")
+    assert len(store) == 100
+    assert store.get("42") == {"number": 42}
+    assert store.get("missing") is None
+
+
+def test_a_store_that_cannot_be_used() -> None:
+    Path("file").write_text("")
+    with pytest.raises(Failure, match="cannot be used"):
+        Store("file").put("key", describe().resolve(), b"", {})
