@@ -174,7 +174,10 @@ int hart_main(int hart) {
 /* Gives every queue a doorbell that the monitoring set can hold. Returns how many did not fit. */
 static inline uint64_t data_plane_add_queues(uint64_t doorbell_bytes, enum qwait_policy policy) {
   uint64_t doorbell_count = doorbell_bytes / sizeof(struct io_doorbell), used = 0;
-  qwait_init((uint64_t)data_plane_state.doorbells, doorbell_bytes, policy);
+  int64_t initialized = qwait_init((uint64_t)data_plane_state.doorbells, doorbell_bytes, policy);
+  if (initialized != QWAIT_OK)
+    fail("QWAIT.INIT for doorbells at %p with policy %u answers %ld.",
+         (void *)data_plane_state.doorbells, (unsigned)policy, initialized);
   for (uint64_t qid = 0; qid < data_plane_state.queue_count; qid++) {
     int64_t result = QWAIT_CONFLICT;
     while (result == QWAIT_CONFLICT && used < doorbell_count) {
@@ -200,6 +203,7 @@ static inline uint64_t data_plane_add_queues(uint64_t doorbell_bytes, enum qwait
 static inline int data_plane(void) {
   volatile struct io_registers *device = io_device();
   uint64_t queues = device->queues, doorbell_bytes = device->doorbell_bytes;
+  uint64_t policy = device->policy;
   struct io_doorbell *tenant_doorbells = (struct io_doorbell *)device->tenant_doorbell_start;
 
   data_plane_state.queue_count = queues;
@@ -230,7 +234,7 @@ static inline int data_plane(void) {
     };
   }
   if (data_plane_state.notify == IO_NOTIFY_HYPERPLANE)
-    device->conflicts = data_plane_add_queues(doorbell_bytes, (enum qwait_policy)device->policy);
+    device->conflicts = data_plane_add_queues(doorbell_bytes, (enum qwait_policy)policy);
 
   struct io_descriptor *table = aligned_alloc(LINE_BYTES, queues * sizeof(struct io_descriptor));
   for (uint64_t number = 0; number < queues; number++) {

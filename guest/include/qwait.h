@@ -49,7 +49,7 @@ enum qwait_policy {
   QWAIT_STRICT_PRIORITY = 2,
 };
 
-/** What qwait_add() may answer. */
+/** What the set-up operations may answer. */
 enum qwait_error {
   QWAIT_OK = 0,
   /** The monitoring set, a Cuckoo hash table, finds no place for this address. Another doorbell
@@ -59,8 +59,18 @@ enum qwait_error {
   QWAIT_QID_OUT_OF_RANGE = -2,
   /** The QID has a doorbell already. */
   QWAIT_QID_IN_USE = -3,
-  /** The doorbell is not in the range of qwait_init(), or its line is monitored already. */
-  QWAIT_BAD_DOORBELL = -4,
+  /** The doorbell is not in the range of qwait_init(). */
+  QWAIT_DOORBELL_OUT_OF_RANGE = -4,
+  /** Another queue's doorbell is in the same line. */
+  QWAIT_LINE_IN_USE = -5,
+  /** The doorbell's address is not a multiple of 8. */
+  QWAIT_DOORBELL_MISALIGNED = -6,
+  /** The QID has no doorbell. */
+  QWAIT_QID_UNKNOWN = -7,
+  /** The range is empty, does not start at a line, or is not memory that the hardware snoops. */
+  QWAIT_RANGE_NOT_SNOOPED = -8,
+  /** There is no such policy. */
+  QWAIT_POLICY_UNKNOWN = -9,
 };
 
 #define QWAIT_INSTRUCTION(funct7, rd, rs1, rs2)                                                    \
@@ -151,19 +161,23 @@ static inline void qwait_disable(uint64_t qid) {
 /**
  * QWAIT.INIT: forgets all queues and sets where doorbells are and which policy holds.
  *
- * Doorbells can be anywhere in [start, start + length); length is a multiple of 64. To be called
- * once, before the other harts call qwait().
+ * Doorbells can be anywhere in [start, start + length); start and length are multiples of 64. To be
+ * called once, before any hart calls qwait(). Returns QWAIT_OK, QWAIT_RANGE_NOT_SNOOPED or
+ * QWAIT_POLICY_UNKNOWN.
  */
-static inline void qwait_init(uint64_t start, uint64_t length, enum qwait_policy policy) {
-  __asm__ volatile(QWAIT_INSTRUCTION(6, "x0", "%0", "%1")::"r"(start),
-                   "r"(length | (uint64_t)policy)
+static inline int64_t qwait_init(uint64_t start, uint64_t length, enum qwait_policy policy) {
+  int64_t result;
+  __asm__ volatile(QWAIT_INSTRUCTION(6, "%0", "%1", "%2")
+                   : "=r"(result)
+                   : "r"(start), "r"(length | (uint64_t)policy)
                    : "memory");
+  return result;
 }
 
 /**
  * QWAIT.ADD: gives a queue its doorbell and arms it.
  *
- * The counter must be zero when the doorbell is added. Returns QWAIT_OK or a negative enum
+ * A queue whose counter is not zero is ready at once. Returns QWAIT_OK or a negative enum
  * qwait_error; on QWAIT_CONFLICT give the queue another doorbell (Algorithm 1, lines 4 to 6). Slow:
  * it may move many entries of the monitoring set (Section IV-A).
  */
@@ -179,7 +193,7 @@ static inline int64_t qwait_add(uint64_t qid, const volatile uint64_t *doorbell)
 /**
  * QWAIT.REMOVE: takes a queue out of the monitoring set and the ready set.
  *
- * Returns QWAIT_OK, or QWAIT_QID_OUT_OF_RANGE if there is no such queue.
+ * Returns QWAIT_OK, QWAIT_QID_OUT_OF_RANGE or QWAIT_QID_UNKNOWN.
  */
 static inline int64_t qwait_remove(uint64_t qid) {
   int64_t result;

@@ -8,7 +8,7 @@ pub const LINE_BYTES: usize = 64;
 /// The bytes of one cache line.
 ///
 /// Messages hold it beside other fields, so that its alignment is no more than a register's.
-/// Arrays of lines hold an [`AlignedLine`] each.
+/// Arrays of lines hold an `AlignedLine` each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(8))]
 pub struct LineData(pub [u8; LINE_BYTES]);

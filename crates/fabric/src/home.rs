@@ -26,8 +26,8 @@
 //!   Put's turn comes it is from another than the owner: only acknowledged.
 //! - *A miss* takes the least recently used way that is not busy. Its holders are recalled first
 //!   (Invalidate, or ForwardGetM for the home). Misses of a set for which there is no way yet wait
-//!   in order; so do later requests for lines that wait there, so that the requests of one cache
-//!   for one line keep their order.
+//!   in order. A later request for such a line can find it present and overtake, which harms
+//!   nobody: a cache has one request for a line at a time, and its Puts never wait for a way.
 //! - Every answer leaves after the same latency of the bank, so that the order of the bank's
 //!   decisions is the order in which a cache learns of them.
 
@@ -284,12 +284,9 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
-        if !self.stalled.is_empty() {
+        if !self.stalled.is_empty() && self.find(line).is_none() {
             let set = self.set(line);
-            let present = self.find(line).is_some();
-            if let Some(stalled) = self.stalled.iter_mut().find(|stalled| stalled.set == set)
-                && (!present || stalled.waiting.iter().any(|&(other, _)| other == line))
-            {
+            if let Some(stalled) = self.stalled.iter_mut().find(|stalled| stalled.set == set) {
                 reached!("request behind others that wait for a way");
                 stalled.waiting.push_back((line, request));
                 return;
@@ -568,8 +565,10 @@ impl Bank {
                 entry.dirty = true;
                 ram.write_line(line, &data);
             }
-        } else {
+        } else if entry.owner == NO_OWNER {
             reached!("Put from a cache that is not the owner any more");
+        } else {
+            reached!("Put from a cache after which another became the owner");
         }
         out.push(HomeAction::Send(cache, line, ToCache::PutAck));
     }

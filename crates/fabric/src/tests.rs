@@ -296,8 +296,12 @@ struct Scenario {
 
 impl Scenario {
     fn random(seed: u64) -> Scenario {
+        if seed % 10 == 9 {
+            return Scenario::contended(seed);
+        }
         let mut random = Random(seed);
-        let (columns, rows) = [(2, 2), (3, 1), (4, 2), (3, 3), (1, 2)][random.below(5) as usize];
+        let (columns, rows) =
+            [(2, 2), (3, 1), (4, 2), (3, 3), (1, 2), (8, 1)][random.below(6) as usize];
         let ways = [1, 2, 4][random.below(3) as usize];
         let cache_ways = [1, 2][random.below(2) as usize];
         Scenario {
@@ -316,6 +320,28 @@ impl Scenario {
             cache_ways,
             memory_ns: [1.0, 30.0][random.below(2) as usize],
             link_bytes: [4, 16, 128][random.below(3) as usize],
+        }
+    }
+
+    /// Caches of one line on a long mesh, and few lines: a line moves between neighbours, and is
+    /// evicted, faster than its home far away learns of it.
+    fn contended(seed: u64) -> Scenario {
+        Scenario {
+            seed,
+            cores: 8,
+            columns: 8,
+            rows: 1,
+            agents: 0,
+            lines: 2,
+            streams: 4,
+            accesses: 150,
+            think_ns: [0.6, 4.0, 12.0, 30.0][(seed / 10 % 4) as usize],
+            last_level_lines: 8,
+            last_level_ways: 4,
+            cache_lines: 1,
+            cache_ways: 1,
+            memory_ns: 1.0,
+            link_bytes: 128,
         }
     }
 
@@ -610,6 +636,7 @@ fn random_traffic_is_coherent_and_does_not_depend_on_the_window() {
         "Invalidate of a copy that waits to be upgraded",
         "Invalidate without a copy while the line is under way",
         "Put before the ForwardAck that makes its sender the owner",
+        "Put from a cache after which another became the owner",
         "Put from a cache that is not the owner any more",
         "Put that crosses a forward",
         "data that is used once",

@@ -146,6 +146,12 @@ impl Recorder {
         self.done.is_some()
     }
 
+    /// When the last request that was needed completed.
+    pub fn done_at(&self) -> Option<Time> {
+        self.done?;
+        self.samples.last().map(|sample| sample.completed_at)
+    }
+
     /// How many requests have been recorded.
     pub fn recorded(&self) -> u64 {
         self.samples.len() as u64

@@ -2,8 +2,7 @@
 //!
 //! Stands for the cores of all tenants, each spinning on the doorbell of its own queue. A core that
 //! spins holds the doorbell's line shared, loses it when the data plane takes ownership to ring,
-//! and reads it again at once. The agent does the same accesses, and skips the spinning between
-//! them: it looks when ownership of a doorbell has been granted to somebody.
+//! and reads it again at once. The agent does the same accesses, and skips the hits between them.
 
 use crate::io_source::DoorbellMap;
 use crate::spec::SLOT_HEADER_BYTES;
@@ -45,7 +44,7 @@ struct Tenant {
     next_slot: u32,
     /// It is reading its doorbell, or taking an item.
     is_busy: bool,
-    /// Somebody got ownership of the doorbell meanwhile: look again.
+    /// The doorbell's line was lost meanwhile: look again.
     look_again: bool,
     item: u64,
     packet_bytes: u64,
@@ -54,6 +53,9 @@ struct Tenant {
     /// The packet's lines, while packets are kept.
     slot: Vec<u8>,
 }
+
+/// How often the tenants look whether the program has set up their queues.
+const START_POLL: Time = Time::from_fs(1_000_000_000);
 
 /// The agent that takes items out of all tenant queues.
 pub struct TenantSide {
@@ -79,16 +81,15 @@ impl TenantSide {
         }
     }
 
-    /// How to attach it: it watches who owns the tenant doorbells. Its cache stands for those of
-    /// many cores.
-    pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
+    /// How to attach it. Its cache is as large as those of 32 cores together. Wake it at time 0.
+    pub fn attachment(_setup: &IoSetup, tile: usize) -> Attachment {
         Attachment {
             tile,
             owns: None,
-            snoops: Some(setup.tenant_doorbells),
+            snoops: None,
             cache: Some(CacheSpec {
-                size_bytes: 8 * CacheSpec::default().size_bytes,
-                mshrs: 8 * CacheSpec::default().mshrs,
+                size_bytes: 32 * CacheSpec::default().size_bytes,
+                mshrs: 32 * CacheSpec::default().mshrs,
                 ..CacheSpec::default()
             }),
         }
@@ -246,15 +247,10 @@ impl Agent for TenantSide {
         "tenants".to_string()
     }
 
-    fn ownership_granted(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
-        if self.tenants.is_empty() {
-            self.learn_queues();
-        }
+    fn line_lost(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
         let Some(number) = self.doorbells.queue(line) else {
             return;
         };
-        // Perhaps it is this agent that got the ownership. Then it looks once too often, at a
-        // line that it has.
         let tenant = &mut self.tenants[number as usize];
         if tenant.is_busy {
             tenant.look_again = true;
@@ -280,6 +276,20 @@ impl Agent for TenantSide {
                 self.counted(context, number, data.read(0, 8).saturating_sub(1));
             }
             _ => {}
+        }
+    }
+
+    /// Begins to spin, once the queues are known: after this first look the cache has the line of
+    /// every doorbell, or loses it.
+    fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        if self.tenants.is_empty() {
+            self.learn_queues();
+        }
+        if self.tenants.is_empty() {
+            context.wake(context.now() + START_POLL, token);
+        }
+        for number in 0..self.tenants.len() as u32 {
+            self.look(context, number);
         }
     }
 

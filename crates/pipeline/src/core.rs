@@ -243,10 +243,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             acquire: None,
             predictor: Predictor::new(&spec.predictor),
             blocks: Blocks::new(),
-            instruction_cache: PrivateCache::new(
-                &spec.l1_instruction,
-                CacheId::instruction(id),
-            ),
+            instruction_cache: PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id)),
             data_cache: PrivateCache::new(&spec.l1_data, CacheId::data(id)),
             loads: LoadQueue::new(spec.load_queue_entries),
             stores: StoreQueue::new(spec.store_queue_entries),
@@ -388,8 +385,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             if outbox.messages.len() > sent {
                 for message in &outbox.messages[sent..] {
-                    limit =
-                        limit.min(self.clock.cycle_at_or_after(message.at).saturating_add(feedback));
+                    limit = limit.min(
+                        self.clock
+                            .cycle_at_or_after(message.at)
+                            .saturating_add(feedback),
+                    );
                 }
                 sent = outbox.messages.len();
             }

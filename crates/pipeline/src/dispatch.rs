@@ -137,7 +137,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if i.is_float()
             && (!self.hart.float_enabled() || illegal_rounding(&i, self.hart.rounding_mode()))
         {
-            self.begin_serial(Serial::instruction(Instruction::illegal(i.bits, i.length), self.pc));
+            self.begin_serial(Serial::instruction(
+                Instruction::illegal(i.bits, i.length),
+                self.pc,
+            ));
             return Ok(());
         }
         let operands = [
@@ -522,7 +525,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.begin_serial(Serial::instruction(i, self.pc));
             return Ok(());
         }
-        let kind = if atomic { SlotKind::Atomic } else { SlotKind::Store };
+        let kind = if atomic {
+            SlotKind::Atomic
+        } else {
+            SlotKind::Store
+        };
         let known = address_known && data_ready < UNKNOWN;
         let number = self.stores.push(Store {
             position: self.window.tail,
@@ -533,7 +540,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             instruction: i,
             bytes,
             address_known,
-            kind: if atomic { StoreKind::Atomic } else { StoreKind::Store },
+            kind: if atomic {
+                StoreKind::Atomic
+            } else {
+                StoreKind::Store
+            },
         });
         if known {
             let issue = self.issue(Unit::Store, address_ready.max(data_ready));

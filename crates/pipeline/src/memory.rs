@@ -1,6 +1,8 @@
 //! Loads look for their values, stores are performed, lines come and go.
 
-use crate::core::{Core, MissingLoad, NEVER, Observation, ParkedFor, ParkedLoad, WAIT_TABLE_ENTRIES};
+use crate::core::{
+    Core, MissingLoad, NEVER, Observation, ParkedFor, ParkedLoad, WAIT_TABLE_ENTRIES,
+};
 use crate::extension::Extension;
 use crate::queues::{StoreKind, covers, low_bytes, overlap};
 use crate::window::UNKNOWN;

@@ -108,7 +108,11 @@ impl Ports {
         if self.free_at.is_empty() {
             self.calendar.relative(now, horizon, into);
         } else {
-            into.extend(self.free_at.iter().map(|free_at| free_at.saturating_sub(now)));
+            into.extend(
+                self.free_at
+                    .iter()
+                    .map(|free_at| free_at.saturating_sub(now)),
+            );
         }
     }
 }
@@ -121,7 +125,9 @@ impl Calendar {
 
     /// Moves everything booked from `now` on by `by` cycles.
     pub fn shift(&mut self, now: u64, horizon: u64, by: u64) {
-        let booked: Vec<u8> = (now..now + horizon).map(|cycle| self.booked(cycle)).collect();
+        let booked: Vec<u8> = (now..now + horizon)
+            .map(|cycle| self.booked(cycle))
+            .collect();
         for (count, cycle) in booked.into_iter().zip(now + by..) {
             self.set(cycle, count);
         }

@@ -163,7 +163,11 @@ mod tests {
         })
     }
 
-    fn mispredicts(predictor: &mut Predictor, pc: u64, outcomes: impl Iterator<Item = bool>) -> u32 {
+    fn mispredicts(
+        predictor: &mut Predictor,
+        pc: u64,
+        outcomes: impl Iterator<Item = bool>,
+    ) -> u32 {
         outcomes
             .map(|taken| {
                 let lookup = predictor.lookup(pc);

@@ -5,9 +5,8 @@
 use crate::core::{Core, Crash, NEVER, RESERVATION_HOLD_CYCLES};
 use crate::extension::{Action, Extension, Invocation};
 use crate::queues::low_bytes;
-use fabric::{
-    AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, Time, Transit,
-};
+use crate::window::SlotKind;
+use fabric::{AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, Time, Transit};
 use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, Trap};
 
 /// What a fence makes wait.
@@ -134,7 +133,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub fn waiting_for(&self) -> Option<String> {
         if let Some(serial) = &self.serial {
             return Some(match serial.state {
-                State::Drain => "older instructions to be done".to_string(),
+                State::Drain => self.oldest_waits_for(),
                 State::Line { line, .. } => format!("the line at {:#x}", line.base()),
                 State::Reply { .. } if serial.waits_for.is_empty() => {
                     "the answer of a device".to_string()
@@ -146,6 +145,24 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         let missing = self.missing.first();
         missing.map(|load| format!("the line at {:#x}", load.line.base()))
+    }
+
+    /// What keeps the oldest instruction that is not done.
+    fn oldest_waits_for(&self) -> String {
+        if self.window.all_known() {
+            let store = self.stores.get(self.stores.head);
+            return format!("its store to {:#x} to be performed", store.address);
+        }
+        let slot = self.window.slot(self.window.commit_known);
+        let number = self.stores.committed;
+        match slot.kind {
+            SlotKind::Atomic => format!(
+                "its atomic access to {:#x} at pc {:#x} to be performed",
+                self.stores.get(number).address,
+                slot.pc
+            ),
+            _ => format!("its instruction at pc {:#x}", slot.pc),
+        }
     }
 
     pub(crate) fn serial_reply(&mut self, _now: u64, token: u64, result: Result<u64, ()>) {
@@ -447,13 +464,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         });
     }
 
-    fn replied(
-        &mut self,
-        serial: Serial,
-        result: Result<u64, ()>,
-        now: u64,
-        outbox: &mut Outbox,
-    ) {
+    fn replied(&mut self, serial: Serial, result: Result<u64, ()>, now: u64, outbox: &mut Outbox) {
         let Kind::Instruction(i) = serial.kind else {
             return;
         };
@@ -499,9 +510,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             step: serial.step + 1,
             ..serial
         };
-        let action = self
-            .extension
-            .resume(&self.invocation(&serial, i), value);
+        let action = self.extension.resume(&self.invocation(&serial, i), value);
         self.act(serial, i, action, now, outbox);
     }
 

@@ -83,8 +83,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && now.predictor == remembered.predictor
         {
             let periods = room / period;
-            self.statistics
-                .repeat(&remembered.statistics, periods);
+            self.statistics.repeat(&remembered.statistics, periods);
             self.statistics.skipped_cycles += periods * period;
             self.shift(periods * period);
         } else {

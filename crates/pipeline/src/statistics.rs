@@ -37,7 +37,10 @@ impl CoreStatistics {
     pub(crate) fn repeat(&mut self, before: &CoreStatistics, times: u64) {
         let repeat = |now: &mut u64, before: u64| *now += (*now - before) * times;
         repeat(&mut self.instructions, before.instructions);
-        repeat(&mut self.squashed_instructions, before.squashed_instructions);
+        repeat(
+            &mut self.squashed_instructions,
+            before.squashed_instructions,
+        );
         repeat(&mut self.halted_cycles, before.halted_cycles);
         repeat(&mut self.branches, before.branches);
         repeat(&mut self.mispredictions, before.mispredictions);
@@ -46,6 +49,9 @@ impl CoreStatistics {
         repeat(&mut self.forwarded_loads, before.forwarded_loads);
         repeat(&mut self.stores, before.stores);
         repeat(&mut self.instruction_misses, before.instruction_misses);
-        repeat(&mut self.memory_order_squashes, before.memory_order_squashes);
+        repeat(
+            &mut self.memory_order_squashes,
+            before.memory_order_squashes,
+        );
     }
 }

@@ -1,1 +1,144 @@
-//! The Python bindings.
+//! The Python bindings: JSON in, JSON out. Descriptions are checked and explained on the Python
+//! side; nothing is decided here.
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use server::{Description, Options, RunError};
+
+create_exception!(_simulator, SimulationError, PyException);
+
+fn error(py: Python<'_>, kind: &str, sentence: String) -> PyErr {
+    let error = SimulationError::new_err(sentence);
+    match error.value(py).setattr("kind", kind) {
+        Ok(()) => error,
+        Err(other) => other,
+    }
+}
+
+fn description_error(py: Python<'_>, cause: &serde_json::Error) -> PyErr {
+    error(
+        py,
+        "description",
+        format!("the description cannot be read: {cause}"),
+    )
+}
+
+fn to_json<T: serde::Serialize>(py: Python<'_>, value: &T) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|cause| error(py, "internal", cause.to_string()))
+}
+
+/// The JSON schema of a resolved description.
+#[pyfunction]
+fn schema(py: Python<'_>) -> PyResult<String> {
+    to_json(py, &server::schema())
+}
+
+/// The papers' machines: name to `server`, `description` and `source`.
+#[pyfunction]
+fn presets(py: Python<'_>) -> PyResult<String> {
+    let presets: serde_json::Map<String, serde_json::Value> = server::presets()
+        .into_iter()
+        .map(|preset| {
+            let value = serde_json::json!({
+                "server": preset.server,
+                "description": preset.description,
+                "source": preset.source,
+            });
+            (preset.name.to_string(), value)
+        })
+        .collect();
+    to_json(py, &presets)
+}
+
+/// The simulator's version.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// Runs a resolved description with an ELF file and returns the results.
+#[pyfunction]
+#[pyo3(signature = (description_json, elf, options_json, progress))]
+fn run(
+    py: Python<'_>,
+    description_json: &str,
+    elf: Vec<u8>,
+    options_json: &str,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let description: Description =
+        serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let options: Options =
+        serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
+    let mut raised = None;
+    let mut calls = 0u32;
+    let result = py.detach(|| {
+        server::run(&description, &elf, &options, |done| {
+            calls = calls.wrapping_add(1);
+            if !calls.is_multiple_of(64) {
+                return true;
+            }
+            Python::attach(|py| {
+                let told = py.check_signals().and_then(|()| {
+                    progress
+                        .as_ref()
+                        .map_or(Ok(()), |call| call.call1(py, (done,)).map(drop))
+                });
+                raised = told.err();
+                raised.is_none()
+            })
+        })
+    });
+    finish(py, raised, result)
+}
+
+/// Runs a bare-metal program; what it writes goes to the standard output.
+#[pyfunction]
+fn execute(
+    py: Python<'_>,
+    elf: Vec<u8>,
+    arguments: Vec<String>,
+    description_json: &str,
+) -> PyResult<String> {
+    if !arguments.is_empty() {
+        let sentence = "a bare-metal program takes no arguments".to_string();
+        return Err(error(py, "description", sentence));
+    }
+    let description: Description =
+        serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let mut raised = None;
+    let result = py.detach(|| {
+        server::execute(&description, &elf, || {
+            Python::attach(|py| {
+                raised = py.check_signals().err();
+                raised.is_none()
+            })
+        })
+    });
+    finish(py, raised, result)
+}
+
+fn finish<T: serde::Serialize>(
+    py: Python<'_>,
+    raised: Option<PyErr>,
+    result: Result<T, RunError>,
+) -> PyResult<String> {
+    match (raised, result) {
+        (Some(raised), _) => Err(raised),
+        (None, Ok(result)) => to_json(py, &result),
+        (None, Err(cause)) => Err(error(py, cause.kind(), cause.to_string())),
+    }
+}
+
+/// The compiled simulator.
+#[pymodule]
+fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("SimulationError", module.py().get_type::<SimulationError>())?;
+    module.add_function(wrap_pyfunction!(schema, module)?)?;
+    module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(execute, module)?)?;
+    Ok(())
+}

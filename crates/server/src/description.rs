@@ -3,7 +3,7 @@
 
 use fabric::{FabricSpec, LastLevelSpec, MemorySpec, MeshSpec};
 use hyperplane::HyperPlaneSpec;
-use network::TrafficSpec;
+use network::{TrafficSpec, Warmup};
 use pipeline::CoreSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,15 +87,6 @@ pub struct DataPlaneSpec {
 
 fn default_program() -> String {
     "packet-encapsulation".to_string()
-}
-
-/// How much of the beginning is left out of the measurement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Warmup {
-    /// As much as the rule MSER-5 finds (White, 1997).
-    #[default]
-    Auto,
 }
 
 /// What is measured.
@@ -199,4 +190,9 @@ fn hyperplane_table1() -> Preset {
             hyperplane: HyperPlaneSpec::default(),
         },
     }
+}
+
+/// The JSON schema of a [`Description`].
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Description)
 }

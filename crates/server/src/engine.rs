@@ -150,10 +150,14 @@ impl Engine {
         // round trip.
         let until = reached
             .saturating_add(self.departure)
-            .min(self.cycle_of(self.fabric.next_event()).saturating_add(round_trip))
+            .min(
+                self.cycle_of(self.fabric.next_event())
+                    .saturating_add(round_trip),
+            )
             .min(self.end)
             .min(now.saturating_add(self.lookahead));
-        self.fabric.run_until(self.clock.time(until), &mut self.inboxes);
+        self.fabric
+            .run_until(self.clock.time(until), &mut self.inboxes);
         Advance::Running
     }
 

@@ -19,7 +19,11 @@ enum Step {
     /// Reads the eight words of a call.
     Words,
     /// Reads the bytes that are to be written out.
-    Bytes { left: u64, address: u64, total: u64 },
+    Bytes {
+        left: u64,
+        address: u64,
+        total: u64,
+    },
     /// Stores the result.
     Result,
 }

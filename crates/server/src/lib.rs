@@ -6,11 +6,13 @@ mod engine;
 mod error;
 mod htif;
 mod machine;
+mod run;
 
 pub use description::{
     DataPlaneSpec, Description, MeasureSpec, Notify, Policy, Preset, ServerSpec, SimulatorSpec,
-    Warmup, presets,
+    presets, schema,
 };
 pub use engine::{Advance, Engine};
 pub use error::RunError;
 pub use machine::Machine;
+pub use run::{CoreResult, ExecuteResult, Options, RunResult, execute, run};

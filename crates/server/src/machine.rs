@@ -5,8 +5,8 @@ use crate::description::ServerSpec;
 use crate::engine::{Advance, Engine};
 use crate::error::RunError;
 use crate::htif::Htif;
-use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, MemoryMap, Ram};
-use pipeline::{Core, Crash, Extension, NEVER, build_core};
+use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram};
+use pipeline::{Core, Crash, Extension, build_core};
 use riscv::elf::Image;
 
 /// Where main memory begins.
@@ -29,8 +29,9 @@ pub(crate) fn device_cache() -> CacheSpec {
 
 /// A server with a program in its memory, ready to run.
 pub struct Machine {
+    /// Its cores and fabric.
     pub engine: Engine,
-    pub image: Image,
+    image: Image,
     htif: Option<AgentId>,
     /// Whether it is all over, and at which cycle.
     end: Option<u64>,
@@ -66,13 +67,13 @@ impl Machine {
     /// `more_memory` is memory beside the main one. `attach` adds what the server has beside
     /// cores, CLINT and HTIF, and gives the cores their extension. `live`: the guest's output
     /// goes to this process's.
-    pub fn new<X: Extension + 'static>(
+    pub fn new<X: Extension + Clone + 'static>(
         spec: &ServerSpec,
         image: Image,
         more_memory: &[AddressRange],
         live: bool,
-        attach: impl FnOnce(&mut Fabric) -> Result<Box<dyn Fn(CoreId) -> X>, RunError>,
-    ) -> Result<(Machine, MemoryMap), RunError> {
+        attach: impl FnOnce(&mut Fabric) -> Result<X, RunError>,
+    ) -> Result<Machine, RunError> {
         let htif_range = match (image.tohost, image.fromhost) {
             (Some(tohost), Some(fromhost)) => Some(Htif::range(tohost, fromhost)),
             (Some(tohost), None) => Some(Htif::range(tohost, tohost)),
@@ -110,7 +111,7 @@ impl Machine {
                     id,
                     fabric.clock(),
                     map.clone(),
-                    extension(id),
+                    extension.clone(),
                     image.entry,
                 );
                 // a1 tells how many harts there are.
@@ -120,13 +121,12 @@ impl Machine {
             .collect();
         let departure = Core::<X, false>::departure_cycles(&spec.core);
         let engine = Engine::new(cores, fabric, departure);
-        let machine = Machine {
+        Ok(Machine {
             engine,
             image,
             htif,
             end: None,
-        };
-        Ok((machine, map))
+        })
     }
 
     /// Advances by one step of the engine. `Ok(true)`: go on.
@@ -258,14 +258,6 @@ impl Machine {
             text += &format!("\n  {sentence}");
         }
         text
-    }
-
-    /// Whether no core does anything of its own: all have halted or wait.
-    pub fn all_halted(&self) -> bool {
-        self.engine
-            .cores
-            .iter()
-            .all(|core| core.is_halted() || core.next_own_cycle() == NEVER)
     }
 }
 

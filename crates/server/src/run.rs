@@ -1,0 +1,451 @@
+//! A run: a description and a program in, measurements out.
+
+use crate::description::{Description, Notify, Policy};
+use crate::error::RunError;
+use crate::machine::Machine;
+use fabric::{AddressRange, Fabric, FabricStatistics};
+use hyperplane::{HyperPlane, QwaitExtension};
+use network::{
+    IoSetup, IoSource, ItemCounts, Ledger, Measurement, Random, Recorder, SharedLedger, Stream,
+    TenantSide,
+};
+use pipeline::CoreStatistics;
+use riscv::elf;
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+const IO_REGISTERS: AddressRange = AddressRange {
+    start: 0x1000_0000,
+    length: 0x1000,
+};
+const DOORBELLS: u64 = 0x6000_0000;
+const TENANT_DOORBELLS: u64 = 0x6800_0000;
+/// A guest that has let work wait for this long without finishing any is stuck.
+const PATIENCE_NS: f64 = 50e6;
+/// Steps of the engine between two looks at whether it is time to stop or to report.
+const STEPS: u32 = 256;
+
+/// What the caller wants beside the measurements.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Keep the bytes of this many delivered packets.
+    pub capture_packets: usize,
+}
+
+/// One core's part of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct CoreResult {
+    /// Instructions in a cycle.
+    pub ipc: f64,
+    /// Cycles, halted ones included.
+    pub cycles: u64,
+    /// Everything that was counted.
+    #[serde(flatten)]
+    pub statistics: CoreStatistics,
+}
+
+/// What came out of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunResult {
+    /// Throughput, latencies, their intervals and histogram.
+    #[serde(flatten)]
+    pub measurement: Measurement,
+    /// Where all items went.
+    #[serde(flatten)]
+    pub items: ItemCounts,
+    /// The data plane's cores.
+    pub cores: Vec<CoreResult>,
+    /// Instructions of all cores.
+    pub instructions: u64,
+    /// Cycles of the server's clock.
+    pub cycles: u64,
+    /// Simulated time.
+    pub simulated_seconds: f64,
+    /// Time of the host.
+    pub host_seconds: f64,
+    /// Millions of simulated instructions in a second of the host.
+    pub host_mips: f64,
+    /// What the fabric counted.
+    pub fabric: FabricStatistics,
+    /// What HyperPlane counted, if the data plane used it.
+    pub hyperplane: Option<hyperplane::Statistics>,
+    /// Doorbells that were given another address because of a conflict.
+    pub doorbell_conflicts: u64,
+    /// What the guest printed.
+    pub output: String,
+    /// Delivered packets, in hexadecimal, if asked for.
+    pub captured: Vec<String>,
+    /// Version of the simulator.
+    pub version: &'static str,
+}
+
+fn doorbell_range(start: u64, lines: u64) -> AddressRange {
+    AddressRange {
+        start,
+        length: lines * 64,
+    }
+}
+
+fn setup(description: &Description) -> IoSetup {
+    let queues = description.data_plane.queues;
+    IoSetup {
+        registers: IO_REGISTERS,
+        queues,
+        queue_capacity: description.traffic.queue_capacity,
+        slot_bytes: description.traffic.slot_bytes(),
+        data_plane_cores: description.server.data_plane_cores as u32,
+        notify: match description.data_plane.notify {
+            Notify::Spin => 0,
+            Notify::Hyperplane => 1,
+        },
+        policy: match description.data_plane.policy {
+            Policy::RoundRobin => 0,
+            Policy::WeightedRoundRobin => 1,
+            Policy::StrictPriority => 2,
+        },
+        // Twice what is needed, so that a doorbell in conflict can be given another address.
+        doorbells: doorbell_range(DOORBELLS, 2 * u64::from(queues)),
+        tenant_doorbells: doorbell_range(TENANT_DOORBELLS, u64::from(queues)),
+    }
+}
+
+fn check(description: &Description) -> Result<(), RunError> {
+    description.server.fabric.validate()?;
+    description
+        .traffic
+        .check()
+        .map_err(|error| RunError::Description(error.to_string()))?;
+    let wrong = |sentence: String| Err(RunError::Description(sentence));
+    let (wanted, cores) = (
+        description.server.data_plane_cores,
+        description.server.fabric.cores,
+    );
+    if wanted == 0 || wanted > cores {
+        return wrong(format!(
+            "server.data_plane_cores is {wanted}; it must be from 1 to server.fabric.cores, \
+             which is {cores}"
+        ));
+    }
+    let (queues, entries) = (
+        description.data_plane.queues as usize,
+        description.server.hyperplane.entries,
+    );
+    if queues == 0 {
+        return wrong("data_plane.queues is 0; it must be 1 or more".to_string());
+    }
+    if description.data_plane.notify == Notify::Hyperplane && queues > entries {
+        return wrong(format!(
+            "data_plane.queues is {queues}, but HyperPlane's monitoring set holds {entries} \
+             (server.hyperplane.entries)"
+        ));
+    }
+    Ok(())
+}
+
+struct Attached {
+    source: fabric::AgentId,
+    tenants: fabric::AgentId,
+    hyperplane: fabric::AgentId,
+}
+
+fn attach(
+    fabric: &mut Fabric,
+    description: &Description,
+    setup: &IoSetup,
+    ledger: &SharedLedger,
+    options: &Options,
+) -> Result<Attached, RunError> {
+    let (traffic, seed) = (&description.traffic, description.measure.seed);
+    let mesh = &description.server.fabric.mesh;
+    let tiles = mesh.columns * mesh.rows;
+    let hyperplane = hyperplane::attach(
+        fabric,
+        tiles,
+        &description.server.hyperplane,
+        setup.doorbells,
+        fabric.clock(),
+    )?;
+    let mut choice = Random::new(seed, Stream::ActiveQueues);
+    let source = IoSource::new(
+        *setup,
+        traffic.arrival_process(seed),
+        traffic.shape.active_queues(setup.queues, &mut choice),
+        Random::new(seed, Stream::Queues),
+        traffic
+            .open_packets(seed)
+            .map_err(|error| RunError::Description(error.to_string()))?,
+        ledger.clone(),
+    );
+    // Producers and consumers are far from the data plane's first core.
+    let source = fabric.attach(Box::new(source), IoSource::attachment(setup, tiles - 1))?;
+    let tenants = TenantSide::new(*setup, ledger.clone(), options.capture_packets);
+    let tenants = fabric.attach(
+        Box::new(tenants),
+        TenantSide::attachment(setup, tiles.saturating_sub(2)),
+    )?;
+    fabric.wake_agent(tenants, fabric::Time::ZERO, 0);
+    Ok(Attached {
+        source,
+        tenants,
+        hyperplane,
+    })
+}
+
+/// Runs `program`, an ELF file, as `description` says. `progress` is told the part that is done,
+/// now and then, and may stop the run by returning false.
+pub fn run(
+    description: &Description,
+    program: &[u8],
+    options: &Options,
+    mut progress: impl FnMut(f64) -> bool,
+) -> Result<RunResult, RunError> {
+    check(description)?;
+    let begin = Instant::now();
+    let image = elf::load(program).map_err(|error| RunError::Description(error.to_string()))?;
+    let setup = setup(description);
+    let measure = &description.measure;
+    let ledger = Ledger::shared(Recorder::new(measure.requests, measure.warmup));
+    let mut attached = None;
+    let memory = [setup.doorbells, setup.tenant_doorbells];
+    let mut machine = Machine::new(&description.server, image, &memory, false, |fabric| {
+        let agents = attach(fabric, description, &setup, &ledger, options)?;
+        let extension = QwaitExtension::new(agents.hyperplane);
+        attached = Some(agents);
+        Ok(extension)
+    })?;
+    machine.engine.set_speed(
+        description.simulator.lookahead_cycles,
+        description.simulator.skip_spinning,
+    );
+    for core in &mut machine.engine.cores {
+        core.watch(setup.tenant_doorbells);
+    }
+    simulate(&mut machine, &ledger, measure.requests, &mut progress)?;
+    let Some(attached) = attached else {
+        return Err(RunError::Description("the server has no I/O".to_string()));
+    };
+    let end = machine.end();
+    let measurement = ledger.borrow().recorder().measurement().ok_or_else(|| {
+        RunError::Guest(format!(
+            "the program ended without delivering a single item{}",
+            said(&machine.output())
+        ))
+    })?;
+    let end_time = machine.engine.time(end);
+    let fabric = &mut machine.engine.fabric;
+    let hyperplane = (description.data_plane.notify == Notify::Hyperplane)
+        .then(|| fabric.agent_mut::<HyperPlane>(attached.hyperplane))
+        .flatten()
+        .map(|hyperplane| hyperplane.statistics(end_time));
+    let doorbell_conflicts = fabric
+        .agent_mut::<IoSource>(attached.source)
+        .map_or(0, |source| source.conflicts());
+    let captured = fabric
+        .agent_mut::<TenantSide>(attached.tenants)
+        .map_or_else(Vec::new, |tenants| {
+            tenants
+                .delivered()
+                .iter()
+                .map(|item| hex(&item.bytes))
+                .collect()
+        });
+    let statistics = fabric.statistics();
+    let all: Vec<CoreStatistics> = machine
+        .engine
+        .cores
+        .iter()
+        .map(|core| core.statistics(end))
+        .collect();
+    let instructions = all.iter().map(|core| core.instructions).sum();
+    let host_seconds = begin.elapsed().as_secs_f64();
+    let items = ledger.borrow().counts();
+    Ok(RunResult {
+        measurement,
+        items,
+        cores: all
+            .into_iter()
+            .take(description.server.data_plane_cores)
+            .map(|statistics| CoreResult {
+                ipc: statistics.instructions as f64 / end as f64,
+                cycles: end,
+                statistics,
+            })
+            .collect(),
+        instructions,
+        cycles: end,
+        simulated_seconds: machine.engine.time(end).as_seconds(),
+        host_seconds,
+        host_mips: instructions as f64 / host_seconds / 1e6,
+        fabric: statistics,
+        hyperplane,
+        doorbell_conflicts,
+        output: machine.output(),
+        captured,
+        version: env!("CARGO_PKG_VERSION"),
+    })
+}
+
+/// Advances until enough has been measured.
+fn simulate(
+    machine: &mut Machine,
+    ledger: &SharedLedger,
+    requests: u64,
+    progress: &mut impl FnMut(f64) -> bool,
+) -> Result<(), RunError> {
+    let patience = machine
+        .engine
+        .clock()
+        .cycle_at_or_after(fabric::Time::from_ns(PATIENCE_NS));
+    let mut delivered = 0;
+    let mut delivered_at = 0;
+    loop {
+        for _ in 0..STEPS {
+            if !machine.advance()? {
+                return finish(machine, ledger);
+            }
+            let done_at = ledger.borrow().recorder().done_at();
+            if let Some(at) = done_at {
+                machine.end_after(machine.engine.clock().cycle_at_or_after(at));
+            }
+        }
+        let (counts, recorded, started) = {
+            let ledger = ledger.borrow();
+            if let Some(fault) = ledger.fault() {
+                return Err(RunError::Guest(fault.to_string()));
+            }
+            let recorder = ledger.recorder();
+            (ledger.counts(), recorder.recorded(), ledger.is_started())
+        };
+        let now = machine.engine.now();
+        if counts.delivered > delivered || (started && counts.inside == 0) {
+            delivered = counts.delivered;
+            delivered_at = now;
+        } else if now.saturating_sub(delivered_at) > patience {
+            let waits = if started {
+                format!("{} items wait in its queues", counts.inside)
+            } else {
+                "it has not started its I/O device".to_string()
+            };
+            return Err(RunError::Deadlock(machine.describe_waiting(&format!(
+                "the data plane has done nothing for {} ms of simulated time, and {waits}",
+                PATIENCE_NS / 1e6
+            ))));
+        }
+        if !progress((recorded as f64 / requests as f64).min(1.0)) {
+            return Err(RunError::Interrupted);
+        }
+    }
+}
+
+fn finish(machine: &mut Machine, ledger: &SharedLedger) -> Result<(), RunError> {
+    if let Some(fault) = ledger.borrow().fault() {
+        return Err(RunError::Guest(fault.to_string()));
+    }
+    match machine.exit() {
+        Some((_, status)) if status != 0 => Err(RunError::Guest(format!(
+            "the program ended with status {status}{}",
+            said(&machine.output())
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn said(output: &str) -> String {
+    let output = output.trim();
+    if output.is_empty() {
+        String::new()
+    } else {
+        format!("; it said: {output}")
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What came out of [`execute`].
+#[derive(Clone, Debug, Serialize)]
+pub struct ExecuteResult {
+    /// The guest's exit status.
+    pub exit_status: u64,
+    /// All cores.
+    pub cores: Vec<CoreResult>,
+    /// Instructions of all cores.
+    pub instructions: u64,
+    /// Cycles of the server's clock.
+    pub cycles: u64,
+    /// Simulated time.
+    pub simulated_seconds: f64,
+    /// Time of the host.
+    pub host_seconds: f64,
+    /// Millions of simulated instructions in a second of the host.
+    pub host_mips: f64,
+    /// What the fabric counted.
+    pub fabric: FabricStatistics,
+    /// Version of the simulator.
+    pub version: &'static str,
+}
+
+/// Runs any bare-metal program on the server that `description` names, without I/O. What the
+/// guest writes goes to the standard output.
+pub fn execute(
+    description: &Description,
+    program: &[u8],
+    mut go_on: impl FnMut() -> bool,
+) -> Result<ExecuteResult, RunError> {
+    description.server.fabric.validate()?;
+    let begin = Instant::now();
+    let image = elf::load(program).map_err(|error| RunError::Description(error.to_string()))?;
+    if image.tohost.is_none() {
+        return Err(RunError::Description(
+            "the program has no symbol `tohost`, so that it could never end; bare-metal programs \
+             are built with `nanoplane build`"
+                .to_string(),
+        ));
+    }
+    let doorbells = doorbell_range(DOORBELLS, 2048);
+    let spec = &description.server;
+    let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
+        let tiles = spec.fabric.mesh.columns * spec.fabric.mesh.rows;
+        let clock = fabric.clock();
+        let agent = hyperplane::attach(fabric, tiles, &spec.hyperplane, doorbells, clock)?;
+        Ok(QwaitExtension::new(agent))
+    })?;
+    machine.engine.set_speed(
+        description.simulator.lookahead_cycles,
+        description.simulator.skip_spinning,
+    );
+    let mut steps = 0u32;
+    while machine.advance()? {
+        steps = steps.wrapping_add(1);
+        if steps.is_multiple_of(STEPS) && !go_on() {
+            return Err(RunError::Interrupted);
+        }
+    }
+    let end = machine.end();
+    let cores: Vec<CoreResult> = machine
+        .engine
+        .cores
+        .iter()
+        .map(|core| core.statistics(end))
+        .map(|statistics| CoreResult {
+            ipc: statistics.instructions as f64 / end as f64,
+            cycles: end,
+            statistics,
+        })
+        .collect();
+    let instructions = cores.iter().map(|core| core.statistics.instructions).sum();
+    let host_seconds = begin.elapsed().as_secs_f64();
+    Ok(ExecuteResult {
+        exit_status: machine.exit().map_or(0, |(_, status)| status),
+        cores,
+        instructions,
+        cycles: end,
+        simulated_seconds: machine.engine.time(end).as_seconds(),
+        host_seconds,
+        host_mips: instructions as f64 / host_seconds / 1e6,
+        fabric: machine.engine.fabric.statistics(),
+        version: env!("CARGO_PKG_VERSION"),
+    })
+}
