@@ -233,10 +233,11 @@ def execute(
     ] = None,
 ) -> None:
     """Run a program on a simulated server: its output and its exit status are the guest's."""
-    description = Description.from_dict({"server": {"preset": preset}}, source="--preset")
-    server = _with_settings(description, settings).resolve_server()
+    # Of the data plane and its traffic nothing is used here.
+    tables = {"server": {"preset": preset}, "data_plane": {"notify": "spin", "queues": 1}}
+    description = _with_settings(Description.from_dict(tables, source="--preset"), settings)
     sys.stdout.flush()
-    result = simulator.execute(compiler.elf(program), arguments or [], server)
+    result = simulator.execute(compiler.elf(program), arguments or [], description.resolve().data)
     if stats is not None:
         report.write(stats, json.dumps(result, indent=2) + "\n")
     raise typer.Exit(result["exit_status"] & 0xFF)

@@ -201,17 +201,6 @@ class Description:
             data["traffic"]["packets"] = str(packets)
         return Resolved(_canonical(data), self.program(), packets)
 
-    def resolve_server(self) -> dict[str, Any]:
-        """Resolve only the tables that `nanoplane exec` needs: `server` and `simulator`."""
-        data = self._merged()
-        schema = user_schema()
-        _validate(self, data, schema, required=False)
-        tables = {name: data.get(name, {}) for name in ("server", "simulator")}
-        return {
-            name: _with_defaults(table, schema["properties"][name], schema)
-            for name, table in tables.items()
-        }
-
     def _origin(self, key: str) -> str:
         return "--set" if key in self.overrides else self.source
 
@@ -507,18 +496,8 @@ def _accepted_type(name: str, schema: Mapping[str, Any], key: str) -> str:
     }.get(name, "")
 
 
-def _validate(
-    description: Description,
-    data: dict[str, Any],
-    schema: dict[str, Any],
-    *,
-    required: bool = True,
-) -> None:
-    errors = [
-        error
-        for error in _Validator(schema).iter_errors(data)
-        if required or error.validator != "required" or error.path
-    ]
+def _validate(description: Description, data: dict[str, Any], schema: dict[str, Any]) -> None:
+    errors = list(_Validator(schema).iter_errors(data))
     if errors:
         # A key that is not known explains one that is missing, so it comes first.
         first = min(

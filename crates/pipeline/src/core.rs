@@ -367,11 +367,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
                 if self.serial.is_some() {
                     self.run_serial(event, outbox);
-                } else if waiting {
-                    if event > self.dispatch_cycle {
-                        self.dispatch_cycle = event;
-                        self.dispatch_left = self.spec.width;
-                    }
+                } else if waiting && event > self.dispatch_cycle {
+                    self.dispatch_cycle = event;
+                    self.dispatch_left = self.spec.width;
                 }
             } else if self.dispatch_cycle >= limit {
                 break;

@@ -475,20 +475,21 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let issue = self.issue(Unit::Load, base_ready);
         let number = self.loads.push(load);
         // The common case, in a few steps: no older store is in the way, and the line is here.
-        if self.stores.unknown_addresses == 0 && !self.stores.may_overlap(address, bytes) {
-            if let Some(slot) = self.data_cache.find(LineAddress::of(address)) {
-                self.data_cache.touch(slot);
-                let raw = self
-                    .data_cache
-                    .line(slot)
-                    .read((address % 64) as usize, usize::from(bytes));
-                let done = issue + self.spec.l1_data.hit_latency_cycles;
-                self.loads.get_mut(number).performed = issue;
-                self.statistics.data_hits += 1;
-                self.push(&i, SlotKind::Load, i.load_value(raw), done, 0);
-                self.step(&i);
-                return Ok(());
-            }
+        if self.stores.unknown_addresses == 0
+            && !self.stores.may_overlap(address, bytes)
+            && let Some(slot) = self.data_cache.find(LineAddress::of(address))
+        {
+            self.data_cache.touch(slot);
+            let raw = self
+                .data_cache
+                .line(slot)
+                .read((address % 64) as usize, usize::from(bytes));
+            let done = issue + self.spec.l1_data.hit_latency_cycles;
+            self.loads.get_mut(number).performed = issue;
+            self.statistics.data_hits += 1;
+            self.push(&i, SlotKind::Load, i.load_value(raw), done, 0);
+            self.step(&i);
+            return Ok(());
         }
         let index = self.defer(&i, SlotKind::Load, 0);
         let stores = self.stores.tail;

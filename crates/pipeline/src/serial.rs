@@ -394,7 +394,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let address = self.access_address(&i);
         let bytes = i.access_bytes();
         let simple = matches!(i.class, Class::Load | Class::Store);
-        if !simple && address % u64::from(bytes) != 0 {
+        if !simple && !address.is_multiple_of(u64::from(bytes)) {
             let cause = if i.class == Class::LoadReserved {
                 Cause::LoadMisaligned
             } else {
@@ -412,7 +412,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 let line = LineAddress::of(address);
                 self.try_line(serial, line, i.class != Class::Load, now, outbox);
             }
-            Region::Device(agent) if simple && address % u64::from(bytes) == 0 => {
+            Region::Device(agent) if simple && address.is_multiple_of(u64::from(bytes)) => {
                 let kind = if i.class == Class::Load {
                     RequestKind::Read { address, bytes }
                 } else {

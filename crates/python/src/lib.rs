@@ -6,7 +6,12 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use server::{Description, Options, RunError};
 
-create_exception!(_simulator, SimulationError, PyException);
+create_exception!(
+    _simulator,
+    SimulationError,
+    PyException,
+    "A run that could not be done; `kind` says why."
+);
 
 fn error(py: Python<'_>, kind: &str, sentence: String) -> PyErr {
     let error = SimulationError::new_err(sentence);

@@ -86,7 +86,7 @@ impl Htif {
     }
 
     fn read_words(&mut self, context: &mut AgentContext<'_>) {
-        if !context.in_memory(self.call) || self.call % LINE_BYTES as u64 != 0 {
+        if !context.in_memory(self.call) || !self.call.is_multiple_of(LINE_BYTES as u64) {
             // There is nobody to tell but the guest, which finds no answer.
             self.step = Step::Idle;
             return;
