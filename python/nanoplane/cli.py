@@ -197,12 +197,11 @@ def _print_result(outcome: Outcome) -> None:
         if interval is not None:
             note = f"95 % confidence: {report.number(interval[0])} to {report.number(interval[1])}"
         table.add_row(f"latency_ns {name}", report.number(latency[name]), note)
-    samples = (
-        f"after {latency['warmup_samples']:,} of warm-up" if "warmup_samples" in latency else ""
-    )
-    table.add_row("samples", f"{latency['samples']:,}", samples)
-    if "dropped" in result:
-        table.add_row("dropped", f"{result['dropped']:,}", f"of {result['offered']:,} offered")
+    note = f"after {result['warmup_samples']:,} of warm-up"
+    if not result["steady"]:
+        note += "; NOT STEADY: the numbers may still change with time, take more requests"
+    table.add_row("samples", f"{latency['samples']:,}", note)
+    table.add_row("dropped", f"{result['dropped']:,}", f"of {result['generated']:,} generated")
     table.add_row("instructions", f"{result['instructions']:,}", "")
     table.add_row("cycles", f"{result['cycles']:,}", "")
     for index, core in enumerate(result["cores"]):

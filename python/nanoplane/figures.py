@@ -35,6 +35,8 @@ class Row:
     """95 % confidence interval of `y`; None where the simulator gives none."""
     samples: int
     """Requests behind `y`, warm-up excluded."""
+    steady: bool
+    """Whether the run had settled; if not, `y` may still change with time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

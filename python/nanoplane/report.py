@@ -164,7 +164,7 @@ def _figure(figure: Figure, rows: list[Row], index: int) -> str:
                 number(row.y),
                 f"{number(row.ci95[0])} to {number(row.ci95[1])}" if row.ci95 else "-",
                 row.y_unit,
-                f"{row.samples:,}",
+                f"{row.samples:,}" + ("" if row.steady else " (not steady)"),
             ]
             for row in rows
         ]

@@ -180,14 +180,15 @@ def run(
             "p90": p99,
             "p99": p99,
             "p999": p99,
-            "samples": requests - 10,
-            "warmup_samples": 10,
+            "samples": requests,
             "p99_ci95": [p99 - 5, p99 + 5],
             "mean_ci95": [mean - 1, mean + 1],
         },
-        "offered": requests,
+        "warmup_samples": 10,
+        "steady": True,
+        "generated": requests + 10,
         "dropped": 0,
-        "delivered": requests,
+        "delivered": requests + 10,
         "cores": [{"instructions": 1000, "cycles": 500, "ipc": 2.0, "halted_cycles": 0}],
         "instructions": 1000,
         "cycles": 500,
@@ -197,10 +198,9 @@ def run(
         "histogram": base64.b64encode(b"histogram").decode(),
         "fabric": {},
         "hyperplane": None,
+        "captured": ["00" * 20] * json.loads(options_json).get("capture_packets", 0),
         "version": version(),
     }
-    if count := json.loads(options_json).get("capture_packets"):
-        result["captured"] = ["00" * 20] * count
     return json.dumps(result)
 
 

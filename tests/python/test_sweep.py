@@ -1,6 +1,7 @@
 import _thread
 import multiprocessing
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,13 @@ def test_a_failing_run_leaves_the_others_done() -> None:
 
 def test_ctrl_c_keeps_what_is_finished() -> None:
     fake_simulator.delay_seconds = 0.3
-    threading.Timer(0.5, _thread.interrupt_main).start()
+
+    def interrupt() -> None:
+        while len(fake_simulator.calls) < 5:
+            time.sleep(0.01)
+        _thread.interrupt_main()
+
+    threading.Thread(target=interrupt).start()
     with pytest.raises(Interrupted, match="finished runs are kept in"):
         sweep([describe(n) for n in range(1, 40)], workers=2)
     done = len(Store())

@@ -192,6 +192,14 @@ fn attach(
     })
 }
 
+fn load(program: &[u8]) -> Result<elf::Image, RunError> {
+    elf::load(program).map_err(|error| {
+        RunError::Description(format!(
+            "the program is no ELF file that can be run: {error}"
+        ))
+    })
+}
+
 /// Runs `program`, an ELF file, as `description` says. `progress` is told the part that is done,
 /// now and then, and may stop the run by returning false.
 pub fn run(
@@ -202,7 +210,7 @@ pub fn run(
 ) -> Result<RunResult, RunError> {
     check(description)?;
     let begin = Instant::now();
-    let image = elf::load(program).map_err(|error| RunError::Description(error.to_string()))?;
+    let image = load(program)?;
     let setup = setup(description);
     let measure = &description.measure;
     let ledger = Ledger::shared(Recorder::new(measure.requests, measure.warmup));
@@ -396,7 +404,7 @@ pub fn execute(
 ) -> Result<ExecuteResult, RunError> {
     description.server.fabric.validate()?;
     let begin = Instant::now();
-    let image = elf::load(program).map_err(|error| RunError::Description(error.to_string()))?;
+    let image = load(program)?;
     if image.tohost.is_none() {
         return Err(RunError::Description(
             "the program has no symbol `tohost`, so that it could never end; bare-metal programs \

@@ -119,6 +119,7 @@ def _peak_rows(results: Results) -> list[Row]:
                 shape=shape,
                 ci95=None if interval is None else (interval[0], interval[1]),
                 samples=outcome.result["latency_ns"]["samples"],
+                steady=outcome.result["steady"],
             )
         )
     return rows
@@ -145,6 +146,7 @@ def _light_rows(results: Results) -> list[Row]:
                 shape=shape,
                 ci95=_interval(latency, statistic),
                 samples=latency["samples"],
+                steady=outcome.result["steady"],
             )
         )
     return rows
