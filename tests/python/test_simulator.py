@@ -76,7 +76,7 @@ def test_a_run_has_all_numbers_and_is_the_same_again(nanoplane: Any, notify: str
     assert first["throughput_mrps"] > 0
     latency = first["latency_ns"]
     assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["p999"]
-    assert latency["samples"] == 200
+    assert latency["samples"] >= 200
     assert first["warmup_samples"] >= 0
     assert len(latency["p99_ci95"]) == 2
     assert first["cores"][0]["ipc"] > 0

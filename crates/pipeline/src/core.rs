@@ -14,7 +14,7 @@
 
 use crate::blocks::Blocks;
 use crate::extension::Extension;
-use crate::ports::{Calendar, Ports};
+use crate::ports::{Calendar, Unit};
 use crate::predictor::Predictor;
 use crate::queues::{LoadQueue, StoreQueue};
 use crate::serial::Serial;
@@ -34,19 +34,6 @@ pub const NEVER: u64 = u64::MAX;
 /// How many cycles a line that `LR` has reserved is kept from others, so that the `SC` that
 /// follows can succeed (the specification asks for eventual success of short sequences).
 pub(crate) const RESERVATION_HOLD_CYCLES: u64 = 64;
-
-/// Kinds of execution units, as indices.
-#[derive(Clone, Copy)]
-pub(crate) enum Unit {
-    Integer,
-    Multiply,
-    Divide,
-    FloatAdd,
-    FloatMultiply,
-    FloatDivide,
-    Load,
-    Store,
-}
 
 /// The unit that executes instructions of `class`.
 #[inline]
@@ -147,12 +134,13 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) last_issue: u64,
     /// The dispatch cycle may not reach this before events have been handled.
     pub(crate) stop: u64,
+    /// The fabric may answer a message so many cycles after its departure.
+    pub(crate) feedback: u64,
     /// Dispatch can do nothing until something else has happened.
     pub(crate) blocked: bool,
 
     pub(crate) window: Window,
-    pub(crate) width: Calendar,
-    pub(crate) ports: [Ports; 8],
+    pub(crate) calendar: Calendar,
     /// Dispatched and not issued before `scheduler_cycle`.
     pub(crate) in_scheduler: u32,
     /// Those of them whose issue cycle is not known.
@@ -204,7 +192,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         entry: u64,
     ) -> Self {
         debug_assert_eq!(IN_ORDER, spec.model == Model::InOrder);
-        let units = &spec.units;
         let mut registers = [0; 65];
         registers[10] = u64::from(id.0);
         Core {
@@ -223,19 +210,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             dispatch_left: spec.width,
             last_issue: 0,
             stop: 0,
+            feedback: 0,
             blocked: false,
             window: Window::new(spec.rob_entries),
-            width: Calendar::new(spec.width),
-            ports: [
-                Ports::new(&units.integer),
-                Ports::new(&units.multiply),
-                Ports::new(&units.divide),
-                Ports::new(&units.float_add),
-                Ports::new(&units.float_multiply),
-                Ports::new(&units.float_divide),
-                Ports::new(&units.load),
-                Ports::new(&units.store),
-            ],
+            calendar: Calendar::new(spec),
             in_scheduler: 0,
             unissued: 0,
             scheduler_cycle: 0,
@@ -347,6 +325,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// is for the fabric goes to `outbox`. If the core sends something, it stops `feedback`
     /// cycles after the first departure, for the fabric might answer then.
     pub fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox) {
+        self.feedback = feedback;
         let mut limit = limit;
         let mut sent = outbox.messages.len();
         while self.crash.is_none() {
@@ -358,6 +337,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     break;
                 }
                 self.blocked = false;
+                self.advance_scheduler(event);
                 if event == delivery {
                     if let Some(delivery) = inbox.pop() {
                         self.deliver(event, delivery.kind, outbox);
@@ -484,8 +464,22 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    /// Undoes everything from `position` on; fetch goes on at `pc`, to be dispatched from `cycle`.
-    pub(crate) fn squash(&mut self, position: u64, pc: u64, cycle: u64) {
+    /// What was to issue before `cycle` has left the scheduler.
+    #[inline(always)]
+    pub(crate) fn advance_scheduler(&mut self, cycle: u64) {
+        while self.scheduler_cycle < cycle {
+            if self.in_scheduler == self.unissued {
+                self.scheduler_cycle = cycle;
+                return;
+            }
+            self.in_scheduler -= u32::from(self.calendar.issues(self.scheduler_cycle));
+            self.scheduler_cycle += 1;
+        }
+    }
+
+    /// At `now`, undoes everything from `position` on; fetch goes on at `pc`, to be dispatched
+    /// from `cycle`.
+    pub(crate) fn squash(&mut self, position: u64, now: u64, pc: u64, cycle: u64) {
         let mut at = self.window.tail;
         self.activity += 1;
         self.statistics.squashed_instructions += at - position;
@@ -511,14 +505,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 SlotKind::Load => self.loads.truncate(self.loads.tail - 1),
                 SlotKind::Store | SlotKind::Atomic => self.stores.unpush(),
             }
+            if slot.issue >= UNKNOWN {
+                self.in_scheduler -= 1;
+                self.unissued -= 1;
+            } else if slot.issue > now {
+                self.in_scheduler -= 1;
+                self.calendar.cancel(slot.unit, slot.issue);
+            }
             let deferred = self.window.deferred_mut(index);
-            if deferred.position == at && deferred.id != 0 {
+            if deferred.position == at {
                 deferred.id = 0;
                 deferred.resolved = true;
-                if !deferred.issued {
-                    self.in_scheduler -= 1;
-                    self.unissued -= 1;
-                }
             }
         }
         self.window.truncate(position);
@@ -538,6 +535,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.cursor_left = 0;
         self.dispatch_cycle = cycle;
         self.dispatch_left = self.spec.width;
+    }
+
+    /// Dispatch has sent a message that departs at `at`: it may not go past a possible answer.
+    #[inline]
+    pub(crate) fn expect_answer(&mut self, at: Time) {
+        let answer = self.clock.cycle_at_or_after(at) + self.feedback;
+        self.stop = self.stop.min(answer);
     }
 
     pub(crate) fn front_end(&self) -> u64 {

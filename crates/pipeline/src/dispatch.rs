@@ -1,7 +1,8 @@
 //! Dispatch: instructions enter the window in program order.
 
-use crate::core::{Core, Unit, unit_of};
+use crate::core::{Core, unit_of};
 use crate::extension::Extension;
+use crate::ports::Unit;
 use crate::queues::{Load, Store, StoreKind, low_bytes};
 use crate::serial::{FenceEffect, Serial};
 use crate::window::{Slot, SlotKind, UNKNOWN, Waiter};
@@ -93,6 +94,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         );
         if self.instruction_cache.request(line, false, at, outbox) == RequestOutcome::Sent {
             self.statistics.instruction_misses += 1;
+            self.expect_answer(at);
         }
         self.blocked = true;
         false
@@ -177,15 +179,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             _ => {
                 if ready < UNKNOWN {
-                    let issue = self.issue(unit_of(class), ready);
-                    let done = issue + self.ports[unit_of(class) as usize].latency;
+                    let unit = unit_of(class);
+                    let issue = self.issue(unit, ready);
+                    let done = issue + self.calendar.latency(unit);
                     let mut flags = 0;
                     let [a, b, c] = operands;
                     let rounding = self.hart.rounding_mode();
                     let value = evaluate(&i, self.pc, a, b, c, rounding, &mut flags);
-                    self.push(&i, SlotKind::Plain, value, done, flags);
+                    self.push(&i, SlotKind::Plain, unit, issue, value, done, flags);
                 } else {
-                    self.defer(&i, SlotKind::Plain, 3);
+                    self.defer(&i, SlotKind::Plain, unit_of(class), UNKNOWN, 3);
                 }
                 if class == Class::Jump {
                     let target = i.jump_target(self.pc, 0);
@@ -217,17 +220,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.wait_until(commit + 1)?;
             }
         }
-        while self.scheduler_cycle < self.dispatch_cycle {
-            self.in_scheduler -= u32::from(self.width.booked(self.scheduler_cycle));
-            self.scheduler_cycle += 1;
-        }
+        self.advance_scheduler(self.dispatch_cycle);
         while !IN_ORDER && self.in_scheduler >= u32::from(self.spec.scheduler_entries) {
             if self.in_scheduler == self.unissued {
                 return Err(Stop::Blocked);
             }
-            self.in_scheduler -= u32::from(self.width.booked(self.dispatch_cycle));
-            self.scheduler_cycle += 1;
             self.wait_until(self.dispatch_cycle + 1)?;
+            self.advance_scheduler(self.dispatch_cycle);
         }
         Ok(())
     }
@@ -252,7 +251,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if IN_ORDER {
             earliest = earliest.max(self.last_issue);
         }
-        let issue = self.ports[unit as usize].issue(earliest, &mut self.width);
+        let issue = self.calendar.issue(unit, earliest);
         self.in_scheduler += 1;
         if IN_ORDER {
             self.last_issue = issue;
@@ -262,7 +261,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Puts an instruction whose result is known into the window.
     #[inline(always)]
-    fn push(&mut self, i: &Instruction, kind: SlotKind, value: u64, done: u64, flags: u8) {
+    #[allow(clippy::too_many_arguments)]
+    fn push(
+        &mut self,
+        i: &Instruction,
+        kind: SlotKind,
+        unit: Unit,
+        issue: u64,
+        value: u64,
+        done: u64,
+        flags: u8,
+    ) {
         let register = usize::from(i.rd);
         if flags != 0 {
             self.float_in_window = true;
@@ -271,6 +280,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.retire_flags();
         }
         self.window.push(Slot {
+            issue,
             complete: done,
             commit: 0,
             previous_value: self.registers[register],
@@ -279,6 +289,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             rd: i.rd,
             flags,
             kind,
+            unit,
         });
         self.registers[register] = value;
         self.ready[register] = done;
@@ -301,9 +312,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    /// Puts an instruction into the window that waits for at least one of its first `sources`
-    /// operands, and returns its index. Its destination becomes unknown.
-    fn defer(&mut self, i: &Instruction, kind: SlotKind, sources: u8) -> usize {
+    /// Puts an instruction into the window whose result is not known, and returns its index. It
+    /// has been issued, or `issue` is [`UNKNOWN`] and it waits for some of its first `sources`
+    /// operands.
+    fn defer(
+        &mut self,
+        i: &Instruction,
+        kind: SlotKind,
+        unit: Unit,
+        issue: u64,
+        sources: u8,
+    ) -> usize {
         let index = self.window.begin_deferred(*i);
         let id = self.window.deferred(index).id;
         let mut earliest = self.dispatch_cycle + 1;
@@ -331,13 +350,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let deferred = self.window.deferred_mut(index);
         deferred.earliest = earliest;
         deferred.pending = pending;
-        self.in_scheduler += 1;
-        self.unissued += 1;
+        if issue >= UNKNOWN {
+            self.in_scheduler += 1;
+            self.unissued += 1;
+        }
         if self.float_in_window {
             self.retire_flags();
         }
         let register = usize::from(i.rd);
         self.window.push(Slot {
+            issue,
             complete: UNKNOWN,
             commit: 0,
             previous_value: self.registers[register],
@@ -346,6 +368,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             rd: i.rd,
             flags: 0,
             kind,
+            unit,
         });
         if i.rd != SINK {
             self.ready[register] = UNKNOWN + index as u64;
@@ -362,8 +385,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if ready < UNKNOWN {
             let taken = branch_taken(i.operation, operands[0], operands[1]);
             let issue = self.issue(Unit::Integer, ready);
-            let done = issue + self.ports[Unit::Integer as usize].latency;
-            self.push(&i, SlotKind::Plain, 0, done, 0);
+            let done = issue + self.calendar.latency(Unit::Integer);
+            self.push(&i, SlotKind::Plain, Unit::Integer, issue, 0, done, 0);
             self.predictor.push_history(taken);
             self.predictor.train(&lookup, taken);
             self.step(&i);
@@ -377,7 +400,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.closes_loop(target);
             }
         } else {
-            let index = self.defer(&i, SlotKind::Plain, 2);
+            let index = self.defer(&i, SlotKind::Plain, Unit::Integer, UNKNOWN, 2);
             let deferred = self.window.deferred_mut(index);
             deferred.lookup = lookup;
             deferred.returns = self.predictor.returns();
@@ -406,8 +429,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if ready < UNKNOWN {
             let target = i.jump_target(pc, operands[0]);
             let issue = self.issue(Unit::Integer, ready);
-            let done = issue + self.ports[Unit::Integer as usize].latency;
-            self.push(&i, SlotKind::Plain, next, done, 0);
+            let done = issue + self.calendar.latency(Unit::Integer);
+            self.push(&i, SlotKind::Plain, Unit::Integer, issue, next, done, 0);
             self.step(&i);
             self.jump(target);
             if predicted != Some(target) {
@@ -417,7 +440,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
         } else {
             let predicted = predicted.unwrap_or(next) & !1;
-            let index = self.defer(&i, SlotKind::Plain, 1);
+            let index = self.defer(&i, SlotKind::Plain, Unit::Integer, UNKNOWN, 1);
             let deferred = self.window.deferred_mut(index);
             deferred.lookup = lookup;
             deferred.returns = self.predictor.returns();
@@ -458,7 +481,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         };
         if base_ready >= UNKNOWN {
             let number = self.loads.push(load);
-            let index = self.defer(&i, SlotKind::Load, 1);
+            let index = self.defer(&i, SlotKind::Load, Unit::Load, UNKNOWN, 1);
             let stores = self.stores.tail;
             let deferred = self.window.deferred_mut(index);
             deferred.queue_number = number;
@@ -487,18 +510,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let done = issue + self.spec.l1_data.hit_latency_cycles;
             self.loads.get_mut(number).performed = issue;
             self.statistics.data_hits += 1;
-            self.push(&i, SlotKind::Load, i.load_value(raw), done, 0);
+            let value = i.load_value(raw);
+            self.push(&i, SlotKind::Load, Unit::Load, issue, value, done, 0);
             self.step(&i);
             return Ok(());
         }
-        let index = self.defer(&i, SlotKind::Load, 0);
+        let index = self.defer(&i, SlotKind::Load, Unit::Load, issue, 0);
         let stores = self.stores.tail;
         let deferred = self.window.deferred_mut(index);
         deferred.queue_number = number;
         deferred.stores_before = stores;
-        deferred.issued = true;
-        self.unissued -= 1;
-        self.in_scheduler -= 1; // issue() has counted it
         let now = self.dispatch_cycle;
         self.step(&i);
         self.access_load(index, issue, outbox);
@@ -551,19 +572,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let issue = self.issue(Unit::Store, address_ready.max(data_ready));
             self.stores.get_mut(number).data_ready = issue;
             if !atomic {
-                self.push(&i, kind, 0, issue + 1, 0);
+                self.push(&i, kind, Unit::Store, issue, 0, issue + 1, 0);
                 self.step(&i);
                 return Ok(());
             }
-            let index = self.defer(&i, kind, 0);
-            self.in_scheduler -= 1; // issue() has counted it
-            self.unissued -= 1;
+            let index = self.defer(&i, kind, Unit::Store, issue, 0);
             let deferred = self.window.deferred_mut(index);
-            deferred.issued = true;
             deferred.queue_number = number;
             deferred.operands[1] = operands[1];
         } else {
-            let index = self.defer(&i, kind, 2);
+            let index = self.defer(&i, kind, Unit::Store, UNKNOWN, 2);
             self.window.deferred_mut(index).queue_number = number;
         }
         if atomic && i.acquire() {

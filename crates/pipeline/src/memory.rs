@@ -78,6 +78,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         match self.data_cache.request(line, false, at, outbox) {
             RequestOutcome::Full => self.parked.push(park(ParkedFor::MissRegister)),
             RequestOutcome::Sent | RequestOutcome::Pending => {
+                self.expect_answer(at);
                 self.statistics.data_misses += 1;
                 self.activity += 1;
                 self.missing.push(MissingLoad {
@@ -397,7 +398,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 if taken && !unknown && (load.performed > now || older_waits) {
                     let pc = self.window.slot(load.position).pc;
                     self.statistics.memory_order_squashes += 1;
-                    self.squash(load.position, pc, now + self.front_end());
+                    self.squash(load.position, now, pc, now + self.front_end());
                     return;
                 }
                 if load.performed >= UNKNOWN {

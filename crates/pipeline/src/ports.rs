@@ -1,148 +1,204 @@
 //! Which execution unit is taken in which cycle.
 
-use crate::spec::UnitSpec;
+use crate::spec::{CoreSpec, UnitSpec};
 
-/// Cycles that a calendar looks ahead. An operation that issues later than this after another
-/// takes the place of a cycle long past, never of one still open: the window of a core, even
-/// behind a chain of divisions, is a few thousand cycles, and collisions only lose a reservation.
-const CALENDAR_CYCLES: usize = 1024;
+/// Kinds of execution units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Unit {
+    Integer,
+    Multiply,
+    Divide,
+    FloatAdd,
+    FloatMultiply,
+    FloatDivide,
+    Load,
+    Store,
+}
 
-/// How many operations start in each of the coming cycles.
+const UNITS: usize = 8;
+
+/// What is booked in one cycle.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cycle {
+    /// Which of the cycles that share this place; an entry of another one counts as empty, so
+    /// that nothing has to be cleared as time goes on.
+    lap: u32,
+    /// Operations that issue, of all kinds.
+    issues: u8,
+    /// Ports that are busy, by kind of unit.
+    busy: [u8; UNITS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct UnitTiming {
+    ports: u8,
+    /// Cycles for which an operation keeps its port.
+    busy: u64,
+    latency: u64,
+}
+
+impl UnitTiming {
+    fn new(spec: &UnitSpec) -> UnitTiming {
+        let latency = u64::from(spec.latency_cycles);
+        UnitTiming {
+            ports: spec.ports,
+            busy: if spec.pipelined { 1 } else { latency },
+            latency,
+        }
+    }
+}
+
+/// The issue width and the ports of a core in the cycles to come.
 ///
-/// Each entry holds a count in its low 5 bits and, above, which cycle it is for, without the bits
-/// that its place tells. An entry of another cycle counts as empty, so nothing has to be cleared
-/// as time goes on. (The same 27 bits come again after 2^37 cycles, most of a minute.)
+/// No operation is booked further ahead than a chain of as many of the slowest as the reorder
+/// buffer holds; there are more entries than that, so two cycles that matter never share one.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    entries: Box<[u32; CALENDAR_CYCLES]>,
-    limit: u8,
+    cycles: Box<[Cycle]>,
+    lap_shift: u32,
+    width: u8,
+    units: [UnitTiming; UNITS],
 }
 
 impl Calendar {
-    /// A calendar for `limit` operations a cycle.
-    pub fn new(limit: u8) -> Calendar {
+    pub fn new(spec: &CoreSpec) -> Calendar {
+        let units = &spec.units;
+        let units = [
+            UnitTiming::new(&units.integer),
+            UnitTiming::new(&units.multiply),
+            UnitTiming::new(&units.divide),
+            UnitTiming::new(&units.float_add),
+            UnitTiming::new(&units.float_multiply),
+            UnitTiming::new(&units.float_divide),
+            UnitTiming::new(&units.load),
+            UnitTiming::new(&units.store),
+        ];
+        let slowest = units.iter().map(|unit| unit.latency).max().unwrap_or(1);
+        let slowest = slowest.max(spec.l1_data.hit_latency_cycles) + 1;
+        let cycles = (u64::from(spec.rob_entries) + 2) * slowest;
+        let cycles = cycles.next_power_of_two() as usize;
         Calendar {
-            entries: Box::new([u32::MAX; CALENDAR_CYCLES]),
-            limit,
+            // Cycles before the first lap are never asked for.
+            cycles: vec![Cycle::default(); cycles].into_boxed_slice(),
+            lap_shift: cycles.trailing_zeros(),
+            width: spec.width,
+            units,
         }
     }
 
-    /// How many are booked in `cycle`.
-    #[inline]
-    pub fn booked(&self, cycle: u64) -> u8 {
-        let entry = self.entries[cycle as usize % CALENDAR_CYCLES];
-        if entry >> 5 == tag(cycle) {
-            (entry & 31) as u8
-        } else {
-            0
-        }
-    }
-
-    #[inline]
-    fn has_room(&self, cycle: u64) -> bool {
-        self.booked(cycle) < self.limit
-    }
-
-    #[inline]
-    fn book(&mut self, cycle: u64) {
-        self.set(cycle, self.booked(cycle) + 1);
-    }
-
-    #[inline]
-    fn set(&mut self, cycle: u64, count: u8) {
-        self.entries[cycle as usize % CALENDAR_CYCLES] = tag(cycle) << 5 | u32::from(count);
-    }
-}
-
-#[inline]
-fn tag(cycle: u64) -> u32 {
-    (cycle / CALENDAR_CYCLES as u64) as u32 & 0x7ff_ffff
-}
-
-/// The ports of one kind of unit.
-#[derive(Clone, Debug)]
-pub struct Ports {
-    calendar: Calendar,
-    /// For units that are not pipelined: when each is free.
-    free_at: Vec<u64>,
     /// Cycles from issue to result.
-    pub latency: u64,
-}
+    #[inline(always)]
+    pub fn latency(&self, unit: Unit) -> u64 {
+        self.units[unit as usize].latency
+    }
 
-impl Ports {
-    pub fn new(spec: &UnitSpec) -> Ports {
-        Ports {
-            calendar: Calendar::new(spec.ports),
-            free_at: if spec.pipelined {
-                Vec::new()
-            } else {
-                vec![0; usize::from(spec.ports)]
-            },
-            latency: u64::from(spec.latency_cycles),
+    #[inline(always)]
+    fn place(&self, cycle: u64) -> usize {
+        cycle as usize & (self.cycles.len() - 1)
+    }
+
+    /// The number of a lap comes again after 2^32 times thousands of cycles: an hour and more.
+    #[inline(always)]
+    fn lap(&self, cycle: u64) -> u32 {
+        (cycle >> self.lap_shift) as u32
+    }
+
+    #[inline(always)]
+    fn get(&self, cycle: u64) -> Cycle {
+        let entry = self.cycles[self.place(cycle)];
+        if entry.lap == self.lap(cycle) {
+            entry
+        } else {
+            Cycle::default()
         }
     }
 
-    /// Issues an operation at `earliest` or as soon after it as both a port and a place in
-    /// `width` are free, and returns the cycle.
-    #[inline]
-    pub fn issue(&mut self, earliest: u64, width: &mut Calendar) -> u64 {
-        let mut cycle = earliest;
-        if self.free_at.is_empty() {
-            while !(width.has_room(cycle) && self.calendar.has_room(cycle)) {
-                cycle += 1;
-            }
-            self.calendar.book(cycle);
-        } else if let Some(free_at) = self.free_at.iter_mut().min() {
-            cycle = cycle.max(*free_at);
-            while !width.has_room(cycle) {
-                cycle += 1;
-            }
-            *free_at = cycle + self.latency;
+    #[inline(always)]
+    fn get_mut(&mut self, cycle: u64) -> &mut Cycle {
+        let lap = self.lap(cycle);
+        let place = self.place(cycle);
+        let entry = &mut self.cycles[place];
+        if entry.lap != lap {
+            *entry = Cycle {
+                lap,
+                ..Cycle::default()
+            };
         }
-        width.book(cycle);
+        entry
+    }
+
+    /// How many operations issue in `cycle`.
+    #[inline(always)]
+    pub fn issues(&self, cycle: u64) -> u8 {
+        self.get(cycle).issues
+    }
+
+    /// Issues an operation at `earliest` or as soon after it as both a port and a place in the
+    /// width are free, and returns the cycle.
+    #[inline(always)]
+    pub fn issue(&mut self, unit: Unit, earliest: u64) -> u64 {
+        let timing = self.units[unit as usize];
+        if timing.busy > 1 {
+            return self.issue_unpipelined(unit, earliest);
+        }
+        let width = self.width;
+        let mut cycle = earliest;
+        loop {
+            let entry = self.get_mut(cycle);
+            if entry.issues < width && entry.busy[unit as usize] < timing.ports {
+                entry.issues += 1;
+                entry.busy[unit as usize] += 1;
+                return cycle;
+            }
+            cycle += 1;
+        }
+    }
+
+    fn issue_unpipelined(&mut self, unit: Unit, earliest: u64) -> u64 {
+        let UnitTiming { ports, busy, .. } = self.units[unit as usize];
+        let mut cycle = earliest;
+        loop {
+            let taken = (cycle..cycle + busy)
+                .rev()
+                .find(|&cycle| self.get(cycle).busy[unit as usize] >= ports);
+            match taken {
+                Some(taken) => cycle = taken + 1,
+                None if self.issues(cycle) >= self.width => cycle += 1,
+                None => break,
+            }
+        }
+        self.get_mut(cycle).issues += 1;
+        for cycle in cycle..cycle + busy {
+            self.get_mut(cycle).busy[unit as usize] += 1;
+        }
         cycle
     }
 
-    /// What is booked from `now` on, relative to it: equal vectors behave equally.
-    pub fn relative(&self, now: u64, horizon: u64, into: &mut Vec<u64>) {
-        if self.free_at.is_empty() {
-            self.calendar.relative(now, horizon, into);
-        } else {
-            into.extend(
-                self.free_at
-                    .iter()
-                    .map(|free_at| free_at.saturating_sub(now)),
-            );
+    /// Takes back the operation that was to issue at `cycle`.
+    pub fn cancel(&mut self, unit: Unit, cycle: u64) {
+        self.get_mut(cycle).issues -= 1;
+        for cycle in cycle..cycle + self.units[unit as usize].busy {
+            self.get_mut(cycle).busy[unit as usize] -= 1;
         }
     }
-}
 
-impl Calendar {
-    /// What is booked from `now` to `now + horizon`, relative to `now`.
-    pub fn relative(&self, now: u64, horizon: u64, into: &mut Vec<u64>) {
-        into.extend((now..now + horizon).map(|cycle| u64::from(self.booked(cycle))));
+    /// What is booked in the `span` cycles from `now` on: equal vectors behave equally.
+    pub fn ahead(&self, now: u64, span: u64, into: &mut Vec<u64>) {
+        into.extend((now..now + span).flat_map(|cycle| {
+            let entry = self.get(cycle);
+            [u64::from(entry.issues), u64::from_le_bytes(entry.busy)]
+        }));
     }
 
-    /// Moves everything booked from `now` on by `by` cycles.
-    pub fn shift(&mut self, now: u64, horizon: u64, by: u64) {
-        let booked: Vec<u8> = (now..now + horizon)
-            .map(|cycle| self.booked(cycle))
+    /// Moves what is booked in the `span` cycles from `now` on by `by` cycles.
+    pub fn shift(&mut self, now: u64, span: u64, by: u64) {
+        let booked: Vec<Cycle> = (now..now + span)
+            .map(|cycle| std::mem::take(self.get_mut(cycle)))
             .collect();
-        for (count, cycle) in booked.into_iter().zip(now + by..) {
-            self.set(cycle, count);
-        }
-    }
-}
-
-impl Ports {
-    /// Moves everything booked from `now` on by `by` cycles.
-    pub fn shift(&mut self, now: u64, horizon: u64, by: u64) {
-        if self.free_at.is_empty() {
-            self.calendar.shift(now, horizon, by);
-        } else {
-            for free_at in &mut self.free_at {
-                *free_at += by;
-            }
+        for (entry, cycle) in booked.into_iter().zip(now + by..) {
+            let lap = self.lap(cycle);
+            *self.get_mut(cycle) = Cycle { lap, ..entry };
         }
     }
 }
@@ -151,35 +207,46 @@ impl Ports {
 mod tests {
     use super::*;
 
+    fn calendar(width: u8) -> Calendar {
+        let mut spec = CoreSpec::hyperplane_table1();
+        spec.width = width;
+        Calendar::new(&spec)
+    }
+
     #[test]
     fn ports_and_width_both_limit_issue() {
-        let mut width = Calendar::new(3);
-        let mut ports = Ports::new(&UnitSpec {
-            ports: 2,
-            latency_cycles: 1,
-            pipelined: true,
-        });
-        let issued: Vec<u64> = (0..5).map(|_| ports.issue(10, &mut width)).collect();
-        assert_eq!(issued, [10, 10, 11, 11, 12]);
-        // Cycle 10 has one place left in the width, but no port.
-        let mut other = Ports::new(&UnitSpec {
-            ports: 4,
-            latency_cycles: 1,
-            pipelined: true,
-        });
-        let issued: Vec<u64> = (0..3).map(|_| other.issue(10, &mut width)).collect();
-        assert_eq!(issued, [10, 11, 12]);
+        // Two multipliers, six integer units, three operations a cycle.
+        let mut calendar = calendar(3);
+        let mut issue =
+            |unit, times| -> Vec<u64> { (0..times).map(|_| calendar.issue(unit, 10)).collect() };
+        assert_eq!(issue(Unit::Multiply, 5), [10, 10, 11, 11, 12]);
+        // Cycles 10 and 11 have one place left in the width, cycle 12 has two.
+        assert_eq!(issue(Unit::Integer, 5), [10, 11, 12, 12, 13]);
     }
 
     #[test]
     fn an_unpipelined_unit_is_busy_for_its_latency() {
-        let mut width = Calendar::new(8);
-        let mut ports = Ports::new(&UnitSpec {
-            ports: 1,
-            latency_cycles: 20,
-            pipelined: false,
-        });
-        assert_eq!(ports.issue(5, &mut width), 5);
-        assert_eq!(ports.issue(6, &mut width), 25);
+        // One divider, 20 cycles.
+        let mut calendar = calendar(8);
+        assert_eq!(calendar.issue(Unit::Divide, 50), 50);
+        assert_eq!(calendar.issue(Unit::Divide, 51), 70);
+        // Cycles 30 to 49 are free, for an operation that is ready then.
+        assert_eq!(calendar.issue(Unit::Divide, 31), 90);
+        assert_eq!(calendar.issue(Unit::Divide, 30), 30);
+        calendar.cancel(Unit::Divide, 70);
+        assert_eq!(calendar.issue(Unit::Divide, 31), 70);
+    }
+
+    #[test]
+    fn a_shift_keeps_what_is_ahead() {
+        let mut calendar = calendar(8);
+        calendar.issue(Unit::Store, 1000);
+        calendar.issue(Unit::Divide, 1001);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        calendar.ahead(1000, 64, &mut before);
+        calendar.shift(1000, 64, 1_000_003);
+        calendar.ahead(1_001_003, 64, &mut after);
+        assert_eq!(before, after);
+        assert_eq!(calendar.issues(1000), 0);
     }
 }

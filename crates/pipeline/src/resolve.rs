@@ -1,8 +1,9 @@
 //! What happens when a value becomes known: those that waited for it execute, branches are
 //! checked, commit goes on.
 
-use crate::core::{Core, Unit, unit_of};
+use crate::core::{Core, unit_of};
 use crate::extension::Extension;
+use crate::ports::Unit;
 use crate::queues::overlap;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::Outbox;
@@ -78,7 +79,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             Class::Branch | Class::JumpRegister => self.wake_branch(index, now),
             _ => {
                 let done = self.issue_deferred(index, unit_of(class), now)
-                    + self.ports[unit_of(class) as usize].latency;
+                    + self.calendar.latency(unit_of(class));
                 let deferred = self.window.deferred(index);
                 let [a, b, c] = deferred.operands;
                 let position = deferred.position;
@@ -106,15 +107,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Books the issue of a deferred instruction whose operands are known.
     fn issue_deferred(&mut self, index: usize, unit: Unit, now: u64) -> u64 {
         let earliest = self.window.deferred(index).earliest.max(now + 1);
-        let issue = self.ports[unit as usize].issue(earliest, &mut self.width);
-        self.window.deferred_mut(index).issued = true;
+        let issue = self.calendar.issue(unit, earliest);
+        let position = self.window.deferred(index).position;
+        self.window.slot_mut(position).issue = issue;
         self.unissued -= 1;
         issue
     }
 
     fn wake_branch(&mut self, index: usize, now: u64) {
-        let done = self.issue_deferred(index, Unit::Integer, now)
-            + self.ports[Unit::Integer as usize].latency;
+        let done =
+            self.issue_deferred(index, Unit::Integer, now) + self.calendar.latency(Unit::Integer);
         let deferred = self.window.deferred(index);
         let instruction = deferred.instruction;
         let [a, b, _] = deferred.operands;
@@ -136,7 +138,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         if next != predicted {
             self.statistics.mispredictions += 1;
-            self.squash(position + 1, next, done + self.front_end());
+            self.squash(position + 1, now, next, done + self.front_end());
             self.predictor.set_returns(returns);
             if conditional {
                 self.predictor.correct_history(&lookup, taken);
@@ -157,7 +159,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if !self.is_plain(address, instruction.access_bytes()) {
             // A device, nothing, or two lines: done again, in order.
             let pc = self.window.slot(position).pc;
-            self.squash(position, pc, now + self.front_end());
+            self.squash(position, now, pc, now + self.front_end());
             return;
         }
         self.loads.get_mut(number).address = address;
@@ -182,13 +184,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let bytes = instruction.access_bytes();
             if !self.is_plain(address, bytes) || (atomic && address % u64::from(bytes) != 0) {
                 let pc = self.window.slot(position).pc;
-                self.squash(position, pc, now + self.front_end());
+                self.squash(position, now, pc, now + self.front_end());
                 return;
             }
             self.stores.set_address(number, address);
             self.check_younger_loads(position, number, address, bytes, now);
         }
-        if pending > 0 || self.window.deferred(index).issued {
+        if pending > 0 || self.window.slot(position).issue < UNKNOWN {
             return;
         }
         let issue = self.issue_deferred(index, Unit::Store, now);
@@ -227,7 +229,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let entry = self.wait_entry(pc);
             self.wait_table[entry] = true;
             self.statistics.memory_order_squashes += 1;
-            self.squash(load_position, pc, now + self.front_end());
+            self.squash(load_position, now, pc, now + self.front_end());
         }
     }
 

@@ -106,7 +106,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// How far ahead anything is booked.
     fn horizon(&self) -> u64 {
-        (self.window.last_commit.saturating_sub(self.dispatch_cycle) + 8).min(1024)
+        self.window.last_commit.saturating_sub(self.dispatch_cycle) + 8
     }
 
     fn remember(&self, pc: u64) -> Remembered {
@@ -136,10 +136,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             timing.push(relative(load.performed));
             timing.push(load.address);
         }
-        self.width.relative(now, horizon, &mut timing);
-        for ports in &self.ports {
-            ports.relative(now, horizon, &mut timing);
-        }
+        self.calendar.ahead(now, horizon, &mut timing);
         let mut replacement = self.data_cache.replacement_order().to_vec();
         replacement.extend_from_slice(self.instruction_cache.replacement_order());
         Remembered {
@@ -162,16 +159,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
         };
         let horizon = self.horizon();
-        self.width.shift(now, horizon, cycles);
-        for ports in &mut self.ports {
-            ports.shift(now, horizon, cycles);
-        }
+        self.calendar.shift(now, horizon, cycles);
         self.ready.iter_mut().for_each(move_on);
         let rob = u64::from(self.spec.rob_entries);
         for position in self.window.tail.saturating_sub(rob)..self.window.tail {
             let slot = self.window.slot_mut(position);
             move_on(&mut slot.commit);
             move_on(&mut slot.complete);
+            move_on(&mut slot.issue);
         }
         for number in self.loads.in_flight() {
             let load = self.loads.get_mut(number);

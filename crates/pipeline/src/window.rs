@@ -1,6 +1,7 @@
 //! The instructions in flight: reorder buffer, what waits for a value that is still unknown, and
 //! the way back.
 
+use crate::ports::Unit;
 use crate::predictor::{Lookup, ReturnStack};
 use riscv::{Instruction, SINK};
 
@@ -20,6 +21,8 @@ pub enum SlotKind {
 /// An instruction in flight: what every instruction needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
+    /// Cycle in which it issues; [`UNKNOWN`] until that can be told.
+    pub issue: u64,
     /// Cycle at which it is done; [`UNKNOWN`] until that can be told.
     pub complete: u64,
     /// Cycle in which it commits; meaningful below `commit_known`.
@@ -32,6 +35,7 @@ pub struct Slot {
     pub rd: u8,
     pub flags: u8,
     pub kind: SlotKind,
+    pub unit: Unit,
 }
 
 /// Someone who waits for a slot's value.
@@ -55,8 +59,6 @@ pub struct Deferred {
     pub earliest: u64,
     /// Operands that are still unknown.
     pub pending: u8,
-    /// Its issue cycle is booked.
-    pub issued: bool,
     pub resolved: bool,
     pub value: u64,
     pub ready: u64,
@@ -91,6 +93,7 @@ impl Window {
     pub fn new(rob_entries: u16) -> Window {
         let ring = (usize::from(rob_entries) * 2).next_power_of_two();
         let slot = Slot {
+            issue: 0,
             complete: 0,
             commit: 0,
             previous_value: 0,
@@ -99,6 +102,7 @@ impl Window {
             rd: SINK,
             flags: 0,
             kind: SlotKind::Plain,
+            unit: Unit::Integer,
         };
         let deferred = Deferred {
             id: 0,
@@ -107,7 +111,6 @@ impl Window {
             operands: [0; 3],
             earliest: 0,
             pending: 0,
-            issued: true,
             resolved: true,
             value: 0,
             ready: 0,
@@ -177,7 +180,6 @@ impl Window {
         deferred.instruction = instruction;
         deferred.earliest = 0;
         deferred.pending = 0;
-        deferred.issued = false;
         deferred.resolved = false;
         deferred.waiters.clear();
         index
