@@ -21,9 +21,11 @@
 //!   way(data).
 
 use crate::agent::Effect;
+use crate::divisor::Divisor;
 use crate::home::{Bank, BankStatistics, HomeAction, TransactionId};
 use crate::memory::Memory;
 use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Mesh, Order, WORD_BYTES};
+use crate::queue::Queue;
 use crate::ram::overlap;
 use crate::spec::MAXIMUM_CACHES;
 use crate::{
@@ -33,8 +35,6 @@ use crate::{
     Time, ToCache, ToHome, Transit,
 };
 use serde::Serialize;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// What an address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,39 +197,6 @@ enum Event {
     Timer { agent: AgentId, token: u64 },
 }
 
-/// Events in order: a heap of small keys, and what they mean beside it.
-#[derive(Debug, Default)]
-struct Queue {
-    /// Time, order within the time, place in `events`.
-    heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
-    events: Vec<Event>,
-    free: Vec<u32>,
-}
-
-impl Queue {
-    #[inline]
-    fn push(&mut self, at: Time, order: u64, event: Event) {
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.events[place as usize] = event;
-                place
-            }
-            None => {
-                self.events.push(event);
-                (self.events.len() - 1) as u32
-            }
-        };
-        self.heap.push(Reverse((at, order, place)));
-    }
-
-    #[inline]
-    fn next_at(&self) -> Time {
-        self.heap
-            .peek()
-            .map_or(Time::NEVER, |Reverse((at, ..))| *at)
-    }
-}
-
 /// Where the sender's number is in an event's order; below it is the sender's count.
 const SENDER_SHIFT: u32 = 48;
 /// The sender of what comes out of processing events; cores come before it.
@@ -288,7 +255,7 @@ pub struct Fabric {
     forward_latency: Time,
     minimum_delivery_latency: Time,
     cores: usize,
-    queue: Queue,
+    queue: Queue<Event>,
     /// How much each core has sent; then the server, then the fabric itself.
     core_counts: Vec<u64>,
     server_count: u64,
@@ -298,6 +265,7 @@ pub struct Fabric {
     mesh: Mesh,
     memory: Memory,
     banks: Vec<Bank>,
+    bank_count: Divisor,
     ram: Ram,
     caches: Vec<CachePlace>,
     agents: Vec<Port>,
@@ -310,6 +278,8 @@ pub struct Fabric {
     effects: Vec<Effect>,
     agent_outbox: Outbox,
     lines: Vec<LineAddress>,
+    /// Cores, as bits, whose inboxes have got something.
+    delivered_to: u64,
 }
 
 fn request_bytes(kind: &RequestKind) -> u64 {
@@ -335,7 +305,7 @@ impl Fabric {
             forward_latency,
             minimum_delivery_latency: bank_latency.min(forward_latency) + mesh.shortest(),
             cores: spec.cores,
-            queue: Queue::default(),
+            queue: Queue::new(clock),
             core_counts: vec![0; spec.cores],
             server_count: 0,
             internal_count: 0,
@@ -344,6 +314,7 @@ impl Fabric {
             banks: (0..tiles)
                 .map(|_| Bank::new(&spec.last_level, tiles))
                 .collect(),
+            bank_count: Divisor::new(tiles as u64),
             ram,
             caches: (0..spec.cores * 2)
                 .map(|cache| CachePlace {
@@ -360,6 +331,7 @@ impl Fabric {
             effects: Vec::new(),
             agent_outbox: Outbox::default(),
             lines: Vec::new(),
+            delivered_to: 0,
             mesh,
         })
     }
@@ -490,15 +462,9 @@ impl Fabric {
     /// Processes all events before `until`, in order; puts what they bring to core `k` into
     /// `inboxes[k]`.
     pub fn run_until(&mut self, until: Time, inboxes: &mut [Inbox]) {
-        while let Some(&Reverse((now, _, place))) = self.queue.heap.peek() {
-            if now >= until {
-                break;
-            }
-            self.queue.heap.pop();
+        while let Some((now, event)) = self.queue.pop_before(until) {
             self.done_until = now;
             self.statistics.events += 1;
-            let event = self.queue.events[place as usize];
-            self.queue.free.push(place);
             self.process(now, event, inboxes);
         }
         if until != Time::NEVER {
@@ -660,7 +626,7 @@ impl Fabric {
 
     #[inline]
     fn bank_of(&self, line: LineAddress) -> usize {
-        (line.0 % self.banks.len() as u64) as usize
+        self.bank_count.remainder(line.0) as usize
     }
 
     /// A message leaves a core.
@@ -694,7 +660,7 @@ impl Fabric {
             self.statistics.refused_requests += 1;
             let result = Err(());
             let at = now + self.minimum_delivery_latency;
-            inboxes[usize::from(core.0)].push(at, DeliveryKind::Reply { token, result });
+            self.bring(core, at, DeliveryKind::Reply { token, result }, inboxes);
             return;
         };
         self.statistics.agent_requests += 1;
@@ -810,14 +776,14 @@ impl Fabric {
             .send(now, departure, from_tile, tile, bytes, order);
         let message = *message;
         match owner {
-            CacheOwner::Core(core) => inboxes[usize::from(core.0)].push(
-                arrival,
-                DeliveryKind::Cache {
+            CacheOwner::Core(core) => {
+                let kind = DeliveryKind::Cache {
                     cache,
                     line,
                     message,
-                },
-            ),
+                };
+                self.bring(core, arrival, kind, inboxes);
+            }
             CacheOwner::Agent(agent) => self.push(
                 arrival,
                 Event::AgentCache {
@@ -984,9 +950,21 @@ impl Fabric {
             self.statistics.lengthened_deliveries += 1;
         }
         let at = now.saturating_add(delay.max(self.minimum_delivery_latency));
-        if let Some(inbox) = inboxes.get_mut(usize::from(core.0)) {
-            inbox.push(at, kind);
+        if usize::from(core.0) < inboxes.len() {
+            self.bring(core, at, kind, inboxes);
         }
+    }
+
+    #[inline]
+    fn bring(&mut self, core: CoreId, at: Time, kind: DeliveryKind, inboxes: &mut [Inbox]) {
+        self.delivered_to |= 1 << core.0;
+        inboxes[usize::from(core.0)].push(at, kind);
+    }
+
+    /// The cores, as bits, whose inboxes have got something since this was last asked.
+    #[inline]
+    pub fn take_delivered_to(&mut self) -> u64 {
+        std::mem::take(&mut self.delivered_to)
     }
 
     fn reply_over_mesh(
@@ -1003,7 +981,12 @@ impl Fabric {
             .mesh
             .send(now, departure, tile, to, WORD_BYTES, Order::Free);
         let token = reply_to.token;
-        inboxes[usize::from(reply_to.core.0)].push(at, DeliveryKind::Reply { token, result });
+        self.bring(
+            reply_to.core,
+            at,
+            DeliveryKind::Reply { token, result },
+            inboxes,
+        );
     }
 
     /// An agent begins an access.
@@ -1282,7 +1265,7 @@ impl Fabric {
             mesh_messages: self.mesh.messages,
             mesh_hops: self.mesh.hops,
             mesh_hop_cycles: self.mesh.hop_cycles,
-            mesh_queueing_fs: self.mesh.queueing.as_fs(),
+            mesh_queueing_fs: self.mesh.queueing().as_fs(),
             ..self.statistics
         };
         for bank in &self.banks {

@@ -31,6 +31,7 @@
 //! - Every answer leaves after the same latency of the bank, so that the order of the bank's
 //!   decisions is the order in which a cache learns of them.
 
+use crate::divisor::Divisor;
 use crate::{
     AgentId, CacheId, Grant, LastLevelSpec, LineAddress, LineData, Ram, Time, ToCache, ToHome,
 };
@@ -144,7 +145,7 @@ pub(crate) struct BankStatistics {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bank {
-    banks: u64,
+    banks: Divisor,
     ways: usize,
     set_mask: u64,
     entries: Vec<Entry>,
@@ -180,7 +181,7 @@ impl Bank {
         let ways = spec.ways as usize;
         let sets = spec.sets();
         Bank {
-            banks: banks as u64,
+            banks: Divisor::new(banks as u64),
             ways,
             set_mask: sets as u64 - 1,
             entries: vec![EMPTY; sets * ways],
@@ -198,13 +199,13 @@ impl Bank {
 
     #[inline]
     fn set(&self, line: LineAddress) -> usize {
-        ((line.0 / self.banks) & self.set_mask) as usize
+        (self.banks.divide(line.0) & self.set_mask) as usize
     }
 
     /// A byte that most lines of a set differ in.
     #[inline]
     fn tag_byte(&self, line: LineAddress) -> u8 {
-        let tag = line.0 / self.banks / (self.set_mask + 1);
+        let tag = self.banks.divide(line.0) >> self.set_mask.count_ones();
         (tag ^ (tag >> 8)) as u8
     }
 

@@ -19,12 +19,14 @@ macro_rules! reached {
 
 mod address;
 mod agent;
+mod divisor;
 mod fabric;
 mod home;
 mod memory;
 mod mesh;
 mod message;
 mod private_cache;
+mod queue;
 mod ram;
 mod spec;
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The mesh: XY routing, and links that carry one message at a time.
 //!
 //! A message's way is reserved link by link when its departure is known. What leaves a bank, a
-//! cache's read port or an agent is known a few cycles before it departs, so a link keeps the few
-//! reservations that lie ahead, and a message takes the first gap that is long enough for it.
+//! cache's read port or an agent is known a few cycles before it departs, so a link remembers which
+//! of the coming cycles are taken, and a message takes the first gap that is long enough for it.
+//! Routers work in step with the clock: a message that is ready inside a cycle enters at the next.
 //! Wormhole routers with one path between two tiles keep messages in order (Dally and Towles,
 //! Principles and Practices of Interconnection Networks, ch. 13), and the protocol needs that; a
 //! short message that finds a gap before an older long one waits for it at the end.
@@ -27,99 +28,136 @@ pub(crate) enum Order {
     Free,
 }
 
+/// Cycles that a link looks ahead.
+const WINDOW: u64 = 64;
+
 /// When a link is taken.
 #[derive(Clone, Debug, Default)]
 struct Link {
-    /// The last reservation.
-    start: Time,
-    end: Time,
-    /// Those before it that are not over, in order.
-    earlier: Vec<(Time, Time)>,
+    /// The cycle of the lowest bit of `taken`; nothing is reserved before it any more.
+    base: u64,
+    /// The cycles of the window that are taken.
+    taken: u64,
+    /// Behind the window all cycles before this one are taken.
+    taken_until: u64,
 }
 
 impl Link {
-    /// Reserves `occupancy` at `earliest` or as soon as possible after it. Nothing will be
-    /// reserved before `now` any more.
+    /// Reserves `flits` cycles in a row, from `earliest` or as soon as possible after it. Nothing
+    /// will be reserved before `now` any more.
     #[inline]
-    fn reserve(&mut self, now: Time, earliest: Time, occupancy: Time) -> Time {
-        if self.end > earliest {
-            return self.reserve_gap(now, earliest, occupancy);
+    fn reserve(&mut self, now: u64, earliest: u64, flits: u64) -> u64 {
+        let passed = now - self.base;
+        if passed > 0 {
+            self.move_on(now, passed);
         }
-        if self.end > now {
-            self.earlier.retain(|&(_, end)| end > now);
-            self.earlier.push((self.start, self.end));
-        } else if !self.earlier.is_empty() {
-            self.earlier.clear();
+        let mut free = !self.taken;
+        for _ in 1..flits {
+            free &= free >> 1;
         }
-        (self.start, self.end) = (earliest, earliest + occupancy);
-        earliest
-    }
-
-    /// As `reserve`, where the last reservation ends after `earliest`.
-    fn reserve_gap(&mut self, now: Time, earliest: Time, occupancy: Time) -> Time {
-        self.earlier.retain(|&(_, end)| end > now);
-        let mut start = earliest;
-        for index in 0..self.earlier.len() {
-            let (taken_from, taken_to) = self.earlier[index];
-            if start + occupancy <= taken_from {
-                self.earlier.insert(index, (start, start + occupancy));
-                return start;
-            }
-            start = start.max(taken_to);
-        }
-        if start + occupancy <= self.start {
-            self.earlier.push((start, start + occupancy));
+        let offset = earliest - now;
+        if offset < WINDOW && free >> offset != 0 {
+            let start = earliest + u64::from((free >> offset).trailing_zeros());
+            self.taken |= ((1 << flits) - 1) << (start - now);
             return start;
         }
-        // Back to back with the last: one reservation.
-        start = self.end;
-        self.end = start + occupancy;
+        // Behind the window only an end is kept, so a gap that is left there is lost.
+        let start = earliest.max(self.taken_until).max(now + WINDOW);
+        self.taken_until = start + flits;
         start
+    }
+
+    #[inline]
+    fn move_on(&mut self, now: u64, passed: u64) {
+        let end = self.base + WINDOW;
+        self.base = now;
+        self.taken = if passed < WINDOW {
+            self.taken >> passed
+        } else {
+            0
+        };
+        if self.taken_until > end {
+            self.bring_into_window(end);
+        }
+    }
+
+    /// The cycles from `from` to `taken_until` are taken, some of which are in the window now.
+    #[cold]
+    fn bring_into_window(&mut self, from: u64) {
+        let from = from.max(self.base);
+        let until = self.taken_until.min(self.base + WINDOW);
+        for cycle in from..until {
+            self.taken |= 1 << (cycle - self.base);
+        }
     }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Mesh {
-    columns: usize,
-    /// Column and row of each tile.
-    places: Vec<(u32, u32)>,
     tiles: usize,
-    hop: Time,
-    local: Time,
+    hop: u64,
+    local: u64,
     clock: Clock,
     link_bytes: u64,
     /// Four for each tile: to the east, west, south, north.
     links: Vec<Link>,
-    /// For each order and pair of tiles, when the last message arrives.
-    last_arrival: [Vec<Time>; 2],
+    /// The links from each tile to each other, one way behind the other, and where each begins.
+    routes: Vec<u16>,
+    route_starts: Vec<u32>,
+    /// For each order and pair of tiles, the cycle in which the last message arrives.
+    last_arrival: [Vec<u64>; 2],
     pub(crate) messages: u64,
     pub(crate) hops: u64,
     pub(crate) hop_cycles: u64,
-    pub(crate) queueing: Time,
+    queueing_cycles: u64,
+}
+
+/// The links of the way from one tile to another: along the row, then along the column.
+fn route(columns: usize, from: usize, to: usize) -> Vec<u16> {
+    let mut tile = from;
+    let mut links = Vec::new();
+    while tile % columns != to % columns {
+        let east = tile % columns < to % columns;
+        links.push((tile * 4 + usize::from(!east)) as u16);
+        tile = if east { tile + 1 } else { tile - 1 };
+    }
+    while tile != to {
+        let south = tile < to;
+        links.push((tile * 4 + 2 + usize::from(!south)) as u16);
+        tile = if south {
+            tile + columns
+        } else {
+            tile - columns
+        };
+    }
+    links
 }
 
 impl Mesh {
     pub(crate) fn new(spec: &MeshSpec, clock: Clock) -> Mesh {
         let tiles = spec.columns * spec.rows;
+        let mut routes = Vec::new();
+        let mut route_starts = vec![0];
+        for from in 0..tiles {
+            for to in 0..tiles {
+                routes.extend(route(spec.columns, from, to));
+                route_starts.push(routes.len() as u32);
+            }
+        }
         Mesh {
-            columns: spec.columns,
-            places: (0..tiles)
-                .map(|tile| ((tile % spec.columns) as u32, (tile / spec.columns) as u32))
-                .collect(),
             tiles,
-            hop: clock.time(spec.hop_latency_cycles),
-            local: clock.time(spec.local_latency_cycles),
+            hop: spec.hop_latency_cycles,
+            local: spec.local_latency_cycles,
             clock,
             link_bytes: spec.link_bytes,
             links: vec![Link::default(); tiles * 4],
-            last_arrival: [
-                vec![Time::ZERO; tiles * tiles],
-                vec![Time::ZERO; tiles * tiles],
-            ],
+            routes,
+            route_starts,
+            last_arrival: [vec![0; tiles * tiles], vec![0; tiles * tiles]],
             messages: 0,
             hops: 0,
             hop_cycles: 0,
-            queueing: Time::ZERO,
+            queueing_cycles: 0,
         }
     }
 
@@ -129,11 +167,16 @@ impl Mesh {
 
     /// The fastest way from anywhere to anywhere.
     pub(crate) fn shortest(&self) -> Time {
-        if self.tiles > 1 {
+        self.clock.time(if self.tiles > 1 {
             self.local.min(self.hop)
         } else {
             self.local
-        }
+        })
+    }
+
+    /// How long messages have waited for links.
+    pub(crate) fn queueing(&self) -> Time {
+        self.clock.time(self.queueing_cycles)
     }
 
     /// Sends a message that departs at `departure`, not before `now`; returns when all of it has
@@ -148,55 +191,34 @@ impl Mesh {
         order: Order,
     ) -> Time {
         self.messages += 1;
+        let departure = self.clock.cycle_at_or_after(departure);
+        let pair = from * self.tiles + to;
         let mut arrival = if from == to {
             departure + self.local
         } else {
-            self.route(now, departure, from, to, bytes)
+            let now = self.clock.cycle_of(now);
+            let flits = bytes.div_ceil(self.link_bytes);
+            let route = self.route_starts[pair] as usize..self.route_starts[pair + 1] as usize;
+            self.hops += route.len() as u64;
+            self.hop_cycles += route.len() as u64 * flits;
+            let mut head = departure;
+            for &link in &self.routes[route] {
+                let start = self.links[usize::from(link)].reserve(now, head, flits);
+                self.queueing_cycles += start - head;
+                head = start + self.hop;
+            }
+            // The rest of the message follows its head, one flit a cycle.
+            head + flits - 1
         };
         let table = match order {
             Order::ToHome => 0,
             Order::FromHome => 1,
-            Order::Free => return arrival,
+            Order::Free => return self.clock.time(arrival),
         };
-        let last = &mut self.last_arrival[table][from * self.tiles + to];
+        let last = &mut self.last_arrival[table][pair];
         arrival = arrival.max(*last);
         *last = arrival;
-        arrival
-    }
-
-    fn route(&mut self, now: Time, departure: Time, from: usize, to: usize, bytes: u64) -> Time {
-        let flits = bytes.div_ceil(self.link_bytes);
-        let occupancy = self.clock.time(flits);
-        let (from_column, from_row) = self.places[from];
-        let (to_column, to_row) = self.places[to];
-        let columns = from_column.abs_diff(to_column);
-        let rows = from_row.abs_diff(to_row);
-        let mut head = departure;
-        let mut tile = from;
-        let mut pass = |tile: usize, direction: usize| {
-            let start = self.links[tile * 4 + direction].reserve(now, head, occupancy);
-            self.queueing += start - head;
-            head = start + self.hop;
-        };
-        for _ in 0..columns {
-            let east = from_column < to_column;
-            pass(tile, usize::from(!east));
-            tile = if east { tile + 1 } else { tile - 1 };
-        }
-        for _ in 0..rows {
-            let south = from_row < to_row;
-            pass(tile, 2 + usize::from(!south));
-            tile = if south {
-                tile + self.columns
-            } else {
-                tile - self.columns
-            };
-        }
-        let hops = u64::from(columns + rows);
-        self.hops += hops;
-        self.hop_cycles += hops * flits;
-        // The rest of the message follows its head, one flit a cycle.
-        head + self.clock.time(flits - 1)
+        self.clock.time(arrival)
     }
 }
 
@@ -260,7 +282,7 @@ mod tests {
         assert_eq!(send(0, 1, CONTROL_BYTES), cycles(10 + 5 + 3));
         // Another link of the same router.
         assert_eq!(send(0, 4, CONTROL_BYTES), cycles(10 + 3));
-        assert_eq!(mesh.queueing, cycles(5));
+        assert_eq!(mesh.queueing(), cycles(5));
     }
 
     #[test]
@@ -280,5 +302,25 @@ mod tests {
         // In a gap, but not before the ordered one.
         assert_eq!(send(12, CONTROL_BYTES, Order::Free), 15);
         assert_eq!(send(13, CONTROL_BYTES, Order::FromHome), 22);
+    }
+
+    #[test]
+    fn reservations_far_ahead_are_kept() {
+        let mut link = Link::default();
+        assert_eq!(link.reserve(0, 62, 5), 64);
+        assert_eq!(link.reserve(0, 56, 5), 56);
+        assert_eq!(link.reserve(0, 1000, 5), 1000);
+        // What is behind the window has come into it: from 64 to 1005 nothing is free.
+        assert_eq!(link.reserve(50, 58, 4), 1005);
+        assert_eq!(link.reserve(1000, 1000, 1), 1009);
+        assert_eq!(link.reserve(5000, 5000, 1), 5000);
+    }
+
+    #[test]
+    fn ways_go_along_the_row_first() {
+        // Tile 9 is column 1, row 2 of 4 columns; tile 3 is column 3, row 0.
+        assert_eq!(route(4, 9, 3), [9 * 4, 10 * 4, 11 * 4 + 3, 7 * 4 + 3]);
+        assert_eq!(route(4, 3, 9), [3 * 4 + 1, 2 * 4 + 1, 4 + 2, 5 * 4 + 2]);
+        assert_eq!(route(4, 5, 5), [0u16; 0]);
     }
 }

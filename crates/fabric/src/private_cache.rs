@@ -89,6 +89,25 @@ pub enum CacheNotice {
 
 const INVALID: u64 = u64::MAX;
 
+/// What another cache, or the home, wants of an owned line.
+#[derive(Clone, Copy, Debug)]
+struct Forward {
+    /// `None`: the home.
+    requester: Option<CacheId>,
+    write: bool,
+}
+
+impl Forward {
+    fn message(self) -> ToCache {
+        let requester = self.requester;
+        if self.write {
+            ToCache::ForwardGetM { requester }
+        } else {
+            ToCache::ForwardGetS { requester }
+        }
+    }
+}
+
 /// A request on its way.
 #[derive(Clone, Debug)]
 struct Miss {
@@ -97,7 +116,7 @@ struct Miss {
     /// An Invalidate came meanwhile.
     invalidated: bool,
     /// A forward that waits for the data.
-    forward: Option<ToCache>,
+    forward: Option<Forward>,
 }
 
 #[derive(Clone, Debug)]
@@ -112,7 +131,7 @@ struct Eviction {
 struct Fill {
     line: LineAddress,
     use_once: bool,
-    forward: Option<ToCache>,
+    forward: Option<Forward>,
 }
 
 /// A private cache. See the description of the module for its protocol.
@@ -283,8 +302,13 @@ impl PrivateCache {
         match message {
             ToCache::Data(grant, data) => self.fill(line, grant, &data, at, out),
             ToCache::Invalidate => self.invalidate(line, at, out),
-            ToCache::ForwardGetS { .. } | ToCache::ForwardGetM { .. } => {
-                self.forward(line, message, at, out)
+            ToCache::ForwardGetS { requester } => {
+                let write = false;
+                self.forward(line, Forward { requester, write }, at, out)
+            }
+            ToCache::ForwardGetM { requester } => {
+                let write = true;
+                self.forward(line, Forward { requester, write }, at, out)
             }
             ToCache::PutAck => {
                 match self
@@ -427,7 +451,7 @@ impl PrivateCache {
     fn forward(
         &mut self,
         line: LineAddress,
-        message: ToCache,
+        forward: Forward,
         at: Time,
         out: &mut Outbox,
     ) -> CacheNotice {
@@ -437,7 +461,7 @@ impl PrivateCache {
             if self.is_pending(line) {
                 reached!("forward of an evicted line that has been asked for again");
             }
-            self.answer_forward(line, message, dirty, &data, false, at, out);
+            self.answer_forward(line, forward, dirty, &data, false, at, out);
             return CacheNotice::None;
         }
         if let Some(slot) = self.find(line)
@@ -445,8 +469,8 @@ impl PrivateCache {
         {
             let dirty = self.state(slot) == State::Modified;
             let data = *self.line(slot);
-            let kept = matches!(message, ToCache::ForwardGetS { .. });
-            self.answer_forward(line, message, dirty, &data, kept, at, out);
+            let kept = !forward.write;
+            self.answer_forward(line, forward, dirty, &data, kept, at, out);
             if !kept {
                 return self.lose(slot);
             }
@@ -457,7 +481,7 @@ impl PrivateCache {
         match self.misses.iter_mut().find(|miss| miss.line == line) {
             Some(miss) if miss.write && miss.forward.is_none() => {
                 reached!("forward before the data");
-                miss.forward = Some(message);
+                miss.forward = Some(forward);
             }
             _ => internal_error(self.id, line, "a forward to a cache that is not the owner"),
         }
@@ -468,19 +492,19 @@ impl PrivateCache {
     fn answer_forward(
         &self,
         line: LineAddress,
-        message: ToCache,
+        forward: Forward,
         dirty: bool,
         data: &LineData,
         kept: bool,
         at: Time,
         out: &mut Outbox,
     ) {
-        let (requester, grant) = match message {
-            ToCache::ForwardGetS { requester } => (requester, Grant::Shared),
-            ToCache::ForwardGetM { requester } => (requester, Grant::Modified),
-            _ => internal_error(self.id, line, "an answer to what is not a forward"),
+        let grant = if forward.write {
+            Grant::Modified
+        } else {
+            Grant::Shared
         };
-        if let Some(to) = requester {
+        if let Some(to) = forward.requester {
             let (from, data) = (self.id, *data);
             out.push(
                 at,
@@ -494,7 +518,7 @@ impl PrivateCache {
             );
         }
         // A new owner has the data and will write it back; the home needs it otherwise.
-        let home_needs = dirty && (requester.is_none() || grant == Grant::Shared);
+        let home_needs = dirty && (forward.requester.is_none() || grant == Grant::Shared);
         let data = home_needs.then_some(*data);
         self.to_home(line, ToHome::ForwardAck { data, kept }, at, out);
     }
@@ -509,8 +533,8 @@ impl PrivateCache {
             fill.line, line,
             "another fill is finished than the one that began"
         );
-        if let Some(message) = fill.forward {
-            return self.forward(line, message, at, out);
+        if let Some(forward) = fill.forward {
+            return self.forward(line, forward, at, out);
         }
         match self.find(line) {
             Some(slot) if fill.use_once => self.lose(slot),
@@ -522,12 +546,19 @@ impl PrivateCache {
     /// forward that had to wait for the data goes on waiting: it is handed to the caller, who
     /// passes it to [`PrivateCache::receive`] a little later.
     pub fn keep_fill(&mut self) -> Option<ToCache> {
-        self.fill.take().and_then(|fill| fill.forward)
+        let fill = self.fill.take()?;
+        fill.forward.map(Forward::message)
     }
 
     /// Lines that have been asked for and have not come.
     pub fn outstanding(&self) -> usize {
         self.misses.len()
+    }
+
+    /// Whether all miss status holding registers are in use.
+    #[inline]
+    pub fn misses_full(&self) -> bool {
+        self.misses.len() >= self.mshrs
     }
 
     /// Whether `line` has been asked for and has not come.

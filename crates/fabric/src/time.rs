@@ -1,5 +1,6 @@
 //! Simulated time.
 
+use crate::divisor::Divisor;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -82,23 +83,23 @@ impl fmt::Display for Time {
 }
 
 /// A clock: turns cycles into time and back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    period_fs: u64,
+    period_fs: Divisor,
 }
 
 impl Clock {
     /// A clock of `gigahertz`; its period is rounded to the nearest femtosecond.
     pub fn from_ghz(gigahertz: f64) -> Clock {
         Clock {
-            period_fs: (1e6 / gigahertz).round().max(1.0) as u64,
+            period_fs: Divisor::new((1e6 / gigahertz).round().max(1.0) as u64),
         }
     }
 
     /// The length of `cycles` cycles; also the time at which cycle number `cycles` begins.
     #[inline]
     pub const fn time(self, cycles: u64) -> Time {
-        Time(cycles.saturating_mul(self.period_fs))
+        Time(cycles.saturating_mul(self.period_fs.value()))
     }
 
     /// The first cycle that begins at `time` or later; `u64::MAX` for [`Time::NEVER`].
@@ -107,13 +108,24 @@ impl Clock {
         if time.0 == u64::MAX {
             u64::MAX
         } else {
-            time.0.div_ceil(self.period_fs)
+            let cycle = self.period_fs.divide(time.0);
+            cycle + (cycle * self.period_fs.value() != time.0) as u64
+        }
+    }
+
+    /// The cycle that `time` is in; `u64::MAX` for [`Time::NEVER`].
+    #[inline]
+    pub const fn cycle_of(self, time: Time) -> u64 {
+        if time.0 == u64::MAX {
+            u64::MAX
+        } else {
+            self.period_fs.divide(time.0)
         }
     }
 
     /// The frequency in gigahertz.
     pub fn ghz(self) -> f64 {
-        1e6 / self.period_fs as f64
+        1e6 / self.period_fs.value() as f64
     }
 }
 
@@ -128,5 +140,7 @@ mod tests {
         assert_eq!(clock.cycle_at_or_after(Time::from_fs(312_500)), 1);
         assert_eq!(clock.cycle_at_or_after(Time::from_fs(312_501)), 2);
         assert_eq!(clock.cycle_at_or_after(Time::NEVER), u64::MAX);
+        assert_eq!(clock.cycle_of(Time::from_fs(312_499)), 0);
+        assert_eq!(clock.cycle_of(Time::from_fs(312_500)), 1);
     }
 }

@@ -177,6 +177,9 @@ impl MonitoringSet {
     /// A cache is granted ownership of `line`: if the line is armed, disarms it and returns its
     /// queue.
     pub fn snoop(&mut self, line: LineAddress) -> Option<Qid> {
+        if self.armed == 0 {
+            return None;
+        }
         let place = self.find(line)?;
         let Entry {
             qid, monitoring, ..

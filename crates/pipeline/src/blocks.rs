@@ -1,11 +1,75 @@
-//! Instructions decoded once.
+//! Instructions decoded once, with all that does not change worked out.
 
+use crate::ports::Unit;
+use crate::serial::FenceEffect;
 use fabric::{LINE_BYTES, LineData};
-use riscv::{Instruction, decode, is_compressed};
+use riscv::{Class, Instruction, decode, is_compressed};
 
 const TABLE_ENTRIES: usize = 4096;
 /// When this many instructions are held, all are forgotten and decoded again as they are met.
 const CAPACITY: usize = 1 << 18;
+
+/// The way that an instruction takes through dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Operands in, a result out.
+    Plain,
+    Jump,
+    Branch,
+    JumpRegister,
+    Load,
+    /// Stores, and atomics except `LR`.
+    Store,
+    /// Executed alone: see [`crate::serial`].
+    Serial,
+}
+
+/// A decoded instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct Decoded {
+    pub instruction: Instruction,
+    pub route: Route,
+    pub unit: Unit,
+    /// It is of the F or D extension.
+    pub float: bool,
+}
+
+impl Decoded {
+    fn new(instruction: Instruction) -> Decoded {
+        let (route, unit) = match instruction.class {
+            Class::Illegal
+            | Class::Csr
+            | Class::System
+            | Class::FenceI
+            | Class::LoadReserved
+            | Class::Custom => (Route::Serial, Unit::Integer),
+            // What a fence without effect orders is in order anyway; it passes like an `addi`.
+            Class::Fence if FenceEffect::of(&instruction) == FenceEffect::None => {
+                (Route::Plain, Unit::Integer)
+            }
+            Class::Fence => (Route::Serial, Unit::Integer),
+            Class::Alu => (Route::Plain, Unit::Integer),
+            Class::Jump => (Route::Jump, Unit::Integer),
+            Class::Branch => (Route::Branch, Unit::Integer),
+            Class::JumpRegister => (Route::JumpRegister, Unit::Integer),
+            Class::Multiply => (Route::Plain, Unit::Multiply),
+            Class::Divide => (Route::Plain, Unit::Divide),
+            Class::FloatAdd | Class::FloatMisc | Class::FloatConvert | Class::FloatMove => {
+                (Route::Plain, Unit::FloatAdd)
+            }
+            Class::FloatMultiply | Class::FloatFused => (Route::Plain, Unit::FloatMultiply),
+            Class::FloatDivide | Class::FloatSqrt => (Route::Plain, Unit::FloatDivide),
+            Class::Load => (Route::Load, Unit::Load),
+            Class::Store | Class::Atomic | Class::StoreConditional => (Route::Store, Unit::Store),
+        };
+        Decoded {
+            instruction,
+            route,
+            unit,
+            float: instruction.is_float(),
+        }
+    }
+}
 
 /// A straight run of instructions that begins at `pc` and ends with a jump or branch, or with
 /// its cache line.
@@ -25,7 +89,7 @@ const NO_BLOCK: Block = Block {
 /// A hart's decoded blocks, found by their first address.
 pub struct Blocks {
     table: Box<[Block]>,
-    instructions: Vec<Instruction>,
+    instructions: Vec<Decoded>,
 }
 
 impl Blocks {
@@ -50,7 +114,7 @@ impl Blocks {
 
     /// The `index`th instruction of all that are held.
     #[inline]
-    pub fn instruction(&self, index: u32) -> &Instruction {
+    pub fn instruction(&self, index: u32) -> &Decoded {
         &self.instructions[index as usize]
     }
 
@@ -74,7 +138,7 @@ impl Blocks {
                 break;
             };
             let instruction = decode(bits);
-            self.instructions.push(instruction);
+            self.instructions.push(Decoded::new(instruction));
             offset += usize::from(instruction.length);
             if ends_block(&instruction) {
                 break;
@@ -97,7 +161,6 @@ impl Blocks {
 }
 
 fn ends_block(instruction: &Instruction) -> bool {
-    use riscv::Class;
     matches!(
         instruction.class,
         Class::Branch | Class::Jump | Class::JumpRegister | Class::System | Class::FenceI

@@ -14,7 +14,7 @@
 
 use crate::blocks::Blocks;
 use crate::extension::Extension;
-use crate::ports::{Calendar, Unit};
+use crate::ports::Calendar;
 use crate::predictor::Predictor;
 use crate::queues::{LoadQueue, StoreQueue};
 use crate::serial::Serial;
@@ -26,7 +26,8 @@ use fabric::{
     AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, MemoryMap,
     Outbox, PrivateCache, Time, ToCache,
 };
-use riscv::{Class, Hart, Trap};
+use riscv::{Hart, Trap};
+use std::collections::VecDeque;
 
 /// Never, in cycles.
 pub const NEVER: u64 = u64::MAX;
@@ -34,23 +35,6 @@ pub const NEVER: u64 = u64::MAX;
 /// How many cycles a line that `LR` has reserved is kept from others, so that the `SC` that
 /// follows can succeed (the specification asks for eventual success of short sequences).
 pub(crate) const RESERVATION_HOLD_CYCLES: u64 = 64;
-
-/// The unit that executes instructions of `class`.
-#[inline]
-pub(crate) fn unit_of(class: Class) -> Unit {
-    match class {
-        Class::Multiply => Unit::Multiply,
-        Class::Divide => Unit::Divide,
-        Class::FloatAdd | Class::FloatMisc | Class::FloatConvert | Class::FloatMove => {
-            Unit::FloatAdd
-        }
-        Class::FloatMultiply | Class::FloatFused => Unit::FloatMultiply,
-        Class::FloatDivide | Class::FloatSqrt => Unit::FloatDivide,
-        Class::Load => Unit::Load,
-        Class::Store | Class::Atomic | Class::StoreConditional => Unit::Store,
-        _ => Unit::Integer,
-    }
-}
 
 /// A load that has missed and waits for its line.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +52,6 @@ pub(crate) enum ParkedFor {
     StoreKnown(u64),
     /// A store to be performed.
     StorePerformed(u64),
-    /// A miss register.
-    MissRegister,
 }
 
 /// A load that cannot look for its value yet.
@@ -157,7 +139,11 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) loads: LoadQueue,
     pub(crate) stores: StoreQueue,
     pub(crate) missing: Vec<MissingLoad>,
+    /// Those of them whose line has just come; empty otherwise.
+    pub(crate) arrived: Vec<MissingLoad>,
     pub(crate) parked: Vec<ParkedLoad>,
+    /// Loads that have missed while all miss registers were in use.
+    pub(crate) refused: VecDeque<MissingLoad>,
     pub(crate) woken: Vec<(u32, u64)>,
     pub(crate) wait_table: Box<[bool; WAIT_TABLE_ENTRIES]>,
     /// When the store queue wants attention.
@@ -226,7 +212,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             loads: LoadQueue::new(spec.load_queue_entries),
             stores: StoreQueue::new(spec.store_queue_entries),
             missing: Vec::new(),
+            arrived: Vec::new(),
             parked: Vec::new(),
+            refused: VecDeque::new(),
             woken: Vec::new(),
             wait_table: Box::new([false; WAIT_TABLE_ENTRIES]),
             store_event: NEVER,
@@ -480,6 +468,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// At `now`, undoes everything from `position` on; fetch goes on at `pc`, to be dispatched
     /// from `cycle`.
     pub(crate) fn squash(&mut self, position: u64, now: u64, pc: u64, cycle: u64) {
+        debug_assert!(
+            position >= self.window.commit_known || self.window.slot(position).commit > now,
+            "an instruction is undone that has committed"
+        );
         let mut at = self.window.tail;
         self.activity += 1;
         self.statistics.squashed_instructions += at - position;
@@ -519,6 +511,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
         }
         self.window.truncate(position);
+        let window = &self.window;
+        self.parked
+            .retain(|load| window.is_live(load.index as usize, load.id));
+        self.refused
+            .retain(|load| window.is_live(load.index as usize, load.id));
         if self.acquire.is_some_and(|acquire| acquire >= position) {
             self.acquire = None;
         }

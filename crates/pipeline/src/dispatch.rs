@@ -1,11 +1,12 @@
 //! Dispatch: instructions enter the window in program order.
 
-use crate::core::{Core, unit_of};
+use crate::blocks::{Decoded, Route};
+use crate::core::Core;
 use crate::extension::Extension;
 use crate::ports::Unit;
 use crate::queues::{Load, Store, StoreKind, low_bytes};
-use crate::serial::{FenceEffect, Serial};
-use crate::window::{Slot, SlotKind, UNKNOWN, Waiter};
+use crate::serial::Serial;
+use crate::window::{Prediction, Slot, SlotKind, UNKNOWN, Waiter};
 use fabric::{LineAddress, Outbox, RequestOutcome};
 use riscv::{Class, Instruction, SINK, branch_taken, evaluate, illegal_rounding};
 
@@ -39,8 +40,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if self.dispatch_cycle >= self.stop {
                 return;
             }
-            let instruction = *self.blocks.instruction(self.cursor);
-            match self.dispatch_one(instruction, outbox) {
+            let decoded = *self.blocks.instruction(self.cursor);
+            match self.dispatch_one(decoded, outbox) {
                 Ok(()) => {}
                 Err(Stop::Time) => return,
                 Err(Stop::Blocked) => {
@@ -119,25 +120,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.dispatch_left = 0;
     }
 
-    fn dispatch_one(&mut self, i: Instruction, outbox: &mut Outbox) -> Result<(), Stop> {
-        let class = i.class;
-        let serial = match class {
-            Class::Illegal
-            | Class::Csr
-            | Class::System
-            | Class::FenceI
-            | Class::LoadReserved
-            | Class::Custom => true,
-            // What a fence without effect orders is in order anyway; it passes like an `addi`.
-            Class::Fence => FenceEffect::of(&i) != FenceEffect::None,
-            _ => false,
-        };
-        if serial {
+    #[inline(always)]
+    fn dispatch_one(&mut self, decoded: Decoded, outbox: &mut Outbox) -> Result<(), Stop> {
+        let Decoded {
+            instruction: i,
+            route,
+            unit,
+            float,
+        } = decoded;
+        if route == Route::Serial {
             self.begin_serial(Serial::instruction(i, self.pc));
             return Ok(());
         }
-        if i.is_float()
-            && (!self.hart.float_enabled() || illegal_rounding(&i, self.hart.rounding_mode()))
+        if float && (!self.hart.float_enabled() || illegal_rounding(&i, self.hart.rounding_mode()))
         {
             self.begin_serial(Serial::instruction(
                 Instruction::illegal(i.bits, i.length),
@@ -164,22 +159,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.wait_until(issue - 1)?;
             }
         }
-        match class {
-            Class::Load => self.dispatch_load(i, operands, outbox),
-            Class::Store | Class::Atomic | Class::StoreConditional => {
-                self.dispatch_store(i, operands)
-            }
-            Class::Branch => {
-                self.dispatch_branch(i, operands, ready);
-                Ok(())
-            }
-            Class::JumpRegister => {
-                self.dispatch_indirect(i, operands, ready);
-                Ok(())
-            }
-            _ => {
+        match route {
+            Route::Load => return self.dispatch_load(i, operands, outbox),
+            Route::Store => return self.dispatch_store(i, operands),
+            Route::Branch => self.dispatch_branch(i, operands, ready),
+            Route::JumpRegister => self.dispatch_indirect(i, operands, ready),
+            Route::Plain | Route::Jump | Route::Serial => {
                 if ready < UNKNOWN {
-                    let unit = unit_of(class);
                     let issue = self.issue(unit, ready);
                     let done = issue + self.calendar.latency(unit);
                     let mut flags = 0;
@@ -188,9 +174,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     let value = evaluate(&i, self.pc, a, b, c, rounding, &mut flags);
                     self.push(&i, SlotKind::Plain, unit, issue, value, done, flags);
                 } else {
-                    self.defer(&i, SlotKind::Plain, unit_of(class), UNKNOWN, 3);
+                    self.defer(&i, SlotKind::Plain, unit, UNKNOWN, 3);
                 }
-                if class == Class::Jump {
+                if route == Route::Jump {
                     let target = i.jump_target(self.pc, 0);
                     if is_link(i.rd) {
                         self.predictor
@@ -201,9 +187,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 } else {
                     self.step(&i);
                 }
-                Ok(())
             }
         }
+        Ok(())
     }
 
     /// Waits until the reorder buffer and the scheduler have room.
@@ -401,10 +387,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
         } else {
             let index = self.defer(&i, SlotKind::Plain, Unit::Integer, UNKNOWN, 2);
-            let deferred = self.window.deferred_mut(index);
-            deferred.lookup = lookup;
-            deferred.returns = self.predictor.returns();
-            deferred.predicted_next = if lookup.taken { target } else { next };
+            self.window.predictions[index] = Prediction {
+                next: if lookup.taken { target } else { next },
+                lookup,
+                returns: self.predictor.returns(),
+            };
             self.predictor.push_history(lookup.taken);
             self.step(&i);
             if lookup.taken {
@@ -441,10 +428,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         } else {
             let predicted = predicted.unwrap_or(next) & !1;
             let index = self.defer(&i, SlotKind::Plain, Unit::Integer, UNKNOWN, 1);
-            let deferred = self.window.deferred_mut(index);
-            deferred.lookup = lookup;
-            deferred.returns = self.predictor.returns();
-            deferred.predicted_next = predicted;
+            self.window.predictions[index] = Prediction {
+                next: predicted,
+                lookup,
+                returns: self.predictor.returns(),
+            };
             self.step(&i);
             self.jump(predicted);
         }

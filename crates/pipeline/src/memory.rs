@@ -75,18 +75,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return;
         }
         let at = self.departure(issue, self.spec.l1_data.hit_latency_cycles);
+        let load = MissingLoad {
+            line,
+            index: index as u32,
+            id,
+            issue,
+        };
         match self.data_cache.request(line, false, at, outbox) {
-            RequestOutcome::Full => self.parked.push(park(ParkedFor::MissRegister)),
+            RequestOutcome::Full => self.refused.push_back(load),
             RequestOutcome::Sent | RequestOutcome::Pending => {
                 self.expect_answer(at);
                 self.statistics.data_misses += 1;
                 self.activity += 1;
-                self.missing.push(MissingLoad {
-                    line,
-                    index: index as u32,
-                    id,
-                    issue,
-                });
+                self.missing.push(load);
             }
         }
     }
@@ -106,54 +107,37 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.resolve(index, instruction.load_value(raw), done);
     }
 
-    /// Lets the parked loads that `may_go` try again.
-    fn unpark(&mut self, now: u64, may_go: impl Fn(ParkedFor) -> bool, outbox: &mut Outbox) {
-        if !self.parked.iter().any(|load| may_go(load.until)) {
-            return;
-        }
-        let mut trying = Vec::new();
-        self.parked.retain(|load| {
-            let goes = may_go(load.until);
+    /// Lets the parked loads try again for which what they waited for has come.
+    pub(crate) fn unpark(&mut self, now: u64, outbox: &mut Outbox) {
+        let mut place = 0;
+        while let Some(&load) = self.parked.get(place) {
+            let goes = match load.until {
+                ParkedFor::StorePerformed(number) => number < self.stores.head,
+                ParkedFor::StoreKnown(number) => {
+                    let store = self.stores.get(number);
+                    number < self.stores.head || (store.address_known && store.data_ready < UNKNOWN)
+                }
+            };
             if goes {
-                trying.push(*load);
-            }
-            !goes
-        });
-        for load in trying {
-            if self.window.is_live(load.index as usize, load.id) {
+                self.parked.remove(place);
                 self.access_load(load.index as usize, load.issue.max(now), outbox);
+            } else {
+                place += 1;
             }
         }
     }
 
-    /// Lets loads try again that waited for stores whose address or data has become known.
-    pub(crate) fn unpark_known(&mut self, now: u64, outbox: &mut Outbox) {
-        if self.parked.is_empty() {
-            return;
-        }
-        let stores = &self.stores;
-        let known: Vec<u64> = self
-            .parked
-            .iter()
-            .filter_map(|load| match load.until {
-                ParkedFor::StoreKnown(number)
-                    if number < stores.head
-                        || number >= stores.tail
-                        || (stores.get(number).address_known
-                            && stores.get(number).data_ready < UNKNOWN) =>
-                {
-                    Some(number)
-                }
-                _ => None,
-            })
-            .collect();
-        if !known.is_empty() {
-            self.unpark(
-                now,
-                |until| matches!(until, ParkedFor::StoreKnown(number) if known.contains(&number)),
-                outbox,
-            );
-            self.wake_all(now, outbox);
+    /// Lets the refused loads, in order, have what there is of miss registers.
+    fn retry_refused(&mut self, now: u64, outbox: &mut Outbox) {
+        while let Some(&load) = self.refused.front() {
+            if self.data_cache.misses_full()
+                && !self.data_cache.is_pending(load.line)
+                && self.data_cache.find(load.line).is_none()
+            {
+                return;
+            }
+            self.refused.pop_front();
+            self.access_load(load.index as usize, load.issue.max(now), outbox);
         }
     }
 
@@ -220,9 +204,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         self.observe(now, head.address, head.data);
                         self.stores.last_performed = now;
                         self.statistics.stores += 1;
-                        let number = self.stores.head;
                         self.stores.pop();
-                        self.after_store(number, now, outbox);
+                        self.after_store(now, outbox);
                     }
                     StoreKind::Atomic => {
                         let old = self.data_cache.line(slot).read(offset, bytes);
@@ -264,8 +247,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn finish_atomic(&mut self, result: u64, now: u64, outbox: &mut Outbox) {
-        let number = self.stores.head;
-        let head = *self.stores.get(number);
+        let head = *self.stores.get(self.stores.head);
         let index = self.window.index(head.position);
         self.stores.last_performed = now;
         let done = now + self.spec.l1_data.hit_latency_cycles;
@@ -277,18 +259,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.reservation = None;
             self.release_held(now, outbox);
         }
-        self.after_store(number, now, outbox);
+        self.after_store(now, outbox);
     }
 
-    fn after_store(&mut self, number: u64, now: u64, outbox: &mut Outbox) {
-        self.unpark(
-            now,
-            |until| match until {
-                ParkedFor::StorePerformed(store) | ParkedFor::StoreKnown(store) => store <= number,
-                ParkedFor::MissRegister => false,
-            },
-            outbox,
-        );
+    fn after_store(&mut self, now: u64, outbox: &mut Outbox) {
         self.wake_all(now, outbox);
         if !self.stores.is_empty() {
             self.store_event = self.store_event.min(now + 1);
@@ -326,14 +300,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.line_lost(evicted, now);
         }
         let hit_latency = self.spec.l1_data.hit_latency_cycles;
-        let mut arrived = Vec::new();
+        let mut arrived = std::mem::take(&mut self.arrived);
         self.missing.retain(|load| {
             if load.line == line {
                 arrived.push(*load);
             }
             load.line != line
         });
-        for load in arrived {
+        for load in arrived.drain(..) {
             let index = load.index as usize;
             if self.window.is_live(index, load.id) {
                 // A load that looks later than the line comes finds it like any other.
@@ -342,6 +316,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.take_value(index, slot, performed, done);
             }
         }
+        self.arrived = arrived;
         self.wake_all(now, outbox);
         if self.store_event > now && !self.stores.is_empty() {
             self.perform_stores(now, outbox);
@@ -359,8 +334,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         } else {
             self.finish_fill(line, now, outbox);
         }
-        self.unpark(now, |until| until == ParkedFor::MissRegister, outbox);
-        self.wake_all(now, outbox);
+        if !self.refused.is_empty() {
+            self.retry_refused(now, outbox);
+            self.wake_all(now, outbox);
+        }
         if self.store_event > now && !self.stores.is_empty() {
             // A miss register has become free.
             self.store_event = self.store_event.min(now + 1);
@@ -386,12 +363,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.reservation = None;
             self.hold_until = NEVER;
         }
+        if !self.loads.may_touch(line) {
+            return;
+        }
         let mut older_waits = false;
-        for number in self.loads.in_flight() {
+        for number in self.loads.in_flight(now) {
             let load = *self.loads.get(number);
-            if number < self.loads.committed && load.commit <= now {
-                continue;
-            }
             let unknown = load.address == u64::MAX;
             if unknown || LineAddress::of(load.address) == line {
                 let taken = load.performed < UNKNOWN && load.forwarded_from == 0;

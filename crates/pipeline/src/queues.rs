@@ -1,5 +1,6 @@
 //! The load queue and the store queue.
 
+use fabric::LineAddress;
 use riscv::Instruction;
 
 /// A load that has not left the load queue.
@@ -19,11 +20,14 @@ pub struct Load {
 /// Loads in program order, numbered for ever.
 pub struct LoadQueue {
     entries: Box<[Load]>,
-    mask: u64,
+    /// The low bits of each entry's line, to see quickly that none is in question.
+    lines: Box<[u32]>,
     pub capacity: u64,
     pub tail: u64,
     /// The first whose commit cycle is not known.
     pub committed: u64,
+    /// All before it have committed and can no longer be undone.
+    settled: u64,
 }
 
 impl LoadQueue {
@@ -39,27 +43,48 @@ impl LoadQueue {
         };
         LoadQueue {
             entries: vec![load; ring].into_boxed_slice(),
-            mask: ring as u64 - 1,
+            lines: vec![0; ring].into_boxed_slice(),
             capacity: u64::from(capacity),
             tail: 0,
             committed: 0,
+            settled: 0,
         }
     }
 
     #[inline]
     pub fn get(&self, number: u64) -> &Load {
-        &self.entries[(number & self.mask) as usize]
+        &self.entries[number as usize & (self.entries.len() - 1)]
     }
 
     #[inline]
     pub fn get_mut(&mut self, number: u64) -> &mut Load {
-        &mut self.entries[(number & self.mask) as usize]
+        let mask = self.entries.len() - 1;
+        &mut self.entries[number as usize & mask]
+    }
+
+    /// Tells the address of a load that was pushed without.
+    #[inline]
+    pub fn set_address(&mut self, number: u64, address: u64) {
+        self.get_mut(number).address = address;
+        let mask = self.lines.len() - 1;
+        self.lines[number as usize & mask] = LineAddress::of(address).0 as u32;
+    }
+
+    /// Whether some load, perhaps one that has left, is of this line or of one with the same low
+    /// bits.
+    #[inline]
+    pub fn may_touch(&self, line: LineAddress) -> bool {
+        let low = line.0 as u32;
+        self.lines
+            .iter()
+            .fold(false, |any, &other| any | (other == low))
     }
 
     #[inline]
     pub fn push(&mut self, load: Load) -> u64 {
         let number = self.tail;
         *self.get_mut(number) = load;
+        self.set_address(number, load.address);
         self.tail += 1;
         number
     }
@@ -69,9 +94,20 @@ impl LoadQueue {
         self.committed = self.committed.min(tail);
     }
 
-    /// The numbers of all that may still be in flight.
-    pub fn in_flight(&self) -> std::ops::Range<u64> {
+    /// The numbers of all that have their place in the queue.
+    pub fn in_queue(&self) -> std::ops::Range<u64> {
         self.tail.saturating_sub(self.capacity)..self.tail
+    }
+
+    /// The numbers of all that have not committed at `now`.
+    #[inline]
+    pub fn in_flight(&mut self, now: u64) -> std::ops::Range<u64> {
+        // Those before have left the queue, and their entries are others'.
+        self.settled = self.settled.max(self.tail.saturating_sub(self.capacity));
+        while self.settled < self.committed && self.get(self.settled).commit <= now {
+            self.settled += 1;
+        }
+        self.settled..self.tail
     }
 }
 
@@ -99,12 +135,11 @@ pub struct Store {
     pub kind: StoreKind,
 }
 
-const FILTER_ENTRIES: usize = 64;
+const FILTER_ENTRIES: usize = 1024;
 
 /// Stores in program order, numbered for ever, from dispatch until they are performed.
 pub struct StoreQueue {
     entries: Box<[Store]>,
-    mask: u64,
     pub capacity: u64,
     pub head: u64,
     pub tail: u64,
@@ -117,7 +152,7 @@ pub struct StoreQueue {
     pub unknown_addresses: u32,
     /// How many entries touch each 8-byte word, by the word's low bits: a load that finds zero
     /// need not search.
-    filter: [u8; FILTER_ENTRIES],
+    filter: Box<[u8; FILTER_ENTRIES]>,
 }
 
 impl StoreQueue {
@@ -136,7 +171,6 @@ impl StoreQueue {
         };
         StoreQueue {
             entries: vec![store; ring].into_boxed_slice(),
-            mask: ring as u64 - 1,
             capacity: u64::from(capacity),
             head: 0,
             tail: 0,
@@ -144,7 +178,7 @@ impl StoreQueue {
             requested: 0,
             last_performed: 0,
             unknown_addresses: 0,
-            filter: [0; FILTER_ENTRIES],
+            filter: Box::new([0; FILTER_ENTRIES]),
         }
     }
 
@@ -160,12 +194,13 @@ impl StoreQueue {
 
     #[inline]
     pub fn get(&self, number: u64) -> &Store {
-        &self.entries[(number & self.mask) as usize]
+        &self.entries[number as usize & (self.entries.len() - 1)]
     }
 
     #[inline]
     pub fn get_mut(&mut self, number: u64) -> &mut Store {
-        &mut self.entries[(number & self.mask) as usize]
+        let mask = self.entries.len() - 1;
+        &mut self.entries[number as usize & mask]
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! What happens when a value becomes known: those that waited for it execute, branches are
 //! checked, commit goes on.
 
-use crate::core::{Core, unit_of};
+use crate::core::Core;
 use crate::extension::Extension;
 use crate::ports::Unit;
 use crate::queues::overlap;
@@ -57,16 +57,24 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Executes everything whose last operand has become known, and what follows from it.
     pub(crate) fn wake_all(&mut self, now: u64, outbox: &mut Outbox) {
-        let mut next = 0;
-        while next < self.woken.len() {
-            let (index, id) = self.woken[next];
-            next += 1;
-            if self.window.is_live(index as usize, id) {
-                self.wake(index as usize, now, outbox);
+        loop {
+            let mut next = 0;
+            while next < self.woken.len() {
+                let (index, id) = self.woken[next];
+                next += 1;
+                if self.window.is_live(index as usize, id) {
+                    self.wake(index as usize, now, outbox);
+                }
+            }
+            self.woken.clear();
+            if self.parked.is_empty() {
+                return;
+            }
+            self.unpark(now, outbox);
+            if self.woken.is_empty() {
+                return;
             }
         }
-        self.woken.clear();
-        self.unpark_known(now, outbox);
     }
 
     fn wake(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
@@ -78,13 +86,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             Class::Branch | Class::JumpRegister => self.wake_branch(index, now),
             _ => {
-                let done = self.issue_deferred(index, unit_of(class), now)
-                    + self.calendar.latency(unit_of(class));
                 let deferred = self.window.deferred(index);
                 let [a, b, c] = deferred.operands;
                 let position = deferred.position;
                 let instruction = deferred.instruction;
-                let pc = self.window.slot(position).pc;
+                let slot = self.window.slot(position);
+                let (pc, unit) = (slot.pc, slot.unit);
+                let done = self.issue_deferred(index, unit, now) + self.calendar.latency(unit);
                 let mut flags = 0;
                 let value = evaluate(
                     &instruction,
@@ -121,9 +129,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let instruction = deferred.instruction;
         let [a, b, _] = deferred.operands;
         let position = deferred.position;
-        let predicted = deferred.predicted_next;
-        let lookup = deferred.lookup;
-        let returns = deferred.returns;
+        let prediction = &self.window.predictions[index];
+        let (predicted, lookup) = (prediction.next, prediction.lookup);
         let pc = self.window.slot(position).pc;
         let link = pc.wrapping_add(u64::from(instruction.length));
         let conditional = instruction.class == Class::Branch;
@@ -138,6 +145,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         if next != predicted {
             self.statistics.mispredictions += 1;
+            let returns = prediction.returns;
             self.squash(position + 1, now, next, done + self.front_end());
             self.predictor.set_returns(returns);
             if conditional {
@@ -162,7 +170,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.squash(position, now, pc, now + self.front_end());
             return;
         }
-        self.loads.get_mut(number).address = address;
+        self.loads.set_address(number, address);
         let issue = self.issue_deferred(index, Unit::Load, now);
         self.access_load(index, issue, outbox);
     }
@@ -215,7 +223,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         bytes: u8,
         now: u64,
     ) {
-        let wrong = self.loads.in_flight().find(|&load| {
+        let wrong = self.loads.in_flight(now).find(|&load| {
             let load = self.loads.get(load);
             load.position > position
                 && load.address != u64::MAX
@@ -237,15 +245,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline(always)]
     pub(crate) fn commit_known(&mut self) {
         while self.window.commit_known < self.window.tail {
-            let slot = *self.window.slot(self.window.commit_known);
+            let slot = self.window.slot(self.window.commit_known);
+            let kind = slot.kind;
             if slot.complete >= UNKNOWN {
-                if slot.kind == SlotKind::Atomic {
+                if kind == SlotKind::Atomic {
                     self.arm_atomic();
                 }
                 return;
             }
             let commit = self.window.commit_next(self.spec.width);
-            match slot.kind {
+            match kind {
                 SlotKind::Plain => {}
                 SlotKind::Load => {
                     let number = self.loads.committed;

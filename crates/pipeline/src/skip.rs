@@ -95,6 +95,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.stores.is_empty()
             && self.missing.is_empty()
             && self.parked.is_empty()
+            && self.refused.is_empty()
             && self.window.all_known()
             && self.acquire.is_none()
             && self.store_event == NEVER
@@ -130,7 +131,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             (self.window.tail.saturating_sub(rob)..self.window.tail)
                 .map(|position| relative(self.window.slot(position).commit)),
         );
-        for number in self.loads.in_flight() {
+        for number in self.loads.in_queue() {
             let load = self.loads.get(number);
             timing.push(relative(load.commit));
             timing.push(relative(load.performed));
@@ -168,7 +169,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             move_on(&mut slot.complete);
             move_on(&mut slot.issue);
         }
-        for number in self.loads.in_flight() {
+        for number in self.loads.in_queue() {
             let load = self.loads.get_mut(number);
             move_on(&mut load.commit);
             move_on(&mut load.performed);

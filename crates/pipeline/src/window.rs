@@ -63,14 +63,19 @@ pub struct Deferred {
     pub value: u64,
     pub ready: u64,
     pub waiters: Vec<Waiter>,
-    /// Branches and indirect jumps: where fetch went on.
-    pub predicted_next: u64,
-    pub lookup: Lookup,
-    pub returns: ReturnStack,
     /// Loads: number in the load queue. Stores and atomics: number in the store queue.
     pub queue_number: u64,
     /// Loads: how many stores there had been before it.
     pub stores_before: u64,
+}
+
+/// What a deferred branch or indirect jump needs, should its prediction be wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Prediction {
+    /// Where fetch went on.
+    pub next: u64,
+    pub lookup: Lookup,
+    pub returns: ReturnStack,
 }
 
 /// The reorder buffer. Positions count up for ever, a position's slot is found by its low bits.
@@ -79,7 +84,8 @@ pub struct Deferred {
 pub struct Window {
     slots: Box<[Slot]>,
     deferred: Box<[Deferred]>,
-    mask: u64,
+    /// By the slots' indices.
+    pub predictions: Box<[Prediction]>,
     /// Position of the next instruction.
     pub tail: u64,
     /// The first position whose commit cycle is not known.
@@ -115,16 +121,13 @@ impl Window {
             value: 0,
             ready: 0,
             waiters: Vec::new(),
-            predicted_next: 0,
-            lookup: Lookup::default(),
-            returns: ReturnStack::default(),
             queue_number: 0,
             stores_before: 0,
         };
         Window {
             slots: vec![slot; ring].into_boxed_slice(),
             deferred: vec![deferred; ring].into_boxed_slice(),
-            mask: ring as u64 - 1,
+            predictions: vec![Prediction::default(); ring].into_boxed_slice(),
             tail: 0,
             commit_known: 0,
             last_commit: 0,
@@ -135,17 +138,18 @@ impl Window {
 
     #[inline]
     pub fn index(&self, position: u64) -> usize {
-        (position & self.mask) as usize
+        position as usize & (self.slots.len() - 1)
     }
 
     #[inline]
     pub fn slot(&self, position: u64) -> &Slot {
-        &self.slots[(position & self.mask) as usize]
+        &self.slots[position as usize & (self.slots.len() - 1)]
     }
 
     #[inline]
     pub fn slot_mut(&mut self, position: u64) -> &mut Slot {
-        &mut self.slots[(position & self.mask) as usize]
+        let mask = self.slots.len() - 1;
+        &mut self.slots[position as usize & mask]
     }
 
     #[inline]
@@ -156,27 +160,29 @@ impl Window {
 
     #[inline]
     pub fn deferred(&self, index: usize) -> &Deferred {
-        &self.deferred[index]
+        &self.deferred[index & (self.deferred.len() - 1)]
     }
 
     #[inline]
     pub fn deferred_mut(&mut self, index: usize) -> &mut Deferred {
-        &mut self.deferred[index]
+        let mask = self.deferred.len() - 1;
+        &mut self.deferred[index & mask]
     }
 
     /// Whether `index` still holds the instruction that had `id`.
     #[inline]
     pub fn is_live(&self, index: usize, id: u64) -> bool {
-        self.deferred[index].id == id
+        self.deferred(index).id == id
     }
 
     /// Prepares the slot at `tail` to be deferred and returns its index.
     pub fn begin_deferred(&mut self, instruction: Instruction) -> usize {
         let index = self.index(self.tail);
-        let deferred = &mut self.deferred[index];
-        deferred.id = self.next_id;
+        let (id, position) = (self.next_id, self.tail);
         self.next_id += 1;
-        deferred.position = self.tail;
+        let deferred = self.deferred_mut(index);
+        deferred.id = id;
+        deferred.position = position;
         deferred.instruction = instruction;
         deferred.earliest = 0;
         deferred.pending = 0;
@@ -195,8 +201,7 @@ impl Window {
     /// complete.
     #[inline]
     pub fn commit_next(&mut self, width: u8) -> u64 {
-        let index = self.index(self.commit_known);
-        let earliest = self.slots[index].complete + 1;
+        let earliest = self.slot(self.commit_known).complete + 1;
         if earliest > self.last_commit {
             self.last_commit = earliest;
             self.commits_in_last = 1;
@@ -206,7 +211,7 @@ impl Window {
             self.last_commit += 1;
             self.commits_in_last = 1;
         }
-        self.slots[index].commit = self.last_commit;
+        self.slot_mut(self.commit_known).commit = self.last_commit;
         self.commit_known += 1;
         self.last_commit
     }

@@ -24,7 +24,19 @@ pub struct Engine {
     lookahead: u64,
     /// Nothing happens at this cycle or later.
     end: u64,
+    /// When each core next does something, and which of them ever do.
     next: Vec<u64>,
+    active: u64,
+    crashed: Option<usize>,
+}
+
+/// The places of the bits of `set`.
+fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (set != 0).then_some(set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(bit)
+    })
 }
 
 /// Why [`Engine::advance`] came back.
@@ -46,10 +58,12 @@ impl Engine {
         Engine {
             inboxes: cores.iter().map(|_| Inbox::default()).collect(),
             next: vec![0; cores.len()],
+            active: u64::MAX >> (64 - cores.len().max(1)),
+            crashed: None,
             outbox: Outbox::default(),
             departure: departure_cycles,
             // Rounded down: a delivery inside a cycle takes effect at the next.
-            delivery: (latency.as_fs() / clock.time(1).as_fs()).max(1),
+            delivery: clock.cycle_of(latency).max(1),
             lookahead: NEVER,
             end: NEVER,
             cores,
@@ -84,12 +98,27 @@ impl Engine {
         self.clock
     }
 
-    fn next_of_core(&self, core: usize) -> u64 {
-        let inbox = self.clock.cycle_at_or_after(self.inboxes[core].next_at());
-        if self.cores[core].crash().is_some() {
-            return NEVER;
+    /// The first core that has crashed.
+    pub fn crashed(&self) -> Option<usize> {
+        self.crashed
+    }
+
+    /// Asks a core when it next does something.
+    fn update_next(&mut self, core: usize) -> u64 {
+        let model = &self.cores[core];
+        let next = if self.crashed.is_some() && model.crash().is_some() {
+            NEVER
+        } else {
+            let inbox = self.clock.cycle_at_or_after(self.inboxes[core].next_at());
+            model.next_own_cycle().min(inbox)
+        };
+        self.next[core] = next;
+        if next == NEVER {
+            self.active &= !(1 << core);
+        } else {
+            self.active |= 1 << core;
         }
-        self.cores[core].next_own_cycle().min(inbox)
+        next
     }
 
     /// Advances all cores and the fabric by one horizon.
@@ -98,9 +127,8 @@ impl Engine {
         let fabric_next = self.clock.cycle_at_or_after(fabric_time);
         let mut first = NEVER;
         let mut second = NEVER;
-        for core in 0..self.cores.len() {
-            let next = self.next_of_core(core);
-            self.next[core] = next;
+        for core in bits(self.active) {
+            let next = self.next[core];
             if next < first {
                 second = first;
                 first = next;
@@ -118,12 +146,13 @@ impl Engine {
         let round_trip = self.departure + self.delivery;
         // A fabric event inside a cycle may be answered inside the cycle `delivery` later.
         let from_fabric = self
+            .clock
             .cycle_of(fabric_time)
             .saturating_add(self.delivery)
             .min(self.end)
             .min(now.saturating_add(self.lookahead));
         let mut reached = NEVER;
-        for core in 0..self.cores.len() {
+        for core in bits(self.active) {
             let next = self.next[core];
             let others = if next == first { second } else { first };
             let limit = from_fabric.min(others.saturating_add(round_trip));
@@ -141,7 +170,10 @@ impl Engine {
                     self.fabric
                         .observe(observation.at, observation.address, observation.value);
                 }
-                reached = reached.min(self.next_of_core(core));
+                if self.crashed.is_none() && self.cores[core].crash().is_some() {
+                    self.crashed = Some(core);
+                }
+                reached = reached.min(self.update_next(core));
             } else {
                 reached = reached.min(next);
             }
@@ -151,26 +183,28 @@ impl Engine {
         let until = reached
             .saturating_add(self.departure)
             .min(
-                self.cycle_of(self.fabric.next_event())
+                self.clock
+                    .cycle_of(self.fabric.next_event())
                     .saturating_add(round_trip),
             )
             .min(self.end)
             .min(now.saturating_add(self.lookahead));
         self.fabric
             .run_until(self.clock.time(until), &mut self.inboxes);
+        for core in bits(self.fabric.take_delivered_to()) {
+            self.update_next(core);
+        }
         Advance::Running
-    }
-
-    /// The cycle in which `time` is.
-    fn cycle_of(&self, time: Time) -> u64 {
-        time.as_fs() / self.clock.time(1).as_fs()
     }
 
     /// Where the server is in time: nothing before this cycle is still to happen.
     pub fn now(&self) -> u64 {
-        let cores = (0..self.cores.len()).map(|core| self.next_of_core(core));
         let fabric = self.clock.cycle_at_or_after(self.fabric.next_event());
-        cores.min().unwrap_or(NEVER).min(fabric)
+        bits(self.active)
+            .map(|core| self.next[core])
+            .min()
+            .unwrap_or(NEVER)
+            .min(fabric)
     }
 
     /// The time of a cycle.

@@ -132,12 +132,7 @@ impl Machine {
     /// Advances by one step of the engine. `Ok(true)`: go on.
     pub fn advance(&mut self) -> Result<bool, RunError> {
         let advance = self.engine.advance();
-        let crashed = self
-            .engine
-            .cores
-            .iter()
-            .position(|core| core.crash().is_some());
-        if let Some(hart) = crashed
+        if let Some(hart) = self.engine.crashed()
             && let Some(crash) = self.engine.cores[hart].crash()
         {
             return Err(RunError::Guest(self.describe_crash(hart, crash)));

@@ -1,0 +1,36 @@
+//! How many random cases are tried, and from which seed.
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+/// Runs `test` on `default_cases` values of `strategy`, or on `NANOPLANE_TEST_CASES` of them.
+///
+/// The values are the same each time, so that a failure can be repeated;
+/// `NANOPLANE_TEST_SEED` chooses others. A failure is shrunk before it is reported.
+pub fn check<S: Strategy>(
+    default_cases: u32,
+    strategy: &S,
+    test: impl Fn(S::Value) -> Result<(), TestCaseError>,
+) {
+    let variable = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().expect("a number is expected"))
+    };
+    let cases = variable("NANOPLANE_TEST_CASES").map_or(default_cases, |cases| cases as u32);
+    let seed = variable("NANOPLANE_TEST_SEED").unwrap_or(1);
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..Config::default()
+    };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    match TestRunner::new_with_rng(config, random).run(strategy, test) {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, value)) => panic!("{reason}\nfor {value:?}"),
+        Err(error) => panic!("{error}"),
+    }
+}

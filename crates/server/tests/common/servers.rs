@@ -1,0 +1,122 @@
+//! Servers for tests, and what is in their memory in the end.
+
+use fabric::{CacheSpec, LastLevelSpec, LineAddress, MemorySpec, MeshSpec};
+use pipeline::{CoreSpec, NEVER, NoExtension};
+use riscv::elf::Image;
+use server::{Machine, RunError, ServerSpec, presets};
+
+/// The core models, each by its stock description.
+pub fn models() -> [CoreSpec; 2] {
+    [CoreSpec::hyperplane_table1(), CoreSpec::five_stage()]
+}
+
+/// The same core with caches of few lines, so that a small program replaces many.
+pub fn with_small_caches(mut core: CoreSpec) -> CoreSpec {
+    let small = |cache: &CacheSpec| CacheSpec {
+        size_bytes: 1024,
+        ways: 2,
+        ..cache.clone()
+    };
+    core.l1_data = small(&core.l1_data);
+    core.l1_instruction = small(&core.l1_instruction);
+    core
+}
+
+/// A server of the paper's cores, cut down to `cores` of them on as small a mesh.
+pub fn server(cores: usize, core: &CoreSpec) -> ServerSpec {
+    let mut spec = presets()
+        .into_iter()
+        .next()
+        .expect("there is a preset")
+        .server;
+    spec.core = core.clone();
+    spec.memory_mib = 16;
+    spec.fabric.cores = cores;
+    spec.fabric.forward_latency_cycles = core.l1_data.hit_latency_cycles;
+    spec.fabric.mesh = MeshSpec {
+        columns: cores.min(2),
+        rows: cores.div_ceil(2),
+        ..spec.fabric.mesh
+    };
+    spec.fabric.memory = MemorySpec {
+        controllers: 1,
+        ..spec.fabric.memory
+    };
+    spec
+}
+
+/// As [`server`], with a last-level cache so small that it takes lines back from the cores.
+pub fn server_with_small_last_level(cores: usize, core: &CoreSpec) -> ServerSpec {
+    let mut spec = server(cores, core);
+    spec.fabric.last_level = LastLevelSpec {
+        size_bytes_per_bank: 2048,
+        ways: 4,
+        ..spec.fabric.last_level
+    };
+    spec
+}
+
+/// A machine with a program, and nothing on it but cores, CLINT and, if the program has one,
+/// HTIF.
+pub fn machine(spec: &ServerSpec, image: Image) -> Machine {
+    Machine::new(spec, image, &[], false, |_| Ok(NoExtension)).expect("the machine can be built")
+}
+
+/// Steps of the engine after which a guest that should end is taken to be stuck.
+const PATIENCE_STEPS: u64 = 20_000_000;
+/// Cycles, likewise.
+const PATIENCE_CYCLES: u64 = 20_000_000;
+
+/// How a run of a guest has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All harts have halted.
+    Halted,
+    /// The guest has exited.
+    Exited,
+    /// It has crashed, is deadlocked, or goes on for ever: who waits for what.
+    Failed(String),
+}
+
+/// Runs until the guest has ended.
+pub fn run(machine: &mut Machine) -> Ending {
+    for step in 0..PATIENCE_STEPS {
+        match machine.advance() {
+            Ok(true) => {}
+            Ok(false) => return Ending::Exited,
+            Err(RunError::Deadlock(text)) => {
+                return if machine.engine.cores.iter().all(|core| core.is_halted()) {
+                    Ending::Halted
+                } else {
+                    Ending::Failed(text)
+                };
+            }
+            Err(error) => return Ending::Failed(error.to_string()),
+        }
+        if step % 256 == 0 && (PATIENCE_CYCLES..NEVER).contains(&machine.engine.now()) {
+            break;
+        }
+    }
+    Ending::Failed(machine.describe_waiting("the guest does not end"))
+}
+
+/// Builds a machine and runs it until all harts have halted.
+pub fn halted(spec: &ServerSpec, image: Image) -> Machine {
+    let mut machine = machine(spec, image);
+    assert_eq!(run(&mut machine), Ending::Halted);
+    machine
+}
+
+/// The 8 bytes at `address`, which is aligned, as a core would read them now that nothing is
+/// under way: out of a private cache that holds the line, or out of memory.
+pub fn read(machine: &Machine, address: u64) -> u64 {
+    let line = LineAddress::of(address);
+    let offset = (address % 64) as usize;
+    for core in &machine.engine.cores {
+        let cache = core.data_cache();
+        if let Some(slot) = cache.find(line) {
+            return cache.line(slot).read(offset, 8);
+        }
+    }
+    machine.engine.fabric.ram().read_line(line).read(offset, 8)
+}

@@ -1,0 +1,585 @@
+//! Random programs of one hart give the same registers and memory on both core models as on the
+//! functional interpreter, which executes one instruction after the other.
+
+mod common;
+
+use common::assembler::*;
+use common::cases::check;
+use common::servers;
+use pipeline::CoreSpec;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use riscv::elf::Image;
+use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
+
+/// A few lines that most accesses go to, so that they overlap each other.
+const HOT: u64 = 0x8004_0000;
+const HOT_BYTES: usize = 512;
+/// Lines that are reached both directly and through pointers.
+const TARGETS: u64 = 0x8004_1000;
+const TARGET_BYTES: usize = 4096;
+/// Pointers into `TARGETS`, each line of them met for the first time: loads that miss.
+const COLD: u64 = 0x8005_0000;
+const COLD_BYTES: usize = 0x8000;
+/// Where all registers go in the end.
+const DUMP: u64 = 0x8006_0000;
+const DUMP_WORDS: usize = 31 + 32 + 2;
+const MEMORY_BYTES: usize = 0x10_0000;
+/// Nobody's address.
+const NOTHING: u64 = 0x4000_0000;
+
+/// Registers that random instructions compute with.
+const DATA: [Register; 8] = [A0, A1, A2, A3, A4, A5, T0, T1];
+const FLOATS: u8 = 6;
+const HOT_BASE: Register = S0;
+const COLD_BASE: Register = S1;
+const TARGET_BASE: Register = S2;
+const COUNTER: Register = S3;
+const COLD_START: Register = S4;
+const COLD_MASK: Register = S5;
+const OUTER_COUNTER: Register = S6;
+const TRAPS: Register = S11;
+const POINTER: Register = T4;
+const SCRATCH: Register = T5;
+const HANDLER: Register = T6;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Integer(usize, u8, u8, u8),
+    Immediate(u32, u8, u8, i16),
+    Constant(u8, u64),
+    /// Which instruction, rounding mode, registers.
+    Float(usize, u8, [u8; 4]),
+    Hot(Access, u16),
+    Target(Access, u16),
+    /// Through the pointer in one of the next cold lines.
+    Pointer(Access, u8, u8),
+    AdvanceCold,
+    /// Skips the next operations, depending on registers or on a bit of a cold line.
+    Branch(When, u8, u8, u8),
+    BranchOnCold(u8, u8, u8),
+    Amo(usize, u32, bool, u8, u8, u16),
+    /// A retry loop that adds, and a second `sc` that must fail.
+    Reserve(u32, bool, u8, u8, u16),
+    Fence(u32, u32),
+    FenceInstructions,
+    Csr(u32, u32, u8, u8),
+    Rounding(u8),
+    Trap(u8),
+    Compressed(u8, u8),
+    /// An instruction that is written just before it is executed.
+    Written(u8, i16),
+    Loop(u8, Vec<Op>),
+    /// A direct call, or an indirect one of two functions by the low bit of a register.
+    Call(Vec<Op>),
+    IndirectCall(u8, Vec<Op>, Vec<Op>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Access {
+    Load(u8, bool, u8),
+    Store(u8, u8),
+    FloatLoad(u8, u8),
+    FloatStore(u8, u8),
+}
+
+fn register() -> impl Strategy<Value = u8> {
+    0..DATA.len() as u8
+}
+
+fn access() -> impl Strategy<Value = Access> {
+    let bytes = || (0u32..4).prop_map(|log| 1u8 << log);
+    let float = || (2u32..4).prop_map(|log| 1u8 << log);
+    prop_oneof![
+        4 => (bytes(), any::<bool>(), register()).prop_map(|(b, s, r)| Access::Load(b, s, r)),
+        4 => (bytes(), register()).prop_map(|(b, r)| Access::Store(b, r)),
+        1 => (float(), 0..FLOATS).prop_map(|(b, r)| Access::FloatLoad(b, r)),
+        1 => (float(), 0..FLOATS).prop_map(|(b, r)| Access::FloatStore(b, r)),
+    ]
+}
+
+fn when() -> impl Strategy<Value = When> {
+    prop::sample::select(vec![
+        When::Equal,
+        When::NotEqual,
+        When::Less,
+        When::GreaterEqual,
+        When::LessUnsigned,
+        When::GreaterEqualUnsigned,
+    ])
+}
+
+/// Offsets that overlap often: few lines, all bytes of them.
+fn hot_offset() -> impl Strategy<Value = u16> {
+    prop_oneof![0u16..40, 56u16..72, 0u16..320]
+}
+
+fn target_offset() -> impl Strategy<Value = u16> {
+    prop_oneof![
+        (0u16..6, 0u16..8).prop_map(|(line, word)| line * 64 + word * 8),
+        0u16..2040
+    ]
+}
+
+fn constant() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        any::<i64>(),
+        -3i64..4,
+        prop::sample::select(vec![
+            i64::MIN,
+            i64::MAX,
+            i64::from(i32::MIN),
+            0x3ff0_0000_0000_0000,        // 1.0
+            0x7ff0_0000_0000_0000,        // infinity
+            0x7ff0_0000_0000_0001,        // signalling NaN
+            0x0000_0000_0000_0001,        // smallest subnormal
+            -0x0000_0000_4080_0000,       // a boxed single
+            0xbf80_0000u32 as i32 as i64, // -1.0 as a single
+        ]),
+    ]
+    .prop_map(|value| value as u64)
+}
+
+/// All floating-point computations: opcode, `funct7`, fixed `rs2`, fixed `funct3`.
+fn float_instructions() -> Vec<(u32, u32, Option<u8>, Option<u32>)> {
+    const FLOAT: u32 = 0x53;
+    let mut all = Vec::new();
+    for width in 0..2 {
+        for funct7 in [0x00, 0x04, 0x08, 0x0c] {
+            all.push((FLOAT, funct7 + width, None, None));
+        }
+        all.push((FLOAT, 0x2c + width, Some(0), None));
+        all.push((FLOAT, 0x20 + width, Some(1 - width as u8), None));
+        for rs2 in 0..4 {
+            all.push((FLOAT, 0x60 + width, Some(rs2), None));
+            all.push((FLOAT, 0x68 + width, Some(rs2), None));
+        }
+        for (funct7, count) in [(0x10, 3), (0x14, 2), (0x50, 3)] {
+            for funct3 in 0..count {
+                all.push((FLOAT, funct7 + width, None, Some(funct3)));
+            }
+        }
+        all.push((FLOAT, 0x70 + width, Some(0), Some(0)));
+        all.push((FLOAT, 0x70 + width, Some(0), Some(1)));
+        all.push((FLOAT, 0x78 + width, Some(0), Some(0)));
+        for opcode in [0x43, 0x47, 0x4b, 0x4f] {
+            all.push((opcode, width, None, None));
+        }
+    }
+    all
+}
+
+fn straight() -> impl Strategy<Value = Op> {
+    let order = || 0u32..4;
+    let word = || any::<bool>();
+    prop_oneof![
+        8 => (0..INTEGER_OPERATIONS.len(), register(), register(), register())
+            .prop_map(|(o, d, a, b)| Op::Integer(o, d, a, b)),
+        4 => (prop::sample::select(vec![0u32, 2, 3, 4, 6, 7]), register(), register(), -2048i16..2048)
+            .prop_map(|(f, d, a, i)| Op::Immediate(f, d, a, i)),
+        3 => (register(), constant()).prop_map(|(d, v)| Op::Constant(d, v)),
+        8 => (0..float_instructions().len(), prop::sample::select(vec![0u8, 1, 2, 3, 4, 7, 7, 7, 7]),
+              prop::array::uniform4(0..FLOATS))
+            .prop_map(|(f, m, r)| Op::Float(f, m, r)),
+        10 => (access(), hot_offset()).prop_map(|(a, o)| Op::Hot(a, o)),
+        6 => (access(), target_offset()).prop_map(|(a, o)| Op::Target(a, o)),
+        8 => (access(), 0u8..16, 0u8..9).prop_map(|(a, l, o)| Op::Pointer(a, l, o)),
+        2 => Just(Op::AdvanceCold),
+        4 => (when(), register(), register(), 1u8..6).prop_map(|(w, a, b, n)| Op::Branch(w, a, b, n)),
+        4 => (0u8..16, 0u8..8, 1u8..6).prop_map(|(l, b, n)| Op::BranchOnCold(l, b, n)),
+        3 => (0..AMO_OPERATIONS.len(), order(), word(), register(), register(), hot_offset())
+            .prop_map(|(f, o, w, d, s, at)| Op::Amo(f, o, w, d, s, at)),
+        1 => (order(), word(), register(), register(), hot_offset())
+            .prop_map(|(o, w, d, s, at)| Op::Reserve(o, w, d, s, at)),
+        2 => (0u32..16, 0u32..16).prop_map(|(b, a)| Op::Fence(b, a)),
+        1 => Just(Op::FenceInstructions),
+        2 => (prop::sample::select(vec![FFLAGS, FRM, FCSR]), 1u32..8, register(), register())
+            .prop_map(|(c, f, d, s)| Op::Csr(c, f, d, s)),
+        1 => (0u8..7).prop_map(Op::Rounding),
+        1 => (0u8..8).prop_map(Op::Trap),
+        3 => (0u8..3, register()).prop_map(|(k, r)| Op::Compressed(k, r)),
+        1 => (register(), -2048i16..2048).prop_map(|(r, i)| Op::Written(r, i)),
+    ]
+}
+
+fn program() -> impl Strategy<Value = Vec<Op>> {
+    let body = || prop::collection::vec(straight(), 1..12);
+    let op = prop_oneof![
+        24 => straight(),
+        2 => (1u8..7, body()).prop_map(|(n, b)| Op::Loop(n, b)),
+        1 => body().prop_map(Op::Call),
+        1 => (register(), body(), body()).prop_map(|(r, a, b)| Op::IndirectCall(r, a, b)),
+    ];
+    prop::collection::vec(op, 1..80)
+}
+
+fn data(register: u8) -> Register {
+    DATA[usize::from(register)]
+}
+
+fn emit_access(asm: &mut Assembler, access: Access, base: Register, offset: i64) {
+    match access {
+        Access::Load(bytes, signed, rd) => asm.load(bytes, signed, data(rd), base, offset),
+        Access::Store(bytes, source) => asm.store(bytes, data(source), base, offset),
+        Access::FloatLoad(bytes, rd) => asm.float_load(bytes, rd, base, offset),
+        Access::FloatStore(bytes, source) => asm.float_store(bytes, source, base, offset),
+    }
+}
+
+fn emit_all(asm: &mut Assembler, ops: &[Op]) {
+    let mut skips: Vec<(usize, Label)> = Vec::new();
+    for (index, op) in ops.iter().enumerate() {
+        skips.retain(|&(end, label)| {
+            if end == index {
+                asm.bind(label);
+            }
+            end != index
+        });
+        if let Some((label, count)) = emit(asm, op) {
+            skips.push(((index + 1 + usize::from(count)).min(ops.len()), label));
+        }
+    }
+    for (_, label) in skips {
+        asm.bind(label);
+    }
+}
+
+/// Emits one operation. For a branch: its target, and how many operations it skips.
+fn emit(asm: &mut Assembler, op: &Op) -> Option<(Label, u8)> {
+    match *op {
+        Op::Integer(operation, rd, rs1, rs2) => {
+            asm.operate(
+                INTEGER_OPERATIONS[operation],
+                data(rd),
+                data(rs1),
+                data(rs2),
+            );
+        }
+        Op::Immediate(funct3, rd, rs1, immediate) => {
+            asm.emit(i_type(0x13, funct3, data(rd), data(rs1), immediate.into()));
+        }
+        Op::Constant(rd, value) => asm.load_immediate(data(rd), value),
+        Op::Float(index, rounding, registers) => emit_float(asm, index, rounding, registers),
+        Op::Hot(access, offset) => emit_access(asm, access, HOT_BASE, offset.into()),
+        Op::Target(access, offset) => {
+            emit_access(asm, access, TARGET_BASE, i64::from(offset) - 2048);
+        }
+        Op::Pointer(access, line, offset) => {
+            asm.load_double(POINTER, COLD_BASE, i64::from(line) * 64);
+            emit_access(asm, access, POINTER, offset.into());
+        }
+        Op::AdvanceCold => {
+            asm.add_immediate(COLD_BASE, COLD_BASE, 1024);
+            asm.operate(AND, COLD_BASE, COLD_BASE, COLD_MASK);
+            asm.operate(OR, COLD_BASE, COLD_BASE, COLD_START);
+        }
+        Op::Branch(when, rs1, rs2, count) => {
+            let over = asm.label();
+            asm.branch(when, data(rs1), data(rs2), over);
+            return Some((over, count));
+        }
+        Op::BranchOnCold(line, bit, count) => {
+            let over = asm.label();
+            asm.load(1, false, SCRATCH, COLD_BASE, i64::from(line) * 64 + 8);
+            asm.and_immediate(SCRATCH, SCRATCH, 1 << bit);
+            asm.branch(When::NotEqual, SCRATCH, ZERO, over);
+            return Some((over, count));
+        }
+        Op::Amo(function, order, double, rd, source, offset) => {
+            let bytes = if double { 8 } else { 4 };
+            // One in sixteen is misaligned, and traps.
+            let offset = if offset % 16 == 1 {
+                offset
+            } else {
+                offset & !7
+            };
+            asm.add_immediate(SCRATCH, HOT_BASE, offset.into());
+            asm.amo(
+                AMO_OPERATIONS[function],
+                order,
+                bytes,
+                data(rd),
+                data(source),
+                SCRATCH,
+            );
+        }
+        Op::Reserve(order, double, rd, source, offset) => {
+            let bytes = if double { 8 } else { 4 };
+            asm.add_immediate(SCRATCH, HOT_BASE, (offset & !7).into());
+            let again = asm.label_here();
+            asm.load_reserved(order, bytes, POINTER, SCRATCH);
+            asm.add(POINTER, POINTER, data(source));
+            asm.store_conditional(order, bytes, HANDLER, POINTER, SCRATCH);
+            asm.branch(When::NotEqual, HANDLER, ZERO, again);
+            asm.store_conditional(order, bytes, data(rd), POINTER, SCRATCH);
+        }
+        Op::Fence(before, after) => asm.fence(before, after),
+        Op::FenceInstructions => asm.fence_instructions(),
+        Op::Csr(number, funct3, rd, source) => {
+            let funct3 = if funct3 == 4 { 2 } else { funct3 };
+            let bits = u32::from(data(source)) << 15 | u32::from(data(rd)) << 7;
+            asm.emit(0x73 | funct3 << 12 | bits | number << 20);
+        }
+        Op::Rounding(mode) => {
+            asm.add_immediate(SCRATCH, ZERO, mode.into());
+            asm.csr_write(FRM, SCRATCH);
+        }
+        Op::Trap(kind) => match kind {
+            0 => asm.ecall(),
+            1 => asm.ebreak(),
+            2 => asm.emit(0xffff_ffff),
+            3 => asm.csr_write(CYCLE, ZERO), // read-only
+            _ => {
+                asm.load_immediate(SCRATCH, NOTHING);
+                match kind {
+                    4 => asm.load_double(A0, SCRATCH, 0),
+                    5 => asm.store(4, A0, SCRATCH, 4),
+                    6 => asm.amo(AMO_ADD, RELAXED, 8, A0, A1, SCRATCH),
+                    _ => asm.load_reserved(RELAXED, 4, A0, SCRATCH),
+                }
+            }
+        },
+        Op::Compressed(kind, register) => {
+            let register = u16::from(data(register));
+            asm.emit_half(match kind {
+                0 => 0x0001,                                         // c.nop
+                1 => 0x0001 | register << 7 | 5 << 2,                // c.addi register, 5
+                _ => 0x8002 | register << 7 | u16::from(TRAPS) << 2, // c.mv register, TRAPS
+            });
+        }
+        Op::Written(register, immediate) => {
+            let (register, immediate) = (data(register), i64::from(immediate));
+            let bits = i_type(0x13, 0, register, register, immediate);
+            asm.load_immediate(SCRATCH, bits.into());
+            asm.emit(0x17 | u32::from(POINTER) << 7); // auipc POINTER, 0
+            asm.store(4, SCRATCH, POINTER, 12);
+            asm.fence_instructions();
+            asm.emit(0xffff_ffff);
+        }
+        Op::Loop(count, ref body) => {
+            asm.add_immediate(COUNTER, ZERO, count.into());
+            let again = asm.label_here();
+            emit_all(asm, body);
+            asm.add_immediate(COUNTER, COUNTER, -1);
+            asm.branch(When::NotEqual, COUNTER, ZERO, again);
+        }
+        Op::Call(ref body) => {
+            let (function, over) = (asm.label(), asm.label());
+            asm.call(RA, function);
+            asm.jump(over);
+            asm.bind(function);
+            emit_all(asm, body);
+            asm.jump_register(ZERO, RA, 0);
+            asm.bind(over);
+        }
+        Op::IndirectCall(register, ref one, ref other) => {
+            let (begin, first, second, over) = (asm.label(), asm.label(), asm.label(), asm.label());
+            // Two jumps of four bytes each: the low bit of the register chooses.
+            asm.align(4);
+            asm.call(T2, begin);
+            asm.jump(first);
+            asm.jump(second);
+            asm.bind(begin);
+            asm.and_immediate(SCRATCH, data(register), 1);
+            asm.shift_left(SCRATCH, SCRATCH, 2);
+            asm.add(T2, T2, SCRATCH);
+            asm.jump_register(RA, T2, 0);
+            asm.jump(over);
+            asm.bind(first);
+            emit_all(asm, one);
+            asm.jump_register(ZERO, RA, 0);
+            asm.bind(second);
+            emit_all(asm, other);
+            asm.jump_register(ZERO, RA, 0);
+            asm.bind(over);
+        }
+    }
+    None
+}
+
+fn emit_float(asm: &mut Assembler, index: usize, rounding: u8, registers: [u8; 4]) {
+    let (opcode, funct7, rs2, funct3) = float_instructions()[index];
+    let [rd, rs1, other, rs3] = registers;
+    let integer_destination = matches!(funct7 & !1, 0x50 | 0x60 | 0x70) && opcode == 0x53;
+    let integer_source = matches!(funct7 & !1, 0x68 | 0x78) && opcode == 0x53;
+    let rd = if integer_destination { data(rd) } else { rd };
+    let rs1 = if integer_source { data(rs1) } else { rs1 };
+    let funct7 = if opcode == 0x53 {
+        funct7
+    } else {
+        funct7 | u32::from(rs3) << 2
+    };
+    let funct3 = funct3.unwrap_or(rounding.into());
+    asm.emit(r_type(
+        (opcode, funct3, funct7),
+        rd,
+        rs1,
+        rs2.unwrap_or(other),
+    ));
+}
+
+fn uses_reservation(ops: &[Op]) -> bool {
+    ops.iter().any(|op| match op {
+        Op::Reserve(..) => true,
+        Op::Loop(_, body) | Op::Call(body) => uses_reservation(body),
+        Op::IndirectCall(_, one, other) => uses_reservation(one) || uses_reservation(other),
+        _ => false,
+    })
+}
+
+fn mixed(mut value: u64) -> u64 {
+    // SplitMix64 (Steele, Lea, Flood, 2014).
+    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}
+
+fn words(count: usize, word: impl Fn(u64) -> u64) -> Vec<u8> {
+    (0..count as u64)
+        .flat_map(|index| word(index).to_le_bytes())
+        .collect()
+}
+
+fn image(ops: &[Op], repeat: u8) -> Image {
+    let mut asm = Assembler::new();
+    let (begin, handler) = (asm.label(), asm.label());
+    asm.call(T0, begin);
+    // The handler adds up what it is told, and goes on behind the instruction that trapped.
+    asm.bind(handler);
+    asm.csr_read(HANDLER, MCAUSE);
+    asm.operate(XOR, TRAPS, TRAPS, HANDLER);
+    asm.csr_read(HANDLER, MTVAL);
+    asm.add(TRAPS, TRAPS, HANDLER);
+    asm.csr_read(HANDLER, MEPC);
+    asm.operate(XOR, TRAPS, TRAPS, HANDLER);
+    asm.add_immediate(HANDLER, HANDLER, 4);
+    asm.csr_write(MEPC, HANDLER);
+    asm.mret();
+    asm.bind(begin);
+    asm.csr_write(MTVEC, T0);
+    asm.load_immediate(T0, 3 << 13); // floating point is on, and dirty
+    asm.csr_write(MSTATUS, T0);
+    asm.load_immediate(HOT_BASE, HOT);
+    asm.load_immediate(TARGET_BASE, TARGETS + 2048);
+    asm.load_immediate(COLD_BASE, COLD);
+    asm.copy(COLD_START, COLD_BASE);
+    asm.load_immediate(COLD_MASK, COLD_BYTES as u64 / 2 - 1);
+    asm.copy(TRAPS, ZERO);
+    for (index, &register) in DATA.iter().enumerate() {
+        asm.load_immediate(register, mixed(index as u64) >> (8 * index));
+    }
+    for register in 0..FLOATS {
+        asm.emit(r_type((0x53, 0, 0x79), register, data(register), 0)); // fmv.d.x
+    }
+    asm.add_immediate(OUTER_COUNTER, ZERO, repeat.into());
+    let again = asm.label_here();
+    emit_all(&mut asm, ops);
+    asm.add_immediate(OUTER_COUNTER, OUTER_COUNTER, -1);
+    let done = asm.label();
+    asm.branch(When::Equal, OUTER_COUNTER, ZERO, done);
+    asm.jump(again);
+    asm.bind(done);
+    // A retry loop may be gone through more often on a real core.
+    if uses_reservation(ops) {
+        asm.copy(HANDLER, ZERO);
+    } else {
+        asm.csr_read(HANDLER, INSTRET);
+    }
+    asm.load_immediate(SCRATCH, DUMP);
+    for register in 1..32 {
+        asm.store_double(register, SCRATCH, 8 * i64::from(register - 1));
+    }
+    for register in 0..32 {
+        asm.float_store(8, register, SCRATCH, 8 * (31 + i64::from(register)));
+    }
+    asm.csr_read(T0, FCSR);
+    asm.store_double(T0, SCRATCH, 8 * 63);
+    asm.csr_read(T0, MEPC);
+    asm.store_double(T0, SCRATCH, 8 * 64);
+    asm.halt();
+    let pointer = |index: u64| {
+        let value = mixed(index);
+        if index.is_multiple_of(8) {
+            // Six lines, where the direct accesses go as well.
+            TARGETS + value % 6 * 64 + (value >> 16) % 8 * 8
+        } else {
+            value
+        }
+    };
+    asm.finish(&[
+        (HOT, words(HOT_BYTES / 8, |index| mixed(index ^ 0x55))),
+        (TARGETS, words(TARGET_BYTES / 8, |index| mixed(!index))),
+        (COLD, words(COLD_BYTES / 8, pointer)),
+    ])
+}
+
+/// The addresses that are compared.
+fn compared() -> impl Iterator<Item = u64> {
+    let words = |start: u64, bytes: usize| (start..start + bytes as u64).step_by(8);
+    words(DUMP, DUMP_WORDS * 8)
+        .chain(words(HOT, HOT_BYTES))
+        .chain(words(TARGETS, TARGET_BYTES))
+}
+
+fn interpreted(image: &Image) -> Vec<u64> {
+    let mut memory = FlatMemory::new(CODE, MEMORY_BYTES);
+    assert!(memory.load(image));
+    let mut machine = Machine::new(memory, image.entry);
+    machine.registers[11] = 1; // how many harts there are
+    loop {
+        match machine.step() {
+            Step::Waiting => break,
+            _ => assert!(machine.retired < 1_000_000, "the program does not end"),
+        }
+    }
+    compared()
+        .map(|address| machine.memory.read(address, 8).unwrap_or_default())
+        .collect()
+}
+
+fn describe(address: u64) -> String {
+    match address.checked_sub(DUMP).map(|offset| offset / 8) {
+        Some(index @ 0..=30) => riscv::register_name(index as u8 + 1).to_string(),
+        Some(index @ 31..=62) => riscv::register_name(index as u8 + 1).to_string(),
+        Some(63) => "fcsr".to_string(),
+        Some(64) => "mepc".to_string(),
+        _ => format!("memory at {address:#x}"),
+    }
+}
+
+fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
+    let expected = interpreted(image);
+    let mut machine = servers::machine(&servers::server(1, core), image.clone());
+    let ending = servers::run(&mut machine);
+    prop_assert_eq!(&ending, &servers::Ending::Halted);
+    for (address, expected) in compared().zip(expected) {
+        let found = servers::read(&machine, address);
+        prop_assert!(
+            found == expected,
+            "{}: {found:#x} on {:?}, {expected:#x} by the interpreter",
+            describe(address),
+            core.model
+        );
+    }
+    Ok(())
+}
+
+fn compare(cores: &[CoreSpec]) {
+    check(150, &(program(), 1u8..4), |(ops, repeat)| {
+        let image = image(&ops, repeat);
+        cores.iter().try_for_each(|core| same(core, &image))
+    });
+}
+
+#[test]
+fn out_of_order_computes_what_the_interpreter_does() {
+    let core = CoreSpec::hyperplane_table1();
+    compare(&[core.clone(), servers::with_small_caches(core)]);
+}
+
+#[test]
+fn in_order_computes_what_the_interpreter_does() {
+    let core = CoreSpec::five_stage();
+    compare(&[core.clone(), servers::with_small_caches(core)]);
+}
