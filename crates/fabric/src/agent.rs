@@ -64,7 +64,8 @@ pub enum MemoryAccess {
         addend: u64,
     },
     /// Reads the line at its home without keeping a copy, after its owner, if it has one, has
-    /// become a sharer. When it is done nobody owns the line, and whoever wants to write it must
+    /// become a sharer. For hardware with a part beside each bank of the directory, so the request
+    /// comes from the home's own tile. When it is done nobody owns the line, and whoever wants to write it must
     /// ask the home later. Needs no private cache.
     ReadAtHome {
         /// Any byte of the line.

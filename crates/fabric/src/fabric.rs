@@ -1076,11 +1076,10 @@ impl Fabric {
             }
             if let MemoryAccess::ReadAtHome { .. } = access {
                 port.pending[index].state = PendingState::AtHome;
-                let from = port.tile;
                 let bank = self.bank_of(line);
                 let arrival = self
                     .mesh
-                    .send(now, now, from, bank, CONTROL_BYTES, Order::ToHome);
+                    .send(now, now, bank, bank, CONTROL_BYTES, Order::Free);
                 self.push(
                     arrival,
                     Event::Home {

@@ -1064,18 +1064,18 @@ fn a_read_at_home_takes_ownership_away_and_grants_none() {
     bench.caches[0].line_mut(slot).write(0, 8, 42);
     let address = line.base() + 8;
     let read = MemoryAccess::ReadAtHome { address };
-    // 1 -> 5 is 1 hop = 3, bank 10, 5 -> 0 control 6, forward 4, 0 -> 5 data 6 + 4, and the bank
+    // On the home's tile 1, bank 10, 5 -> 0 control 6, forward 4, 0 -> 5 data 6 + 4, and the bank
     // reads it: 10.
     let log = bench.script(agent, &[read]);
-    assert_eq!(log, ["access 1 done at 3043 ns: 42"]);
+    assert_eq!(log, ["access 1 done at 3041 ns: 42"]);
     assert_eq!(
         bench.caches[0].state(bench.caches[0].find(line).unwrap()),
         State::Shared
     );
     assert_eq!(bench.fabric.directory()[&line], (1 << 1, None, false));
-    // Again, without an owner: 3 + 10.
+    // Again, without an owner: 1 + 10.
     let log = bench.script(agent, &[read]);
-    assert_eq!(log, ["access 1 done at 5013 ns: 42"]);
+    assert_eq!(log, ["access 1 done at 5011 ns: 42"]);
     // Writing it now needs the home.
     bench.miss(0, line, true);
     let log = std::mem::take(&mut bench.fabric.agent_mut::<Script>(agent).unwrap().log);

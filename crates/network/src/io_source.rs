@@ -18,6 +18,9 @@ const LINE: u64 = LINE_BYTES as u64;
 /// saturate several data plane cores can be written.
 const PRODUCERS: usize = 8;
 
+/// How many descriptors are read at one time when the device is started.
+const DESCRIPTORS_AT_ONCE: u32 = 8;
+
 /// What the program reads from the device's registers (`struct io_registers` in
 /// `guest/include/io.h`).
 #[derive(Clone, Copy, Debug)]
@@ -207,18 +210,22 @@ impl IoSource {
                 self.is_started = true;
                 self.descriptors = vec![QueueDescriptor::default(); self.setup.queues as usize];
                 self.descriptors_left = self.setup.queues;
-                for queue in 0..u64::from(self.setup.queues) {
-                    let address = self.table + queue * LINE;
-                    context.access(
-                        MemoryAccess::Read { address },
-                        purpose::READ_DESCRIPTOR | queue,
-                    );
+                for queue in 0..DESCRIPTORS_AT_ONCE.min(self.setup.queues) {
+                    self.read_descriptor(context, queue);
                 }
             }
             register::CONFLICTS => self.conflicts = value,
             _ => return false,
         }
         true
+    }
+
+    fn read_descriptor(&self, context: &mut AgentContext<'_>, queue: u32) {
+        let address = self.table + u64::from(queue) * LINE;
+        context.access(
+            MemoryAccess::Read { address },
+            purpose::READ_DESCRIPTOR | u64::from(queue),
+        );
     }
 
     /// What is wrong with a descriptor.
@@ -468,6 +475,9 @@ impl Agent for IoSource {
             purpose::READ_DESCRIPTOR => {
                 self.descriptors[index as usize] = QueueDescriptor::from_line(&data);
                 self.descriptors_left -= 1;
+                if index + DESCRIPTORS_AT_ONCE < self.setup.queues {
+                    self.read_descriptor(context, index + DESCRIPTORS_AT_ONCE);
+                }
                 if self.descriptors_left == 0 {
                     self.start(context);
                 }

@@ -132,13 +132,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.begin_serial(Serial::instruction(i, self.pc));
             return Ok(());
         }
-        if float && (!self.hart.float_enabled() || illegal_rounding(&i, self.hart.rounding_mode()))
-        {
-            self.begin_serial(Serial::instruction(
-                Instruction::illegal(i.bits, i.length),
-                self.pc,
-            ));
-            return Ok(());
+        if float {
+            if !self.hart.float_enabled() || illegal_rounding(&i, self.hart.rounding_mode()) {
+                self.begin_serial(Serial::instruction(
+                    Instruction::illegal(i.bits, i.length),
+                    self.pc,
+                ));
+                return Ok(());
+            }
+            if i.writes_float() {
+                // Also on a wrong path: the specification lets `mstatus.FS` be dirty too often.
+                self.hart.set_float_dirty();
+            }
         }
         let operands = [
             self.registers[usize::from(i.rs1)],

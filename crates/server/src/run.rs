@@ -318,6 +318,9 @@ fn simulate(
             }
         }
         let (counts, recorded, started) = {
+            if let Some(error) = machine.engine.fabric.errors().first() {
+                return Err(RunError::Guest(format!("a device fails: {error}")));
+            }
             let ledger = ledger.borrow();
             if let Some(fault) = ledger.fault() {
                 return Err(RunError::Guest(fault.to_string()));
@@ -350,11 +353,15 @@ fn finish(machine: &mut Machine, ledger: &SharedLedger) -> Result<(), RunError> 
     if let Some(fault) = ledger.borrow().fault() {
         return Err(RunError::Guest(fault.to_string()));
     }
+    let recorded = ledger.borrow().recorder().recorded();
     match machine.exit() {
-        Some((_, status)) if status != 0 => Err(RunError::Guest(format!(
-            "the program ended with status {status}{}",
-            said(&machine.output())
-        ))),
+        Some((_, status)) if !ledger.borrow().recorder().is_done() => {
+            Err(RunError::Guest(format!(
+                "the program ended with status {status} after {recorded} requests, before enough \
+                 had been measured{}",
+                said(&machine.output())
+            )))
+        }
         _ => Ok(()),
     }
 }
