@@ -1081,10 +1081,10 @@ fn a_read_at_home_takes_ownership_away_and_grants_none() {
     let log = std::mem::take(&mut bench.fabric.agent_mut::<Script>(agent).unwrap().log);
     assert_eq!(log.len(), 1, "{log:?}");
     assert!(log[0].starts_with("granted 0x80000140"));
-    // From memory, 5 -> 3 and back: 3 + 10 + 9 + 50 + 13 + 10.
+    // From memory, 5 -> 3 and back: 1 + 10 + 9 + 50 + 13 + 10.
     let address = line_at(5, 1).base();
     let log = bench.script(agent, &[MemoryAccess::ReadAtHome { address }]);
-    assert_eq!(log, [format!("access 1 done at {}: 0", ns(8000.0 + 95.0))]);
+    assert_eq!(log, [format!("access 1 done at {}: 0", ns(8000.0 + 93.0))]);
 }
 
 #[test]

@@ -361,7 +361,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn line_lost(&mut self, line: LineAddress, now: u64) {
         if self.reservation == Some(line) {
             self.reservation = None;
-            self.hold_until = NEVER;
+            // It may have been replaced while others were kept waiting for it.
+            self.hold_until = if self.held.is_empty() { NEVER } else { now };
         }
         if !self.loads.may_touch(line) {
             return;

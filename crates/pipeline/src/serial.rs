@@ -609,8 +609,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     .data_cache
                     .line(slot)
                     .read((address % 64) as usize, bytes);
+                if self.reservation != Some(line) {
+                    self.release_held(now, outbox);
+                }
+                if self.held.is_empty() {
+                    // Whoever waits for the line already does not wait longer.
+                    self.hold_until = now + RESERVATION_HOLD_CYCLES;
+                }
                 self.reservation = Some(line);
-                self.hold_until = now + RESERVATION_HOLD_CYCLES;
                 self.finish(serial, i.load_value(raw), now + hit_latency);
             }
             _ => {
