@@ -66,6 +66,8 @@ pub(crate) struct ParkedLoad {
 /// A trap that no handler of the guest takes: the guest has crashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crash {
+    /// In which cycle.
+    pub cycle: u64,
     /// Why.
     pub trap: Trap,
     /// Where.
@@ -291,7 +293,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// When the core next does something on its own: a cycle, or [`NEVER`] if only a message
     /// can wake it.
     pub fn next_own_cycle(&self) -> u64 {
-        if self.crash.is_some() {
+        if self.crash.is_some() || self.dozes() {
             NEVER
         } else if self.blocked || self.serial.is_some() {
             self.own_event()
@@ -319,6 +321,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         while self.crash.is_none() {
             let delivery = self.clock.cycle_at_or_after(inbox.next_at());
             let event = delivery.min(self.own_event());
+            if self.dozes() {
+                if event >= limit {
+                    break;
+                }
+                self.wake_up(event);
+            }
             let waiting = self.blocked || self.serial.is_some();
             if waiting || event <= self.dispatch_cycle {
                 if event >= limit {

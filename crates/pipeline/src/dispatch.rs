@@ -187,8 +187,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         self.predictor
                             .push_return(self.pc.wrapping_add(u64::from(i.length)));
                     }
+                    let pc = self.pc;
                     self.step(&i);
                     self.jump(target);
+                    if target <= pc && !is_link(i.rd) {
+                        self.closes_loop(target);
+                    }
                 } else {
                     self.step(&i);
                 }

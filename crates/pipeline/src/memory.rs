@@ -9,72 +9,110 @@ use crate::window::UNKNOWN;
 use fabric::{CacheNotice, LineAddress, Outbox, RequestOutcome, Slot, ToCache};
 use riscv::Class;
 
+/// What older stores mean for a load.
+enum Older {
+    Nothing,
+    /// It has to wait.
+    Park(ParkedFor),
+    /// It takes a store's value.
+    Forward {
+        store: u64,
+        value: u64,
+        ready: u64,
+    },
+}
+
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub(crate) fn wait_entry(&self, pc: u64) -> usize {
         (pc >> 1) as usize % WAIT_TABLE_ENTRIES
     }
 
+    /// What the stores before the load in slot `index`, whose address is known, mean for it.
+    fn older_stores(&self, index: usize) -> Older {
+        let deferred = self.window.deferred(index);
+        let load = self.loads.get(deferred.queue_number);
+        if self.stores.unknown_addresses == 0 && !self.stores.may_overlap(load.address, load.bytes)
+        {
+            return Older::Nothing;
+        }
+        let pc = self.window.slot(deferred.position).pc;
+        let waits = self.wait_table[self.wait_entry(pc)];
+        for older in (self.stores.head..deferred.stores_before).rev() {
+            let store = self.stores.get(older);
+            if !store.address_known {
+                if waits || store.kind == StoreKind::Atomic {
+                    return Older::Park(ParkedFor::StoreKnown(older));
+                }
+                continue;
+            }
+            if !overlap(store.address, store.bytes, load.address, load.bytes) {
+                continue;
+            }
+            if store.kind == StoreKind::Atomic
+                || !covers(store.address, store.bytes, load.address, load.bytes)
+            {
+                return Older::Park(ParkedFor::StorePerformed(older));
+            }
+            if store.data_ready >= UNKNOWN {
+                return Older::Park(ParkedFor::StoreKnown(older));
+            }
+            let shift = (load.address - store.address) * 8;
+            return Older::Forward {
+                store: older,
+                value: low_bytes(store.data >> shift, load.bytes),
+                ready: store.data_ready,
+            };
+        }
+        Older::Nothing
+    }
+
+    /// Takes the value from an older store or waits for one; false if none is in the way.
+    fn served_by_older_store(&mut self, index: usize, issue: u64) -> bool {
+        let deferred = self.window.deferred(index);
+        let (id, number) = (deferred.id, deferred.queue_number);
+        let instruction = deferred.instruction;
+        match self.older_stores(index) {
+            Older::Nothing => return false,
+            Older::Park(until) => self.parked.push(ParkedLoad {
+                until,
+                index: index as u32,
+                id,
+                issue,
+            }),
+            Older::Forward {
+                store,
+                value,
+                ready,
+            } => {
+                let performed = issue.max(ready);
+                let done = performed + self.spec.l1_data.hit_latency_cycles;
+                let entry = self.loads.get_mut(number);
+                entry.performed = performed;
+                entry.forwarded_from = store + 1;
+                self.statistics.forwarded_loads += 1;
+                self.resolve(index, instruction.load_value(value), done);
+            }
+        }
+        true
+    }
+
     /// Looks for the value of the load in slot `index`, whose address is known: in older stores,
     /// in the cache, or by asking for the line.
     pub(crate) fn access_load(&mut self, index: usize, issue: u64, outbox: &mut Outbox) {
-        let deferred = self.window.deferred(index);
-        let (position, id, number) = (deferred.position, deferred.id, deferred.queue_number);
-        let stores_before = deferred.stores_before;
-        let instruction = deferred.instruction;
-        let load = *self.loads.get(number);
-        let hit_latency = self.spec.l1_data.hit_latency_cycles;
-        let park = |until| ParkedLoad {
-            until,
-            index: index as u32,
-            id,
-            issue,
-        };
-        if self.stores.unknown_addresses > 0 || self.stores.may_overlap(load.address, load.bytes) {
-            let pc = self.window.slot(position).pc;
-            let waits = self.wait_table[self.wait_entry(pc)];
-            for older in (self.stores.head..stores_before).rev() {
-                let store = *self.stores.get(older);
-                if !store.address_known {
-                    if waits || store.kind == StoreKind::Atomic {
-                        self.parked.push(park(ParkedFor::StoreKnown(older)));
-                        return;
-                    }
-                    continue;
-                }
-                if !overlap(store.address, store.bytes, load.address, load.bytes) {
-                    continue;
-                }
-                if store.kind == StoreKind::Atomic
-                    || !covers(store.address, store.bytes, load.address, load.bytes)
-                {
-                    self.parked.push(park(ParkedFor::StorePerformed(older)));
-                    return;
-                }
-                if store.data_ready >= UNKNOWN {
-                    self.parked.push(park(ParkedFor::StoreKnown(older)));
-                    return;
-                }
-                let raw = low_bytes(
-                    store.data >> ((load.address - store.address) * 8),
-                    load.bytes,
-                );
-                let performed = issue.max(store.data_ready);
-                let entry = self.loads.get_mut(number);
-                entry.performed = performed;
-                entry.forwarded_from = older + 1;
-                self.statistics.forwarded_loads += 1;
-                self.resolve(index, instruction.load_value(raw), performed + hit_latency);
-                return;
-            }
+        if self.served_by_older_store(index, issue) {
+            return;
         }
-        let line = LineAddress::of(load.address);
+        let deferred = self.window.deferred(index);
+        let id = deferred.id;
+        let line = LineAddress::of(self.loads.get(deferred.queue_number).address);
+        let hit_latency = self.spec.l1_data.hit_latency_cycles;
         if let Some(slot) = self.data_cache.find(line) {
             self.data_cache.touch(slot);
             self.statistics.data_hits += 1;
             self.take_value(index, slot, issue, issue + hit_latency);
             return;
         }
-        let at = self.departure(issue, self.spec.l1_data.hit_latency_cycles);
+        let at = self.departure(issue, hit_latency);
         let load = MissingLoad {
             line,
             index: index as u32,
@@ -309,9 +347,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         });
         for load in arrived.drain(..) {
             let index = load.index as usize;
-            if self.window.is_live(index, load.id) {
-                // A load that looks later than the line comes finds it like any other.
-                let performed = load.issue.max(now);
+            // A load that looks later than the line comes finds it like any other. An older store
+            // may have turned out to be of its address meanwhile.
+            let performed = load.issue.max(now);
+            if self.window.is_live(index, load.id) && !self.served_by_older_store(index, performed)
+            {
                 let done = (load.issue + hit_latency).max(now + 1);
                 self.take_value(index, slot, performed, done);
             }
@@ -372,8 +412,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let load = *self.loads.get(number);
             let unknown = load.address == u64::MAX;
             if unknown || LineAddress::of(load.address) == line {
-                let taken = load.performed < UNKNOWN && load.forwarded_from == 0;
-                if taken && !unknown && (load.performed > now || older_waits) {
+                let taken = load.performed < UNKNOWN && !unknown;
+                let from_cache = load.forwarded_from == 0;
+                // A forwarded value is no longer the hart's own news once its store is performed.
+                let from_line = load.forwarded_from <= self.stores.head;
+                if taken && (from_cache && load.performed > now || from_line && older_waits) {
                     let pc = self.window.slot(load.position).pc;
                     self.statistics.memory_order_squashes += 1;
                     self.squash(load.position, now, pc, now + self.front_end());

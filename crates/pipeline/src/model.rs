@@ -10,6 +10,8 @@ use fabric::{AddressRange, Clock, CoreId, Inbox, MemoryMap, Outbox, PrivateCache
 pub trait CoreModel {
     /// See [`Core::run`].
     fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox);
+    /// See [`Core::catch_up`].
+    fn catch_up(&mut self, cycle: u64);
     /// See [`Core::next_own_cycle`].
     fn next_own_cycle(&self) -> u64;
     /// See [`Core::statistics`].
@@ -37,6 +39,10 @@ pub trait CoreModel {
 impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
     fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox) {
         Core::run(self, limit, feedback, inbox, outbox);
+    }
+
+    fn catch_up(&mut self, cycle: u64) {
+        Core::catch_up(self, cycle);
     }
 
     fn next_own_cycle(&self) -> u64 {

@@ -131,6 +131,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// What the core waits for, in words.
     pub fn waiting_for(&self) -> Option<String> {
+        if self.dozes() {
+            return Some("what it polls to change".to_string());
+        }
         if let Some(serial) = &self.serial {
             return Some(match serial.state {
                 State::Drain => self.oldest_waits_for(),
@@ -353,6 +356,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let mut registers = [0; 32];
             registers.copy_from_slice(&self.registers[..32]);
             self.crash = Some(Crash {
+                cycle: now,
                 trap,
                 pc: serial.pc,
                 registers,
@@ -410,6 +414,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     return self.access_trap(serial, &i, last, now);
                 }
                 let line = LineAddress::of(address);
+                if i.class == Class::LoadReserved && self.reservation != Some(line) {
+                    self.reservation = None;
+                    self.release_held(now, outbox);
+                }
                 self.try_line(serial, line, i.class != Class::Load, now, outbox);
             }
             Region::Device(agent) if simple && address.is_multiple_of(u64::from(bytes)) => {
@@ -609,9 +617,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     .data_cache
                     .line(slot)
                     .read((address % 64) as usize, bytes);
-                if self.reservation != Some(line) {
-                    self.release_held(now, outbox);
-                }
                 if self.held.is_empty() {
                     // Whoever waits for the line already does not wait longer.
                     self.hold_until = now + RESERVATION_HOLD_CYCLES;

@@ -2,18 +2,18 @@
 //!
 //! When a loop comes back to the same state of everything that decides what the core does next,
 //! and has only read lines that it holds, it will go on in the same way until a message arrives.
-//! Then whole periods can be skipped: times move on, counts are multiplied, nothing else changes.
+//! The core then *dozes*: it does nothing and keeps nobody waiting. When a message comes, whole
+//! periods are skipped: times move on, counts are multiplied, nothing else changes.
 
 use crate::core::{Core, NEVER};
 use crate::extension::Extension;
 use crate::predictor::Predictor;
 use crate::statistics::CoreStatistics;
 use crate::window::UNKNOWN;
+use fabric::Outbox;
 
 /// Turns of quiet looping before looking for a period.
 const QUIET_TURNS: u64 = 32;
-/// Skipping less than this is not worth the comparison.
-const WORTHWHILE_CYCLES: u64 = 256;
 
 /// Looks for a period, by Brent's method: remember a state, compare with those that follow, and
 /// remember a new one after twice as many turns.
@@ -23,6 +23,14 @@ pub(crate) struct SpinDetector {
     activity: u64,
     quiet_turns: u64,
     remembered: Option<Box<Remembered>>,
+    doze: Option<Doze>,
+}
+
+/// The core is in a loop that it will not leave by itself.
+struct Doze {
+    period: u64,
+    /// What had been counted one period ago.
+    before: CoreStatistics,
 }
 
 struct Remembered {
@@ -53,6 +61,36 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
+    /// Whether nothing but a message can change what the core does.
+    #[inline]
+    pub(crate) fn dozes(&self) -> bool {
+        self.spin.doze.is_some()
+    }
+
+    /// Skips as many periods as end before `cycle`; from there on the core is awake.
+    pub(crate) fn wake_up(&mut self, cycle: u64) {
+        if let Some(Doze { period, before }) = self.spin.doze.take() {
+            self.advance_scheduler(self.dispatch_cycle);
+            let room = cycle.saturating_sub(self.dispatch_cycle + 1);
+            let periods = room / period;
+            self.statistics.repeat(&before, periods);
+            self.statistics.skipped_cycles += periods * period;
+            self.shift(periods * period);
+        }
+    }
+
+    /// Catches up with what a dozing core has done before `cycle`: there is no message before
+    /// that.
+    pub fn catch_up(&mut self, cycle: u64) {
+        if self.dozes() {
+            self.wake_up(cycle);
+            let (mut inbox, mut outbox) = (fabric::Inbox::default(), Outbox::default());
+            let enabled = std::mem::replace(&mut self.spin.enabled, false);
+            self.run(cycle, NEVER, &mut inbox, &mut outbox);
+            self.spin.enabled = enabled;
+        }
+    }
+
     fn look_for_period(&mut self, pc: u64) {
         let turns = self.spin.quiet_turns;
         if turns.is_power_of_two() {
@@ -70,24 +108,23 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return;
         }
         let period = self.dispatch_cycle - remembered.cycle;
-        let room = (self.stop - 1).saturating_sub(self.dispatch_cycle);
-        if period == 0 || room < WORTHWHILE_CYCLES.max(period) || !self.is_quiet() {
+        if period == 0 || !self.is_quiet() {
             return;
         }
         let now = self.remember(pc);
-        let Some(remembered) = self.spin.remembered.take() else {
+        let Some(remembered) = &self.spin.remembered else {
             return;
         };
         if now.timing == remembered.timing
             && now.replacement == remembered.replacement
             && now.predictor == remembered.predictor
         {
-            let periods = room / period;
-            self.statistics.repeat(&remembered.statistics, periods);
-            self.statistics.skipped_cycles += periods * period;
-            self.shift(periods * period);
-        } else {
-            self.spin.remembered = Some(Box::new(now));
+            self.spin.doze = Some(Doze {
+                period,
+                before: remembered.statistics.clone(),
+            });
+            // Dispatch ends here.
+            self.stop = self.dispatch_cycle;
         }
     }
 
@@ -102,6 +139,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && self.data_cache.outstanding() == 0
             && self.instruction_cache.outstanding() == 0
             && self.held.is_empty()
+            && (self.hold_until == NEVER || self.hold_until <= self.dispatch_cycle)
             && !self.float_in_window
     }
 
@@ -121,7 +159,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             relative(self.last_issue),
             u64::from(self.in_scheduler),
             relative(self.scheduler_cycle),
-            relative(self.hold_until),
             self.data_cache.content_version(),
             self.instruction_cache.content_version(),
         ];
@@ -155,7 +192,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn shift(&mut self, cycles: u64) {
         let now = self.dispatch_cycle;
         let move_on = |cycle: &mut u64| {
-            if *cycle > now && *cycle < UNKNOWN {
+            if *cycle >= now && *cycle < UNKNOWN {
                 *cycle += cycles;
             }
         };

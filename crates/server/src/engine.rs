@@ -9,6 +9,10 @@
 use fabric::{Clock, CoreId, Fabric, Inbox, Outbox, Time};
 use pipeline::{CoreModel, NEVER};
 
+/// A core that never needs the others still comes back after so many cycles, so that whoever runs
+/// the server can look after it.
+const LONGEST_RUN_CYCLES: u64 = 100_000;
+
 /// The cores and the fabric of one server, and their clock.
 pub struct Engine {
     /// The cores, by number.
@@ -27,7 +31,8 @@ pub struct Engine {
     /// When each core next does something, and which of them ever do.
     next: Vec<u64>,
     active: u64,
-    crashed: Option<usize>,
+    /// The first crash: its cycle and the core.
+    crashed: Option<(u64, usize)>,
 }
 
 /// The places of the bits of `set`.
@@ -98,9 +103,10 @@ impl Engine {
         self.clock
     }
 
-    /// The first core that has crashed.
+    /// The first core that has crashed, once no other can crash before it.
     pub fn crashed(&self) -> Option<usize> {
-        self.crashed
+        let (cycle, core) = self.crashed?;
+        (self.now() > cycle).then_some(core)
     }
 
     /// Asks a core when it next does something.
@@ -150,7 +156,7 @@ impl Engine {
             .cycle_of(fabric_time)
             .saturating_add(self.delivery)
             .min(self.end)
-            .min(now.saturating_add(self.lookahead));
+            .min(now.saturating_add(self.lookahead.min(LONGEST_RUN_CYCLES)));
         let mut reached = NEVER;
         for core in bits(self.active) {
             let next = self.next[core];
@@ -170,8 +176,9 @@ impl Engine {
                     self.fabric
                         .observe(observation.at, observation.address, observation.value);
                 }
-                if self.crashed.is_none() && self.cores[core].crash().is_some() {
-                    self.crashed = Some(core);
+                if let Some(crash) = self.cores[core].crash() {
+                    let crash = (crash.cycle, core);
+                    self.crashed = Some(self.crashed.map_or(crash, |first| first.min(crash)));
                 }
                 reached = reached.min(self.update_next(core));
             } else {
@@ -195,6 +202,13 @@ impl Engine {
             self.update_next(core);
         }
         Advance::Running
+    }
+
+    /// Lets every core do what it still has to do before `cycle`, where all has ended.
+    pub fn catch_up(&mut self, cycle: u64) {
+        for core in &mut self.cores {
+            core.catch_up(cycle);
+        }
     }
 
     /// Where the server is in time: nothing before this cycle is still to happen.

@@ -146,11 +146,22 @@ impl Machine {
                 }
                 Ok(true)
             }
-            Advance::End => Ok(false),
-            Advance::Idle => Err(RunError::Deadlock(self.describe_waiting(
-                "the server has come to a stop: nothing will ever happen again",
-            ))),
+            Advance::End => Ok(self.has_ended()),
+            Advance::Idle => match self.exit() {
+                Some((at, _)) => {
+                    self.end_after(self.engine.clock().cycle_at_or_after(at));
+                    Ok(self.has_ended())
+                }
+                None => Err(RunError::Deadlock(self.describe_waiting(
+                    "the server has come to a stop: nothing will ever happen again",
+                ))),
+            },
         }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.engine.catch_up(self.end());
+        false
     }
 
     /// Ends the run because of something that happened at `cycle`. Cores may have run past that

@@ -566,7 +566,7 @@ fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
 }
 
 fn compare(cores: &[CoreSpec]) {
-    check(150, &(program(), 1u8..4), |(ops, repeat)| {
+    check(4_000, &(program(), 1u8..4), |(ops, repeat)| {
         let image = image(&ops, repeat);
         cores.iter().try_for_each(|core| same(core, &image))
     });

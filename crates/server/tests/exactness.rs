@@ -1,0 +1,780 @@
+//! How far cores may run ahead of each other, and whether spinning is skipped, changes nothing:
+//! random programs of several harts give the same cycles, counts, caches and memory.
+
+mod common;
+
+use common::assembler::*;
+use common::cases::check;
+use common::servers::{self, Ending};
+use fabric::{FabricStatistics, LineAddress};
+use pipeline::{CoreSpec, CoreStatistics};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use riscv::elf::Image;
+use server::ServerSpec;
+use std::cell::Cell;
+
+/// A few lines that all harts read and write.
+const SHARED: u64 = 0x8010_0000;
+const SHARED_LINES: u64 = 4;
+/// How far each hart has come: a line each.
+const PROGRESS: u64 = 0x8010_1000;
+/// Memory to walk through: more than a small cache holds.
+const WALKED: u64 = 0x8011_0000;
+const WALKED_BYTES: u64 = 0x8000;
+/// Where each hart leaves its registers and its cycle counter: 512 bytes each.
+const DUMP: u64 = 0x8012_0000;
+const DUMP_BYTES: u64 = 512;
+/// The host-target interface, when the guest exits.
+const HOST: u64 = 0x8013_0000;
+/// The software-interrupt registers of the CLINT, one of 4 bytes for each hart.
+const CLINT: u64 = 0x0200_0000;
+/// Its timers, one of 8 bytes for each hart, and its clock of microseconds.
+const TIMERS: u64 = CLINT + 0x4000;
+const CLOCK: u64 = CLINT + 0xbff8;
+/// The timer's bit in `mie`.
+const TIMER_INTERRUPT: u64 = 1 << 7;
+
+const MAXIMUM_HARTS: usize = 4;
+const DATA: [Register; 6] = [A0, A1, A2, A3, A4, A5];
+const SHARED_BASE: Register = S0;
+const PROGRESS_BASE: Register = S1;
+const WALK_BASE: Register = S2;
+const COUNTER: Register = S3;
+const CLINT_BASE: Register = S4;
+const SCRATCH: Register = T5;
+const OTHER: Register = T6;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Load(u8, bool, u8, u16),
+    Store(u8, u8, u16),
+    /// A load whose address depends on a register's value.
+    Dependent(u8, u8),
+    Amo(usize, u32, bool, u8, u8, u16),
+    /// A retry loop that adds.
+    Reserve(u32, bool, u8, u16),
+    /// An `lr` that nothing follows.
+    ReserveOnly(u8, u16),
+    Fence(u32, u32),
+    /// Skips the next operations of this hart if a bit of what it loads is set.
+    BranchOnLoaded(u16, u8, u8),
+    Multiply(u8, u8, u8),
+    Divide(u8, u8, u8),
+    Float(u8, u8),
+    /// Loads or stores at a stride, so many times.
+    Walk(bool, u8, u8),
+    /// A loop that only counts.
+    Delay(u16),
+    /// Stores its progress, for others to wait for.
+    Signal,
+    /// Spins until another hart's latest signal so far has come: with loads, with AMOs, or with
+    /// reservations.
+    Wait(u8, u8),
+    /// Lets time itself into the data.
+    Cycle(u8),
+    /// An access to a device.
+    Clint(bool, u8),
+    /// An access that crosses a line.
+    Misaligned(bool, u8, u8),
+    /// Halts until the timer's interrupt is pending, some microseconds later: time enough for
+    /// the spinning of others to be skipped.
+    Sleep(u8),
+}
+
+fn register() -> impl Strategy<Value = u8> {
+    0..DATA.len() as u8
+}
+
+/// A byte of the shared lines, more often one of the first words of a line.
+fn place() -> impl Strategy<Value = u16> {
+    let lines = SHARED_LINES as u16;
+    prop_oneof![
+        (0..lines, 0u16..2).prop_map(|(line, word)| line * 64 + word * 8),
+        0..lines * 64 - 8
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let bytes = || (0u32..4).prop_map(|log| 1u8 << log);
+    prop_oneof![
+        10 => (bytes(), any::<bool>(), register(), place())
+            .prop_map(|(b, s, r, p)| Op::Load(b, s, r, p)),
+        10 => (bytes(), register(), place()).prop_map(|(b, r, p)| Op::Store(b, r, p)),
+        4 => (register(), register()).prop_map(|(d, a)| Op::Dependent(d, a)),
+        5 => (0..AMO_OPERATIONS.len(), 0u32..4, any::<bool>(), register(), register(), place())
+            .prop_map(|(f, o, w, d, s, p)| Op::Amo(f, o, w, d, s, p)),
+        3 => (0u32..4, any::<bool>(), register(), place())
+            .prop_map(|(o, w, s, p)| Op::Reserve(o, w, s, p)),
+        1 => (register(), place()).prop_map(|(d, p)| Op::ReserveOnly(d, p)),
+        3 => (prop::sample::select(vec![R, W, RW]), prop::sample::select(vec![R, W, RW]))
+            .prop_map(|(b, a)| Op::Fence(b, a)),
+        6 => (place(), 0u8..8, 1u8..5).prop_map(|(p, b, n)| Op::BranchOnLoaded(p, b, n)),
+        3 => (register(), register(), register()).prop_map(|(d, a, b)| Op::Multiply(d, a, b)),
+        2 => (register(), register(), register()).prop_map(|(d, a, b)| Op::Divide(d, a, b)),
+        1 => (register(), register()).prop_map(|(d, a)| Op::Float(d, a)),
+        2 => (any::<bool>(), 1u8..40, 0u8..4).prop_map(|(s, n, l)| Op::Walk(s, n, l)),
+        2 => (1u16..600).prop_map(Op::Delay),
+        3 => Just(Op::Signal),
+        4 => (0..MAXIMUM_HARTS as u8, 0u8..3).prop_map(|(h, k)| Op::Wait(h, k)),
+        2 => register().prop_map(Op::Cycle),
+        1 => (any::<bool>(), 0..MAXIMUM_HARTS as u8).prop_map(|(w, h)| Op::Clint(w, h)),
+        1 => (any::<bool>(), register(), 0..SHARED_LINES as u8 - 1)
+            .prop_map(|(s, r, l)| Op::Misaligned(s, r, l)),
+        2 => (0u8..3).prop_map(Op::Sleep),
+    ]
+}
+
+/// Operations with the hart that carries each out. A hart waits only for signals that stand
+/// before in this list, so the list is an order in which all of it can be done, and the program
+/// ends.
+fn program() -> impl Strategy<Value = Vec<(u8, Op)>> {
+    prop::collection::vec((0..MAXIMUM_HARTS as u8, op()), 1..100)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    harts: usize,
+    /// How often each hart goes through its part.
+    rounds: u8,
+    /// Whether hart 0 ends the run when it is done, whatever the others do.
+    exits: bool,
+    small_caches: bool,
+    small_last_level: bool,
+    clock_ghz: f64,
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    (
+        2..=MAXIMUM_HARTS,
+        1u8..4,
+        prop::bool::weighted(0.3),
+        any::<bool>(),
+        prop::bool::weighted(0.3),
+        prop::sample::select(vec![3.0, 2.3, 1.0]),
+    )
+        .prop_map(
+            |(harts, rounds, exits, small_caches, small_last_level, clock_ghz)| Shape {
+                harts,
+                rounds,
+                exits,
+                small_caches,
+                small_last_level,
+                clock_ghz,
+            },
+        )
+}
+
+fn data(register: u8) -> Register {
+    DATA[usize::from(register)]
+}
+
+/// What one hart does.
+fn emit_hart(asm: &mut Assembler, shape: &Shape, ops: &[(u8, Op)], hart: usize) {
+    asm.load_immediate(T0, FLOAT_ON);
+    asm.csr_write(MSTATUS, T0);
+    asm.load_immediate(T0, TIMER_INTERRUPT);
+    asm.csr_write(MIE, T0);
+    asm.load_immediate(SHARED_BASE, SHARED);
+    asm.load_immediate(PROGRESS_BASE, PROGRESS);
+    asm.load_immediate(WALK_BASE, WALKED + 0x1000 * hart as u64);
+    asm.load_immediate(CLINT_BASE, CLINT);
+    for (index, &register) in DATA.iter().enumerate() {
+        asm.load_immediate(register, (hart as u64 + 3) << (7 * index));
+    }
+    let mut signals = [0u64; MAXIMUM_HARTS];
+    for _ in 0..shape.rounds {
+        let mut skips: Vec<(Label, u8)> = Vec::new();
+        for (of, op) in ops {
+            let of = usize::from(*of) % shape.harts;
+            if let Op::Signal = op {
+                signals[of] += 1;
+            }
+            if of != hart {
+                continue;
+            }
+            // A signal that is skipped would be waited for in vain.
+            if let Op::Signal = op {
+                for (label, _) in skips.drain(..) {
+                    asm.bind(label);
+                }
+            }
+            let skip = emit(asm, shape, op, hart, &signals);
+            skips.retain_mut(|(label, left)| {
+                *left -= 1;
+                if *left == 0 {
+                    asm.bind(*label);
+                }
+                *left > 0
+            });
+            skips.extend(skip);
+        }
+        for (label, _) in skips {
+            asm.bind(label);
+        }
+    }
+    // Time and instructions first: what follows takes some of both.
+    asm.csr_read(T0, CYCLE);
+    asm.csr_read(T1, INSTRET);
+    asm.load_immediate(OTHER, DUMP + DUMP_BYTES * hart as u64);
+    for register in 1..32 {
+        asm.store_double(register, OTHER, 8 * i64::from(register));
+    }
+    asm.csr_read(T0, CYCLE);
+    asm.store_double(T0, OTHER, 8 * 32);
+    if shape.exits && hart == 0 {
+        asm.load_immediate(OTHER, HOST);
+        asm.add_immediate(T0, ZERO, 1);
+        asm.store_double(T0, OTHER, 0);
+    }
+    asm.halt();
+}
+
+/// Emits one operation. For a branch: its target, and how many operations it skips.
+fn emit(
+    asm: &mut Assembler,
+    shape: &Shape,
+    op: &Op,
+    hart: usize,
+    signals: &[u64; MAXIMUM_HARTS],
+) -> Option<(Label, u8)> {
+    // Naturally aligned, as atomics must be and as most accesses are.
+    let aligned = |place: u16, bytes: u8| i64::from(place) & !(i64::from(bytes) - 1);
+    let width = |double: bool| if double { 8 } else { 4 };
+    match *op {
+        Op::Load(bytes, signed, rd, place) => {
+            asm.load(bytes, signed, data(rd), SHARED_BASE, aligned(place, bytes));
+        }
+        Op::Store(bytes, source, place) => {
+            asm.store(bytes, data(source), SHARED_BASE, aligned(place, bytes));
+        }
+        Op::Dependent(rd, rs1) => {
+            asm.and_immediate(SCRATCH, data(rs1), (SHARED_LINES * 64 - 8) as i64 & !7);
+            asm.add(SCRATCH, SCRATCH, SHARED_BASE);
+            asm.load_double(data(rd), SCRATCH, 0);
+        }
+        Op::Amo(function, order, double, rd, source, place) => {
+            let bytes = width(double);
+            asm.add_immediate(SCRATCH, SHARED_BASE, aligned(place, bytes));
+            let function = AMO_OPERATIONS[function];
+            asm.amo(function, order, bytes, data(rd), data(source), SCRATCH);
+        }
+        Op::Reserve(order, double, source, place) => {
+            let bytes = width(double);
+            asm.add_immediate(SCRATCH, SHARED_BASE, aligned(place, bytes));
+            let again = asm.label_here();
+            asm.load_reserved(order, bytes, T0, SCRATCH);
+            asm.add(T0, T0, data(source));
+            asm.store_conditional(order, bytes, T1, T0, SCRATCH);
+            asm.branch(When::NotEqual, T1, ZERO, again);
+        }
+        Op::ReserveOnly(rd, place) => {
+            asm.add_immediate(SCRATCH, SHARED_BASE, aligned(place, 8));
+            asm.load_reserved(RELAXED, 8, data(rd), SCRATCH);
+        }
+        Op::Fence(before, after) => asm.fence(before, after),
+        Op::BranchOnLoaded(place, bit, count) => {
+            let over = asm.label();
+            asm.load(1, false, SCRATCH, SHARED_BASE, i64::from(place));
+            asm.and_immediate(SCRATCH, SCRATCH, 1 << bit);
+            asm.branch(When::NotEqual, SCRATCH, ZERO, over);
+            return Some((over, count));
+        }
+        Op::Multiply(rd, rs1, rs2) => asm.operate(MUL, data(rd), data(rs1), data(rs2)),
+        Op::Divide(rd, rs1, rs2) => asm.operate(DIV, data(rd), data(rs1), data(rs2)),
+        Op::Float(rd, rs1) => {
+            asm.emit(r_type((0x53, 7, 0x69), 1, data(rs1), 2)); // fcvt.d.l
+            asm.operate(FDIV_D, 2, 1, 1);
+            asm.operate(FADD_D, 1, 1, 2);
+            asm.emit(r_type((0x53, 1, 0x61), data(rd), 1, 2)); // fcvt.l.d
+        }
+        Op::Walk(store, count, log) => {
+            asm.copy(SCRATCH, WALK_BASE);
+            asm.add_immediate(COUNTER, ZERO, count.into());
+            let again = asm.label_here();
+            if store {
+                asm.store_double(COUNTER, SCRATCH, 0);
+            } else {
+                asm.load_double(T0, SCRATCH, 0);
+            }
+            asm.add_immediate(SCRATCH, SCRATCH, 64 << log);
+            asm.add_immediate(COUNTER, COUNTER, -1);
+            asm.branch(When::NotEqual, COUNTER, ZERO, again);
+        }
+        Op::Delay(turns) => {
+            asm.load_immediate(COUNTER, turns.into());
+            let again = asm.label_here();
+            asm.add_immediate(COUNTER, COUNTER, -1);
+            asm.branch(When::NotEqual, COUNTER, ZERO, again);
+        }
+        Op::Signal => {
+            asm.load_immediate(T0, signals[hart]);
+            asm.store_double(T0, PROGRESS_BASE, 64 * hart as i64);
+        }
+        Op::Wait(of, kind) => {
+            let of = usize::from(of) % shape.harts;
+            if of != hart {
+                asm.load_immediate(T1, signals[of]);
+                asm.add_immediate(SCRATCH, PROGRESS_BASE, 64 * of as i64);
+                let again = asm.label_here();
+                match kind {
+                    0 => asm.load_double(T0, SCRATCH, 0),
+                    1 => asm.amo(AMO_ADD, RELAXED, 8, T0, ZERO, SCRATCH),
+                    _ => asm.load_reserved(RELAXED, 8, T0, SCRATCH),
+                }
+                asm.branch(When::Less, T0, T1, again);
+            }
+        }
+        Op::Cycle(rd) => {
+            asm.csr_read(T0, CYCLE);
+            asm.operate(XOR, data(rd), data(rd), T0);
+        }
+        Op::Clint(write, of) => {
+            let register = 4 * (i64::from(of) % shape.harts as i64);
+            if write {
+                asm.store(4, ZERO, CLINT_BASE, register);
+            } else {
+                asm.load(4, true, T0, CLINT_BASE, register);
+            }
+        }
+        Op::Sleep(microseconds) => sleep(asm, hart, microseconds.into()),
+        Op::Misaligned(store, register, line) => {
+            let offset = 64 * i64::from(line) + 61;
+            if store {
+                asm.store_double(data(register), SHARED_BASE, offset);
+            } else {
+                asm.load_double(data(register), SHARED_BASE, offset);
+            }
+        }
+    }
+    None
+}
+
+/// Halts until the clock has moved on by one microsecond and `more`.
+fn sleep(asm: &mut Assembler, hart: usize, more: i64) {
+    asm.load_immediate(T0, CLOCK);
+    asm.load_double(T0, T0, 0);
+    asm.add_immediate(T0, T0, 1 + more);
+    asm.load_immediate(T1, TIMERS + 8 * hart as u64);
+    asm.store_double(T0, T1, 0);
+    asm.wait_for_interrupt();
+    asm.add_immediate(T0, ZERO, -1);
+    asm.store_double(T0, T1, 0);
+}
+
+fn image(shape: &Shape, ops: &[(u8, Op)]) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(shape.harts, |asm, hart| emit_hart(asm, shape, ops, hart));
+    let image = asm.finish(&[]);
+    if shape.exits {
+        with_host(image, HOST)
+    } else {
+        image
+    }
+}
+
+fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
+    let mut core = core.clone();
+    if shape.small_caches {
+        core = servers::with_small_caches(core);
+    }
+    let mut spec = if shape.small_last_level {
+        servers::server_with_small_last_level(shape.harts, &core)
+    } else {
+        servers::server(shape.harts, &core)
+    };
+    spec.fabric.clock_ghz = shape.clock_ghz;
+    spec
+}
+
+/// All that must not depend on how the simulator goes about it.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    ending: Ending,
+    end_cycle: u64,
+    cores: Vec<CoreStatistics>,
+    pcs: Vec<u64>,
+    fabric: FabricStatistics,
+    /// Every line of data: in memory, and in each core's cache.
+    lines: Vec<(u64, Vec<u64>)>,
+}
+
+fn outcome(
+    spec: &ServerSpec,
+    image: &Image,
+    lookahead_cycles: u64,
+    skip_spinning: bool,
+) -> Outcome {
+    let mut machine = servers::machine(spec, image.clone());
+    machine.engine.set_speed(lookahead_cycles, skip_spinning);
+    let ending = servers::run(&mut machine);
+    let exit = machine.exit();
+    let end_cycle = match &ending {
+        Ending::Exited => machine.end(),
+        // When all have halted there is no end; a cycle behind it, to count up to.
+        _ => 1 << 40,
+    };
+    let cores = machine.engine.cores.iter();
+    let cores = cores
+        .map(|core| CoreStatistics {
+            skipped_cycles: 0,
+            ..core.statistics(end_cycle)
+        })
+        .collect();
+    let pcs = machine.engine.cores.iter().map(|core| core.pc()).collect();
+    let data = (SHARED..PROGRESS + 64 * MAXIMUM_HARTS as u64)
+        .chain(WALKED..WALKED + WALKED_BYTES)
+        .chain(DUMP..DUMP + DUMP_BYTES * MAXIMUM_HARTS as u64)
+        .step_by(64);
+    let words = |line: &fabric::LineData| (0..8).map(|word| line.read(8 * word, 8)).collect();
+    let mut lines = vec![(0, vec![exit.map_or(0, |(at, _)| at.as_fs())])];
+    for address in data {
+        let line = LineAddress::of(address);
+        lines.push((address, words(&machine.engine.fabric.ram().read_line(line))));
+        for core in &machine.engine.cores {
+            let cache = core.data_cache();
+            if let Some(slot) = cache.find(line) {
+                let mut found: Vec<u64> = words(cache.line(slot));
+                found.push(cache.state(slot) as u64);
+                lines.push((address, found));
+            }
+        }
+    }
+    Outcome {
+        ending,
+        end_cycle,
+        cores,
+        pcs,
+        fabric: machine.engine.fabric.statistics(),
+        lines,
+    }
+}
+
+fn difference(one: &Outcome, other: &Outcome) -> String {
+    if one.ending != other.ending || one.end_cycle != other.end_cycle {
+        return format!(
+            "{:?} at {}, {:?} at {}",
+            one.ending, one.end_cycle, other.ending, other.end_cycle
+        );
+    }
+    if let Some(hart) = (0..one.cores.len()).find(|&hart| one.cores[hart] != other.cores[hart]) {
+        return format!(
+            "hart {hart}: {:?}, {:?}",
+            one.cores[hart], other.cores[hart]
+        );
+    }
+    let lines = one.lines.iter().zip(&other.lines);
+    match lines.into_iter().find(|(one, other)| one != other) {
+        Some((one, other)) => format!("line {:#x?}, {:#x?}", one, other),
+        None => format!(
+            "{:?} {:?}, {:?} {:?}",
+            one.pcs, one.fabric, other.pcs, other.fabric
+        ),
+    }
+}
+
+fn always_the_same(core: &CoreSpec, shape: &Shape, ops: &[(u8, Op)]) -> Result<(), TestCaseError> {
+    let spec = spec(shape, core);
+    let image = image(shape, ops);
+    // One cycle at a time, and nothing skipped, is the plainest way.
+    let plain = outcome(&spec, &image, 1, false);
+    let expected = if shape.exits {
+        Ending::Exited
+    } else {
+        Ending::Halted
+    };
+    prop_assert_eq!(&plain.ending, &expected);
+    for (lookahead_cycles, skip_spinning) in [(0, true), (0, false), (3, true), (7, false)] {
+        let other = outcome(&spec, &image, lookahead_cycles, skip_spinning);
+        prop_assert!(
+            plain == other,
+            "one cycle at a time, and with lookahead {lookahead_cycles}, skipping \
+             {skip_spinning}: {}",
+            difference(&plain, &other)
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn out_of_order_cores_are_exact() {
+    let core = CoreSpec::hyperplane_table1();
+    check(800, &(shape(), program()), |(shape, ops)| {
+        always_the_same(&core, &shape, &ops)
+    });
+}
+
+#[test]
+fn in_order_cores_are_exact() {
+    let core = CoreSpec::five_stage();
+    check(800, &(shape(), program()), |(shape, ops)| {
+        always_the_same(&core, &shape, &ops)
+    });
+}
+
+/// Hart 1 spins while hart 0 sleeps: almost all of that is skipped.
+#[test]
+fn long_spinning_is_skipped() {
+    for core in servers::models() {
+        let mut asm = Assembler::new();
+        asm.harts(2, |asm, hart| {
+            asm.load_immediate(S0, SHARED);
+            if hart == 0 {
+                asm.load_immediate(T0, TIMER_INTERRUPT);
+                asm.csr_write(MIE, T0);
+                sleep(asm, hart, 9);
+                asm.add_immediate(T1, ZERO, 1);
+                asm.store_double(T1, S0, 0);
+            } else {
+                let again = asm.label_here();
+                asm.load_double(T1, S0, 0);
+                asm.branch(When::Equal, T1, ZERO, again);
+            }
+            asm.csr_read(T0, CYCLE);
+            asm.store_double(T0, S0, 64 * (1 + hart as i64));
+            asm.halt();
+        });
+        let image = asm.finish(&[]);
+        let spec = servers::server(2, &core);
+        let mut machine = servers::machine(&spec, image.clone());
+        machine.engine.set_speed(0, true);
+        assert_eq!(servers::run(&mut machine), Ending::Halted);
+        let skipped = machine.engine.cores[1].statistics(0).skipped_cycles;
+        // 10 microseconds of 3000 cycles each, less what it takes to begin.
+        assert!(skipped > 27_000, "{skipped} cycles were skipped");
+        assert_eq!(
+            outcome(&spec, &image, 0, true),
+            outcome(&spec, &image, 7, false)
+        );
+    }
+}
+
+/// Part of the body of a loop that polls.
+#[derive(Clone, Debug)]
+enum Poll {
+    Load(u8, u16),
+    Multiply(u8, u8),
+    Divide(u8, u8),
+    Add(u8, u8),
+    /// A register that comes back to its value after two to the power of so many turns.
+    Count(u8),
+    /// Skips the next parts if a bit of a register is set.
+    Branch(u8, u8, u8),
+    /// Calls a function that loads.
+    Call(u8, u16),
+    /// Walks over lines, so that the order of replacement matters.
+    Walk(u8),
+}
+
+fn poll() -> impl Strategy<Value = Poll> {
+    prop_oneof![
+        4 => (register(), place()).prop_map(|(d, p)| Poll::Load(d, p)),
+        2 => (register(), register()).prop_map(|(d, a)| Poll::Multiply(d, a)),
+        1 => (register(), register()).prop_map(|(d, a)| Poll::Divide(d, a)),
+        2 => (register(), register()).prop_map(|(d, a)| Poll::Add(d, a)),
+        2 => (0u8..7).prop_map(Poll::Count),
+        3 => (register(), 0u8..4, 1u8..4).prop_map(|(r, b, n)| Poll::Branch(r, b, n)),
+        1 => (register(), place()).prop_map(|(d, p)| Poll::Call(d, p)),
+        1 => (1u8..6).prop_map(Poll::Walk),
+    ]
+}
+
+/// Emits one part. For a branch: its target, and how many parts it skips.
+fn emit_poll(asm: &mut Assembler, part: &Poll) -> Option<(Label, u8)> {
+    let aligned = |place: u16| i64::from(place) & !7;
+    match *part {
+        Poll::Load(rd, place) => asm.load_double(data(rd), SHARED_BASE, aligned(place)),
+        // Masked: a value that is new in every turn would keep the loop from repeating.
+        Poll::Multiply(rd, rs1) => {
+            asm.operate(MUL, data(rd), data(rs1), COUNTER);
+            asm.and_immediate(data(rd), data(rd), 15);
+        }
+        Poll::Divide(rd, rs1) => asm.operate(DIVU, data(rd), data(rs1), COUNTER),
+        Poll::Add(rd, rs1) => {
+            asm.add(data(rd), data(rs1), COUNTER);
+            asm.and_immediate(data(rd), data(rd), 15);
+        }
+        Poll::Count(log) => {
+            asm.add_immediate(COUNTER, COUNTER, 1);
+            asm.and_immediate(COUNTER, COUNTER, (1 << log) - 1);
+        }
+        Poll::Branch(register, bit, count) => {
+            let over = asm.label();
+            asm.and_immediate(T0, data(register), 1 << bit);
+            asm.branch(When::NotEqual, T0, ZERO, over);
+            return Some((over, count));
+        }
+        Poll::Call(rd, place) => {
+            let (function, over) = (asm.label(), asm.label());
+            asm.call(RA, function);
+            asm.jump(over);
+            asm.bind(function);
+            asm.load_double(data(rd), SHARED_BASE, aligned(place));
+            asm.jump_register(ZERO, RA, 0);
+            asm.bind(over);
+        }
+        Poll::Walk(lines) => {
+            for line in 0..i64::from(lines) {
+                asm.load_double(T0, WALK_BASE, 512 * line - 1024);
+            }
+        }
+    }
+    None
+}
+
+/// Hart 1 polls in a loop of these parts, again and again woken by hart 0, which sleeps in
+/// between.
+fn polling(parts: &[Poll], sleeps: &[u8]) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(2, |asm, hart| {
+        asm.load_immediate(SHARED_BASE, SHARED);
+        asm.load_immediate(PROGRESS_BASE, PROGRESS);
+        asm.load_immediate(WALK_BASE, WALKED + 1024);
+        asm.load_immediate(T0, TIMER_INTERRUPT);
+        asm.csr_write(MIE, T0);
+        asm.copy(COUNTER, ZERO);
+        for (number, &sleeping) in sleeps.iter().enumerate() {
+            let number = number as i64 + 1;
+            asm.add_immediate(OTHER, ZERO, number);
+            if hart == 0 {
+                sleep(asm, hart, sleeping.into());
+                asm.store_double(OTHER, SHARED_BASE, 8 * number);
+                asm.store_double(OTHER, PROGRESS_BASE, 0);
+            } else {
+                let again = asm.label_here();
+                let mut skips: Vec<(Label, u8)> = Vec::new();
+                for part in parts {
+                    let skip = emit_poll(asm, part);
+                    skips.retain_mut(|(label, left)| {
+                        *left -= 1;
+                        if *left == 0 {
+                            asm.bind(*label);
+                        }
+                        *left > 0
+                    });
+                    skips.extend(skip);
+                }
+                for (label, _) in skips {
+                    asm.bind(label);
+                }
+                asm.load_double(T1, PROGRESS_BASE, 0);
+                asm.branch(When::Less, T1, OTHER, again);
+            }
+        }
+        asm.csr_read(T0, CYCLE);
+        asm.csr_read(T1, INSTRET);
+        asm.load_immediate(OTHER, DUMP + DUMP_BYTES * hart as u64);
+        for register in 1..32 {
+            asm.store_double(register, OTHER, 8 * i64::from(register));
+        }
+        asm.halt();
+    });
+    asm.finish(&[])
+}
+
+fn skipping_changes_nothing(core: &CoreSpec) {
+    let parts = prop::collection::vec(poll(), 0..12);
+    let sleeps = prop::collection::vec(0u8..3, 1..4);
+    let (skipped, cycles) = (Cell::new(0), Cell::new(0));
+    let strategy = (parts, sleeps, any::<bool>());
+    check(300, &strategy, |(parts, sleeps, small_caches)| {
+        let core = if small_caches {
+            servers::with_small_caches(core.clone())
+        } else {
+            core.clone()
+        };
+        let spec = servers::server(2, &core);
+        let image = polling(&parts, &sleeps);
+        let plain = outcome(&spec, &image, 0, false);
+        prop_assert_eq!(&plain.ending, &Ending::Halted);
+        let skipping = outcome(&spec, &image, 0, true);
+        prop_assert!(plain == skipping, "{}", difference(&plain, &skipping));
+        let mut machine = servers::machine(&spec, image);
+        machine.engine.set_speed(0, true);
+        servers::run(&mut machine);
+        skipped.set(skipped.get() + machine.engine.cores[1].statistics(0).skipped_cycles);
+        cycles.set(cycles.get() + servers::read(&machine, DUMP + DUMP_BYTES + 8 * 5));
+        Ok(())
+    });
+    // The test says nothing if little is skipped.
+    let (skipped, cycles) = (skipped.get(), cycles.get());
+    assert!(
+        skipped > cycles / 4,
+        "{skipped} of {cycles} cycles were skipped"
+    );
+}
+
+#[test]
+fn skipping_is_exact_on_out_of_order_cores() {
+    skipping_changes_nothing(&CoreSpec::hyperplane_table1());
+}
+
+#[test]
+fn skipping_is_exact_on_in_order_cores() {
+    skipping_changes_nothing(&CoreSpec::five_stage());
+}
+
+/// What the fabric does inside the last cycle before the end is done, however far it had been
+/// before: memory answers at times that are not whole cycles.
+#[test]
+fn the_last_cycle_is_complete() {
+    let core = CoreSpec::hyperplane_table1();
+    let mut spec = servers::server(2, &core);
+    spec.fabric.clock_ghz = 2.3;
+    for turns in 0..60 {
+        let mut asm = Assembler::new();
+        asm.harts(2, |asm, hart| {
+            if hart == 0 {
+                asm.load_immediate(T1, 1 + turns);
+                let again = asm.label_here();
+                asm.add_immediate(T1, T1, -1);
+                asm.branch(When::NotEqual, T1, ZERO, again);
+                asm.load_immediate(T0, HOST);
+                asm.add_immediate(T1, ZERO, 1);
+                asm.store_double(T1, T0, 0);
+                asm.halt();
+            } else {
+                // One miss after the other, and nothing else.
+                asm.load_immediate(S0, WALKED);
+                let again = asm.label_here();
+                asm.load_double(T0, S0, 0);
+                asm.add(S0, S0, T0);
+                asm.add_immediate(S0, S0, 64);
+                asm.jump(again);
+            }
+        });
+        let image = with_host(asm.finish(&[]), HOST);
+        let plain = outcome(&spec, &image, 1, false);
+        let other = outcome(&spec, &image, 0, false);
+        assert!(
+            plain == other,
+            "after {turns} turns: {}",
+            difference(&plain, &other)
+        );
+    }
+}
+
+/// Of two harts that crash at about the same time, the one is reported that crashed first.
+#[test]
+fn the_first_crash_is_reported() {
+    let core = CoreSpec::hyperplane_table1();
+    let spec = servers::server(2, &core);
+    for turns in 0..40 {
+        let mut asm = Assembler::new();
+        asm.harts(2, |asm, hart| {
+            // Both have fetched what they execute before one of them crashes.
+            asm.load_immediate(T1, if hart == 0 { 320 } else { 300 + turns });
+            let again = asm.label_here();
+            asm.add_immediate(T1, T1, -1);
+            asm.branch(When::NotEqual, T1, ZERO, again);
+            asm.ebreak();
+        });
+        let image = asm.finish(&[]);
+        let text = |lookahead_cycles| {
+            let mut machine = servers::machine(&spec, image.clone());
+            machine.engine.set_speed(lookahead_cycles, false);
+            servers::run(&mut machine)
+        };
+        assert_eq!(text(1), text(0), "hart 1 turns {} times", 300 + turns);
+    }
+}

@@ -1,0 +1,292 @@
+//! What is said of guests that crash, deadlock or go on for ever.
+
+mod common;
+
+use common::assembler::*;
+use common::servers::{models, server};
+use server::{
+    DataPlaneSpec, Description, ExecuteResult, MeasureSpec, Notify, Policy, RunError,
+    SimulatorSpec, execute,
+};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// The host-target interface.
+const HOST: u64 = 0x8010_0000;
+/// Nobody's address.
+const NOTHING: u64 = 0x4000_0040;
+
+fn description(harts: usize, core: &pipeline::CoreSpec, simulator: SimulatorSpec) -> Description {
+    Description {
+        server: server(harts, core),
+        data_plane: DataPlaneSpec {
+            program: String::new(),
+            notify: Notify::Spin,
+            policy: Policy::RoundRobin,
+            queues: 1,
+        },
+        traffic: Default::default(),
+        measure: MeasureSpec::default(),
+        simulator,
+    }
+}
+
+fn file(asm: Assembler) -> Vec<u8> {
+    elf(&with_host(asm.finish(&[]), HOST))
+}
+
+fn executed(harts: usize, program: &[u8]) -> Vec<Result<ExecuteResult, RunError>> {
+    models()
+        .iter()
+        .map(|core| {
+            let description = description(harts, core, SimulatorSpec::default());
+            execute(&description, program, || true)
+        })
+        .collect()
+}
+
+/// Runs a guest that fails, on both models, and checks the kind of error and that its text has
+/// all of `parts`.
+fn assert_error(harts: usize, asm: Assembler, kind: &str, parts: &[&str]) {
+    let program = file(asm);
+    for result in executed(harts, &program) {
+        let error = result.expect_err("the guest fails");
+        assert_eq!(error.kind(), kind, "{error}");
+        let text = error.to_string();
+        for part in parts {
+            assert!(text.contains(part), "`{part}` is missing in: {text}");
+        }
+    }
+}
+
+/// A guest in a function `main`, whose registers s0 and t6 have known values.
+fn guest() -> Assembler {
+    let mut asm = Assembler::new();
+    asm.name("_start");
+    asm.nop();
+    asm.name("main");
+    asm.load_immediate(S0, 0x1234_5678_9abc_def0);
+    asm.load_immediate(T6, 0xfeed);
+    asm
+}
+
+const REGISTERS: [&str; 2] = ["  s0 123456789abcdef0", " t6 000000000000feed"];
+
+fn with_registers<'a>(parts: &[&'a str]) -> Vec<&'a str> {
+    [parts, &REGISTERS].concat()
+}
+
+#[test]
+fn a_jump_to_nowhere() {
+    let mut asm = guest();
+    asm.load_immediate(T0, NOTHING);
+    asm.jump_register(RA, T0, 0);
+    assert_error(
+        1,
+        asm,
+        "guest",
+        &with_registers(&[
+            "hart 0, instruction access fault at pc 0x40000040",
+            "no memory to execute",
+        ]),
+    );
+}
+
+#[test]
+fn an_illegal_instruction() {
+    let mut asm = guest();
+    let pc = format!("illegal instruction at pc {:#x} (main+", asm.here());
+    asm.emit(0xffff_ffff);
+    assert_error(1, asm, "guest", &with_registers(&[&pc, "ffffffff"]));
+}
+
+#[test]
+fn a_store_to_unmapped_memory() {
+    let mut asm = guest();
+    asm.load_immediate(A0, NOTHING);
+    let pc = format!("store or atomic access fault at pc {:#x}", asm.here());
+    asm.store(4, T6, A0, 8);
+    assert_error(
+        1,
+        asm,
+        "guest",
+        &with_registers(&[&pc, "value 0x40000048", "01f52423", "sw t6, 8(a0)"]),
+    );
+}
+
+/// The load's address comes out of a miss, so that the core has run on in the meantime.
+#[test]
+fn a_load_through_a_pointer_to_nothing() {
+    let mut asm = guest();
+    asm.load_immediate(A0, 0x8020_0000);
+    asm.load_double(A0, A0, 0);
+    let pc = format!("load access fault at pc {:#x}", asm.here());
+    asm.load_double(A1, A0, 16);
+    asm.load_immediate(T6, 1);
+    assert_error(
+        1,
+        asm,
+        "guest",
+        &with_registers(&[&pc, "value 0x10", "ld a1, 16(a0)"]),
+    );
+}
+
+#[test]
+fn an_overrun_stack() {
+    let mut asm = guest();
+    // The upper 256 KiB of the mebibyte of the first hart are memory.
+    asm.load_immediate(SP, 0x7000_0000 + 0xc_0000 - 16);
+    asm.store_double(RA, SP, 8);
+    assert_error(
+        1,
+        asm,
+        "guest",
+        &with_registers(&["0x700bfff8 is below the stack of 256 KiB", "sd ra, 8(sp)"]),
+    );
+}
+
+#[test]
+fn a_call_to_an_environment_that_is_not_there() {
+    let mut asm = guest();
+    let pc = format!("environment call from machine mode at pc {:#x}", asm.here());
+    asm.ecall();
+    assert_error(1, asm, "guest", &with_registers(&[&pc, "ecall"]));
+}
+
+#[test]
+fn another_hart_crashes() {
+    let mut asm = Assembler::new();
+    asm.harts(2, |asm, hart| {
+        if hart == 1 {
+            asm.ebreak();
+        }
+        asm.halt();
+    });
+    assert_error(
+        2,
+        asm,
+        "guest",
+        &["hart 1, breakpoint at pc 0x800000", "ebreak"],
+    );
+}
+
+#[test]
+fn everybody_waits_for_ever() {
+    let mut asm = Assembler::new();
+    asm.name("main");
+    asm.halt();
+    assert_error(
+        3,
+        asm,
+        "deadlock",
+        &[
+            "nothing will ever happen again",
+            "hart 0 at 0x80000000 (main) waits for an interrupt (WFI)",
+            "2 harts are parked (WFI)",
+        ],
+    );
+}
+
+#[test]
+fn a_program_that_exits_and_halts_has_ended() {
+    for status in [0, 7] {
+        let mut asm = Assembler::new();
+        asm.load_immediate(T0, HOST);
+        asm.load_immediate(T1, status << 1 | 1);
+        asm.store_double(T1, T0, 0);
+        asm.halt();
+        let program = file(asm);
+        for result in executed(2, &program) {
+            match result {
+                Ok(result) => assert_eq!(result.exit_status, status),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_that_exits_and_goes_on_has_ended() {
+    let mut asm = Assembler::new();
+    asm.load_immediate(T0, HOST);
+    asm.add_immediate(T1, ZERO, 1);
+    asm.store_double(T1, T0, 0);
+    let again = asm.label_here();
+    asm.load_double(T2, T0, 128);
+    asm.jump(again);
+    let program = file(asm);
+    for result in executed(1, &program) {
+        match result {
+            Ok(result) => assert_eq!(result.exit_status, 0),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A loop without end can be interrupted by the caller, though nothing ever happens outside the
+/// core, and however fast its turns are skipped.
+#[test]
+fn a_loop_without_end_can_be_interrupted() {
+    type Body = fn(&mut Assembler);
+    let bodies: [Body; 4] = [
+        |asm| {
+            let again = asm.label_here();
+            asm.jump(again);
+        },
+        |asm| {
+            let again = asm.label_here();
+            asm.branch(When::Equal, ZERO, ZERO, again);
+        },
+        |asm| {
+            asm.load_immediate(T0, 0x8020_0000);
+            let again = asm.label_here();
+            asm.load_double(T1, T0, 0);
+            asm.branch(When::Equal, T1, ZERO, again);
+        },
+        |asm| {
+            let again = asm.label_here();
+            asm.csr_read(T0, CYCLE);
+            asm.branch(When::NotEqual, T0, ZERO, again);
+        },
+    ];
+    for (number, body) in bodies.into_iter().enumerate() {
+        for core in models() {
+            for skip_spinning in [false, true] {
+                let mut asm = Assembler::new();
+                body(&mut asm);
+                let program = file(asm);
+                let description = description(
+                    1,
+                    &core,
+                    SimulatorSpec {
+                        skip_spinning,
+                        ..SimulatorSpec::default()
+                    },
+                );
+                let (sender, receiver) = mpsc::channel();
+                // If it hangs, the thread ends with the process.
+                std::thread::spawn(move || {
+                    let mut calls = 0;
+                    let result = execute(&description, &program, || {
+                        calls += 1;
+                        calls < 3
+                    });
+                    sender.send(result.map(|_| ()).map_err(|error| error.kind()))
+                });
+                let result = receiver.recv_timeout(Duration::from_secs(10));
+                // What a hart polls that nobody will ever write is seen, if it may be skipped.
+                let never_ends = skip_spinning && number < 3;
+                assert_eq!(
+                    result,
+                    Ok(Err(if never_ends {
+                        "deadlock"
+                    } else {
+                        "interrupted"
+                    })),
+                    "loop {number}, {:?}, skipping {skip_spinning}",
+                    core.model
+                );
+            }
+        }
+    }
+}
