@@ -22,6 +22,7 @@ import typer
 from nanoplane import claims as paper_claims
 from nanoplane import compiler, report, simulator
 from nanoplane import description as descriptions
+from nanoplane import store as stores
 from nanoplane.description import Description
 from nanoplane.errors import NanoplaneError
 from nanoplane.figures import Figure, Results, Row, as_json, figures
@@ -58,9 +59,17 @@ Workers = Annotated[
 ]
 
 
+def _example(*lines: str) -> str:
+    # After \b lines stay as they are, so that they can be copied.
+    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
+
+
 @app.callback(
     invoke_without_command=True,
-    epilog="Example: nanoplane run examples/encapsulation.toml",
+    epilog=_example(
+        "nanoplane run examples/encapsulation.toml",
+        "nanoplane COMMAND --help",
+    ),
 )
 def begin(
     context: typer.Context,
@@ -81,20 +90,31 @@ def main() -> None:
 def _main() -> int:
     try:
         # With standalone_mode=False an exit status that is raised is returned.
-        return int(app(standalone_mode=False) or 0)
+        status = int(app(standalone_mode=False) or 0)
+        sys.stdout.flush()
+        return status
     except NanoplaneError as error:
         return _complain(str(error), error.exit_status)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("stopped", 1)
     except BrokenPipeError:
         # Whoever read the output has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 1
+    except OSError as error:
+        # Files are written by report.write(), whose errors name them: this is standard output.
+        _discard_output()
+        return _complain(f"standard output cannot be written: {error.strerror}", 1)
     except Exception as error:
         # Typer has a copy of Click, whose exceptions it does not export; they say so themselves.
         if (format_message := getattr(error, "format_message", None)) is not None:
             return _complain(_one_line(format_message()), 2)
         return _complain(_defect(error), 1)
+
+
+def _discard_output() -> None:
+    """Let nothing more be written to standard output, not even when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(text: str) -> str:
@@ -131,7 +151,10 @@ def _with_settings(description: Description, settings: list[str]) -> Description
 
 
 @app.command(
-    epilog="Example: nanoplane run examples/encapsulation.toml --set data_plane.queues=777 --json"
+    epilog=_example(
+        "nanoplane run examples/encapsulation.toml",
+        "nanoplane run examples/encapsulation.toml --set data_plane.queues=777 --json",
+    )
 )
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The description.")],
@@ -141,7 +164,10 @@ def run(
     capture: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="Also print the first N packets that the tenants get."
+            min=0,
+            max=1_000_000,
+            metavar="N",
+            help="Also print the first N packets that the tenants get.",
         ),
     ] = 0,
 ) -> None:
@@ -216,12 +242,15 @@ def _print_result(outcome: Outcome) -> None:
 
 @app.command(
     "exec",
-    epilog="Example: nanoplane exec hello.elf --stats stats.json (the guest's options go after --)",
+    epilog=_example("nanoplane exec hello.elf --stats stats.json"),
 )
 def execute(
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="Any RV64 ELF file.")],
+    program: Annotated[
+        Path, typer.Argument(metavar="PROGRAM.elf", help="A bare-metal RV64 program: ELF or C.")
+    ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="ARGUMENTS", help="The guest's arguments.")
+        list[str] | None,
+        typer.Argument(metavar="ARGUMENTS", help="The guest's arguments; options after --."),
     ] = None,
     preset: Annotated[
         str, typer.Option(metavar="NAME", help="The server; `nanoplane list` names them.")
@@ -231,10 +260,14 @@ def execute(
         Path | None, typer.Option(metavar="FILE", help="Write the statistics as JSON.")
     ] = None,
 ) -> None:
-    """Run a program on a simulated server: its output and its exit status are the guest's."""
+    """Run any program on a simulated server.
+
+    The output is the guest's, and so is the exit status.
+    """
     # Of the data plane and its traffic nothing is used here.
     tables = {"server": {"preset": preset}, "data_plane": {"notify": "spin", "queues": 1}}
     description = _with_settings(Description.from_dict(tables, source="--preset"), settings)
+    _check_outputs(stats)
     sys.stdout.flush()
     result = simulator.execute(compiler.elf(program), arguments or [], description.resolve().data)
     if stats is not None:
@@ -242,22 +275,27 @@ def execute(
     raise typer.Exit(result["exit_status"] & 0xFF)
 
 
-@app.command(epilog="Example: nanoplane build my-data-plane.c -o my-data-plane.elf")
+@app.command(epilog=_example("nanoplane build my-data-plane.c -o my-data-plane.elf"))
 def build(
     source: Annotated[Path, typer.Argument(metavar="PROGRAM.c", help="The guest's source.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="PROGRAM.elf", help="Where to put it.")
     ] = None,
+    as_document: Json = False,
 ) -> None:
     """Compile a guest against guest/include and the runtime."""
+    elf = compiler.build(source)
     output = output or source.with_suffix(".elf")
-    report.write(output, compiler.build(source))
+    report.write(output, elf)
+    if as_document:
+        _print_json({"program": str(output), "bytes": len(elf), "sha256": stores.hexdigest(elf)})
+        return
     print(output)
 
 
-@app.command("list", epilog="Example: nanoplane list --json")
+@app.command("list", epilog=_example("nanoplane list", "nanoplane list --json"))
 def list_names(as_document: Json = False) -> None:
-    """Name the programs, presets, notification mechanisms, policies, shapes and figures."""
+    """Name the programs, presets, traffic shapes, figures and so on."""
     presets = simulator.presets()
     names: dict[str, list[str]] = {
         "programs": compiler.programs(),
@@ -300,7 +338,19 @@ def _run_figures(
     return dict(zip(points, outcomes, strict=True))
 
 
-@app.command(epilog="Example: nanoplane figure hyperplane.8 hyperplane.9 --html out/figures.html")
+def _check_outputs(*paths: Path | None) -> None:
+    """Find out before long work whether its result can be written."""
+    for path in paths:
+        if path is not None:
+            report.check_writable(path)
+
+
+@app.command(
+    epilog=_example(
+        "nanoplane figure hyperplane.8 --quick",
+        "nanoplane figure hyperplane.8 hyperplane.9 --html out/figures.html",
+    )
+)
 def figure(
     names: Annotated[
         list[str], typer.Argument(metavar="PAPER.N", help="Figures; `nanoplane list` names them.")
@@ -315,8 +365,12 @@ def figure(
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Make figures of the papers: run what the store does not have, and show the numbers."""
+    """Make figures of the papers.
+
+    Runs what the store does not have yet, and shows the numbers beside the paper's claims.
+    """
     listed = [find_figure(name) for name in dict.fromkeys(names)]
+    _check_outputs(html, png)
     results = _run_figures(listed, quick, fresh, workers, scheduler)
     parts = [(one, one.rows(results)) for one in listed]
     all_claims = [
@@ -325,10 +379,9 @@ def figure(
         if claim.figure in [one.name for one in listed]
     ]
     if html is not None:
-        rough = " (quick: a tenth of the requests)" if quick else ""
         introduction = (
-            "Made by nanoplane, which ran the data plane's instructions on a simulated server; "
-            f"beside each figure stands what the paper says{rough}."
+            "Made by nanoplane, which ran the data plane's instructions on a simulated server. "
+            f"Below each figure stands what the paper claims{_rough(quick)}."
         )
         report.write(html, report.page("nanoplane figures", introduction, parts, all_claims))
     if png is not None:
@@ -355,17 +408,18 @@ def figure(
             print(f"written: {path}")
 
 
+def _rough(quick: bool) -> str:
+    return " (quick: a tenth of the requests, so the numbers are rough)" if quick else ""
+
+
 def _print_rows(figure: Figure, rows: list[Row]) -> None:
     """Print one table: a line for each statistic and series, a column for each x."""
     xs = sorted({row.x for row in rows})
     units = " and ".join(sorted({row.y_unit for row in rows}))
     x_unit = rows[0].x_unit if rows else ""
-    table = rich.table.Table(
-        title=f"{figure.name}: {figure.title} ({units}, by number of {x_unit})",
-        title_justify="left",
-        box=rich.box.SIMPLE,
-        pad_edge=False,
-    )
+    console = _console()
+    console.print(f"{figure.name}: {figure.title} ({units}, by number of {x_unit})")
+    table = rich.table.Table(box=rich.box.SIMPLE, pad_edge=False)
     table.add_column("")
     table.add_column("")
     for x in xs:
@@ -374,10 +428,10 @@ def _print_rows(figure: Figure, rows: list[Row]) -> None:
     for (statistic, series), of in lines:
         at = {row.x: row for row in of}
         table.add_row(statistic, series, *(report.number(at[x].y) if x in at else "-" for x in xs))
-    _console().print(table)
+    console.print(table)
 
 
-@app.command(epilog="Example: nanoplane claims hyperplane --json")
+@app.command(epilog=_example("nanoplane claims hyperplane", "nanoplane claims --run --json"))
 def claims(
     paper: Annotated[
         str | None, typer.Argument(metavar="PAPER", help="One paper; default: all.")
@@ -388,7 +442,10 @@ def claims(
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Show what the papers claim beside what was measured; the store is read, nothing is run."""
+    """Show what the papers claim beside what was measured.
+
+    The store is read; without --run nothing is run.
+    """
     listed = paper_claims.claims(paper)
     needed = [find_figure(name) for name in paper_claims.figures_of(listed)]
     if missing:
@@ -425,19 +482,27 @@ def _print_claims(rows: list[dict[str, Any]]) -> None:
     _console().print(table)
 
 
-@app.command("report", epilog="Example: nanoplane report --output out/report.html")
+@app.command("report", epilog=_example("nanoplane report --output out/report.html"))
 def write_report(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where the page goes.")
     ] = Path("out/report.html"),
     quick: Quick = False,
+    as_document: Json = False,
 ) -> None:
-    """Write one self-contained page of everything in the store, beside the papers' numbers."""
+    """Write one self-contained page of everything in the store.
+
+    Its figures and numbers stand beside the papers'; nothing is run.
+    """
     results: dict[str, Outcome] = {}
     for one in figures().values():
         results.update(_results(one, quick))
     parts = [(one, one.rows(results)) for one in figures().values()]
     rows = [claim.row(results) for claim in paper_claims.claims()]
-    introduction = "All figures that have been run, and every number that the papers claim."
+    introduction = f"All figures that have been run, and every claim of the papers{_rough(quick)}."
     report.write(output, report.page("nanoplane report", introduction, parts, rows))
+    if as_document:
+        written = [one.name for one, of in parts if of]
+        _print_json({"page": str(output), "quick": quick, "figures": written, "claims": rows})
+        return
     print(f"written: {output}")

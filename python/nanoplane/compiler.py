@@ -8,6 +8,7 @@ compiled under a hash of everything that went into it, headers included; nothing
 import difflib
 import functools
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -48,12 +49,17 @@ def programs() -> list[str]:
     return sorted(path.stem for path in (GUEST / "programs").glob("*.c"))
 
 
+def is_path(name: str) -> bool:
+    """Whether a program is named by its path; otherwise it is the name of a built-in one."""
+    return "/" in name or name.endswith((".c", ".elf"))
+
+
 def find_program(name: str, directory: Path, what: str) -> Path:
     """Find a program: a built-in one by its name, any other by its path, `directory` at its start.
 
     `what` begins the sentence that says that there is none.
     """
-    if "/" not in name and not name.endswith((".c", ".elf")):
+    if not is_path(name):
         if name in programs():
             return GUEST / "programs" / f"{name}.c"
         near = difflib.get_close_matches(name, programs(), 1, 0.6)
@@ -63,7 +69,8 @@ def find_program(name: str, directory: Path, what: str) -> Path:
         )
     path = directory / name
     if not path.is_file():
-        raise DescriptionError(f'{what} is "{name}"; {path}: there is no such file')
+        why = "this is a directory, not a file" if path.is_dir() else "there is no such file"
+        raise DescriptionError(f'{what} is "{name}"; {path}: {why}')
     return path
 
 
@@ -75,6 +82,8 @@ def elf(program: Path) -> bytes:
 def build(source: Path) -> bytes:
     """Compile a C file against guest/include and the runtime; return the ELF file."""
     _read(source)  # A sentence of ours where there is nothing to read.
+    if source.suffix != ".c":
+        raise DescriptionError(f"{source}: the name of a C program must end in .c")
     runtime = GUEST.resolve() / "runtime"
     with tempfile.TemporaryDirectory(prefix="nanoplane-") as scratch:
         output = Path(scratch) / "guest.elf"
@@ -93,6 +102,7 @@ def build(source: Path) -> bytes:
             capture_output=True,
             text=True,
             cwd=scratch,
+            env=_environment(),
             check=False,
         )
         if done.returncode != 0:
@@ -109,6 +119,21 @@ def _read(path: Path) -> bytes:
         raise DescriptionError(f"{path}: there is no such file") from None
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+@functools.cache
+def _environment() -> dict[str, str]:
+    """Return the environment, with a cache for Zig that can be written even without a home."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    zig = caches / "zig"
+    try:
+        zig.mkdir(parents=True, exist_ok=True)
+        usable = os.access(zig, os.W_OK)
+    except OSError:
+        usable = False
+    if not usable:
+        zig = Path(tempfile.gettempdir()) / f"nanoplane-zig-{os.getuid()}"
+    return {"ZIG_GLOBAL_CACHE_DIR": str(zig), **os.environ}
 
 
 @functools.cache

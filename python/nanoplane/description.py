@@ -13,7 +13,7 @@ import functools
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,8 +34,13 @@ _type_checker = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
 _extend: Any = jsonschema.validators.extend
 _Validator = _extend(jsonschema.Draft202012Validator, type_checker=_type_checker)
 
-_PATHS = ("data_plane.program", "traffic.packets")
-"""Keys whose texts can be paths."""
+_GENERATED = "generated"
+
+_PATHS: Mapping[str, Callable[[str], bool]] = {
+    "data_plane.program": compiler.is_path,
+    "traffic.packets": lambda text: text != _GENERATED,
+}
+"""Keys whose texts can be paths, and which of their texts are."""
 
 # The unit in a key's name (its end, after an underscore), as a sentence names it.
 _UNITS = {
@@ -59,6 +64,10 @@ _UNITS = {
     "seconds": "seconds",
     "us": "microseconds",
 }
+
+
+_LARGEST = {"uint8": 2**8 - 1, "uint16": 2**16 - 1, "uint32": 2**32 - 1}
+_LARGEST |= {"uint64": 2**64 - 1, "uint": 2**64 - 1}
 
 
 def _canonical(data: object) -> str:
@@ -113,11 +122,14 @@ class Description:
         """Read a TOML file."""
         path = Path(path)
         try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            # Some editors begin a file with a byte order mark.
+            data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        except (FileNotFoundError, IsADirectoryError):
             raise DescriptionError(_no_such_file(path)) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise DescriptionError(f"{path}: cannot be read as text: {error}") from None
+        except OSError as error:
+            raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise DescriptionError(f"{path}: this is not text in UTF-8 ({error.reason})") from None
         except tomllib.TOMLDecodeError as error:
             raise DescriptionError(f"{path}: this is not TOML: {error}") from None
         return cls.from_dict(data, path.parent, str(path))
@@ -144,17 +156,17 @@ class Description:
         """
         if isinstance(value, str):
             value = _parse(key, value)
-        data = self.data
         *parents, name = key.split(".")
+        if not parents or not all((*parents, name)):
+            raise DescriptionError(
+                f'--set {key}: a key is written with its table, such as "data_plane.queues"'
+            )
+        data = self.data
         table = data
         for parent in parents:
             table = table.setdefault(parent, {})
             if not isinstance(table, dict):
                 raise DescriptionError(f"--set {key}: {parent} is not a table")
-        if not parents or not name:
-            raise DescriptionError(
-                f'--set {key}: a key is written with its table, such as "data_plane.queues"'
-            )
         table[name] = value
         if (
             other := {"traffic.load": "rate_mrps", "traffic.rate_mrps": "load"}.get(key)
@@ -171,7 +183,7 @@ class Description:
                 f'--set {assignment}: write key=value, such as "data_plane.queues=100"'
             )
         key, value = key.strip(), value.strip()
-        if key in _PATHS and Path(value).suffix:
+        if (is_path := _PATHS.get(key)) is not None and is_path(value):
             value = str(Path(value).absolute())
         return self.set(key, value)
 
@@ -202,7 +214,9 @@ class Description:
         return Resolved(_canonical(data), self.program(), packets)
 
     def _origin(self, key: str) -> str:
-        return "--set" if key in self.overrides else self.source
+        """Name the place where a key, or something in it, was last written."""
+        set_here = any(f"{one}.".startswith(f"{key}.") for one in self.overrides)
+        return "--set" if set_here else self.source
 
     def _merged(self) -> dict[str, Any]:
         data = self.data
@@ -258,13 +272,15 @@ class Description:
 
     def _packets(self) -> Path | None:
         packets = self.get("traffic.packets")
-        if packets is None or packets == "generated":
+        if packets is None or packets == _GENERATED:
             return None
         path = (self.directory / str(packets)).absolute()
         if not path.is_file():
+            near = difflib.get_close_matches(path.name, [_GENERATED], 1, 0.8)
+            why = f'did you mean "{_GENERATED}"?' if near else _no_such_file(path)
             raise DescriptionError(
                 f"{self._origin('traffic.packets')}: traffic.packets is {_show(packets)}; it must "
-                f'be "generated" or a pcap file, and {_no_such_file(path)}'
+                f'be "{_GENERATED}" or a pcap file; {why}'
             )
         return path
 
@@ -286,11 +302,24 @@ def user_schema() -> dict[str, Any]:
         "default": None,
         "anyOf": [
             {"const": "saturate"},
-            {"type": "number", "exclusiveMinimum": 0},
+            {"type": "number", "minimum": 0.0001, "maximum": 10},
             {"type": "null"},
         ],
     }
+    _bound_integers(schema)
     return schema
+
+
+def _bound_integers(schema: Any) -> None:
+    """Put in the largest number of every integer whose schema has only its format, `uint64`."""
+    if isinstance(schema, list):
+        for one in schema:
+            _bound_integers(one)
+    elif isinstance(schema, dict):
+        for one in schema.values():
+            _bound_integers(one)
+        if schema.get("format") in _LARGEST:
+            schema.setdefault("maximum", _LARGEST[schema["format"]])
 
 
 def _dereference(schema: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
@@ -423,6 +452,11 @@ def _show(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _bound(value: float) -> str:
+    """Write a bound as a user would: 10000 and 0.000001, not 10000.0 and 1e-06."""
+    return f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
 def _choice(found: str, known: Any) -> str:
     """Say what is known, and what may have been meant."""
     names = sorted(known)
@@ -437,6 +471,8 @@ def _alternatives(names: list[str]) -> str:
 
 
 def _no_such_file(path: Path) -> str:
+    if path.is_dir():
+        return f"{path}: this is a directory, not a file"
     sentence = f"{path}: there is no such file"
     if path.parent.is_dir():
         near = difflib.get_close_matches(path.name, [one.name for one in path.parent.iterdir()], 1)
@@ -476,15 +512,15 @@ def _accepted_type(name: str, schema: Mapping[str, Any], key: str) -> str:
         above = schema.get("exclusiveMinimum")
         bounds = ""
         if low is not None and high is not None:
-            bounds = f"from {low} to {high}"
+            bounds = f"from {_bound(low)} to {_bound(high)}"
         elif above is not None and high is not None:
-            bounds = f"above {above} and up to {high}"
+            bounds = f"above {_bound(above)} and up to {_bound(high)}"
         elif above is not None:
-            bounds = f"above {above}"
+            bounds = f"above {_bound(above)}"
         elif low is not None:
-            bounds = f"of {low} or more" if unit is None else f"{low} or more"
+            bounds = f"of {_bound(low)} or more" if unit is None else f"{_bound(low)} or more"
         elif high is not None:
-            bounds = f"up to {high}"
+            bounds = f"up to {_bound(high)}"
         if unit is None:
             return f"{noun} {bounds}".rstrip()
         return f"{noun} of {unit}" + (f", {bounds}" if bounds else "")

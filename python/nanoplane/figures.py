@@ -48,8 +48,6 @@ class Figure:
     title: str
     caption: str
     """What was run, and how it differs from the paper's."""
-    paper_text: tuple[str, ...]
-    """The paper's own words about it."""
     points: Callable[[bool], dict[str, Run]]
     """Name of each point to its run; True for fewer requests."""
     rows: Callable[[Results], list[Row]]

@@ -5,7 +5,8 @@ The plots are drawn by Vega, whose code is put into the page once; nothing is fe
 
 import html
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,6 @@ import altair
 import vl_convert
 
 from nanoplane import simulator
-from nanoplane.claims import DIFFERS, NOT_YET_RUN, REPRODUCED
 from nanoplane.errors import Failure
 from nanoplane.figures import Figure, Row
 
@@ -50,18 +50,19 @@ _EMBED_OPTIONS = {
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #808080; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
 h1, h2 { line-height: 1.2; }
-.plot { overflow-x: auto; margin: 1rem 0; }
+.plot { overflow-x: auto; margin: 1rem 0; position: relative; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.25rem 0.7rem; text-align: left; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 td.number, th.number { text-align: right; white-space: nowrap; }
-blockquote { margin: 0.5rem 0; padding-left: 1rem; border-left: 3px solid var(--line);
-  color: var(--soft); }
-.soft, footer { color: var(--soft); font-size: 0.85rem; }
+.claims td:first-child { min-width: 24rem; } .claims td:last-child { min-width: 12rem; }
+.soft, small, footer { color: var(--soft); font-size: 0.85rem; }
+footer { margin-top: 2rem; }
+.reproduced, .differs, .not-yet-run { white-space: nowrap; }
 .reproduced { color: #0a8f5b; } .differs { color: #c4500a; } .not-yet-run { color: var(--soft); }
 summary { cursor: pointer; margin: 0.7rem 0; }
 """
@@ -74,7 +75,7 @@ def number(value: float | str | None) -> str:
     if isinstance(value, str):
         return value
     if abs(value) < 1:
-        return f"{value:.4g}"
+        return f"{value:#.4g}" if value else "0"
     digits = max(0, 4 - len(str(int(abs(value)))))
     return f"{value:,.{digits}f}"
 
@@ -98,34 +99,51 @@ def page(
     parts: Sequence[tuple[Figure, list[Row]]],
     claims: Sequence[dict[str, Any]],
 ) -> str:
-    """Make the page: for each figure its plot, the paper's words and the numbers; then claims."""
+    """Make the page: each figure's plot, claims and numbers, and then all other claims."""
     body = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(introduction)}</p>"]
     script = []
     for index, (figure, rows) in enumerate(parts):
-        body.append(_figure(figure, rows, index))
+        of_figure = [claim for claim in claims if claim["figure"] == figure.name]
+        body.append(_figure(figure, rows, of_figure, index))
         if rows:
             spec = _script_json(_specification(figure.chart(rows)))
             options = _script_json(_EMBED_OPTIONS)
             script.append(f'vegaEmbed("#plot-{index}", {spec}, {options});')
-    if claims:
-        body.append(_claims(claims))
+    shown = [figure.name for figure, _ in parts]
+    if others := [claim for claim in claims if claim["figure"] not in shown]:
+        body.append("<h2>What else the paper claims</h2>" + _claims(others))
     body.append(f"<footer>nanoplane {html.escape(simulator.version())}</footer>")
-    bundle = cast("Any", vl_convert).javascript_bundle().replace("</", "<\\/")
+    # The end of the element must not stand in a text of the code; `\x3C` there is `<`.
+    bundle: str = cast("Any", vl_convert).javascript_bundle()
+    code = re.sub("<(?=/script|!--)", r"\\x3C", bundle, flags=re.IGNORECASE)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n"
-        f"<script>{bundle}</script>\n</head>\n<body>\n"
+        f"<script>{code}</script>\n</head>\n<body>\n"
         + "\n".join(body)
         + f"\n<script>\n{chr(10).join(script)}\n</script>\n</body>\n</html>\n"
     )
 
 
+def check_writable(path: Path) -> None:
+    """Raise a Failure if a file cannot be written; leave what is there as it is."""
+    new = not path.exists()
+    _attempt(path, lambda: path.open("ab").close())
+    if new:
+        path.unlink()
+
+
 def write(path: Path, content: str | bytes) -> None:
     """Write a file, and the directory that it is in."""
+    data = content.encode() if isinstance(content, str) else content
+    _attempt(path, lambda: path.write_bytes(data))
+
+
+def _attempt(path: Path, action: Callable[[], object]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        action()
     except OSError as error:
         raise Failure(f"{path}: cannot be written: {error.strerror}") from None
 
@@ -137,25 +155,30 @@ def _specification(chart: altair.TopLevelMixin) -> dict[str, Any]:
 
 
 def _script_json(data: object) -> str:
-    return json.dumps(data).replace("</", "<\\/")
+    return json.dumps(data).replace("<", "\\u003c")
 
 
-def _figure(figure: Figure, rows: list[Row], index: int) -> str:
+def _figure(figure: Figure, rows: list[Row], claims: Sequence[dict[str, Any]], index: int) -> str:
     parts = [
         f"<h2>{html.escape(figure.title)} <span class=soft>{figure.name}</span></h2>",
         f"<p>{html.escape(figure.caption)}</p>",
     ]
     if rows:
         parts.append(f'<div class="plot" id="plot-{index}"></div>')
+        if not all(row.steady for row in rows):
+            parts.append(
+                "<p class=soft>Hollow points: the run had not settled when it ended; more requests "
+                "may change the value.</p>"
+            )
     else:
         parts.append(
             "<p class=soft>Nothing of it has been run yet: "
             f"<code>nanoplane figure {figure.name}</code> does it.</p>"
         )
-    parts.append('<p class="soft">The paper:</p>')
-    parts += [f"<blockquote>{html.escape(text)}</blockquote>" for text in figure.paper_text]
+    if claims:
+        parts.append(_claims(claims))
     if rows:
-        header = ["what", "series", "queues", "value", "95 % confidence", "unit", "requests"]
+        header = ["what", "series", rows[0].x_unit, "value", "95 % confidence", "unit", "requests"]
         cells = [
             [
                 row.statistic,
@@ -164,42 +187,53 @@ def _figure(figure: Figure, rows: list[Row], index: int) -> str:
                 number(row.y),
                 f"{number(row.ci95[0])} to {number(row.ci95[1])}" if row.ci95 else "-",
                 row.y_unit,
-                f"{row.samples:,}" + ("" if row.steady else " (not steady)"),
+                f"{row.samples:,}" + ("" if row.steady else " (not settled)"),
             ]
             for row in rows
         ]
-        table = _table(header, cells, numbers={2, 3, 4, 6})
+        table = _table(header, [list(map(html.escape, row)) for row in cells], numbers={2, 3, 4, 6})
         parts.append(f"<details><summary>The numbers</summary>{table}</details>")
     return "\n".join(parts)
 
 
 def _claims(claims: Sequence[dict[str, Any]]) -> str:
-    header = ["where", "claim", "paper", "measured", "unit", "verdict", "why"]
-    cells = [
-        [
-            claim["where"],
-            f"“{claim['quote']}”",
-            claimed(claim["paper_value"]),
-            number(claim["measured"]),
-            claim["unit"],
-            claim["verdict"],
-            claim["why"],
-        ]
-        for claim in claims
-    ]
-    return "<h2>What the paper claims</h2>" + _table(header, cells, numbers={2, 3})
+    header = ["what the paper claims", "paper", "here", "unit", "verdict", "why"]
+    cells = []
+    for claim in claims:
+        where, quote, how, rule, unit, why = (
+            html.escape(claim[name]) for name in ("where", "quote", "how", "rule", "unit", "why")
+        )
+        verdict = claim["verdict"]
+        measured_how = "" if claim["figure"] is None else f"<br><small>{how}; {rule}</small>"
+        cells.append(
+            [
+                f"“{quote}” <small>{where}</small>{measured_how}",
+                html.escape(claimed(claim["paper_value"])),
+                number(claim["measured"]),
+                unit,
+                f'<span class="{verdict.replace(" ", "-")}">{verdict}</span>',
+                re.sub("`(.+?)`", r"<code>\1</code>", why),
+            ]
+        )
+    return _table(header, cells, numbers={1, 2}, name="claims")
 
 
-def _table(header: list[str], rows: list[list[str]], numbers: set[int]) -> str:
-    def cell(tag: str, index: int, text: str) -> str:
-        classes = "number" if index in numbers else ""
-        if text in (REPRODUCED, DIFFERS, NOT_YET_RUN):
-            classes = text.replace(" ", "-")
-        return f'<{tag} class="{classes}">{html.escape(text)}</{tag}>'
+def _table(
+    header: list[str], rows: list[list[str]], numbers: set[int], name: str = "values"
+) -> str:
+    """Make a table of cells that are HTML; the columns in `numbers` are aligned to the right."""
 
-    lines = ["<tr>" + "".join(cell("th", i, text) for i, text in enumerate(header)) + "</tr>"]
-    lines += [
-        "<tr>" + "".join(cell("td", i, text) for i, text in enumerate(row)) + "</tr>"
-        for row in rows
-    ]
-    return '<div class="wide"><table>' + "\n".join(lines) + "</table></div>"
+    def line(tag: str, cells: list[str]) -> str:
+        return (
+            "<tr>"
+            + "".join(
+                f'<{tag} class="number">{cell}</{tag}>'
+                if index in numbers
+                else f"<{tag}>{cell}</{tag}>"
+                for index, cell in enumerate(cells)
+            )
+            + "</tr>"
+        )
+
+    lines = [line("th", header), *(line("td", row) for row in rows)]
+    return f'<div class="wide"><table class="{name}">' + "\n".join(lines) + "</table></div>"

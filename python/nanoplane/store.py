@@ -94,4 +94,8 @@ class Store:
             finally:
                 connection.close()
         except (OSError, sqlite3.Error) as error:
-            raise Failure(f"{self.path}: the store of results cannot be used: {error}") from None
+            why = error.strerror if isinstance(error, OSError) else error
+            raise Failure(
+                f"{self.path}: the store of results cannot be used: {why}; "
+                "NANOPLANE_STORE names another directory"
+            ) from None

@@ -6,12 +6,13 @@ Slurm and its kin). Each result is in the store before the next one is looked at
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import heapq
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ class Outcome:
 
 @dataclasses.dataclass(slots=True)
 class _Job:
+    name: str
+    """What the user knows the run by: the description's file, or a point of a figure."""
     resolved: Resolved
     elf: bytes
     key: str
@@ -89,21 +92,22 @@ def sweep(
         for description in (run.description, run.peak):
             if description is not None:
                 description.check()
-    return _Sweep(listed, store or stores.Store(), fresh, watcher).go(workers, scheduler)
+    return _Sweep(listed, store, fresh, watcher).go(workers, scheduler)
 
 
 def look_up(runs: Iterable[Run], store: stores.Store | None = None) -> list[Outcome | None]:
     """Return what the store has: an outcome for each run, None where it has not been run."""
-    found = _Sweep(list(runs), store or stores.Store(), fresh=False, watcher=None)
+    found = _Sweep(list(runs), store, fresh=False, watcher=None)
     found.prepare()
     return found.outcomes
 
 
 class _Sweep:
     def __init__(
-        self, runs: list[Run], store: stores.Store, fresh: bool, watcher: Watcher | None
+        self, runs: list[Run], store: stores.Store | None, fresh: bool, watcher: Watcher | None
     ) -> None:
-        self.store = store
+        # Not `store or …`: an empty store is false.
+        self.store = stores.Store() if store is None else store
         self.fresh = fresh
         self.watcher = watcher
         self.runs = runs
@@ -137,9 +141,9 @@ class _Sweep:
                     "the same command goes on from there"
                 ) from None
         if self.failures:
-            more = len(self.failures) - 1
-            if more:
-                raise Failure(f"{self.failures[0]}\n{more} more of the runs failed as well")
+            if more := len(self.failures) - 1:
+                runs = "run" if more == 1 else "runs"
+                raise Failure(f"{self.failures[0]}\n{more} more {runs} failed as well")
             raise self.failures[0]
         return [outcome for outcome in self.outcomes if outcome is not None]
 
@@ -150,7 +154,7 @@ class _Sweep:
         if run.peak is None:
             self._request(run.description, answer)
             return
-        guess = _cost(run.description.set("traffic.rate_mrps", run.part).resolve())
+        guess = _cost(run.description.set("traffic.load", "saturate").resolve(), run.part)
         self.later_cost += guess
 
         def at_rate(_: _Job, result: dict[str, Any], __: bool) -> None:
@@ -170,7 +174,8 @@ class _Sweep:
         key = stores.key(resolved, elf)
         job = self.jobs.get(key)
         if job is None:
-            job = self.jobs[key] = _Job(resolved, elf, key, _cost(resolved), [])
+            cost = _cost(resolved, resolved.data["traffic"].get("rate_mrps"))
+            job = self.jobs[key] = _Job(description.source, resolved, elf, key, cost, [])
             stored = None if self.fresh else self.store.get(key)
             if stored is None:
                 heapq.heappush(self.ready, (-job.cost, next(self.order), job))
@@ -194,30 +199,44 @@ class _Sweep:
                     flying, _LOOK_SECONDS, concurrent.futures.FIRST_COMPLETED
                 )
                 for future in done:
-                    self._finish(flying.pop(future), future)
+                    # Taken off the list afterwards, so that Ctrl-C in between does not lose it.
+                    self._finish(flying[future], future)
+                    del flying[future]
                 self._show()
-        except KeyboardInterrupt:
+        except BaseException:
             self.stop.set()
             for future, job in flying.items():
                 # What has just ended is kept too.
                 if not future.cancel() and (local or future.done()):
-                    self._finish(job, future)
+                    self._keep(job, future)
             raise
 
     def _finish(self, job: _Job, future: "concurrent.futures.Future[dict[str, Any]]") -> None:
+        """Keep a result, and ask for the runs that have waited for it."""
+        result = self._keep(job, future)
+        job.done = 1.0
+        if result is None:
+            return
+        for then in job.then:
+            try:
+                then(job, result, False)
+            except NanoplaneError as error:
+                self.failures.append(error)
+
+    def _keep(
+        self, job: _Job, future: "concurrent.futures.Future[dict[str, Any]]"
+    ) -> dict[str, Any] | None:
+        """Put a result into the store and return it; None if the run was stopped or failed."""
         try:
             result = future.result()
         except _StoppedError:
-            return
+            return None
         except NanoplaneError as error:
-            job.done = 1.0
-            self.failures.append(error)
-            return
+            self.failures.append(type(error)(f"{job.name}: {error}"))
+            return None
         self.store.put(job.key, job.resolved, job.elf, result)
-        job.done = 1.0
         self.finished[job.key] = result
-        for then in job.then:
-            then(job, result, False)
+        return result
 
     def _reporter(self, job: _Job) -> Callable[[float], None]:
         def report(fraction: float) -> None:
@@ -243,9 +262,12 @@ def _run(
     return simulator.run(description, elf, None, report)
 
 
-def _executor(workers: int, scheduler: str | None) -> concurrent.futures.Executor:
+@contextlib.contextmanager
+def _executor(workers: int, scheduler: str | None) -> Iterator[concurrent.futures.Executor]:
     if scheduler is None:
-        return concurrent.futures.ThreadPoolExecutor(workers)
+        with concurrent.futures.ThreadPoolExecutor(workers) as threads:
+            yield threads
+        return
     try:
         from distributed import Client
     except ImportError:
@@ -254,22 +276,23 @@ def _executor(workers: int, scheduler: str | None) -> concurrent.futures.Executo
         ) from None
     connect: Any = Client
     try:
-        executor: concurrent.futures.Executor = connect(scheduler).get_executor(pure=False)
+        client = connect(scheduler)
     except (OSError, ValueError) as error:
         raise Failure(f"the Dask scheduler {scheduler} does not answer: {error}") from None
-    return executor
+    with client, client.get_executor(pure=False) as executor:
+        yield executor
 
 
-def _cost(resolved: Resolved) -> float:
-    """Guess how long a run takes, in an arbitrary unit: only its order and its share matter.
+def _cost(resolved: Resolved, rate_mrps: float | None) -> float:
+    """Guess how long a run at a rate (None: saturated) takes: only order and share matter.
 
     A spinning core executes all the time, so the time between requests counts for it; a halted one
     costs nothing.
     """
     data = resolved.data
-    request = 1000.0  # nanoseconds: taking, processing and giving away
+    request_ns = 1000.0  # Taking, processing and giving away.
     if data["data_plane"]["notify"] == "spin":
-        request += 5.0 * data["data_plane"]["queues"]
-        if (rate := data["traffic"].get("rate_mrps")) is not None:
-            request = max(request, 1000.0 / rate)
-    return float(request * data["measure"]["requests"])
+        request_ns += 5.0 * data["data_plane"]["queues"]
+        if rate_mrps is not None:
+            request_ns = max(request_ns, 1000.0 / rate_mrps)
+    return float(request_ns * data["measure"]["requests"])

@@ -99,11 +99,13 @@ _SCHEMA = {
             load={"anyOf": [{"const": "saturate"}, {"type": "null"}], "default": None},
             rate_mrps={
                 "type": ["number", "null"],
-                "exclusiveMinimum": 0,
+                "minimum": 1e-6,
+                "maximum": 1e4,
                 "description": "Rate.",
                 "default": None,
             },
             packets={"type": "string", "default": "generated"},
+            burst_length={"type": "number", "minimum": 1e-6, "maximum": 1e4, "default": 8.0},
         ),
         "Measure": _table(
             "What is measured.",
@@ -113,7 +115,7 @@ _SCHEMA = {
                 "anyOf": [{"const": "auto"}, _integer(0, 10**9, "Requests.")],
                 "default": "auto",
             },
-            seed=_integer(0, 2**64 - 1, "Seed.", default=1),
+            seed={"type": "integer", "format": "uint64", "minimum": 0, "default": 1},
         ),
         "Simulator": _table(
             "Speed.",

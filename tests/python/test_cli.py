@@ -1,4 +1,5 @@
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 import typer.main
 
 import fake_simulator
-from nanoplane import cli
+from nanoplane import cli, compiler
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -75,6 +76,9 @@ def test_build(command: Command) -> None:
     assert command("build", "mine.c") == (0, "mine.elf\n", "")
     assert Path("mine.elf").read_bytes().startswith(b"\x7fELF")
     assert command("build", "mine.c", "-o", "other.elf") == (0, "other.elf\n", "")
+    document = json.loads(command("build", "mine.c", "--json")[1])
+    assert document["program"] == "mine.elf"
+    assert document["bytes"] == Path("mine.elf").stat().st_size
 
 
 def test_list(command: Command) -> None:
@@ -132,6 +136,10 @@ def test_claims_only_read_the_store(command: Command) -> None:
 def test_report(command: Command) -> None:
     assert command("report", "-o", "report.html") == (0, "written: report.html\n", "")
     assert "has been run yet" in Path("report.html").read_text()
+    document = json.loads(command("report", "-o", "report.html", "--json")[1])
+    assert document["page"] == "report.html"
+    assert document["figures"] == []
+    assert len(document["claims"]) > 20
 
 
 def test_every_command_has_help_with_an_example(command: Command) -> None:
@@ -140,7 +148,7 @@ def test_every_command_has_help_with_an_example(command: Command) -> None:
     for name in commands:
         status, output, _ = command(name, "--help")
         assert status == 0
-        assert f"Example: nanoplane {name}" in " ".join(output.split())
+        assert f"\n  Example:\n    nanoplane {name}" in output
     status, output, _ = command()
     assert status == 0
     assert "Commands:" in output
@@ -161,6 +169,16 @@ def test_every_command_has_help_with_an_example(command: Command) -> None:
         (["build", "missing.c"], "there is no such file"),
         (["exec", "missing.elf"], "there is no such file"),
         (["exec", "example.toml", "--preset", "x"], "server.preset"),
+        (["run", "."], ".: this is a directory, not a file"),
+        (["build", "."], ".: cannot be read: Is a directory"),
+        (["build", "example.toml"], "the name of a C program must end in .c"),
+        (["exec", "."], ".: cannot be read: Is a directory"),
+        (["run", "example.toml", "--capture", "-1"], "greater than or equal to 0"),
+        (["run", "example.toml", "--set", "data_plane.queues=-1"], "from 1 to 65536"),
+        (["run", "example.toml", "--set", f"data_plane.queues={10**30}"], "from 1 to 65536"),
+        (["run", "example.toml", "--set", "traffic.load=1e-9"], "a number from 0.0001 to 10"),
+        (["run", "example.toml", "--set", "traffic.packets=."], "this is a directory, not a file"),
+        (["figure", "hyperplane.8", "--workers", "0"], "greater than or equal to 1"),
     ],
 )
 def test_a_wrong_question_gets_one_sentence_and_2(
@@ -173,11 +191,40 @@ def test_a_wrong_question_gets_one_sentence_and_2(
     assert errors.startswith("nanoplane: ")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["figure", "hyperplane.8", "--html", "file/page.html"],
+        ["figure", "hyperplane.8", "--png", "."],
+        ["exec", "hello.elf", "--stats", "file/stats.json"],
+        ["report", "--output", "."],
+        ["build", "mine.c", "--output", "."],
+    ],
+)
+def test_output_that_cannot_be_written_gets_1_and_nothing_is_run(
+    command: Command, arguments: list[str]
+) -> None:
+    Path("file").write_text("")
+    Path("hello.elf").write_bytes(b"\x7fELF")
+    Path("mine.c").write_text("int main(void) { return 0; }\n")
+    status, output, errors = command(*arguments)
+    assert (status, output) == (1, "")
+    assert errors.count("\n") == 1
+    assert errors.startswith(f"nanoplane: {arguments[-1]}: cannot be written: ")
+    assert not fake_simulator.calls
+
+
+def test_what_is_written_when_all_is_well_does_not_stay_when_it_is_not(command: Command) -> None:
+    status, _, _ = command("exec", "missing.elf", "--stats", "stats.json")
+    assert status == 2
+    assert not Path("stats.json").exists()
+
+
 def test_a_failed_run_gets_1(command: Command) -> None:
     assert command("run", "example.toml", "--json", "--set", "measure.seed=666") == (
         1,
         "",
-        "nanoplane: the guest jumped to nowhere\n",
+        "nanoplane: example.toml: the guest jumped to nowhere\n",
     )
 
 
@@ -204,6 +251,30 @@ def test_a_defect_gets_one_sentence_and_a_log(
     log = Path(errors.split("; ")[1].split()[0])
     assert "this should not happen" in log.read_text()
     log.unlink()
+
+
+def test_a_missing_compiler_gets_1(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr(compiler, "_compiler", compiler._compiler.__wrapped__)
+    status, output, errors = command("run", "example.toml")
+    assert (status, output) == (1, "")
+    assert "no C compiler for RISC-V was found; install one with `pip install ziglang`" in errors
+    assert errors.count("\n") == 1
+
+
+def test_output_that_nobody_takes_gets_1(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "nanoplane", "--version"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("nanoplane: standard output cannot be written: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_interrupted_gets_1(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,7 @@ def test_missing_unit() -> None:
 def test_wrong_type() -> None:
     assert changed('load = "saturate"', 'rate_mrps = "fast"') == (
         'example.toml: traffic.rate_mrps is "fast"; '
-        "it must be a number of million requests a second, above 0"
+        "it must be a number of million requests a second, from 0.000001 to 10000"
     )
 
 
@@ -179,6 +179,21 @@ def test_out_of_range() -> None:
     )
     assert changed('load = "saturate"', "rate_mrps = inf").startswith(
         "example.toml: traffic.rate_mrps is Infinity; it must be a number"
+    )
+
+
+def test_numbers_that_are_too_large() -> None:
+    assert changed("requests = 20_000", f"seed = {2**64}") == (
+        f"example.toml: measure.seed is {2**64}; it must be a whole number from 0 to {2**64 - 1}"
+    )
+    assert changed("requests = 20_000", f"requests = {10**30}").endswith(
+        "it must be a whole number from 1 to 1000000000"
+    )
+
+
+def test_bounds_are_written_as_a_user_writes_them() -> None:
+    assert changed('load = "saturate"', "burst_length = -1") == (
+        "example.toml: traffic.burst_length is -1; it must be a number from 0.000001 to 10000"
     )
 
 
@@ -220,6 +235,10 @@ def test_paths_of_the_command_line_start_where_the_user_is() -> None:
     assert description.assign("data_plane.program=mine.c").program() == Path("mine.c").absolute()
     with pytest.raises(DescriptionError, match="there is no such file"):
         description.set("data_plane.program", "mine.c").program()
+    assert description.assign("data_plane.program=echo").get("data_plane.program") == "echo"
+    assert description.assign("traffic.packets=generated").get("traffic.packets") == "generated"
+    packets = description.assign("traffic.packets=capture").get("traffic.packets")
+    assert packets == str(Path("capture").absolute())
 
 
 def test_two_loads() -> None:
@@ -230,7 +249,7 @@ def test_two_loads() -> None:
 
 def test_load_that_is_neither() -> None:
     assert changed('"saturate"', '"half"') == (
-        'example.toml: traffic.load is "half"; it must be "saturate" or a number above 0'
+        'example.toml: traffic.load is "half"; it must be "saturate" or a number from 0.0001 to 10'
     )
 
 
@@ -250,8 +269,11 @@ def test_set_is_named_when_it_is_wrong() -> None:
         example(data_plane__quues="3").check()
     with pytest.raises(DescriptionError, match="write key=value"):
         example().assign("data_plane.queues")
-    with pytest.raises(DescriptionError, match="with its table"):
-        example().assign("queues=3")
+    with pytest.raises(DescriptionError, match=r"^--set: server\.core\.rob_entries is a table"):
+        example(server__core__rob_entries__x="3").check()
+    for assignment in ("queues=3", "=3", ".queues=3", "data_plane.=3"):
+        with pytest.raises(DescriptionError, match="with its table"):
+            example().assign(assignment)
 
 
 def test_missing_file() -> None:
@@ -264,6 +286,9 @@ def test_missing_file() -> None:
 def test_missing_pcap() -> None:
     assert '"generated" or a pcap file' in changed(
         'load = "saturate"', 'load = "saturate"\npackets = "capture.pcap"'
+    )
+    assert 'did you mean "generated"?' in changed(
+        'load = "saturate"', 'load = "saturate"\npackets = "generatd"'
     )
 
 
@@ -281,8 +306,13 @@ def test_not_toml() -> None:
     assert "this is not TOML" in sentence("[server\n")
     assert "line 3" in sentence('[server]\npreset = "hyperplane-table1"\n= 3\n')
     Path("binary.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DescriptionError, match="cannot be read as text"):
+    with pytest.raises(DescriptionError, match="this is not text in UTF-8"):
         Description.from_toml("binary.toml")
+
+
+def test_a_byte_order_mark_is_no_mistake() -> None:
+    Path("marked.toml").write_text(EXAMPLE, encoding="utf-8-sig")
+    assert Description.from_toml("marked.toml") == example()
 
 
 def test_date() -> None:

@@ -54,6 +54,13 @@ def test_commands(document: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_that_are_shown(document: Path) -> None:
+    shown = re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", document.read_text(), re.DOTALL)
+    for path, text in shown:
+        assert text == (ROOT / path).read_text(), f"{path} is shown as it was"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links(document: Path) -> None:
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):

@@ -17,6 +17,8 @@ from scapy.layers.l2 import GRE
 from scapy.packet import Raw
 from scapy.utils import rdpcap
 
+from nanoplane import Store
+
 pytestmark = pytest.mark.simulator
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +65,12 @@ def result(nanoplane: Any, *settings: str) -> Any:
 
 
 def comparable(document: dict[str, Any]) -> dict[str, Any]:
-    return {name: document[name] for name in document if name not in ("host_seconds", "host_mips")}
+    """All but what tells how fast the result came."""
+    same = {name: document[name] for name in document if name not in ("host_seconds", "host_mips")}
+    cores = [
+        {name: core[name] for name in core if name != "skipped_cycles"} for core in same["cores"]
+    ]
+    return {**same, "cores": cores}
 
 
 # What is asked is done.
@@ -161,6 +168,39 @@ def test_every_byte_of_generated_traffic(nanoplane: Any) -> None:
         assert bytes(again) == inner
 
 
+def test_the_router_of_the_guide(nanoplane: Any) -> None:
+    pcap = ROOT / "examples" / "packets.pcap"
+    document = result(
+        nanoplane,
+        *("--set", f"data_plane.program={ROOT / 'examples' / 'router.c'}"),
+        *("--set", "data_plane.queues=1", "--set", "traffic.rate_mrps=0.01"),
+        *("--set", f"traffic.packets={pcap}", "--capture", "100"),
+    )
+    sent = [bytes(frame[IP])[: frame[IP].len] for frame in rdpcap(str(pcap))]
+    for number, text in enumerate(document["captured"]):
+        expected = IP(sent[number % len(sent)])
+        if expected.ttl <= 1:
+            assert text == ""
+            continue
+        expected.ttl -= 1
+        del expected.chksum
+        assert bytes.fromhex(text) == bytes(expected), f"packet {number}"
+
+
+def test_qwait_by_itself(nanoplane: Any) -> None:
+    done = nanoplane("exec", ROOT / "examples" / "doorbells.c")
+    assert done.stdout == "".join(f"queue {queue}: 3 items\n" for queue in range(4))
+
+
+def test_qwait_that_waits_for_ever(nanoplane: Any, tmp_path: Path) -> None:
+    source = (ROOT / "examples" / "doorbells.c").read_text()
+    assert "hart == 1" in source
+    (tmp_path / "quiet.c").write_text(source.replace("hart == 1", "hart == 99"))
+    text = complaint(nanoplane("exec", "quiet.c", status=1))
+    assert "waits for qwait" in text
+    assert "4 queues monitored, 4 armed" in text
+
+
 def test_ctrl_c_ends_a_run_with_a_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "nanoplane", "run", str(EXAMPLE)]
     process = subprocess.Popen(
@@ -179,12 +219,70 @@ def test_ctrl_c_ends_a_run_with_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
+def test_ctrl_c_in_a_sweep_keeps_what_is_finished(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nanoplane", "figure", "hyperplane.8", "--quick", "--json"]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "NANOPLANE_STORE": str(tmp_path / "store")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    store = Store(tmp_path / "store")
+    while process.poll() is None and not (store.path.exists() and len(store)):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (1, "")
+    last = errors.splitlines()[-1]
+    assert last.startswith(f"nanoplane: stopped: {len(store)} finished runs are kept in ")
+    assert last.endswith("the same command goes on from there")
+
+
 # What is wrong gets a sentence.
 
 
 def complaint(done: subprocess.CompletedProcess[str]) -> str:
     assert done.stderr.count("nanoplane: ") == 1
     return done.stderr.lower()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (["data_plane.quues=3"], 'data_plane.quues is not known; did you mean "queues"?'),
+        (["traffic.rate=0.2"], 'did you mean "rate_mrps" (million requests a second)? The unit'),
+        (["server.fabric.memory.latency=50"], 'did you mean "latency_ns" (nanoseconds)? The unit'),
+        (["server.hyperplane.qwait_latency=9"], 'did you mean "qwait_latency_cycles" (cycles)?'),
+        (["data_plane.queues=0"], "it must be a whole number from 1 to 8192"),
+        (["data_plane.queues=-1"], "it must be a whole number from 1 to 8192"),
+        ([f"data_plane.queues={10**30}"], "it must be a whole number from 1 to 8192"),
+        ([f"measure.seed={2**64}"], f"it must be a whole number from 0 to {2**64 - 1}"),
+        (["measure.requests=5"], "it must be a whole number from 100 to 1000000000"),
+        (["traffic.rate_mrps=1e308"], "million requests a second, from 0.000001 to 10000"),
+        (["traffic.rate_mrps=nan"], "traffic.rate_mrps is NaN"),
+        (["traffic.shape=square"], 'it must be "fully-balanced", "proportionally-concentrated"'),
+        (["data_plane.notify=poll"], 'it must be "spin" or "hyperplane"'),
+        (["server.preset=table2"], 'server.preset is "table2"'),
+        (["data_plane.program=ecko"], 'did you mean "echo"?'),
+        (["server.data_plane_cores=17"], "it must be from 1 to server.fabric.cores, which is 16"),
+        (["server.fabric.cores=17"], "16 cores or fewer"),
+        (["server.fabric.mesh.columns=2"], "8 cores or fewer"),
+        (["server.hyperplane.entries=100"], "so that it can be 128"),
+        (["server.core.rob_entries=1"], "a whole number of entries, from 2 to 1024"),
+        (["traffic.queue_capacity=12"], "a power of two from 2 to 65536"),
+        (["traffic.packets=/"], "this is a directory, not a file"),
+        (["traffic.packets=missing.pcap"], "there is no such file"),
+    ],
+)
+def test_a_wrong_setting(nanoplane: Any, settings: list[str], sentence: str) -> None:
+    listed = [part for setting in settings for part in ("--set", setting)]
+    done = nanoplane("run", EXAMPLE, *FEW, *listed, status=2)
+    complaint(done)
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
 
 
 def test_elf_of_another_machine(nanoplane: Any, tmp_path: Path) -> None:

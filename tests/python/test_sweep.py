@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fake_simulator
-from nanoplane import Description, Failure, Interrupted, Run, Store, sweep
+from nanoplane import Description, Failure, Interrupted, NanoplaneError, Run, Store, sweep
 from nanoplane import store as stores
 from nanoplane.sweep import look_up
 
@@ -46,6 +46,14 @@ def test_what_is_stored_is_not_run_again() -> None:
     assert len(fake_simulator.calls) == 2
 
 
+def test_results_go_into_the_store_that_is_given() -> None:
+    other = Store("other")
+    sweep([describe()], store=other)
+    assert (len(other), len(Store())) == (1, 0)
+    assert look_up([Run(describe())]) == [None]
+    assert look_up([Run(describe())], store=other) != [None]
+
+
 def test_the_same_run_twice_runs_once() -> None:
     first, second = sweep([describe(), describe()])
     assert first.key == second.key
@@ -81,6 +89,20 @@ def test_a_failing_run_leaves_the_others_done() -> None:
     with pytest.raises(Failure, match="jumped to nowhere"):
         sweep([wrong, describe(1), describe(2)])
     assert len(Store()) == 2
+
+
+def test_a_failure_names_its_run() -> None:
+    descriptions = [describe(1).set("measure.seed", seed) for seed in (666, 1)]
+    with pytest.raises(Failure, match=r"^description: the guest jumped to nowhere$"):
+        sweep(descriptions)
+
+
+def test_a_rate_that_the_simulator_cannot_offer_is_a_failure_of_its_run_alone() -> None:
+    # A hundred-millionth of the peak.
+    wrong = Run(describe(5), peak=describe(1), part=1e-8)
+    with pytest.raises(NanoplaneError, match=r"traffic\.rate_mrps is .*e-08"):
+        sweep([wrong, describe(2), describe(3)], workers=1)
+    assert len(Store()) == 3
 
 
 def test_ctrl_c_keeps_what_is_finished() -> None:

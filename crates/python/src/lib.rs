@@ -59,7 +59,7 @@ fn presets(py: Python<'_>) -> PyResult<String> {
 /// The simulator's version.
 #[pyfunction]
 fn version() -> &'static str {
-    env!("CARGO_PKG_VERSION")
+    server::VERSION
 }
 
 /// Runs a resolved description with an ELF file and returns the results.

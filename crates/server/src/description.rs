@@ -93,10 +93,10 @@ fn default_program() -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeasureSpec {
-    /// Requests to complete; those cut as warm-up are among them.
+    /// Requests to measure, at least, beside those that are cut as warm-up.
     #[schemars(range(min = 100, max = 1_000_000_000))]
     pub requests: u64,
-    /// How the beginning is cut.
+    /// How the beginning is cut: "auto", or a number of requests.
     pub warmup: Warmup,
     /// All randomness comes from this number.
     pub seed: u64,

@@ -32,7 +32,13 @@ impl RunError {
 }
 
 impl From<fabric::SpecError> for RunError {
+    /// Keys are told from the outermost table.
     fn from(error: fabric::SpecError) -> RunError {
-        RunError::Description(error.to_string())
+        let table = match error.key.split('.').next() {
+            Some("core" | "hyperplane") => "server",
+            _ => "server.fabric",
+        };
+        let key = format!("{table}.{}", error.key);
+        RunError::Description(fabric::SpecError { key, ..error }.to_string())
     }
 }

@@ -8,6 +8,10 @@ mod htif;
 mod machine;
 mod run;
 
+/// The simulator's version, and what its sources hash to: results of different ones are never
+/// mixed.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NANOPLANE_SOURCES"));
+
 pub use description::{
     DataPlaneSpec, Description, MeasureSpec, Notify, Policy, Preset, ServerSpec, SimulatorSpec,
     presets, schema,

@@ -1,6 +1,6 @@
 //! A run: a description and a program in, measurements out.
 
-use crate::description::{Description, Notify, Policy};
+use crate::description::{Description, Notify, Policy, ServerSpec};
 use crate::error::RunError;
 use crate::machine::Machine;
 use fabric::{AddressRange, Fabric, FabricStatistics};
@@ -110,8 +110,15 @@ fn setup(description: &Description) -> IoSetup {
     }
 }
 
+fn check_server(server: &ServerSpec) -> Result<(), RunError> {
+    server.fabric.validate()?;
+    server.core.l1_instruction.validate("core.l1_instruction")?;
+    server.core.l1_data.validate("core.l1_data")?;
+    Ok(())
+}
+
 fn check(description: &Description) -> Result<(), RunError> {
-    description.server.fabric.validate()?;
+    check_server(&description.server)?;
     description
         .traffic
         .check()
@@ -290,7 +297,7 @@ pub fn run(
         doorbell_conflicts,
         output: machine.output(),
         captured,
-        version: env!("CARGO_PKG_VERSION"),
+        version: crate::VERSION,
     })
 }
 
@@ -409,7 +416,7 @@ pub fn execute(
     program: &[u8],
     mut go_on: impl FnMut() -> bool,
 ) -> Result<ExecuteResult, RunError> {
-    description.server.fabric.validate()?;
+    check_server(&description.server)?;
     let begin = Instant::now();
     let image = load(program)?;
     if image.tohost.is_none() {
@@ -461,6 +468,6 @@ pub fn execute(
         host_seconds,
         host_mips: instructions as f64 / host_seconds / 1e6,
         fabric: machine.engine.fabric.statistics(),
-        version: env!("CARGO_PKG_VERSION"),
+        version: crate::VERSION,
     })
 }
