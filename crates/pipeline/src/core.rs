@@ -29,6 +29,10 @@ use fabric::{
 use riscv::{Hart, Trap};
 use std::collections::VecDeque;
 
+/// The integer and the floating-point registers and [`riscv::SINK`] are 65; with a place for every
+/// `u8`, no access has to be checked.
+pub(crate) const REGISTERS: usize = 256;
+
 /// Never, in cycles.
 pub const NEVER: u64 = u64::MAX;
 
@@ -106,9 +110,9 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) hart: Hart,
     pub(crate) extension: X,
 
-    pub(crate) registers: [u64; 65],
+    pub(crate) registers: [u64; REGISTERS],
     /// When each register's value can be used; at [`UNKNOWN`] and above: whose result it will be.
-    pub(crate) ready: [u64; 65],
+    pub(crate) ready: [u64; REGISTERS],
     pub(crate) pc: u64,
     /// The next instruction of the current block, and how many it still has.
     pub(crate) cursor: u32,
@@ -180,7 +184,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         entry: u64,
     ) -> Self {
         debug_assert_eq!(IN_ORDER, spec.model == Model::InOrder);
-        let mut registers = [0; 65];
+        let mut registers = [0; REGISTERS];
         registers[10] = u64::from(id.0);
         Core {
             id,
@@ -190,7 +194,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             hart: Hart::new(u64::from(id.0)),
             extension,
             registers,
-            ready: [0; 65],
+            ready: [0; REGISTERS],
             pc: entry,
             cursor: 0,
             cursor_left: 0,

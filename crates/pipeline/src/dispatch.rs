@@ -179,7 +179,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     let value = evaluate(&i, self.pc, a, b, c, rounding, &mut flags);
                     self.push(&i, SlotKind::Plain, unit, issue, value, done, flags);
                 } else {
-                    self.defer(&i, SlotKind::Plain, unit, UNKNOWN, 3);
+                    self.defer::<3>(&i, SlotKind::Plain, unit, UNKNOWN);
                 }
                 if route == Route::Jump {
                     let target = i.jump_target(self.pc, 0);
@@ -308,43 +308,45 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Puts an instruction into the window whose result is not known, and returns its index. It
-    /// has been issued, or `issue` is [`UNKNOWN`] and it waits for some of its first `sources`
+    /// has been issued, or `issue` is [`UNKNOWN`] and it waits for some of its first `SOURCES`
     /// operands.
-    fn defer(
+    fn defer<const SOURCES: usize>(
         &mut self,
         i: &Instruction,
         kind: SlotKind,
         unit: Unit,
         issue: u64,
-        sources: u8,
     ) -> usize {
-        let index = self.window.begin_deferred(*i);
-        let id = self.window.deferred(index).id;
+        let index = self.window.index(self.window.tail);
+        let id = self.window.new_id();
+        let sources = [i.rs1, i.rs2, i.rs3].map(usize::from);
         let mut earliest = self.dispatch_cycle + 1;
         let mut pending = 0;
-        let registers = [i.rs1, i.rs2, i.rs3];
-        for operand in 0..sources {
-            let register = usize::from(registers[usize::from(operand)]);
+        for (operand, &register) in sources.iter().enumerate().take(SOURCES) {
             let ready = self.ready[register];
             if ready >= UNKNOWN {
                 pending += 1;
-                self.window
-                    .deferred_mut((ready - UNKNOWN) as usize)
-                    .waiters
-                    .push(Waiter {
-                        index: index as u32,
-                        id,
-                        operand,
-                    });
+                let producer = self.window.deferred_mut((ready - UNKNOWN) as usize);
+                producer.waiters.push(Waiter {
+                    index: index as u32,
+                    id,
+                    operand: operand as u8,
+                });
             } else {
                 earliest = earliest.max(ready);
             }
-            self.window.deferred_mut(index).operands[usize::from(operand)] =
-                self.registers[register];
         }
+        let operands = sources.map(|register| self.registers[register]);
+        let position = self.window.tail;
         let deferred = self.window.deferred_mut(index);
+        deferred.id = id;
+        deferred.position = position;
+        deferred.instruction = *i;
+        deferred.operands = operands;
         deferred.earliest = earliest;
         deferred.pending = pending;
+        deferred.resolved = false;
+        deferred.waiters.clear();
         if issue >= UNKNOWN {
             self.in_scheduler += 1;
             self.unissued += 1;
@@ -395,7 +397,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.closes_loop(target);
             }
         } else {
-            let index = self.defer(&i, SlotKind::Plain, Unit::Integer, UNKNOWN, 2);
+            let index = self.defer::<2>(&i, SlotKind::Plain, Unit::Integer, UNKNOWN);
             self.window.predictions[index] = Prediction {
                 next: if lookup.taken { target } else { next },
                 lookup,
@@ -436,7 +438,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
         } else {
             let predicted = predicted.unwrap_or(next) & !1;
-            let index = self.defer(&i, SlotKind::Plain, Unit::Integer, UNKNOWN, 1);
+            let index = self.defer::<1>(&i, SlotKind::Plain, Unit::Integer, UNKNOWN);
             self.window.predictions[index] = Prediction {
                 next: predicted,
                 lookup,
@@ -478,7 +480,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         };
         if base_ready >= UNKNOWN {
             let number = self.loads.push(load);
-            let index = self.defer(&i, SlotKind::Load, Unit::Load, UNKNOWN, 1);
+            let index = self.defer::<1>(&i, SlotKind::Load, Unit::Load, UNKNOWN);
             let stores = self.stores.tail;
             let deferred = self.window.deferred_mut(index);
             deferred.queue_number = number;
@@ -512,7 +514,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.step(&i);
             return Ok(());
         }
-        let index = self.defer(&i, SlotKind::Load, Unit::Load, issue, 0);
+        let index = self.defer::<0>(&i, SlotKind::Load, Unit::Load, issue);
         let stores = self.stores.tail;
         let deferred = self.window.deferred_mut(index);
         deferred.queue_number = number;
@@ -573,12 +575,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.step(&i);
                 return Ok(());
             }
-            let index = self.defer(&i, kind, Unit::Store, issue, 0);
+            let index = self.defer::<0>(&i, kind, Unit::Store, issue);
             let deferred = self.window.deferred_mut(index);
             deferred.queue_number = number;
             deferred.operands[1] = operands[1];
         } else {
-            let index = self.defer(&i, kind, Unit::Store, UNKNOWN, 2);
+            let index = self.defer::<2>(&i, kind, Unit::Store, UNKNOWN);
             self.window.deferred_mut(index).queue_number = number;
         }
         if atomic && i.acquire() {

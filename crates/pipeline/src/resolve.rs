@@ -5,9 +5,9 @@ use crate::core::Core;
 use crate::extension::Extension;
 use crate::ports::Unit;
 use crate::queues::overlap;
-use crate::window::{SlotKind, UNKNOWN};
+use crate::window::{SlotKind, UNKNOWN, Waiter};
 use fabric::Outbox;
-use riscv::{Class, SINK, branch_taken, evaluate};
+use riscv::{Class, branch_taken, evaluate};
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Gives the deferred instruction in slot `index` its result, to be used from cycle `done`
@@ -19,40 +19,45 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         deferred.ready = done;
         let position = deferred.position;
         let register = usize::from(deferred.instruction.rd);
-        let waiters = std::mem::take(&mut deferred.waiters);
+        if !deferred.waiters.is_empty() {
+            // Taken and given back, to keep the allocation.
+            let mut waiters = std::mem::take(&mut deferred.waiters);
+            for waiter in waiters.drain(..) {
+                self.supply(waiter, value, done);
+            }
+            self.window.deferred_mut(index).waiters = waiters;
+        }
         self.window.slot_mut(position).complete = done;
-        if self.ready[register] == UNKNOWN + index as u64 && register != usize::from(SINK) {
+        if self.ready[register] == UNKNOWN + index as u64 {
             self.registers[register] = value;
             self.ready[register] = done;
         }
-        for waiter in &waiters {
-            let waiting = self.window.deferred_mut(waiter.index as usize);
-            if waiting.id != waiter.id {
-                continue;
-            }
-            waiting.operands[usize::from(waiter.operand)] = value;
-            waiting.earliest = waiting.earliest.max(done);
-            waiting.pending -= 1;
-            let class = waiting.instruction.class;
-            if waiting.pending == 0 {
-                self.woken.push((waiter.index, waiter.id));
-            } else if matches!(
-                class,
-                Class::Store | Class::Atomic | Class::StoreConditional
-            ) && waiter.operand == 0
-            {
-                // The address alone is worth knowing.
-                self.woken.push((waiter.index, waiter.id));
-            }
-        }
-        // Keeps the allocation.
-        let deferred = self.window.deferred_mut(index);
-        deferred.waiters = waiters;
-        deferred.waiters.clear();
         if self.acquire == Some(position) {
             self.acquire = None;
         }
-        self.commit_known();
+        if position == self.window.commit_known {
+            self.commit_known();
+        }
+    }
+
+    /// Gives a deferred instruction one of its operands.
+    #[inline(always)]
+    fn supply(&mut self, waiter: Waiter, value: u64, ready: u64) {
+        let waiting = self.window.deferred_mut(waiter.index as usize);
+        if waiting.id != waiter.id {
+            return;
+        }
+        waiting.operands[usize::from(waiter.operand) % 3] = value;
+        waiting.earliest = waiting.earliest.max(ready);
+        waiting.pending -= 1;
+        let stores = matches!(
+            waiting.instruction.class,
+            Class::Store | Class::Atomic | Class::StoreConditional
+        );
+        // A store's address alone is worth knowing.
+        if waiting.pending == 0 || stores && waiter.operand == 0 {
+            self.woken.push((waiter.index, waiter.id));
+        }
     }
 
     /// Executes everything whose last operand has become known, and what follows from it.

@@ -5,7 +5,7 @@
 //! The core then *dozes*: it does nothing and keeps nobody waiting. When a message comes, whole
 //! periods are skipped: times move on, counts are multiplied, nothing else changes.
 
-use crate::core::{Core, NEVER};
+use crate::core::{Core, NEVER, REGISTERS};
 use crate::extension::Extension;
 use crate::predictor::Predictor;
 use crate::statistics::CoreStatistics;
@@ -36,7 +36,7 @@ struct Doze {
 struct Remembered {
     pc: u64,
     cycle: u64,
-    registers: [u64; 65],
+    registers: [u64; REGISTERS],
     statistics: CoreStatistics,
     timing: Vec<u64>,
     replacement: Vec<u8>,

@@ -175,20 +175,12 @@ impl Window {
         self.deferred(index).id == id
     }
 
-    /// Prepares the slot at `tail` to be deferred and returns its index.
-    pub fn begin_deferred(&mut self, instruction: Instruction) -> usize {
-        let index = self.index(self.tail);
-        let (id, position) = (self.next_id, self.tail);
+    /// A number for one use of a slot.
+    #[inline]
+    pub fn new_id(&mut self) -> u64 {
+        let id = self.next_id;
         self.next_id += 1;
-        let deferred = self.deferred_mut(index);
-        deferred.id = id;
-        deferred.position = position;
-        deferred.instruction = instruction;
-        deferred.earliest = 0;
-        deferred.pending = 0;
-        deferred.resolved = false;
-        deferred.waiters.clear();
-        index
+        id
     }
 
     /// Whether every instruction in flight has a known end.
