@@ -14,7 +14,8 @@
 //! without queueing, from the departure of a request to the delivery of its data:
 //!
 //! - line in the last-level cache: way(request) + bank + way(data);
-//! - line of another cache: way(request) + bank + way(forward) + forward latency + way(data);
+//! - line of another cache: way(request) + bank + way(forward) + forward latency + way(data), and
+//!   the look-up in a core's cache, after which its answer departs;
 //! - shared line, to be written: way(request) + bank + way(Invalidate) + way(ack) + bank +
 //!   way(data), for the last acknowledgement;
 //! - line in memory: way(request) + bank + way(read) + memory latency + way(data) + bank +

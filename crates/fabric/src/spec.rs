@@ -226,8 +226,8 @@ pub struct FabricSpec {
     /// Clock of the fabric in gigahertz; all cycles of the fabric are of this clock.
     #[schemars(range(min = 0.001))]
     pub clock_ghz: f64,
-    /// Cycles to read a line out of a private cache for another cache, or an answer out of an
-    /// agent, before it goes on the mesh.
+    /// Cycles to get a line that has been found in a private cache ready for another cache, or an
+    /// answer of an agent, before it goes on the mesh.
     #[schemars(range(min = 1))]
     pub forward_latency_cycles: u64,
     /// The last-level cache.

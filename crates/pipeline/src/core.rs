@@ -506,7 +506,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             match slot.kind {
                 SlotKind::Plain => {}
-                SlotKind::Load => self.loads.truncate(self.loads.tail - 1),
+                SlotKind::Load => self.loads.unpush(),
                 SlotKind::Store | SlotKind::Atomic => self.stores.unpush(),
             }
             if slot.issue >= UNKNOWN {

@@ -390,7 +390,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if taken {
                 self.jump(target);
             }
-            if taken != lookup.taken {
+            if taken != lookup.taken && target != next {
                 self.statistics.mispredictions += 1;
                 self.redirect(self.pc, done + self.front_end());
             } else if taken && target <= pc {

@@ -89,7 +89,11 @@ impl LoadQueue {
         number
     }
 
-    pub fn truncate(&mut self, tail: u64) {
+    /// Removes the youngest, which has been squashed.
+    pub fn unpush(&mut self) {
+        let tail = self.tail - 1;
+        // Nobody has to wait for it to leave the queue.
+        self.get_mut(tail).commit = 0;
         self.tail = tail;
         self.committed = self.committed.min(tail);
     }

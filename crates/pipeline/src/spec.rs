@@ -175,7 +175,7 @@ impl CoreSpec {
             width: 1,
             rob_entries: 16,
             scheduler_entries: 1,
-            load_queue_entries: 4,
+            load_queue_entries: 8,
             store_queue_entries: 4,
             front_end_cycles: 2,
             units: UnitsSpec {

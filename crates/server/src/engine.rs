@@ -147,6 +147,9 @@ impl Engine {
             return Advance::Idle;
         }
         if now >= self.end {
+            // The fabric's events are not all at the beginning of a cycle.
+            self.fabric
+                .run_until(self.clock.time(self.end), &mut self.inboxes);
             return Advance::End;
         }
         let round_trip = self.departure + self.delivery;

@@ -728,10 +728,20 @@ fn skipping_is_exact_on_in_order_cores() {
 /// before: memory answers at times that are not whole cycles.
 #[test]
 fn the_last_cycle_is_complete() {
+    const RING: u64 = 0x8014_0000;
+    const RING_LINES: u64 = 8;
+    /// Lines so far apart are in one set of 4 ways: each finds its place taken.
+    const STRIDE: u64 = 8192;
     let core = CoreSpec::hyperplane_table1();
     let mut spec = servers::server(2, &core);
     spec.fabric.clock_ghz = 2.3;
-    for turns in 0..400 {
+    let ring: Vec<(u64, Vec<u8>)> = (0..RING_LINES)
+        .map(|line| {
+            let next = RING + (line + 1) % RING_LINES * STRIDE;
+            (RING + line * STRIDE, next.to_le_bytes().to_vec())
+        })
+        .collect();
+    for turns in 0..200 {
         let mut asm = Assembler::new();
         asm.harts(2, |asm, hart| {
             if hart == 0 {
@@ -742,9 +752,13 @@ fn the_last_cycle_is_complete() {
                 asm.load_immediate(T0, HOST);
                 asm.add_immediate(T1, ZERO, 1);
                 asm.store_double(T1, T0, 0);
-                asm.halt();
+                // Now and then something happens, and in between nothing.
+                asm.load_immediate(S0, RING);
+                let again = asm.label_here();
+                asm.load_double(S0, S0, 0);
+                asm.jump(again);
             } else {
-                // One miss after the other, and nothing else.
+                // One miss after the other goes to memory.
                 asm.load_immediate(S0, WALKED);
                 let again = asm.label_here();
                 asm.load_double(T0, S0, 0);
@@ -753,7 +767,7 @@ fn the_last_cycle_is_complete() {
                 asm.jump(again);
             }
         });
-        let image = with_host(asm.finish(&[]), HOST);
+        let image = with_host(asm.finish(&ring), HOST);
         let plain = outcome(&spec, &image, 1, false);
         let other = outcome(&spec, &image, 0, false);
         assert!(
