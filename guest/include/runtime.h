@@ -1,5 +1,5 @@
 /**
- * What the runtime gives beyond the C library: harts, and ways to stop.
+ * What the runtime gives beyond the C library: harts, how one waits for another, and ways to stop.
  */
 #ifndef RUNTIME_H
 #define RUNTIME_H
@@ -17,6 +17,21 @@ int hart_main(int hart);
 
 /** Starts the other harts. What this hart has written before is visible to them. */
 void harts_release(void);
+
+/** Waits until the word is not `value`, and returns what it is then. The hart halts until another
+ * writes to the word's cache line. What the writer has written before is visible. */
+static inline uint64_t wait_while(const uint64_t *word, uint64_t value) {
+  uint64_t now;
+  __asm__ volatile("1: lr.d.aq %0, %2\n"
+                   "   bne %0, %1, 2f\n"
+                   "   .4byte 0x00d00073\n" /* WRS.NTO, which not every assembler knows. */
+                   "   j 1b\n"
+                   "2:"
+                   : "=&r"(now)
+                   : "r"(value), "A"(*word)
+                   : "memory");
+  return now;
+}
 
 /** Prints a message on standard error and ends the program with exit status 1: for a situation
  * that a user can cause. The format is printf's. */

@@ -9,7 +9,7 @@ pub const LINE_BYTES: usize = 64;
 ///
 /// Messages hold it beside other fields, so that its alignment is no more than a register's.
 /// Arrays of lines hold an `AlignedLine` each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C, align(8))]
 pub struct LineData(pub [u8; LINE_BYTES]);
 

@@ -32,8 +32,8 @@ use crate::spec::MAXIMUM_CACHES;
 use crate::{
     AddressRange, Agent, AgentContext, AgentId, Attachment, CacheId, CacheNotice, Clock, CoreId,
     DeliveryKind, FabricSpec, Inbox, LINE_BYTES, LineAddress, LineData, MemoryAccess, Outbox,
-    OutgoingKind, PrivateCache, Ram, ReplyTo, Request, RequestKind, RequestOutcome, SpecError,
-    Time, ToCache, ToHome, Transit,
+    OutgoingKind, PrivateCache, Ram, ReplyTo, Request, RequestKind, RequestOutcome, Source,
+    SpecError, Time, ToCache, ToHome, Transit,
 };
 use serde::Serialize;
 
@@ -738,7 +738,7 @@ impl Fabric {
                 self.statistics.transfers += 1;
                 let departure = now + self.forward_latency;
                 let from_tile = self.caches[usize::from(from.0)].tile;
-                let message = ToCache::Data(grant, data);
+                let message = ToCache::Data(grant, Source::Cache, data);
                 self.send_to_cache(
                     now,
                     departure,

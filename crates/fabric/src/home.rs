@@ -33,7 +33,8 @@
 
 use crate::divisor::Divisor;
 use crate::{
-    AgentId, CacheId, Grant, LastLevelSpec, LineAddress, LineData, Ram, Time, ToCache, ToHome,
+    AgentId, CacheId, Grant, LastLevelSpec, LineAddress, LineData, Ram, Source, Time, ToCache,
+    ToHome,
 };
 use std::collections::VecDeque;
 
@@ -78,7 +79,7 @@ const EMPTY: Entry = Entry {
     transaction: IDLE,
 };
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 enum Request {
     Get {
         cache: CacheId,
@@ -94,7 +95,7 @@ enum Request {
 }
 
 /// What a busy line waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 enum Step {
     /// Nothing: between two requests of the queue.
     Between,
@@ -124,7 +125,7 @@ struct Transaction {
 }
 
 /// Misses of one set that have no way yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Stalled {
     set: usize,
     recalling: bool,
@@ -513,7 +514,7 @@ impl Bank {
             entry.sharers = 0;
             out.push(HomeAction::Granted(line));
         }
-        let data = ToCache::Data(grant, ram.read_line(line));
+        let data = ToCache::Data(grant, Source::LastLevel, ram.read_line(line));
         out.push(HomeAction::Send(cache, line, data));
     }
 
@@ -665,7 +666,13 @@ impl Bank {
             internal_error(line, "an answer of memory that nobody waits for");
         };
         self.transactions[transaction as usize].step = Step::Between;
+        let before = out.len();
         self.serve(slot, line, request, ram, out);
+        for action in &mut out[before..] {
+            if let HomeAction::Send(_, _, ToCache::Data(_, source, _)) = action {
+                *source = Source::Memory;
+            }
+        }
         if let Step::Between = self.transactions[transaction as usize].step {
             self.next_request(slot, transaction, ram, out);
         }
@@ -824,5 +831,64 @@ impl Bank {
                     entry.transaction != IDLE,
                 )
             })
+    }
+}
+
+/// For the exhaustive exploration.
+#[cfg(test)]
+impl Bank {
+    /// Adds what decides on the bank's behaviour: not the numbers of transactions.
+    pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+        self.sets.hash(hasher);
+        for entry in &self.entries {
+            (entry.line, entry.sharers, entry.owner, entry.dirty).hash(hasher);
+            let index = entry.transaction as usize;
+            let transaction = (entry.transaction != IDLE).then(|| &self.transactions[index]);
+            transaction
+                .map(|transaction| (transaction.step, &transaction.waiting))
+                .hash(hasher);
+        }
+        self.stalled.hash(hasher);
+    }
+
+    /// All data that waits here.
+    pub(crate) fn each_data(&mut self, change: &mut impl FnMut(LineAddress, &mut LineData)) {
+        let transactions = self.transactions.iter_mut().flat_map(|transaction| {
+            let line = transaction.line;
+            transaction.waiting.iter_mut().map(move |one| (line, one))
+        });
+        let stalled = self.stalled.iter_mut().flat_map(|one| &mut one.waiting);
+        for (line, request) in transactions.chain(stalled.map(|(line, one)| (*line, one))) {
+            if let Request::Put {
+                data: Some(data), ..
+            } = request
+            {
+                change(line, data);
+            }
+        }
+    }
+
+    /// The transaction of a busy line.
+    pub(crate) fn transaction(&self, line: LineAddress) -> Option<TransactionId> {
+        let transaction = self.entries[self.find(line)?].transaction;
+        (transaction != IDLE).then_some(transaction)
+    }
+
+    /// Whether requests wait for a way, and whether a Put does, which never should.
+    pub(crate) fn stalls(&self) -> (bool, bool) {
+        let mut waiting = self.stalled.iter().flat_map(|stalled| &stalled.waiting);
+        let put = waiting.any(|(_, request)| matches!(request, Request::Put { .. }));
+        (!self.stalled.is_empty(), put)
+    }
+
+    /// Forgets what costs room and decides on nothing.
+    pub(crate) fn shrink(&mut self) {
+        self.spare.clear();
+        if self.free.len() == self.transactions.len() {
+            self.free.clear();
+            self.transactions.clear();
+        }
+        self.statistics = BankStatistics::default();
     }
 }

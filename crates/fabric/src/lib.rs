@@ -20,6 +20,8 @@ macro_rules! reached {
 mod address;
 mod agent;
 mod divisor;
+#[cfg(test)]
+mod exhaustive;
 mod fabric;
 mod home;
 mod memory;
@@ -38,7 +40,7 @@ pub use agent::{Agent, AgentContext, AgentId, Attachment, MemoryAccess, ReplyTo,
 pub use fabric::{Fabric, FabricStatistics, MemoryMap, Region};
 pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
-    RequestKind, ToCache, ToHome, Transit,
+    RequestKind, Source, ToCache, ToHome, Transit,
 };
 pub use private_cache::{CacheNotice, PrivateCache, RequestOutcome, Slot, State};
 pub use ram::Ram;

@@ -23,8 +23,19 @@ impl CacheId {
     }
 }
 
+/// Where a line was found that a cache had asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// In the last-level cache.
+    LastLevel,
+    /// In another private cache.
+    Cache,
+    /// In memory.
+    Memory,
+}
+
 /// Permission that comes with a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Grant {
     /// Others may hold it too; reading only.
     Shared,
@@ -35,7 +46,7 @@ pub enum Grant {
 }
 
 /// A message from a private cache to a line's home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ToHome {
     /// Wants to read the line.
     GetS,
@@ -58,10 +69,10 @@ pub enum ToHome {
 }
 
 /// A message to a private cache, from a line's home or (data only) from the line's last owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ToCache {
-    /// The line, with permission.
-    Data(Grant, LineData),
+    /// The line, with permission, and where it was found.
+    Data(Grant, Source, LineData),
     /// Give up the shared copy and acknowledge.
     Invalidate,
     /// Become a sharer, send the line to `requester`, tell the home.

@@ -36,14 +36,15 @@
 
 use crate::address::AlignedLine;
 use crate::{
-    CacheId, CacheSpec, Grant, LineAddress, LineData, Outbox, OutgoingKind, Time, ToCache, ToHome,
+    CacheId, CacheSpec, Grant, LineAddress, LineData, Outbox, OutgoingKind, Source, Time, ToCache,
+    ToHome,
 };
 
 /// A place for a line in a private cache.
 pub type Slot = u32;
 
 /// The state of a line that a cache holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Others may have it too.
     Shared,
@@ -76,6 +77,8 @@ pub enum CacheNotice {
         slot: Slot,
         /// With which permission.
         grant: Grant,
+        /// Where it was found.
+        source: Source,
         /// The line that had to make room.
         evicted: Option<LineAddress>,
         /// It serves what waits for it now and then goes away.
@@ -90,7 +93,7 @@ pub enum CacheNotice {
 const INVALID: u64 = u64::MAX;
 
 /// What another cache, or the home, wants of an owned line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Forward {
     /// `None`: the home.
     requester: Option<CacheId>,
@@ -109,7 +112,7 @@ impl Forward {
 }
 
 /// A request on its way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Miss {
     line: LineAddress,
     write: bool,
@@ -119,7 +122,7 @@ struct Miss {
     forward: Option<Forward>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Eviction {
     line: LineAddress,
     dirty: bool,
@@ -300,7 +303,7 @@ impl PrivateCache {
     ) -> CacheNotice {
         debug_assert!(self.fill.is_none(), "a fill has not been finished");
         match message {
-            ToCache::Data(grant, data) => self.fill(line, grant, &data, at, out),
+            ToCache::Data(grant, source, data) => self.fill(line, (grant, source), &data, at, out),
             ToCache::Invalidate => self.invalidate(line, at, out),
             ToCache::ForwardGetS { requester } => {
                 let write = false;
@@ -327,7 +330,7 @@ impl PrivateCache {
     fn fill(
         &mut self,
         line: LineAddress,
-        grant: Grant,
+        (grant, source): (Grant, Source),
         data: &LineData,
         at: Time,
         out: &mut Outbox,
@@ -383,6 +386,7 @@ impl PrivateCache {
         CacheNotice::Filled {
             slot,
             grant,
+            source,
             evicted,
             use_once,
         }
@@ -590,5 +594,43 @@ impl PrivateCache {
     /// The lines that have been asked for, and whether in order to write them.
     pub fn pending_lines(&self) -> impl Iterator<Item = (LineAddress, bool)> {
         self.misses.iter().map(|miss| (miss.line, miss.write))
+    }
+}
+
+/// For the exhaustive exploration.
+#[cfg(test)]
+impl PrivateCache {
+    /// Adds what decides on the cache's behaviour.
+    pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+        self.ranks.hash(hasher);
+        self.lines().for_each(|line| line.hash(hasher));
+        // In which order the requests are kept makes no difference.
+        let mut misses: Vec<&Miss> = self.misses.iter().collect();
+        misses.sort_by_key(|miss| miss.line);
+        misses.hash(hasher);
+        self.evictions.hash(hasher);
+    }
+
+    /// All data that is here.
+    pub(crate) fn each_data(&mut self, change: &mut impl FnMut(LineAddress, &mut LineData)) {
+        for (&tag, data) in self.tags.iter().zip(&mut self.data) {
+            if tag != INVALID {
+                change(LineAddress(tag), &mut data.0);
+            }
+        }
+        for eviction in &mut self.evictions {
+            change(eviction.line, &mut eviction.data);
+        }
+    }
+
+    /// Replaces the line at `slot`, as a line that is not modelled would.
+    pub(crate) fn replace(&mut self, slot: Slot, out: &mut Outbox) {
+        self.evict(slot, Time::ZERO, out);
+    }
+
+    /// The lines of the eviction buffer.
+    pub(crate) fn evicted_lines(&self) -> impl Iterator<Item = LineAddress> {
+        self.evictions.iter().map(|eviction| eviction.line)
     }
 }

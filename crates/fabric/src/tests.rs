@@ -14,6 +14,11 @@ pub(crate) fn note_reached(what: &'static str) {
     REACHED.with_borrow_mut(|reached| reached.insert(what));
 }
 
+/// The places of the protocol that this thread has come to.
+pub(crate) fn places_reached() -> BTreeSet<&'static str> {
+    REACHED.with_borrow(BTreeSet::clone)
+}
+
 /// SplitMix64.
 #[derive(Clone, Debug)]
 struct Random(u64);
@@ -631,7 +636,7 @@ fn random_traffic_is_coherent_and_does_not_depend_on_the_window() {
             );
         }
     }
-    let reached = REACHED.with_borrow(|reached| reached.clone());
+    let reached = places_reached();
     let expected = [
         "Invalidate of a copy that waits to be upgraded",
         "Invalidate without a copy while the line is under way",
@@ -1252,7 +1257,7 @@ fn data_may_come_before_the_acknowledgement_of_the_last_eviction() {
         );
         let mut data = LineData::ZERO;
         data.write(0, 8, value);
-        let data = ToCache::Data(Grant::Modified, data);
+        let data = ToCache::Data(Grant::Modified, Source::LastLevel, data);
         let notice = cache.receive(line, data, Time::ZERO, &mut out);
         assert!(matches!(notice, CacheNotice::Filled { .. }));
         assert_eq!(
@@ -1302,7 +1307,7 @@ fn the_least_recently_used_way_is_replaced() {
     let mut fill = |cache: &mut PrivateCache, number| {
         let line = LineAddress(number);
         cache.request(line, false, Time::ZERO, &mut out);
-        let data = ToCache::Data(Grant::Shared, LineData::ZERO);
+        let data = ToCache::Data(Grant::Shared, Source::LastLevel, LineData::ZERO);
         let CacheNotice::Filled { evicted, .. } = cache.receive(line, data, Time::ZERO, &mut out)
         else {
             panic!("not filled");

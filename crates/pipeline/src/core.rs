@@ -20,6 +20,7 @@ use crate::queues::{LoadQueue, StoreQueue};
 use crate::serial::Serial;
 use crate::skip::SpinDetector;
 use crate::spec::{CoreSpec, Model};
+use crate::stack::{CycleStack, Stall};
 use crate::statistics::CoreStatistics;
 use crate::window::{SlotKind, UNKNOWN, Window};
 use fabric::{
@@ -157,6 +158,8 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) serial: Option<Serial>,
     pub(crate) serial_event: u64,
     pub(crate) reservation: Option<LineAddress>,
+    /// The line that the last instruction of Zawrs waited on, until the next `LR`.
+    pub(crate) awaited: Option<LineAddress>,
     /// Until when the reserved line is kept, and what waits for it.
     pub(crate) hold_until: u64,
     pub(crate) held: Vec<(LineAddress, ToCache)>,
@@ -170,6 +173,9 @@ pub struct Core<X, const IN_ORDER: bool> {
     /// Set when the guest has crashed; the core does nothing more.
     pub crash: Option<Crash>,
     pub(crate) statistics: CoreStatistics,
+    /// What holds up dispatch now, and up to where the cycles have been charged.
+    pub(crate) stall: Stall,
+    pub(crate) charged: u64,
     pub(crate) spin: SpinDetector,
 }
 
@@ -227,6 +233,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             serial: None,
             serial_event: NEVER,
             reservation: None,
+            awaited: None,
             hold_until: NEVER,
             held: Vec::new(),
             activity: 0,
@@ -235,6 +242,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             observations: Vec::new(),
             crash: None,
             statistics: CoreStatistics::default(),
+            stall: Stall::None,
+            charged: 0,
             spin: SpinDetector::default(),
             spec: spec.clone(),
         }
@@ -271,6 +280,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if let Some(since) = self.serial.as_ref().and_then(Serial::halted_since) {
             statistics.halted_cycles += cycle.saturating_sub(since);
         }
+        let stack = &mut statistics.stack;
+        stack.add(self.stall, cycle.saturating_sub(self.charged));
+        // A hart halts in instructions that are executed alone.
+        stack.halted = statistics.halted_cycles;
+        stack.serial = stack.serial.saturating_sub(stack.halted);
         statistics
     }
 
@@ -544,6 +558,30 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.cursor_left = 0;
         self.dispatch_cycle = cycle;
         self.dispatch_left = self.spec.width;
+    }
+
+    /// From cycle `from` on, dispatch is held up by `stall`.
+    pub(crate) fn blame(&mut self, from: u64, stall: Stall) {
+        let cycles = from.saturating_sub(self.charged);
+        self.statistics.stack.add(self.stall, cycles);
+        self.charged += cycles;
+        self.stall = stall;
+    }
+
+    /// Dispatch cannot go on in its cycle, because of `stall`.
+    #[inline]
+    pub(crate) fn held_up(&mut self, stall: Stall) {
+        if self.stall != stall {
+            let dispatched = self.dispatch_left != self.spec.width;
+            self.blame(self.dispatch_cycle + u64::from(dispatched), stall);
+        }
+    }
+
+    /// Everything since then was in vain, because of `stall`.
+    pub(crate) fn blame_all_since(&mut self, (stack, charged): (CycleStack, u64), stall: Stall) {
+        self.statistics.stack = stack;
+        self.charged = charged;
+        self.stall = stall;
     }
 
     /// Dispatch has sent a message that departs at `at`: it may not go past a possible answer.

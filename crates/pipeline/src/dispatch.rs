@@ -6,6 +6,7 @@ use crate::extension::Extension;
 use crate::ports::Unit;
 use crate::queues::{Load, Store, StoreKind, low_bytes};
 use crate::serial::Serial;
+use crate::stack::{CycleStack, Stall};
 use crate::window::{Prediction, Slot, SlotKind, UNKNOWN, Waiter};
 use fabric::{LineAddress, Outbox, RequestOutcome};
 use riscv::{Class, Instruction, SINK, branch_taken, evaluate, illegal_rounding};
@@ -15,7 +16,7 @@ enum Stop {
     /// The dispatch cycle has reached the next event.
     Time,
     /// Only an event can help.
-    Blocked,
+    Blocked(Stall),
 }
 
 const RETURN_ADDRESS: u8 = 1;
@@ -30,9 +31,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// for.
     pub(crate) fn dispatch(&mut self, outbox: &mut Outbox) {
         loop {
-            if self.cursor_left == 0 && !self.fetch(outbox) {
-                return;
-            }
             if self.dispatch_left == 0 {
                 self.dispatch_cycle += 1;
                 self.dispatch_left = self.spec.width;
@@ -40,11 +38,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if self.dispatch_cycle >= self.stop {
                 return;
             }
+            if self.cursor_left == 0 && !self.fetch(outbox) {
+                return;
+            }
             let decoded = *self.blocks.instruction(self.cursor);
             match self.dispatch_one(decoded, outbox) {
                 Ok(()) => {}
                 Err(Stop::Time) => return,
-                Err(Stop::Blocked) => {
+                Err(Stop::Blocked(stall)) => {
+                    self.held_up(stall);
                     self.blocked = true;
                     return;
                 }
@@ -97,6 +99,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.statistics.instruction_misses += 1;
             self.expect_answer(at);
         }
+        self.held_up(Stall::Fetch);
         self.blocked = true;
         false
     }
@@ -104,6 +107,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Ends the instruction at the cursor; the next one follows it.
     #[inline(always)]
     fn step(&mut self, instruction: &Instruction) {
+        if self.stall != Stall::None {
+            self.blame(self.dispatch_cycle, Stall::None);
+        }
         self.pc = self.pc.wrapping_add(u64::from(instruction.length));
         self.cursor += 1;
         self.cursor_left -= 1;
@@ -154,14 +160,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             .max(self.ready[usize::from(i.rs2)])
             .max(self.ready[usize::from(i.rs3)]);
         if IN_ORDER && ready >= UNKNOWN {
-            return Err(Stop::Blocked);
+            return Err(Stop::Blocked(Stall::Miss));
         }
         self.wait_for_window()?;
         if IN_ORDER {
             // An instruction stays in front of the execution stage until it can issue.
             let issue = ready.max(self.last_issue);
             if issue > self.dispatch_cycle + 1 {
-                self.wait_until(issue - 1)?;
+                self.wait_until(issue - 1, Stall::Execution)?;
             }
         }
         match route {
@@ -208,27 +214,36 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.window.tail >= rob {
             let oldest = self.window.tail - rob;
             if oldest >= self.window.commit_known {
-                return Err(Stop::Blocked);
+                return Err(Stop::Blocked(self.oldest_stall()));
             }
             let commit = self.window.slot(oldest).commit;
             if commit >= self.dispatch_cycle {
-                self.wait_until(commit + 1)?;
+                self.wait_until(commit + 1, Stall::Execution)?;
             }
         }
         self.advance_scheduler(self.dispatch_cycle);
         while !IN_ORDER && self.in_scheduler >= u32::from(self.spec.scheduler_entries) {
             if self.in_scheduler == self.unissued {
-                return Err(Stop::Blocked);
+                return Err(Stop::Blocked(self.oldest_stall()));
             }
-            self.wait_until(self.dispatch_cycle + 1)?;
+            self.wait_until(self.dispatch_cycle + 1, Stall::Execution)?;
             self.advance_scheduler(self.dispatch_cycle);
         }
         Ok(())
     }
 
+    /// What the oldest instruction that is not done waits for.
+    fn oldest_stall(&self) -> Stall {
+        match self.window.slot(self.window.commit_known).kind {
+            SlotKind::Atomic => Stall::StoreBuffer,
+            _ => Stall::Miss,
+        }
+    }
+
     /// Moves the dispatch cycle on to `cycle`.
     #[inline]
-    fn wait_until(&mut self, cycle: u64) -> Result<(), Stop> {
+    fn wait_until(&mut self, cycle: u64, stall: Stall) -> Result<(), Stop> {
+        self.held_up(stall);
         self.dispatch_cycle = cycle;
         self.dispatch_left = self.spec.width;
         if cycle >= self.stop {
@@ -373,6 +388,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         index
     }
 
+    /// Where the cycles have gone, this one included, in which an instruction is dispatched.
+    fn cycles_so_far(&mut self) -> (CycleStack, u64) {
+        self.blame(self.dispatch_cycle, Stall::None);
+        self.blame(self.dispatch_cycle + 1, Stall::None);
+        (self.statistics.stack, self.charged)
+    }
+
     fn dispatch_branch(&mut self, i: Instruction, operands: [u64; 3], ready: u64) {
         self.statistics.branches += 1;
         let pc = self.pc;
@@ -392,6 +414,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             if taken != lookup.taken && target != next {
                 self.statistics.mispredictions += 1;
+                self.blame(self.dispatch_cycle + 1, Stall::Branch);
                 self.redirect(self.pc, done + self.front_end());
             } else if taken && target <= pc {
                 self.closes_loop(target);
@@ -402,6 +425,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 next: if lookup.taken { target } else { next },
                 lookup,
                 returns: self.predictor.returns(),
+                cycles: self.cycles_so_far(),
             };
             self.predictor.push_history(lookup.taken);
             self.step(&i);
@@ -434,6 +458,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if predicted != Some(target) {
                 self.predictor.set_target(pc, target);
                 self.statistics.mispredictions += 1;
+                self.blame(self.dispatch_cycle + 1, Stall::Branch);
                 self.redirect(target, done + self.front_end());
             }
         } else {
@@ -443,6 +468,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 next: predicted,
                 lookup,
                 returns: self.predictor.returns(),
+                cycles: self.cycles_so_far(),
             };
             self.step(&i);
             self.jump(predicted);
@@ -456,16 +482,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         outbox: &mut Outbox,
     ) -> Result<(), Stop> {
         if self.acquire.is_some() {
-            return Err(Stop::Blocked);
+            return Err(Stop::Blocked(Stall::StoreBuffer));
         }
         if self.loads.tail >= self.loads.capacity {
             let oldest = self.loads.tail - self.loads.capacity;
             if oldest >= self.loads.committed {
-                return Err(Stop::Blocked);
+                return Err(Stop::Blocked(self.oldest_stall()));
             }
             let commit = self.loads.get(oldest).commit;
             if commit >= self.dispatch_cycle {
-                self.wait_until(commit + 1)?;
+                self.wait_until(commit + 1, Stall::Execution)?;
             }
         }
         let bytes = i.access_bytes();
@@ -528,7 +554,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     fn dispatch_store(&mut self, i: Instruction, operands: [u64; 3]) -> Result<(), Stop> {
         if self.stores.is_full() {
-            return Err(Stop::Blocked);
+            return Err(Stop::Blocked(Stall::StoreBuffer));
         }
         let bytes = i.access_bytes();
         let atomic = i.class != Class::Store;

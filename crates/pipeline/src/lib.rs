@@ -16,6 +16,7 @@ mod resolve;
 mod serial;
 mod skip;
 mod spec;
+mod stack;
 mod statistics;
 mod window;
 
@@ -23,4 +24,5 @@ pub use crate::core::{Core, Crash, NEVER, Observation};
 pub use extension::{Action, Extension, Invocation, NoExtension};
 pub use model::{CoreModel, build_core};
 pub use spec::{CoreSpec, Model, PredictorSpec, UnitSpec, UnitsSpec};
+pub use stack::CycleStack;
 pub use statistics::CoreStatistics;

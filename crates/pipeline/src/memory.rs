@@ -5,8 +5,9 @@ use crate::core::{
 };
 use crate::extension::Extension;
 use crate::queues::{StoreKind, covers, low_bytes, overlap};
-use crate::window::UNKNOWN;
-use fabric::{CacheNotice, LineAddress, Outbox, RequestOutcome, Slot, ToCache};
+use crate::stack::Stall;
+use crate::window::{SlotKind, UNKNOWN};
+use fabric::{CacheNotice, LineAddress, Outbox, RequestOutcome, Slot, Source, ToCache};
 use riscv::Class;
 
 /// What older stores mean for a load.
@@ -320,10 +321,39 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         match notice {
             CacheNotice::None | CacheNotice::Downgraded(_) => {}
             CacheNotice::Lost(line) => self.line_lost(line, now),
-            CacheNotice::Filled { slot, evicted, .. } => {
+            CacheNotice::Filled {
+                slot,
+                evicted,
+                source,
+                ..
+            } => {
+                self.charge_miss(line, source, now);
                 self.line_filled(line, slot, evicted, now, outbox);
             }
         }
+    }
+
+    /// `line` has come: if dispatch has been held up by the oldest load, and it is of this line,
+    /// it is known now what it waited for.
+    fn charge_miss(&mut self, line: LineAddress, source: Source, now: u64) {
+        if self.stall != Stall::Miss || self.window.all_known() {
+            return;
+        }
+        let oldest = self.window.commit_known;
+        let deferred = self.window.deferred(self.window.index(oldest));
+        if self.window.slot(oldest).kind != SlotKind::Load
+            || LineAddress::of(self.loads.get(deferred.queue_number).address) != line
+        {
+            return;
+        }
+        let cycles = now.saturating_sub(self.charged);
+        let stack = &mut self.statistics.stack;
+        match source {
+            Source::LastLevel => stack.last_level += cycles,
+            Source::Cache => stack.remote_cache += cycles,
+            Source::Memory => stack.memory += cycles,
+        }
+        self.charged += cycles;
     }
 
     fn line_filled(
@@ -420,6 +450,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     let pc = self.window.slot(load.position).pc;
                     self.statistics.memory_order_squashes += 1;
                     self.squash(load.position, now, pc, now + self.front_end());
+                    self.blame(now, Stall::MemoryOrder);
                     return;
                 }
                 if load.performed >= UNKNOWN {

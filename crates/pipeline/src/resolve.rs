@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::extension::Extension;
 use crate::ports::Unit;
 use crate::queues::overlap;
+use crate::stack::Stall;
 use crate::window::{SlotKind, UNKNOWN, Waiter};
 use fabric::Outbox;
 use riscv::{Class, branch_taken, evaluate};
@@ -150,8 +151,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         if next != predicted {
             self.statistics.mispredictions += 1;
-            let returns = prediction.returns;
+            let (returns, cycles) = (prediction.returns, prediction.cycles);
             self.squash(position + 1, now, next, done + self.front_end());
+            self.blame_all_since(cycles, Stall::Branch);
             self.predictor.set_returns(returns);
             if conditional {
                 self.predictor.correct_history(&lookup, taken);
@@ -173,6 +175,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             // A device, nothing, or two lines: done again, in order.
             let pc = self.window.slot(position).pc;
             self.squash(position, now, pc, now + self.front_end());
+            self.blame(now, Stall::Serial);
             return;
         }
         self.loads.set_address(number, address);
@@ -198,6 +201,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if !self.is_plain(address, bytes) || (atomic && address % u64::from(bytes) != 0) {
                 let pc = self.window.slot(position).pc;
                 self.squash(position, now, pc, now + self.front_end());
+                self.blame(now, Stall::Serial);
                 return;
             }
             self.stores.set_address(number, address);
@@ -243,6 +247,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.wait_table[entry] = true;
             self.statistics.memory_order_squashes += 1;
             self.squash(load_position, now, pc, now + self.front_end());
+            self.blame(now, Stall::MemoryOrder);
         }
     }
 

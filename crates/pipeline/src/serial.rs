@@ -1,13 +1,18 @@
 //! Instructions that are executed alone: everything older is done before they begin, and nothing
 //! younger begins before they are done. CSRs, fences, traps, accesses to devices, accesses that
-//! cross a line, `LR`, and the instructions of extensions.
+//! cross a line, `LR`, waits (`WFI`, `WRS`), and the instructions of extensions.
 
 use crate::core::{Core, Crash, NEVER, RESERVATION_HOLD_CYCLES};
 use crate::extension::{Action, Extension, Invocation};
 use crate::queues::low_bytes;
+use crate::stack::Stall;
 use crate::window::SlotKind;
 use fabric::{AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, Time, Transit};
-use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, Trap};
+use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, Trap};
+
+/// How long `WRS.STO` waits, and `WRS.NTO` where it may not wait for ever. "Zawrs" Extension: some
+/// 10 to 100 times a cache miss on the chip.
+const SHORT_WAIT_CYCLES: u64 = 1000;
 
 /// What a fence makes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +63,8 @@ enum State {
     Paused { until: u64, value: u64 },
     /// `WFI`.
     Interrupt,
+    /// `WRS.NTO`, `WRS.STO`: waits until the reservation is gone, or for so long.
+    Reservation { until: u64, time_out: TimeOut },
 }
 
 /// A serialising instruction, from the moment that dispatch meets it until it is done.
@@ -127,6 +134,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             ..serial
         });
         self.serial_event = self.dispatch_cycle;
+        self.held_up(Stall::Serial);
     }
 
     /// What the core waits for, in words.
@@ -143,6 +151,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
                 State::Reply { .. } => serial.waits_for.to_string(),
                 State::Interrupt => "an interrupt (WFI)".to_string(),
+                State::Reservation { .. } => self.reservation.map_or_else(
+                    || "nothing".to_string(),
+                    |line| format!("a store to the line at {:#x} (WRS)", line.base()),
+                ),
                 State::Replied(_) | State::Paused { .. } => "nothing".to_string(),
             });
         }
@@ -213,6 +225,28 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     self.finish(serial, 0, now + 1);
                 }
             }
+            State::Reservation { until, time_out } => {
+                self.wait_on_reservation(serial, until, time_out, now);
+            }
+        }
+    }
+
+    /// "Zawrs" Extension for Wait-on-Reservation-Set instructions: the hart halts while there is a
+    /// reservation, no interrupt is pending, and its time is not over.
+    fn wait_on_reservation(&mut self, serial: Serial, until: u64, time_out: TimeOut, now: u64) {
+        if self.reservation.is_none() || self.hart.wakes_from_wait() {
+            self.finish(serial, 0, now + 1);
+        } else if now < until {
+            self.serial_event = until;
+            self.wait(Serial {
+                state: State::Reservation { until, time_out },
+                halted_since: serial.halted_since.or(Some(now)),
+                ..serial
+            });
+        } else if time_out == TimeOut::Illegal {
+            self.illegal(serial, now);
+        } else {
+            self.finish(serial, 0, now + 1);
         }
     }
 
@@ -296,24 +330,39 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         });
                     }
                 }
+                Ok(SystemOutcome::WaitOnReservation(time_out)) => {
+                    self.awaited = self.reservation;
+                    // What comes next is no `SC`, so nobody else has to wait for the line. Who
+                    // has been waiting takes it now, and with it the reservation.
+                    self.release_held(now, outbox);
+                    let until = match time_out {
+                        TimeOut::Never => NEVER,
+                        TimeOut::Done | TimeOut::Illegal => now + SHORT_WAIT_CYCLES,
+                    };
+                    self.wait_on_reservation(serial, until, time_out, now);
+                }
                 Err(trap) => self.trap(serial, trap, now),
             },
             Class::Custom => {
                 let action = self.extension.begin(&self.invocation(&serial, i));
-                self.act(serial, i, action, now, outbox);
+                self.act(serial, action, now, outbox);
             }
             Class::Load
             | Class::Store
             | Class::Atomic
             | Class::LoadReserved
             | Class::StoreConditional => self.execute_access(serial, i, rs1, now, outbox),
-            _ => {
-                let trap = Trap {
-                    cause: Cause::IllegalInstruction,
-                    value: u64::from(i.bits),
-                };
-                self.trap(serial, trap, now);
-            }
+            _ => self.illegal(serial, now),
+        }
+    }
+
+    fn illegal(&mut self, serial: Serial, now: u64) {
+        if let Kind::Instruction(i) = serial.kind {
+            let trap = Trap {
+                cause: Cause::IllegalInstruction,
+                value: u64::from(i.bits),
+            };
+            self.trap(serial, trap, now);
         }
     }
 
@@ -335,23 +384,25 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn end_serial(&mut self, serial: &Serial, now: u64) {
-        if let Some(since) = serial.halted_since {
-            self.statistics.halted_cycles += now - since;
-        }
-        self.serial = None;
-        self.serial_event = NEVER;
-        self.activity += 1;
+        self.leave_serial(serial, now);
         if let Kind::Instruction(_) = serial.kind {
             self.statistics.instructions += 1;
         }
         self.window.last_commit = self.window.last_commit.max(now);
     }
 
-    fn trap(&mut self, serial: Serial, trap: Trap, now: u64) {
-        let handler = self.hart.take_trap(trap, serial.pc);
+    fn leave_serial(&mut self, serial: &Serial, now: u64) {
+        if let Some(since) = serial.halted_since {
+            self.statistics.halted_cycles += now - since;
+        }
         self.serial = None;
         self.serial_event = NEVER;
         self.activity += 1;
+    }
+
+    fn trap(&mut self, serial: Serial, trap: Trap, now: u64) {
+        let handler = self.hart.take_trap(trap, serial.pc);
+        self.leave_serial(&serial, now);
         if handler == 0 {
             let mut registers = [0; 32];
             registers.copy_from_slice(&self.registers[..32]);
@@ -418,7 +469,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     self.reservation = None;
                     self.release_held(now, outbox);
                 }
-                self.try_line(serial, line, i.class != Class::Load, now, outbox);
+                // `LR` asks for the right to write, which the `SC` will want. In a loop around
+                // `WRS` it only looks, or those who wait for the same line would take it from
+                // each other for ever.
+                let write = match i.class {
+                    Class::Load => false,
+                    Class::LoadReserved => self.awaited.take() != Some(line),
+                    _ => true,
+                };
+                self.try_line(serial, line, write, now, outbox);
             }
             Region::Device(agent) if simple && address.is_multiple_of(u64::from(bytes)) => {
                 let kind = if i.class == Class::Load {
@@ -519,17 +578,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             ..serial
         };
         let action = self.extension.resume(&self.invocation(&serial, i), value);
-        self.act(serial, i, action, now, outbox);
+        self.act(serial, action, now, outbox);
     }
 
-    fn act(
-        &mut self,
-        serial: Serial,
-        i: Instruction,
-        action: Action,
-        now: u64,
-        outbox: &mut Outbox,
-    ) {
+    fn act(&mut self, serial: Serial, action: Action, now: u64, outbox: &mut Outbox) {
         match action {
             Action::Done(value) => self.finish(serial, value, now + 1),
             Action::Load { address } => {
@@ -561,13 +613,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 let kind = RequestKind::Custom { code, arguments };
                 self.ask(serial, Some(agent), transit, kind, now, outbox);
             }
-            Action::Illegal => {
-                let trap = Trap {
-                    cause: Cause::IllegalInstruction,
-                    value: u64::from(i.bits),
-                };
-                self.trap(serial, trap, now);
-            }
+            Action::Illegal => self.illegal(serial, now),
         }
     }
 
@@ -617,7 +663,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     .data_cache
                     .line(slot)
                     .read((address % 64) as usize, bytes);
-                if self.held.is_empty() {
+                if self.held.is_empty() && write {
                     // Whoever waits for the line already does not wait longer.
                     self.hold_until = now + RESERVATION_HOLD_CYCLES;
                 }

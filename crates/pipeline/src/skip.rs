@@ -8,6 +8,7 @@
 use crate::core::{Core, NEVER, REGISTERS};
 use crate::extension::Extension;
 use crate::predictor::Predictor;
+use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
 use crate::window::UNKNOWN;
 use fabric::Outbox;
@@ -148,7 +149,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.window.last_commit.saturating_sub(self.dispatch_cycle) + 8
     }
 
-    fn remember(&self, pc: u64) -> Remembered {
+    fn remember(&mut self, pc: u64) -> Remembered {
+        self.blame(self.dispatch_cycle, Stall::None);
         let now = self.dispatch_cycle;
         let relative = |cycle: u64| cycle.saturating_sub(now);
         let horizon = self.horizon();
@@ -216,5 +218,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         // Everything issued before now has left the scheduler already.
         self.scheduler_cycle += cycles;
         self.dispatch_cycle += cycles;
+        self.charged += cycles;
     }
 }

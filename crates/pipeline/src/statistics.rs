@@ -1,5 +1,6 @@
 //! What a core counts.
 
+use crate::stack::CycleStack;
 use serde::{Deserialize, Serialize};
 
 /// Counts of what a core has done.
@@ -9,7 +10,7 @@ pub struct CoreStatistics {
     pub instructions: u64,
     /// Instructions that were executed on a wrong path or had to be done again.
     pub squashed_instructions: u64,
-    /// Cycles in which the hart had halted of its own will: `QWAIT`, `WFI`.
+    /// Cycles in which the hart had halted of its own will: `QWAIT`, `WFI`, `WRS`.
     pub halted_cycles: u64,
     /// Conditional branches and indirect jumps.
     pub branches: u64,
@@ -28,6 +29,8 @@ pub struct CoreStatistics {
     /// Loads undone because another core wrote their line before they could have been done in
     /// order, or because an older store proved to be to the same address.
     pub memory_order_squashes: u64,
+    /// Where the cycles went.
+    pub stack: CycleStack,
     /// Cycles that were not simulated one by one because the core provably only spun.
     pub skipped_cycles: u64,
 }
@@ -42,6 +45,7 @@ impl CoreStatistics {
             before.squashed_instructions,
         );
         repeat(&mut self.halted_cycles, before.halted_cycles);
+        self.stack.repeat(&before.stack, times);
         repeat(&mut self.branches, before.branches);
         repeat(&mut self.mispredictions, before.mispredictions);
         repeat(&mut self.data_hits, before.data_hits);

@@ -3,6 +3,7 @@
 
 use crate::ports::Unit;
 use crate::predictor::{Lookup, ReturnStack};
+use crate::stack::CycleStack;
 use riscv::{Instruction, SINK};
 
 /// Cycles at or above this are no cycles: `UNKNOWN + index` says that the value is not known yet
@@ -76,6 +77,8 @@ pub struct Prediction {
     pub next: u64,
     pub lookup: Lookup,
     pub returns: ReturnStack,
+    /// Where the cycles had gone, and up to which one, when it was dispatched.
+    pub cycles: (CycleStack, u64),
 }
 
 /// The reorder buffer. Positions count up for ever, a position's slot is found by its low bits.

@@ -26,13 +26,28 @@ pub struct Counters {
     pub instret: u64,
 }
 
-/// What `mret` or `wfi` does.
+/// What `mret`, `wfi`, `wrs.nto` or `wrs.sto` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemOutcome {
     /// Go on at this address.
     Jump(u64),
     /// Halt until an interrupt is pending ([`Hart::wakes_from_wait`]), then go on after.
     WaitForInterrupt,
+    /// The hart may halt until its reservation is gone or an interrupt is pending, and then goes
+    /// on after; it may go on at any time.
+    /// "Zawrs" Extension for Wait-on-Reservation-Set instructions.
+    WaitOnReservation(TimeOut),
+}
+
+/// What ends a wait on a reservation after a time of the implementation's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeOut {
+    /// Nothing: the wait may last for ever.
+    Never,
+    /// The instruction is done.
+    Done,
+    /// The instruction is illegal.
+    Illegal,
 }
 
 /// The control and status registers, as they are stored. All fields hold legal values only.
@@ -82,8 +97,8 @@ const TW: u64 = 1 << 21;
 const UXL_64: u64 = 2 << 32;
 const SD: u64 = 1 << 63;
 
-/// RV64, with the extensions A, C, D, F, I, M and user mode.
-const MISA: u64 = 2 << 62 | 1 << 20 | 1 << 12 | 1 << 8 | 1 << 5 | 1 << 3 | 1 << 2 | 1;
+/// RV64, with the extensions A, B, C, D, F, I, M and user mode.
+const MISA: u64 = 2 << 62 | 1 << 20 | 1 << 12 | 1 << 8 | 1 << 5 | 1 << 3 | 1 << 2 | 1 << 1 | 1;
 
 /// Software, timer and external interrupts, and the platform's own.
 const INTERRUPTS: u64 = !0xffff | 1 << 11 | 1 << 7 | 1 << 3;
@@ -251,7 +266,7 @@ impl Hart {
         }
     }
 
-    /// Executes `ecall`, `ebreak`, `mret` or `wfi`; `pc` is the instruction's own address.
+    /// Executes what is of [`crate::Class::System`]; `pc` is the instruction's own address.
     /// Calls and breakpoints always trap, and so does what this privilege forbids.
     pub fn system(&mut self, i: &Instruction, pc: u64) -> Result<SystemOutcome, Trap> {
         let machine = self.privilege == Privilege::Machine;
@@ -272,6 +287,14 @@ impl Hart {
             Operation::Wfi if machine || self.csrs.mstatus & TW == 0 => {
                 Ok(SystemOutcome::WaitForInterrupt)
             }
+            Operation::WrsNto => Ok(SystemOutcome::WaitOnReservation(
+                if machine || self.csrs.mstatus & TW == 0 {
+                    TimeOut::Never
+                } else {
+                    TimeOut::Illegal
+                },
+            )),
+            Operation::WrsSto => Ok(SystemOutcome::WaitOnReservation(TimeOut::Done)),
             _ => Err(Trap {
                 cause: Cause::IllegalInstruction,
                 value: i.bits.into(),

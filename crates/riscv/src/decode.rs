@@ -44,6 +44,14 @@ pub(crate) const fn r(opcode: u32, funct3: u32, funct7: u32) -> Pattern {
     )
 }
 
+/// One operand, with all of the immediate telling the instruction.
+pub(crate) const fn unary(opcode: u32, funct3: u32, funct12: u32) -> Pattern {
+    pattern(
+        OPCODE | FUNCT3 | 0xfff << 20,
+        opcode | funct3 << 12 | funct12 << 20,
+    )
+}
+
 pub(crate) const fn csr(funct3: u32) -> Pattern {
     i(0x73, funct3)
 }
@@ -222,7 +230,7 @@ fn operands(entry: &Entry, bits: u32) -> Instruction {
             rs2,
             ..plain
         },
-        Format::Reserve => Instruction { rd, rs1, ..plain },
+        Format::Reserve | Format::Unary => Instruction { rd, rs1, ..plain },
         Format::Csr => Instruction {
             rd,
             rs1,

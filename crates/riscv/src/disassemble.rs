@@ -76,7 +76,7 @@ pub fn disassemble(i: &Instruction, pc: u64) -> String {
         }
         Format::Fence => return fence(i),
         Format::Float4 => format!("{rd}, {rs1}, {rs2}, {rs3}"),
-        Format::Float2 | Format::FloatToInteger | Format::IntegerToFloat => {
+        Format::Unary | Format::Float2 | Format::FloatToInteger | Format::IntegerToFloat => {
             format!("{rd}, {rs1}")
         }
         Format::Custom => data(i),

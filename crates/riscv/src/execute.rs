@@ -72,7 +72,65 @@ pub fn evaluate(i: &Instruction, pc: u64, a: u64, b: u64, c: u64, frm: u8, flags
         Remw => word((a as i32).wrapping_rem(b as i32) as u32),
         Remuw => word((a as u32).checked_rem(b as u32).unwrap_or(a as u32)),
 
+        _ if i.class == Class::Alu => evaluate_bits(i, a, b),
         _ => evaluate_float(i, a, b, c, frm, flags),
+    }
+}
+
+/// The part of [`evaluate`] for "B" Extension for Bit Manipulation (Zba, Zbb, Zbs), out of line
+/// as floating point is.
+#[inline(never)]
+fn evaluate_bits(i: &Instruction, a: u64, b: u64) -> u64 {
+    use Operation::*;
+    let (a_w, b_w) = (a as u32, b as u32);
+    let zero_extended = u64::from(a_w);
+    let amount = i.immediate as u32; // of shifts and rotations, and the number of a bit
+    match i.operation {
+        AddUw => zero_extended.wrapping_add(b),
+        Sh1add => (a << 1).wrapping_add(b),
+        Sh2add => (a << 2).wrapping_add(b),
+        Sh3add => (a << 3).wrapping_add(b),
+        Sh1addUw => (zero_extended << 1).wrapping_add(b),
+        Sh2addUw => (zero_extended << 2).wrapping_add(b),
+        Sh3addUw => (zero_extended << 3).wrapping_add(b),
+        SlliUw => zero_extended << (amount & 63),
+
+        Andn => a & !b,
+        Orn => a | !b,
+        Xnor => !(a ^ b),
+        // The width where there is no one to find.
+        Clz => a.leading_zeros().into(),
+        Ctz => a.trailing_zeros().into(),
+        Cpop => a.count_ones().into(),
+        Clzw => a_w.leading_zeros().into(),
+        Ctzw => a_w.trailing_zeros().into(),
+        Cpopw => a_w.count_ones().into(),
+        Min => (a as i64).min(b as i64) as u64,
+        Minu => a.min(b),
+        Max => (a as i64).max(b as i64) as u64,
+        Maxu => a.max(b),
+        SextB => a as i8 as u64,
+        SextH => a as i16 as u64,
+        ZextH => a & 0xffff,
+        Rol => a.rotate_left(b_w & 63),
+        Ror => a.rotate_right(b_w & 63),
+        Rori => a.rotate_right(amount & 63),
+        Rolw => word(a_w.rotate_left(b_w & 31)),
+        Rorw => word(a_w.rotate_right(b_w & 31)),
+        Roriw => word(a_w.rotate_right(amount & 31)),
+        OrcB => u64::from_le_bytes(a.to_le_bytes().map(|byte| if byte == 0 { 0 } else { 0xff })),
+        Rev8 => a.swap_bytes(),
+
+        Bset => a | 1 << (b & 63),
+        Bclr => a & !(1 << (b & 63)),
+        Binv => a ^ 1 << (b & 63),
+        Bext => a >> (b & 63) & 1,
+        Bseti => a | 1 << (amount & 63),
+        Bclri => a & !(1 << (amount & 63)),
+        Binvi => a ^ 1 << (amount & 63),
+        Bexti => a >> (amount & 63) & 1,
+
+        _ => 0,
     }
 }
 

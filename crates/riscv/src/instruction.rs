@@ -2,7 +2,7 @@
 
 use crate::decode::{
     FUNCT3, Pattern, amo, csr, float, float_unary, float3, float3_unary, fused, i, lr, major, r,
-    shift, whole,
+    shift, unary, whole,
 };
 
 /// Number of a register in a file of 65: 0 to 31 are `x0` to `x31`, 32 to 63 are `f0` to
@@ -46,7 +46,7 @@ pub struct Instruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
-    /// Integer arithmetic, logic, shifts, `lui`, `auipc`.
+    /// Integer arithmetic, logic, shifts, bit manipulation, `lui`, `auipc`.
     Alu,
     /// Integer multiplication.
     Multiply,
@@ -90,7 +90,7 @@ pub enum Class {
     FenceI,
     /// Access to a control and status register.
     Csr,
-    /// `ecall`, `ebreak`, `mret`, `wfi`.
+    /// `ecall`, `ebreak`, `mret`, `wfi`, `wrs.nto`, `wrs.sto`.
     System,
     /// One of the four opcodes set aside for extensions.
     Custom,
@@ -185,6 +185,8 @@ pub(crate) enum Format {
     Shift,
     /// `rd, rs1, rs2`.
     Register,
+    /// `rd, rs1`.
+    Unary,
     /// `rd, (rs1)`.
     Reserve,
     /// `rd, rs2, (rs1)`.
@@ -299,11 +301,28 @@ instructions! {
     Slli      "slli"      Alu     Shift     shift(0x13, 1, 0x00);
     Srli      "srli"      Alu     Shift     shift(0x13, 5, 0x00);
     Srai      "srai"      Alu     Shift     shift(0x13, 5, 0x10);
+    Rori      "rori"      Alu     Shift     shift(0x13, 5, 0x18);
+    Bseti     "bseti"     Alu     Shift     shift(0x13, 1, 0x0a);
+    Bclri     "bclri"     Alu     Shift     shift(0x13, 1, 0x12);
+    Binvi     "binvi"     Alu     Shift     shift(0x13, 1, 0x1a);
+    Bexti     "bexti"     Alu     Shift     shift(0x13, 5, 0x12);
+    Clz       "clz"       Alu     Unary     unary(0x13, 1, 0x600);
+    Ctz       "ctz"       Alu     Unary     unary(0x13, 1, 0x601);
+    Cpop      "cpop"      Alu     Unary     unary(0x13, 1, 0x602);
+    SextB     "sext.b"    Alu     Unary     unary(0x13, 1, 0x604);
+    SextH     "sext.h"    Alu     Unary     unary(0x13, 1, 0x605);
+    OrcB      "orc.b"     Alu     Unary     unary(0x13, 5, 0x287);
+    Rev8      "rev8"      Alu     Unary     unary(0x13, 5, 0x6b8);
 
     Addiw     "addiw"     Alu     Immediate i(0x1b, 0);
     Slliw     "slliw"     Alu     Shift     r(0x1b, 1, 0x00);
     Srliw     "srliw"     Alu     Shift     r(0x1b, 5, 0x00);
     Sraiw     "sraiw"     Alu     Shift     r(0x1b, 5, 0x20);
+    Roriw     "roriw"     Alu     Shift     r(0x1b, 5, 0x30);
+    SlliUw    "slli.uw"   Alu     Shift     shift(0x1b, 1, 0x02);
+    Clzw      "clzw"      Alu     Unary     unary(0x1b, 1, 0x600);
+    Ctzw      "ctzw"      Alu     Unary     unary(0x1b, 1, 0x601);
+    Cpopw     "cpopw"     Alu     Unary     unary(0x1b, 1, 0x602);
 
     Add       "add"       Alu     Register  r(0x33, 0, 0x00);
     Sub       "sub"       Alu     Register  r(0x33, 0, 0x20);
@@ -323,6 +342,22 @@ instructions! {
     Divu      "divu"      Divide  Register  r(0x33, 5, 0x01);
     Rem       "rem"       Divide  Register  r(0x33, 6, 0x01);
     Remu      "remu"      Divide  Register  r(0x33, 7, 0x01);
+    Sh1add    "sh1add"    Alu     Register  r(0x33, 2, 0x10);
+    Sh2add    "sh2add"    Alu     Register  r(0x33, 4, 0x10);
+    Sh3add    "sh3add"    Alu     Register  r(0x33, 6, 0x10);
+    Andn      "andn"      Alu     Register  r(0x33, 7, 0x20);
+    Orn       "orn"       Alu     Register  r(0x33, 6, 0x20);
+    Xnor      "xnor"      Alu     Register  r(0x33, 4, 0x20);
+    Min       "min"       Alu     Register  r(0x33, 4, 0x05);
+    Minu      "minu"      Alu     Register  r(0x33, 5, 0x05);
+    Max       "max"       Alu     Register  r(0x33, 6, 0x05);
+    Maxu      "maxu"      Alu     Register  r(0x33, 7, 0x05);
+    Rol       "rol"       Alu     Register  r(0x33, 1, 0x30);
+    Ror       "ror"       Alu     Register  r(0x33, 5, 0x30);
+    Bset      "bset"      Alu     Register  r(0x33, 1, 0x14);
+    Bclr      "bclr"      Alu     Register  r(0x33, 1, 0x24);
+    Binv      "binv"      Alu     Register  r(0x33, 1, 0x34);
+    Bext      "bext"      Alu     Register  r(0x33, 5, 0x24);
 
     Addw      "addw"      Alu     Register  r(0x3b, 0, 0x00);
     Subw      "subw"      Alu     Register  r(0x3b, 0, 0x20);
@@ -334,6 +369,13 @@ instructions! {
     Divuw     "divuw"     Divide  Register  r(0x3b, 5, 0x01);
     Remw      "remw"      Divide  Register  r(0x3b, 6, 0x01);
     Remuw     "remuw"     Divide  Register  r(0x3b, 7, 0x01);
+    AddUw     "add.uw"    Alu     Register  r(0x3b, 0, 0x04);
+    Sh1addUw  "sh1add.uw" Alu     Register  r(0x3b, 2, 0x10);
+    Sh2addUw  "sh2add.uw" Alu     Register  r(0x3b, 4, 0x10);
+    Sh3addUw  "sh3add.uw" Alu     Register  r(0x3b, 6, 0x10);
+    Rolw      "rolw"      Alu     Register  r(0x3b, 1, 0x30);
+    Rorw      "rorw"      Alu     Register  r(0x3b, 5, 0x30);
+    ZextH     "zext.h"    Alu     Unary     unary(0x3b, 4, 0x080);
 
     Fence     "fence"     Fence   Fence     i(0x0f, 0);
     FenceI    "fence.i"   FenceI  Bare      i(0x0f, 1);
@@ -342,6 +384,8 @@ instructions! {
     Ebreak    "ebreak"    System  Bare      whole(0x0010_0073);
     Mret      "mret"      System  Bare      whole(0x3020_0073);
     Wfi       "wfi"       System  Bare      whole(0x1050_0073);
+    WrsNto    "wrs.nto"   System  Bare      whole(0x00d0_0073);
+    WrsSto    "wrs.sto"   System  Bare      whole(0x01d0_0073);
     Csrrw     "csrrw"     Csr     Csr       csr(1);
     Csrrs     "csrrs"     Csr     Csr       csr(2);
     Csrrc     "csrrc"     Csr     Csr       csr(3);

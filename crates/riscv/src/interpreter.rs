@@ -253,6 +253,8 @@ impl<M: Memory> Machine<M> {
                 match self.hart.system(i, self.pc)? {
                     SystemOutcome::Jump(target) => next = target,
                     SystemOutcome::WaitForInterrupt => self.waiting = true,
+                    // Nobody else could end the wait by a store; it may end at any time.
+                    SystemOutcome::WaitOnReservation(_) => {}
                 }
                 0
             }

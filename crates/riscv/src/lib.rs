@@ -1,4 +1,5 @@
-//! The RISC-V instruction set: RV64GC with Zicsr and Zifencei, in machine and user mode.
+//! The RISC-V instruction set: RV64GC with Zicsr and Zifencei, bit manipulation (B: Zba, Zbb, Zbs)
+//! and Zawrs, in machine and user mode.
 //!
 //! What an instruction *means* lives here: [`decode`], [`evaluate`], the CSRs and traps of a
 //! [`Hart`], and the [`elf`] files programs come in. How long it takes, and what memory is,
@@ -30,7 +31,7 @@ mod instruction;
 pub mod interpreter;
 mod trap;
 
-pub use csr::{Counters, Csrs, Hart, Privilege, SystemOutcome, csr_update};
+pub use csr::{Counters, Csrs, Hart, Privilege, SystemOutcome, TimeOut, csr_update};
 pub use decode::{decode, is_compressed};
 pub use disassemble::{disassemble, register_name};
 pub use execute::{branch_taken, evaluate, illegal_rounding};

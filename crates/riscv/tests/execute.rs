@@ -143,3 +143,42 @@ fn rounding_modes_that_do_not_exist() {
         0
     ));
 }
+
+/// "B" Extension for Bit Manipulation: where there is no bit to find, and that the upper half of
+/// a word's operand does not count.
+#[test]
+fn bits_are_counted() {
+    let unary = |opcode: u32, funct12: u32| {
+        decode(opcode | 10 << 7 | 1 << 12 | 11 << 15 | funct12 << 20) // to a0, of a1
+    };
+    let [clz, ctz, cpop] = [0x600, 0x601, 0x602].map(|funct12| unary(0x13, funct12));
+    let [clzw, ctzw, cpopw] = [0x600, 0x601, 0x602].map(|funct12| unary(0x1b, funct12));
+    let all = |a| [&clz, &ctz, &cpop, &clzw, &ctzw, &cpopw].map(|i| run(i, a, 0));
+    assert_eq!(all(0), [64, 64, 0, 32, 32, 0]);
+    assert_eq!(all(1), [63, 0, 1, 31, 0, 1]);
+    assert_eq!(all(u64::MAX), [0, 0, 64, 0, 0, 32]);
+    assert_eq!(all(i64::MIN as u64), [0, 63, 1, 32, 32, 0]);
+    assert_eq!(all(0x0000_0001_8000_0000), [31, 31, 2, 0, 31, 1]);
+}
+
+#[test]
+fn bytes_are_turned_and_combined() {
+    let rev8 = decode(0x6b85_d513); // a0, a1
+    let orc_b = decode(0x2875_d513);
+    assert_eq!(run(&rev8, 0x0102_0304_0506_0708, 0), 0x0807_0605_0403_0201);
+    assert_eq!(run(&orc_b, 0x0001_8000_ff00_0010, 0), 0x00ff_ff00_ff00_00ff);
+}
+
+#[test]
+fn addresses_are_scaled() {
+    let [sh1add, sh2add, sh3add] = [2, 4, 6].map(|funct3| r(0x33, funct3, 0x10));
+    let [sh1add_uw, sh2add_uw, sh3add_uw] = [2, 4, 6].map(|funct3| r(0x3b, funct3, 0x10));
+    let index = 0xffff_ffff_0000_0005;
+    assert_eq!(run(&sh1add, 5, 1000), 1010);
+    assert_eq!(run(&sh2add, 5, 1000), 1020);
+    assert_eq!(run(&sh3add, u64::MAX, 1000), 992);
+    assert_eq!(run(&sh1add_uw, index, 1000), 1010);
+    assert_eq!(run(&sh2add_uw, index, 1000), 1020);
+    assert_eq!(run(&sh3add_uw, index, 1000), 1040);
+    assert_eq!(run(&r(0x3b, 0, 0x04), index, 1000), 1005); // add.uw
+}

@@ -185,6 +185,23 @@ fn waits_for_an_interrupt_and_takes_it() {
     );
 }
 
+/// `wrs.nto` and `wrs.sto` may end at any time; here they end at once, and keep the reservation.
+#[test]
+fn does_not_wait_on_a_reservation() {
+    let mut machine = machine(&[
+        0x1005_362f, // lr.d a2, (a0)
+        0x00d0_0073, // wrs.nto
+        0x01d0_0073, // wrs.sto
+        0x18b5_36af, // sc.d a3, a1, (a0)
+    ]);
+    machine.registers[10] = BASE + 0x100;
+    machine.registers[13] = 7;
+    for _ in 0..4 {
+        assert!(matches!(machine.step(), Step::Retired(_)));
+    }
+    assert_eq!(machine.registers[13], 0);
+}
+
 #[test]
 fn programs_that_do_not_fit_are_not_loaded() {
     let segment = riscv::elf::Segment {

@@ -1,7 +1,7 @@
 //! CSRs, traps and interrupts.
 
 use riscv::{
-    Cause, Counters, Hart, Instruction, Privilege, SystemOutcome, Trap, csr_update, decode,
+    Cause, Counters, Hart, Instruction, Privilege, SystemOutcome, TimeOut, Trap, csr_update, decode,
 };
 
 const COUNTERS: Counters = Counters {
@@ -51,6 +51,8 @@ const ECALL: u32 = 0x0000_0073;
 const EBREAK: u32 = 0x0010_0073;
 const MRET: u32 = 0x3020_0073;
 const WFI: u32 = 0x1050_0073;
+const WRS_NTO: u32 = 0x00d0_0073;
+const WRS_STO: u32 = 0x01d0_0073;
 
 #[test]
 fn six_ways_to_write() {
@@ -149,7 +151,7 @@ fn illegal_values_become_legal_ones() {
         1 << 13 | uxl,
         "not dirty, no SD"
     );
-    assert_eq!(legal(&mut hart, MISA, 0), 0x8000_0000_0010_112d);
+    assert_eq!(legal(&mut hart, MISA, 0), 0x8000_0000_0010_112f);
     assert_eq!(legal(&mut hart, MIE, u64::MAX), 0xffff_ffff_ffff_0888);
     assert_eq!(legal(&mut hart, MIP, u64::MAX), 0);
     assert_eq!(legal(&mut hart, MTVEC, 0x8000_0003), 0x8000_0001);
@@ -293,6 +295,26 @@ fn waiting() {
     assert_eq!(hart.pending_interrupt(), None);
     hart.set_interrupt(7, false);
     assert!(!hart.wakes_from_wait());
+}
+
+/// User mode may wait, but with `mstatus.TW` not for ever.
+#[test]
+fn waiting_on_a_reservation() {
+    let mut hart = Hart::new(0);
+    let mut waits = |privilege, wait_is_bounded| {
+        hart.privilege = privilege;
+        hart.csrs.mstatus = u64::from(wait_is_bounded) << 21;
+        [WRS_NTO, WRS_STO].map(|bits| match hart.system(&decode(bits), 0) {
+            Ok(SystemOutcome::WaitOnReservation(time_out)) => time_out,
+            other => panic!("{other:?}"),
+        })
+    };
+    let usual = [TimeOut::Never, TimeOut::Done];
+    assert_eq!(waits(Privilege::Machine, false), usual);
+    assert_eq!(waits(Privilege::Machine, true), usual);
+    assert_eq!(waits(Privilege::User, false), usual);
+    let bounded = [TimeOut::Illegal, TimeOut::Done];
+    assert_eq!(waits(Privilege::User, true), bounded);
 }
 
 #[test]

@@ -511,8 +511,9 @@ fn a_value_that_the_store_queue_cannot_give_waits_for_the_cache() {
     );
 }
 
-/// Code that is met for the first time, a jump in each line: the request leaves after the
-/// instruction cache's latency, and the line's first instruction is dispatched when it comes.
+/// Code that is met for the first time, a jump in each line: the next line is asked for in the
+/// cycle after the jump, the request leaves after the instruction cache's latency, and the line's
+/// first instruction is dispatched when it comes.
 #[test]
 fn instructions_come_from_memory() {
     let found = models().map(|core| {
@@ -530,7 +531,7 @@ fn instructions_come_from_memory() {
         cycles(30) - cycles(10)
     });
     let beyond = 1 + 10 + 1 + 50 + 1 + 10 + 1;
-    assert_eq!(found, [20 * (2 + beyond), 20 * (1 + beyond)]);
+    assert_eq!(found, [20 * (1 + 2 + beyond), 20 * (1 + 1 + beyond)]);
 }
 
 /// Two harts take a line from each other in turn, each when the other is done with it.

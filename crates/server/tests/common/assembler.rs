@@ -608,3 +608,16 @@ pub fn elf(image: &Image) -> Vec<u8> {
     }
     file
 }
+
+/// "Zawrs" Extension for Wait-on-Reservation-Set instructions.
+impl Assembler {
+    /// `wrs.nto`.
+    pub fn wait_on_reservation(&mut self) {
+        self.emit(0x00d0_0073);
+    }
+
+    /// `wrs.sto`.
+    pub fn wait_shortly_on_reservation(&mut self) {
+        self.emit(0x01d0_0073);
+    }
+}

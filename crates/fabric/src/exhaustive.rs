@@ -1,0 +1,853 @@
+//! Exhaustive exploration of the coherence protocol in small configurations: every order in which
+//! messages can arrive, with the code of [`Bank`] and [`PrivateCache`] itself.
+//!
+//! Explicit-state model checking, after Dill, Drexler, Hu and Yang, "Protocol Verification as a
+//! Hardware Design Aid", ICCD 1992 (Murphi): a breadth-first search that knows states by a hash of
+//! 64 bits, so that a violation comes with its shortest trace.
+//!
+//! # The model
+//!
+//! - Time is left out. Messages from the home to one cache arrive in order, and so do those from
+//!   one cache to the home; Transfers, answers of memory and read-outs come whenever they like.
+//! - A cache may at any time ask for a line in order to read or to write it, write a line that it
+//!   owns, and replace a line. A write that was asked for is performed when the line comes. It may
+//!   keep others waiting for a line that it has got (as a core does between LR and SC).
+//! - An agent may read a line at the home.
+//! - A cache asks for nothing while [`Configuration::buffered`] of its Puts are not acknowledged.
+//!   Without a bound there would be no end of states: Transfers can overtake PutAcks forever.
+//!
+//! # What is checked
+//!
+//! - In every state: one writer or many readers; each copy in a cache is the line's last write;
+//!   the directory knows the holders of lines that are not busy; no Put waits for a way.
+//! - With every message: it has a cell in the two tables of states and events that is not "error";
+//!   loads, also those of a line that is used once, read what was the last write when they were
+//!   issued or later; a ReadAtHome reads the last write.
+//! - No deadlock and no livelock: in whatever order messages are delivered, if caches ask for
+//!   nothing more, it ends, and then nothing waits for anything.
+//! - Every cell and every place marked with `reached!` is come to.
+//!
+//! Of a line's data only this is kept: whether it is the last write, and for each cache whether it
+//! was overwritten before the load was issued that the cache waits for.
+
+use crate::home::{Bank, HomeAction};
+use crate::tests::places_reached;
+use crate::*;
+use std::collections::hash_map::{DefaultHasher, Entry, HashMap};
+use std::collections::{BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+#[derive(Clone, Copy, Debug)]
+struct Configuration {
+    caches: usize,
+    /// They map to one set of one way in private caches.
+    lines: usize,
+    /// Of the last-level cache, which has one set.
+    ways: u32,
+    mshrs: u32,
+    /// Puts that a cache may have under way when it asks for a line.
+    buffered: usize,
+    /// Lines can be replaced although no other line of the model comes.
+    replace: bool,
+    /// Caches keep others waiting for a line.
+    hold: bool,
+    /// An agent reads at the home.
+    agent: bool,
+}
+
+/// What can happen.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Load(usize, LineAddress),
+    Store(usize, LineAddress),
+    Replace(usize, LineAddress),
+    ReadAtHome(LineAddress),
+    ToHome(usize),
+    /// With `true`, a forward that waits for the data goes on waiting.
+    ToCache(usize, bool),
+    Transfer(usize, bool),
+    Hold(usize),
+    Release(usize),
+    Memory(usize),
+    ReadOut,
+}
+
+impl Action {
+    /// It makes an end of something that is under way.
+    fn is_delivery(self) -> bool {
+        !matches!(
+            self,
+            Action::Load(..) | Action::Store(..) | Action::Replace(..) | Action::ReadAtHome(_)
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum AtHome {
+    Nothing,
+    Asked,
+    ReadOut(LineAddress),
+}
+
+type Cells = BTreeSet<(&'static str, &'static str)>;
+
+/// The last write of its line.
+const LAST: u8 = 1;
+
+/// Overwritten before the load was issued that cache `cache` waits for.
+fn too_old(cache: usize) -> u8 {
+    2 << cache
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    bank: Bank,
+    caches: Vec<PrivateCache>,
+    memory: Vec<LineData>,
+    to_home: Vec<VecDeque<(LineAddress, ToHome)>>,
+    to_cache: Vec<VecDeque<(LineAddress, ToCache)>>,
+    /// Sorted: to whom, which line.
+    transfers: Vec<(usize, LineAddress, ToCache)>,
+    /// What a cache keeps others waiting with.
+    held: Vec<Option<(LineAddress, ToCache)>>,
+    /// Sorted.
+    fetches: Vec<LineAddress>,
+    at_home: AtHome,
+}
+
+impl World {
+    fn new(configuration: Configuration) -> World {
+        let spec = LastLevelSpec {
+            size_bytes_per_bank: u64::from(configuration.ways) * 64,
+            ways: configuration.ways,
+            ..LastLevelSpec::default()
+        };
+        let cache = CacheSpec {
+            size_bytes: 64,
+            ways: 1,
+            mshrs: configuration.mshrs,
+            ..CacheSpec::default()
+        };
+        let caches = configuration.caches;
+        let mut data = LineData::ZERO;
+        data.0[0] = LAST;
+        World {
+            bank: Bank::new(&spec, 1),
+            caches: (0..caches as u16)
+                .map(|id| PrivateCache::new(&cache, CacheId(id)))
+                .collect(),
+            memory: vec![data; configuration.lines],
+            to_home: vec![VecDeque::new(); caches],
+            to_cache: vec![VecDeque::new(); caches],
+            transfers: Vec::new(),
+            held: vec![None; caches],
+            fetches: Vec::new(),
+            at_home: AtHome::Nothing,
+        }
+    }
+
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.bank.hash_state(&mut hasher);
+        for cache in &self.caches {
+            cache.hash_state(&mut hasher);
+        }
+        (&self.memory, &self.to_home, &self.to_cache).hash(&mut hasher);
+        (&self.transfers, &self.held, &self.fetches, self.at_home).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn lines(&self) -> impl Iterator<Item = LineAddress> + use<> {
+        (0..self.memory.len() as u64).map(LineAddress)
+    }
+
+    fn actions(&self, configuration: Configuration, out: &mut Vec<Action>) {
+        for cache in 0..self.caches.len() {
+            let (private, held) = (&self.caches[cache], self.held[cache]);
+            let may_ask = !private.misses_full()
+                && private.evicted_lines().count() < configuration.buffered;
+            for line in self.lines() {
+                let here = private.find(line);
+                let may_ask = may_ask && !private.is_pending(line);
+                let writable = here.is_some_and(|slot| private.writable(slot));
+                if may_ask && here.is_none() {
+                    out.push(Action::Load(cache, line));
+                }
+                if writable || may_ask {
+                    out.push(Action::Store(cache, line));
+                }
+                if configuration.replace && here.is_some() {
+                    out.push(Action::Replace(cache, line));
+                }
+            }
+            if !self.to_home[cache].is_empty() {
+                out.push(Action::ToHome(cache));
+            }
+            if let Some((line, message)) = self.to_cache[cache].front() {
+                out.push(Action::ToCache(cache, false));
+                let grant = matches!(message, ToCache::Data(Grant::Modified, ..));
+                if configuration.hold && held.is_none() && grant {
+                    out.push(Action::ToCache(cache, true));
+                }
+                let answer = matches!(message, ToCache::Data(..) | ToCache::PutAck);
+                if configuration.hold
+                    && held.is_none()
+                    && !answer
+                    && private.find(*line).is_some()
+                {
+                    out.push(Action::Hold(cache));
+                }
+            }
+            if held.is_some() {
+                out.push(Action::Release(cache));
+            }
+        }
+        for (index, &(to, _, message)) in self.transfers.iter().enumerate() {
+            out.push(Action::Transfer(index, false));
+            let grant = matches!(message, ToCache::Data(Grant::Modified, ..));
+            if configuration.hold && self.held[to].is_none() && grant {
+                out.push(Action::Transfer(index, true));
+            }
+        }
+        out.extend((0..self.fetches.len()).map(Action::Memory));
+        match self.at_home {
+            AtHome::Nothing if configuration.agent => {
+                out.extend(self.lines().map(Action::ReadAtHome));
+            }
+            AtHome::ReadOut(_) => out.push(Action::ReadOut),
+            _ => {}
+        }
+    }
+
+    /// Changes all copies of `line`, wherever they are.
+    fn each_data(&mut self, line: LineAddress, mut change: impl FnMut(&mut u8)) {
+        let mut change = |other: LineAddress, data: &mut LineData| {
+            if other == line {
+                change(&mut data.0[0]);
+            }
+        };
+        change(line, &mut self.memory[line.0 as usize]);
+        self.bank.each_data(&mut change);
+        for cache in &mut self.caches {
+            cache.each_data(&mut change);
+        }
+        for (line, message) in self.to_home.iter_mut().flatten() {
+            if let ToHome::PutM(data)
+            | ToHome::ForwardAck {
+                data: Some(data), ..
+            } = message
+            {
+                change(*line, data);
+            }
+        }
+        let transfers = self.transfers.iter_mut();
+        let transfers = transfers.map(|(_, line, message)| (*line, message));
+        let from_home = self.to_cache.iter_mut().flatten();
+        let from_home = from_home.map(|(line, message)| (*line, message));
+        for (line, message) in transfers.chain(from_home) {
+            if let ToCache::Data(_, _, data) = message {
+                change(line, data);
+            }
+        }
+    }
+
+    fn store(&mut self, cache: usize, slot: Slot, line: LineAddress) {
+        assert_eq!(
+            self.caches[cache].line(slot).0[0] & LAST,
+            LAST,
+            "a write upon data that is not the last write"
+        );
+        self.each_data(line, |data| *data &= !LAST);
+        self.caches[cache].line_mut(slot).0[0] = LAST;
+    }
+
+    fn ask(&mut self, cache: usize, line: LineAddress, write: bool) {
+        if !write {
+            self.each_data(line, |data| {
+                if *data & LAST == 0 {
+                    *data |= too_old(cache);
+                }
+            });
+        }
+        let mut out = Outbox::default();
+        let outcome = self.caches[cache].request(line, write, Time::ZERO, &mut out);
+        assert_eq!(outcome, RequestOutcome::Sent);
+        self.send(cache, out);
+    }
+
+    fn send(&mut self, cache: usize, out: Outbox) {
+        for message in out.messages {
+            match message.kind {
+                OutgoingKind::Coherence { line, message, .. } => {
+                    self.to_home[cache].push_back((line, message));
+                }
+                OutgoingKind::Transfer {
+                    to,
+                    line,
+                    grant,
+                    data,
+                    ..
+                } => {
+                    let message = ToCache::Data(grant, Source::Cache, data);
+                    self.transfers.push((usize::from(to.0), line, message));
+                    self.transfers.sort_by_key(|&(to, line, _)| (to, line));
+                }
+                OutgoingKind::Request { .. } => unreachable!(),
+            }
+        }
+    }
+
+    /// Calls the bank, with its memory, and does what it wants done.
+    fn bank(&mut self, ram: &mut Ram, call: impl FnOnce(&mut Bank, &mut Ram, &mut Vec<HomeAction>)) {
+        for line in self.lines() {
+            ram.write_line(line, &self.memory[line.0 as usize]);
+        }
+        let mut actions = Vec::new();
+        call(&mut self.bank, ram, &mut actions);
+        self.bank.shrink();
+        for line in self.lines() {
+            self.memory[line.0 as usize] = ram.read_line(line);
+        }
+        for action in actions {
+            match action {
+                HomeAction::Send(cache, line, mut message) => {
+                    if let ToCache::Data(_, source, _) = &mut message {
+                        // It is only for reports.
+                        *source = Source::LastLevel;
+                    }
+                    self.to_cache[usize::from(cache.0)].push_back((line, message));
+                }
+                HomeAction::FetchFromMemory(transaction, line) => {
+                    assert_eq!(self.bank.transaction(line), Some(transaction));
+                    self.fetches.push(line);
+                    self.fetches.sort();
+                }
+                HomeAction::ReadOut(transaction, _, line) => {
+                    assert_eq!(self.bank.transaction(line), Some(transaction));
+                    assert_eq!(self.at_home, AtHome::Asked);
+                    self.at_home = AtHome::ReadOut(line);
+                }
+                HomeAction::Granted(_) | HomeAction::WriteToMemory(_) => {}
+            }
+        }
+    }
+
+    /// The column of the directory's table.
+    fn home_column(&self, line: LineAddress) -> (&'static str, Option<CacheId>) {
+        match self.bank.lines().find(|entry| entry.0 == line) {
+            None => ("absent", None),
+            Some((_, _, owner, true)) => ("busy", owner),
+            Some((_, _, owner @ Some(_), _)) => ("owner", owner),
+            Some((_, 0, None, _)) => ("no holder", None),
+            Some(_) => ("sharers", None),
+        }
+    }
+
+    /// The column of the private cache's table.
+    fn cache_column(&self, cache: usize, line: LineAddress) -> &'static str {
+        let private = &self.caches[cache];
+        let asked = private.pending_lines().find(|asked| asked.0 == line);
+        let state = private.find(line).map(|slot| private.state(slot));
+        if private.evicted_lines().any(|evicted| evicted == line) {
+            return "buffer";
+        }
+        match (state, asked) {
+            (Some(State::Exclusive | State::Modified), _) => "E or M",
+            (Some(State::Shared), None) => "S",
+            (Some(State::Shared), Some(_)) => "S, GetM sent",
+            (None, Some((_, true))) => "I, GetM sent",
+            (None, Some((_, false))) => "I, GetS sent",
+            (None, None) => "I",
+        }
+    }
+
+    fn to_home(&mut self, from: usize, ram: &mut Ram, cells: &mut Cells) {
+        let Some((line, message)) = self.to_home[from].pop_front() else {
+            return;
+        };
+        let from = CacheId(from as u16);
+        let (column, owner) = self.home_column(line);
+        let row = match message {
+            ToHome::GetS => "GetS",
+            ToHome::GetM => "GetM",
+            ToHome::PutM(_) | ToHome::PutE if owner == Some(from) => "Put from the owner",
+            ToHome::PutM(_) | ToHome::PutE => "Put from another",
+            ToHome::InvalidateAck => "InvalidateAck",
+            ToHome::ForwardAck { .. } => "ForwardAck",
+        };
+        note(cells, &HOME_CELLS, row, column);
+        self.bank(ram, |bank, ram, out| {
+            bank.message(from, line, &message, ram, out);
+        });
+    }
+
+    fn receive(
+        &mut self,
+        cache: usize,
+        line: LineAddress,
+        message: ToCache,
+        keep: bool,
+        cells: &mut Cells,
+    ) {
+        let row = match message {
+            ToCache::Data(..) => "Data",
+            ToCache::Invalidate => "Invalidate",
+            ToCache::ForwardGetS { .. } => "ForwardGetS",
+            ToCache::ForwardGetM { .. } => "ForwardGetM",
+            ToCache::PutAck => "PutAck",
+        };
+        note(cells, &CACHE_CELLS, row, self.cache_column(cache, line));
+        let mut out = Outbox::default();
+        let notice = self.caches[cache].receive(line, message, Time::ZERO, &mut out);
+        let CacheNotice::Filled {
+            slot,
+            grant,
+            evicted,
+            use_once,
+            ..
+        } = notice
+        else {
+            self.send(cache, out);
+            return;
+        };
+        // The messages have to be where a store finds their data.
+        self.send(cache, std::mem::take(&mut out));
+        if grant == Grant::Modified {
+            self.store(cache, slot, line);
+        } else {
+            let data = self.caches[cache].line(slot).0[0];
+            let right = data & LAST != 0 || use_once && data & too_old(cache) == 0;
+            assert!(right, "a load reads what was overwritten before its issue");
+            self.each_data(line, |data| *data &= !too_old(cache));
+        }
+        if keep {
+            let forward = self.caches[cache].keep_fill();
+            self.held[cache] = forward.map(|forward| (line, forward));
+        } else {
+            self.caches[cache].finish_fill(line, Time::ZERO, &mut out);
+            self.send(cache, out);
+        }
+        self.release_evicted(cache, evicted, cells);
+    }
+
+    /// Who has evicted a line lets nobody wait for it.
+    fn release_evicted(
+        &mut self,
+        cache: usize,
+        evicted: Option<LineAddress>,
+        cells: &mut Cells,
+    ) {
+        if let Some((line, message)) = self.held[cache]
+            && Some(line) == evicted
+        {
+            self.held[cache] = None;
+            self.receive(cache, line, message, false, cells);
+        }
+    }
+
+    fn act(&mut self, action: Action, ram: &mut Ram, cells: &mut Cells) {
+        match action {
+            Action::Load(cache, line) => self.ask(cache, line, false),
+            Action::Store(cache, line) => {
+                let private = &self.caches[cache];
+                match private.find(line).filter(|&slot| private.writable(slot)) {
+                    Some(slot) => self.store(cache, slot, line),
+                    None => self.ask(cache, line, true),
+                }
+            }
+            Action::Replace(cache, line) => {
+                let mut out = Outbox::default();
+                if let Some(slot) = self.caches[cache].find(line) {
+                    self.caches[cache].replace(slot, &mut out);
+                }
+                self.send(cache, out);
+                self.release_evicted(cache, Some(line), cells);
+            }
+            Action::ReadAtHome(line) => {
+                self.at_home = AtHome::Asked;
+                note(cells, &HOME_CELLS, "ReadAtHome", self.home_column(line).0);
+                self.bank(ram, |bank, ram, out| {
+                    bank.read_at_home(AgentId(0), line, ram, out);
+                });
+            }
+            Action::ToHome(from) => self.to_home(from, ram, cells),
+            Action::ToCache(cache, keep) => {
+                if let Some((line, message)) = self.to_cache[cache].pop_front() {
+                    self.receive(cache, line, message, keep, cells);
+                }
+            }
+            Action::Transfer(index, keep) => {
+                let (to, line, message) = self.transfers.remove(index);
+                self.receive(to, line, message, keep, cells);
+            }
+            Action::Hold(cache) => self.held[cache] = self.to_cache[cache].pop_front(),
+            Action::Release(cache) => {
+                if let Some((line, message)) = self.held[cache].take() {
+                    self.receive(cache, line, message, false, cells);
+                }
+            }
+            Action::Memory(index) => {
+                let line = self.fetches.remove(index);
+                let transaction = self.bank.transaction(line).unwrap();
+                self.bank(ram, |bank, ram, out| {
+                    bank.memory_answered(transaction, ram, out);
+                });
+            }
+            Action::ReadOut => {
+                let AtHome::ReadOut(line) = self.at_home else {
+                    return;
+                };
+                let data = self.memory[line.0 as usize].0[0];
+                assert_eq!(data & LAST, LAST, "a ReadAtHome reads an older write");
+                self.at_home = AtHome::Nothing;
+                let transaction = self.bank.transaction(line).unwrap();
+                self.bank(ram, |bank, ram, out| {
+                    bank.read_out_done(transaction, ram, out);
+                });
+            }
+        }
+    }
+
+    fn check(&self) {
+        for line in self.lines() {
+            let entry = self.bank.lines().find(|entry| entry.0 == line);
+            let (mut owners, mut sharers) = (0, 0);
+            for cache in &self.caches {
+                let Some(slot) = cache.find(line) else {
+                    continue;
+                };
+                let id = cache.id();
+                let Some((_, known, owner, busy)) = entry else {
+                    panic!("{id:?} holds {line:?}, which is not at its home");
+                };
+                let last = cache.line(slot).0[0] & LAST != 0;
+                assert!(last, "{id:?} has an older write of {line:?}");
+                let writable = cache.writable(slot);
+                *(if writable { &mut owners } else { &mut sharers }) += 1;
+                // As owner: its upgrade is on the way.
+                let known = owner == Some(id) || !writable && known & (1 << id.0) != 0;
+                assert!(busy || known, "the home does not know that {id:?} has {line:?}");
+            }
+            assert!(
+                owners == 0 || owners == 1 && sharers == 0,
+                "{line:?} has {owners} writers and {sharers} readers"
+            );
+        }
+        let (_, put) = self.bank.stalls();
+        assert!(!put, "a Put waits for a way");
+    }
+
+    /// Nothing is under way.
+    fn is_quiet(&self) -> bool {
+        let nothing = self.to_home.iter().all(VecDeque::is_empty)
+            && self.to_cache.iter().all(VecDeque::is_empty)
+            && self.transfers.is_empty()
+            && self.fetches.is_empty()
+            && self.held.iter().all(Option::is_none);
+        let caches = self.caches.iter();
+        let mut caches = caches.map(|one| one.outstanding() + one.evicted_lines().count());
+        nothing
+            && self.at_home == AtHome::Nothing
+            && caches.all(|waits| waits == 0)
+            && !self.bank.stalls().0
+            && self.bank.lines().all(|(.., busy)| !busy)
+    }
+}
+
+type Table = [(&'static str, &'static [&'static str])];
+
+/// The cells of the directory's table that are neither empty nor "error".
+const HOME_CELLS: [(&str, &[&str]); 7] = [
+    ("GetS", &["absent", "no holder", "sharers", "owner", "busy"]),
+    ("GetM", &["absent", "no holder", "sharers", "owner", "busy"]),
+    (
+        "ReadAtHome",
+        &["absent", "no holder", "sharers", "owner", "busy"],
+    ),
+    ("Put from the owner", &["owner", "busy"]),
+    (
+        "Put from another",
+        &["absent", "no holder", "sharers", "owner", "busy"],
+    ),
+    ("InvalidateAck", &["busy"]),
+    ("ForwardAck", &["busy"]),
+];
+
+/// The cells of the private cache's table that are neither empty nor "error", without those of
+/// replacement.
+const CACHE_CELLS: [(&str, &[&str]); 5] = [
+    (
+        "Data",
+        &["buffer", "S, GetM sent", "I, GetM sent", "I, GetS sent"],
+    ),
+    (
+        "Invalidate",
+        &["S", "S, GetM sent", "I, GetM sent", "I, GetS sent", "I"],
+    ),
+    (
+        "ForwardGetS",
+        &["buffer", "E or M", "S, GetM sent", "I, GetM sent"],
+    ),
+    (
+        "ForwardGetM",
+        &["buffer", "E or M", "S, GetM sent", "I, GetM sent"],
+    ),
+    ("PutAck", &["buffer"]),
+];
+
+fn note(cells: &mut Cells, table: &Table, row: &'static str, column: &'static str) {
+    if cells.insert((row, column)) {
+        let known = table.iter().any(|&(other, columns)| other == row && columns.contains(&column));
+        assert!(known, "{row} with {column} is an error in the table");
+    }
+}
+
+/// What a search has found, state by state in the order of their discovery.
+struct Search {
+    configuration: Configuration,
+    known: HashMap<u64, u32>,
+    /// From where, and how, a state was found first.
+    origin: Vec<(u32, Action)>,
+    /// The states that deliveries lead to; those of state `k` begin at `delivery_start[k]`.
+    deliveries: Vec<u32>,
+    delivery_start: Vec<usize>,
+}
+
+impl Search {
+    /// Explores all states. Panics with the shortest trace to a violation.
+    fn run(configuration: Configuration, cells: &mut Cells) -> Search {
+        let mut ram = Ram::new(vec![AddressRange {
+            start: 0,
+            length: 64 * configuration.lines as u64,
+        }])
+        .unwrap();
+        let initial = World::new(configuration);
+        let mut search = Search {
+            configuration,
+            known: HashMap::from([(initial.hash(), 0)]),
+            origin: vec![(0, Action::ReadOut)],
+            deliveries: Vec::new(),
+            delivery_start: vec![0],
+        };
+        let mut frontier = VecDeque::from([initial]);
+        let mut actions = Vec::new();
+        let mut state = 0;
+        while let Some(world) = frontier.pop_front() {
+            actions.clear();
+            world.actions(configuration, &mut actions);
+            if !actions.iter().any(|action| action.is_delivery()) && !world.is_quiet() {
+                search.print_trace(state, None);
+                panic!("deadlock");
+            }
+            for &action in &actions {
+                let mut next = world.clone();
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    next.act(action, &mut ram, cells);
+                    next.check();
+                }));
+                if let Err(panic) = outcome {
+                    search.print_trace(state, Some(action));
+                    resume_unwind(panic);
+                }
+                let number = search.origin.len() as u32;
+                let number = match search.known.entry(next.hash()) {
+                    Entry::Occupied(entry) => *entry.get(),
+                    Entry::Vacant(entry) => {
+                        entry.insert(number);
+                        search.origin.push((state, action));
+                        frontier.push_back(next);
+                        number
+                    }
+                };
+                if action.is_delivery() {
+                    search.deliveries.push(number);
+                }
+            }
+            search.delivery_start.push(search.deliveries.len());
+            state += 1;
+        }
+        search
+    }
+
+    fn path(&self, mut state: u32) -> Vec<Action> {
+        let mut path = Vec::new();
+        while state != 0 {
+            let (before, action) = self.origin[state as usize];
+            path.push(action);
+            state = before;
+        }
+        path.reverse();
+        path
+    }
+
+    fn print_trace(&self, state: u32, last: Option<Action>) {
+        let mut world = World::new(self.configuration);
+        let mut ram = Ram::new(vec![AddressRange {
+            start: 0,
+            length: 64 * self.configuration.lines as u64,
+        }])
+        .unwrap();
+        println!("{:?}", self.configuration);
+        for action in self.path(state) {
+            println!("{}", world.sentence(action));
+            world.act(action, &mut ram, &mut Cells::new());
+        }
+        if let Some(action) = last {
+            println!("{}", world.sentence(action));
+        }
+        println!("{world:#?}");
+    }
+
+    /// A state from which deliveries can go on forever, if there is one: takes away states whose
+    /// deliveries all end, until none is left.
+    fn endless(&self) -> Option<u32> {
+        let states = self.origin.len();
+        let ends = |state: usize| self.delivery_start[state]..self.delivery_start[state + 1];
+        let mut before = vec![0_usize; states + 1];
+        for &to in &self.deliveries {
+            before[to as usize + 1] += 1;
+        }
+        for state in 0..states {
+            before[state + 1] += before[state];
+        }
+        let mut place = before.clone();
+        let mut from = vec![0_u32; self.deliveries.len()];
+        for state in 0..states {
+            for &to in &self.deliveries[ends(state)] {
+                from[place[to as usize]] = state as u32;
+                place[to as usize] += 1;
+            }
+        }
+        let mut open: Vec<usize> = (0..states).map(|state| ends(state).len()).collect();
+        let mut done: Vec<usize> = (0..states).filter(|&state| open[state] == 0).collect();
+        while let Some(state) = done.pop() {
+            for &earlier in &from[before[state]..before[state + 1]] {
+                open[earlier as usize] -= 1;
+                if open[earlier as usize] == 0 {
+                    done.push(earlier as usize);
+                }
+            }
+        }
+        (0..states as u32).find(|&state| open[state as usize] > 0)
+    }
+}
+
+impl World {
+    fn sentence(&self, action: Action) -> String {
+        let what = match action {
+            Action::ToHome(from) => format!("{:?}", self.to_home[from].front()),
+            Action::ToCache(to, _) | Action::Hold(to) => format!("{:?}", self.to_cache[to].front()),
+            Action::Transfer(index, _) => format!("{:?}", self.transfers[index]),
+            Action::Memory(index) => format!("{:?}", self.fetches[index]),
+            Action::Release(cache) => format!("{:?}", self.held[cache]),
+            _ => String::new(),
+        };
+        format!("{action:?} {}", what.replace(", 0", ""))
+    }
+}
+
+/// Two caches that do all that caches can.
+const PAIR: Configuration = Configuration {
+    caches: 2,
+    lines: 1,
+    ways: 1,
+    mshrs: 1,
+    buffered: 2,
+    replace: true,
+    hold: true,
+    agent: true,
+};
+
+/// Lines replace each other in the caches, and recall each other from the last-level cache.
+const TWO_LINES: Configuration = Configuration {
+    lines: 2,
+    mshrs: 2,
+    buffered: 1,
+    replace: false,
+    hold: false,
+    agent: false,
+    ..PAIR
+};
+
+const TRIPLE: Configuration = Configuration {
+    caches: 3,
+    buffered: 1,
+    hold: false,
+    agent: false,
+    ..PAIR
+};
+
+const DEFAULT: [Configuration; 4] = [
+    PAIR,
+    TRIPLE,
+    TWO_LINES,
+    Configuration {
+        mshrs: 1,
+        buffered: 2,
+        hold: true,
+        agent: true,
+        ..TWO_LINES
+    },
+];
+
+/// With `FABRIC_EXHAUSTIVE` set.
+const LARGE: [Configuration; 5] = [
+    Configuration {
+        buffered: 3,
+        ..PAIR
+    },
+    Configuration {
+        hold: true,
+        agent: true,
+        ..TRIPLE
+    },
+    Configuration {
+        buffered: 2,
+        ..TRIPLE
+    },
+    Configuration {
+        hold: true,
+        agent: true,
+        ..TWO_LINES
+    },
+    Configuration {
+        caches: 3,
+        mshrs: 1,
+        ..TWO_LINES
+    },
+];
+
+#[test]
+fn all_interleavings_are_coherent() {
+    let mut configurations = DEFAULT.to_vec();
+    if let Ok(which) = std::env::var("FABRIC_EXHAUSTIVE") {
+        match which.parse::<usize>() {
+            Ok(index) => configurations = vec![LARGE[index]],
+            Err(_) => configurations.extend(LARGE),
+        }
+    }
+    let mut cells = Cells::new();
+    for configuration in configurations {
+        let begin = std::time::Instant::now();
+        let search = Search::run(configuration, &mut cells);
+        if let Some(state) = search.endless() {
+            search.print_trace(state, None);
+            panic!("messages can be delivered forever");
+        }
+        println!(
+            "{configuration:?}: {} states, {} deliveries, {:.1} s",
+            search.origin.len(),
+            search.deliveries.len(),
+            begin.elapsed().as_secs_f64()
+        );
+    }
+    for (row, columns) in HOME_CELLS.iter().chain(&CACHE_CELLS) {
+        for column in *columns {
+            if !cells.contains(&(row, column)) {
+                println!("never reached: {row} with {column}");
+            }
+        }
+    }
+    println!("{:?}", places_reached());
+}

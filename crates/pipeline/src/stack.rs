@@ -1,0 +1,91 @@
+//! Where the cycles go.
+
+use serde::{Deserialize, Serialize};
+
+/// What holds up dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stall {
+    /// Nothing: instructions are dispatched.
+    None,
+    Branch,
+    MemoryOrder,
+    Fetch,
+    Execution,
+    /// A load that has missed; where its line was is known when it comes.
+    Miss,
+    StoreBuffer,
+    Serial,
+}
+
+/// A core's cycles by what held up dispatch in them; their sum is the core's cycles. (A stack at
+/// dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CycleStack {
+    /// Cycles in which instructions were dispatched that were not undone.
+    pub base: u64,
+    /// Wrong predictions: from the dispatch of the branch, if it had to wait for an operand, or
+    /// from its execution, to the first instruction of the right path.
+    pub branch: u64,
+    /// Loads that had to be done again.
+    pub memory_order: u64,
+    /// Instructions that had to be fetched from outside the core.
+    pub instruction_cache: u64,
+    /// The reorder buffer, the scheduler, the load queue, or in order an operand, waited for
+    /// instructions that were being executed.
+    pub execution: u64,
+    /// They waited for a line that was in the last-level cache.
+    pub last_level: u64,
+    /// They waited for a line that was in another private cache.
+    pub remote_cache: u64,
+    /// They waited for a line that was in memory.
+    pub memory: u64,
+    /// The store queue was full, or an atomic had to be performed first.
+    pub store_buffer: u64,
+    /// Instructions that are executed alone, and the wait for those before them.
+    pub serial: u64,
+    /// The hart had halted of its own will.
+    pub halted: u64,
+}
+
+impl CycleStack {
+    pub(crate) fn add(&mut self, stall: Stall, cycles: u64) {
+        *match stall {
+            Stall::None => &mut self.base,
+            Stall::Branch => &mut self.branch,
+            Stall::MemoryOrder => &mut self.memory_order,
+            Stall::Fetch => &mut self.instruction_cache,
+            Stall::Execution | Stall::Miss => &mut self.execution,
+            Stall::StoreBuffer => &mut self.store_buffer,
+            Stall::Serial => &mut self.serial,
+        } += cycles;
+    }
+
+    /// All cycles.
+    pub fn total(&self) -> u64 {
+        self.parts().iter().sum()
+    }
+
+    fn parts(&self) -> [u64; 11] {
+        [
+            self.base,
+            self.branch,
+            self.memory_order,
+            self.instruction_cache,
+            self.execution,
+            self.last_level,
+            self.remote_cache,
+            self.memory,
+            self.store_buffer,
+            self.serial,
+            self.halted,
+        ]
+    }
+
+    /// Adds what has come since `before`, another `times` times. A core that repeats periods
+    /// misses nothing, stores nothing and executes nothing alone.
+    pub(crate) fn repeat(&mut self, before: &CycleStack, times: u64) {
+        self.base += (self.base - before.base) * times;
+        self.branch += (self.branch - before.branch) * times;
+        self.execution += (self.execution - before.execution) * times;
+    }
+}

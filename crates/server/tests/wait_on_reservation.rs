@@ -1,0 +1,598 @@
+//! `wrs.nto` and `wrs.sto`: a hart halts until its reservation is gone.
+//!
+//! Sources: *The RISC-V Instruction Set Manual*, Volume I, chapter "Zawrs" Extension for
+//! Wait-on-Reservation-Set instructions.
+
+mod common;
+
+use common::assembler::*;
+use common::servers::{
+    self, Ending, halted, models, read, server, server_with_small_last_level, with_small_caches,
+};
+use pipeline::{CoreSpec, CoreStatistics};
+use riscv::elf::Image;
+use server::{Machine, RunError, ServerSpec};
+
+/// What is waited for: a line of its own.
+const FLAG: u64 = 0x8010_0000;
+/// Results, a line each.
+const RESULTS: u64 = 0x8011_0000;
+/// Memory that nobody has touched.
+const COLD: u64 = 0x8020_0000;
+/// The software-interrupt registers of the CLINT, its timers, and its clock of microseconds.
+const CLINT: u64 = 0x0200_0000;
+const TIMERS: u64 = CLINT + 0x4000;
+const CLOCK: u64 = CLINT + 0xbff8;
+const SOFTWARE_INTERRUPT: u64 = 1 << 3;
+const TIMER_INTERRUPT: u64 = 1 << 7;
+const INTERRUPTS_ON: u64 = 1 << 3;
+/// `mstatus.TW`: waits of user mode are bounded.
+const TIMEOUT_WAIT: u64 = 1 << 21;
+/// `SHORT_WAIT_CYCLES` of the pipeline.
+const SHORT_WAIT_CYCLES: u64 = 1000;
+
+const FLAG_BASE: Register = S0;
+const RESULT_BASE: Register = S1;
+
+fn begin(asm: &mut Assembler) {
+    asm.load_immediate(FLAG_BASE, FLAG);
+    asm.load_immediate(RESULT_BASE, RESULTS);
+}
+
+/// Spends some cycles: one or two for each turn, or a few more.
+fn delay(asm: &mut Assembler, turns: u64) {
+    asm.load_immediate(T6, turns + 1);
+    let again = asm.label_here();
+    asm.add_immediate(T6, T6, -1);
+    asm.branch(When::NotEqual, T6, ZERO, again);
+}
+
+/// Waits until the flag is not the value of `unwanted`; its value comes to `T0`. `gap` turns of a
+/// delay are between `lr` and `wrs.nto`.
+fn wait_while(asm: &mut Assembler, unwanted: Register, gap: u64) {
+    let again = asm.label_here();
+    let done = asm.label();
+    asm.load_reserved(ACQUIRE, 8, T0, FLAG_BASE);
+    asm.branch(When::NotEqual, T0, unwanted, done);
+    if gap > 0 {
+        delay(asm, gap);
+    }
+    asm.wait_on_reservation();
+    asm.jump(again);
+    asm.bind(done);
+}
+
+/// What a hart counted before it halted for good.
+fn counts(machine: &Machine, hart: usize) -> CoreStatistics {
+    let mut counts = machine.engine.cores[hart].statistics(0);
+    // How much is skipped depends on how far a core may run; nothing else does.
+    counts.skipped_cycles = 0;
+    counts
+}
+
+/// Hart 0 waits for the flag, which hart 1 writes after a delay. The results are what hart 0 has
+/// read, and the cycles when hart 1 begins to write and when hart 0 goes on.
+fn one_waits_for_another(gap: u64, turns: u64, reads_before: bool) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(2, |asm, hart| {
+        begin(asm);
+        if hart == 0 {
+            wait_while(asm, ZERO, gap);
+            asm.csr_read(T1, CYCLE);
+            asm.store_double(T0, RESULT_BASE, 0);
+            asm.store_double(T1, RESULT_BASE, 8);
+        } else {
+            if reads_before {
+                delay(asm, turns / 2);
+                asm.load_double(T1, FLAG_BASE, 0);
+                delay(asm, turns / 2);
+            } else {
+                delay(asm, turns);
+            }
+            asm.csr_read(T1, CYCLE);
+            asm.add_immediate(T0, ZERO, 7);
+            asm.store_double(T0, FLAG_BASE, 0);
+            asm.store_double(T1, RESULT_BASE, 64);
+        }
+        asm.halt();
+    });
+    asm.finish(&[])
+}
+
+#[test]
+fn a_store_of_another_hart_ends_the_wait() {
+    for core in models() {
+        let spec = server(2, &core);
+        let machine = halted(&spec, one_waits_for_another(0, 5000, false));
+        assert_eq!(read(&machine, RESULTS), 7);
+        let written = read(&machine, RESULTS + 64);
+        let woken = read(&machine, RESULTS + 8);
+        assert!(written > 5000, "{written}");
+        assert!((written..written + 400).contains(&woken), "{woken}");
+        // It halts soon after it has begun, and does nothing until it is woken.
+        let counts = counts(&machine, 0);
+        assert!(
+            counts.halted_cycles > written - 1500 && counts.halted_cycles < woken,
+            "{counts:?}, woken at {woken}"
+        );
+        assert!(counts.instructions < 40, "{counts:?}");
+    }
+}
+
+/// A read takes the right to write away from the hart that waits, but not its reservation.
+#[test]
+fn a_load_of_another_hart_does_not_end_the_wait() {
+    for core in models() {
+        let spec = server(2, &core);
+        let [without, with] = [false, true].map(|reads_before| {
+            let machine = halted(&spec, one_waits_for_another(0, 5000, reads_before));
+            assert_eq!(read(&machine, RESULTS), 7);
+            counts(&machine, 0).instructions
+        });
+        assert_eq!(without, with, "{:?}", core.model);
+    }
+}
+
+/// Whenever the store comes: before `lr`, between it and `wrs.nto`, or behind.
+#[test]
+fn no_store_is_missed() {
+    for core in models() {
+        let spec = server(2, &core);
+        for gap in [0, 1, 5, 20, 60] {
+            for turns in (0..400).step_by(7) {
+                let machine = halted(&spec, one_waits_for_another(gap, turns, false));
+                assert_eq!(
+                    read(&machine, RESULTS),
+                    7,
+                    "gap {gap}, {turns} turns, {:?}",
+                    core.model
+                );
+            }
+        }
+    }
+}
+
+/// How many cycles hart 1's store takes while hart 0 has the line and does what `owner` says.
+fn cycles_of_a_store(core: &CoreSpec, turns: u64, owner: impl Fn(&mut Assembler)) -> u64 {
+    let mut asm = Assembler::new();
+    asm.harts(2, |asm, hart| {
+        begin(asm);
+        if hart == 0 {
+            owner(asm);
+        } else {
+            delay(asm, turns);
+            asm.add_immediate(T0, ZERO, 7);
+            asm.csr_read(T1, CYCLE);
+            asm.store_double(T0, FLAG_BASE, 0);
+            asm.fence(RW, RW);
+            asm.csr_read(T2, CYCLE);
+            asm.operate(SUB, T2, T2, T1);
+            asm.store_double(T2, RESULT_BASE, 64);
+        }
+        asm.halt();
+    });
+    read(&halted(&server(2, core), asm.finish(&[])), RESULTS + 64)
+}
+
+/// A reserved line is kept for a while so that an `sc` can succeed; not from the writer that is
+/// waited for.
+#[test]
+fn the_writer_is_not_delayed() {
+    for core in models() {
+        let waits = |asm: &mut Assembler| wait_while(asm, ZERO, 0);
+        let owns = |asm: &mut Assembler| {
+            asm.amo(AMO_ADD, RELAXED, 8, T0, ZERO, FLAG_BASE);
+        };
+        let usual = cycles_of_a_store(&core, 2000, owns);
+        assert_eq!(cycles_of_a_store(&core, 2000, waits), usual);
+        // At worst the store comes with the line, and waits until the hart is at `wrs.nto`.
+        let longest = (0..400)
+            .map(|turns| cycles_of_a_store(&core, turns, waits))
+            .max();
+        let first = (0..400)
+            .map(|turns| cycles_of_a_store(&core, turns, owns))
+            .max();
+        println!("{:?}: usually {usual}, {longest:?}, {first:?}", core.model);
+        assert!(longest <= first.map(|cycles| cycles + 20));
+    }
+}
+
+/// How many rounds a token makes in [`ring`].
+const ROUNDS: u64 = 20;
+
+/// A token goes around among the harts, each of which waits for its turn on the same line.
+fn ring(harts: usize) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(harts, |asm, hart| {
+        begin(asm);
+        asm.load_immediate(S2, hart as u64);
+        asm.load_immediate(S3, hart as u64 + ROUNDS * harts as u64);
+        let again = asm.label_here();
+        let mine = asm.label();
+        let wait = asm.label_here();
+        asm.load_reserved(ACQUIRE, 8, T0, FLAG_BASE);
+        asm.branch(When::Equal, T0, S2, mine);
+        asm.wait_on_reservation();
+        asm.jump(wait);
+        asm.bind(mine);
+        delay(asm, 30 + 11 * hart as u64);
+        asm.add_immediate(T0, T0, 1);
+        asm.store_double(T0, FLAG_BASE, 0);
+        asm.add_immediate(S2, S2, harts as i64);
+        asm.branch(When::NotEqual, S2, S3, again);
+        asm.csr_read(T1, CYCLE);
+        asm.store_double(T1, RESULT_BASE, 64 * hart as i64);
+        asm.halt();
+    });
+    asm.finish(&[])
+}
+
+/// Everything that was counted, and when each hart was done.
+fn outcome(spec: &ServerSpec, image: &Image, lookahead: u64) -> (Vec<CoreStatistics>, Vec<u64>) {
+    let mut machine = servers::machine(spec, image.clone());
+    machine.engine.set_speed(lookahead, true);
+    assert_eq!(servers::run(&mut machine), Ending::Halted);
+    let harts = spec.fabric.cores;
+    (
+        (0..harts).map(|hart| counts(&machine, hart)).collect(),
+        (0..harts as u64)
+            .map(|hart| read(&machine, RESULTS + 64 * hart))
+            .collect(),
+    )
+}
+
+#[test]
+fn a_token_goes_around() {
+    for core in models() {
+        for harts in 2..=4 {
+            let caches = [core.clone(), with_small_caches(core.clone())];
+            for core in &caches {
+                let machine = halted(&server(harts, core), ring(harts));
+                assert_eq!(read(&machine, FLAG), ROUNDS * harts as u64);
+            }
+        }
+    }
+}
+
+/// How far cores may run ahead of each other changes nothing.
+#[test]
+fn waiting_is_exact() {
+    for core in models() {
+        let images = [(2, ring(2)), (4, ring(4))];
+        let gaps = [0, 3, 40].map(|gap| (2, one_waits_for_another(gap, 150, true)));
+        for (harts, image) in images.iter().chain(&gaps) {
+            let spec = server(*harts, &core);
+            let [far, step, seven] = [0, 1, 7].map(|cycles| outcome(&spec, image, cycles));
+            assert_eq!(far, step, "{:?}", core.model);
+            assert_eq!(far, seven, "{:?}", core.model);
+        }
+    }
+}
+
+/// A hart without a reservation does not wait: at the beginning, or behind an `sc`.
+#[test]
+fn there_must_be_a_reservation() {
+    let mut asm = Assembler::new();
+    begin(&mut asm);
+    asm.wait_on_reservation();
+    asm.load_reserved(RELAXED, 8, T0, FLAG_BASE);
+    asm.store_conditional(RELAXED, 8, T0, FLAG_BASE, FLAG_BASE);
+    asm.wait_on_reservation();
+    asm.add_immediate(T0, ZERO, 7);
+    asm.store_double(T0, RESULT_BASE, 0);
+    asm.halt();
+    let image = asm.finish(&[]);
+    for core in models() {
+        let machine = halted(&server(1, &core), image.clone());
+        assert_eq!(read(&machine, RESULTS), 7);
+        assert_eq!(counts(&machine, 0).halted_cycles, 0);
+    }
+}
+
+#[test]
+fn a_short_wait_ends_by_itself() {
+    let mut asm = Assembler::new();
+    begin(&mut asm);
+    asm.load_reserved(RELAXED, 8, T0, FLAG_BASE);
+    asm.csr_read(T1, CYCLE);
+    asm.wait_shortly_on_reservation();
+    asm.csr_read(T2, CYCLE);
+    asm.operate(SUB, T2, T2, T1);
+    asm.store_double(T2, RESULT_BASE, 0);
+    // The reservation is still there.
+    asm.store_conditional(RELAXED, 8, T0, FLAG_BASE, FLAG_BASE);
+    asm.add_immediate(T0, T0, 7);
+    asm.store_double(T0, RESULT_BASE, 8);
+    asm.halt();
+    let image = asm.finish(&[]);
+    for core in models() {
+        let machine = halted(&server(1, &core), image.clone());
+        let cycles = read(&machine, RESULTS);
+        assert!(
+            (SHORT_WAIT_CYCLES..SHORT_WAIT_CYCLES + 10).contains(&cycles),
+            "{cycles}"
+        );
+        assert_eq!(counts(&machine, 0).halted_cycles, SHORT_WAIT_CYCLES);
+        assert_eq!(read(&machine, RESULTS + 8), 7);
+    }
+}
+
+/// A store of another hart ends a short wait, too.
+#[test]
+fn a_store_ends_a_short_wait() {
+    let mut asm = Assembler::new();
+    asm.harts(2, |asm, hart| {
+        begin(asm);
+        if hart == 0 {
+            delay(asm, 300);
+            asm.load_reserved(RELAXED, 8, T0, FLAG_BASE);
+            asm.wait_shortly_on_reservation();
+            asm.load_double(T0, FLAG_BASE, 0);
+            asm.store_double(T0, RESULT_BASE, 0);
+        } else {
+            delay(asm, 500);
+            asm.add_immediate(T0, ZERO, 7);
+            asm.store_double(T0, FLAG_BASE, 0);
+        }
+        asm.halt();
+    });
+    let image = asm.finish(&[]);
+    for core in models() {
+        let machine = halted(&server(2, &core), image.clone());
+        assert_eq!(read(&machine, RESULTS), 7);
+        let waited = counts(&machine, 0).halted_cycles;
+        assert!((1..SHORT_WAIT_CYCLES).contains(&waited), "{waited}");
+    }
+}
+
+/// The timer's interrupt ends the wait, and is taken only if interrupts are on.
+#[test]
+fn an_interrupt_ends_the_wait() {
+    for core in models() {
+        for on in [false, true] {
+            let mut asm = Assembler::new();
+            let main = asm.label();
+            asm.jump(main);
+            let handler = asm.here();
+            begin(&mut asm);
+            asm.csr_read(T0, MEPC);
+            asm.csr_read(T1, MCAUSE);
+            asm.store_double(T0, RESULT_BASE, 0);
+            asm.store_double(T1, RESULT_BASE, 8);
+            asm.csr_write(MIE, ZERO);
+            asm.halt();
+            asm.bind(main);
+            begin(&mut asm);
+            asm.load_immediate(T0, handler);
+            asm.csr_write(MTVEC, T0);
+            asm.load_immediate(T0, TIMER_INTERRUPT);
+            asm.csr_write(MIE, T0);
+            asm.load_immediate(T0, if on { INTERRUPTS_ON } else { 0 });
+            asm.csr_write(MSTATUS, T0);
+            asm.load_immediate(T1, CLOCK);
+            asm.load_double(T0, T1, 0);
+            asm.add_immediate(T0, T0, 3);
+            asm.load_immediate(T1, TIMERS);
+            asm.store_double(T0, T1, 0);
+            asm.load_reserved(RELAXED, 8, T0, FLAG_BASE);
+            asm.wait_on_reservation();
+            let next = asm.here();
+            asm.add_immediate(T0, ZERO, 7);
+            asm.store_double(T0, RESULT_BASE, 16);
+            asm.csr_write(MIE, ZERO);
+            asm.halt();
+            let machine = halted(&server(1, &core), asm.finish(&[]));
+            let results = [0, 8, 16].map(|offset| read(&machine, RESULTS + offset));
+            let expected = if on {
+                [next, 1 << 63 | 7, 0]
+            } else {
+                [0, 0, 7]
+            };
+            assert_eq!(results, expected, "{:?}", core.model);
+            // Two to three microseconds, at two gigahertz or so.
+            assert!(counts(&machine, 0).halted_cycles > 1000);
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_from_another_hart_ends_the_wait() {
+    let mut asm = Assembler::new();
+    asm.harts(2, |asm, hart| {
+        begin(asm);
+        if hart == 0 {
+            asm.load_immediate(T0, SOFTWARE_INTERRUPT);
+            asm.csr_write(MIE, T0);
+            asm.load_reserved(RELAXED, 8, T0, FLAG_BASE);
+            asm.wait_on_reservation();
+            asm.add_immediate(T0, ZERO, 7);
+            asm.store_double(T0, RESULT_BASE, 0);
+            asm.csr_write(MIE, ZERO);
+        } else {
+            delay(asm, 2000);
+            asm.load_immediate(T1, CLINT);
+            asm.add_immediate(T0, ZERO, 1);
+            asm.store(4, T0, T1, 0);
+        }
+        asm.halt();
+    });
+    let image = asm.finish(&[]);
+    for core in models() {
+        let machine = halted(&server(2, &core), image.clone());
+        assert_eq!(read(&machine, RESULTS), 7);
+        assert!(counts(&machine, 0).halted_cycles > 1000);
+    }
+}
+
+/// With `mstatus.TW`, user mode may not wait for ever.
+#[test]
+fn user_mode_can_be_kept_from_waiting_for_ever() {
+    let mut asm = Assembler::new();
+    let main = asm.label();
+    asm.jump(main);
+    let handler = asm.here();
+    for (number, csr) in [MEPC, MCAUSE, MTVAL].into_iter().enumerate() {
+        asm.csr_read(T0, csr);
+        asm.store_double(T0, RESULT_BASE, 8 * number as i64);
+    }
+    asm.halt();
+    let user = asm.here();
+    asm.load_reserved(RELAXED, 8, T0, FLAG_BASE);
+    asm.wait_shortly_on_reservation();
+    let place = asm.here();
+    asm.wait_on_reservation();
+    asm.ebreak();
+    asm.bind(main);
+    begin(&mut asm);
+    for (csr, value) in [(MTVEC, handler), (MEPC, user), (MSTATUS, TIMEOUT_WAIT)] {
+        asm.load_immediate(T0, value);
+        asm.csr_write(csr, T0);
+    }
+    asm.mret();
+    let image = asm.finish(&[]);
+    for core in models() {
+        let machine = halted(&server(1, &core), image.clone());
+        let results = [0, 8, 16].map(|offset| read(&machine, RESULTS + offset));
+        assert_eq!(results, [place, 2, 0x00d0_0073], "{:?}", core.model);
+        assert_eq!(counts(&machine, 0).halted_cycles, 2 * SHORT_WAIT_CYCLES);
+    }
+}
+
+/// The line may be taken from the hart that waits for other reasons than a store.
+#[test]
+fn a_line_that_the_last_level_takes_back_is_reserved_again() {
+    let mut asm = Assembler::new();
+    asm.harts(2, |asm, hart| {
+        begin(asm);
+        if hart == 0 {
+            wait_while(asm, ZERO, 0);
+            asm.store_double(T0, RESULT_BASE, 0);
+        } else {
+            // Through more lines than the last level holds.
+            asm.load_immediate(T2, COLD);
+            asm.load_immediate(T3, COLD + 0x8000);
+            let again = asm.label_here();
+            asm.load_double(T0, T2, 0);
+            asm.add_immediate(T2, T2, 64);
+            asm.branch(When::NotEqual, T2, T3, again);
+            asm.add_immediate(T0, ZERO, 7);
+            asm.store_double(T0, FLAG_BASE, 0);
+        }
+        asm.halt();
+    });
+    let image = asm.finish(&[]);
+    for core in models() {
+        let spec = server_with_small_last_level(2, &core);
+        let machine = halted(&spec, image.clone());
+        assert_eq!(read(&machine, RESULTS), 7);
+        let far = outcome(&spec, &image, 0);
+        assert_eq!(far, outcome(&spec, &image, 1));
+        assert_eq!(far, outcome(&spec, &image, 7));
+    }
+}
+
+/// A hart that nobody will wake is reported, with what it waits for.
+#[test]
+fn waiting_for_ever_is_reported() {
+    let mut asm = Assembler::new();
+    begin(&mut asm);
+    wait_while(&mut asm, ZERO, 0);
+    let image = asm.finish(&[]);
+    for core in models() {
+        let mut machine = servers::machine(&server(1, &core), image.clone());
+        let report = loop {
+            match machine.advance() {
+                Ok(true) => {}
+                Err(RunError::Deadlock(report)) => break report,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(
+            report.contains("waits for a store to the line at 0x80100000 (WRS)"),
+            "{report}"
+        );
+    }
+}
+
+/// Several harts that wait for the same line all halt.
+#[test]
+fn harts_that_wait_for_the_same_line_leave_each_other_alone() {
+    for core in models() {
+        let [short, long] = [2000, 12_000].map(|turns| {
+            let mut asm = Assembler::new();
+            asm.harts(4, |asm, hart| {
+                begin(asm);
+                if hart == 3 {
+                    delay(asm, turns);
+                    asm.add_immediate(T0, ZERO, 7);
+                    asm.store_double(T0, FLAG_BASE, 0);
+                } else {
+                    wait_while(asm, ZERO, 0);
+                    asm.store_double(T0, RESULT_BASE, 64 * hart as i64);
+                }
+                asm.halt();
+            });
+            let machine = halted(&server(4, &core), asm.finish(&[]));
+            [0, 1, 2].map(|hart| {
+                assert_eq!(read(&machine, RESULTS + 64 * hart), 7);
+                counts(&machine, hart as usize).instructions
+            })
+        });
+        assert_eq!(short, long, "{:?}", core.model);
+    }
+}
+
+/// How often each hart takes the lock of [`lock`].
+const TIMES: u64 = 40;
+
+/// Harts take a lock with `lr` and `sc`, and wait on its reservation while another has it.
+fn lock(harts: usize, short: bool) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(harts, |asm, hart| {
+        begin(asm);
+        asm.load_immediate(T2, TIMES);
+        let again = asm.label_here();
+        let free = asm.label();
+        asm.load_reserved(ACQUIRE, 8, T0, FLAG_BASE);
+        asm.branch(When::Equal, T0, ZERO, free);
+        if short {
+            asm.wait_shortly_on_reservation();
+        } else {
+            asm.wait_on_reservation();
+        }
+        asm.jump(again);
+        asm.bind(free);
+        asm.add_immediate(T0, ZERO, 1);
+        asm.store_conditional(ACQUIRE, 8, T0, T0, FLAG_BASE);
+        asm.branch(When::NotEqual, T0, ZERO, again);
+        // Read, changed and written without atomics.
+        asm.load_double(T1, FLAG_BASE, 64);
+        delay(asm, 300);
+        asm.add_immediate(T1, T1, 1);
+        asm.store_double(T1, FLAG_BASE, 64);
+        asm.fence(RW, W);
+        asm.store_double(ZERO, FLAG_BASE, 0);
+        delay(asm, 7 * hart as u64);
+        asm.add_immediate(T2, T2, -1);
+        asm.branch(When::NotEqual, T2, ZERO, again);
+        asm.csr_read(T1, CYCLE);
+        asm.store_double(T1, RESULT_BASE, 64 * hart as i64);
+        asm.halt();
+    });
+    asm.finish(&[])
+}
+
+#[test]
+fn a_lock_excludes_and_is_given_on() {
+    for core in models() {
+        for (harts, short) in [(2, false), (4, false), (4, true)] {
+            let image = lock(harts, short);
+            let spec = server(harts, &core);
+            let machine = halted(&spec, image.clone());
+            assert_eq!(read(&machine, FLAG + 64), TIMES * harts as u64);
+            let far = outcome(&spec, &image, 0);
+            assert_eq!(far, outcome(&spec, &image, 1), "{:?}", core.model);
+            assert_eq!(far, outcome(&spec, &image, 7), "{:?}", core.model);
+        }
+    }
+}
