@@ -201,6 +201,13 @@ def _run_document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def _cycles(core: dict[str, Any]) -> str:
+    """Say where most of a core's cycles went."""
+    parts = sorted(core["stack"].items(), key=lambda part: -part[1])
+    shares = [(name.replace("_", " "), cycles / core["cycles"]) for name, cycles in parts]
+    return "cycles: " + ", ".join(f"{share:.0%} {name}" for name, share in shares if share >= 0.01)
+
+
 def _print_result(outcome: Outcome) -> None:
     result = outcome.result
     data_plane, traffic = outcome.description["data_plane"], outcome.description["traffic"]
@@ -232,7 +239,7 @@ def _print_result(outcome: Outcome) -> None:
     table.add_row("cycles", f"{result['cycles']:,}", "")
     for index, core in enumerate(result["cores"]):
         if core["instructions"]:
-            table.add_row(f"ipc of core {index}", report.number(core["ipc"]), "")
+            table.add_row(f"ipc of core {index}", report.number(core["ipc"]), _cycles(core))
     table.add_row("simulated_seconds", report.number(result["simulated_seconds"]), "")
     table.add_row("host_seconds", report.number(result["host_seconds"]), "")
     note = "from the store; --fresh runs again" if outcome.stored else ""

@@ -191,7 +191,16 @@ def run(
         "generated": requests + 10,
         "dropped": 0,
         "delivered": requests + 10,
-        "cores": [{"instructions": 1000, "cycles": 500, "ipc": 2.0, "halted_cycles": 0}],
+        "cores": [
+            {
+                "instructions": 1000,
+                "cycles": 500,
+                "ipc": 2.0,
+                "halted_cycles": 0,
+                "skipped_cycles": 0,
+                "stack": {"base": 400, "branch": 100, "halted": 0},
+            }
+        ],
         "instructions": 1000,
         "cycles": 500,
         "simulated_seconds": 1e-3,
