@@ -171,6 +171,15 @@ int hart_main(int hart) {
   data_plane_qwait();
 }
 
+/* A ring, each line of it written once: a driver clears its buffers, and caches are then from the
+   beginning as they are later. */
+static uint8_t *data_plane_ring(uint64_t bytes) {
+  uint8_t *ring = aligned_alloc(LINE_BYTES, bytes);
+  for (uint64_t offset = 0; offset < bytes; offset += LINE_BYTES)
+    *(volatile uint64_t *)(ring + offset) = 0;
+  return ring;
+}
+
 /* Gives every queue a doorbell that the monitoring set can hold. Returns how many did not fit. */
 static inline uint64_t data_plane_add_queues(uint64_t doorbell_bytes, enum qwait_policy policy) {
   uint64_t doorbell_count = doorbell_bytes / sizeof(struct io_doorbell), used = 0;
@@ -227,9 +236,9 @@ static inline int data_plane(void) {
   for (uint64_t number = 0; number < queues; number++) {
     data_plane_state.queues[number] = (struct data_plane_queue){
         .doorbell = &data_plane_state.doorbells[number],
-        .ring = aligned_alloc(LINE_BYTES, ring_bytes),
+        .ring = data_plane_ring(ring_bytes),
         .tenant_doorbell = &tenant_doorbells[number],
-        .tenant_ring = aligned_alloc(LINE_BYTES, ring_bytes),
+        .tenant_ring = data_plane_ring(ring_bytes),
         .tenant_room = data_plane_state.capacity,
     };
   }

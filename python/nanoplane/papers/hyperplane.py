@@ -23,10 +23,10 @@ SYSTEMS = ("spin", "hyperplane")
 LIGHT_LOAD = 0.008
 """Light traffic, as a part of the same system's peak with one queue (the paper: "<1% load")."""
 
-PEAK_REQUESTS = 20_000
+PEAK_REQUESTS = 10_000
 LIGHT_REQUESTS = 10_000
-SPINNING_LIGHT_REQUESTS = 1_500
-"""For the spinning core with 400 and more queues, which executes all the time between requests."""
+SPINNING_LIGHT_REQUESTS = 1_000
+"""For the spinning core with 1000 queues: its polls miss, so that none of them can be skipped."""
 QUICK = 10
 """`--quick` divides the number of requests by this."""
 
@@ -68,7 +68,7 @@ def _peak(notify: str, shape: str, queues: int, quick: bool) -> Description:
 
 def _light(notify: str, shape: str, queues: int, quick: bool) -> Run:
     requests = LIGHT_REQUESTS
-    if notify == "spin" and queues >= 400:
+    if notify == "spin" and queues >= 1000:
         requests = SPINNING_LIGHT_REQUESTS
     description = _description(notify, shape, queues, requests // (QUICK if quick else 1))
     return Run(description, peak=_peak(notify, shape, 1, quick), part=LIGHT_LOAD)
