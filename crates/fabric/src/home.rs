@@ -13,7 +13,7 @@
 //! | GetM | fetch from memory | grant M | Invalidate the others, if any; busy; grant M | ForwardGetM; busy | wait |
 //! | ReadAtHome | fetch from memory | read out; busy | read out; busy | ForwardGetS for the home; busy | wait |
 //! | Put from the owner | | | | take the data, PutAck | it has been sent a forward: PutAck, drop the data |
-//! | Put from another | PutAck | PutAck | PutAck | PutAck | it is about to become owner: wait |
+//! | Put from another | never | its turn: PutAck | its turn: PutAck | its turn: PutAck | it is about to become owner: wait |
 //! | InvalidateAck | error | error | error | error | the last one completes |
 //! | ForwardAck | error | error | error | error | completes |
 //!
@@ -23,13 +23,17 @@
 //! - *Put from another while busy.* The cache has got the line by a Transfer whose ForwardAck is
 //!   still on its way here. Its Put keeps its place in the queue. If a request before it in the
 //!   queue takes the ownership away, the cache answers from its buffer as above, and when the
-//!   Put's turn comes it is from another than the owner: only acknowledged.
+//!   Put's turn comes it is from another than the owner: only acknowledged. It never arrives from
+//!   another while the line is not busy: what takes ownership away is a ForwardAck, which comes
+//!   after the Put.
 //! - *A miss* takes the least recently used way that is not busy. Its holders are recalled first
 //!   (Invalidate, or ForwardGetM for the home). Misses of a set for which there is no way yet wait
 //!   in order. A later request for such a line can find it present and overtake, which harms
 //!   nobody: a cache has one request for a line at a time, and its Puts never wait for a way.
 //! - Every answer leaves after the same latency of the bank, so that the order of the bank's
 //!   decisions is the order in which a cache learns of them.
+//!
+//! The module `exhaustive` goes through all orders of events in small systems, with both tables.
 
 use crate::divisor::Divisor;
 use crate::{

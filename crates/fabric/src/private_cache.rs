@@ -11,9 +11,9 @@
 //! | event | eviction buffer has it | E or M | S | I, GetM sent | I, GetS sent | I |
 //! | --- | --- | --- | --- | --- | --- | --- |
 //! | Data | as without | error | upgrade (GetM sent), or error | fill as M | fill as S or E | error |
-//! | Invalidate | error | error | drop, ack: *Lost* | ack | ack; if the data comes with S, use it once | ack |
-//! | ForwardGetS | answer from buffer | send data, to S: *Downgraded* | (GetM sent) keep until filled | keep until filled | error | error |
-//! | ForwardGetM | answer from buffer | send data, to I: *Lost* | (GetM sent) keep until filled | keep until filled | error | error |
+//! | Invalidate | never | error | drop, ack: *Lost* | ack | ack; if the data comes with S, use it once | ack |
+//! | ForwardGetS | answer from buffer | send data, to S: *Downgraded* | never | keep until filled | error | error |
+//! | ForwardGetM | answer from buffer | send data, to I: *Lost* | never | keep until filled | error | error |
 //! | PutAck | drop the oldest entry | error | error | error | error | error |
 //! | replacement | | Put, into the buffer | silent | | | |
 //!
@@ -27,6 +27,11 @@
 //!   or two writers could take it from each other forever.
 //! - *A forward never meets GetS sent alone*: a GetS makes an owner only by Data(Exclusive) from
 //!   the home, which arrives before any later forward.
+//! - *A forward never meets S*: a sharer becomes owner by Data(Modified) from the home, which
+//!   arrives before any later forward. Data comes from another owner only after that one's
+//!   ownership has invalidated the copy here.
+//! - *An Invalidate never meets the eviction buffer*: it is for sharers, and to be a sharer again
+//!   the cache had to ask after its Put, so that the PutAck was sent first.
 //! - *Invalidate with GetS sent.* It is for a copy that was evicted silently, or for the copy on
 //!   its way from the last owner. The cache cannot tell, so it does not keep a Shared copy. The
 //!   value may be used for the loads that wait: it was current after they were issued. Data with E

@@ -14,6 +14,26 @@ pub(crate) fn note_reached(what: &'static str) {
     REACHED.with_borrow_mut(|reached| reached.insert(what));
 }
 
+/// Places of the protocol that every thorough test comes to.
+pub(crate) const PLACES: [&str; 16] = [
+    "Invalidate of a copy that waits to be upgraded",
+    "Invalidate without a copy while the line is under way",
+    "Put before the ForwardAck that makes its sender the owner",
+    "Put from a cache after which another became the owner",
+    "Put from a cache that is not the owner any more",
+    "Put that crosses a forward",
+    "data that is used once",
+    "exclusive data after an Invalidate of an older copy",
+    "forward answered from the eviction buffer",
+    "forward before the data",
+    "forward of an evicted line that has been asked for again",
+    "miss in a set where all lines are busy",
+    "recall from sharers",
+    "recall from the owner",
+    "request behind others that wait for a way",
+    "request for a line that is being recalled",
+];
+
 /// The places of the protocol that this thread has come to.
 pub(crate) fn places_reached() -> BTreeSet<&'static str> {
     REACHED.with_borrow(BTreeSet::clone)
@@ -637,25 +657,7 @@ fn random_traffic_is_coherent_and_does_not_depend_on_the_window() {
         }
     }
     let reached = places_reached();
-    let expected = [
-        "Invalidate of a copy that waits to be upgraded",
-        "Invalidate without a copy while the line is under way",
-        "Put before the ForwardAck that makes its sender the owner",
-        "Put from a cache after which another became the owner",
-        "Put from a cache that is not the owner any more",
-        "Put that crosses a forward",
-        "data that is used once",
-        "exclusive data after an Invalidate of an older copy",
-        "forward answered from the eviction buffer",
-        "forward before the data",
-        "forward of an evicted line that has been asked for again",
-        "miss in a set where all lines are busy",
-        "recall from sharers",
-        "recall from the owner",
-        "request behind others that wait for a way",
-        "request for a line that is being recalled",
-    ];
-    let missing: Vec<_> = expected
+    let missing: Vec<_> = PLACES
         .iter()
         .filter(|what| !reached.contains(*what))
         .collect();
