@@ -233,6 +233,8 @@ def _print_result(outcome: Outcome) -> None:
     note = f"after {result['warmup_samples']:,} of warm-up"
     if not result["steady"]:
         note += "; NOT STEADY: the numbers may still change with time, take more requests"
+    elif not result["precise"]:
+        note += "; NOT PRECISE: the p99 is not known as well as measure.precision asks"
     table.add_row("samples", f"{latency['samples']:,}", note)
     table.add_row("dropped", f"{result['dropped']:,}", f"of {result['generated']:,} generated")
     table.add_row("instructions", f"{result['instructions']:,}", "")

@@ -188,6 +188,7 @@ def run(
         },
         "warmup_samples": 10,
         "steady": True,
+        "precise": True,
         "generated": requests + 10,
         "dropped": 0,
         "delivered": requests + 10,

@@ -108,6 +108,33 @@ def test_skipping_spins_and_lookahead_change_nothing(nanoplane: Any) -> None:
     assert slow == normal
 
 
+def half_width_of_p99(document: Any) -> float:
+    low, high = document["latency_ns"]["p99_ci95"]
+    return float((high - low) / 2 / document["latency_ns"]["p99"])
+
+
+def test_a_run_goes_on_until_the_p99_is_precise(nanoplane: Any) -> None:
+    settings = ("data_plane.queues=1", "traffic.rate_mrps=1", "measure.requests=500")
+    arguments = [part for one in settings for part in ("--set", one)]
+    short = result(nanoplane, *arguments)
+    assert short["precise"]  # Nothing was asked.
+    assert half_width_of_p99(short) > 0.1
+    precise = result(nanoplane, *arguments, "--set", "measure.precision=0.1")
+    assert precise["precise"]
+    assert half_width_of_p99(precise) <= 0.1
+    assert 500 < precise["latency_ns"]["samples"] < 50_000
+
+
+def test_a_run_that_cannot_be_precise_says_so(nanoplane: Any) -> None:
+    settings = ("data_plane.queues=1", "traffic.rate_mrps=2", "measure.warmup=0")
+    arguments = [part for one in (*settings, "measure.requests=100") for part in ("--set", one)]
+    document = result(nanoplane, *arguments, "--set", "measure.precision=0.001")
+    assert not document["precise"]
+    assert document["latency_ns"]["samples"] == 10_000
+    table = nanoplane("run", EXAMPLE, *FEW, *arguments, "--set", "measure.precision=0.001")
+    assert "NOT PRECISE" in table.stdout
+
+
 def test_a_part_of_the_peak(nanoplane: Any) -> None:
     peak = result(nanoplane)
     half = result(nanoplane, "--set", "traffic.load=0.5")
@@ -260,6 +287,7 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
         ([f"data_plane.queues={10**30}"], "it must be a whole number from 1 to 8192"),
         ([f"measure.seed={2**64}"], f"it must be a whole number from 0 to {2**64 - 1}"),
         (["measure.requests=5"], "it must be a whole number from 100 to 1000000000"),
+        (["measure.precision=5"], "it must be a number from 0.001 to 1"),
         (["traffic.rate_mrps=1e308"], "million requests a second, from 0.000001 to 10000"),
         (["traffic.rate_mrps=nan"], "traffic.rate_mrps is NaN"),
         (["traffic.shape=square"], 'it must be "fully-balanced", "proportionally-concentrated"'),

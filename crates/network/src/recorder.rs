@@ -1,6 +1,6 @@
 //! The record of latencies, and what is reported of them.
 
-use crate::statistics::{mean_interval, mser5, quantile, quantile_interval};
+use crate::statistics::{mean_interval, mser5, quantile, quantile_interval, quantile_precision};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fabric::Time;
@@ -66,6 +66,10 @@ pub struct Measurement {
     /// system does not settle: only the last `requests` are measured, and they may still change
     /// with time.
     pub steady: bool,
+    /// Whether the 95 % confidence interval of the p99 is as narrow as `measure.precision` asks;
+    /// true if it asks for nothing. If not, the run was given up at 100 times `measure.requests`,
+    /// or because it was not steady.
+    pub precise: bool,
     /// An HdrHistogram of the latencies in nanoseconds, with four digits (1 ns up to 32 us), as
     /// in HdrHistogram's log files: V2, compressed, in base64.
     pub histogram: String,
@@ -79,15 +83,25 @@ struct Sample {
 
 /// Without an end of the warm-up in sight, a run is this many times as long as asked.
 const PATIENCE: usize = 5;
+/// For the precision that is asked, this many times `requests` are measured at most.
+const MOST_FOR_PRECISION: usize = 100;
+/// From one check of the precision to the next the measured part grows by these factors at least
+/// and at most. Few checks, because each is a chance to stop at an interval that is too short; not
+/// too far at once, because the first estimates of the length are the worst.
+const GROWTH: [f64; 2] = [1.25, 2.0];
 
 /// Keeps the latency of every request, in the order in which the tenants took them.
 ///
-/// Says when it has enough: `requests` of them behind the warm-up. The decision depends on the
-/// samples only, not on when it is asked.
+/// Says when it has enough: `requests` of them behind the warm-up, and then as many as the
+/// precision needs, if one is asked for. The decision depends on the samples only, not on when it
+/// is asked.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     requests: usize,
     warmup: Warmup,
+    precision: Option<f64>,
+    /// How many are needed behind the warm-up, as far as is known.
+    wanted: usize,
     samples: Vec<Sample>,
     next_check: usize,
     /// Where the measured part begins, and whether the system was steady from there on.
@@ -101,6 +115,8 @@ impl Recorder {
         Recorder {
             requests,
             warmup,
+            precision: None,
+            wanted: requests,
             samples: Vec::new(),
             next_check: match warmup {
                 Warmup::Auto => requests,
@@ -108,6 +124,13 @@ impl Recorder {
             },
             done: None,
         }
+    }
+
+    /// Goes on until half of the 95 % confidence interval of the p99 is at most this part of the p99.
+    /// It looks at `requests` behind the warm-up, and then each time that the interval, which gets
+    /// shorter with the square root of the number, should be short enough.
+    pub fn with_precision(self, precision: Option<f64>) -> Recorder {
+        Recorder { precision, ..self }
     }
 
     /// Adds a request; nothing once [`Recorder::is_done`].
@@ -124,13 +147,38 @@ impl Recorder {
         }
         let recorded = self.samples.len();
         match self.cut() {
-            Some(cut) if recorded - cut >= self.requests => self.done = Some((cut, true)),
-            Some(cut) => self.next_check = cut + self.requests,
-            None if recorded >= PATIENCE.saturating_mul(self.requests) => {
-                self.done = Some((recorded - self.requests, false));
+            Some(cut) if recorded - cut >= self.wanted => match self.more_wanted(cut) {
+                Some(more) => {
+                    self.wanted = more;
+                    self.next_check = cut + more;
+                }
+                None => self.done = Some((cut, true)),
+            },
+            Some(cut) => self.next_check = cut + self.wanted,
+            None if recorded >= self.wanted.saturating_mul(PATIENCE).min(self.most()) => {
+                self.done = Some((recorded - self.wanted, false));
             }
-            None => self.next_check = recorded + self.requests.div_ceil(2),
+            None => self.next_check = recorded + self.wanted.div_ceil(2),
         }
+    }
+
+    /// How many requests are recorded at most, if the precision decides.
+    fn most(&self) -> usize {
+        self.requests.saturating_mul(MOST_FOR_PRECISION)
+    }
+
+    /// How many are needed behind the warm-up; `None` if there are enough.
+    fn more_wanted(&self, cut: usize) -> Option<usize> {
+        let precision = self.precision?;
+        let measured = self.samples.len() - cut;
+        let found = precision_of_p99(&latencies_ns(&self.samples[cut..]));
+        if measured >= self.most() || found.is_some_and(|found| found <= precision) {
+            return None;
+        }
+        let [least, largest] = GROWTH;
+        let factor = found.map_or(largest, |found| (found / precision).powi(2));
+        let more = (measured as f64 * factor.clamp(least, largest)).ceil() as usize;
+        Some(more.min(self.most()))
     }
 
     /// The end of the warm-up in what is recorded up to now.
@@ -155,6 +203,12 @@ impl Recorder {
     /// How many requests have been recorded.
     pub fn recorded(&self) -> u64 {
         self.samples.len() as u64
+    }
+
+    /// The part of the requests that is recorded, as far as is known how many are needed; from 0 to
+    /// 1. It falls when it turns out that more are needed.
+    pub fn progress(&self) -> f64 {
+        (self.samples.len() as f64 / self.wanted as f64).min(1.0)
     }
 
     /// What there is to report; `None` if nothing was recorded. Before it is done: of what there
@@ -195,6 +249,9 @@ impl Recorder {
             },
             warmup_samples: cut as u64,
             steady,
+            precise: self.precision.is_none_or(|precision| {
+                quantile_precision(&values, &sorted, 0.99).is_some_and(|found| found <= precision)
+            }),
             histogram: histogram(&values),
         })
     }
@@ -207,14 +264,22 @@ fn latencies_ns(samples: &[Sample]) -> Vec<f64> {
         .collect()
 }
 
-/// The histogram of [`Measurement::histogram`]. Building and writing it cannot fail for the
-/// constants used here; if it did, the field would be empty.
+fn precision_of_p99(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    quantile_precision(values, &sorted, 0.99)
+}
+
+/// The histogram of [`Measurement::histogram`]. It grows with its values; building and writing it
+/// cannot fail for times; if it did, the field would be empty.
 fn histogram(values_ns: &[f64]) -> String {
     let Ok(mut histogram) = Histogram::<u64>::new(4) else {
         return String::new();
     };
     for &value in values_ns {
-        histogram.saturating_record(value.round() as u64);
+        if histogram.record(value.round() as u64).is_err() {
+            return String::new();
+        }
     }
     let mut bytes = Vec::new();
     match V2DeflateSerializer::new().serialize(&histogram, &mut bytes) {
@@ -272,6 +337,16 @@ mod tests {
     }
 
     #[test]
+    fn the_histogram_has_long_latencies_too() {
+        let text = histogram(&[5.0, 1e9]);
+        let histogram: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut STANDARD.decode(&text).unwrap().as_slice())
+            .unwrap();
+        assert!(histogram.equivalent(histogram.max(), 1_000_000_000));
+        assert_eq!((histogram.min(), histogram.len()), (5, 2));
+    }
+
+    #[test]
     fn enough_is_counted_behind_the_warmup() {
         let mut random = Random::new(1, Stream::Arrivals);
         let mut recorder = Recorder::new(5000, Warmup::Auto);
@@ -320,6 +395,83 @@ mod tests {
         );
         assert_eq!(serde_json::to_string(&Warmup::Auto).unwrap(), "\"auto\"");
         assert_eq!(serde_json::to_string(&Warmup::Requests(7)).unwrap(), "7");
+    }
+
+    /// Latencies that are exponential with mean 1000 ns.
+    fn exponential(requests: u64, precision: f64, seed: u64) -> Recorder {
+        let mut random = Random::new(seed, Stream::Arrivals);
+        let mut recorder =
+            Recorder::new(requests, Warmup::Requests(100)).with_precision(Some(precision));
+        let mut number = 0.0;
+        while !recorder.is_done() {
+            recorder.record(ns(100.0 * number), ns(1000.0 * random.exponential()));
+            number += 1.0;
+        }
+        recorder
+    }
+
+    fn width_of_p99(latency: &LatencySummary) -> f64 {
+        let [low, high] = latency.p99_ci95.unwrap();
+        (high - low) / 2.0 / latency.p99
+    }
+
+    /// Independent values: the p99's standard error is 1000 ns sqrt(0.99 / 0.01 / n), and 5 % of
+    /// 4605 ns half an interval, so n is about 2.05^2 x 99 x 1000^2 / 230^2 = 7800.
+    #[test]
+    fn a_run_goes_on_until_the_p99_is_precise() {
+        let (mut hits, mut samples, runs) = (0, 0, 400);
+        for seed in 0..runs {
+            let measurement = exponential(1000, 0.05, seed).measurement().unwrap();
+            let latency = &measurement.latency_ns;
+            assert!(measurement.precise && measurement.steady);
+            assert!(width_of_p99(latency) <= 0.05);
+            samples += latency.samples;
+            let [low, high] = latency.p99_ci95.unwrap();
+            let truth = 1000.0 * 100.0f64.ln();
+            hits += u32::from(low <= truth && truth <= high);
+        }
+        // 95 % of 400, as far as chance goes; stopping when the interval is short costs little.
+        assert!((364..=393).contains(&hits), "{hits}");
+        assert!((7_800..15_600).contains(&(samples / runs)), "{samples}");
+    }
+
+    #[test]
+    fn requests_are_the_least_that_is_measured() {
+        let measurement = exponential(50_000, 0.05, 1).measurement().unwrap();
+        assert!(measurement.precise);
+        assert_eq!(measurement.latency_ns.samples, 50_000);
+    }
+
+    #[test]
+    fn a_run_that_would_take_too_long_is_given_up() {
+        let measurement = exponential(100, 0.001, 1).measurement().unwrap();
+        assert!(measurement.steady && !measurement.precise);
+        assert_eq!(measurement.latency_ns.samples, 10_000);
+        assert!(width_of_p99(&measurement.latency_ns) > 0.001);
+    }
+
+    #[test]
+    fn a_run_that_is_not_steady_is_given_up_early() {
+        let mut recorder = Recorder::new(1000, Warmup::Auto).with_precision(Some(1e-6));
+        let mut number = 0.0;
+        while !recorder.is_done() {
+            recorder.record(ns(number), ns(number));
+            number += 1.0;
+        }
+        let measurement = recorder.measurement().unwrap();
+        assert!(!measurement.steady && !measurement.precise);
+        assert_eq!(recorder.recorded(), 5000);
+    }
+
+    #[test]
+    fn equal_latencies_are_precise_at_once() {
+        let mut recorder = Recorder::new(100, Warmup::Requests(0)).with_precision(Some(0.001));
+        for number in 0..2000 {
+            recorder.record(ns(f64::from(number)), ns(10.0));
+        }
+        let measurement = recorder.measurement().unwrap();
+        assert!(measurement.precise);
+        assert!(recorder.recorded() < 1000, "{}", recorder.recorded());
     }
 
     /// An M/D/1 queue: what is recorded obeys Little's law and the Pollaczek-Khinchine formula.

@@ -96,6 +96,11 @@ pub struct MeasureSpec {
     /// Requests to measure, at least, beside those that are cut as warm-up.
     #[schemars(range(min = 100, max = 1_000_000_000))]
     pub requests: u64,
+    /// If given, the run goes on until the p99 is this precise: until half of its 95 % confidence
+    /// interval is at most this part of it, as in 0.05. It ends at 100 times `requests` at the
+    /// latest; the result says whether it is `precise`.
+    #[schemars(range(min = 0.001, max = 1.0))]
+    pub precision: Option<f64>,
     /// How the beginning is cut: "auto", or a number of requests.
     pub warmup: Warmup,
     /// All randomness comes from this number.
@@ -106,6 +111,7 @@ impl Default for MeasureSpec {
     fn default() -> MeasureSpec {
         MeasureSpec {
             requests: 20_000,
+            precision: None,
             warmup: Warmup::Auto,
             seed: 1,
         }

@@ -138,6 +138,12 @@ fn check(description: &Description) -> Result<(), RunError> {
         description.data_plane.queues as usize,
         description.server.hyperplane.entries,
     );
+    let precision = description.measure.precision;
+    if let Some(precision) = precision.filter(|precision| !(0.001..=1.0).contains(precision)) {
+        return wrong(format!(
+            "measure.precision is {precision}; it must be from 0.001 to 1"
+        ));
+    }
     if queues == 0 {
         return wrong("data_plane.queues is 0; it must be 1 or more".to_string());
     }
@@ -220,7 +226,9 @@ pub fn run(
     let image = load(program)?;
     let setup = setup(description);
     let measure = &description.measure;
-    let ledger = Ledger::shared(Recorder::new(measure.requests, measure.warmup));
+    let recorder =
+        Recorder::new(measure.requests, measure.warmup).with_precision(measure.precision);
+    let ledger = Ledger::shared(recorder);
     let mut attached = None;
     let memory = [setup.doorbells, setup.tenant_doorbells];
     let mut machine = Machine::new(&description.server, image, &memory, false, |fabric| {
@@ -236,7 +244,7 @@ pub fn run(
     for core in &mut machine.engine.cores {
         core.watch(setup.tenant_doorbells);
     }
-    simulate(&mut machine, &ledger, measure.requests, &mut progress)?;
+    simulate(&mut machine, &ledger, &mut progress)?;
     let Some(attached) = attached else {
         return Err(RunError::Description("the server has no I/O".to_string()));
     };
@@ -305,7 +313,6 @@ pub fn run(
 fn simulate(
     machine: &mut Machine,
     ledger: &SharedLedger,
-    requests: u64,
     progress: &mut impl FnMut(f64) -> bool,
 ) -> Result<(), RunError> {
     let patience = machine
@@ -324,7 +331,7 @@ fn simulate(
                 machine.end_after(machine.engine.clock().cycle_at_or_after(at));
             }
         }
-        let (counts, recorded, started) = {
+        let (counts, part, started) = {
             if let Some(error) = machine.engine.fabric.errors().first() {
                 return Err(RunError::Guest(format!("a device fails: {error}")));
             }
@@ -333,7 +340,7 @@ fn simulate(
                 return Err(RunError::Guest(fault.to_string()));
             }
             let recorder = ledger.recorder();
-            (ledger.counts(), recorder.recorded(), ledger.is_started())
+            (ledger.counts(), recorder.progress(), ledger.is_started())
         };
         let now = machine.engine.now();
         if counts.delivered > delivered || (started && counts.inside == 0) {
@@ -350,7 +357,7 @@ fn simulate(
                 PATIENCE_NS / 1e6
             ))));
         }
-        if !progress((recorded as f64 / requests as f64).min(1.0)) {
+        if !progress(part) {
             return Err(RunError::Interrupted);
         }
     }

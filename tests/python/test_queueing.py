@@ -1,0 +1,272 @@
+"""Queueing theory: the simulator's waiting times where there is a formula for them.
+
+A data plane with QWAIT that does synthetic work (guest/programs/synthetic.c) is a queueing system:
+Poisson arrivals, one or several cores, service times that come out of a pcap file. Nothing about
+the service is assumed: its mean is that of a core which always has work, its variance that of
+latencies when hardly anything arrives. Both contain what the data plane does beside the work.
+Waiting is what latency is longer than without load.
+
+What the data plane does takes some 100 ns, and up to 20 ns more or less with the state of the
+queues: to arm a doorbell takes longer than to find another item there, and a system at its limit
+hardly ever arms one. Work of 5 us makes that a small part.
+"""
+
+import base64
+import dataclasses
+import math
+import random
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.packet import Raw
+
+from nanoplane import Description, Store, sweep
+
+pytestmark = pytest.mark.simulator
+
+REQUESTS, WARMUP = 10_000, 1_000
+MEAN_NS = 5_000
+# What the data plane takes for an item beside the work, about.
+OVERHEAD_NS = 100
+SYSTEMS = {
+    "M/D/1": ("fixed", 1),
+    "M/M/1": ("exponential", 1),
+    "M/G/1": ("bimodal", 1),
+    "M/M/4": ("exponential", 4),
+}
+# Several cores hardly let anything wait at 0.3.
+POINTS = [
+    (name, load)
+    for name, (_, cores) in SYSTEMS.items()
+    for load in (0.3, 0.6, 0.8)
+    if cores == 1 or load > 0.3
+]
+# Student's t with 29 degrees of freedom, for 95 % and 99.9 %: intervals are made of 30 batches.
+T_95, T_999 = 2.045, 3.659
+
+
+def write_pcap(path: Path, times_ns: list[float]) -> None:
+    """Write packets that take these times."""
+    # Addresses and ports do not matter; a UDP checksum of 0 is none.
+    packet = bytes(IP(dst="10.0.0.1") / UDP(chksum=0) / Raw(b"work" + bytes(4)))[:-4]
+    frame = struct.pack("<IIII", 0, 0, len(packet) + 4, len(packet) + 4) + packet
+    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)
+    path.write_bytes(header + b"".join(frame + struct.pack(">I", round(ns)) for ns in times_ns))
+
+
+def service_times(distribution: str) -> list[float]:
+    """Draw the packets' work. Exponential is what it is together with the overhead."""
+    draw = random.Random(1)
+    times: dict[str, Callable[[], float]] = {
+        "fixed": lambda: MEAN_NS,
+        "exponential": lambda: max(0.0, draw.expovariate(1 / MEAN_NS) - OVERHEAD_NS),
+        "bimodal": lambda: MEAN_NS / 2 if draw.random() < 0.9 else MEAN_NS * 5.5,
+    }
+    return [times[distribution]() for _ in range(REQUESTS)]
+
+
+def histogram(text: str) -> Iterator[tuple[int, int]]:
+    """Decode an HdrHistogram with four digits (V2, compressed): values and how often they are."""
+    data = zlib.decompress(base64.b64decode(text)[8:])[40:]
+    index = place = 0
+    while place < len(data):
+        number = shift = 0
+        for length in range(9):
+            byte = data[place]
+            place += 1
+            # The ninth byte has all its eight bits.
+            number |= (byte & (0x7F if length < 8 else 0xFF)) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        count = number >> 1 ^ -(number & 1)
+        if count < 0:
+            index -= count
+            continue
+        bucket = max(0, (index >> 14) - 1)
+        if count:
+            yield (index - (bucket << 14)) << bucket, count
+        index += 1
+
+
+def variance(text: str) -> float:
+    pairs = list(histogram(text))
+    number = sum(count for _, count in pairs)
+    mean = sum(value * count for value, count in pairs) / number
+    return sum((value - mean) ** 2 * count for value, count in pairs) / number
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """What was measured of a queueing system without load, and with as much as it can take."""
+
+    cores: int
+    idle_ns: float
+    """Mean latency without load."""
+    service_ns: float
+    """Mean time between two items that one core takes, when there is always one."""
+    variance_ns2: float
+    """Of service times."""
+
+    def rate_mrps(self, load: float) -> float:
+        return load * self.cores / self.service_ns * 1e3
+
+    def pollaczek_khinchine_ns(self, load: float) -> float:
+        squares = self.variance_ns2 + self.service_ns**2
+        return load * squares / self.service_ns / 2 / (1 - load)
+
+    def erlang_c_ns(self, load: float) -> float:
+        erlangs = load * self.cores
+        terms = [erlangs**k / math.factorial(k) for k in range(self.cores + 1)]
+        waits = terms[-1] / (1 - load)
+        probability = waits / (sum(terms[:-1]) + waits)
+        return probability * self.service_ns / self.cores / (1 - load)
+
+    def law_ns(self, name: str, load: float) -> float:
+        """Return the mean waiting time, by the law of that name."""
+        if name.startswith("M/M/"):
+            return self.erlang_c_ns(load)
+        if name == "M/D/1":
+            return load * self.service_ns / 2 / (1 - load)
+        return self.pollaczek_khinchine_ns(load)
+
+
+IDLE, FULL = 0.0005, 1.5
+"""Loads at which nothing ever waits, and at which there is always something that waits."""
+
+
+def description(pcap: Path, cores: int, rate_mrps: float, seed: int = 1) -> Description:
+    # Cores that share queues take the items of one queue one after the other. With many queues
+    # that hardly ever keeps a core from work.
+    queues, capacity = (16, 2048) if cores == 1 else (1000, 64)
+    return Description.from_dict(
+        {
+            "server": {
+                "preset": "hyperplane-table1",
+                "data_plane_cores": cores,
+            },
+            "data_plane": {"program": "synthetic", "notify": "hyperplane", "queues": queues},
+            "traffic": {
+                "packets": str(pcap),
+                "packet_bytes": 36,
+                "queue_capacity": capacity,
+                "rate_mrps": rate_mrps,
+            },
+            "measure": {"requests": REQUESTS, "warmup": WARMUP, "seed": seed},
+        }
+    )
+
+
+def simulate(
+    directory: Path, seed: int
+) -> tuple[dict[str, System], dict[tuple[str, float], dict[str, Any]]]:
+    """Measure the systems, and then run each at every load."""
+    store = Store(directory / "store")
+    times_ns = {name: service_times(distribution) for name, (distribution, _) in SYSTEMS.items()}
+
+    def pcap(name: str, order: int) -> Path:
+        path = directory / f"{name.replace('/', '')}-{order}.pcap"
+        write_pcap(path, random.Random(order).sample(times_ns[name], REQUESTS))
+        return path
+
+    def run(descriptions: dict[Any, Description]) -> dict[Any, Any]:
+        outcomes = sweep(descriptions.values(), store=store)
+        return {key: one.result for key, one in zip(descriptions, outcomes, strict=True)}
+
+    extremes = run(
+        {
+            (name, load): description(pcap(name, 0), cores, load * cores / MEAN_NS * 1e3)
+            for name, (_, cores) in SYSTEMS.items()
+            for load in (IDLE, FULL)
+        }
+    )
+    systems = {
+        name: System(
+            cores,
+            extremes[name, IDLE]["latency_ns"]["mean"],
+            cores / extremes[name, FULL]["throughput_mrps"] * 1e3,
+            variance(extremes[name, IDLE]["histogram"]),
+        )
+        for name, (_, cores) in SYSTEMS.items()
+    }
+    # Each run has arrivals of its own and the service times in an order of its own, or all would
+    # err to the same side.
+    results = run(
+        {
+            (name, load): description(
+                pcap(name, 100 * seed + number),
+                systems[name].cores,
+                systems[name].rate_mrps(load),
+                100 * seed + number,
+            )
+            for number, (name, load) in enumerate(POINTS)
+        }
+    )
+    return systems, results
+
+
+@pytest.fixture(scope="module")
+def simulated(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[str, System], dict[tuple[str, float], dict[str, Any]]]:
+    return simulate(tmp_path_factory.mktemp("queueing"), seed=1)
+
+
+def deviation(system: System, name: str, load: float, result: dict[str, Any]) -> float:
+    """Return how far the waiting time is from the law, in standard errors of the run's own."""
+    latency = result["latency_ns"]
+    low, high = latency["mean_ci95"]
+    waiting_ns = latency["mean"] - system.idle_ns
+    return float((waiting_ns - system.law_ns(name, load)) / ((high - low) / 2 / T_95))
+
+
+def test_waiting_times_follow_the_laws(simulated: Any) -> None:
+    systems, results = simulated
+    found = {
+        f"{name} at {load}": round(deviation(systems[name], name, load, result), 2)
+        for (name, load), result in results.items()
+    }
+    assert all(result["dropped"] == 0 for result in results.values())
+    # Of 11 intervals of 95 %, more than three are wrong in one of 600 such tests.
+    assert sum(abs(one) > T_95 for one in found.values()) <= 3, found
+    assert all(abs(one) < T_999 for one in found.values()), found
+    # All together: laws that are a little wrong would show here. 99.9 % of normal means.
+    assert abs(sum(found.values())) / math.sqrt(len(found)) < 3.3, found
+
+
+def test_service_times_are_those_that_were_meant(simulated: Any) -> None:
+    systems, _ = simulated
+    for name, squared_variation in {"M/D/1": 0, "M/M/1": 1, "M/M/4": 1}.items():
+        found = systems[name].variance_ns2 / systems[name].service_ns ** 2
+        assert found == pytest.approx(squared_variation, abs=0.03), name
+    overhead_ns = systems["M/D/1"].service_ns - MEAN_NS
+    assert overhead_ns == pytest.approx(OVERHEAD_NS, abs=25)
+
+
+def busy_ns(result: dict[str, Any]) -> float:
+    """Return how long the first core was not halted."""
+    core = result["cores"][0]
+    busy = 1 - core["halted_cycles"] / core["cycles"]
+    return float(busy * result["simulated_seconds"] * 1e9)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_a_core_is_busy_for_as_long_as_its_items_take(
+    simulated: Any, tmp_path: Path, load: float
+) -> None:
+    """Little's law for what is in service."""
+    systems, results = simulated
+    system, long = systems["M/D/1"], results["M/D/1", load]
+    write_pcap(tmp_path / "fixed.pcap", [MEAN_NS])
+    # With hardly any items: what the start takes.
+    few = description(tmp_path / "fixed.pcap", 1, system.rate_mrps(load))
+    few = few.set("measure.requests", 100).set("measure.warmup", 0)
+    start = sweep([few], store=Store(tmp_path))[0].result
+    each_ns = (busy_ns(long) - busy_ns(start)) / (long["delivered"] - start["delivered"])
+    # QWAIT's end after a halt, 50 cycles, counts as halted, and so it may be less.
+    assert system.service_ns - 50 / 3 - 5 < each_ns < system.service_ns + 5
