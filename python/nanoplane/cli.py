@@ -24,7 +24,7 @@ from nanoplane import compiler, report, simulator
 from nanoplane import description as descriptions
 from nanoplane import store as stores
 from nanoplane.description import Description
-from nanoplane.errors import NanoplaneError
+from nanoplane.errors import DescriptionError, Failure, NanoplaneError
 from nanoplane.figures import Figure, Results, Row, as_json, figures
 from nanoplane.figures import find as find_figure
 from nanoplane.progress import Progress
@@ -278,7 +278,11 @@ def execute(
     description = _with_settings(Description.from_dict(tables, source="--preset"), settings)
     _check_outputs(stats)
     sys.stdout.flush()
-    result = simulator.execute(compiler.elf(program), arguments or [], description.resolve().data)
+    elf, resolved = compiler.elf(program), description.resolve()
+    try:
+        result = simulator.execute(elf, arguments or [], resolved.data)
+    except (DescriptionError, Failure) as error:
+        raise type(error)(f"{program}: {error}") from error
     if stats is not None:
         report.write(stats, json.dumps(result, indent=2) + "\n")
     raise typer.Exit(result["exit_status"] & 0xFF)
