@@ -416,7 +416,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     self.data_message(now, line, message, outbox);
                 }
             }
-            DeliveryKind::Reply { token, result } => self.serial_reply(now, token, result),
+            DeliveryKind::Reply { token, result } => self.serial_reply(token, result),
             DeliveryKind::Interrupt { bit, level } => self.hart.set_interrupt(bit, level),
         }
     }

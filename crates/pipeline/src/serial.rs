@@ -180,7 +180,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    pub(crate) fn serial_reply(&mut self, _now: u64, token: u64, result: Result<u64, ()>) {
+    pub(crate) fn serial_reply(&mut self, token: u64, result: Result<u64, ()>) {
         if let Some(serial) = &mut self.serial
             && matches!(serial.state, State::Reply { token: expected } if expected == token)
         {
@@ -351,7 +351,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             | Class::Store
             | Class::Atomic
             | Class::LoadReserved
-            | Class::StoreConditional => self.execute_access(serial, i, rs1, now, outbox),
+            | Class::StoreConditional => self.execute_access(serial, i, now, outbox),
             _ => self.illegal(serial, now),
         }
     }
@@ -438,14 +438,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn execute_access(
-        &mut self,
-        serial: Serial,
-        i: Instruction,
-        _rs1: u64,
-        now: u64,
-        outbox: &mut Outbox,
-    ) {
+    fn execute_access(&mut self, serial: Serial, i: Instruction, now: u64, outbox: &mut Outbox) {
         let address = self.access_address(&i);
         let bytes = i.access_bytes();
         let simple = matches!(i.class, Class::Load | Class::Store);

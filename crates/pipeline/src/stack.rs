@@ -62,10 +62,6 @@ impl CycleStack {
 
     /// All cycles.
     pub fn total(&self) -> u64 {
-        self.parts().iter().sum()
-    }
-
-    fn parts(&self) -> [u64; 11] {
         [
             self.base,
             self.branch,
@@ -79,6 +75,8 @@ impl CycleStack {
             self.serial,
             self.halted,
         ]
+        .iter()
+        .sum()
     }
 
     /// Adds what has come since `before`, another `times` times. A core that repeats periods

@@ -19,4 +19,4 @@ pub use description::{
 pub use engine::{Advance, Engine};
 pub use error::RunError;
 pub use machine::Machine;
-pub use run::{CoreResult, ExecuteResult, Options, RunResult, execute, run};
+pub use run::{CoreResult, ExecuteResult, Options, RunResult, Totals, execute, run};

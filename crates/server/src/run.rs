@@ -45,16 +45,10 @@ pub struct CoreResult {
     pub statistics: CoreStatistics,
 }
 
-/// What came out of a run.
+/// What every run has.
 #[derive(Clone, Debug, Serialize)]
-pub struct RunResult {
-    /// Throughput, latencies, their intervals and histogram.
-    #[serde(flatten)]
-    pub measurement: Measurement,
-    /// Where all items went.
-    #[serde(flatten)]
-    pub items: ItemCounts,
-    /// The data plane's cores.
+pub struct Totals {
+    /// The cores: of a data plane its own, otherwise all.
     pub cores: Vec<CoreResult>,
     /// Instructions of all cores.
     pub instructions: u64,
@@ -68,6 +62,52 @@ pub struct RunResult {
     pub host_mips: f64,
     /// What the fabric counted.
     pub fabric: FabricStatistics,
+    /// Version of the simulator.
+    pub version: &'static str,
+}
+
+impl Totals {
+    /// The totals of a run that `machine` has ended and that had begun at `begin`, with the first
+    /// `shown` cores.
+    fn of(machine: &Machine, shown: usize, begin: Instant) -> Totals {
+        let end = machine.end();
+        let cores = machine.engine.cores.iter();
+        let mut cores: Vec<CoreResult> = cores
+            .map(|core| core.statistics(end))
+            .map(|statistics| CoreResult {
+                ipc: statistics.instructions as f64 / end as f64,
+                cycles: end,
+                statistics,
+            })
+            .collect();
+        let instructions = cores.iter().map(|core| core.statistics.instructions).sum();
+        cores.truncate(shown);
+        let host_seconds = begin.elapsed().as_secs_f64();
+        Totals {
+            cores,
+            instructions,
+            cycles: end,
+            simulated_seconds: machine.engine.time(end).as_seconds(),
+            host_seconds,
+            host_mips: instructions as f64 / host_seconds / 1e6,
+            fabric: machine.engine.fabric.statistics(),
+            version: crate::VERSION,
+        }
+    }
+}
+
+/// What came out of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunResult {
+    /// Throughput, latencies, their intervals and histogram.
+    #[serde(flatten)]
+    pub measurement: Measurement,
+    /// Where all items went.
+    #[serde(flatten)]
+    pub items: ItemCounts,
+    /// What every run has.
+    #[serde(flatten)]
+    pub totals: Totals,
     /// What HyperPlane counted, if the data plane used it.
     pub hyperplane: Option<hyperplane::Statistics>,
     /// Doorbells that were given another address because of a conflict.
@@ -76,8 +116,6 @@ pub struct RunResult {
     pub output: String,
     /// Delivered packets, in hexadecimal, if asked for.
     pub captured: Vec<String>,
-    /// Version of the simulator.
-    pub version: &'static str,
 }
 
 fn doorbell_range(start: u64, lines: u64) -> AddressRange {
@@ -273,39 +311,16 @@ pub fn run(
                 .map(|item| hex(&item.bytes))
                 .collect()
         });
-    let statistics = fabric.statistics();
-    let all: Vec<CoreStatistics> = machine
-        .engine
-        .cores
-        .iter()
-        .map(|core| core.statistics(end))
-        .collect();
-    let instructions = all.iter().map(|core| core.instructions).sum();
-    let host_seconds = begin.elapsed().as_secs_f64();
+    let totals = Totals::of(&machine, description.server.data_plane_cores, begin);
     let items = ledger.borrow().counts();
     Ok(RunResult {
         measurement,
         items,
-        cores: all
-            .into_iter()
-            .take(description.server.data_plane_cores)
-            .map(|statistics| CoreResult {
-                ipc: statistics.instructions as f64 / end as f64,
-                cycles: end,
-                statistics,
-            })
-            .collect(),
-        instructions,
-        cycles: end,
-        simulated_seconds: machine.engine.time(end).as_seconds(),
-        host_seconds,
-        host_mips: instructions as f64 / host_seconds / 1e6,
-        fabric: statistics,
+        totals,
         hyperplane,
         doorbell_conflicts,
         output: machine.output(),
         captured,
-        version: crate::VERSION,
     })
 }
 
@@ -398,22 +413,9 @@ fn hex(bytes: &[u8]) -> String {
 pub struct ExecuteResult {
     /// The guest's exit status.
     pub exit_status: u64,
-    /// All cores.
-    pub cores: Vec<CoreResult>,
-    /// Instructions of all cores.
-    pub instructions: u64,
-    /// Cycles of the server's clock.
-    pub cycles: u64,
-    /// Simulated time.
-    pub simulated_seconds: f64,
-    /// Time of the host.
-    pub host_seconds: f64,
-    /// Millions of simulated instructions in a second of the host.
-    pub host_mips: f64,
-    /// What the fabric counted.
-    pub fabric: FabricStatistics,
-    /// Version of the simulator.
-    pub version: &'static str,
+    /// What every run has.
+    #[serde(flatten)]
+    pub totals: Totals,
 }
 
 /// Runs any bare-metal program on the server that `description` names, without I/O. What the
@@ -452,29 +454,9 @@ pub fn execute(
             return Err(RunError::Interrupted);
         }
     }
-    let end = machine.end();
-    let cores: Vec<CoreResult> = machine
-        .engine
-        .cores
-        .iter()
-        .map(|core| core.statistics(end))
-        .map(|statistics| CoreResult {
-            ipc: statistics.instructions as f64 / end as f64,
-            cycles: end,
-            statistics,
-        })
-        .collect();
-    let instructions = cores.iter().map(|core| core.statistics.instructions).sum();
-    let host_seconds = begin.elapsed().as_secs_f64();
+    let totals = Totals::of(&machine, usize::MAX, begin);
     Ok(ExecuteResult {
         exit_status: machine.exit().map_or(0, |(_, status)| status),
-        cores,
-        instructions,
-        cycles: end,
-        simulated_seconds: machine.engine.time(end).as_seconds(),
-        host_seconds,
-        host_mips: instructions as f64 / host_seconds / 1e6,
-        fabric: machine.engine.fabric.statistics(),
-        version: crate::VERSION,
+        totals,
     })
 }
