@@ -24,6 +24,8 @@ LIGHT_LOAD = 0.008
 """Light traffic, as a part of the same system's peak with one queue (the paper: "<1% load")."""
 
 PEAK_REQUESTS = 10_000
+LONG_PEAK_REQUESTS = 20_000
+"""For 1000 queues, whose rings take some 28,000 requests to fill and settle if all are used."""
 LIGHT_REQUESTS = 10_000
 SPINNING_LIGHT_REQUESTS = 1_000
 """For the spinning core with 1000 queues: its polls miss, so that none of them can be skipped."""
@@ -63,7 +65,8 @@ def _description(notify: str, shape: str, queues: int, requests: int) -> Descrip
 
 
 def _peak(notify: str, shape: str, queues: int, quick: bool) -> Description:
-    return _description(notify, shape, queues, PEAK_REQUESTS // (QUICK if quick else 1))
+    requests = LONG_PEAK_REQUESTS if queues >= 1000 else PEAK_REQUESTS
+    return _description(notify, shape, queues, requests // (QUICK if quick else 1))
 
 
 def _light(notify: str, shape: str, queues: int, quick: bool) -> Run:
