@@ -29,23 +29,21 @@ impl LineData {
     /// The little-endian value of `bytes` (1 to 8) at `offset`; they must lie inside the line.
     #[inline]
     pub fn read(&self, offset: usize, bytes: usize) -> u64 {
-        match bytes {
-            8 => u64::from_le_bytes(self.0[offset..offset + 8].try_into().unwrap_or_default()),
-            4 => u64::from(u32::from_le_bytes(
-                self.0[offset..offset + 4].try_into().unwrap_or_default(),
-            )),
-            _ => {
-                let mut value = [0; 8];
-                value[..bytes].copy_from_slice(&self.0[offset..offset + bytes]);
-                u64::from_le_bytes(value)
-            }
-        }
+        // Eight bytes that hold them all, and then only those.
+        let start = offset.min(LINE_BYTES - 8);
+        let eight = self.0[start..start + 8].try_into().unwrap_or_default();
+        u64::from_le_bytes(eight) >> ((offset - start) * 8) & u64::MAX >> (64 - bytes * 8)
     }
 
     /// Writes the low `bytes` (1 to 8) bytes of `value` at `offset`, little-endian.
     #[inline]
     pub fn write(&mut self, offset: usize, bytes: usize, value: u64) {
-        self.0[offset..offset + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+        let value = value.to_le_bytes();
+        match bytes {
+            8 => self.0[offset..offset + 8].copy_from_slice(&value),
+            4 => self.0[offset..offset + 4].copy_from_slice(&value[..4]),
+            _ => self.0[offset..offset + bytes].copy_from_slice(&value[..bytes]),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Instructions decoded once, with all that does not change worked out.
 
-use crate::ports::Unit;
+use crate::ports::{Calendar, Need, Unit};
 use crate::serial::FenceEffect;
 use fabric::{LINE_BYTES, LineData};
 use riscv::{Class, Instruction, decode, is_compressed};
@@ -9,11 +9,13 @@ const TABLE_ENTRIES: usize = 4096;
 /// When this many instructions are held, all are forgotten and decoded again as they are met.
 const CAPACITY: usize = 1 << 18;
 
-/// The way that an instruction takes through dispatch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The way that an instruction takes through dispatch. Those that do not enter the window come last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
-    /// Operands in, a result out.
-    Plain,
+    /// Integer operands in, a result out.
+    Integer,
+    /// Arithmetic that may raise floating-point flags.
+    Float,
     Jump,
     Branch,
     JumpRegister,
@@ -22,6 +24,8 @@ pub enum Route {
     Store,
     /// Executed alone: see [`crate::serial`].
     Serial,
+    /// No instruction: the end of a block.
+    End,
 }
 
 /// A decoded instruction.
@@ -30,12 +34,13 @@ pub struct Decoded {
     pub instruction: Instruction,
     pub route: Route,
     pub unit: Unit,
+    pub need: Need,
     /// It is of the F or D extension.
     pub float: bool,
 }
 
 impl Decoded {
-    fn new(instruction: Instruction) -> Decoded {
+    fn new(instruction: Instruction, calendar: &Calendar) -> Decoded {
         let (route, unit) = match instruction.class {
             Class::Illegal
             | Class::Csr
@@ -45,20 +50,20 @@ impl Decoded {
             | Class::Custom => (Route::Serial, Unit::Integer),
             // What a fence without effect orders is in order anyway; it passes like an `addi`.
             Class::Fence if FenceEffect::of(&instruction) == FenceEffect::None => {
-                (Route::Plain, Unit::Integer)
+                (Route::Integer, Unit::Integer)
             }
             Class::Fence => (Route::Serial, Unit::Integer),
-            Class::Alu => (Route::Plain, Unit::Integer),
+            Class::Alu => (Route::Integer, Unit::Integer),
             Class::Jump => (Route::Jump, Unit::Integer),
             Class::Branch => (Route::Branch, Unit::Integer),
             Class::JumpRegister => (Route::JumpRegister, Unit::Integer),
-            Class::Multiply => (Route::Plain, Unit::Multiply),
-            Class::Divide => (Route::Plain, Unit::Divide),
+            Class::Multiply => (Route::Integer, Unit::Multiply),
+            Class::Divide => (Route::Integer, Unit::Divide),
             Class::FloatAdd | Class::FloatMisc | Class::FloatConvert | Class::FloatMove => {
-                (Route::Plain, Unit::FloatAdd)
+                (Route::Float, Unit::FloatAdd)
             }
-            Class::FloatMultiply | Class::FloatFused => (Route::Plain, Unit::FloatMultiply),
-            Class::FloatDivide | Class::FloatSqrt => (Route::Plain, Unit::FloatDivide),
+            Class::FloatMultiply | Class::FloatFused => (Route::Float, Unit::FloatMultiply),
+            Class::FloatDivide | Class::FloatSqrt => (Route::Float, Unit::FloatDivide),
             Class::Load => (Route::Load, Unit::Load),
             Class::Store | Class::Atomic | Class::StoreConditional => (Route::Store, Unit::Store),
         };
@@ -66,7 +71,15 @@ impl Decoded {
             instruction,
             route,
             unit,
+            need: calendar.need(unit),
             float: instruction.is_float(),
+        }
+    }
+
+    fn end(calendar: &Calendar) -> Decoded {
+        Decoded {
+            route: Route::End,
+            ..Decoded::new(Instruction::illegal(0, 4), calendar)
         }
     }
 }
@@ -74,29 +87,28 @@ impl Decoded {
 /// A straight run of instructions that begins at `pc` and ends with a jump or branch, or with
 /// its cache line.
 #[derive(Clone, Copy, Debug)]
-pub struct Block {
-    pub pc: u64,
-    pub start: u32,
-    pub length: u32,
+struct Block {
+    pc: u64,
+    start: u32,
 }
 
-const NO_BLOCK: Block = Block {
-    pc: 1,
-    start: 0,
-    length: 0,
-};
+const NO_BLOCK: Block = Block { pc: 1, start: 0 };
+
+/// Where instructions of no block are: there is only an end.
+pub const NOWHERE: u32 = 0;
 
 /// A hart's decoded blocks, found by their first address.
 pub struct Blocks {
     table: Box<[Block]>,
+    /// Block after block, with an end before the first and behind each.
     instructions: Vec<Decoded>,
 }
 
 impl Blocks {
-    pub fn new() -> Blocks {
+    pub fn new(calendar: &Calendar) -> Blocks {
         Blocks {
             table: vec![NO_BLOCK; TABLE_ENTRIES].into_boxed_slice(),
-            instructions: Vec::new(),
+            instructions: vec![Decoded::end(calendar)],
         }
     }
 
@@ -105,22 +117,28 @@ impl Blocks {
         ((pc >> 1) ^ (pc >> 13)) as usize % TABLE_ENTRIES
     }
 
-    /// The block that begins at `pc`, if it has been decoded.
+    /// Where the block is that begins at `pc`, if it has been decoded.
     #[inline]
-    pub fn find(&self, pc: u64) -> Option<Block> {
+    pub fn find(&self, pc: u64) -> Option<u32> {
         let block = self.table[Self::place(pc)];
-        (block.pc == pc).then_some(block)
+        (block.pc == pc).then_some(block.start)
     }
 
     /// The `index`th instruction of all that are held.
-    #[inline]
+    #[inline(always)]
     pub fn instruction(&self, index: u32) -> &Decoded {
         &self.instructions[index as usize]
     }
 
     /// Decodes the block at `pc` out of its line and, when its first instruction continues
-    /// there, the `next` line. `None`: the next line is needed and missing.
-    pub fn decode(&mut self, pc: u64, line: &LineData, next: Option<&LineData>) -> Option<Block> {
+    /// there, the `next` line; says where it is. `None`: the next line is needed and missing.
+    pub fn decode(
+        &mut self,
+        pc: u64,
+        line: &LineData,
+        next: Option<&LineData>,
+        calendar: &Calendar,
+    ) -> Option<u32> {
         if self.instructions.len() + LINE_BYTES > CAPACITY {
             self.clear();
         }
@@ -138,25 +156,22 @@ impl Blocks {
                 break;
             };
             let instruction = decode(bits);
-            self.instructions.push(Decoded::new(instruction));
+            self.instructions.push(Decoded::new(instruction, calendar));
             offset += usize::from(instruction.length);
             if ends_block(&instruction) {
                 break;
             }
         }
-        let block = Block {
-            pc,
-            start: start as u32,
-            length: (self.instructions.len() - start) as u32,
-        };
-        self.table[Self::place(pc)] = block;
-        Some(block)
+        self.instructions.push(Decoded::end(calendar));
+        let start = start as u32;
+        self.table[Self::place(pc)] = Block { pc, start };
+        Some(start)
     }
 
     /// Forgets everything: `FENCE.I`.
     pub fn clear(&mut self) {
         self.table.fill(NO_BLOCK);
-        self.instructions.clear();
+        self.instructions.truncate(1);
     }
 }
 

@@ -12,7 +12,7 @@
 //! the order of the cycles. So what a core does depends on the times of its messages alone, never
 //! on how far it was allowed to run in one go.
 
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, NOWHERE};
 use crate::extension::Extension;
 use crate::ports::Calendar;
 use crate::predictor::Predictor;
@@ -115,9 +115,8 @@ pub struct Core<X, const IN_ORDER: bool> {
     /// When each register's value can be used; at [`UNKNOWN`] and above: whose result it will be.
     pub(crate) ready: [u64; REGISTERS],
     pub(crate) pc: u64,
-    /// The next instruction of the current block, and how many it still has.
+    /// Where the next instruction is in the decoded blocks.
     pub(crate) cursor: u32,
-    pub(crate) cursor_left: u32,
     pub(crate) dispatch_cycle: u64,
     pub(crate) dispatch_left: u8,
     pub(crate) last_issue: u64,
@@ -190,6 +189,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         entry: u64,
     ) -> Self {
         debug_assert_eq!(IN_ORDER, spec.model == Model::InOrder);
+        let calendar = Calendar::new(spec);
         let mut registers = [0; REGISTERS];
         registers[10] = u64::from(id.0);
         Core {
@@ -202,23 +202,22 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             registers,
             ready: [0; REGISTERS],
             pc: entry,
-            cursor: 0,
-            cursor_left: 0,
+            cursor: NOWHERE,
             dispatch_cycle: 0,
             dispatch_left: spec.width,
             last_issue: 0,
             stop: 0,
             feedback: 0,
             blocked: false,
-            window: Window::new(spec.rob_entries),
-            calendar: Calendar::new(spec),
+            window: Window::new(spec.rob_entries, spec.width),
+            blocks: Blocks::new(&calendar),
+            calendar,
             in_scheduler: 0,
             unissued: 0,
             scheduler_cycle: 0,
             float_in_window: false,
             acquire: None,
             predictor: Predictor::new(&spec.predictor),
-            blocks: Blocks::new(),
             instruction_cache: PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id)),
             data_cache: PrivateCache::new(&spec.l1_data, CacheId::data(id)),
             loads: LoadQueue::new(spec.load_queue_entries),
@@ -495,16 +494,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// from `cycle`.
     pub(crate) fn squash(&mut self, position: u64, now: u64, pc: u64, cycle: u64) {
         debug_assert!(
-            position >= self.window.commit_known || self.window.slot(position).commit > now,
+            position == self.window.tail || self.window.commit(position) > now,
             "an instruction is undone that has committed"
         );
-        let mut at = self.window.tail;
+        let squashed = self.window.tail - position;
         self.activity += 1;
-        self.statistics.squashed_instructions += at - position;
-        self.statistics.instructions -= at - position;
-        while at > position {
-            at -= 1;
-            let slot = *self.window.slot(at);
+        self.statistics.squashed_instructions += squashed;
+        self.statistics.instructions -= squashed;
+        for _ in 0..squashed {
+            let slot = self.window.unpush();
+            let at = self.window.tail;
             let index = self.window.index(at);
             let register = usize::from(slot.rd);
             self.registers[register] = slot.previous_value;
@@ -527,7 +526,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.in_scheduler -= 1;
                 self.unissued -= 1;
             } else if slot.issue > now {
-                self.in_scheduler -= 1;
+                if !IN_ORDER {
+                    self.in_scheduler -= 1;
+                }
                 self.calendar.cancel(slot.unit, slot.issue);
             }
             let deferred = self.window.deferred_mut(index);
@@ -536,7 +537,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 deferred.resolved = true;
             }
         }
-        self.window.truncate(position);
+        self.window.uncommit();
         let window = &self.window;
         self.parked
             .retain(|load| window.is_live(load.index as usize, load.id));
@@ -555,7 +556,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Fetch goes on at `pc`; its first instruction is dispatched at `cycle`.
     pub(crate) fn redirect(&mut self, pc: u64, cycle: u64) {
         self.pc = pc;
-        self.cursor_left = 0;
+        self.cursor = NOWHERE;
         self.dispatch_cycle = cycle;
         self.dispatch_left = self.spec.width;
     }

@@ -1,15 +1,15 @@
 //! Dispatch: instructions enter the window in program order.
 
-use crate::blocks::{Decoded, Route};
+use crate::blocks::{Decoded, NOWHERE, Route};
 use crate::core::Core;
 use crate::extension::Extension;
-use crate::ports::Unit;
-use crate::queues::{Load, Store, StoreKind, low_bytes};
+use crate::ports::{Need, Unit};
+use crate::queues::{Load, Store, StoreKind};
 use crate::serial::Serial;
 use crate::stack::{CycleStack, Stall};
 use crate::window::{Prediction, Slot, SlotKind, UNKNOWN, Waiter};
 use fabric::{LineAddress, Outbox, RequestOutcome};
-use riscv::{Class, Instruction, SINK, branch_taken, evaluate, illegal_rounding};
+use riscv::{Class, Instruction, SINK, branch_taken, evaluate, evaluate_integer, illegal_rounding};
 
 /// Why dispatch cannot go on in this call.
 enum Stop {
@@ -17,6 +17,10 @@ enum Stop {
     Time,
     /// Only an event can help.
     Blocked(Stall),
+    /// The instruction is executed alone.
+    Serial,
+    /// The block is over.
+    Block,
 }
 
 const RETURN_ADDRESS: u8 = 1;
@@ -38,21 +42,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if self.dispatch_cycle >= self.stop {
                 return;
             }
-            if self.cursor_left == 0 && !self.fetch(outbox) {
-                return;
-            }
-            let decoded = *self.blocks.instruction(self.cursor);
-            match self.dispatch_one(decoded, outbox) {
+            match self.dispatch_one(outbox) {
                 Ok(()) => {}
-                Err(Stop::Time) => return,
+                Err(Stop::Block) => {
+                    if !self.fetch(outbox) {
+                        return;
+                    }
+                }
+                Err(Stop::Time | Stop::Serial) => return,
                 Err(Stop::Blocked(stall)) => {
                     self.held_up(stall);
                     self.blocked = true;
                     return;
                 }
-            }
-            if self.serial.is_some() {
-                return;
             }
         }
     }
@@ -65,8 +67,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return self.fetch_line(line, outbox);
         };
         self.instruction_cache.touch(slot);
-        let block = match self.blocks.find(pc) {
-            Some(block) => block,
+        self.cursor = match self.blocks.find(pc) {
+            Some(start) => start,
             None => {
                 let next_line = LineAddress(line.0 + 1);
                 let next = self.instruction_cache.find(next_line);
@@ -74,15 +76,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     pc,
                     self.instruction_cache.line(slot),
                     next.map(|slot| self.instruction_cache.line(slot)),
+                    &self.calendar,
                 );
                 match decoded {
-                    Some(block) => block,
+                    Some(start) => start,
                     None => return self.fetch_line(next_line, outbox),
                 }
             }
         };
-        self.cursor = block.start;
-        self.cursor_left = block.length;
         true
     }
 
@@ -112,7 +113,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         self.pc = self.pc.wrapping_add(u64::from(instruction.length));
         self.cursor += 1;
-        self.cursor_left -= 1;
         self.dispatch_left -= 1;
         self.statistics.instructions += 1;
     }
@@ -121,48 +121,43 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline]
     fn jump(&mut self, target: u64) {
         self.pc = target;
-        self.cursor_left = 0;
+        self.cursor = NOWHERE;
         // Fetch ends with a taken branch.
         self.dispatch_left = 0;
     }
 
+    /// Dispatches the instruction at the cursor.
     #[inline(always)]
-    fn dispatch_one(&mut self, decoded: Decoded, outbox: &mut Outbox) -> Result<(), Stop> {
+    fn dispatch_one(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
         let Decoded {
             instruction: i,
             route,
             unit,
+            need,
             float,
-        } = decoded;
-        if route == Route::Serial {
-            self.begin_serial(Serial::instruction(i, self.pc));
-            return Ok(());
+        } = *self.blocks.instruction(self.cursor);
+        if route >= Route::Serial {
+            return if route == Route::End {
+                Err(Stop::Block)
+            } else {
+                self.alone(i)
+            };
         }
         if float {
-            if !self.hart.float_enabled() || illegal_rounding(&i, self.hart.rounding_mode()) {
-                self.begin_serial(Serial::instruction(
-                    Instruction::illegal(i.bits, i.length),
-                    self.pc,
-                ));
-                return Ok(());
-            }
-            if i.writes_float() {
-                // Also on a wrong path: the specification lets `mstatus.FS` be dirty too often.
-                self.hart.set_float_dirty();
-            }
+            self.check_float(&i)?;
         }
-        let operands = [
-            self.registers[usize::from(i.rs1)],
-            self.registers[usize::from(i.rs2)],
-            self.registers[usize::from(i.rs3)],
-        ];
-        let ready = self.ready[usize::from(i.rs1)]
-            .max(self.ready[usize::from(i.rs2)])
-            .max(self.ready[usize::from(i.rs3)]);
+        let [a, b] = [i.rs1, i.rs2].map(|register| self.registers[usize::from(register)]);
+        let [a_ready, b_ready] = [i.rs1, i.rs2].map(|register| self.ready[usize::from(register)]);
+        let mut ready = a_ready.max(b_ready);
+        if route == Route::Float {
+            ready = ready.max(self.ready[usize::from(i.rs3)]);
+        }
         if IN_ORDER && ready >= UNKNOWN {
             return Err(Stop::Blocked(Stall::Miss));
         }
-        self.wait_for_window()?;
+        if !self.has_room() {
+            self.wait_for_room()?;
+        }
         if IN_ORDER {
             // An instruction stays in front of the execution stage until it can issue.
             let issue = ready.max(self.last_issue);
@@ -170,59 +165,115 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.wait_until(issue - 1, Stall::Execution)?;
             }
         }
-        match route {
-            Route::Load => return self.dispatch_load(i, operands, outbox),
-            Route::Store => return self.dispatch_store(i, operands),
-            Route::Branch => self.dispatch_branch(i, operands, ready),
-            Route::JumpRegister => self.dispatch_indirect(i, operands, ready),
-            Route::Plain | Route::Jump | Route::Serial => {
-                if ready < UNKNOWN {
-                    let issue = self.issue(unit, ready);
-                    let done = issue + self.calendar.latency(unit);
-                    let mut flags = 0;
-                    let [a, b, c] = operands;
-                    let rounding = self.hart.rounding_mode();
-                    let value = evaluate(&i, self.pc, a, b, c, rounding, &mut flags);
-                    self.push(&i, SlotKind::Plain, unit, issue, value, done, flags);
-                } else {
-                    self.defer::<3>(&i, SlotKind::Plain, unit, UNKNOWN);
-                }
-                if route == Route::Jump {
-                    let target = i.jump_target(self.pc, 0);
-                    if is_link(i.rd) {
-                        self.predictor
-                            .push_return(self.pc.wrapping_add(u64::from(i.length)));
-                    }
-                    let pc = self.pc;
-                    self.step(&i);
-                    self.jump(target);
-                    if target <= pc && !is_link(i.rd) {
-                        self.closes_loop(target);
-                    }
-                } else {
-                    self.step(&i);
-                }
+        if route == Route::Integer {
+            if ready < UNKNOWN {
+                let issue = self.issue(unit, need, ready);
+                let done = issue + u64::from(need.latency);
+                let value = evaluate_integer(&i, self.pc, a, b);
+                self.push(&i, SlotKind::Plain, unit, issue, value, done, 0);
+            } else {
+                self.defer::<2>(&i, SlotKind::Plain, unit, UNKNOWN);
             }
+            self.step(&i);
+            return Ok(());
+        }
+        match route {
+            Route::Load => return self.dispatch_load(i, need, a, a_ready, outbox),
+            Route::Store => return self.dispatch_store(i, need, [a, b], [a_ready, b_ready]),
+            Route::Branch => self.dispatch_branch(i, need, [a, b], ready),
+            Route::Jump => self.dispatch_jump(i, need),
+            Route::JumpRegister => self.dispatch_indirect(i, need, a, a_ready),
+            _ => self.dispatch_float(i, unit, need, [a, b], ready),
         }
         Ok(())
     }
 
-    /// Waits until the reorder buffer and the scheduler have room.
+    /// The instruction at the cursor is executed alone.
+    #[inline(never)]
+    fn alone(&mut self, i: Instruction) -> Result<(), Stop> {
+        self.begin_serial(Serial::instruction(i, self.pc));
+        Err(Stop::Serial)
+    }
+
+    /// Whether a floating-point instruction may be executed.
+    #[inline(never)]
+    fn check_float(&mut self, i: &Instruction) -> Result<(), Stop> {
+        if !self.hart.float_enabled() || illegal_rounding(i, self.hart.rounding_mode()) {
+            return self.alone(Instruction::illegal(i.bits, i.length));
+        }
+        if i.writes_float() {
+            // Also on a wrong path: the specification lets `mstatus.FS` be dirty too often.
+            self.hart.set_float_dirty();
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn dispatch_float(
+        &mut self,
+        i: Instruction,
+        unit: Unit,
+        need: Need,
+        [a, b]: [u64; 2],
+        ready: u64,
+    ) {
+        if ready < UNKNOWN {
+            let issue = self.issue(unit, need, ready);
+            let done = issue + u64::from(need.latency);
+            let mut flags = 0;
+            let c = self.registers[usize::from(i.rs3)];
+            let rounding = self.hart.rounding_mode();
+            let value = evaluate(&i, self.pc, a, b, c, rounding, &mut flags);
+            self.push(&i, SlotKind::Plain, unit, issue, value, done, flags);
+        } else {
+            self.defer::<3>(&i, SlotKind::Plain, unit, UNKNOWN);
+        }
+        self.step(&i);
+    }
+
+    #[inline(never)]
+    fn dispatch_jump(&mut self, i: Instruction, need: Need) {
+        let issue = self.issue(Unit::Integer, need, 0);
+        let done = issue + u64::from(need.latency);
+        let pc = self.pc;
+        let next = i.next(pc);
+        self.push(&i, SlotKind::Plain, Unit::Integer, issue, next, done, 0);
+        let target = i.jump_target(pc, 0);
+        if is_link(i.rd) {
+            self.predictor.push_return(next);
+        }
+        self.step(&i);
+        self.jump(target);
+        if target <= pc && !is_link(i.rd) {
+            self.closes_loop(target);
+        }
+    }
+
+    /// Whether the reorder buffer and the scheduler have room.
     #[inline(always)]
-    fn wait_for_window(&mut self) -> Result<(), Stop> {
-        let rob = u64::from(self.spec.rob_entries);
-        if self.window.tail >= rob {
-            let oldest = self.window.tail - rob;
-            if oldest >= self.window.commit_known {
-                return Err(Stop::Blocked(self.oldest_stall()));
-            }
-            let commit = self.window.slot(oldest).commit;
-            if commit >= self.dispatch_cycle {
-                self.wait_until(commit + 1, Stall::Execution)?;
-            }
+    fn has_room(&mut self) -> bool {
+        if !IN_ORDER {
+            self.advance_scheduler(self.dispatch_cycle);
+        }
+        self.window.commit(self.window.leaving()) < self.dispatch_cycle
+            && (IN_ORDER || self.in_scheduler < u32::from(self.spec.scheduler_entries))
+    }
+
+    /// Waits until the reorder buffer and the scheduler have room.
+    #[inline(never)]
+    fn wait_for_room(&mut self) -> Result<(), Stop> {
+        let commit = self.window.commit(self.window.leaving());
+        if commit >= UNKNOWN {
+            return Err(Stop::Blocked(self.oldest_stall()));
+        }
+        if commit >= self.dispatch_cycle {
+            self.wait_until(commit + 1, Stall::Execution)?;
+        }
+        if IN_ORDER {
+            return Ok(());
         }
         self.advance_scheduler(self.dispatch_cycle);
-        while !IN_ORDER && self.in_scheduler >= u32::from(self.spec.scheduler_entries) {
+        while self.in_scheduler >= u32::from(self.spec.scheduler_entries) {
             if self.in_scheduler == self.unissued {
                 return Err(Stop::Blocked(self.oldest_stall()));
             }
@@ -256,15 +307,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Books the issue of an instruction that is being dispatched and whose operands are ready
     /// at `ready`.
     #[inline(always)]
-    fn issue(&mut self, unit: Unit, ready: u64) -> u64 {
+    fn issue(&mut self, unit: Unit, need: Need, ready: u64) -> u64 {
         let mut earliest = ready.max(self.dispatch_cycle + 1);
         if IN_ORDER {
             earliest = earliest.max(self.last_issue);
         }
-        let issue = self.calendar.issue(unit, earliest);
-        self.in_scheduler += 1;
+        let issue = self.calendar.issue(unit, need, earliest);
         if IN_ORDER {
             self.last_issue = issue;
+        } else {
+            self.in_scheduler += 1;
         }
         issue
     }
@@ -282,17 +334,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         done: u64,
         flags: u8,
     ) {
-        let register = usize::from(i.rd);
         if flags != 0 {
             self.float_in_window = true;
         }
         if self.float_in_window {
             self.retire_flags();
         }
+        let register = usize::from(i.rd);
+        let in_order = self.window.all_known();
         self.window.push(Slot {
             issue,
             complete: done,
-            commit: 0,
             previous_value: self.registers[register],
             previous_ready: self.ready[register],
             pc: self.pc,
@@ -303,22 +355,21 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         });
         self.registers[register] = value;
         self.ready[register] = done;
-        if i.rd == SINK {
-            self.ready[usize::from(SINK)] = 0;
+        self.ready[usize::from(SINK)] = 0;
+        if in_order {
+            let commit = self.window.commit_next(done);
+            self.committed(kind, commit);
         }
-        self.commit_known();
     }
 
     /// The instruction that leaves the reorder buffer now can no longer be undone: its
     /// floating-point flags become visible.
+    #[inline(never)]
     fn retire_flags(&mut self) {
-        let rob = u64::from(self.spec.rob_entries);
-        if self.window.tail >= rob {
-            let oldest = self.window.tail - rob;
-            let flags = std::mem::take(&mut self.window.slot_mut(oldest).flags);
-            if flags != 0 {
-                self.hart.add_flags(flags);
-            }
+        let leaving = self.window.leaving();
+        let flags = std::mem::take(&mut self.window.slot_mut(leaving).flags);
+        if flags != 0 {
+            self.hart.add_flags(flags);
         }
     }
 
@@ -373,7 +424,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.window.push(Slot {
             issue,
             complete: UNKNOWN,
-            commit: 0,
             previous_value: self.registers[register],
             previous_ready: self.ready[register],
             pc: self.pc,
@@ -395,16 +445,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         (self.statistics.stack, self.charged)
     }
 
-    fn dispatch_branch(&mut self, i: Instruction, operands: [u64; 3], ready: u64) {
+    fn dispatch_branch(&mut self, i: Instruction, need: Need, [a, b]: [u64; 2], ready: u64) {
         self.statistics.branches += 1;
         let pc = self.pc;
         let target = i.jump_target(pc, 0);
         let next = pc.wrapping_add(u64::from(i.length));
         let lookup = self.predictor.lookup(pc);
         if ready < UNKNOWN {
-            let taken = branch_taken(i.operation, operands[0], operands[1]);
-            let issue = self.issue(Unit::Integer, ready);
-            let done = issue + self.calendar.latency(Unit::Integer);
+            let taken = branch_taken(i.operation, a, b);
+            let issue = self.issue(Unit::Integer, need, ready);
+            let done = issue + u64::from(need.latency);
             self.push(&i, SlotKind::Plain, Unit::Integer, issue, 0, done, 0);
             self.predictor.push_history(taken);
             self.predictor.train(&lookup, taken);
@@ -435,7 +485,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn dispatch_indirect(&mut self, i: Instruction, operands: [u64; 3], ready: u64) {
+    fn dispatch_indirect(&mut self, i: Instruction, need: Need, a: u64, ready: u64) {
         self.statistics.branches += 1;
         let pc = self.pc;
         let next = pc.wrapping_add(u64::from(i.length));
@@ -449,9 +499,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.predictor.push_return(next);
         }
         if ready < UNKNOWN {
-            let target = i.jump_target(pc, operands[0]);
-            let issue = self.issue(Unit::Integer, ready);
-            let done = issue + self.calendar.latency(Unit::Integer);
+            let target = i.jump_target(pc, a);
+            let issue = self.issue(Unit::Integer, need, ready);
+            let done = issue + u64::from(need.latency);
             self.push(&i, SlotKind::Plain, Unit::Integer, issue, next, done, 0);
             self.step(&i);
             self.jump(target);
@@ -475,55 +525,31 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
+    #[inline(always)]
     fn dispatch_load(
         &mut self,
         i: Instruction,
-        operands: [u64; 3],
+        need: Need,
+        base: u64,
+        base_ready: u64,
         outbox: &mut Outbox,
     ) -> Result<(), Stop> {
         if self.acquire.is_some() {
             return Err(Stop::Blocked(Stall::StoreBuffer));
         }
-        if self.loads.tail >= self.loads.capacity {
-            let oldest = self.loads.tail - self.loads.capacity;
-            if oldest >= self.loads.committed {
+        let commit = self.loads.leaving_commit();
+        if commit >= self.dispatch_cycle {
+            if commit >= UNKNOWN {
                 return Err(Stop::Blocked(self.oldest_stall()));
             }
-            let commit = self.loads.get(oldest).commit;
-            if commit >= self.dispatch_cycle {
-                self.wait_until(commit + 1, Stall::Execution)?;
-            }
+            self.wait_until(commit + 1, Stall::Execution)?;
         }
+        let address = i.address(base);
         let bytes = i.access_bytes();
-        let base_ready = self.ready[usize::from(i.rs1)];
-        let mut load = Load {
-            position: self.window.tail,
-            address: u64::MAX,
-            performed: UNKNOWN,
-            forwarded_from: 0,
-            commit: 0,
-            bytes,
-        };
-        if base_ready >= UNKNOWN {
-            let number = self.loads.push(load);
-            let index = self.defer::<1>(&i, SlotKind::Load, Unit::Load, UNKNOWN);
-            let stores = self.stores.tail;
-            let deferred = self.window.deferred_mut(index);
-            deferred.queue_number = number;
-            deferred.stores_before = stores;
-            self.step(&i);
-            return Ok(());
-        }
-        let address = operands[0].wrapping_add(i.immediate as i64 as u64);
-        if !self.is_plain(address, bytes) {
-            self.begin_serial(Serial::instruction(i, self.pc));
-            return Ok(());
-        }
-        load.address = address;
-        let issue = self.issue(Unit::Load, base_ready);
-        let number = self.loads.push(load);
         // The common case, in a few steps: no older store is in the way, and the line is here.
-        if self.stores.unknown_addresses == 0
+        if base_ready < UNKNOWN
+            && self.stores.unknown_addresses == 0
+            && address % 64 + u64::from(bytes) <= 64
             && !self.stores.may_overlap(address, bytes)
             && let Some(slot) = self.data_cache.find(LineAddress::of(address))
         {
@@ -532,56 +558,100 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 .data_cache
                 .line(slot)
                 .read((address % 64) as usize, usize::from(bytes));
+            let issue = self.issue(Unit::Load, need, base_ready);
             let done = issue + self.spec.l1_data.hit_latency_cycles;
-            self.loads.get_mut(number).performed = issue;
+            self.loads.push(Load {
+                position: self.window.tail,
+                address,
+                performed: issue,
+                forwarded_from: 0,
+                commit: UNKNOWN,
+                bytes,
+            });
             self.statistics.data_hits += 1;
             let value = i.load_value(raw);
             self.push(&i, SlotKind::Load, Unit::Load, issue, value, done, 0);
             self.step(&i);
             return Ok(());
         }
-        let index = self.defer::<0>(&i, SlotKind::Load, Unit::Load, issue);
+        self.defer_load(i, need, address, base_ready, outbox)
+    }
+
+    /// Dispatches a load whose value is not known yet.
+    #[inline(never)]
+    fn defer_load(
+        &mut self,
+        i: Instruction,
+        need: Need,
+        address: u64,
+        base_ready: u64,
+        outbox: &mut Outbox,
+    ) -> Result<(), Stop> {
+        let bytes = i.access_bytes();
+        let known = base_ready < UNKNOWN;
+        if known && !self.is_plain(address, bytes) {
+            return self.alone(i);
+        }
+        let number = self.loads.push(Load {
+            position: self.window.tail,
+            address: if known { address } else { u64::MAX },
+            performed: UNKNOWN,
+            forwarded_from: 0,
+            commit: UNKNOWN,
+            bytes,
+        });
+        let (index, issue) = if known {
+            let issue = self.issue(Unit::Load, need, base_ready);
+            (
+                self.defer::<0>(&i, SlotKind::Load, Unit::Load, issue),
+                issue,
+            )
+        } else {
+            let index = self.defer::<1>(&i, SlotKind::Load, Unit::Load, UNKNOWN);
+            (index, UNKNOWN)
+        };
         let stores = self.stores.tail;
         let deferred = self.window.deferred_mut(index);
         deferred.queue_number = number;
         deferred.stores_before = stores;
         let now = self.dispatch_cycle;
         self.step(&i);
-        self.access_load(index, issue, outbox);
-        self.wake_all(now, outbox);
+        if known {
+            self.access_load(index, issue, outbox);
+            self.wake_all(now, outbox);
+        }
         Ok(())
     }
 
-    fn dispatch_store(&mut self, i: Instruction, operands: [u64; 3]) -> Result<(), Stop> {
+    fn dispatch_store(
+        &mut self,
+        i: Instruction,
+        need: Need,
+        [base, data]: [u64; 2],
+        [base_ready, data_ready]: [u64; 2],
+    ) -> Result<(), Stop> {
         if self.stores.is_full() {
             return Err(Stop::Blocked(Stall::StoreBuffer));
         }
         let bytes = i.access_bytes();
         let atomic = i.class != Class::Store;
-        let address_ready = self.ready[usize::from(i.rs1)];
-        let data_ready = self.ready[usize::from(i.rs2)];
-        let address_known = address_ready < UNKNOWN;
-        let address = if atomic {
-            operands[0]
-        } else {
-            operands[0].wrapping_add(i.immediate as i64 as u64)
-        };
+        let address_known = base_ready < UNKNOWN;
+        let address = i.address(base);
         if address_known
-            && (!self.is_plain(address, bytes) || (atomic && address % u64::from(bytes) != 0))
+            && (!self.is_plain(address, bytes)
+                || (atomic && !address.is_multiple_of(u64::from(bytes))))
         {
-            self.begin_serial(Serial::instruction(i, self.pc));
-            return Ok(());
+            return self.alone(i);
         }
         let kind = if atomic {
             SlotKind::Atomic
         } else {
             SlotKind::Store
         };
-        let known = address_known && data_ready < UNKNOWN;
         let number = self.stores.push(Store {
             position: self.window.tail,
             address,
-            data: low_bytes(i.store_value(operands[1]), bytes),
+            data: i.store_value(data),
             data_ready: UNKNOWN,
             commit: UNKNOWN,
             instruction: i,
@@ -593,8 +663,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 StoreKind::Store
             },
         });
-        if known {
-            let issue = self.issue(Unit::Store, address_ready.max(data_ready));
+        if address_known && data_ready < UNKNOWN {
+            let issue = self.issue(Unit::Store, need, base_ready.max(data_ready));
             self.stores.get_mut(number).data_ready = issue;
             if !atomic {
                 self.push(&i, kind, Unit::Store, issue, 0, issue + 1, 0);
@@ -604,7 +674,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let index = self.defer::<0>(&i, kind, Unit::Store, issue);
             let deferred = self.window.deferred_mut(index);
             deferred.queue_number = number;
-            deferred.operands[1] = operands[1];
+            deferred.operands[1] = data;
         } else {
             let index = self.defer::<2>(&i, kind, Unit::Store, UNKNOWN);
             self.window.deferred_mut(index).queue_number = number;

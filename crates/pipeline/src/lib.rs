@@ -13,6 +13,7 @@ mod ports;
 mod predictor;
 mod queues;
 mod resolve;
+mod ring;
 mod serial;
 mod skip;
 mod spec;

@@ -1,5 +1,6 @@
 //! Which execution unit is taken in which cycle.
 
+use crate::ring::Ring;
 use crate::spec::{CoreSpec, UnitSpec};
 
 /// Kinds of execution units.
@@ -18,33 +19,61 @@ pub enum Unit {
 
 const UNITS: usize = 8;
 
+/// What one cycle still has to give: places in the issue width, and ports of each kind. Seven bits
+/// for each, in the order of [`Unit`] and then the width; the uppermost is a guard, which a
+/// subtraction takes away when there was nothing left.
+type Free = u64;
+
+const FIELD_BITS: u32 = 7;
+const WIDTH: u32 = UNITS as u32;
+const GUARDS: Free = {
+    let mut guards = 0;
+    let mut field = 0;
+    while field <= WIDTH {
+        guards |= 1 << (field * FIELD_BITS + FIELD_BITS - 1);
+        field += 1;
+    }
+    guards
+};
+
+const fn field(number: u32, count: u8) -> Free {
+    (count as u64) << (number * FIELD_BITS)
+}
+
+/// What an operation takes of the cycle in which it issues, and how long it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// Nothing, if its unit is not pipelined: then it takes more cycles than one.
+    free: Free,
+    /// Cycles from issue to result.
+    pub latency: u8,
+}
+
 /// What is booked in one cycle.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Cycle {
-    /// Which of the cycles that share this place; an entry of another one counts as empty, so
+    /// Which of the cycles that share this place; an entry of another one counts as free, so
     /// that nothing has to be cleared as time goes on.
-    lap: u32,
-    /// Operations that issue, of all kinds.
-    issues: u8,
-    /// Ports that are busy, by kind of unit.
-    busy: [u8; UNITS],
+    number: u64,
+    free: Free,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct UnitTiming {
-    ports: u8,
     /// Cycles for which an operation keeps its port.
     busy: u64,
-    latency: u64,
+    latency: u8,
 }
 
 impl UnitTiming {
     fn new(spec: &UnitSpec) -> UnitTiming {
-        let latency = u64::from(spec.latency_cycles);
         UnitTiming {
-            ports: spec.ports,
-            busy: if spec.pipelined { 1 } else { latency },
-            latency,
+            busy: if spec.pipelined {
+                1
+            } else {
+                u64::from(spec.latency_cycles)
+            },
+            latency: spec.latency_cycles,
         }
     }
 }
@@ -55,150 +84,151 @@ impl UnitTiming {
 /// buffer holds; there are more entries than that, so two cycles that matter never share one.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    cycles: Box<[Cycle]>,
-    lap_shift: u32,
+    cycles: Ring<Cycle>,
     width: u8,
+    /// What a cycle has in which nothing is booked.
+    all: Free,
     units: [UnitTiming; UNITS],
 }
 
 impl Calendar {
     pub fn new(spec: &CoreSpec) -> Calendar {
         let units = &spec.units;
-        let units = [
-            UnitTiming::new(&units.integer),
-            UnitTiming::new(&units.multiply),
-            UnitTiming::new(&units.divide),
-            UnitTiming::new(&units.float_add),
-            UnitTiming::new(&units.float_multiply),
-            UnitTiming::new(&units.float_divide),
-            UnitTiming::new(&units.load),
-            UnitTiming::new(&units.store),
+        let kinds = [
+            &units.integer,
+            &units.multiply,
+            &units.divide,
+            &units.float_add,
+            &units.float_multiply,
+            &units.float_divide,
+            &units.load,
+            &units.store,
         ];
+        let mut all = GUARDS + field(WIDTH, spec.width);
+        for (number, unit) in kinds.iter().enumerate() {
+            all += field(number as u32, unit.ports);
+        }
+        let units = kinds.map(UnitTiming::new);
         let slowest = units.iter().map(|unit| unit.latency).max().unwrap_or(1);
-        let slowest = slowest.max(spec.l1_data.hit_latency_cycles) + 1;
-        let cycles = (u64::from(spec.rob_entries) + 2) * slowest;
-        let cycles = cycles.next_power_of_two() as usize;
+        let slowest = u64::from(slowest).max(spec.l1_data.hit_latency_cycles) + 1;
+        let length = (u64::from(spec.rob_entries) + 2) * slowest;
+        let never = Cycle {
+            number: u64::MAX,
+            free: all,
+        };
         Calendar {
-            // Cycles before the first lap are never asked for.
-            cycles: vec![Cycle::default(); cycles].into_boxed_slice(),
-            lap_shift: cycles.trailing_zeros(),
+            cycles: Ring::new(length as usize, never),
             width: spec.width,
+            all,
             units,
         }
     }
 
-    /// Cycles from issue to result.
-    #[inline(always)]
-    pub fn latency(&self, unit: Unit) -> u64 {
-        self.units[unit as usize].latency
-    }
-
-    #[inline(always)]
-    fn place(&self, cycle: u64) -> usize {
-        cycle as usize & (self.cycles.len() - 1)
-    }
-
-    /// The number of a lap comes again after 2^32 times thousands of cycles: an hour and more.
-    #[inline(always)]
-    fn lap(&self, cycle: u64) -> u32 {
-        (cycle >> self.lap_shift) as u32
-    }
-
-    #[inline(always)]
-    fn get(&self, cycle: u64) -> Cycle {
-        let entry = self.cycles[self.place(cycle)];
-        if entry.lap == self.lap(cycle) {
-            entry
+    /// What an operation of this kind takes.
+    pub fn need(&self, unit: Unit) -> Need {
+        let UnitTiming { busy, latency } = self.units[unit as usize];
+        let free = if busy == 1 {
+            field(unit as u32, 1) + field(WIDTH, 1)
         } else {
-            Cycle::default()
+            0
+        };
+        Need { free, latency }
+    }
+
+    #[inline(always)]
+    fn get(&self, cycle: u64) -> Free {
+        let entry = self.cycles[cycle];
+        if entry.number == cycle {
+            entry.free
+        } else {
+            self.all
         }
     }
 
     #[inline(always)]
-    fn get_mut(&mut self, cycle: u64) -> &mut Cycle {
-        let lap = self.lap(cycle);
-        let place = self.place(cycle);
-        let entry = &mut self.cycles[place];
-        if entry.lap != lap {
+    fn get_mut(&mut self, cycle: u64) -> &mut Free {
+        let all = self.all;
+        let entry = &mut self.cycles[cycle];
+        if entry.number != cycle {
             *entry = Cycle {
-                lap,
-                ..Cycle::default()
+                number: cycle,
+                free: all,
             };
         }
-        entry
+        &mut entry.free
     }
 
     /// How many operations issue in `cycle`.
     #[inline(always)]
     pub fn issues(&self, cycle: u64) -> u8 {
-        self.get(cycle).issues
+        let left = self.get(cycle) >> (WIDTH * FIELD_BITS);
+        self.width - (left as u8 & ((1 << (FIELD_BITS - 1)) - 1))
     }
 
-    /// Issues an operation at `earliest` or as soon after it as both a port and a place in the
-    /// width are free, and returns the cycle.
+    /// Issues an operation of a kind of which it is known what it takes at `earliest`, or as soon
+    /// after it as both a port and a place in the width are free, and returns the cycle.
     #[inline(always)]
-    pub fn issue(&mut self, unit: Unit, earliest: u64) -> u64 {
-        let timing = self.units[unit as usize];
-        if timing.busy > 1 {
+    pub fn issue(&mut self, unit: Unit, need: Need, earliest: u64) -> u64 {
+        if need.free == 0 {
             return self.issue_unpipelined(unit, earliest);
         }
-        let width = self.width;
         let mut cycle = earliest;
         loop {
-            let entry = self.get_mut(cycle);
-            if entry.issues < width && entry.busy[unit as usize] < timing.ports {
-                entry.issues += 1;
-                entry.busy[unit as usize] += 1;
+            let free = self.get_mut(cycle);
+            let left = *free - need.free;
+            if left & GUARDS == GUARDS {
+                *free = left;
                 return cycle;
             }
             cycle += 1;
         }
     }
 
+    #[inline(never)]
     fn issue_unpipelined(&mut self, unit: Unit, earliest: u64) -> u64 {
-        let UnitTiming { ports, busy, .. } = self.units[unit as usize];
+        let busy = self.units[unit as usize].busy;
+        let port = field(unit as u32, 1);
+        let place = field(WIDTH, 1);
+        let has = |free: Free, need: Free| (free - need) & GUARDS == GUARDS;
         let mut cycle = earliest;
         loop {
             let taken = (cycle..cycle + busy)
                 .rev()
-                .find(|&cycle| self.get(cycle).busy[unit as usize] >= ports);
+                .find(|&cycle| !has(self.get(cycle), port));
             match taken {
                 Some(taken) => cycle = taken + 1,
-                None if self.issues(cycle) >= self.width => cycle += 1,
+                None if !has(self.get(cycle), place) => cycle += 1,
                 None => break,
             }
         }
-        self.get_mut(cycle).issues += 1;
+        *self.get_mut(cycle) -= place;
         for cycle in cycle..cycle + busy {
-            self.get_mut(cycle).busy[unit as usize] += 1;
+            *self.get_mut(cycle) -= port;
         }
         cycle
     }
 
     /// Takes back the operation that was to issue at `cycle`.
     pub fn cancel(&mut self, unit: Unit, cycle: u64) {
-        self.get_mut(cycle).issues -= 1;
+        *self.get_mut(cycle) += field(WIDTH, 1);
         for cycle in cycle..cycle + self.units[unit as usize].busy {
-            self.get_mut(cycle).busy[unit as usize] -= 1;
+            *self.get_mut(cycle) += field(unit as u32, 1);
         }
     }
 
     /// What is booked in the `span` cycles from `now` on: equal vectors behave equally.
     pub fn ahead(&self, now: u64, span: u64, into: &mut Vec<u64>) {
-        into.extend((now..now + span).flat_map(|cycle| {
-            let entry = self.get(cycle);
-            [u64::from(entry.issues), u64::from_le_bytes(entry.busy)]
-        }));
+        into.extend((now..now + span).map(|cycle| self.get(cycle)));
     }
 
     /// Moves what is booked in the `span` cycles from `now` on by `by` cycles.
     pub fn shift(&mut self, now: u64, span: u64, by: u64) {
-        let booked: Vec<Cycle> = (now..now + span)
-            .map(|cycle| std::mem::take(self.get_mut(cycle)))
+        let all = self.all;
+        let booked: Vec<Free> = (now..now + span)
+            .map(|cycle| std::mem::replace(self.get_mut(cycle), all))
             .collect();
-        for (entry, cycle) in booked.into_iter().zip(now + by..) {
-            let lap = self.lap(cycle);
-            *self.get_mut(cycle) = Cycle { lap, ..entry };
+        for (free, cycle) in booked.into_iter().zip(now + by..) {
+            *self.get_mut(cycle) = free;
         }
     }
 }
@@ -213,35 +243,40 @@ mod tests {
         Calendar::new(&spec)
     }
 
+    fn issue(calendar: &mut Calendar, unit: Unit, earliest: u64) -> u64 {
+        calendar.issue(unit, calendar.need(unit), earliest)
+    }
+
     #[test]
     fn ports_and_width_both_limit_issue() {
         // Two multipliers, six integer units, three operations a cycle.
         let mut calendar = calendar(3);
-        let mut issue =
-            |unit, times| -> Vec<u64> { (0..times).map(|_| calendar.issue(unit, 10)).collect() };
-        assert_eq!(issue(Unit::Multiply, 5), [10, 10, 11, 11, 12]);
+        let mut issue_all = |unit, times| -> Vec<u64> {
+            (0..times).map(|_| issue(&mut calendar, unit, 10)).collect()
+        };
+        assert_eq!(issue_all(Unit::Multiply, 5), [10, 10, 11, 11, 12]);
         // Cycles 10 and 11 have one place left in the width, cycle 12 has two.
-        assert_eq!(issue(Unit::Integer, 5), [10, 11, 12, 12, 13]);
+        assert_eq!(issue_all(Unit::Integer, 5), [10, 11, 12, 12, 13]);
     }
 
     #[test]
     fn an_unpipelined_unit_is_busy_for_its_latency() {
         // One divider, 20 cycles.
         let mut calendar = calendar(8);
-        assert_eq!(calendar.issue(Unit::Divide, 50), 50);
-        assert_eq!(calendar.issue(Unit::Divide, 51), 70);
+        assert_eq!(issue(&mut calendar, Unit::Divide, 50), 50);
+        assert_eq!(issue(&mut calendar, Unit::Divide, 51), 70);
         // Cycles 30 to 49 are free, for an operation that is ready then.
-        assert_eq!(calendar.issue(Unit::Divide, 31), 90);
-        assert_eq!(calendar.issue(Unit::Divide, 30), 30);
+        assert_eq!(issue(&mut calendar, Unit::Divide, 31), 90);
+        assert_eq!(issue(&mut calendar, Unit::Divide, 30), 30);
         calendar.cancel(Unit::Divide, 70);
-        assert_eq!(calendar.issue(Unit::Divide, 31), 70);
+        assert_eq!(issue(&mut calendar, Unit::Divide, 31), 70);
     }
 
     #[test]
     fn a_shift_keeps_what_is_ahead() {
         let mut calendar = calendar(8);
-        calendar.issue(Unit::Store, 1000);
-        calendar.issue(Unit::Divide, 1001);
+        issue(&mut calendar, Unit::Store, 1000);
+        issue(&mut calendar, Unit::Divide, 1001);
         let (mut before, mut after) = (Vec::new(), Vec::new());
         calendar.ahead(1000, 64, &mut before);
         calendar.shift(1000, 64, 1_000_003);

@@ -1,5 +1,6 @@
 //! The load queue and the store queue.
 
+use crate::ring::Ring;
 use fabric::LineAddress;
 use riscv::Instruction;
 
@@ -13,16 +14,17 @@ pub struct Load {
     pub performed: u64,
     /// The store whose value it took, if any: number plus one, or 0.
     pub forwarded_from: u64,
+    /// The cycle in which it commits; unknown until that can be told.
     pub commit: u64,
     pub bytes: u8,
 }
 
 /// Loads in program order, numbered for ever.
 pub struct LoadQueue {
-    entries: Box<[Load]>,
+    entries: Ring<Load>,
     /// The low bits of each entry's line, to see quickly that none is in question.
-    lines: Box<[u32]>,
-    pub capacity: u64,
+    lines: Ring<u32>,
+    capacity: u64,
     pub tail: u64,
     /// The first whose commit cycle is not known.
     pub committed: u64,
@@ -32,7 +34,6 @@ pub struct LoadQueue {
 
 impl LoadQueue {
     pub fn new(capacity: u16) -> LoadQueue {
-        let ring = usize::from(capacity).next_power_of_two();
         let load = Load {
             position: 0,
             address: 0,
@@ -41,33 +42,40 @@ impl LoadQueue {
             commit: 0,
             bytes: 0,
         };
+        let entries = Ring::new(capacity.into(), load);
+        // There is always something before the first load: it committed in cycle 0.
+        let first = entries.length();
         LoadQueue {
-            entries: vec![load; ring].into_boxed_slice(),
-            lines: vec![0; ring].into_boxed_slice(),
+            lines: Ring::new(first as usize, 0),
+            entries,
             capacity: u64::from(capacity),
-            tail: 0,
-            committed: 0,
-            settled: 0,
+            tail: first,
+            committed: first,
+            settled: first,
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, number: u64) -> &Load {
-        &self.entries[number as usize & (self.entries.len() - 1)]
+        &self.entries[number]
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get_mut(&mut self, number: u64) -> &mut Load {
-        let mask = self.entries.len() - 1;
-        &mut self.entries[number as usize & mask]
+        &mut self.entries[number]
+    }
+
+    /// When the load commits that leaves the queue as the next one enters it.
+    #[inline(always)]
+    pub fn leaving_commit(&self) -> u64 {
+        self.get(self.tail - self.capacity).commit
     }
 
     /// Tells the address of a load that was pushed without.
     #[inline]
     pub fn set_address(&mut self, number: u64, address: u64) {
         self.get_mut(number).address = address;
-        let mask = self.lines.len() - 1;
-        self.lines[number as usize & mask] = LineAddress::of(address).0 as u32;
+        self.lines[number] = LineAddress::of(address).0 as u32;
     }
 
     /// Whether some load, perhaps one that has left, is of this line or of one with the same low
@@ -76,6 +84,7 @@ impl LoadQueue {
     pub fn may_touch(&self, line: LineAddress) -> bool {
         let low = line.0 as u32;
         self.lines
+            .all()
             .iter()
             .fold(false, |any, &other| any | (other == low))
     }
@@ -100,14 +109,14 @@ impl LoadQueue {
 
     /// The numbers of all that have their place in the queue.
     pub fn in_queue(&self) -> std::ops::Range<u64> {
-        self.tail.saturating_sub(self.capacity)..self.tail
+        self.tail - self.capacity..self.tail
     }
 
     /// The numbers of all that have not committed at `now`.
     #[inline]
     pub fn in_flight(&mut self, now: u64) -> std::ops::Range<u64> {
         // Those before have left the queue, and their entries are others'.
-        self.settled = self.settled.max(self.tail.saturating_sub(self.capacity));
+        self.settled = self.settled.max(self.tail - self.capacity);
         while self.settled < self.committed && self.get(self.settled).commit <= now {
             self.settled += 1;
         }
@@ -143,8 +152,8 @@ const FILTER_ENTRIES: usize = 1024;
 
 /// Stores in program order, numbered for ever, from dispatch until they are performed.
 pub struct StoreQueue {
-    entries: Box<[Store]>,
-    pub capacity: u64,
+    entries: Ring<Store>,
+    capacity: u64,
     pub head: u64,
     pub tail: u64,
     /// The first whose commit cycle is not known.
@@ -161,7 +170,6 @@ pub struct StoreQueue {
 
 impl StoreQueue {
     pub fn new(capacity: u16) -> StoreQueue {
-        let ring = usize::from(capacity).next_power_of_two();
         let store = Store {
             position: 0,
             address: 0,
@@ -174,7 +182,7 @@ impl StoreQueue {
             kind: StoreKind::Store,
         };
         StoreQueue {
-            entries: vec![store; ring].into_boxed_slice(),
+            entries: Ring::new(capacity.into(), store),
             capacity: u64::from(capacity),
             head: 0,
             tail: 0,
@@ -196,15 +204,14 @@ impl StoreQueue {
         self.tail - self.head >= self.capacity
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, number: u64) -> &Store {
-        &self.entries[number as usize & (self.entries.len() - 1)]
+        &self.entries[number]
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get_mut(&mut self, number: u64) -> &mut Store {
-        let mask = self.entries.len() - 1;
-        &mut self.entries[number as usize & mask]
+        &mut self.entries[number]
     }
 
     #[inline]

@@ -98,7 +98,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 let instruction = deferred.instruction;
                 let slot = self.window.slot(position);
                 let (pc, unit) = (slot.pc, slot.unit);
-                let done = self.issue_deferred(index, unit, now) + self.calendar.latency(unit);
+                let done = self.issue_deferred(index, unit, now);
                 let mut flags = 0;
                 let value = evaluate(
                     &instruction,
@@ -118,19 +118,20 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    /// Books the issue of a deferred instruction whose operands are known.
+    /// Books the issue of a deferred instruction whose operands are known; says when its unit is
+    /// done with it.
     fn issue_deferred(&mut self, index: usize, unit: Unit, now: u64) -> u64 {
         let earliest = self.window.deferred(index).earliest.max(now + 1);
-        let issue = self.calendar.issue(unit, earliest);
+        let need = self.calendar.need(unit);
+        let issue = self.calendar.issue(unit, need, earliest);
         let position = self.window.deferred(index).position;
         self.window.slot_mut(position).issue = issue;
         self.unissued -= 1;
-        issue
+        issue + u64::from(need.latency)
     }
 
     fn wake_branch(&mut self, index: usize, now: u64) {
-        let done =
-            self.issue_deferred(index, Unit::Integer, now) + self.calendar.latency(Unit::Integer);
+        let done = self.issue_deferred(index, Unit::Integer, now);
         let deferred = self.window.deferred(index);
         let instruction = deferred.instruction;
         let [a, b, _] = deferred.operands;
@@ -179,7 +180,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return;
         }
         self.loads.set_address(number, address);
-        let issue = self.issue_deferred(index, Unit::Load, now);
+        self.issue_deferred(index, Unit::Load, now);
+        let issue = self.window.slot(position).issue;
         self.access_load(index, issue, outbox);
     }
 
@@ -210,7 +212,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if pending > 0 || self.window.slot(position).issue < UNKNOWN {
             return;
         }
-        let issue = self.issue_deferred(index, Unit::Store, now);
+        self.issue_deferred(index, Unit::Store, now);
+        let issue = self.window.slot(position).issue;
         let bytes = instruction.access_bytes();
         let store = self.stores.get_mut(number);
         store.data = crate::queues::low_bytes(instruction.store_value(operands[1]), bytes);
@@ -252,9 +255,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Gives commit cycles to all instructions, in order, up to the first that is not known.
-    #[inline(always)]
     pub(crate) fn commit_known(&mut self) {
-        while self.window.commit_known < self.window.tail {
+        while !self.window.all_known() {
             let slot = self.window.slot(self.window.commit_known);
             let kind = slot.kind;
             if slot.complete >= UNKNOWN {
@@ -263,23 +265,29 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
                 return;
             }
-            let commit = self.window.commit_next(self.spec.width);
-            match kind {
-                SlotKind::Plain => {}
-                SlotKind::Load => {
-                    let number = self.loads.committed;
-                    self.loads.get_mut(number).commit = commit;
-                    self.loads.committed += 1;
-                }
-                SlotKind::Store => {
-                    let number = self.stores.committed;
-                    self.stores.get_mut(number).commit = commit;
-                    self.stores.committed += 1;
-                    self.store_event = self.store_event.min(commit + 1);
-                    self.stop = self.stop.min(self.store_event);
-                }
-                SlotKind::Atomic => self.stores.committed += 1,
+            let commit = self.window.commit_next(slot.complete);
+            self.committed(kind, commit);
+        }
+    }
+
+    /// The next instruction in order is to commit at `commit`.
+    #[inline(always)]
+    pub(crate) fn committed(&mut self, kind: SlotKind, commit: u64) {
+        match kind {
+            SlotKind::Plain => {}
+            SlotKind::Load => {
+                let number = self.loads.committed;
+                self.loads.get_mut(number).commit = commit;
+                self.loads.committed += 1;
             }
+            SlotKind::Store => {
+                let number = self.stores.committed;
+                self.stores.get_mut(number).commit = commit;
+                self.stores.committed += 1;
+                self.store_event = self.store_event.min(commit + 1);
+                self.stop = self.stop.min(self.store_event);
+            }
+            SlotKind::Atomic => self.stores.committed += 1,
         }
     }
 

@@ -266,11 +266,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if !self.float_in_window {
             return;
         }
-        let oldest = self
-            .window
-            .tail
-            .saturating_sub(u64::from(self.spec.rob_entries) + 1);
-        for position in oldest..self.window.tail {
+        for position in self.window.leaving() - 1..self.window.tail {
             let flags = std::mem::take(&mut self.window.slot_mut(position).flags);
             if flags != 0 {
                 self.hart.add_flags(flags);

@@ -157,7 +157,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let mut timing = vec![
             horizon,
             relative(self.window.last_commit),
-            u64::from(self.window.commits_in_last),
             relative(self.last_issue),
             u64::from(self.in_scheduler),
             relative(self.scheduler_cycle),
@@ -165,11 +164,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.instruction_cache.content_version(),
         ];
         timing.extend(self.ready.iter().map(|&ready| relative(ready)));
-        let rob = u64::from(self.spec.rob_entries);
-        timing.extend(
-            (self.window.tail.saturating_sub(rob)..self.window.tail)
-                .map(|position| relative(self.window.slot(position).commit)),
-        );
+        let recent = self.window.recent();
+        timing.extend(recent.map(|position| relative(self.window.commit(position))));
         for number in self.loads.in_queue() {
             let load = self.loads.get(number);
             timing.push(relative(load.commit));
@@ -201,10 +197,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let horizon = self.horizon();
         self.calendar.shift(now, horizon, cycles);
         self.ready.iter_mut().for_each(move_on);
-        let rob = u64::from(self.spec.rob_entries);
-        for position in self.window.tail.saturating_sub(rob)..self.window.tail {
+        for position in self.window.recent() {
+            move_on(self.window.commit_mut(position));
             let slot = self.window.slot_mut(position);
-            move_on(&mut slot.commit);
             move_on(&mut slot.complete);
             move_on(&mut slot.issue);
         }

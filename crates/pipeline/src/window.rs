@@ -3,6 +3,7 @@
 
 use crate::ports::Unit;
 use crate::predictor::{Lookup, ReturnStack};
+use crate::ring::Ring;
 use crate::stack::CycleStack;
 use riscv::{Instruction, SINK};
 
@@ -26,8 +27,6 @@ pub struct Slot {
     pub issue: u64,
     /// Cycle at which it is done; [`UNKNOWN`] until that can be told.
     pub complete: u64,
-    /// Cycle in which it commits; meaningful below `commit_known`.
-    pub commit: u64,
     /// What its destination register held before, to go back.
     pub previous_value: u64,
     /// When that was, or is to be, ready.
@@ -81,30 +80,34 @@ pub struct Prediction {
     pub cycles: (CycleStack, u64),
 }
 
-/// The reorder buffer. Positions count up for ever, a position's slot is found by its low bits.
-/// The ring is twice the reorder buffer, so that an instruction that went out of it can still be
-/// asked for its value by those that were dispatched while it was in it.
+/// The reorder buffer. Positions count up for ever. The ring of what is deferred is twice the
+/// reorder buffer, so that an instruction that went out of it can still be asked for its value by
+/// those that were dispatched while it was in it.
 pub struct Window {
-    slots: Box<[Slot]>,
+    slots: Ring<Slot>,
+    /// The cycle in which each position commits; [`UNKNOWN`] until that can be told.
+    commits: Ring<u64>,
     deferred: Box<[Deferred]>,
-    /// By the slots' indices.
+    /// By the indices of what is deferred.
     pub predictions: Box<[Prediction]>,
+    rob_entries: u64,
+    width: u64,
     /// Position of the next instruction.
     pub tail: u64,
     /// The first position whose commit cycle is not known.
     pub commit_known: u64,
     pub last_commit: u64,
-    pub commits_in_last: u8,
     next_id: u64,
 }
 
 impl Window {
-    pub fn new(rob_entries: u16) -> Window {
+    pub fn new(rob_entries: u16, width: u8) -> Window {
+        // What has committed last tells when the next may.
+        let slots = usize::from(rob_entries) + usize::from(width) + 1;
         let ring = (usize::from(rob_entries) * 2).next_power_of_two();
         let slot = Slot {
             issue: 0,
             complete: 0,
-            commit: 0,
             previous_value: 0,
             previous_ready: 0,
             pc: 0,
@@ -127,37 +130,66 @@ impl Window {
             queue_number: 0,
             stores_before: 0,
         };
+        let slots = Ring::new(slots, slot);
+        // There is always something before the first instruction: it committed in cycle 0.
+        let first = slots.length();
         Window {
-            slots: vec![slot; ring].into_boxed_slice(),
+            commits: Ring::new(slots.length() as usize, 0),
+            slots,
             deferred: vec![deferred; ring].into_boxed_slice(),
             predictions: vec![Prediction::default(); ring].into_boxed_slice(),
-            tail: 0,
-            commit_known: 0,
+            rob_entries: u64::from(rob_entries),
+            width: u64::from(width),
+            tail: first,
+            commit_known: first,
             last_commit: 0,
-            commits_in_last: 0,
             next_id: 1,
         }
     }
 
+    /// The index, among what is deferred, of the instruction at `position`.
     #[inline]
     pub fn index(&self, position: u64) -> usize {
-        position as usize & (self.slots.len() - 1)
+        position as usize & (self.deferred.len() - 1)
     }
 
     #[inline]
     pub fn slot(&self, position: u64) -> &Slot {
-        &self.slots[position as usize & (self.slots.len() - 1)]
+        &self.slots[position]
     }
 
     #[inline]
     pub fn slot_mut(&mut self, position: u64) -> &mut Slot {
-        let mask = self.slots.len() - 1;
-        &mut self.slots[position as usize & mask]
+        &mut self.slots[position]
     }
 
-    #[inline]
+    /// When the instruction at `position` commits.
+    #[inline(always)]
+    pub fn commit(&self, position: u64) -> u64 {
+        self.commits[position]
+    }
+
+    /// The same, to be moved on.
+    pub fn commit_mut(&mut self, position: u64) -> &mut u64 {
+        &mut self.commits[position]
+    }
+
+    /// The position that leaves the reorder buffer when the next instruction enters it.
+    #[inline(always)]
+    pub fn leaving(&self) -> u64 {
+        self.tail - self.rob_entries
+    }
+
+    /// The positions whose commit cycles still matter: of those in the reorder buffer, and of those
+    /// that limit how many commit in a cycle.
+    pub fn recent(&self) -> std::ops::Range<u64> {
+        self.tail - self.rob_entries.max(self.width)..self.tail
+    }
+
+    #[inline(always)]
     pub fn push(&mut self, slot: Slot) {
-        *self.slot_mut(self.tail) = slot;
+        self.slots[self.tail] = slot;
+        self.commits[self.tail] = UNKNOWN;
         self.tail += 1;
     }
 
@@ -192,46 +224,35 @@ impl Window {
         self.commit_known == self.tail
     }
 
-    /// Gives the next instruction in order its commit cycle. The caller has checked that it is
-    /// complete.
-    #[inline]
-    pub fn commit_next(&mut self, width: u8) -> u64 {
-        let earliest = self.slot(self.commit_known).complete + 1;
-        if earliest > self.last_commit {
-            self.last_commit = earliest;
-            self.commits_in_last = 1;
-        } else if self.commits_in_last < width {
-            self.commits_in_last += 1;
-        } else {
-            self.last_commit += 1;
-            self.commits_in_last = 1;
-        }
-        self.slot_mut(self.commit_known).commit = self.last_commit;
+    /// Gives the next instruction in order its commit cycle. It is complete at `complete`.
+    #[inline(always)]
+    pub fn commit_next(&mut self, complete: u64) -> u64 {
+        // After the one before it, and in another cycle than the one that is a width before it.
+        let width = self.commits[self.commit_known - self.width] + 1;
+        self.last_commit = self.last_commit.max(complete + 1).max(width);
+        self.commits[self.commit_known] = self.last_commit;
         self.commit_known += 1;
         self.last_commit
     }
 
-    /// Makes `position` the next to be dispatched; the caller has undone everything from there
-    /// on.
-    pub fn truncate(&mut self, position: u64) {
-        self.tail = position;
-        if self.commit_known <= position {
-            return;
-        }
-        self.commit_known = position;
-        self.last_commit = if position == 0 {
-            0
-        } else {
-            self.slot(position - 1).commit
-        };
-        let mut before = position;
-        self.commits_in_last = 0;
-        while before > 0
-            && position - before < 16
-            && self.slot(before - 1).commit == self.last_commit
-        {
-            self.commits_in_last += 1;
-            before -= 1;
+    /// Removes the youngest instruction, which has been squashed.
+    ///
+    /// Its place was that of an instruction that had left the reorder buffer before this one was
+    /// dispatched, and that may be about to leave it once more: nobody has to wait for that one.
+    pub fn unpush(&mut self) -> Slot {
+        self.tail -= 1;
+        self.commits[self.tail] = 0;
+        let flags = 0;
+        let slot = self.slots[self.tail];
+        self.slots[self.tail] = Slot { flags, ..slot };
+        slot
+    }
+
+    /// Takes back the commits of instructions that have been squashed.
+    pub fn uncommit(&mut self) {
+        if self.commit_known > self.tail {
+            self.commit_known = self.tail;
+            self.last_commit = self.commits[self.tail - 1];
         }
     }
 }

@@ -14,6 +14,16 @@ use crate::instruction::{Class, Instruction, Operation};
 /// underflow 2, inexact 1.
 #[inline]
 pub fn evaluate(i: &Instruction, pc: u64, a: u64, b: u64, c: u64, frm: u8, flags: &mut u8) -> u64 {
+    if i.is_float() {
+        evaluate_float(i, a, b, c, frm, flags)
+    } else {
+        evaluate_integer(i, pc, a, b)
+    }
+}
+
+/// [`evaluate`] for instructions that are not of the F and D extensions.
+#[inline(always)]
+pub fn evaluate_integer(i: &Instruction, pc: u64, a: u64, b: u64) -> u64 {
     use Operation::*;
     let immediate = i.immediate as u64; // i32 to u64 extends the sign
     match i.operation {
@@ -72,12 +82,11 @@ pub fn evaluate(i: &Instruction, pc: u64, a: u64, b: u64, c: u64, frm: u8, flags
         Remw => word((a as i32).wrapping_rem(b as i32) as u32),
         Remuw => word((a as u32).checked_rem(b as u32).unwrap_or(a as u32)),
 
-        _ if i.class == Class::Alu => evaluate_bits(i, a, b),
-        _ => evaluate_float(i, a, b, c, frm, flags),
+        _ => evaluate_bits(i, a, b),
     }
 }
 
-/// The part of [`evaluate`] for "B" Extension for Bit Manipulation (Zba, Zbb, Zbs), out of line
+/// The part of [`evaluate_integer`] for "B" Extension for Bit Manipulation (Zba, Zbb, Zbs), out of line
 /// as floating point is.
 #[inline(never)]
 fn evaluate_bits(i: &Instruction, a: u64, b: u64) -> u64 {

@@ -1,0 +1,82 @@
+//! Entries that are numbered for ever and kept only for a while.
+
+use std::ops::{Index, IndexMut};
+
+/// A ring of a power of two of entries. Every number has an entry: that of the numbers which
+/// differ from it by a multiple of the ring's length.
+#[derive(Clone, Debug)]
+pub struct Ring<T> {
+    /// A power of two of them.
+    entries: Box<[T]>,
+    /// Their number less one.
+    mask: usize,
+}
+
+impl<T: Clone> Ring<T> {
+    /// At least `length` entries, all alike.
+    pub fn new(length: usize, entry: T) -> Ring<T> {
+        let length = length.next_power_of_two();
+        Ring {
+            entries: vec![entry; length].into_boxed_slice(),
+            mask: length - 1,
+        }
+    }
+}
+
+impl<T> Ring<T> {
+    /// How many entries there are.
+    pub fn length(&self) -> u64 {
+        self.mask as u64 + 1
+    }
+
+    /// All entries, in the order of their places.
+    #[inline(always)]
+    pub fn all(&self) -> &[T] {
+        &self.entries
+    }
+
+    /// The place of the entry of `number`, from 0 to the length less one.
+    #[inline(always)]
+    pub fn place(&self, number: u64) -> usize {
+        number as usize & self.mask
+    }
+}
+
+impl<T> Index<u64> for Ring<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, number: u64) -> &T {
+        let place = self.place(number);
+        // SAFETY: `new` alone makes rings, with `mask + 1` entries, and nothing changes either
+        // afterwards; `place` is at most `mask`.
+        unsafe { self.entries.get_unchecked(place) }
+    }
+}
+
+impl<T> IndexMut<u64> for Ring<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, number: u64) -> &mut T {
+        let place = self.place(number);
+        // SAFETY: as in `index`.
+        unsafe { self.entries.get_unchecked_mut(place) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_share_an_entry_when_they_differ_by_the_length() {
+        let mut ring = Ring::new(5, 0);
+        assert_eq!(ring.length(), 8);
+        for number in 0..8 {
+            ring[number] = number;
+        }
+        assert_eq!(ring[u64::MAX], 7); // -1
+        ring[8 * 1000 + 3] = 33;
+        assert_eq!(ring[3], 33);
+        assert_eq!(Ring::new(0, ()).length(), 1);
+    }
+}
