@@ -29,6 +29,7 @@ from nanoplane.figures import Figure, Results, Row, as_json, figures
 from nanoplane.figures import find as find_figure
 from nanoplane.progress import Progress
 from nanoplane.sweep import Outcome, look_up, sweep
+from nanoplane.traces import Traces
 
 app = typer.Typer(
     name="nanoplane",
@@ -49,6 +50,29 @@ Quick = Annotated[
     bool, typer.Option("--quick", help="A tenth of the requests: rough numbers, soon.")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what the store has already.")]
+Trace = Annotated[
+    list[Path],
+    typer.Option(
+        "--trace",
+        metavar="FILE",
+        help="Write FILE.pftrace, a timeline for Perfetto, or FILE.kanata, a pipeline for Konata.",
+    ),
+]
+TraceWindow = Annotated[
+    str | None,
+    typer.Option(metavar="FROM..TO", help="Trace only this simulated time, as in 10us..20us."),
+]
+TraceCore = Annotated[
+    int, typer.Option(min=0, metavar="N", help="The core whose pipeline --trace shows.")
+]
+Profile = Annotated[
+    Path | None,
+    typer.Option(
+        "--profile",
+        metavar="FILE",
+        help="Write where the guest's cycles went, as folded stacks for flame graphs.",
+    ),
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Run on the cluster of this Dask scheduler."),
@@ -170,26 +194,39 @@ def run(
             help="Also print the first N packets that the tenants get.",
         ),
     ] = 0,
+    trace: Trace = [],  # noqa: B006
+    trace_window: TraceWindow = None,
+    trace_slower_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERCENTILE", help="Trace only requests slower than this, as in p99.9."
+        ),
+    ] = None,
+    trace_core: TraceCore = 0,
+    profile: Profile = None,
 ) -> None:
     """Run one description and print its results."""
     description = _with_settings(Description.from_toml(file), settings)
+    traces = Traces(tuple(trace), trace_window, trace_slower_than, trace_core, profile)
+    options = {"capture_packets": capture, "trace": traces.options()}
     with Progress() as progress:
         (outcome,) = sweep([description], fresh=fresh, watcher=progress)
-    captured: list[str] | None = None
-    if capture:
-        # The store has no packets, so this runs again.
-        elf = compiler.elf(description.program())
-        again = simulator.run(outcome.description, elf, {"capture_packets": capture})
-        captured = again["captured"]
+    again: dict[str, Any] = {}
+    if capture or traces:
+        # The store has neither packets nor traces, so this runs again.
+        elf = compiler.elf(description.program(), debug=bool(traces))
+        again = simulator.run(outcome.description, elf, options)
+    captured = again["captured"] if capture else None
     document = _run_document(outcome)
     if captured is not None:
         document["captured"] = captured
     if as_document:
         _print_json(document)
-        return
-    _print_result(outcome)
-    for packet in captured or []:
-        print(packet)
+    else:
+        _print_result(outcome)
+        for packet in captured or []:
+            print(packet)
+    traces.check(again)
 
 
 def _run_document(outcome: Outcome) -> dict[str, Any]:
@@ -268,6 +305,10 @@ def execute(
     stats: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the statistics as JSON.")
     ] = None,
+    trace: Trace = [],  # noqa: B006
+    trace_window: TraceWindow = None,
+    trace_core: TraceCore = 0,
+    profile: Profile = None,
 ) -> None:
     """Run any program on a simulated server.
 
@@ -277,14 +318,17 @@ def execute(
     tables = {"server": {"preset": preset}, "data_plane": {"notify": "spin", "queues": 1}}
     description = _with_settings(Description.from_dict(tables, source="--preset"), settings)
     _check_outputs(stats)
+    traces = Traces(tuple(trace), trace_window, None, trace_core, profile)
+    options = traces.options()
     sys.stdout.flush()
-    elf, resolved = compiler.elf(program), description.resolve()
+    elf, resolved = compiler.elf(program, debug=bool(traces)), description.resolve()
     try:
-        result = simulator.execute(elf, arguments or [], resolved.data)
+        result = simulator.execute(elf, arguments or [], resolved.data, options)
     except (DescriptionError, Failure) as error:
         raise type(error)(f"{program}: {error}") from error
     if stats is not None:
         report.write(stats, json.dumps(result, indent=2) + "\n")
+    traces.check(result)
     raise typer.Exit(result["exit_status"] & 0xFF)
 
 

@@ -32,8 +32,6 @@ _FLAGS = [
     "-nostdlib",
     "-static",
     "-fno-pie",
-    # Debug information has the paths of this host in it, and they would be in the key of results.
-    "-g0",
 ]
 _GCC = ["riscv64-unknown-elf-gcc", "-march=rv64gc"]
 _ZIG = [
@@ -74,13 +72,16 @@ def find_program(name: str, directory: Path, what: str) -> Path:
     return path
 
 
-def elf(program: Path) -> bytes:
-    """Return a program's ELF file, compiling it if it is C."""
-    return build(program) if program.suffix == ".c" else _read(program)
+def elf(program: Path, *, debug: bool = False) -> bytes:
+    """Return a program's ELF file, compiling it if it is C; `debug`: with its lines' numbers."""
+    return build(program, debug=debug) if program.suffix == ".c" else _read(program)
 
 
-def build(source: Path) -> bytes:
-    """Compile a C file against guest/include and the runtime; return the ELF file."""
+def build(source: Path, *, debug: bool = False) -> bytes:
+    """Compile a C file against guest/include and the runtime; return the ELF file.
+
+    `debug` adds debug information, which has paths of this host in it and changes no instruction.
+    """
     _read(source)  # A sentence of ours where there is nothing to read.
     if source.suffix != ".c":
         raise DescriptionError(f"{source}: the name of a C program must end in .c")
@@ -91,6 +92,7 @@ def build(source: Path) -> bytes:
             [
                 *_compiler(),
                 *_FLAGS,
+                "-g" if debug else "-g0",
                 f"-I{(GUEST / 'include').resolve()}",
                 f"-Wl,-T,{runtime / 'guest.ld'}",
                 *sorted(map(str, runtime.glob("*.S"))),

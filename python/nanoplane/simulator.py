@@ -71,10 +71,15 @@ def run(
     return result
 
 
-def execute(elf: bytes, arguments: list[str], description: Mapping[str, Any]) -> dict[str, Any]:
+def execute(
+    elf: bytes,
+    arguments: list[str],
+    description: Mapping[str, Any],
+    trace: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Run an ELF whose output goes to standard output; return `exit_status` and statistics."""
     try:
-        text = _module().execute(elf, arguments, json.dumps(description))
+        text = _module().execute(elf, arguments, json.dumps(description), json.dumps(trace or {}))
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
     result: dict[str, Any] = json.loads(text)

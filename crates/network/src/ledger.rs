@@ -51,6 +51,19 @@ pub struct ItemCounts {
     pub errors: u64,
 }
 
+/// An item that has been delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemRecord {
+    /// Its number.
+    pub item: u64,
+    /// The queue in which it was.
+    pub queue: u32,
+    /// When its latency began: when it was in its queue.
+    pub arrived_at: Time,
+    /// When its latency ended: when the tenant's doorbell was rung for it.
+    pub done_at: Time,
+}
+
 /// Records of all items that are on their way.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -60,9 +73,11 @@ pub struct Ledger {
     inside: Vec<VecDeque<(u64, Time)>>,
     /// Rings of each tenant's doorbell whose items have not been recorded.
     rings: Vec<VecDeque<Time>>,
-    /// Queue and arrival of the items that their tenants have taken, whose ring is not known yet.
-    taken: VecDeque<(u32, Time)>,
+    /// Item, queue and arrival of those that their tenants have taken, whose ring is not known yet.
+    taken: VecDeque<(u64, u32, Time)>,
     recorder: Recorder,
+    /// The latest deliveries, if somebody wants them.
+    records: Option<Vec<ItemRecord>>,
     fault: Option<String>,
 }
 
@@ -76,6 +91,7 @@ impl Ledger {
             rings: Vec::new(),
             taken: VecDeque::new(),
             recorder,
+            records: None,
             fault: None,
         }
     }
@@ -88,6 +104,21 @@ impl Ledger {
     /// The latencies.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
+    }
+
+    /// Keeps a record of each delivery until it is taken.
+    pub fn keep_records(&mut self) {
+        self.records = Some(Vec::new());
+    }
+
+    /// The deliveries since this was called last, in their order; none if none are kept.
+    pub fn take_records(&mut self) -> Vec<ItemRecord> {
+        self.records.as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
+    /// Where the queues are, once the source is running.
+    pub fn queues(&self) -> &[QueueDescriptor] {
+        &self.queues
     }
 
     /// Where all items are.
@@ -131,7 +162,7 @@ impl Ledger {
                 self.counts.inside -= 1;
                 self.counts.delivered += 1;
                 self.counts.errors += u64::from(is_error);
-                self.taken.push_back((queue, at));
+                self.taken.push_back((item, queue, at));
                 self.close_records();
             }
             Some((oldest, _)) => self.set_fault(format!(
@@ -153,13 +184,21 @@ impl Ledger {
     /// Records what is complete, in the order of taking: so the order does not depend on when the
     /// rings are observed.
     fn close_records(&mut self) {
-        while let Some(&(queue, arrived_at)) = self.taken.front() {
-            let Some(rung_at) = self.rings[queue as usize].pop_front() else {
+        while let Some(&(item, queue, arrived_at)) = self.taken.front() {
+            let Some(done_at) = self.rings[queue as usize].pop_front() else {
                 return;
             };
             self.taken.pop_front();
             self.recorder
-                .record(rung_at, rung_at.saturating_sub(arrived_at));
+                .record(done_at, done_at.saturating_sub(arrived_at));
+            if let Some(records) = &mut self.records {
+                records.push(ItemRecord {
+                    item,
+                    queue,
+                    arrived_at,
+                    done_at,
+                });
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ mod tenant;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use io_source::{IoSetup, IoSource};
-pub use ledger::{ItemCounts, Ledger, QueueDescriptor, SharedLedger};
+pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueDescriptor, SharedLedger};
 pub use packets::{PacketError, Packets, checksum};
 pub use random::{Random, Stream};
 pub use recorder::{Interval, LatencySummary, Measurement, Recorder, Warmup};

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// A 95 % confidence interval: its lower and its upper end.
 pub type Interval = [f64; 2];
@@ -211,13 +212,35 @@ impl Recorder {
         (self.samples.len() as f64 / self.wanted as f64).min(1.0)
     }
 
+    /// Where the measured part begins, and whether the system was steady from there on.
+    fn measured(&self) -> (usize, bool) {
+        self.done.unwrap_or_else(|| match self.cut() {
+            Some(cut) => (cut, true),
+            None => (0, false),
+        })
+    }
+
+    /// When those of the measured requests were under way that took longer than the quantile
+    /// `probability` of their latencies.
+    pub fn slower_than(&self, probability: f64) -> Vec<Range<Time>> {
+        let measured = &self.samples[self.measured().0..];
+        let mut sorted = latencies_ns(measured);
+        sorted.sort_by(f64::total_cmp);
+        if sorted.is_empty() {
+            return Vec::new();
+        }
+        let limit = quantile(&sorted, probability);
+        measured
+            .iter()
+            .filter(|sample| sample.latency.as_ns() > limit)
+            .map(|sample| sample.completed_at.saturating_sub(sample.latency)..sample.completed_at)
+            .collect()
+    }
+
     /// What there is to report; `None` if nothing was recorded. Before it is done: of what there
     /// is.
     pub fn measurement(&self) -> Option<Measurement> {
-        let (cut, steady) = self.done.unwrap_or_else(|| match self.cut() {
-            Some(cut) => (cut, true),
-            None => (0, false),
-        });
+        let (cut, steady) = self.measured();
         let measured = &self.samples[cut..];
         let first = measured.iter().map(|sample| sample.completed_at).min()?;
         let last = measured.iter().map(|sample| sample.completed_at).max()?;

@@ -16,6 +16,7 @@ use crate::blocks::{Blocks, NOWHERE};
 use crate::extension::Extension;
 use crate::ports::Calendar;
 use crate::predictor::Predictor;
+use crate::probe::Probed;
 use crate::queues::{LoadQueue, StoreQueue};
 use crate::serial::Serial;
 use crate::skip::SpinDetector;
@@ -135,6 +136,9 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) unissued: u32,
     pub(crate) scheduler_cycle: u64,
     pub(crate) float_in_window: bool,
+    /// Somebody wants to know what leaves the window: floating-point flags or a probe.
+    pub(crate) attends: bool,
+    pub(crate) probed: Option<Box<Probed>>,
     /// An atomic with acquire semantics that has not been performed: position.
     pub(crate) acquire: Option<u64>,
 
@@ -216,6 +220,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             unissued: 0,
             scheduler_cycle: 0,
             float_in_window: false,
+            attends: false,
+            probed: None,
             acquire: None,
             predictor: Predictor::new(&spec.predictor),
             instruction_cache: PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id)),
@@ -262,7 +268,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Turns the skipping of spinning on or off. It never changes a result.
     pub fn set_skip_spinning(&mut self, on: bool) {
-        self.spin.enabled = on;
+        self.spin.enabled = on && self.probed.is_none();
     }
 
     /// Cycles between what a core does and the departure of the message that it causes: at least
@@ -502,6 +508,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.statistics.squashed_instructions += squashed;
         self.statistics.instructions -= squashed;
         for _ in 0..squashed {
+            self.report_undone(now);
             let slot = self.window.unpush();
             let at = self.window.tail;
             let index = self.window.index(at);

@@ -336,9 +336,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     ) {
         if flags != 0 {
             self.float_in_window = true;
+            self.attends = true;
         }
-        if self.float_in_window {
-            self.retire_flags();
+        if self.attends {
+            self.attend(i, Some(value));
         }
         let register = usize::from(i.rd);
         let in_order = self.window.all_known();
@@ -364,8 +365,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// The instruction that leaves the reorder buffer now can no longer be undone: its
     /// floating-point flags become visible.
-    #[inline(never)]
-    fn retire_flags(&mut self) {
+    pub(crate) fn retire_flags(&mut self) {
         let leaving = self.window.leaving();
         let flags = std::mem::take(&mut self.window.slot_mut(leaving).flags);
         if flags != 0 {
@@ -417,8 +417,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.in_scheduler += 1;
             self.unissued += 1;
         }
-        if self.float_in_window {
-            self.retire_flags();
+        if self.attends {
+            self.attend(i, None);
         }
         let register = usize::from(i.rd);
         self.window.push(Slot {

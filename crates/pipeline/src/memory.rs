@@ -4,6 +4,7 @@ use crate::core::{
     Core, MissingLoad, NEVER, Observation, ParkedFor, ParkedLoad, WAIT_TABLE_ENTRIES,
 };
 use crate::extension::Extension;
+use crate::probe::Found;
 use crate::queues::{StoreKind, covers, low_bytes, overlap};
 use crate::stack::Stall;
 use crate::window::{SlotKind, UNKNOWN};
@@ -71,6 +72,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn served_by_older_store(&mut self, index: usize, issue: u64) -> bool {
         let deferred = self.window.deferred(index);
         let (id, number) = (deferred.id, deferred.queue_number);
+        let position = deferred.position;
         let instruction = deferred.instruction;
         match self.older_stores(index) {
             Older::Nothing => return false,
@@ -91,6 +93,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 entry.performed = performed;
                 entry.forwarded_from = store + 1;
                 self.statistics.forwarded_loads += 1;
+                self.note_found(position, Found::Store);
                 self.resolve(index, instruction.load_value(value), done);
             }
         }
@@ -328,7 +331,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 ..
             } => {
                 self.charge_miss(line, source, now);
-                self.line_filled(line, slot, evicted, now, outbox);
+                self.line_filled(line, (slot, source), evicted, now, outbox);
             }
         }
     }
@@ -359,7 +362,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn line_filled(
         &mut self,
         line: LineAddress,
-        slot: Slot,
+        (slot, source): (Slot, Source),
         evicted: Option<LineAddress>,
         now: u64,
         outbox: &mut Outbox,
@@ -383,6 +386,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if self.window.is_live(index, load.id) && !self.served_by_older_store(index, performed)
             {
                 let done = (load.issue + hit_latency).max(now + 1);
+                let position = self.window.deferred(index).position;
+                self.note_found(position, Found::Line(source));
                 self.take_value(index, slot, performed, done);
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::core::{Core, Crash, Observation};
 use crate::extension::Extension;
+use crate::probe::Probe;
 use crate::spec::{CoreSpec, Model};
 use crate::statistics::CoreStatistics;
 use fabric::{AddressRange, Clock, CoreId, Inbox, MemoryMap, Outbox, PrivateCache};
@@ -32,6 +33,10 @@ pub trait CoreModel {
     fn watch(&mut self, range: AddressRange);
     /// See [`Core::set_skip_spinning`].
     fn set_skip_spinning(&mut self, on: bool);
+    /// See [`Core::set_probe`].
+    fn set_probe(&mut self, probe: Box<dyn Probe>);
+    /// See [`Core::remove_probe`].
+    fn remove_probe(&mut self, cycle: u64);
     /// See [`Core::data_cache`].
     fn data_cache(&self) -> &PrivateCache;
 }
@@ -83,6 +88,14 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
 
     fn set_skip_spinning(&mut self, on: bool) {
         Core::set_skip_spinning(self, on);
+    }
+
+    fn set_probe(&mut self, probe: Box<dyn Probe>) {
+        Core::set_probe(self, probe);
+    }
+
+    fn remove_probe(&mut self, cycle: u64) {
+        Core::remove_probe(self, cycle);
     }
 
     fn data_cache(&self) -> &PrivateCache {

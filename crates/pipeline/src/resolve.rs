@@ -111,6 +111,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 );
                 if flags != 0 {
                     self.float_in_window = true;
+                    self.attends = true;
                     self.window.slot_mut(position).flags = flags;
                 }
                 self.resolve(index, value, done);

@@ -80,6 +80,8 @@ pub(crate) struct Serial {
     step: u32,
     halted_since: Option<u64>,
     waits_for: &'static str,
+    /// When dispatch met it.
+    since: u64,
 }
 
 impl Serial {
@@ -93,6 +95,7 @@ impl Serial {
             step: 0,
             halted_since: None,
             waits_for: "",
+            since: 0,
         }
     }
 
@@ -131,6 +134,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub(crate) fn begin_serial(&mut self, serial: Serial) {
         self.serial = Some(Serial {
             pc: self.pc,
+            since: self.dispatch_cycle,
             ..serial
         });
         self.serial_event = self.dispatch_cycle;
@@ -273,6 +277,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
         }
         self.float_in_window = false;
+        self.attends = self.probed.is_some();
     }
 
     fn counters(&self, now: u64) -> Counters {
@@ -381,8 +386,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     fn end_serial(&mut self, serial: &Serial, now: u64) {
         self.leave_serial(serial, now);
-        if let Kind::Instruction(_) = serial.kind {
+        if let Kind::Instruction(i) = serial.kind {
             self.statistics.instructions += 1;
+            self.report_alone(i, serial.pc, serial.since, now);
         }
         self.window.last_commit = self.window.last_commit.max(now);
     }

@@ -4,7 +4,7 @@
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use server::{Description, Options, RunError};
+use server::{Description, Options, RunError, TraceOptions};
 
 create_exception!(
     _simulator,
@@ -105,6 +105,7 @@ fn execute(
     elf: Vec<u8>,
     arguments: Vec<String>,
     description_json: &str,
+    trace_json: &str,
 ) -> PyResult<String> {
     if !arguments.is_empty() {
         let sentence = "a bare-metal program takes no arguments".to_string();
@@ -112,9 +113,11 @@ fn execute(
     }
     let description: Description =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let trace: TraceOptions =
+        serde_json::from_str(trace_json).map_err(|cause| description_error(py, &cause))?;
     let mut raised = None;
     let result = py.detach(|| {
-        server::execute(&description, &elf, || {
+        server::execute(&description, &elf, &trace, || {
             Python::attach(|py| {
                 raised = py.check_signals().err();
                 raised.is_none()

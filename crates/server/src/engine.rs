@@ -28,6 +28,8 @@ pub struct Engine {
     lookahead: u64,
     /// Nothing happens at this cycle or later.
     end: u64,
+    /// Nothing happens at this cycle or later before it has been moved on.
+    pause: u64,
     /// When each core next does something, and which of them ever do.
     next: Vec<u64>,
     active: u64,
@@ -71,6 +73,7 @@ impl Engine {
             delivery: clock.cycle_of(latency).max(1),
             lookahead: NEVER,
             end: NEVER,
+            pause: NEVER,
             cores,
             fabric,
             clock,
@@ -96,6 +99,11 @@ impl Engine {
     /// Nothing at `cycle` or later is simulated.
     pub fn set_end(&mut self, cycle: u64) {
         self.end = self.end.min(cycle);
+    }
+
+    /// Simulates nothing at `cycle` or later until the next call. Changes no result.
+    pub fn set_pause(&mut self, cycle: u64) {
+        self.pause = cycle;
     }
 
     /// The clock of cores and fabric.
@@ -146,6 +154,9 @@ impl Engine {
         if now == NEVER {
             return Advance::Idle;
         }
+        if now >= self.pause {
+            return Advance::Running;
+        }
         if now >= self.end {
             // The fabric's events are not all at the beginning of a cycle.
             self.fabric
@@ -159,6 +170,7 @@ impl Engine {
             .cycle_of(fabric_time)
             .saturating_add(self.delivery)
             .min(self.end)
+            .min(self.pause)
             .min(now.saturating_add(self.lookahead.min(LONGEST_RUN_CYCLES)));
         let mut reached = NEVER;
         for core in bits(self.active) {
@@ -198,6 +210,7 @@ impl Engine {
                     .saturating_add(round_trip),
             )
             .min(self.end)
+            .min(self.pause)
             .min(now.saturating_add(self.lookahead));
         self.fabric
             .run_until(self.clock.time(until), &mut self.inboxes);

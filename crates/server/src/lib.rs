@@ -7,6 +7,7 @@ mod error;
 mod htif;
 mod machine;
 mod run;
+mod traces;
 
 /// The simulator's version, and what its sources hash to: results of different ones are never
 /// mixed.
@@ -20,3 +21,4 @@ pub use engine::{Advance, Engine};
 pub use error::RunError;
 pub use machine::Machine;
 pub use run::{CoreResult, ExecuteResult, Options, RunResult, Totals, execute, run};
+pub use traces::{TraceOptions, TraceReport};

@@ -33,6 +33,7 @@ pub struct Machine {
     pub engine: Engine,
     image: Image,
     htif: Option<AgentId>,
+    front_end_cycles: u8,
     /// Whether it is all over, and at which cycle.
     end: Option<u64>,
 }
@@ -125,6 +126,7 @@ impl Machine {
             engine,
             image,
             htif,
+            front_end_cycles: spec.core.front_end_cycles,
             end: None,
         })
     }
@@ -177,6 +179,16 @@ impl Machine {
     /// The cycle at which everything counts as ended.
     pub fn end(&self) -> u64 {
         self.end.unwrap_or_else(|| self.engine.now())
+    }
+
+    /// The program that was put into memory.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// Cycles of a core before dispatch.
+    pub fn front_end_cycles(&self) -> u8 {
+        self.front_end_cycles
     }
 
     fn htif(&mut self) -> Option<&mut Htif> {

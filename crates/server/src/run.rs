@@ -3,7 +3,8 @@
 use crate::description::{Description, Notify, Policy, ServerSpec};
 use crate::error::RunError;
 use crate::machine::Machine;
-use fabric::{AddressRange, Fabric, FabricStatistics};
+use crate::traces::{TraceOptions, TraceReport, Tracer};
+use fabric::{AddressRange, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
     IoSetup, IoSource, ItemCounts, Ledger, Measurement, Random, Recorder, SharedLedger, Stream,
@@ -12,6 +13,7 @@ use network::{
 use pipeline::CoreStatistics;
 use riscv::elf;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::time::Instant;
 
 const IO_REGISTERS: AddressRange = AddressRange {
@@ -31,6 +33,8 @@ const STEPS: u32 = 256;
 pub struct Options {
     /// Keep the bytes of this many delivered packets.
     pub capture_packets: usize,
+    /// Write these traces.
+    pub trace: TraceOptions,
 }
 
 /// One core's part of the results.
@@ -116,6 +120,9 @@ pub struct RunResult {
     pub output: String,
     /// Delivered packets, in hexadecimal, if asked for.
     pub captured: Vec<String>,
+    /// What has become of the traces that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceReport>,
 }
 
 fn doorbell_range(start: u64, lines: u64) -> AddressRange {
@@ -253,12 +260,39 @@ fn load(program: &[u8]) -> Result<elf::Image, RunError> {
 
 /// Runs `program`, an ELF file, as `description` says. `progress` is told the part that is done,
 /// now and then, and may stop the run by returning false.
+///
+/// To trace the slowest requests alone it takes two runs, of which the first finds out which they
+/// are: a run of the same description is the same to the bit.
 pub fn run(
     description: &Description,
     program: &[u8],
     options: &Options,
     mut progress: impl FnMut(f64) -> bool,
 ) -> Result<RunResult, RunError> {
+    let trace = &options.trace;
+    let Some(part) = trace.slower_than.filter(|_| trace.is_wanted()) else {
+        let window = trace.window()?;
+        return Ok(run_once(description, program, options, vec![window], &mut progress)?.0);
+    };
+    let untraced = Options {
+        trace: TraceOptions::default(),
+        ..options.clone()
+    };
+    let mut first_half = |done| progress(done / 2.0);
+    let (_, ledger) = run_once(description, program, &untraced, Vec::new(), &mut first_half)?;
+    let slowest = ledger.borrow().recorder().slower_than(part);
+    let mut second_half = |done| progress(0.5 + done / 2.0);
+    Ok(run_once(description, program, options, slowest, &mut second_half)?.0)
+}
+
+/// One run; its traces show what happens in the times of `shown`.
+fn run_once(
+    description: &Description,
+    program: &[u8],
+    options: &Options,
+    shown: Vec<Range<Time>>,
+    progress: &mut dyn FnMut(f64) -> bool,
+) -> Result<(RunResult, SharedLedger), RunError> {
     check(description)?;
     let begin = Instant::now();
     let image = load(program)?;
@@ -282,7 +316,13 @@ pub fn run(
     for core in &mut machine.engine.cores {
         core.watch(setup.tenant_doorbells);
     }
-    simulate(&mut machine, &ledger, &mut progress)?;
+    let mut tracer = Tracer::new(&options.trace, shown, &machine, program)?;
+    if options.trace.timeline.is_some() {
+        ledger.borrow_mut().keep_records();
+    }
+    let simulated = simulate(&mut machine, &ledger, &setup, &mut tracer, progress);
+    let traces = tracer.finish(&mut machine);
+    simulated?;
     let Some(attached) = attached else {
         return Err(RunError::Description("the server has no I/O".to_string()));
     };
@@ -313,7 +353,7 @@ pub fn run(
         });
     let totals = Totals::of(&machine, description.server.data_plane_cores, begin);
     let items = ledger.borrow().counts();
-    Ok(RunResult {
+    let result = RunResult {
         measurement,
         items,
         totals,
@@ -321,14 +361,18 @@ pub fn run(
         doorbell_conflicts,
         output: machine.output(),
         captured,
-    })
+        traces,
+    };
+    Ok((result, ledger))
 }
 
 /// Advances until enough has been measured.
 fn simulate(
     machine: &mut Machine,
     ledger: &SharedLedger,
-    progress: &mut impl FnMut(f64) -> bool,
+    setup: &IoSetup,
+    tracer: &mut Tracer,
+    progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<(), RunError> {
     let patience = machine
         .engine
@@ -338,7 +382,9 @@ fn simulate(
     let mut delivered_at = 0;
     loop {
         for _ in 0..STEPS {
+            tracer.prepare(machine);
             if !machine.advance()? {
+                tracer.requests(ledger, setup);
                 return finish(machine, ledger);
             }
             let done_at = ledger.borrow().recorder().done_at();
@@ -346,6 +392,7 @@ fn simulate(
                 machine.end_after(machine.engine.clock().cycle_at_or_after(at));
             }
         }
+        tracer.requests(ledger, setup);
         let (counts, part, started) = {
             if let Some(error) = machine.engine.fabric.errors().first() {
                 return Err(RunError::Guest(format!("a device fails: {error}")));
@@ -416,6 +463,9 @@ pub struct ExecuteResult {
     /// What every run has.
     #[serde(flatten)]
     pub totals: Totals,
+    /// What has become of the traces that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceReport>,
 }
 
 /// Runs any bare-metal program on the server that `description` names, without I/O. What the
@@ -423,6 +473,7 @@ pub struct ExecuteResult {
 pub fn execute(
     description: &Description,
     program: &[u8],
+    trace: &TraceOptions,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<ExecuteResult, RunError> {
     check_server(&description.server)?;
@@ -447,16 +498,26 @@ pub fn execute(
         description.simulator.lookahead_cycles,
         description.simulator.skip_spinning,
     );
+    let window = trace.window()?;
+    let mut tracer = Tracer::new(trace, vec![window], &machine, program)?;
     let mut steps = 0u32;
-    while machine.advance()? {
+    let ended = loop {
+        tracer.prepare(&mut machine);
+        match machine.advance() {
+            Ok(true) => {}
+            other => break other.map(drop),
+        }
         steps = steps.wrapping_add(1);
         if steps.is_multiple_of(STEPS) && !go_on() {
-            return Err(RunError::Interrupted);
+            break Err(RunError::Interrupted);
         }
-    }
+    };
+    let traces = tracer.finish(&mut machine);
+    ended?;
     let totals = Totals::of(&machine, usize::MAX, begin);
     Ok(ExecuteResult {
         exit_status: machine.exit().map_or(0, |(_, status)| status),
         totals,
+        traces,
     })
 }

@@ -6,11 +6,14 @@ mod common;
 use common::assembler::*;
 use common::cases::check;
 use common::servers;
-use pipeline::CoreSpec;
+use pipeline::{CoreSpec, Executed, Probe};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use riscv::elf::Image;
 use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
+use riscv::{Class, Instruction, SINK};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// A few lines that most accesses go to, so that they overlap each other.
 const HOT: u64 = 0x8004_0000;
@@ -522,20 +525,71 @@ fn compared() -> impl Iterator<Item = u64> {
         .chain(words(TARGETS, TARGET_BYTES))
 }
 
-fn interpreted(image: &Image) -> Vec<u64> {
+/// An instruction that has been retired: where, and what it wrote into its destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Retired {
+    pc: u64,
+    instruction: Instruction,
+    value: Option<u64>,
+}
+
+fn interpreted(image: &Image) -> (Vec<Retired>, Vec<u64>) {
     let mut memory = FlatMemory::new(CODE, MEMORY_BYTES);
     assert!(memory.load(image));
     let mut machine = Machine::new(memory, image.entry);
     machine.registers[11] = 1; // how many harts there are
+    let mut retired = Vec::new();
     loop {
+        let pc = machine.pc;
         match machine.step() {
+            Step::Retired(instruction) => retired.push(Retired {
+                pc,
+                instruction,
+                value: (instruction.rd != SINK)
+                    .then(|| machine.registers[usize::from(instruction.rd)]),
+            }),
             Step::Waiting => break,
-            _ => assert!(machine.retired < 1_000_000, "the program does not end"),
+            Step::Trapped(_) => {}
         }
+        assert!(machine.retired < 1_000_000, "the program does not end");
     }
-    compared()
+    let memory = compared()
         .map(|address| machine.memory.read(address, 8).unwrap_or_default())
-        .collect()
+        .collect();
+    (retired, memory)
+}
+
+/// Sees what a core executes, and that its times make sense.
+#[derive(Default)]
+struct Witness {
+    retired: Vec<Retired>,
+    undone: u64,
+    last_commit: u64,
+    wrong: Option<Executed>,
+}
+
+impl Probe for Witness {
+    fn executed(&mut self, executed: &Executed) {
+        let issued = executed.issued.unwrap_or(executed.dispatched);
+        let completed = executed.completed.unwrap_or(issued);
+        let in_order = executed.dispatched <= issued && issued <= completed;
+        if executed.undone {
+            self.undone += 1;
+            if !in_order {
+                self.wrong = Some(*executed);
+            }
+            return;
+        }
+        if !in_order || completed > executed.ended || executed.ended < self.last_commit {
+            self.wrong = Some(*executed);
+        }
+        self.last_commit = executed.ended;
+        self.retired.push(Retired {
+            pc: executed.pc,
+            instruction: executed.instruction,
+            value: executed.value,
+        });
+    }
 }
 
 fn describe(address: u64) -> String {
@@ -549,10 +603,27 @@ fn describe(address: u64) -> String {
 }
 
 fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
-    let expected = interpreted(image);
+    let (mut retired, expected) = interpreted(image);
     let mut machine = servers::machine(&servers::server(1, core), image.clone());
+    let witness = Rc::new(RefCell::new(Witness::default()));
+    machine.engine.cores[0].set_probe(Box::new(witness.clone()));
     let ending = servers::run(&mut machine);
     prop_assert_eq!(&ending, &servers::Ending::Halted);
+    machine.engine.cores[0].remove_probe(u64::MAX);
+    // The last instruction halts the hart; on a core it never ends.
+    retired.pop();
+    let witness = witness.borrow();
+    prop_assert!(witness.wrong.is_none(), "{:?}", witness.wrong);
+    for (found, expected) in witness.retired.iter().zip(&retired) {
+        if found != expected && found.instruction.class == Class::StoreConditional {
+            // It may fail on a core although nobody else writes; then it is tried again.
+            break;
+        }
+        prop_assert_eq!(found, expected, "on {:?}", core.model);
+    }
+    let statistics = machine.engine.cores[0].statistics(machine.engine.now());
+    prop_assert_eq!(statistics.instructions, witness.retired.len() as u64);
+    prop_assert_eq!(statistics.squashed_instructions, witness.undone);
     for (address, expected) in compared().zip(expected) {
         let found = servers::read(&machine, address);
         prop_assert!(

@@ -6,7 +6,7 @@ use common::assembler::*;
 use common::servers::{models, server};
 use server::{
     DataPlaneSpec, Description, ExecuteResult, MeasureSpec, Notify, Policy, RunError,
-    SimulatorSpec, execute,
+    SimulatorSpec, TraceOptions, execute,
 };
 use std::sync::mpsc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn executed(harts: usize, program: &[u8]) -> Vec<Result<ExecuteResult, RunError>
         .iter()
         .map(|core| {
             let description = description(harts, core, SimulatorSpec::default());
-            execute(&description, program, || true)
+            execute(&description, program, &TraceOptions::default(), || true)
         })
         .collect()
 }
@@ -266,7 +266,8 @@ fn a_loop_without_end_can_be_interrupted() {
                 let (sender, receiver) = mpsc::channel();
                 // If it hangs, the thread ends with the process.
                 std::thread::spawn(move || {
-                    let result = execute(&description, &program, || false);
+                    let result =
+                        execute(&description, &program, &TraceOptions::default(), || false);
                     sender.send(result.map(|_| ()).map_err(|error| error.kind()))
                 });
                 let result = receiver.recv_timeout(Duration::from_secs(10));

@@ -1,0 +1,223 @@
+//! The port for probes: who sees what a core executes. A core without one pays nothing.
+
+use crate::core::Core;
+use crate::extension::Extension;
+use crate::ring::Ring;
+use crate::window::{SlotKind, UNKNOWN};
+use fabric::Source;
+use riscv::{Instruction, SINK};
+
+/// Where a load found its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// In the private data cache.
+    DataCache,
+    /// In an older store of the same core that had not been performed.
+    Store,
+    /// In a line that was not in the data cache, and came from there.
+    Line(Source),
+}
+
+/// An instruction that a core has executed.
+#[derive(Clone, Copy, Debug)]
+pub struct Executed {
+    /// Its address.
+    pub pc: u64,
+    /// What it is.
+    pub instruction: Instruction,
+    /// The cycle in which it was dispatched; its fetch began the front end's length before.
+    pub dispatched: u64,
+    /// The cycle in which it was issued, if it came to that before it was undone.
+    pub issued: Option<u64>,
+    /// The cycle in which its result was there, likewise.
+    pub completed: Option<u64>,
+    /// The cycle in which it was committed, or undone.
+    pub ended: u64,
+    /// It was on a wrong path, or had to be done again: it has had no effect.
+    pub undone: bool,
+    /// The value that its destination register got, if it has one and it came to that.
+    pub value: Option<u64>,
+    /// The first byte that a load, store or atomic accesses, if it came to that.
+    pub address: Option<u64>,
+    /// Where a load found its value.
+    pub found: Option<Found>,
+}
+
+/// Sees each instruction of a core once it is certain what became of it: those that are committed
+/// in program order, those that are undone before any that is dispatched later. It is an
+/// instrument and must not influence what is simulated.
+pub trait Probe {
+    /// `executed` is over.
+    fn executed(&mut self, executed: &Executed);
+}
+
+impl<P: Probe> Probe for std::rc::Rc<std::cell::RefCell<P>> {
+    fn executed(&mut self, executed: &Executed) {
+        self.borrow_mut().executed(executed);
+    }
+}
+
+/// What a probe is told and the window does not keep.
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    instruction: Instruction,
+    dispatched: u64,
+    base: u64,
+    /// Of instructions whose result was known at dispatch.
+    value: Option<u64>,
+    found: Found,
+}
+
+pub(crate) struct Probed {
+    probe: Box<dyn Probe>,
+    notes: Ring<Note>,
+    /// The first position that the probe has not been told of.
+    next: u64,
+}
+
+impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+    /// Lets `probe` see everything from the next instruction on. Spinning is not skipped while it
+    /// does.
+    pub fn set_probe(&mut self, probe: Box<dyn Probe>) {
+        let note = Note {
+            instruction: Instruction::illegal(0, 4),
+            dispatched: 0,
+            base: 0,
+            value: None,
+            found: Found::DataCache,
+        };
+        self.spin.enabled = false;
+        self.attends = true;
+        self.probed = Some(Box::new(Probed {
+            probe,
+            notes: Ring::new(usize::from(self.spec.rob_entries) + 1, note),
+            next: self.window.tail,
+        }));
+    }
+
+    /// Tells the probe of all that have committed before `cycle`, and lets it go.
+    pub fn remove_probe(&mut self, cycle: u64) {
+        if let Some(mut probed) = self.probed.take() {
+            while probed.next < self.window.tail && self.window.commit(probed.next) < cycle {
+                self.report_next(&mut probed);
+            }
+        }
+        self.attends = self.float_in_window;
+    }
+
+    /// An instruction enters the window at its tail. The one that leaves it can no longer be
+    /// undone.
+    #[inline(never)]
+    pub(crate) fn attend(&mut self, instruction: &Instruction, value: Option<u64>) {
+        if self.float_in_window {
+            self.retire_flags();
+        }
+        if let Some(mut probed) = self.probed.take() {
+            // Those that were in the window before the probe may have been undone.
+            probed.next = probed.next.min(self.window.tail);
+            if probed.next <= self.window.leaving() {
+                self.report_next(&mut probed);
+            }
+            probed.notes[self.window.tail] = Note {
+                instruction: *instruction,
+                dispatched: self.dispatch_cycle,
+                base: self.registers[usize::from(instruction.rs1)],
+                value,
+                found: Found::DataCache,
+            };
+            self.probed = Some(probed);
+        }
+    }
+
+    /// The load at `position` has found its value elsewhere than in the data cache.
+    #[inline]
+    pub(crate) fn note_found(&mut self, position: u64, found: Found) {
+        if let Some(probed) = &mut self.probed {
+            probed.notes[position].found = found;
+        }
+    }
+
+    /// The next instruction in order has committed.
+    fn report_next(&self, probed: &mut Probed) {
+        let executed = self.describe(probed, probed.next, self.window.commit(probed.next), false);
+        probed.probe.executed(&executed);
+        probed.next += 1;
+    }
+
+    fn describe(&self, probed: &Probed, position: u64, ended: u64, undone: bool) -> Executed {
+        let note = probed.notes[position];
+        let slot = self.window.slot(position);
+        let deferred = self.window.deferred(self.window.index(position));
+        let was_deferred = note.value.is_none();
+        let known = |cycle: u64| (cycle < UNKNOWN && (!undone || cycle <= ended)).then_some(cycle);
+        let completed = known(slot.complete);
+        let base = if was_deferred {
+            deferred.operands[0]
+        } else {
+            note.base
+        };
+        let value = note.value.unwrap_or(deferred.value);
+        let issued = known(slot.issue);
+        let address = issued
+            .filter(|_| slot.kind != SlotKind::Plain)
+            .map(|_| note.instruction.address(base));
+        Executed {
+            pc: slot.pc,
+            instruction: note.instruction,
+            dispatched: note.dispatched,
+            issued,
+            completed,
+            ended,
+            undone,
+            value: completed
+                .filter(|_| note.instruction.rd != SINK)
+                .map(|_| value),
+            address,
+            found: completed
+                .filter(|_| slot.kind == SlotKind::Load)
+                .map(|_| note.found),
+        }
+    }
+
+    /// The youngest instruction is being undone at `now`.
+    pub(crate) fn report_undone(&mut self, now: u64) {
+        if let Some(mut probed) = self.probed.take() {
+            let youngest = self.window.tail - 1;
+            if youngest >= probed.next {
+                let executed = self.describe(&probed, youngest, now, true);
+                probed.probe.executed(&executed);
+            }
+            self.probed = Some(probed);
+        }
+    }
+
+    /// An instruction that is executed alone, since cycle `dispatched`, is over at `ended`; the
+    /// window is empty.
+    pub(crate) fn report_alone(
+        &mut self,
+        instruction: Instruction,
+        pc: u64,
+        dispatched: u64,
+        ended: u64,
+    ) {
+        if let Some(mut probed) = self.probed.take() {
+            while probed.next < self.window.tail {
+                self.report_next(&mut probed);
+            }
+            probed.probe.executed(&Executed {
+                pc,
+                instruction,
+                dispatched,
+                issued: Some(dispatched),
+                completed: Some(ended),
+                ended,
+                undone: false,
+                value: (instruction.rd != SINK)
+                    .then(|| self.registers[usize::from(instruction.rd)]),
+                address: None,
+                found: None,
+            });
+            self.probed = Some(probed);
+        }
+    }
+}

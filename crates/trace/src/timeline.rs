@@ -1,0 +1,427 @@
+//! What happened when, for the viewer Perfetto: cores, and requests with their way through queues,
+//! cores and tenants.
+//!
+//! The file is a sequence of packets of Perfetto's `trace.proto` (TrackEvent), so it can be read up
+//! to wherever it ends.
+
+use crate::calls::{CallTree, ROOT};
+use crate::program::SharedProgram;
+use fabric::{Clock, Time};
+use pipeline::{Executed, Probe};
+use prost::Message;
+use riscv::{Class, disassemble};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// The messages of Perfetto that are written, with the fields that are used.
+mod message {
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct TracePacket {
+        #[prost(uint64, optional, tag = "8")]
+        pub timestamp: Option<u64>,
+        #[prost(uint32, tag = "10")]
+        pub trusted_packet_sequence_id: u32,
+        #[prost(message, optional, tag = "11")]
+        pub track_event: Option<TrackEvent>,
+        #[prost(message, optional, tag = "60")]
+        pub track_descriptor: Option<TrackDescriptor>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct TrackEvent {
+        #[prost(enumeration = "Type", tag = "9")]
+        pub r#type: i32,
+        #[prost(uint64, tag = "11")]
+        pub track_uuid: u64,
+        #[prost(string, optional, tag = "23")]
+        pub name: Option<String>,
+        #[prost(fixed64, repeated, packed = "false", tag = "47")]
+        pub flow_ids: Vec<u64>,
+        #[prost(fixed64, repeated, packed = "false", tag = "48")]
+        pub terminating_flow_ids: Vec<u64>,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
+    pub enum Type {
+        Unspecified = 0,
+        SliceBegin = 1,
+        SliceEnd = 2,
+        Instant = 3,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct TrackDescriptor {
+        #[prost(uint64, tag = "1")]
+        pub uuid: u64,
+        #[prost(uint64, optional, tag = "5")]
+        pub parent_uuid: Option<u64>,
+        #[prost(string, tag = "2")]
+        pub name: String,
+        #[prost(message, optional, tag = "3")]
+        pub process: Option<ProcessDescriptor>,
+        #[prost(message, optional, tag = "4")]
+        pub thread: Option<ThreadDescriptor>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct ProcessDescriptor {
+        #[prost(int32, tag = "1")]
+        pub pid: i32,
+        #[prost(string, tag = "6")]
+        pub process_name: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct ThreadDescriptor {
+        #[prost(int32, tag = "1")]
+        pub pid: i32,
+        #[prost(int32, tag = "2")]
+        pub tid: i32,
+        #[prost(string, tag = "5")]
+        pub thread_name: String,
+    }
+}
+
+use message::{
+    ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor, TrackEvent, Type,
+};
+
+/// All packets are of one sequence.
+const SEQUENCE: u32 = 1;
+/// The field of `Trace` that its packets are.
+const PACKET_TAG: u32 = 1;
+
+const CORES: i32 = 1;
+const REQUESTS: i32 = 2;
+
+/// Where the elements of a queue are.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring {
+    /// Address of the first.
+    pub start: u64,
+    /// Bytes of each.
+    pub slot_bytes: u64,
+    /// How many there are.
+    pub slots: u64,
+}
+
+/// A request that has been served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its number.
+    pub number: u64,
+    /// The queue in which it was.
+    pub queue: u32,
+    /// When it was in its queue.
+    pub arrived_at: Time,
+    /// When its tenant was told that it is done.
+    pub done_at: Time,
+}
+
+/// Writes the timeline of a run.
+pub struct Timeline<W: Write> {
+    out: W,
+    clock: Clock,
+    /// In order, and apart from each other.
+    windows: Vec<Range<Time>>,
+    /// Named tracks by name, for those that have been described.
+    tracks: HashMap<String, u64>,
+    next_uuid: u64,
+    /// By their start: the queues' rings.
+    rings: BTreeMap<u64, (u32, Ring)>,
+    /// The core that was the first to read what is in a slot, and when.
+    first_read: HashMap<(u32, u64), (usize, Time)>,
+    /// How many requests of each queue have been served.
+    served: HashMap<u32, u64>,
+    events: u64,
+    error: Option<io::Error>,
+}
+
+/// A timeline that several probes write.
+pub type SharedTimeline<W> = Rc<RefCell<Timeline<W>>>;
+
+impl<W: Write> Timeline<W> {
+    /// Shows what happens in `windows`, in order and apart from each other.
+    pub fn shared(out: W, clock: Clock, windows: Vec<Range<Time>>) -> SharedTimeline<W> {
+        let mut timeline = Timeline {
+            out,
+            clock,
+            windows,
+            tracks: HashMap::new(),
+            next_uuid: 1000,
+            rings: BTreeMap::new(),
+            first_read: HashMap::new(),
+            served: HashMap::new(),
+            events: 0,
+            error: None,
+        };
+        for (pid, name) in [(CORES, "cores"), (REQUESTS, "requests")] {
+            timeline.describe(TrackDescriptor {
+                uuid: pid as u64,
+                name: name.to_string(),
+                process: Some(ProcessDescriptor {
+                    pid,
+                    process_name: name.to_string(),
+                }),
+                ..TrackDescriptor::default()
+            });
+        }
+        Rc::new(RefCell::new(timeline))
+    }
+
+    /// How many events have been written.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Tells where `queue` keeps its requests.
+    pub fn set_ring(&mut self, queue: u32, ring: Ring) {
+        self.rings.insert(ring.start, (queue, ring));
+    }
+
+    /// Whether rings have been told.
+    pub fn has_rings(&self) -> bool {
+        !self.rings.is_empty()
+    }
+
+    /// Writes what is left.
+    pub fn finish(&mut self) -> io::Result<()> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.out.flush(),
+        }
+    }
+
+    fn packet(&mut self, packet: &TracePacket) {
+        if self.error.is_some() {
+            return;
+        }
+        let mut bytes = Vec::with_capacity(packet.encoded_len() + 8);
+        prost::encoding::message::encode(PACKET_TAG, packet, &mut bytes);
+        self.error = self.out.write_all(&bytes).err();
+    }
+
+    fn describe(&mut self, descriptor: TrackDescriptor) {
+        self.packet(&TracePacket {
+            trusted_packet_sequence_id: SEQUENCE,
+            track_descriptor: Some(descriptor),
+            ..TracePacket::default()
+        });
+    }
+
+    fn core_track(&mut self, core: usize) -> u64 {
+        let name = format!("core {core}");
+        let uuid = 10 + core as u64;
+        if self.tracks.insert(name.clone(), uuid).is_none() {
+            self.describe(TrackDescriptor {
+                uuid,
+                parent_uuid: Some(CORES as u64),
+                name: name.clone(),
+                thread: Some(ThreadDescriptor {
+                    pid: CORES,
+                    tid: core as i32 + 1,
+                    thread_name: name,
+                }),
+                ..TrackDescriptor::default()
+            });
+        }
+        uuid
+    }
+
+    /// A track of its own for one thing that may overlap with others. The viewer shows tracks of
+    /// one name as one.
+    fn track_for_one(&mut self, name: &str) -> u64 {
+        let uuid = self.next_uuid;
+        self.next_uuid += 1;
+        self.describe(TrackDescriptor {
+            uuid,
+            parent_uuid: Some(REQUESTS as u64),
+            name: name.to_string(),
+            ..TrackDescriptor::default()
+        });
+        uuid
+    }
+
+    fn event(&mut self, at: Time, event: TrackEvent) {
+        self.events += 1;
+        self.packet(&TracePacket {
+            timestamp: Some(at.as_fs() / 1_000_000),
+            trusted_packet_sequence_id: SEQUENCE,
+            track_event: Some(event),
+            ..TracePacket::default()
+        });
+    }
+
+    fn begin(&mut self, track: u64, at: Time, name: &str, flow: Option<u64>) {
+        self.event(
+            at,
+            TrackEvent {
+                r#type: Type::SliceBegin.into(),
+                track_uuid: track,
+                name: Some(name.to_string()),
+                flow_ids: flow.into_iter().collect(),
+                ..TrackEvent::default()
+            },
+        );
+    }
+
+    fn end(&mut self, track: u64, at: Time) {
+        self.event(
+            at,
+            TrackEvent {
+                r#type: Type::SliceEnd.into(),
+                track_uuid: track,
+                ..TrackEvent::default()
+            },
+        );
+    }
+
+    /// The window that `at` lies in.
+    fn window(&self, at: Time) -> Option<usize> {
+        let next = self.windows.partition_point(|window| window.end <= at);
+        let window = self.windows.get(next)?;
+        window.contains(&at).then_some(next)
+    }
+
+    /// A load of `core` has been committed.
+    fn loaded(&mut self, core: usize, address: u64, at: Time) {
+        if let Some((_, &(queue, ring))) = self.rings.range(..=address).next_back() {
+            let slot = (address - ring.start) / ring.slot_bytes;
+            if slot < ring.slots {
+                self.first_read.entry((queue, slot)).or_insert((core, at));
+            }
+        }
+    }
+
+    /// A request has been served. Those of one queue are told in their order.
+    pub fn served(&mut self, request: &Request) {
+        let Request {
+            number,
+            queue,
+            arrived_at,
+            done_at,
+        } = *request;
+        let count = self.served.entry(queue).or_default();
+        let before = *count;
+        *count += 1;
+        let ring = self.rings.values().find(|(of, _)| *of == queue);
+        let slot = ring.map(|(_, ring)| before % ring.slots);
+        let read = slot.and_then(|slot| self.first_read.remove(&(queue, slot)));
+        if self.window(arrived_at).is_none() && self.window(done_at).is_none() {
+            return;
+        }
+        // Numbers of flows begin with 1.
+        let flow = number + 1;
+        let name = format!("request {number}");
+        let track = self.track_for_one(&format!("queue {queue}"));
+        self.begin(track, arrived_at, &name, Some(flow));
+        let taken_at = read.map_or(done_at, |(_, at)| at.max(arrived_at).min(done_at));
+        self.end(track, taken_at);
+        if let Some((core, _)) = read {
+            let track = self.track_for_one(&format!("requests of core {core}"));
+            self.begin(track, taken_at, &name, Some(flow));
+            self.end(track, done_at);
+        }
+        let track = self.track_for_one(&format!("tenant {queue}"));
+        self.event(
+            done_at,
+            TrackEvent {
+                r#type: Type::Instant.into(),
+                track_uuid: track,
+                name: Some(name),
+                terminating_flow_ids: vec![flow],
+                ..TrackEvent::default()
+            },
+        );
+    }
+}
+
+/// One core's part of a timeline, as a probe: the functions that it executes, and in them the
+/// instructions that may halt it.
+pub struct CoreTimeline<W: Write> {
+    timeline: SharedTimeline<W>,
+    core: usize,
+    tree: CallTree,
+    /// The function whose slices are open, and the window in which that is.
+    open: usize,
+    window: Option<usize>,
+    /// When the last instruction was committed.
+    last: Time,
+}
+
+impl<W: Write> CoreTimeline<W> {
+    /// The part of core number `core`.
+    pub fn new(
+        timeline: SharedTimeline<W>,
+        core: usize,
+        program: SharedProgram,
+    ) -> CoreTimeline<W> {
+        CoreTimeline {
+            timeline,
+            core,
+            tree: CallTree::new(program),
+            open: ROOT,
+            window: None,
+            last: Time::ZERO,
+        }
+    }
+
+    /// Ends what is open at the end of the run or of a window.
+    pub fn close(&mut self, at: Time) {
+        self.go_to(ROOT, at);
+        self.window = None;
+    }
+
+    fn go_to(&mut self, function: usize, at: Time) {
+        let mut timeline = self.timeline.borrow_mut();
+        let track = timeline.core_track(self.core);
+        let (common, ends) = self.tree.common(self.open, function);
+        for _ in 0..ends {
+            timeline.end(track, at);
+        }
+        for name in self.tree.path(common, function) {
+            timeline.begin(track, at, name, None);
+        }
+        self.open = function;
+    }
+}
+
+impl<W: Write> Probe for CoreTimeline<W> {
+    fn executed(&mut self, executed: &Executed) {
+        if executed.undone {
+            return;
+        }
+        let function = self.tree.executed(executed);
+        let (now, window, began) = {
+            let mut timeline = self.timeline.borrow_mut();
+            let now = timeline.clock.time(executed.ended);
+            if let (Class::Load, Some(address)) = (executed.instruction.class, executed.address) {
+                timeline.loaded(self.core, address, now);
+            }
+            let began = timeline.clock.time(executed.dispatched);
+            (now, timeline.window(now), began)
+        };
+        // Until now was spent on this instruction.
+        let since = std::mem::replace(&mut self.last, now);
+        if self.window.is_some() && self.window != window {
+            self.close(since);
+        }
+        if window.is_none() {
+            return;
+        }
+        self.window = window;
+        if function != self.open {
+            self.go_to(function, since);
+        }
+        if matches!(executed.instruction.class, Class::Custom | Class::System) {
+            let mut timeline = self.timeline.borrow_mut();
+            let track = timeline.core_track(self.core);
+            let text = disassemble(&executed.instruction, executed.pc);
+            timeline.begin(track, began.max(since), &text, None);
+            timeline.end(track, now);
+        }
+    }
+}

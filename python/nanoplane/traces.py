@@ -1,0 +1,116 @@
+"""What is written down of a run for viewers: timelines, pipelines, profiles."""
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+from nanoplane import report
+from nanoplane.errors import DescriptionError, Failure
+
+_FORMATS = {".pftrace": "timeline", ".kanata": "pipeline"}
+_UNITS_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Traces:
+    """What the command line asks for; all of it may be nothing."""
+
+    files: tuple[Path, ...] = ()
+    """A timeline for Perfetto (.pftrace), the pipeline of one core for Konata (.kanata)."""
+    window: str | None = None
+    """Simulated time to show, as in `10us..20us`."""
+    slower_than: str | None = None
+    """Show only requests slower than this percentile, as in `p99.9`."""
+    core: int = 0
+    """The core whose pipeline is shown."""
+    profile: Path | None = None
+    """Where the cycles went, as folded stacks."""
+
+    def __bool__(self) -> bool:
+        """Whether anything is asked for."""
+        return bool(self.files) or self.profile is not None
+
+    def options(self) -> dict[str, Any]:
+        """Check everything, and return it as the simulator takes it."""
+        options: dict[str, Any] = {"pipeline_core": self.core}
+        for path in self.files:
+            kind = _FORMATS.get(path.suffix)
+            if kind is None:
+                raise DescriptionError(
+                    f'--trace is "{path}"; its name must end in .pftrace (a timeline for Perfetto) '
+                    "or .kanata (the pipeline of a core for Konata)"
+                )
+            if kind in options:
+                raise DescriptionError(f"--trace asks for two files ending in {path.suffix}")
+            options[kind] = str(path)
+        if self.profile is not None:
+            options["profile"] = str(self.profile)
+        if self.window is not None and self.slower_than is not None:
+            raise DescriptionError("--trace-window and --trace-slower-than exclude each other")
+        if self.window is not None:
+            options["window_ns"] = self._window_ns(self.window)
+        if self.slower_than is not None:
+            options["slower_than"] = self._part(self.slower_than)
+        if not self.files:
+            for name, value in (
+                ("--trace-window", self.window),
+                ("--trace-slower-than", self.slower_than),
+            ):
+                if value is not None:
+                    raise DescriptionError(f"{name} limits what --trace writes, which is missing")
+        for output in (*self.files, self.profile):
+            if output is not None:
+                report.check_writable(output)
+        return options
+
+    @staticmethod
+    def _window_ns(window: str) -> list[float]:
+        ends = [_TIME.fullmatch(end) for end in window.split("..")]
+        matches = [end for end in ends if end is not None]
+        if len(ends) != 2 or len(matches) != 2:
+            raise DescriptionError(
+                f'--trace-window is "{window}"; it must be two simulated times, as in 10us..20us '
+                "(units: ns, us, ms, s)"
+            )
+        start, end = (float(match[1]) * _UNITS_NS[match[2]] for match in matches)
+        if start >= end:
+            raise DescriptionError(
+                f'--trace-window is "{window}", which is empty; the first time must be the earlier'
+            )
+        return [start, end]
+
+    @staticmethod
+    def _part(percentile: str) -> float:
+        text = percentile.removeprefix("p")
+        try:
+            part = float(text) / 100
+        except ValueError:
+            part = -1.0
+        if not 0 <= part < 1:
+            raise DescriptionError(
+                f'--trace-slower-than is "{percentile}"; it must be a percentile below 100, as in '
+                "p99.9"
+            )
+        return part
+
+    def check(self, result: dict[str, Any]) -> None:
+        """Raise Failure if some of what was asked for is not there, or not whole."""
+        for trace in result.get("traces", []):
+            if trace["error"] is not None:
+                raise Failure(trace["error"])
+            if trace["entries"]:
+                continue
+            if self.window is not None:
+                ended_us = result["simulated_seconds"] * 1e6
+                raise Failure(
+                    f"{trace['path']}: the trace is empty: nothing happened in {self.window} of "
+                    f"simulated time; the run ended at {ended_us:.3f}us"
+                )
+            if self.slower_than is not None:
+                raise Failure(
+                    f"{trace['path']}: the trace is empty: no request was slower than the "
+                    f"{self.slower_than}; measure more requests"
+                )
+            raise Failure(f"{trace['path']}: the trace is empty: core {self.core} did nothing")

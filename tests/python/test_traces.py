@@ -1,0 +1,186 @@
+"""Traces, as a user asks for them: through the command line."""
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+
+pytestmark = pytest.mark.simulator
+
+DESCRIPTION = """
+server.preset = "hyperplane-table1"
+data_plane = { program = "packet-encapsulation", notify = "NOTIFY", queues = 20 }
+traffic = { shape = "fully-balanced", rate_mrps = 0.5 }
+measure.requests = 1000
+"""
+
+PROGRAM = """
+static volatile long results[64];
+__attribute__((noinline)) static long work(long count) {
+  long sum = 0;
+  for (long i = 0; i < count; i++) sum += results[i % 64] ^ i;
+  return sum;
+}
+int main(void) {
+  for (long i = 0; i < 64; i++) results[i] = work(i);
+  return 3;
+}
+"""
+
+
+def nanoplane(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nanoplane", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NANOPLANE_STORE", str(tmp_path / "store"))
+    for notify in ("spin", "hyperplane"):
+        Path(f"{notify}.toml").write_text(DESCRIPTION.replace("NOTIFY", notify))
+    Path("work.c").write_text(PROGRAM)
+
+
+def packets(path: str) -> Trace:
+    trace = Trace()
+    trace.ParseFromString(Path(path).read_bytes())
+    return trace
+
+
+def instructions(path: str) -> int:
+    return sum(line.startswith("I\t") for line in Path(path).read_text().splitlines())
+
+
+@pytest.mark.parametrize("notify", ["spin", "hyperplane"])
+def test_a_timeline_follows_every_request_of_a_window(notify: str) -> None:
+    window = ("--trace-window", "1.2ms..1.3ms")
+    done = nanoplane("run", f"{notify}.toml", "--json", "--trace", "t.pftrace", *window)
+    assert done.returncode == 0, done.stderr
+    names = {}
+    begun: Counter[str] = Counter()
+    depth: Counter[int] = Counter()
+    flows: Counter[int] = Counter()
+    ended = set()
+    for packet in packets("t.pftrace").packet:
+        if packet.HasField("track_descriptor"):
+            names[packet.track_descriptor.uuid] = packet.track_descriptor.name
+            continue
+        event = packet.track_event
+        assert event.track_uuid in names
+        if event.type == TrackEvent.TYPE_SLICE_BEGIN:
+            depth[event.track_uuid] += 1
+            begun[event.name] += 1
+        elif event.type == TrackEvent.TYPE_SLICE_END:
+            depth[event.track_uuid] -= 1
+            assert depth[event.track_uuid] >= 0
+        flows.update(event.flow_ids)
+        ended.update(event.terminating_flow_ids)
+    assert not any(depth.values()), "every slice that begins ends"
+    # 50 on average, by a Poisson process: four standard deviations.
+    assert 22 <= len(ended) <= 78
+    # Each request waits in its queue, is read by a core, and goes to its tenant. What a core read
+    # before the window is not known.
+    assert sum(flows[flow] == 2 for flow in ended) >= len(ended) - 2
+    assert begun["process"] >= len(ended) - 2, "the guest's function is seen for each of them"
+
+
+def test_only_the_slowest_requests_are_shown() -> None:
+    done = nanoplane(
+        *("run", "hyperplane.toml", "--json", "--trace", "t.pftrace"),
+        *("--trace", "t.kanata", "--trace-slower-than", "p99"),
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    slow: dict[str, list[int]] = {}
+    for packet in packets("t.pftrace").packet:
+        event = packet.track_event
+        if event.terminating_flow_ids:
+            slow.setdefault(event.name, []).append(packet.timestamp)
+    # 1 % of them; and whoever came or went while they were under way.
+    assert result["latency_ns"]["samples"] // 100 <= len(slow) < result["delivered"] // 5
+    assert 0 < instructions("t.kanata") < result["instructions"] // 5
+
+
+def test_traces_change_no_result() -> None:
+    plain = json.loads(nanoplane("exec", "work.c", "--stats", "plain.json").stdout or "{}")
+    assert plain == {}
+    arguments = ("--trace", "t.pftrace", "--trace", "t.kanata", "--profile", "t.folded")
+    assert nanoplane("exec", "work.c", "--stats", "traced.json", *arguments).returncode == 3
+    before, after = (json.loads(Path(f"{name}.json").read_text()) for name in ("plain", "traced"))
+    for result in (before, after):
+        for name in ("host_seconds", "host_mips", "traces"):
+            result.pop(name, None)
+        for core in result["cores"]:
+            core.pop("skipped_cycles")
+    assert before == after
+    # Everything that a core did is in the pipeline's log, and every cycle of all in the profile.
+    core = after["cores"][0]
+    ended = re.findall(r"^R\t\d+\t\d+\t(\d)$", Path("t.kanata").read_text(), re.MULTILINE)
+    assert ended.count("0") == core["instructions"]
+    assert ended.count("1") == core["squashed_instructions"]
+    stacks = [line.rsplit(" ", 1) for line in Path("t.folded").read_text().splitlines()]
+    assert sum(int(cycles) for _, cycles in stacks) == after["cycles"] * len(after["cores"])
+    in_work = sum(int(n) for stack, n in stacks if stack.startswith("core 0;_start;main;work;"))
+    assert in_work > after["cycles"] / 2, "with its line: work.c:6"
+    assert any(stack.endswith(";work;work.c:5") for stack, _ in stacks)
+
+
+def test_a_window_limits_both_formats() -> None:
+    arguments = ("exec", "work.c", "--trace", "t.kanata", "--trace", "t.pftrace")
+    assert nanoplane(*arguments, "--trace-window", "1us..2us").returncode == 3
+    stamps = {packet.timestamp for packet in packets("t.pftrace").packet} - {0}
+    # A slice that began before the window is shown from its last instruction before it.
+    assert stamps
+    assert min(stamps) >= 900
+    assert max(stamps) <= 2100
+    assert 0 < instructions("t.kanata") <= 3000 * 8, "3000 cycles of 8"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["--trace", "t.txt"], 2, "must end in .pftrace"),
+        (["--trace", "a.kanata", "--trace", "b.kanata"], 2, "two files ending in .kanata"),
+        (["--trace", "work.c/t.kanata"], 1, "work.c"),
+        (["--trace", "t.kanata", "--trace-window", "5us..4us"], 2, "which is empty"),
+        (["--trace", "t.kanata", "--trace-window", "5..6"], 2, "units: ns, us, ms, s"),
+        (["--trace-window", "5us..6us"], 2, "which is missing"),
+        (["--trace", "t.kanata", "--trace-core", "77"], 2, "cores 0 to 15"),
+        (["--trace", "t.kanata", "--trace-window", "5s..6s"], 1, "the run ended at"),
+        (["--trace", "full.kanata"], 1, "No space left on device"),
+        (["--trace", "full.pftrace"], 1, "No space left on device"),
+        (["--profile", "full.folded"], 1, "No space left on device"),
+    ],
+)
+def test_wrong_input(arguments: list[str], status: int, sentence: str) -> None:
+    for suffix in ("kanata", "pftrace", "folded"):
+        Path(f"full.{suffix}").symlink_to("/dev/full")
+    done = nanoplane("exec", "work.c", *arguments)
+    assert (done.returncode, sentence in done.stderr) == (status, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_request_is_slower_than_the_slowest() -> None:
+    done = nanoplane(
+        *("run", "spin.toml", "--trace", "t.kanata", "--trace-slower-than", "p99.99"),
+    )
+    assert (done.returncode, "no request was slower" in done.stderr) == (1, True), done.stderr
+
+
+def test_a_guest_that_crashes_leaves_its_trace() -> None:
+    Path("crash.c").write_text("int main(void) { return *(volatile int *)8; }")
+    done = nanoplane("exec", "crash.c", "--trace", "t.kanata", "--trace", "t.pftrace")
+    assert done.returncode == 1
+    assert "crashed" in done.stderr
+    assert instructions("t.kanata") > 10
+    assert packets("t.pftrace").packet
