@@ -10,7 +10,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
-C := $(wildcard guest/*/*.c guest/*/*.h examples/*.c)
+C := $(wildcard guest/*/*.c guest/*/*.h examples/*.c tests/*/*.c)
 
 help:
 	@echo 'make run    build, run the first figure, and write out/first-figure.html'
@@ -57,9 +57,10 @@ format: $(VENV)/tools
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(C)
 
-# The two kinds of the main job: a core that works, and one that spins.
+# One row for each kind of work, and then every run of the first figure.
 bench: build
-	$(BIN)/python tests/bench.py
+	$(BIN)/python tests/bench/speed.py
+	$(BIN)/python tests/bench/main_job.py
 
 clean:
 	rm -rf $(VENV) target out

@@ -1,4 +1,4 @@
-"""The speed of the simulator on the main job: `make bench`.
+"""The speed of the simulator on the main job: `make bench`, second part.
 
 Every run of the first figure, one after the other on one core of the host. The goal is 15 million
 simulated instructions a second for the whole job, in less than 1 GiB. Periods of spinning that the

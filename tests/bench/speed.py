@@ -1,0 +1,116 @@
+"""How fast the simulator is: `make bench`.
+
+Each row is a process of its own, so that its memory can be told. Instructions that were skipped
+because a core provably only spun count as simulated; how many were executed is shown beside, so
+that neither hides the other. `main_job.py` does the same for all runs of the first figure.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+DATA_PLANE = """
+server.preset = "hyperplane-table1"
+data_plane = {{ program = "packet-encapsulation", notify = "{notify}", queues = {queues} }}
+traffic = {{ shape = "single-queue", {load} }}
+measure.requests = {requests}
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One thing to measure."""
+
+    name: str
+    core: str
+    cores: int
+    arguments: tuple[str, ...]
+    description: str = ""
+
+
+def _exec(name: str, core: str, cores: int, program: str, *settings: str) -> Row:
+    arguments = ("exec", str(HERE / program), *settings, "--stats", "stats.json")
+    return Row(name, core, cores, arguments)
+
+
+def _run(name: str, notify: str, queues: int, load: str, requests: int) -> Row:
+    text = DATA_PLANE.format(notify=notify, queues=queues, load=load, requests=requests)
+    return Row(name, "out-of-order", 1, ("run", "run.toml", "--fresh", "--json"), text)
+
+
+# A five-stage core: `pipeline::CoreSpec::five_stage`.
+FIVE_STAGE = [
+    "model=in-order",
+    "width=1",
+    "rob_entries=16",
+    "load_queue_entries=8",
+    "store_queue_entries=4",
+    "front_end_cycles=2",
+    "units.integer.ports=1",
+    "units.load.ports=1",
+    "l1_data.hit_latency_cycles=2",
+    "l1_data.mshrs=2",
+    "l1_instruction.hit_latency_cycles=1",
+    "l1_instruction.mshrs=1",
+]
+ONE_CORE = ("--set", "server.fabric.cores=1")
+IN_ORDER = tuple(part for key in FIVE_STAGE for part in ("--set", f"server.core.{key}"))
+
+ROWS = [
+    _exec("integer code", "out-of-order", 1, "integer.c", *ONE_CORE),
+    _exec("integer code", "in-order", 1, "integer.c", *ONE_CORE, *IN_ORDER),
+    _exec("sharing data", "out-of-order", 16, "sharing.c"),
+    # 1 % of what is served at most, 1.3 and 0.2 million requests a second.
+    _run("spinning over 20 queues, load 1 %", "spin", 20, "rate_mrps = 0.013", 1000),
+    _run("spinning over 1000 queues, load 1 %", "spin", 1000, "rate_mrps = 0.002", 100),
+    _run("spinning over 1000 queues, saturated", "spin", 1000, 'load = "saturate"', 2000),
+    _run("HyperPlane, 1000 queues, saturated", "hyperplane", 1000, 'load = "saturate"', 20_000),
+]
+
+
+def measure(row: Row) -> tuple[dict[str, Any], float]:
+    """Return the row's result, and the most memory that it took, in MiB."""
+    if row.description:
+        Path("run.toml").write_text(row.description)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nanoplane", *row.arguments], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{row.name} failed")
+    result = json.loads(output if row.description else Path("stats.json").read_text())
+    return result, usage.ru_maxrss / 1024
+
+
+def main() -> None:
+    """Measure every row and print the table."""
+    titles = ("MIPS", "executed MIPS", "ns/instruction", "MiB")
+    print(f"{'work':38}{'core':14}{'cores':>6}" + "".join(f"{title:>15}" for title in titles))
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["NANOPLANE_STORE"] = str(Path(directory) / "store")
+        os.chdir(directory)
+        for row in ROWS:
+            result, memory_mib = measure(row)
+            cores = result["cores"]
+            skipped = sum(
+                core["instructions"] * core["skipped_cycles"] / core["cycles"] for core in cores
+            )
+            mips = result["host_mips"]
+            executed = mips * (1 - skipped / result["instructions"])
+            print(
+                f"{row.name:38}{row.core:14}{row.cores:6}{mips:15.1f}{executed:15.1f}"
+                f"{1000 / mips:15.2f}{memory_mib:15.0f}"
+            )
+
+
+if __name__ == "__main__":
+    main()
