@@ -7,6 +7,13 @@ use serde::{Deserialize, Serialize};
 /// More private caches than a directory entry has bits for cannot be on one fabric.
 pub(crate) const MAXIMUM_CACHES: usize = 64;
 
+/// Far beyond what is built, and still something that the host has memory for.
+const MAXIMUM_TILES: usize = 256;
+const MAXIMUM_PRIVATE_BYTES: u64 = 16 << 20;
+const MAXIMUM_SHARED_BYTES: u64 = 1 << 30;
+/// Sums of these never come near the end of the time that can be told.
+const MAXIMUM_CYCLES: u64 = 1_000_000;
+
 /// A description that cannot be built: which key, what was found, what would be accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} = {found} cannot be built: {accepted}")]
@@ -47,14 +54,25 @@ fn check(
     }
 }
 
-/// Checks size and ways of a set-associative array; gives the number of sets.
-fn sets(prefix: &str, size_key: &str, size_bytes: u64, ways: u32) -> Result<usize, SpecError> {
+/// Checks that the value of a key is at least 1 and at most `maximum`.
+fn up_to(maximum: u64, key: &str, found: u64) -> Result<(), SpecError> {
     check(
-        (1..=64).contains(&ways),
-        &format!("{prefix}.ways"),
-        ways,
-        "it must be from 1 to 64",
-    )?;
+        (1..=maximum).contains(&found),
+        key,
+        found,
+        &format!("it must be from 1 to {maximum}"),
+    )
+}
+
+/// Checks size and ways of a set-associative array; gives the number of sets.
+fn sets(
+    prefix: &str,
+    size_key: &str,
+    (size_bytes, maximum_bytes): (u64, u64),
+    ways: u32,
+) -> Result<usize, SpecError> {
+    up_to(64, &format!("{prefix}.ways"), ways.into())?;
+    up_to(maximum_bytes, &format!("{prefix}.{size_key}"), size_bytes)?;
     let way_bytes = u64::from(ways) * LINE_BYTES as u64;
     let sets = size_bytes / way_bytes;
     check(
@@ -74,17 +92,17 @@ fn sets(prefix: &str, size_key: &str, size_bytes: u64, ways: u32) -> Result<usiz
 #[serde(deny_unknown_fields, default)]
 pub struct CacheSpec {
     /// Capacity in bytes: sets x ways x 64, where the number of sets is a power of two.
-    #[schemars(range(min = 64))]
+    #[schemars(range(min = 64, max = 16_777_216))]
     pub size_bytes: u64,
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
     /// Cycles from the address to the data on a hit, tags included. A miss leaves the cache that
     /// long after the access began.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1000))]
     pub hit_latency_cycles: u64,
     /// Miss status holding registers: lines that can be asked for at one time.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1024))]
     pub mshrs: u32,
 }
 
@@ -103,19 +121,11 @@ impl Default for CacheSpec {
 impl CacheSpec {
     /// Whether the cache can be built; the keys in errors begin with `prefix`.
     pub fn validate(&self, prefix: &str) -> Result<(), SpecError> {
-        sets(prefix, "size_bytes", self.size_bytes, self.ways)?;
-        check(
-            self.hit_latency_cycles >= 1,
-            &format!("{prefix}.hit_latency_cycles"),
-            self.hit_latency_cycles,
-            "it must be 1 or more",
-        )?;
-        check(
-            self.mshrs >= 1,
-            &format!("{prefix}.mshrs"),
-            self.mshrs,
-            "it must be 1 or more",
-        )
+        let size = (self.size_bytes, MAXIMUM_PRIVATE_BYTES);
+        sets(prefix, "size_bytes", size, self.ways)?;
+        let key = format!("{prefix}.hit_latency_cycles");
+        up_to(1000, &key, self.hit_latency_cycles)?;
+        up_to(1024, &format!("{prefix}.mshrs"), self.mshrs.into())
     }
 
     pub(crate) fn sets(&self) -> usize {
@@ -128,14 +138,14 @@ impl CacheSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct LastLevelSpec {
     /// Capacity of one bank in bytes: sets x ways x 64, where the number of sets is a power of two.
-    #[schemars(range(min = 64))]
+    #[schemars(range(min = 64, max = 1_073_741_824))]
     pub size_bytes_per_bank: u64,
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
     /// Cycles from a message's turn at the bank to the answer's departure. The bank is pipelined:
     /// a turn comes every cycle.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub latency_cycles: u64,
 }
 
@@ -161,19 +171,19 @@ impl LastLevelSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct MeshSpec {
     /// Tiles in a row.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 256))]
     pub columns: usize,
     /// Rows of tiles.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 256))]
     pub rows: usize,
     /// Cycles of one router and the link behind it.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub hop_latency_cycles: u64,
     /// Bytes that a link carries each cycle.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub link_bytes: u64,
     /// Cycles from one unit of a tile to another on the same tile, through its router.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub local_latency_cycles: u64,
 }
 
@@ -195,13 +205,13 @@ impl Default for MeshSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct MemorySpec {
     /// How many, spread evenly over the tiles at the mesh's edge; lines are interleaved over them.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 256))]
     pub controllers: usize,
     /// Nanoseconds from a read's turn at the controller to the departure of its answer.
-    #[schemars(range(min = 0.0))]
+    #[schemars(range(min = 0.0, max = 1e9))]
     pub latency_ns: f64,
     /// Gigabytes (1e9 bytes) a second that each controller reads and writes together.
-    #[schemars(range(min = 0.001))]
+    #[schemars(range(min = 0.001, max = 1e6))]
     pub bandwidth_gb_per_s: f64,
 }
 
@@ -224,11 +234,11 @@ pub struct FabricSpec {
     #[schemars(range(min = 1, max = 32))]
     pub cores: usize,
     /// Clock of the fabric in gigahertz; all cycles of the fabric are of this clock.
-    #[schemars(range(min = 0.001))]
+    #[schemars(range(min = 0.001, max = 1000.0))]
     pub clock_ghz: f64,
     /// Cycles to get a line that has been found in a private cache ready for another cache, or an
     /// answer of an agent, before it goes on the mesh.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub forward_latency_cycles: u64,
     /// The last-level cache.
     pub last_level: LastLevelSpec,
@@ -256,25 +266,28 @@ impl FabricSpec {
     /// Whether the fabric can be built.
     pub fn validate(&self) -> Result<(), SpecError> {
         let tiles = self.mesh.columns.saturating_mul(self.mesh.rows);
-        let positive = |value: f64| value.is_finite() && value > 0.0;
         for (key, value) in [
-            ("mesh.columns", self.mesh.columns as u64),
-            ("mesh.rows", self.mesh.rows as u64),
             ("mesh.hop_latency_cycles", self.mesh.hop_latency_cycles),
             ("mesh.link_bytes", self.mesh.link_bytes),
             ("mesh.local_latency_cycles", self.mesh.local_latency_cycles),
             ("last_level.latency_cycles", self.last_level.latency_cycles),
             ("forward_latency_cycles", self.forward_latency_cycles),
-            ("memory.controllers", self.memory.controllers as u64),
-            ("cores", self.cores as u64),
         ] {
-            check(value >= 1, key, value, "it must be 1 or more")?;
+            up_to(MAXIMUM_CYCLES, key, value)?;
         }
+        for (key, value) in [
+            ("mesh.columns", self.mesh.columns),
+            ("mesh.rows", self.mesh.rows),
+            ("memory.controllers", self.memory.controllers),
+        ] {
+            up_to(MAXIMUM_TILES as u64, key, value as u64)?;
+        }
+        check(self.cores >= 1, "cores", self.cores, "it must be 1 or more")?;
         check(
-            tiles <= 4096,
+            tiles <= MAXIMUM_TILES,
             "mesh.columns",
             self.mesh.columns,
-            "columns times rows must be 4096 tiles or fewer",
+            &format!("columns times rows must be {MAXIMUM_TILES} tiles or fewer"),
         )?;
         check(
             self.cores <= tiles,
@@ -293,16 +306,25 @@ impl FabricSpec {
             ),
         )?;
         check(
-            positive(self.clock_ghz) && self.clock_ghz <= 1000.0,
+            (0.001..=1000.0).contains(&self.clock_ghz),
             "clock_ghz",
             self.clock_ghz,
-            "it must be above 0 and at most 1000",
+            "it must be from 0.001 to 1000",
         )?;
+        let bank_bytes = self.last_level.size_bytes_per_bank;
         sets(
             "last_level",
             "size_bytes_per_bank",
-            self.last_level.size_bytes_per_bank,
+            (bank_bytes, MAXIMUM_SHARED_BYTES),
             self.last_level.ways,
+        )?;
+        check(
+            bank_bytes * tiles as u64 <= MAXIMUM_SHARED_BYTES,
+            "last_level.size_bytes_per_bank",
+            bank_bytes,
+            &format!(
+                "the banks of all {tiles} tiles must have {MAXIMUM_SHARED_BYTES} bytes or fewer"
+            ),
         )?;
         let edge = crate::mesh::edge_tiles(self.mesh.columns, self.mesh.rows).len();
         check(
@@ -312,16 +334,16 @@ impl FabricSpec {
             &format!("the mesh has {edge} tiles at its edge, and each has place for one"),
         )?;
         check(
-            self.memory.latency_ns.is_finite() && (0.0..=1e9).contains(&self.memory.latency_ns),
+            (0.0..=1e9).contains(&self.memory.latency_ns),
             "memory.latency_ns",
             self.memory.latency_ns,
             "it must be from 0 to 1e9",
         )?;
         check(
-            positive(self.memory.bandwidth_gb_per_s) && self.memory.bandwidth_gb_per_s >= 1e-3,
+            (0.001..=1e6).contains(&self.memory.bandwidth_gb_per_s),
             "memory.bandwidth_gb_per_s",
             self.memory.bandwidth_gb_per_s,
-            "it must be 0.001 or more",
+            "it must be from 0.001 to 1e6",
         )
     }
 }
@@ -370,7 +392,7 @@ mod tests {
         };
         assert_eq!(
             cache.validate("core.data_cache").unwrap_err().to_string(),
-            "core.data_cache.mshrs = 0 cannot be built: it must be 1 or more"
+            "core.data_cache.mshrs = 0 cannot be built: it must be from 1 to 1024"
         );
         for (key, value) in [("clock_ghz", 0.0), ("clock_ghz", f64::NAN)] {
             let spec = FabricSpec {

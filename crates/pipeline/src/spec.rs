@@ -1,8 +1,9 @@
 //! Descriptions of cores.
 
-use fabric::CacheSpec;
+use fabric::{CacheSpec, SpecError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 
 /// How a core orders its instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -118,7 +119,56 @@ const fn unpipelined(ports: u8, latency_cycles: u8) -> UnitSpec {
     }
 }
 
+/// Checks that the value of `core.KEY` is in `accepted`: the ranges of the schema.
+fn within(key: &str, found: u16, accepted: RangeInclusive<u16>) -> Result<(), SpecError> {
+    if accepted.contains(&found) {
+        return Ok(());
+    }
+    let (least, most) = (accepted.start(), accepted.end());
+    let accepted = format!("it must be from {least} to {most}");
+    Err(SpecError::new(format!("core.{key}"), found, accepted))
+}
+
 impl CoreSpec {
+    /// Whether the core can be built.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        within("width", self.width.into(), 1..=16)?;
+        within("rob_entries", self.rob_entries, 2..=1024)?;
+        within("scheduler_entries", self.scheduler_entries, 1..=1024)?;
+        within("load_queue_entries", self.load_queue_entries, 1..=256)?;
+        within("store_queue_entries", self.store_queue_entries, 1..=256)?;
+        within("front_end_cycles", self.front_end_cycles.into(), 1..=40)?;
+        let units = &self.units;
+        for (name, unit) in [
+            ("integer", units.integer),
+            ("multiply", units.multiply),
+            ("divide", units.divide),
+            ("float_add", units.float_add),
+            ("float_multiply", units.float_multiply),
+            ("float_divide", units.float_divide),
+            ("load", units.load),
+            ("store", units.store),
+        ] {
+            within(&format!("units.{name}.ports"), unit.ports.into(), 1..=8)?;
+            let key = format!("units.{name}.latency_cycles");
+            within(&key, unit.latency_cycles.into(), 1..=200)?;
+        }
+        let predictor = &self.predictor;
+        within("predictor.table_bits", predictor.table_bits.into(), 4..=16)?;
+        within(
+            "predictor.history_bits",
+            predictor.history_bits.into(),
+            1..=16,
+        )?;
+        within(
+            "predictor.target_bits",
+            predictor.target_bits.into(),
+            2..=14,
+        )?;
+        self.l1_instruction.validate("core.l1_instruction")?;
+        self.l1_data.validate("core.l1_data")
+    }
+
     /// The core of HyperPlane's Table I: 8-wide, 192-entry ROB, 32-entry load/store queues, L1
     /// caches of 32 KB with 4 ways.
     ///

@@ -155,14 +155,21 @@ fn setup(description: &Description) -> IoSetup {
     }
 }
 
+/// Whether `server` can be built.
 fn check_server(server: &ServerSpec) -> Result<(), RunError> {
     server.fabric.validate()?;
-    server.core.l1_instruction.validate("core.l1_instruction")?;
-    server.core.l1_data.validate("core.l1_data")?;
+    server.core.validate()?;
+    if !(16..=16384).contains(&server.memory_mib) {
+        return Err(RunError::Description(format!(
+            "server.memory_mib is {}; it must be from 16 to 16384",
+            server.memory_mib
+        )));
+    }
     Ok(())
 }
 
-fn check(description: &Description) -> Result<(), RunError> {
+/// Whether a run can be made of `description`.
+pub fn check(description: &Description) -> Result<(), RunError> {
     check_server(&description.server)?;
     description
         .traffic
@@ -189,8 +196,10 @@ fn check(description: &Description) -> Result<(), RunError> {
             "measure.precision is {precision}; it must be from 0.001 to 1"
         ));
     }
-    if queues == 0 {
-        return wrong("data_plane.queues is 0; it must be 1 or more".to_string());
+    if !(1..=8192).contains(&queues) {
+        return wrong(format!(
+            "data_plane.queues is {queues}; it must be from 1 to 8192"
+        ));
     }
     if description.data_plane.notify == Notify::Hyperplane && queues > entries {
         return wrong(format!(
