@@ -202,3 +202,36 @@ fn hyperplane_table1() -> Preset {
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Description)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is written out is the same description when it is read again: to the last bit of
+    /// every number, or the same run would not be found among the results.
+    #[test]
+    fn numbers_survive_being_written_and_read() {
+        let preset = hyperplane_table1();
+        let mut description = Description {
+            server: preset.server,
+            data_plane: DataPlaneSpec {
+                program: default_program(),
+                notify: Notify::Spin,
+                policy: Policy::default(),
+                queues: 1,
+            },
+            traffic: TrafficSpec::default(),
+            measure: MeasureSpec::default(),
+            simulator: SimulatorSpec::default(),
+        };
+        // Neighbours of numbers with few digits, which a reader that is nearly right confuses.
+        let mut rates: Vec<f64> = (1..2000).map(|step| f64::from(step) / 997.0).collect();
+        rates.push(-9.828413039546409e-234);
+        for rate in rates {
+            description.traffic.rate_mrps = Some(rate);
+            let text = serde_json::to_string(&description).unwrap();
+            let again: Description = serde_json::from_str(&text).unwrap();
+            assert_eq!(again, description, "{rate:?}");
+        }
+    }
+}
