@@ -69,7 +69,10 @@ pub enum ElfError {
         found: String,
     },
     /// ELFCLASS32 or nonsense.
-    #[error("this is not a 64-bit program (ELF class {class}; accepted is 2, 64-bit)")]
+    #[error(
+        "this is not a 64-bit program (ELF class {class}; accepted is 2, 64-bit): compile it with \
+         -march=rv64gc -mabi=lp64d"
+    )]
     NotSixtyFourBit {
         /// `e_ident[EI_CLASS]`.
         class: u8,
@@ -95,6 +98,12 @@ pub enum ElfError {
         "this program is for the reduced RV64E register set; compile it with -march=rv64gc -mabi=lp64d"
     )]
     Embedded,
+    /// For an ABI whose registers or memory model the server does not have.
+    #[error("this program is compiled for {found}; compile it with -march=rv64gc -mabi=lp64d")]
+    WrongAbi {
+        /// What it wants.
+        found: &'static str,
+    },
     /// Relocatable object or core dump.
     #[error("this is {found}, not an executable: link it first (with -static)")]
     NotExecutable {
@@ -142,6 +151,14 @@ pub enum ElfError {
     /// Two segments want the same memory.
     #[error("segments overlap: {0:#x} to {1:#x} and {2:#x} to {3:#x} (exclusive)")]
     Overlap(u64, u64, u64, u64),
+    /// It does not say where to begin.
+    #[error("the entry point {entry:#x} {problem}: give the linker one (-e SYMBOL)")]
+    BadEntry {
+        /// `e_entry`.
+        entry: u64,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// The symbol table makes no sense.
     #[error("the symbol table is malformed: {problem}")]
     BadSymbols {
@@ -159,9 +176,10 @@ pub fn load(bytes: &[u8]) -> Result<Image, ElfError> {
     let file = File(bytes);
     file.check_header()?;
     let segments = file.segments()?;
+    let entry = file.entry(&segments)?;
     let symbols = file.symbols()?;
     let mut image = Image {
-        entry: file.u64(24),
+        entry,
         segments,
         symbols,
         tohost: None,
@@ -303,9 +321,23 @@ impl<'a> File<'a> {
                 });
             }
         }
+        let flags = self.u32(48);
+        const EF_RISCV_FLOAT_ABI: u32 = 6;
+        const EF_RISCV_FLOAT_ABI_QUAD: u32 = 6;
         const EF_RISCV_RVE: u32 = 8;
-        if self.u32(48) & EF_RISCV_RVE != 0 {
+        const EF_RISCV_TSO: u32 = 0x10;
+        if flags & EF_RISCV_RVE != 0 {
             return Err(ElfError::Embedded);
+        }
+        if flags & EF_RISCV_FLOAT_ABI == EF_RISCV_FLOAT_ABI_QUAD {
+            return Err(ElfError::WrongAbi {
+                found: "quad-precision floating point (the Q extension)",
+            });
+        }
+        if flags & EF_RISCV_TSO != 0 {
+            return Err(ElfError::WrongAbi {
+                found: "total store order (the Ztso extension), and this server's is RVWMO",
+            });
         }
         Ok(())
     }
@@ -392,6 +424,18 @@ impl<'a> File<'a> {
             }
         }
         Ok(segments)
+    }
+
+    fn entry(self, segments: &[Segment]) -> Result<u64, ElfError> {
+        let entry = self.u64(24);
+        let bad = |problem| Err(ElfError::BadEntry { entry, problem });
+        if entry % 2 == 1 {
+            return bad("is odd, and instructions begin at even addresses");
+        }
+        if !segments.iter().any(|one| one.range().contains(&entry)) {
+            return bad("lies in no segment of the program");
+        }
+        Ok(entry)
     }
 
     fn symbols(self) -> Result<Vec<Symbol>, ElfError> {

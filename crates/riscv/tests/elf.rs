@@ -174,7 +174,8 @@ fn errors_are_sentences() {
     );
     assert_eq!(
         with(|f| f.bytes[4] = 1),
-        "this is not a 64-bit program (ELF class 1; accepted is 2, 64-bit)"
+        "this is not a 64-bit program (ELF class 1; accepted is 2, 64-bit): \
+         compile it with -march=rv64gc -mabi=lp64d"
     );
     assert_eq!(
         with(|f| f.bytes[5] = 2),
@@ -183,6 +184,30 @@ fn errors_are_sentences() {
     assert_eq!(
         with(|f| f.put16(18, 62)),
         "this program is for x86-64 (ELF machine 62), not for RISC-V (243)"
+    );
+    assert_eq!(
+        with(|f| f.put32(48, 8)),
+        "this program is for the reduced RV64E register set; \
+         compile it with -march=rv64gc -mabi=lp64d"
+    );
+    assert_eq!(
+        with(|f| f.put32(48, 6)),
+        "this program is compiled for quad-precision floating point (the Q extension); \
+         compile it with -march=rv64gc -mabi=lp64d"
+    );
+    assert_eq!(
+        with(|f| f.put32(48, 0x15)),
+        "this program is compiled for total store order (the Ztso extension), and this server's \
+         is RVWMO; compile it with -march=rv64gc -mabi=lp64d"
+    );
+    assert_eq!(
+        with(|f| f.put64(24, BASE + 1)),
+        "the entry point 0x80000001 is odd, and instructions begin at even addresses: \
+         give the linker one (-e SYMBOL)"
+    );
+    assert_eq!(
+        with(|f| f.put64(24, 0)),
+        "the entry point 0x0 lies in no segment of the program: give the linker one (-e SYMBOL)"
     );
     assert_eq!(
         with(|f| f.put16(16, 1)),
