@@ -89,7 +89,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     fn fetch_line(&mut self, line: LineAddress, outbox: &mut Outbox) -> bool {
         if !self.is_plain(line.base(), 64) {
-            self.begin_serial(Serial::fetch_fault(self.pc));
+            let missing = self.pc.max(line.base());
+            self.begin_serial(Serial::fetch_fault(self.pc, missing));
             return false;
         }
         let at = self.departure(

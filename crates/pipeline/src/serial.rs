@@ -45,7 +45,8 @@ impl FenceEffect {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Instruction(Instruction),
-    FetchFault,
+    /// There is no memory at this address, which is in the instruction.
+    FetchFault(u64),
     Interrupt(Trap),
 }
 
@@ -103,8 +104,8 @@ impl Serial {
         Serial::new(Kind::Instruction(instruction), pc)
     }
 
-    pub fn fetch_fault(pc: u64) -> Serial {
-        Serial::new(Kind::FetchFault, pc)
+    pub fn fetch_fault(pc: u64, missing: u64) -> Serial {
+        Serial::new(Kind::FetchFault(missing), pc)
     }
 
     pub fn interrupt(trap: Trap) -> Serial {
@@ -261,7 +262,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 Class::Fence => FenceEffect::of(&i) == FenceEffect::Stores,
                 _ => true,
             },
-            Kind::FetchFault | Kind::Interrupt(_) => false,
+            Kind::FetchFault(_) | Kind::Interrupt(_) => false,
         }
     }
 
@@ -293,10 +294,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn execute_serial(&mut self, serial: Serial, now: u64, outbox: &mut Outbox) {
         let i = match serial.kind {
             Kind::Instruction(i) => i,
-            Kind::FetchFault => {
+            Kind::FetchFault(missing) => {
                 let trap = Trap {
                     cause: Cause::InstructionAccess,
-                    value: serial.pc,
+                    value: missing,
                 };
                 return self.trap(serial, trap, now);
             }
@@ -457,7 +458,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             Region::Ram => {
                 let last = address.wrapping_add(u64::from(bytes) - 1);
                 if !matches!(self.memory_map.classify(last), Region::Ram) {
-                    return self.access_trap(serial, &i, last, now);
+                    // Memory is made of whole lines: the first byte that is missing begins one.
+                    let missing = LineAddress::of(last).base();
+                    return self.access_trap(serial, &i, missing, now);
                 }
                 let line = LineAddress::of(address);
                 if i.class == Class::LoadReserved && self.reservation != Some(line) {

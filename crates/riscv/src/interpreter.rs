@@ -294,21 +294,30 @@ impl<M: Memory> Machine<M> {
 
     fn load(&mut self, i: &Instruction, a: u64) -> Result<u64, Trap> {
         self.check_alignment(i, a)?;
-        let trap = Trap {
+        let read = self.memory.read(i.address(a), i.access_bytes());
+        read.ok_or_else(|| Trap {
             cause: Cause::LoadAccess,
-            value: i.address(a),
-        };
-        self.memory.read(i.address(a), i.access_bytes()).ok_or(trap)
+            value: self.first_missing(i.address(a), i.access_bytes()),
+        })
+    }
+
+    /// The first of the bytes that does not exist: what `mtval` tells of an access of which a part
+    /// does.
+    fn first_missing(&mut self, address: u64, bytes: u8) -> u64 {
+        (0..u64::from(bytes))
+            .map(|offset| address.wrapping_add(offset))
+            .find(|&byte| self.memory.read(byte, 1).is_none())
+            .unwrap_or(address)
     }
 
     fn store(&mut self, i: &Instruction, a: u64, value: u64) -> Result<(), Trap> {
-        let trap = Trap {
+        let (address, bytes) = (i.address(a), i.access_bytes());
+        if self.memory.write(address, bytes, i.store_value(value)) {
+            return Ok(());
+        }
+        Err(Trap {
             cause: Cause::StoreAccess,
-            value: i.address(a),
-        };
-        let written = self
-            .memory
-            .write(i.address(a), i.access_bytes(), i.store_value(value));
-        if written { Ok(()) } else { Err(trap) }
+            value: self.first_missing(address, bytes),
+        })
     }
 }

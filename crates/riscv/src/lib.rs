@@ -20,6 +20,7 @@
 //! assert_eq!(riscv::evaluate(&add, 0, 2, 3, 0, 0, &mut flags), 5);
 //! ```
 
+mod absent;
 mod compressed;
 mod csr;
 mod decode;
@@ -31,6 +32,7 @@ mod instruction;
 pub mod interpreter;
 mod trap;
 
+pub use absent::absent_extension;
 pub use csr::{Counters, Csrs, Hart, Privilege, SystemOutcome, TimeOut, csr_update};
 pub use decode::{decode, is_compressed};
 pub use disassemble::{disassemble, register_name};

@@ -8,6 +8,7 @@ use crate::htif::Htif;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram};
 use pipeline::{Core, Crash, Extension, build_core};
 use riscv::elf::Image;
+use riscv::{Cause, Class, Instruction};
 
 /// Where main memory begins.
 pub const MEMORY_START: u64 = 0x8000_0000;
@@ -227,8 +228,13 @@ impl Machine {
             start: stack,
             length: STACK_STRIDE - STACK_BYTES,
         };
-        if crash.instruction.is_none() {
+        if crash.instruction.is_none() && crash.trap.value == crash.pc {
             text += ": there is no memory to execute there";
+        } else if crash.instruction.is_none() {
+            text += &format!(
+                ": the instruction goes on at {:#x}, where there is no memory",
+                crash.trap.value
+            );
         } else if crash.trap.value != 0 && below_stack.contains(crash.trap.value) {
             text += &format!(
                 ": address {:#x} is below the stack of {} KiB, which has overrun",
@@ -242,6 +248,9 @@ impl Machine {
             let instruction = riscv::decode(bits);
             let shown = riscv::disassemble(&instruction, crash.pc);
             text += &format!("\n  instruction  {bits:08x}  {shown}");
+            if crash.trap.cause == Cause::IllegalInstruction {
+                text += &why_illegal(&instruction);
+            }
         }
         for row in 0..8 {
             text += "\n ";
@@ -276,6 +285,24 @@ impl Machine {
             text += &format!("\n  {sentence}");
         }
         text
+    }
+}
+
+/// Why an instruction is illegal, as far as can be told, to follow it in a message.
+fn why_illegal(instruction: &Instruction) -> String {
+    if let Some(extension) = riscv::absent_extension(instruction.bits)
+        && instruction.class == Class::Illegal
+    {
+        return format!(", which needs {extension}, and the server does not have that");
+    }
+    match instruction.class {
+        Class::Csr => {
+            ", whose register does not exist, or not for this access and privilege".into()
+        }
+        _ if instruction.is_float() => {
+            ": floating point is off (mstatus.FS), or its rounding mode is reserved (frm)".into()
+        }
+        _ => String::new(),
     }
 }
 

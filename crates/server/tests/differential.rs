@@ -50,6 +50,9 @@ const HANDLER: Register = T6;
 enum Op {
     Integer(usize, u8, u8, u8),
     Immediate(u32, u8, u8, i16),
+    /// Bit manipulation of two registers, and of one.
+    Bits(usize, u8, u8, u8),
+    BitsOfOne(usize, u8, u8, u8),
     Constant(u8, u64),
     /// Which instruction, rounding mode, registers.
     Float(usize, u8, [u8; 4]),
@@ -64,6 +67,9 @@ enum Op {
     Amo(usize, u32, bool, u8, u8, u16),
     /// A retry loop that adds, and a second `sc` that must fail.
     Reserve(u32, bool, u8, u8, u16),
+    /// A wait for a write that nobody makes, which ends after a time; and one without a
+    /// reservation, which ends at once.
+    WaitOnReservation(u16),
     Fence(u32, u32),
     FenceInstructions,
     Csr(u32, u32, u8, u8),
@@ -180,6 +186,10 @@ fn straight() -> impl Strategy<Value = Op> {
             .prop_map(|(o, d, a, b)| Op::Integer(o, d, a, b)),
         4 => (prop::sample::select(vec![0u32, 2, 3, 4, 6, 7]), register(), register(), -2048i16..2048)
             .prop_map(|(f, d, a, i)| Op::Immediate(f, d, a, i)),
+        3 => (0..BIT_OPERATIONS.len(), register(), register(), register())
+            .prop_map(|(o, d, a, b)| Op::Bits(o, d, a, b)),
+        3 => (0..BIT_IMMEDIATES.len(), register(), register(), 0u8..64)
+            .prop_map(|(o, d, a, n)| Op::BitsOfOne(o, d, a, n)),
         3 => (register(), constant()).prop_map(|(d, v)| Op::Constant(d, v)),
         8 => (0..float_instructions().len(), prop::sample::select(vec![0u8, 1, 2, 3, 4, 7, 7, 7, 7]),
               prop::array::uniform4(0..FLOATS))
@@ -194,6 +204,7 @@ fn straight() -> impl Strategy<Value = Op> {
             .prop_map(|(f, o, w, d, s, at)| Op::Amo(f, o, w, d, s, at)),
         1 => (order(), word(), register(), register(), hot_offset())
             .prop_map(|(o, w, d, s, at)| Op::Reserve(o, w, d, s, at)),
+        1 => hot_offset().prop_map(Op::WaitOnReservation),
         2 => (0u32..16, 0u32..16).prop_map(|(b, a)| Op::Fence(b, a)),
         1 => Just(Op::FenceInstructions),
         2 => (prop::sample::select(vec![FFLAGS, FRM, FCSR]), 1u32..8, register(), register())
@@ -261,6 +272,15 @@ fn emit(asm: &mut Assembler, op: &Op) -> Option<(Label, u8)> {
         Op::Immediate(funct3, rd, rs1, immediate) => {
             asm.emit(i_type(0x13, funct3, data(rd), data(rs1), immediate.into()));
         }
+        Op::Bits(operation, rd, rs1, rs2) => {
+            asm.operate(BIT_OPERATIONS[operation], data(rd), data(rs1), data(rs2));
+        }
+        Op::BitsOfOne(operation, rd, rs1, amount) => {
+            let (opcode, funct3, immediate, mask) = BIT_IMMEDIATES[operation];
+            let immediate = immediate | u32::from(amount) & mask;
+            let registers = u32::from(data(rs1)) << 15 | u32::from(data(rd)) << 7;
+            asm.emit(opcode | funct3 << 12 | registers | immediate << 20);
+        }
         Op::Constant(rd, value) => asm.load_immediate(data(rd), value),
         Op::Float(index, rounding, registers) => emit_float(asm, index, rounding, registers),
         Op::Hot(access, offset) => emit_access(asm, access, HOT_BASE, offset.into()),
@@ -315,6 +335,13 @@ fn emit(asm: &mut Assembler, op: &Op) -> Option<(Label, u8)> {
             asm.store_conditional(order, bytes, HANDLER, POINTER, SCRATCH);
             asm.branch(When::NotEqual, HANDLER, ZERO, again);
             asm.store_conditional(order, bytes, data(rd), POINTER, SCRATCH);
+        }
+        Op::WaitOnReservation(offset) => {
+            asm.add_immediate(SCRATCH, HOT_BASE, (offset & !7).into());
+            asm.load_reserved(RELAXED, 8, POINTER, SCRATCH);
+            asm.wait_shortly_on_reservation();
+            asm.store_conditional(RELAXED, 8, HANDLER, POINTER, SCRATCH);
+            asm.wait_on_reservation();
         }
         Op::Fence(before, after) => asm.fence(before, after),
         Op::FenceInstructions => asm.fence_instructions(),
@@ -653,4 +680,81 @@ fn out_of_order_computes_what_the_interpreter_does() {
 fn in_order_computes_what_the_interpreter_does() {
     let core = CoreSpec::five_stage();
     compare(&[core.clone(), servers::with_small_caches(core)]);
+}
+
+/// What `mcause`, `mtval` and `mepc` say of accesses that begin in memory and end in nothing: the
+/// first byte that is missing (Privileged Architecture, "Machine Trap Value (mtval) Register": "the
+/// virtual address of the portion of the access that caused the fault").
+#[test]
+fn accesses_that_run_out_of_memory_name_the_first_missing_byte() {
+    // The server's 16 MiB, which are all that the interpreter has, too.
+    const END: u64 = CODE + (16 << 20);
+    const LOAD: u64 = 5;
+    const STORE: u64 = 7;
+    const FETCH: u64 = 1;
+    type Access = fn(&mut Assembler);
+    // Each with t0 at the end of memory; cause and value.
+    let cases: [(Access, u64, u64); 9] = [
+        (|asm| asm.load(2, false, A0, T0, -1), LOAD, END),
+        (|asm| asm.load(8, true, A0, T0, -7), LOAD, END),
+        (|asm| asm.load(4, true, A0, T0, 0), LOAD, END),
+        (|asm| asm.load(4, true, A0, T0, 5), LOAD, END + 5),
+        (|asm| asm.store(8, A0, T0, -1), STORE, END),
+        (|asm| asm.store(4, A0, T0, -2), STORE, END),
+        (|asm| asm.float_load(8, 1, T0, -4), LOAD, END),
+        // Before the beginning of memory: the first byte is missing.
+        (
+            |asm| {
+                asm.load_immediate(T0, CODE);
+                asm.load(8, true, A0, T0, -3);
+            },
+            LOAD,
+            CODE - 3,
+        ),
+        // An instruction of four bytes, two of which are in memory.
+        (|asm| asm.jump_register(ZERO, T0, -2), FETCH, END),
+    ];
+    for (number, (access, cause, value)) in cases.into_iter().enumerate() {
+        let mut asm = Assembler::new();
+        let (handler, begin) = (asm.label(), asm.label());
+        asm.jump(begin);
+        asm.align(64);
+        asm.bind(handler);
+        let handler_address = asm.here();
+        asm.load_immediate(T1, DUMP);
+        for (place, csr) in [MCAUSE, MTVAL, MEPC].into_iter().enumerate() {
+            asm.csr_read(T2, csr);
+            asm.store_double(T2, T1, 8 * place as i64);
+        }
+        asm.halt();
+        asm.bind(begin);
+        asm.load_immediate(T0, handler_address);
+        asm.csr_write(MTVEC, T0);
+        asm.load_immediate(T0, FLOAT_ON);
+        asm.csr_write(MSTATUS, T0);
+        asm.load_immediate(T0, END);
+        asm.load_immediate(A0, 0x13); // addi, the first half of it
+        asm.store(2, A0, T0, -2);
+        asm.fence_instructions();
+        access(&mut asm);
+        let image = asm.finish(&[(DUMP, vec![0; 24])]);
+
+        let mut memory = FlatMemory::new(CODE, 16 << 20);
+        assert!(memory.load(&image));
+        let mut machine = Machine::new(memory, image.entry);
+        while machine.step() != Step::Waiting {
+            assert!(machine.retired < 1000, "the program does not end");
+        }
+        let read = |word: u64| machine.memory.clone().read(DUMP + 8 * word, 8);
+        let interpreted = [0u64, 1, 2].map(|word| read(word).unwrap_or_default());
+        assert_eq!(interpreted[..2], [cause, value], "case {number}");
+        if cause == FETCH {
+            assert_eq!(interpreted[2], END - 2);
+        }
+        for core in servers::models() {
+            let machine = servers::halted(&servers::server(1, &core), image.clone());
+            let found = [0, 1, 2].map(|word| servers::read(&machine, DUMP + 8 * word));
+            assert_eq!(found, interpreted, "case {number} on {:?}", core.model);
+        }
+    }
 }

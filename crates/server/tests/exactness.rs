@@ -56,6 +56,8 @@ enum Op {
     Reserve(u32, bool, u8, u16),
     /// An `lr` that nothing follows.
     ReserveOnly(u8, u16),
+    /// Halts until somebody writes the line, or for a time.
+    WaitOnReservation(u8, u16),
     Fence(u32, u32),
     /// Skips the next operations of this hart if a bit of what it loads is set.
     BranchOnLoaded(u16, u8, u8),
@@ -68,8 +70,8 @@ enum Op {
     Delay(u16),
     /// Stores its progress, for others to wait for.
     Signal,
-    /// Spins until another hart's latest signal so far has come: with loads, with AMOs, or with
-    /// reservations.
+    /// Waits until another hart's latest signal so far has come: spins with loads, with AMOs, or
+    /// with reservations, or halts on a reservation.
     Wait(u8, u8),
     /// Lets time itself into the data.
     Cycle(u8),
@@ -107,6 +109,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (0u32..4, any::<bool>(), register(), place())
             .prop_map(|(o, w, s, p)| Op::Reserve(o, w, s, p)),
         1 => (register(), place()).prop_map(|(d, p)| Op::ReserveOnly(d, p)),
+        1 => (register(), place()).prop_map(|(d, p)| Op::WaitOnReservation(d, p)),
         3 => (prop::sample::select(vec![R, W, RW]), prop::sample::select(vec![R, W, RW]))
             .prop_map(|(b, a)| Op::Fence(b, a)),
         6 => (place(), 0u8..8, 1u8..5).prop_map(|(p, b, n)| Op::BranchOnLoaded(p, b, n)),
@@ -116,7 +119,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (any::<bool>(), 1u8..40, 0u8..4).prop_map(|(s, n, l)| Op::Walk(s, n, l)),
         2 => (1u16..600).prop_map(Op::Delay),
         3 => Just(Op::Signal),
-        4 => (0..MAXIMUM_HARTS as u8, 0u8..3).prop_map(|(h, k)| Op::Wait(h, k)),
+        4 => (0..MAXIMUM_HARTS as u8, 0u8..4).prop_map(|(h, k)| Op::Wait(h, k)),
         2 => register().prop_map(Op::Cycle),
         1 => (any::<bool>(), 0..MAXIMUM_HARTS as u8).prop_map(|(w, h)| Op::Clint(w, h)),
         1 => (any::<bool>(), register(), 0..SHARED_LINES as u8 - 1)
@@ -276,6 +279,11 @@ fn emit(
             asm.add_immediate(SCRATCH, SHARED_BASE, aligned(place, 8));
             asm.load_reserved(RELAXED, 8, data(rd), SCRATCH);
         }
+        Op::WaitOnReservation(rd, place) => {
+            asm.add_immediate(SCRATCH, SHARED_BASE, aligned(place, 8));
+            asm.load_reserved(RELAXED, 8, data(rd), SCRATCH);
+            asm.wait_shortly_on_reservation();
+        }
         Op::Fence(before, after) => asm.fence(before, after),
         Op::BranchOnLoaded(place, bit, count) => {
             let over = asm.label();
@@ -326,7 +334,15 @@ fn emit(
                     1 => asm.amo(AMO_ADD, RELAXED, 8, T0, ZERO, SCRATCH),
                     _ => asm.load_reserved(RELAXED, 8, T0, SCRATCH),
                 }
-                asm.branch(When::Less, T0, T1, again);
+                if kind == 3 {
+                    let done = asm.label();
+                    asm.branch(When::GreaterEqual, T0, T1, done);
+                    asm.wait_on_reservation();
+                    asm.jump(again);
+                    asm.bind(done);
+                } else {
+                    asm.branch(When::Less, T0, T1, again);
+                }
             }
         }
         Op::Cycle(rd) => {

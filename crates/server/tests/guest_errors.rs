@@ -100,6 +100,60 @@ fn an_illegal_instruction() {
     assert_error(1, asm, "guest", &with_registers(&[&pc, "ffffffff"]));
 }
 
+/// An instruction of another machine: what it needs is named, if its encoding tells.
+#[test]
+fn an_instruction_of_an_absent_extension() {
+    for (bits, name) in [
+        (0x0d05_7557, "which needs the V extension (vectors)"), // vsetvli
+        (0x0eb5_5533, "which needs the Zicond extension"),      // czero.eqz
+        (0x1020_0073, "which needs supervisor mode"),           // sret
+        (0x1800_1073, "whose register does not exist"),         // csrw satp, zero
+        (0xc000_1073, "or not for this access"),                // csrw cycle, zero
+        (0x02b5_7553, "floating point is off (mstatus.FS)"),    // fadd.d, before it is turned on
+    ] {
+        let mut asm = guest();
+        let pc = format!("illegal instruction at pc {:#x} (main+", asm.here());
+        asm.emit(bits);
+        let encoding = format!("{bits:08x}");
+        assert_error(1, asm, "guest", &with_registers(&[&pc, &encoding, name]));
+    }
+}
+
+#[test]
+fn a_misaligned_atomic() {
+    let mut asm = guest();
+    asm.load_immediate(A0, 0x8020_0004);
+    let pc = format!("misaligned store or atomic address at pc {:#x}", asm.here());
+    asm.amo(AMO_ADD, RELAXED, 8, A1, A2, A0);
+    assert_error(
+        1,
+        asm,
+        "guest",
+        &with_registers(&[&pc, "value 0x80200004", "amoadd.d a1, a2, (a0)"]),
+    );
+}
+
+/// The server has 16 MiB: an instruction of four bytes whose second half is beyond them.
+#[test]
+fn an_instruction_that_runs_out_of_memory() {
+    const LAST: u64 = 0x8100_0000 - 2;
+    let mut asm = guest();
+    asm.load_immediate(T0, LAST);
+    asm.load_immediate(T1, 0x13); // addi
+    asm.store(2, T1, T0, 0);
+    asm.fence_instructions();
+    asm.jump_register(ZERO, T0, 0);
+    assert_error(
+        1,
+        asm,
+        "guest",
+        &with_registers(&[
+            "instruction access fault at pc 0x80fffffe",
+            "the instruction goes on at 0x81000000, where there is no memory",
+        ]),
+    );
+}
+
 #[test]
 fn a_store_to_unmapped_memory() {
     let mut asm = guest();

@@ -123,6 +123,62 @@ pub const INTEGER_OPERATIONS: [Operation; 28] = [
     (0x3b, 7, 0x01),
 ];
 
+/// The register-register operations of "Zba", "Zbb" and "Zbs".
+pub const BIT_OPERATIONS: [Operation; 25] = [
+    (0x33, 2, 0x10), // sh1add, sh2add, sh3add
+    (0x33, 4, 0x10),
+    (0x33, 6, 0x10),
+    (0x3b, 0, 0x04), // add.uw, sh1add.uw, sh2add.uw, sh3add.uw
+    (0x3b, 2, 0x10),
+    (0x3b, 4, 0x10),
+    (0x3b, 6, 0x10),
+    (0x33, 7, 0x20), // andn, orn, xnor
+    (0x33, 6, 0x20),
+    (0x33, 4, 0x20),
+    (0x33, 4, 0x05), // min, minu, max, maxu
+    (0x33, 5, 0x05),
+    (0x33, 6, 0x05),
+    (0x33, 7, 0x05),
+    (0x33, 1, 0x30), // rol, ror, rolw, rorw
+    (0x33, 5, 0x30),
+    (0x3b, 1, 0x30),
+    (0x3b, 5, 0x30),
+    (0x33, 1, 0x24), // bclr, bext, binv, bset
+    (0x33, 5, 0x24),
+    (0x33, 1, 0x34),
+    (0x33, 1, 0x14),
+    (0x33, 1, 0x00), // sll, srl, sra: beside the rotations
+    (0x33, 5, 0x00),
+    (0x33, 5, 0x20),
+];
+
+/// Those with one operand, and an immediate that is part of the encoding: opcode, `funct3`,
+/// immediate, and which of its bits are a shift amount.
+pub const BIT_IMMEDIATES: [(u32, u32, u32, u32); 22] = [
+    (0x13, 1, 0x600, 0), // clz, ctz, cpop, sext.b, sext.h
+    (0x13, 1, 0x601, 0),
+    (0x13, 1, 0x602, 0),
+    (0x13, 1, 0x604, 0),
+    (0x13, 1, 0x605, 0),
+    (0x1b, 1, 0x600, 0), // clzw, ctzw, cpopw
+    (0x1b, 1, 0x601, 0),
+    (0x1b, 1, 0x602, 0),
+    (0x13, 5, 0x287, 0), // orc.b, rev8
+    (0x13, 5, 0x6b8, 0),
+    (0x13, 5, 0x600, 63), // rori, roriw
+    (0x1b, 5, 0x600, 31),
+    (0x13, 1, 0x480, 63), // bclri, bexti, binvi, bseti
+    (0x13, 5, 0x480, 63),
+    (0x13, 1, 0x680, 63),
+    (0x13, 1, 0x280, 63),
+    (0x1b, 1, 0x080, 63), // slli.uw
+    (0x13, 1, 0x000, 63), // slli, srai, slliw, srliw, sraiw
+    (0x13, 5, 0x400, 63),
+    (0x1b, 1, 0x000, 31),
+    (0x1b, 5, 0x000, 31),
+    (0x1b, 5, 0x400, 31),
+];
+
 /// `funct5` of all AMOs: swap, add, xor, and, or, min, max, minu, maxu.
 pub const AMO_OPERATIONS: [u32; 9] = [0x01, 0x00, 0x04, 0x0c, 0x08, 0x10, 0x14, 0x18, 0x1c];
 pub const AMO_SWAP: u32 = 0x01;
