@@ -10,6 +10,7 @@ use common::assembler::*;
 use common::servers::{halted, models, read, server};
 use pipeline::{CoreSpec, Model};
 use server::ServerSpec;
+use std::cmp::Ordering;
 
 const RESULTS: u64 = 0x8010_0000;
 /// A line that the measured hart owns.
@@ -587,6 +588,425 @@ fn a_line_goes_to_and_fro_between_two_harts() {
         for hart in 0..2 {
             let found = read(&machine, RESULTS + 64 * hart);
             assert_eq!(found, expected, "hart {hart}, {:?}", core.model);
+        }
+    }
+}
+
+/// The classes of instructions that are not above, each with its unit's latency.
+#[test]
+fn a_dependent_chain_takes_the_latency_of_its_class() {
+    let chain = |what, part: &dyn Fn(&mut Assembler), expected: [u64; 2]| {
+        assert_slopes(what, (10, 30), |asm, _| part(asm), expected);
+    };
+    let operation = |operation| move |asm: &mut Assembler| asm.operate(operation, T1, T1, T1);
+    // Bit manipulation is integer arithmetic; a remainder comes out of the divider; what floating
+    // point does without rounding takes the adder, and so do conversions and moves; a square root
+    // takes the divider. Opcode, funct3, funct7, as in the instruction set listings.
+    chain("sh1add", &operation((0x33, 2, 0x10)), [20, 20]);
+    chain("rotation", &operation((0x33, 1, 0x30)), [20, 20]);
+    chain("remainder", &operation(REMU), [20 * 20, 20 * 33]);
+    chain(
+        "upper product",
+        &operation((0x33, 3, 0x01)),
+        [20 * 3, 20 * 4],
+    );
+    chain(
+        "sign injection",
+        &operation((0x53, 0, 0x11)),
+        [20 * 2, 20 * 4],
+    );
+    chain("maximum", &operation((0x53, 1, 0x15)), [20 * 2, 20 * 4]);
+    chain(
+        "square root",
+        &|asm| asm.emit(r_type((0x53, 7, 0x2d), T1, T1, 0)),
+        [20 * 12, 20 * 25],
+    );
+    chain(
+        "conversion to an integer and back",
+        &|asm| {
+            asm.emit(r_type((0x53, 1, 0x61), T1, 1, 2)); // fcvt.l.d
+            asm.emit(r_type((0x53, 7, 0x69), 1, T1, 2)); // fcvt.d.l
+        },
+        [20 * (2 + 2), 20 * (4 + 4)],
+    );
+    chain(
+        "move to an integer and back",
+        &|asm| {
+            asm.emit(r_type((0x53, 0, 0x71), T1, 1, 0)); // fmv.x.d
+            asm.emit(r_type((0x53, 0, 0x79), 1, T1, 0)); // fmv.d.x
+        },
+        [20 * (2 + 2), 20 * (4 + 4)],
+    );
+}
+
+/// An indirect jump whose target is known ends the cycle of its fetch, as a direct one does.
+#[test]
+fn an_indirect_jump_ends_the_cycle_of_its_fetch() {
+    // The smaller predictor has 32 entries, and tells 8 instructions of 8 bytes from each other.
+    assert_slopes(
+        "jump to a register",
+        (2, 6),
+        |asm, _| {
+            asm.emit(0x17 | u32::from(T2) << 7); // auipc t2, 0
+            asm.jump_register(ZERO, T2, 8);
+        },
+        [4, 4 * 2],
+    );
+}
+
+/// An atomic is performed alone, at the head of the store queue: in the cycle after the one before
+/// it has committed. Its value can be used after the cache's latency, and it commits in the cycle
+/// behind that. So one takes 1 + latency + 1, whether it needs the value of the one before or not.
+#[test]
+fn atomics_go_one_after_the_other() {
+    for dependent in [false, true] {
+        assert_slopes(
+            "atomic on a line that is owned",
+            (10, 30),
+            |asm, _| {
+                let source = if dependent { T1 } else { ZERO };
+                asm.amo(AMO_ADD, RELAXED, 8, T1, source, OWNED_BASE);
+            },
+            [20 * (1 + 4 + 1), 20 * (1 + 2 + 1)],
+        );
+    }
+}
+
+/// Cycles that hart 0 takes for `body`, with the code in its instruction cache and with lines in
+/// the last-level cache that it does not hold: hart 1 has had them and lost them to others. Its
+/// base is the first of 16 KiB of such lines.
+///
+/// Nothing has to leave hart 0's cache for them, whose message would take a turn at the bank.
+fn with_lines_in_the_last_level(spec: &ServerSpec, body: impl Fn(&mut Assembler)) -> u64 {
+    // What the body gets in each pass, and then twice what hart 1's cache holds.
+    const LINES: u64 = PASS_DATA;
+    const PASS_LINES_BYTES: u64 = 16 << 10;
+    const FLAG: u64 = OWNED + 128;
+    let mut asm = Assembler::new();
+    asm.harts(2, |asm, hart| {
+        asm.load_immediate(T5, FLAG);
+        if hart == 1 {
+            asm.load_immediate(T0, LINES);
+            asm.load_immediate(T1, LINES + 2 * PASS_LINES_BYTES + (64 << 10));
+            let again = asm.label_here();
+            asm.load_double(T2, T0, 0);
+            asm.add_immediate(T0, T0, 64);
+            asm.branch(When::NotEqual, T0, T1, again);
+            asm.fence(RW, RW);
+            asm.add_immediate(T0, ZERO, 1);
+            asm.store_double(T0, T5, 0);
+            return asm.halt();
+        }
+        let wait = asm.label_here();
+        asm.load_double(T0, T5, 0);
+        asm.branch(When::Equal, T0, ZERO, wait);
+        asm.load_immediate(S6, RESULTS);
+        asm.load_immediate(DATA, LINES);
+        asm.load_immediate(S5, LINES + 2 * PASS_LINES_BYTES);
+        asm.align(64);
+        let again = asm.label_here();
+        asm.fence(RW, RW);
+        asm.csr_read(S10, CYCLE);
+        body(asm);
+        asm.csr_read(S11, CYCLE);
+        asm.operate(SUB, S11, S11, S10);
+        asm.store_double(S11, S6, 0);
+        asm.load_immediate(T0, PASS_LINES_BYTES);
+        asm.add(DATA, DATA, T0);
+        let done = asm.label();
+        asm.branch(When::Equal, DATA, S5, done);
+        asm.jump(again);
+        asm.bind(done);
+        asm.halt();
+    });
+    // The second pass has written over what the first one took.
+    read(&halted(spec, asm.finish(&[])), RESULTS)
+}
+
+/// Two tiles, a gigahertz, and memory without limits.
+fn two_tiles(core: &CoreSpec) -> ServerSpec {
+    let mut spec = server(2, core);
+    spec.fabric.clock_ghz = 1.0;
+    spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
+    spec
+}
+
+/// One load or store for each of so many lines of a bank. Lines are interleaved over two banks;
+/// bank 0 is beside hart 0, bank 1 on the next tile.
+fn stream(asm: &mut Assembler, lines: i64, bank: i64, store: bool) {
+    // 2048 bytes are what an offset reaches.
+    for line in 0..lines {
+        if line % 16 == 0 {
+            asm.load_immediate(T2, (line * 128 + bank * 64) as u64);
+            asm.add(T2, T2, DATA);
+        }
+        if store {
+            asm.store_double(ZERO, T2, line % 16 * 128);
+        } else {
+            asm.load_double(T1, T2, line % 16 * 128);
+        }
+    }
+    if store {
+        asm.fence(RW, RW);
+    }
+}
+
+/// Loads of the last-level cache: as many at once as there are miss registers, and one for each
+/// cycle of a bank, or for each five cycles of a link, which carries a line in five flits.
+#[test]
+fn the_last_level_caches_bandwidth() {
+    let core = out_of_order();
+    let cycles = |spec: &ServerSpec, bank, short, long| {
+        let cycles =
+            |lines| with_lines_in_the_last_level(spec, |asm| stream(asm, lines, bank, false));
+        cycles(long) - cycles(short)
+    };
+    let spec = two_tiles(&core);
+    // 12 registers, each taken from issue to fill: 4 in the first-level cache, 1 to the bank on
+    // the same tile, 10 in it, 1 back.
+    assert_eq!(cycles(&spec, 0, 12, 60), 4 * (4 + 1 + 10 + 1));
+    // More registers than are ever taken: what limits is the bank, a message in a cycle.
+    let mut many = spec.clone();
+    many.core.l1_data.mshrs = 64;
+    assert_eq!(cycles(&many, 0, 30, 60), 30);
+    // The other tile: the link back.
+    assert_eq!(cycles(&many, 1, 30, 60), 30 * 5);
+    // A link of 72 bytes carries a line in a cycle.
+    many.fabric.mesh.link_bytes = 72;
+    assert_eq!(cycles(&many, 1, 30, 60), 30);
+}
+
+/// Stores to lines of the last-level cache: ownership is asked for as many of those that have
+/// committed as there are miss registers.
+#[test]
+fn the_last_level_caches_bandwidth_for_stores() {
+    let spec = two_tiles(&out_of_order());
+    let cycles = |lines| with_lines_in_the_last_level(&spec, |asm| stream(asm, lines, 0, true));
+    assert_eq!(cycles(60) - cycles(12), 4 * (4 + 1 + 10 + 1));
+}
+
+/// Lines of memory, met for the first time: what limits is the channel, 16 bytes a nanosecond and
+/// so a line in four cycles, or the miss registers.
+#[test]
+fn memorys_bandwidth() {
+    let mut spec = one_tile(&out_of_order());
+    let cycles = |spec: &ServerSpec, (short, long), store| {
+        let cycles = |lines| passes(spec, (0, 0), |asm| stream(asm, lines, 0, store))[1];
+        cycles(long) - cycles(short)
+    };
+    // From issue to fill: as in the chase through memory, a cycle less than to the use.
+    let memory = 4 + 1 + 10 + 1 + 50 + 1 + 10 + 1;
+    assert_eq!(cycles(&spec, (12, 60), false), 4 * memory);
+    assert_eq!(cycles(&spec, (12, 60), true), 4 * memory);
+    // 12 lines in 78 cycles are one in 6.5; with 32 at once, one in 2.4, the channel limits.
+    spec.core.l1_data.mshrs = 32;
+    spec.fabric.memory.bandwidth_gb_per_s = 16.0;
+    assert_eq!(cycles(&spec, (32, 64), false), 32 * 4);
+    assert_eq!(cycles(&spec, (32, 64), true), 32 * 4);
+    // Two controllers, each on the tile of its lines' bank, take turns. The link back is wide
+    // enough not to limit, and 64 loads wait at once, which is more than a latency's worth.
+    let mut spec = one_tile(&out_of_order());
+    spec.fabric.mesh.columns = 2;
+    spec.fabric.mesh.link_bytes = 72;
+    spec.core.l1_data.mshrs = 64;
+    spec.core.load_queue_entries = 64;
+    spec.fabric.memory.bandwidth_gb_per_s = 16.0;
+    spec.fabric.memory.controllers = 2;
+    let cycles = |lines| {
+        passes(&spec, (0, 0), |asm| {
+            for line in 0..lines {
+                asm.load_double(T1, DATA, line % 32 * 64);
+                if line % 32 == 31 {
+                    asm.add_immediate(DATA, DATA, 2047);
+                    asm.add_immediate(DATA, DATA, 1);
+                }
+            }
+        })[1]
+    };
+    assert_eq!(cycles(192) - cycles(128), 64 * 4 / 2);
+}
+
+/// The store queue holds 32 stores, until they are performed.
+///
+/// Let the first be dispatched in cycle 0. A store issues in each cycle, the last of 32 in 32; it
+/// is done in the cycle after, commits in the next, asks for its line in the next, and is performed
+/// when that comes, M later: in 35 + M. One more is dispatched when the first has been performed,
+/// in 4 + M, issues in the next, and is performed in 8 + 2 M.
+#[test]
+fn the_store_queue_limits_how_many_stores_wait() {
+    let mut spec = one_tile(&out_of_order());
+    spec.core.l1_data.mshrs = 64;
+    let memory = chase(&spec, (64, 64), false) - 1;
+    let cycles = |stores| passes(&spec, (0, 0), |asm| stream(asm, stores, 0, true))[1];
+    assert_eq!(cycles(33) - cycles(32), (8 + 2 * memory) - (35 + memory));
+}
+
+/// How many tiles lie between two, on a mesh of so many columns, as cycles of a message's head.
+fn way(columns: u64, from: u64, to: u64) -> u64 {
+    let hops = (from % columns).abs_diff(to % columns) + (from / columns).abs_diff(to / columns);
+    if hops == 0 { 1 } else { 3 * hops }
+}
+
+/// Where the first link of the way between two tiles leads: first along the row, then along the
+/// column. `None`: they are the same tile.
+fn first_link(columns: u64, from: u64, to: u64) -> Option<&'static str> {
+    match (to % columns).cmp(&(from % columns)) {
+        Ordering::Greater => Some("east"),
+        Ordering::Less => Some("west"),
+        Ordering::Equal => match to.cmp(&from) {
+            Ordering::Greater => Some("south"),
+            Ordering::Less => Some("north"),
+            Ordering::Equal => None,
+        },
+    }
+}
+
+/// All harts add to one word for ever. The line goes round: the bank serves requests in the order
+/// of their coming, so each hart gets it once in each round, and a round takes the sum of what
+/// moving the line takes.
+///
+/// The bank takes 10 cycles for a request. The forward goes to the hart that has the line, which
+/// looks into its cache, reads the line out, sends it to the next hart, and tells the bank; then the
+/// next request has its turn. Where the line and this message begin with the same link, the message
+/// goes behind the five flits of the line.
+#[test]
+fn a_contended_line_goes_round() {
+    const TURNS: u64 = 32;
+    for core in models() {
+        for (harts, columns, rows) in [(4, 2, 2), (8, 4, 2), (16, 4, 4)] {
+            let mut spec = server(harts, &core);
+            spec.fabric.clock_ghz = 1.0;
+            spec.fabric.mesh.columns = columns;
+            spec.fabric.mesh.rows = rows;
+            let mut asm = Assembler::new();
+            asm.harts(harts, |asm, hart| {
+                asm.load_immediate(S0, OWNED); // line 0 of bank 0
+                asm.load_immediate(S1, PASS_DATA + 0x1000 * hart as u64);
+                asm.load_immediate(T1, TURNS);
+                asm.add_immediate(T2, ZERO, 1);
+                // Lines of its own for what it finds, so that nothing misses later.
+                for turn in 0..TURNS as i64 {
+                    asm.store_double(ZERO, S1, 16 * turn);
+                }
+                asm.fence(RW, RW);
+                let again = asm.label_here();
+                asm.amo(AMO_ADD, RELAXED, 8, T3, T2, S0);
+                asm.csr_read(T4, CYCLE);
+                asm.store_double(T3, S1, 0);
+                asm.store_double(T4, S1, 8);
+                asm.add_immediate(S1, S1, 16);
+                // Long enough for the line to be gone.
+                asm.operate(DIVU, T2, T2, T2);
+                asm.add_immediate(T1, T1, -1);
+                asm.branch(When::NotEqual, T1, ZERO, again);
+                asm.halt();
+            });
+            let machine = halted(&spec, asm.finish(&[]));
+            let (harts, columns) = (harts as u64, columns as u64);
+            assert_eq!(read(&machine, OWNED), TURNS * harts);
+            let result = |hart: u64, turn: u64, word: u64| {
+                read(&machine, PASS_DATA + 0x1000 * hart + 16 * turn + 8 * word)
+            };
+            // Who comes when in a round.
+            let mut order: Vec<u64> = (0..harts).collect();
+            order.sort_by_key(|&hart| result(hart, 12, 0) % harts);
+            let look_up = core.l1_data.hit_latency_cycles;
+            let round: u64 = (0..order.len())
+                .map(|place| {
+                    let (hart, next) = (order[place], order[(place + 1) % order.len()]);
+                    let way = way(columns, 0, hart);
+                    let behind = first_link(columns, hart, 0).is_some()
+                        && first_link(columns, hart, 0) == first_link(columns, hart, next);
+                    let behind = if behind { 5 } else { 0 };
+                    10 + way + look_up + spec.fabric.forward_latency_cycles + behind + way
+                })
+                .sum();
+            for &hart in &order {
+                // The first turns are a crowd, in the last some have done already.
+                for turn in 12..TURNS - 8 {
+                    let [found, cycles] =
+                        [0, 1].map(|word| result(hart, turn + 1, word) - result(hart, turn, word));
+                    let what = format!("hart {hart} of {harts}, turn {turn}, {:?}", core.model);
+                    assert_eq!(found, harts, "{what}: everybody once in a round");
+                    assert_eq!(cycles, round, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// Two harts take a line from each other, near and far on a mesh of 4 x 4: the request goes to the
+/// line's home, the forward from there to the other hart, and the line from it.
+#[test]
+fn a_line_goes_to_and_fro_across_the_mesh() {
+    let core = out_of_order();
+    for (other, home) in [
+        (1u64, 0u64),
+        (4, 4),
+        (15, 0),
+        (15, 15),
+        (15, 3),
+        (3, 12),
+        (5, 10),
+    ] {
+        let mut spec = server(16, &core);
+        spec.fabric.clock_ghz = 1.0;
+        spec.fabric.mesh.columns = 4;
+        spec.fabric.mesh.rows = 4;
+        let line = OWNED + 64 * home;
+        const FLAG: u64 = OWNED + 0x1_0000;
+        let mut asm = Assembler::new();
+        asm.harts(16, |asm, hart| {
+            if hart != 0 && hart as u64 != other {
+                return asm.halt();
+            }
+            asm.load_immediate(S0, line);
+            asm.load_immediate(S1, RESULTS + 1024 * u64::from(hart != 0));
+            asm.load_immediate(S2, FLAG);
+            asm.load_immediate(T1, 12);
+            asm.add_immediate(T2, ZERO, 1);
+            // Half a turn apart.
+            if hart == 0 {
+                let wait = asm.label_here();
+                asm.load_double(T0, S2, 0);
+                asm.branch(When::Equal, T0, ZERO, wait);
+            } else {
+                asm.store_double(T2, S2, 0);
+                for _ in 0..18 {
+                    asm.operate(DIVU, T2, T2, T2);
+                }
+            }
+            asm.fence(RW, RW);
+            let again = asm.label_here();
+            for place in 0..2 {
+                asm.csr_read(S10, CYCLE);
+                asm.amo(AMO_ADD, RELAXED, 8, T3, T2, S0);
+                asm.csr_read(S11, CYCLE);
+                asm.operate(SUB, S2 + place, S11, S10);
+            }
+            for _ in 0..24 {
+                asm.operate(DIVU, T2, T2, T2);
+            }
+            asm.fence(RW, RW);
+            asm.add_immediate(T1, T1, -1);
+            asm.branch(When::NotEqual, T1, ZERO, again);
+            asm.operate(SUB, S2, S2, S3);
+            asm.store_double(S2, S1, 0);
+            asm.halt();
+        });
+        let machine = halted(&spec, asm.finish(&[]));
+        let (look_up, read_out, bank, tail) = (4, 4, 10, 4);
+        for (index, (me, owner)) in [(0, other), (other, 0)].into_iter().enumerate() {
+            let expected = look_up
+                + way(4, me, home)
+                + bank
+                + way(4, home, owner)
+                + look_up
+                + read_out
+                + way(4, owner, me)
+                + tail;
+            let found = read(&machine, RESULTS + 1024 * index as u64);
+            assert_eq!(found, expected, "hart {me} from {owner}, home {home}");
         }
     }
 }
