@@ -110,8 +110,17 @@ impl Packets {
             path: path.into(),
             reason: error.to_string(),
         })?;
+        Packets::from_pcap_bytes(path, &content, maximum_bytes)
+    }
+
+    /// As [`Packets::from_pcap`], out of the contents of a file whose name is used in errors.
+    pub fn from_pcap_bytes(
+        path: &Path,
+        content: &[u8],
+        maximum_bytes: u32,
+    ) -> Result<Packets, PacketError> {
         let (mut rest, parser) =
-            PcapParser::new(&content).map_err(|error| PacketError::NotPcap {
+            PcapParser::new(content).map_err(|error| PacketError::NotPcap {
                 path: path.into(),
                 reason: error.to_string(),
             })?;
