@@ -24,7 +24,7 @@ from nanoplane import compiler, report, simulator
 from nanoplane import description as descriptions
 from nanoplane import store as stores
 from nanoplane.description import Description
-from nanoplane.errors import DescriptionError, Failure, NanoplaneError
+from nanoplane.errors import Failure, NanoplaneError, ProgramError
 from nanoplane.figures import Figure, Results, Row, as_json, figures
 from nanoplane.figures import find as find_figure
 from nanoplane.progress import Progress
@@ -324,12 +324,14 @@ def execute(
     elf, resolved = compiler.elf(program, debug=bool(traces)), description.resolve()
     try:
         result = simulator.execute(elf, arguments or [], resolved.data, options)
-    except (DescriptionError, Failure) as error:
+    except (ProgramError, Failure) as error:
         raise type(error)(f"{program}: {error}") from error
     if stats is not None:
         report.write(stats, json.dumps(result, indent=2) + "\n")
     traces.check(result)
-    raise typer.Exit(result["exit_status"] & 0xFF)
+    status = result["exit_status"]
+    # A host keeps eight bits; what failed must not look as if it had not.
+    raise typer.Exit(status & 0xFF or min(status, 1))
 
 
 @app.command(epilog=_example("nanoplane build my-data-plane.c -o my-data-plane.elf"))

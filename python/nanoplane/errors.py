@@ -13,6 +13,10 @@ class DescriptionError(NanoplaneError):
     exit_status = 2
 
 
+class ProgramError(DescriptionError):
+    """The program is none that the server can run."""
+
+
 class Failure(NanoplaneError):
     """The question was right and the work failed: a guest crashed, a program did not compile."""
 

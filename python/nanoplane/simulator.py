@@ -7,10 +7,10 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
+from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError, ProgramError
 
 # Kinds of the compiled module's errors which mean that the question was wrong.
-_WRONG_QUESTION = {"description"}
+_WRONG_QUESTION = {"description": DescriptionError, "program": ProgramError}
 
 
 @functools.cache
@@ -49,7 +49,7 @@ def _translate(error: BaseException) -> NanoplaneError | None:
     if not isinstance(error, _module().SimulationError):
         return None
     kind = getattr(error, "kind", "")
-    return DescriptionError(str(error)) if kind in _WRONG_QUESTION else Failure(str(error))
+    return _WRONG_QUESTION.get(kind, Failure)(str(error))
 
 
 def run(

@@ -161,7 +161,7 @@ def run(
     description = json.loads(description_json)
     calls.append(description)
     if not elf.startswith(b"\x7fELF"):
-        raise SimulationError("guest.elf: this is not an ELF file", "description")
+        raise SimulationError("guest.elf: this is not an ELF file", "program")
     if description["measure"]["seed"] == 666:
         raise SimulationError("the guest jumped to nowhere", "guest")
     for step in range(10):

@@ -313,6 +313,68 @@ def test_a_wrong_setting(nanoplane: Any, settings: list[str], sentence: str) -> 
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (["server.core.l1_data.ways=3"], "a power of two times 3 ways of 64 bytes, such as 49152"),
+        (["server.core.l1_data.size_bytes=30000"], "such as 32768"),
+        (["server.fabric.last_level.size_bytes_per_bank=1000000"], "such as 1048576"),
+        (
+            ["server.fabric.last_level.size_bytes_per_bank=1073741824"],
+            "the banks of all 16 tiles must have 1073741824 bytes or fewer",
+        ),
+        (["server.fabric.mesh.columns=200", "server.fabric.mesh.rows=2"], "256 tiles or fewer"),
+        (["server.fabric.mesh.columns=4096"], "from 1 to 256"),
+        (["server.core.l1_data.hit_latency_cycles=1_000_000"], "from 1 to 1000"),
+    ],
+)
+def test_a_server_that_cannot_be_built(
+    nanoplane: Any, guest: Any, settings: list[str], sentence: str
+) -> None:
+    listed = [part for setting in settings for part in ("--set", setting)]
+    done = nanoplane("exec", guest("hello"), *listed, status=2)
+    complaint(done)
+    assert sentence in done.stderr
+    # It is not the program that is wrong.
+    assert "hello" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "field", "value", "sentence"),
+    [
+        # The first bytes of the file: class, data encoding.
+        (False, (4, "B"), 1, "not a 64-bit program"),
+        (False, (5, "B"), 2, "not a little-endian program"),
+        (False, (24, "Q"), 0, "the entry point 0x0 lies in no segment"),
+        (False, (48, "I"), 0xD, "reduced RV64E register set"),
+        # The last segment's address and size.
+        (True, (24, "Q"), 0x1000_0000, "does not lie in the server's memory"),
+        (True, (24, "Q"), 0x8000_0000, "segments overlap"),
+        (True, (40, "Q"), 1 << 45, "does not lie in the server's memory"),
+    ],
+)
+def test_an_elf_file_that_is_wrong(
+    nanoplane: Any,
+    guest: Any,
+    tmp_path: Path,
+    header: bool,
+    field: tuple[int, str],
+    value: int,
+    sentence: str,
+) -> None:
+    elf = bytearray(guest("hello").read_bytes())
+    (table,), (count,) = struct.unpack_from("<Q", elf, 32), struct.unpack_from("<H", elf, 56)
+    loaded = [at for at in range(table, table + 56 * count, 56) if elf[at] == 1]
+    struct.pack_into(f"<{field[1]}", elf, (loaded[-1] if header else 0) + field[0], value)
+    (tmp_path / "wrong.elf").write_bytes(elf)
+    done = nanoplane("exec", "wrong.elf", status=2)
+    complaint(done)
+    assert sentence in done.stderr
+    assert done.stderr.startswith("nanoplane: wrong.elf: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_elf_of_another_machine(nanoplane: Any, tmp_path: Path) -> None:
     elf = bytearray(b"\x7fELF\x02\x01\x01".ljust(64, b"\0"))
     struct.pack_into("<HHIQQQIHHHHHH", elf, 16, 2, 62, 1, 0, 0, 0, 0, 64, 56, 0, 64, 0, 0)

@@ -5,9 +5,12 @@ use thiserror::Error;
 /// Why a run did not end as asked.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The description or the program cannot be used.
+    /// The description cannot be used.
     #[error("{0}")]
     Description(String),
+    /// The program cannot be used.
+    #[error("{0}")]
+    Program(String),
     /// The guest did something that no machine allows, or gave up.
     #[error("{0}")]
     Guest(String),
@@ -20,10 +23,12 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// A word for the kind of error: "description", "guest", "deadlock" or "interrupted".
+    /// A word for the kind of error: "description", "program", "guest", "deadlock" or
+    /// "interrupted".
     pub fn kind(&self) -> &'static str {
         match self {
             RunError::Description(_) => "description",
+            RunError::Program(_) => "program",
             RunError::Guest(_) => "guest",
             RunError::Deadlock(_) => "deadlock",
             RunError::Interrupted => "interrupted",

@@ -330,7 +330,7 @@ fn load(ram: &mut Ram, image: &Image, htif: Option<AddressRange>) -> Result<(), 
 }
 
 fn outside(segment: &riscv::elf::Segment) -> RunError {
-    RunError::Description(format!(
+    RunError::Program(format!(
         "the program has a segment of {} bytes at {:#x}, which does not lie in the server's \
          memory (it begins at {MEMORY_START:#x}; server.memory_mib sets its size)",
         segment.memory_bytes, segment.address

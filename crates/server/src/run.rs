@@ -261,7 +261,7 @@ fn attach(
 
 fn load(program: &[u8]) -> Result<elf::Image, RunError> {
     elf::load(program).map_err(|error| {
-        RunError::Description(format!(
+        RunError::Program(format!(
             "the program is no ELF file that can be run: {error}"
         ))
     })
@@ -489,7 +489,7 @@ pub fn execute(
     let begin = Instant::now();
     let image = load(program)?;
     if image.tohost.is_none() {
-        return Err(RunError::Description(
+        return Err(RunError::Program(
             "the program has no symbol `tohost`, so that it could never end; bare-metal programs \
              are built with `nanoplane build`"
                 .to_string(),

@@ -1,0 +1,69 @@
+"""Programs that test a RISC-V implementation: nobody's runtime, user mode, and `tohost`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nanoplane import compiler
+
+pytestmark = pytest.mark.simulator
+
+TESTS = Path(__file__).parents[2] / "guest" / "tests"
+
+IN_ORDER = {
+    "model": "in-order",
+    "width": 1,
+    "front_end_cycles": 2,
+    "load_queue_entries": 8,
+    "store_queue_entries": 4,
+}
+
+
+def build(elf: Path, *flags: str) -> None:
+    subprocess.run(
+        [
+            *compiler._compiler(),
+            *("-mabi=lp64d", "-mcmodel=medany", "-nostdlib", "-static", *flags),
+            f"-Wl,-T,{TESTS / 'conformance.ld'}",
+            str(TESTS / "conformance.S"),
+            "-o",
+            str(elf),
+        ],
+        check=True,
+        capture_output=True,
+        env=compiler._environment(),
+    )
+
+
+@pytest.mark.parametrize("core", [{}, IN_ORDER], ids=["out-of-order", "in-order"])
+@pytest.mark.parametrize(
+    ("flags", "written"),
+    [
+        ([], 1),  # a pass
+        (["-DFAIL=2"], 2 << 1 | 1),  # the first test fails, one in the middle, the last
+        (["-DFAIL=10"], 10 << 1 | 1),
+        (["-DFAIL=13"], 13 << 1 | 1),
+        (["-DTRAP"], 1337),  # an exception that nobody expects, before the first test
+    ],
+)
+def test_tohost_is_the_exit_status(
+    tmp_path: Path, core: dict[str, object], flags: list[str], written: int
+) -> None:
+    elf, stats = tmp_path / "conformance.elf", tmp_path / "stats.json"
+    build(elf, *flags)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "nanoplane", "exec", str(elf), "--stats", str(stats)),
+            *(f"--set=server.core.{key}={json.dumps(value)}" for key, value in core.items()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    status = written >> 1
+    assert (done.returncode, done.stdout, done.stderr) == (status & 0xFF, "", "")
+    assert json.loads(stats.read_text())["exit_status"] == status
