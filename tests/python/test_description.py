@@ -326,3 +326,63 @@ def test_table_for_a_value_and_value_for_a_table() -> None:
         "data_plane.queues is a table; it must be a whole number from 1 to 65536"
     )
     assert sentence("server = 3\n").endswith("server is 3; it must be a table")
+
+
+ANY_TEXT = st.text(max_size=40)
+KNOWN_KEYS = st.sampled_from(
+    [
+        "server.preset",
+        "server.core",
+        "server.core.rob_entries",
+        "data_plane.program",
+        "data_plane.notify",
+        "traffic.load",
+        "traffic.rate_mrps",
+        "traffic.packets",
+        "measure.warmup",
+        "measure.seed",
+        "simulator",
+    ]
+)
+VALUES = st.one_of(
+    ANY_TEXT,
+    st.integers().map(str),
+    st.floats().map(str),
+    st.sampled_from(["", "true", "nan", "1e400", "[]", "{}", "{a = 1}", '"', "[1, 2", "\x00", "0x"]),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(
+    pairs=st.lists(st.tuples(st.one_of(KNOWN_KEYS, ANY_TEXT), VALUES), max_size=4),
+)
+def test_any_setting_is_taken_or_refused_in_a_sentence(pairs: list[tuple[str, str]]) -> None:
+    description = example()
+    try:
+        for key, value in pairs:
+            description = description.set(key, value)
+        description.check()
+    except DescriptionError as error:
+        assert str(error)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(
+    text=st.one_of(
+        ANY_TEXT,
+        # The example with a piece replaced.
+        st.builds(
+            lambda at, length, new: EXAMPLE[:at] + new + EXAMPLE[at + length :],
+            st.integers(0, len(EXAMPLE)),
+            st.integers(0, 30),
+            st.one_of(VALUES, ANY_TEXT),
+        ),
+    ),
+)
+def test_any_file_is_taken_or_refused_in_a_sentence(text: str) -> None:
+    path = Path("example.toml")
+    path.write_bytes(text.encode(errors="surrogatepass"))
+    try:
+        Description.from_toml(path).check()
+    except DescriptionError as error:
+        assert str(error)
