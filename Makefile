@@ -1,6 +1,6 @@
 # make run · make test · make lint · make bench: each does its own set-up.
 
-.PHONY: help run build test lint bench format clean
+.PHONY: help run build test lint bench beside-gem5 format clean
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -18,6 +18,7 @@ help:
 	@echo 'make test   run every test'
 	@echo 'make lint   check formatting, style and types'
 	@echo 'make bench  measure the speed of the simulator'
+	@echo 'make beside-gem5 run what gem5 ran'
 	@echo 'make format put everything into its format'
 
 run: build
@@ -61,6 +62,10 @@ format: $(VENV)/tools
 bench: build
 	$(BIN)/python tests/bench/speed.py
 	$(BIN)/python tests/bench/main_job.py
+
+# docs/substrate.md has what comes out, and why.
+beside-gem5: build
+	$(BIN)/python tests/beside_gem5/beside_gem5.py
 
 clean:
 	rm -rf $(VENV) target out
