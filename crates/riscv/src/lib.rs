@@ -11,7 +11,8 @@
 //!
 //! What is left out: supervisor mode, and with it delegation and virtual memory; physical
 //! memory protection, whose registers keep what is written but protect nothing (so `MPRV` has
-//! no effect either); event counters, which read as zero; debug and trigger registers.
+//! no effect either); event counters, which read as zero; debug mode, and
+//! triggers, of which there are none.
 //!
 //! ```
 //! let add = riscv::decode(0x00b5_0533); // add a0, a0, a1

@@ -54,6 +54,17 @@ const WFI: u32 = 0x1050_0073;
 const WRS_NTO: u32 = 0x00d0_0073;
 const WRS_STO: u32 = 0x01d0_0073;
 
+/// A program that looks for a breakpoint finds that there is none, whatever it selects.
+#[test]
+fn there_are_no_triggers() {
+    const TSELECT: u32 = 0x7a0;
+    const TDATA1: u32 = 0x7a1;
+    let mut hart = Hart::new(0);
+    assert_eq!(legal(&mut hart, TSELECT, 1 << 63), 0);
+    // Type 0: no trigger here.
+    assert_eq!(legal(&mut hart, TDATA1, u64::MAX), 0);
+}
+
 #[test]
 fn six_ways_to_write() {
     const MSCRATCH: u32 = 0x340;
