@@ -217,7 +217,8 @@ impl StoreQueue {
     #[inline]
     fn words(address: u64, bytes: u8) -> (usize, usize) {
         let first = (address >> 3) as usize % FILTER_ENTRIES;
-        let last = ((address + u64::from(bytes) - 1) >> 3) as usize % FILTER_ENTRIES;
+        // In one line, so that the sum never overflows.
+        let last = ((address + (u64::from(bytes) - 1)) >> 3) as usize % FILTER_ENTRIES;
         (first, last)
     }
 

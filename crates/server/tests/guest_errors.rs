@@ -168,6 +168,19 @@ fn a_store_to_unmapped_memory() {
     );
 }
 
+/// The last bytes of the address space: their end cannot be told in 64 bits.
+#[test]
+fn a_load_at_the_end_of_all_addresses() {
+    for (bytes, address) in [(8, u64::MAX - 7), (1, u64::MAX), (8, u64::MAX - 2)] {
+        let mut asm = guest();
+        asm.load_immediate(A0, address);
+        let pc = format!("load access fault at pc {:#x}", asm.here());
+        asm.load(bytes, true, A1, A0, 0);
+        let value = format!("value {address:#x}");
+        assert_error(1, asm, "guest", &with_registers(&[&pc, &value]));
+    }
+}
+
 /// The load's address comes out of a miss, so that the core has run on in the meantime.
 #[test]
 fn a_load_through_a_pointer_to_nothing() {
