@@ -178,6 +178,19 @@ fn independent_operations_take_the_ports() {
     independent("floating-point addition", FADD_D, [120 / 4, 120]);
     independent("floating-point multiplication", FMUL_D, [120 / 2, 120]);
     independent("floating-point division", FDIV_D, [120 * 12, 120 * 25]);
+    // Classes that share a unit: bit manipulation, remainders, sign injection, comparison, fused
+    // multiplication, square root.
+    independent("rotation", (0x33, 1, 0x30), [120 / 6, 120]);
+    independent("remainder", REMU, [120 * 20, 120 * 33]);
+    independent("sign injection", (0x53, 0, 0x11), [120 / 4, 120]);
+    independent("comparison", (0x53, 2, 0x51), [120 / 4, 120]);
+    independent("fused multiplication", (0x43, 7, 0x01), [120 / 2, 120]);
+    assert_slopes(
+        "square root",
+        (60, 180),
+        |asm, _| asm.emit(r_type((0x53, 7, 0x2d), T1, S2, 0)),
+        [120 * 12, 120 * 25],
+    );
     assert_slopes(
         "load",
         (60, 180),
