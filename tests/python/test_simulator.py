@@ -17,7 +17,7 @@ from scapy.layers.l2 import GRE
 from scapy.packet import Raw
 from scapy.utils import rdpcap
 
-from nanoplane import Store
+from nanoplane import Store, compiler
 
 pytestmark = pytest.mark.simulator
 
@@ -270,6 +270,11 @@ def test_ctrl_c_in_a_sweep_keeps_what_is_finished(tmp_path: Path) -> None:
 # What is wrong gets a sentence.
 
 
+@pytest.fixture(scope="module")
+def hello() -> bytes:
+    return compiler.build(GUESTS / "hello.c")
+
+
 def complaint(done: subprocess.CompletedProcess[str]) -> str:
     assert done.stderr.count("nanoplane: ") == 1
     return done.stderr.lower()
@@ -329,10 +334,11 @@ def test_a_wrong_setting(nanoplane: Any, settings: list[str], sentence: str) -> 
     ],
 )
 def test_a_server_that_cannot_be_built(
-    nanoplane: Any, guest: Any, settings: list[str], sentence: str
+    nanoplane: Any, hello: bytes, tmp_path: Path, settings: list[str], sentence: str
 ) -> None:
+    (tmp_path / "hello.elf").write_bytes(hello)
     listed = [part for setting in settings for part in ("--set", setting)]
-    done = nanoplane("exec", guest("hello"), *listed, status=2)
+    done = nanoplane("exec", "hello.elf", *listed, status=2)
     complaint(done)
     assert sentence in done.stderr
     # It is not the program that is wrong.
@@ -356,14 +362,14 @@ def test_a_server_that_cannot_be_built(
 )
 def test_an_elf_file_that_is_wrong(
     nanoplane: Any,
-    guest: Any,
+    hello: bytes,
     tmp_path: Path,
     header: bool,
     field: tuple[int, str],
     value: int,
     sentence: str,
 ) -> None:
-    elf = bytearray(guest("hello").read_bytes())
+    elf = bytearray(hello)
     (table,), (count,) = struct.unpack_from("<Q", elf, 32), struct.unpack_from("<H", elf, 56)
     loaded = [at for at in range(table, table + 56 * count, 56) if elf[at] == 1]
     struct.pack_into(f"<{field[1]}", elf, (loaded[-1] if header else 0) + field[0], value)
