@@ -71,6 +71,51 @@ pub enum MemoryAccess {
         /// Any byte of the line.
         address: u64,
     },
+    /// Reads the whole line as DMA does: at its home, to which the request goes over the mesh and
+    /// from where the data comes back, and otherwise like [`MemoryAccess::ReadAtHome`]. Needs no
+    /// private cache.
+    DmaRead {
+        /// Any byte of the line.
+        address: u64,
+    },
+    /// Writes as DMA does: at the line's home, after all private caches have given up their
+    /// copies. It is done when the home's acknowledgement is back. Needs no private cache.
+    DmaWrite {
+        /// First byte.
+        address: u64,
+        /// How many, 1 to 64.
+        bytes: u8,
+        /// What; the first `bytes` count.
+        data: LineData,
+        /// The line goes into the last-level cache (Intel's DDIO), for which the rest of a line
+        /// that is not on the chip is fetched from memory. Without, the bytes go to memory, and
+        /// the last-level cache drops the line.
+        allocate: bool,
+    },
+}
+
+impl MemoryAccess {
+    /// The first byte, and how many.
+    pub(crate) fn bytes(&self) -> (u64, usize) {
+        match *self {
+            MemoryAccess::Read { address }
+            | MemoryAccess::ReadAtHome { address }
+            | MemoryAccess::DmaRead { address } => (address, 1),
+            MemoryAccess::Write { address, bytes, .. }
+            | MemoryAccess::DmaWrite { address, bytes, .. } => (address, usize::from(bytes)),
+            MemoryAccess::FetchAdd { address, .. } => (address, 8),
+        }
+    }
+
+    /// It is done at the line's home, not in the agent's private cache.
+    pub(crate) fn is_at_home(&self) -> bool {
+        matches!(
+            self,
+            MemoryAccess::ReadAtHome { .. }
+                | MemoryAccess::DmaRead { .. }
+                | MemoryAccess::DmaWrite { .. }
+        )
+    }
 }
 
 /// Hardware on the fabric beside the cores: devices, network interfaces, accelerators.
@@ -85,8 +130,10 @@ pub trait Agent {
         context.refuse(request.reply_to);
     }
 
-    /// A cache is granted exclusive ownership (E or M) of a snooped line, by a read or a write.
-    /// The agent's own [`MemoryAccess::ReadAtHome`] never causes this.
+    /// A cache is granted exclusive ownership (E or M) of a snooped line, by a read or a write; or
+    /// an agent's [`MemoryAccess::DmaWrite`] is being performed, which changes the line without
+    /// anybody's owning it. So after a [`MemoryAccess::ReadAtHome`] nobody writes the line before
+    /// this is called. Reads at home, and DMA reads, never cause it.
     fn ownership_granted(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
     /// An access is done. `data` is the line's content: as read, as it is after a write, or as it

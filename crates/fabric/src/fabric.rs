@@ -19,11 +19,13 @@
 //! - shared line, to be written: way(request) + bank + way(Invalidate) + way(ack) + bank +
 //!   way(data), for the last acknowledgement;
 //! - line in memory: way(request) + bank + way(read) + memory latency + way(data) + bank +
-//!   way(data).
+//!   way(data);
+//! - DMA: like the above, with way(acknowledgement) last for a write. Copies that it takes away
+//!   cost what they cost a cache that writes.
 
 use crate::agent::Effect;
 use crate::divisor::Divisor;
-use crate::home::{Bank, BankStatistics, HomeAction, TransactionId};
+use crate::home::{Bank, BankStatistics, HomeAction, HomeWrite, TransactionId};
 use crate::memory::Memory;
 use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Mesh, Order, WORD_BYTES};
 use crate::queue::Queue;
@@ -79,13 +81,15 @@ impl MemoryMap {
 /// What has happened on the fabric so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FabricStatistics {
-    /// Requests for lines that were in the last-level cache.
+    /// Requests for lines that were in the last-level cache, or that a private cache owned or
+    /// another request was being served for.
     pub last_level_hits: u64,
     /// Requests for lines that had to come from memory.
     pub last_level_misses: u64,
     /// Lines that left the last-level cache to make room.
     pub last_level_evictions: u64,
-    /// Such lines that private caches held.
+    /// Lines that had to leave private caches to make room in the directory, which is in the tags
+    /// of an inclusive last-level cache.
     pub recalls: u64,
     /// GetS and GetM from private caches.
     pub requests: u64,
@@ -97,6 +101,8 @@ pub struct FabricStatistics {
     pub puts: u64,
     /// Lines read at home by agents.
     pub reads_at_home: u64,
+    /// Writes of agents at home.
+    pub writes_at_home: u64,
     /// Lines sent from one private cache to another.
     pub transfers: u64,
     /// Grants of E or M.
@@ -135,6 +141,8 @@ pub struct FabricStatistics {
 enum HomeInput {
     Cache(CacheId, ToHome),
     ReadAtHome(AgentId),
+    /// What is written is with the agent's access.
+    WriteAtHome(AgentId),
     Memory(TransactionId),
 }
 
@@ -194,6 +202,12 @@ enum Event {
         access: MemoryAccess,
         token: u64,
     },
+    /// The answer to a DMA access arrives at the agent.
+    DmaDone {
+        agent: AgentId,
+        line: LineAddress,
+        data: LineData,
+    },
     /// An agent's time has come.
     Timer { agent: AgentId, token: u64 },
 }
@@ -233,7 +247,7 @@ enum PendingState {
     LookingUp,
     /// Waits for its line, for an earlier access to it, or for a miss status holding register.
     Ready,
-    /// A ReadAtHome that is on its way.
+    /// On its way to the home and back.
     AtHome,
 }
 
@@ -281,6 +295,9 @@ pub struct Fabric {
     lines: Vec<LineAddress>,
     /// Cores, as bits, whose inboxes have got something.
     delivered_to: u64,
+    /// The lines that agents have written at home, as they were then.
+    #[cfg(test)]
+    pub(crate) written_at_home: Vec<(LineAddress, LineData)>,
 }
 
 fn request_bytes(kind: &RequestKind) -> u64 {
@@ -333,6 +350,8 @@ impl Fabric {
             agent_outbox: Outbox::default(),
             lines: Vec::new(),
             delivered_to: 0,
+            #[cfg(test)]
+            written_at_home: Vec::new(),
             mesh,
         })
     }
@@ -509,6 +528,10 @@ impl Fabric {
                     }
                 }
                 let mut actions = std::mem::take(&mut self.actions);
+                let write = match input {
+                    HomeInput::WriteAtHome(agent) => self.home_write(agent, line),
+                    _ => None,
+                };
                 let home = &mut self.banks[bank as usize];
                 match &input {
                     HomeInput::Cache(cache, message) => {
@@ -519,6 +542,11 @@ impl Fabric {
                     }
                     HomeInput::ReadAtHome(agent) => {
                         home.read_at_home(*agent, line, &mut self.ram, &mut actions);
+                    }
+                    HomeInput::WriteAtHome(_) => {
+                        if let Some(write) = write {
+                            home.write_at_home(line, write, &mut self.ram, &mut actions);
+                        }
                     }
                     HomeInput::Memory(transaction) => {
                         home.memory_answered(*transaction, &mut self.ram, &mut actions);
@@ -533,7 +561,7 @@ impl Fabric {
                 line,
             } => {
                 // The agent acts before anything else can be granted for this line.
-                self.read_at_home_done(now, agent, line, inboxes);
+                self.read_out(now, bank, agent, line, inboxes);
                 let mut actions = std::mem::take(&mut self.actions);
                 let home = &mut self.banks[bank as usize];
                 home.read_out_done(transaction, &mut self.ram, &mut actions);
@@ -616,6 +644,9 @@ impl Fabric {
                 self.call(now, agent, inboxes, |agent, context| {
                     agent.access_done(context, token, access, LineData::ZERO);
                 });
+            }
+            Event::DmaDone { agent, line, data } => {
+                self.at_home_done(now, agent, line, data, inboxes);
             }
             Event::Timer { agent, token } => {
                 self.call(now, agent, inboxes, |agent, context| {
@@ -836,6 +867,10 @@ impl Fabric {
                     let controller = controller as u32;
                     self.push(arrival, Event::MemoryWrite { controller });
                 }
+                HomeAction::Written(agent, line, data) => {
+                    cell!(self.written_at_home.push((*line, *data)));
+                    self.answer_dma(now, departure, bank, *agent, (*line, *data), CONTROL_BYTES);
+                }
                 HomeAction::ReadOut(transaction, agent, line) => {
                     let (transaction, agent, line) = (*transaction, *agent, *line);
                     self.push(
@@ -999,16 +1034,14 @@ impl Fabric {
         token: u64,
         inboxes: &mut [Inbox],
     ) {
-        let (address, bytes) = match access {
-            MemoryAccess::Read { address } | MemoryAccess::ReadAtHome { address } => (address, 1),
-            MemoryAccess::Write { address, bytes, .. } => (address, usize::from(bytes)),
-            MemoryAccess::FetchAdd { address, .. } => (address, 8),
-        };
-        let at_home = matches!(access, MemoryAccess::ReadAtHome { .. });
+        let (address, bytes) = access.bytes();
+        let at_home = access.is_at_home();
         let line = LineAddress::of(address);
         let port = &mut self.agents[usize::from(id.0)];
         let problem = if !self.ram.contains(line) {
             Some("there is no memory")
+        } else if bytes == 0 {
+            Some("that is nothing")
         } else if address as usize % LINE_BYTES + bytes > LINE_BYTES {
             Some("it crosses a line")
         } else if port.cache.is_none() && !at_home {
@@ -1075,21 +1108,10 @@ impl Fabric {
             if state != PendingState::Ready {
                 return;
             }
-            if let MemoryAccess::ReadAtHome { .. } = access {
+            if access.is_at_home() {
                 port.pending[index].state = PendingState::AtHome;
-                let bank = self.bank_of(line);
-                let arrival = self
-                    .mesh
-                    .send(now, now, bank, bank, CONTROL_BYTES, Order::Free);
-                self.push(
-                    arrival,
-                    Event::Home {
-                        bank: bank as u32,
-                        admitted: false,
-                        line,
-                        input: HomeInput::ReadAtHome(id),
-                    },
-                );
+                let tile = port.tile;
+                self.send_home(now, id, tile, line, &access);
                 return;
             }
             let Some(cache) = &mut port.cache else {
@@ -1181,23 +1203,116 @@ impl Fabric {
         self.lines = lines;
     }
 
-    fn read_at_home_done(
+    /// An agent's access goes to the home of its line: from the agent's tile, or for a part of the
+    /// agent beside the home from there.
+    fn send_home(
+        &mut self,
+        now: Time,
+        agent: AgentId,
+        tile: usize,
+        line: LineAddress,
+        access: &MemoryAccess,
+    ) {
+        let bank = self.bank_of(line);
+        let (from, bytes, input) = match *access {
+            MemoryAccess::DmaRead { .. } => (tile, CONTROL_BYTES, HomeInput::ReadAtHome(agent)),
+            MemoryAccess::DmaWrite { bytes, .. } => {
+                let bytes = CONTROL_BYTES + u64::from(bytes);
+                (tile, bytes, HomeInput::WriteAtHome(agent))
+            }
+            _ => (bank, CONTROL_BYTES, HomeInput::ReadAtHome(agent)),
+        };
+        let arrival = self.mesh.send(now, now, from, bank, bytes, Order::Free);
+        self.push(
+            arrival,
+            Event::Home {
+                bank: bank as u32,
+                admitted: false,
+                line,
+                input,
+            },
+        );
+    }
+
+    /// The access to `line` that `agent` has on its way.
+    fn at_home(&self, agent: AgentId, line: LineAddress) -> Option<usize> {
+        let pending = &self.agents[usize::from(agent.0)].pending;
+        pending
+            .iter()
+            .position(|pending| pending.line == line && pending.state == PendingState::AtHome)
+    }
+
+    /// What `agent` writes to `line`.
+    fn home_write(&self, agent: AgentId, line: LineAddress) -> Option<HomeWrite> {
+        let index = self.at_home(agent, line)?;
+        match self.agents[usize::from(agent.0)].pending[index].access {
+            MemoryAccess::DmaWrite {
+                address,
+                bytes,
+                data,
+                allocate,
+            } => Some(HomeWrite {
+                agent,
+                offset: (address % LINE_BYTES as u64) as u8,
+                bytes,
+                allocate,
+                data,
+            }),
+            _ => None,
+        }
+    }
+
+    /// A line that an agent reads at home is there: the agent's part beside the home has it at
+    /// once, a DMA engine when it has come over the mesh.
+    fn read_out(
+        &mut self,
+        now: Time,
+        bank: u32,
+        agent: AgentId,
+        line: LineAddress,
+        inboxes: &mut [Inbox],
+    ) {
+        let data = self.ram.read_line(line);
+        let port = &self.agents[usize::from(agent.0)];
+        let access = self
+            .at_home(agent, line)
+            .map(|index| port.pending[index].access);
+        if let Some(MemoryAccess::DmaRead { .. }) = access {
+            self.answer_dma(now, now, bank, agent, (line, data), LINE_MESSAGE_BYTES);
+        } else {
+            self.at_home_done(now, agent, line, data, inboxes);
+        }
+    }
+
+    /// Sends the answer to a DMA access from a bank to the agent.
+    fn answer_dma(
+        &mut self,
+        now: Time,
+        departure: Time,
+        bank: u32,
+        agent: AgentId,
+        (line, data): (LineAddress, LineData),
+        bytes: u64,
+    ) {
+        let (from, to) = (bank as usize, self.agents[usize::from(agent.0)].tile);
+        let arrival = self.mesh.send(now, departure, from, to, bytes, Order::Free);
+        self.push(arrival, Event::DmaDone { agent, line, data });
+    }
+
+    /// An access that was done at home is over.
+    fn at_home_done(
         &mut self,
         now: Time,
         id: AgentId,
         line: LineAddress,
+        data: LineData,
         inboxes: &mut [Inbox],
     ) {
-        let port = &mut self.agents[usize::from(id.0)];
-        let done = port
-            .pending
-            .iter()
-            .position(|pending| pending.line == line && pending.state == PendingState::AtHome);
-        let Some(index) = done else {
+        let Some(index) = self.at_home(id, line) else {
             return;
         };
-        let PendingAccess { access, token, .. } = port.pending.remove(index);
-        let data = self.ram.read_line(line);
+        let pending = &mut self.agents[usize::from(id.0)].pending;
+        let PendingAccess { access, token, .. } = pending.remove(index);
         self.call(now, id, inboxes, |agent, context| {
             agent.access_done(context, token, access, data);
         });
@@ -1277,6 +1392,7 @@ impl Fabric {
                 forwards,
                 invalidations,
                 reads_at_home,
+                writes_at_home,
                 puts,
             } = bank.statistics;
             statistics.last_level_hits += hits;
@@ -1286,6 +1402,7 @@ impl Fabric {
             statistics.forwards += forwards;
             statistics.invalidations += invalidations;
             statistics.reads_at_home += reads_at_home;
+            statistics.writes_at_home += writes_at_home;
             statistics.puts += puts;
         }
         statistics
@@ -1354,7 +1471,10 @@ impl Fabric {
 /// the agent.
 fn perform(cache: &mut PrivateCache, slot: u32, access: &MemoryAccess) -> LineData {
     match *access {
-        MemoryAccess::Read { .. } | MemoryAccess::ReadAtHome { .. } => *cache.line(slot),
+        MemoryAccess::Read { .. }
+        | MemoryAccess::ReadAtHome { .. }
+        | MemoryAccess::DmaRead { .. }
+        | MemoryAccess::DmaWrite { .. } => *cache.line(slot),
         MemoryAccess::Write {
             address,
             bytes,

@@ -2,16 +2,20 @@
 //!
 //! # The directory's states and events
 //!
-//! The last-level cache includes the private caches, so the directory is in its tags (full map:
-//! one bit a cache, and the owner). A blocking directory, after Sorin, Hill and Wood, *A Primer on
-//! Memory Consistency and Cache Coherence*, ch. 8.2: while a transaction on a line waits for
-//! something, the line is *busy* and later requests for it wait in order.
+//! A blocking directory, after Sorin, Hill and Wood, *A Primer on Memory Consistency and Cache
+//! Coherence*, ch. 8.2: while a transaction on a line waits for something, the line is *busy* and
+//! later requests for it wait in order. Full map: one bit a cache, and the owner.
+//!
+//! An *inclusive* last-level cache has every line that private caches hold, and the directory is in
+//! its tags:
 //!
 //! | event | absent | idle, no holder | idle, sharers | idle, owner | busy |
 //! | --- | --- | --- | --- | --- | --- |
 //! | GetS | fetch from memory | grant E | grant S | ForwardGetS; busy | wait |
 //! | GetM | fetch from memory | grant M | Invalidate the others, if any; busy; grant M | ForwardGetM; busy | wait |
 //! | ReadAtHome | fetch from memory | read out; busy | read out; busy | ForwardGetS for the home; busy | wait |
+//! | WriteAtHome | whole line: allocate, write; part: fetch from memory | write | Invalidate; busy | ForwardGetM for the home; busy | wait |
+//! | WriteAtHome, to memory | write memory | write memory, drop | Invalidate; busy | ForwardGetM for the home; busy | wait |
 //! | Put from the owner | | | | take the data, PutAck | it has been sent a forward: PutAck, drop the data |
 //! | Put from another | never | its turn: PutAck | its turn: PutAck | its turn: PutAck | it is about to become owner: wait |
 //! | InvalidateAck | error | error | error | error | the last one completes |
@@ -26,6 +30,8 @@
 //!   Put's turn comes it is from another than the owner: only acknowledged. It never arrives from
 //!   another while the line is not busy: what takes ownership away is a ForwardAck, which comes
 //!   after the Put.
+//! - *WriteAtHome* is performed when nobody holds the line any more. Snoopers of ownership are told
+//!   then. A line that was dropped while requests wait for it is fetched again for them.
 //! - *A miss* takes the least recently used way that is not busy. Its holders are recalled first
 //!   (Invalidate, or ForwardGetM for the home). Misses of a set for which there is no way yet wait
 //!   in order. A later request for such a line can find it present and overtake, which harms
@@ -33,12 +39,38 @@
 //! - Every answer leaves after the same latency of the bank, so that the order of the bank's
 //!   decisions is the order in which a cache learns of them.
 //!
-//! The module `exhaustive` goes through all orders of events in small systems, with both tables.
+//! # A non-inclusive cache
+//!
+//! Its directory has tags of its own, and an entry only for a line that private caches hold or that
+//! is busy. A line that loses its place in the directory is recalled as above; one that loses its
+//! place in the last-level cache (LLC) is not: it is written to memory if it is newer, and that is
+//! all. So the states are two more:
+//!
+//! | event | absent | in LLC, no entry | sharers | sharers, not in LLC | owner | owner, not in LLC |
+//! | --- | --- | --- | --- | --- | --- | --- |
+//! | GetS | fetch | grant E | grant S | fetch, grant S | ForwardGetS | ForwardGetS with data |
+//! | GetM | fetch | grant M | Invalidate, grant M | fetch, Invalidate, grant M | ForwardGetM | ForwardGetM |
+//! | ReadAtHome | fetch | read out | read out | fetch, read out | ForwardGetS for the home | the same with data |
+//! | WriteAtHome | whole line: put into the LLC; part: fetch | write | Invalidate, write | Invalidate, as absent | ForwardGetM for the home | the same |
+//! | WriteAtHome, to memory | write memory | drop, write memory | Invalidate, as before | Invalidate, write memory | ForwardGetM for the home | the same |
+//! | Put from the owner | | | | | take the data | put the data into the LLC |
+//! | loses its place in the LLC | | to absent | to not in LLC | | to not in LLC | |
+//!
+//! What is put into the LLC: what comes from memory, what a private cache has written and gives up
+//! or lets others read, and what the home has to ask an owner for. A line that its owner has not
+//! written and gives up is not (a PutE carries no data): if the LLC has lost it, it is in memory.
+//! These are the non-inclusive caches of Jaleel et al., "Achieving Non-Inclusive Cache Performance
+//! with Inclusive Caches", MICRO 2010. Sharers cannot be asked for a line that the LLC has lost,
+//! for they drop lines without a word, so that it is fetched from memory.
+//!
+//! The module `exhaustive` goes through all orders of events in small systems, with these tables
+//! and that of the private caches.
 
 use crate::divisor::Divisor;
+use crate::line_array::LineArray;
 use crate::{
-    AgentId, CacheId, Grant, LastLevelSpec, LineAddress, LineData, Ram, Source, Time, ToCache,
-    ToHome,
+    AgentId, CacheId, Grant, Inclusion, LINE_BYTES, LastLevelSpec, LineAddress, LineData, Ram,
+    Source, Time, ToCache, ToHome,
 };
 use std::collections::VecDeque;
 
@@ -55,6 +87,33 @@ pub(crate) enum HomeAction {
     WriteToMemory(LineAddress),
     /// After the bank's latency the agent has its data; [`Bank::read_out_done`] goes on.
     ReadOut(TransactionId, AgentId, LineAddress),
+    /// An agent's write is done, and this is the line now. After the bank's latency the agent is
+    /// told.
+    Written(AgentId, LineAddress, LineData),
+}
+
+/// What an agent writes at the home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HomeWrite {
+    pub(crate) agent: AgentId,
+    /// Where in the line the bytes go, and how many there are.
+    pub(crate) offset: u8,
+    pub(crate) bytes: u8,
+    /// Into the last-level cache; otherwise to memory, and the last-level cache drops the line.
+    pub(crate) allocate: bool,
+    /// The first `bytes` count.
+    pub(crate) data: LineData,
+}
+
+impl HomeWrite {
+    fn is_whole_line(&self) -> bool {
+        usize::from(self.bytes) == LINE_BYTES
+    }
+
+    /// Allocates a line of which only a part is new.
+    fn needs_old_data(&self) -> bool {
+        self.allocate && !self.is_whole_line()
+    }
 }
 
 pub(crate) type TransactionId = u32;
@@ -63,14 +122,16 @@ const NO_LINE: u64 = u64::MAX;
 const NO_OWNER: u16 = u16::MAX;
 const IDLE: TransactionId = TransactionId::MAX;
 
-/// A directory entry with the last-level cache's line.
+/// A directory entry; of an inclusive cache with the last-level cache's line.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// [`NO_LINE`] in a free way.
     line: u64,
     sharers: u64,
     owner: u16,
-    /// Newer than memory.
+    /// The last-level cache has the line. Always false where [`Bank::lines`] tell.
+    present: bool,
+    /// Newer than memory. Always false where [`Bank::lines`] tell.
     dirty: bool,
     transaction: TransactionId,
 }
@@ -79,6 +140,7 @@ const EMPTY: Entry = Entry {
     line: NO_LINE,
     sharers: 0,
     owner: NO_OWNER,
+    present: false,
     dirty: false,
     transaction: IDLE,
 };
@@ -92,6 +154,7 @@ enum Request {
     ReadAtHome {
         agent: AgentId,
     },
+    WriteAtHome(HomeWrite),
     Put {
         cache: CacheId,
         data: Option<LineData>,
@@ -105,8 +168,10 @@ enum Step {
     Between,
     Memory(Request),
     Invalidates {
-        requester: CacheId,
+        request: Request,
         missing: u32,
+        /// Where the line was found that the requester gets.
+        source: Source,
     },
     Forward {
         owner: u16,
@@ -145,6 +210,7 @@ pub(crate) struct BankStatistics {
     pub(crate) forwards: u64,
     pub(crate) invalidations: u64,
     pub(crate) reads_at_home: u64,
+    pub(crate) writes_at_home: u64,
     pub(crate) puts: u64,
 }
 
@@ -153,7 +219,10 @@ pub(crate) struct Bank {
     banks: Divisor,
     ways: usize,
     set_mask: u64,
+    /// The directory.
     entries: Vec<Entry>,
+    /// The lines of a non-inclusive cache; those of an inclusive one are the directory's.
+    lines: Option<LineArray>,
     /// For each set, a byte of each way's tag, then the LRU rank of each way (0 for the most
     /// recently used). Together they are on one cache line of the host, which has far more lines
     /// of the last-level cache to look after than its own caches hold.
@@ -183,13 +252,20 @@ fn bit(cache: CacheId) -> u64 {
 
 impl Bank {
     pub(crate) fn new(spec: &LastLevelSpec, banks: usize) -> Bank {
-        let ways = spec.ways as usize;
-        let sets = spec.sets();
+        let (sets, ways, lines) = match spec.inclusion {
+            Inclusion::Inclusive => (spec.sets(), spec.ways as usize, None),
+            Inclusion::NonInclusive => {
+                let directory = spec.directory.clone().unwrap_or_default();
+                let lines = LineArray::new(spec.sets(), spec.ways as usize);
+                (directory.sets(), directory.ways as usize, Some(lines))
+            }
+        };
         Bank {
             banks: Divisor::new(banks as u64),
             ways,
             set_mask: sets as u64 - 1,
             entries: vec![EMPTY; sets * ways],
+            lines,
             sets: (0..sets * ways * 2)
                 .map(|place| (place % ways) as u8)
                 .collect(),
@@ -257,6 +333,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
+        cell!(self.note_message(from, line, message));
         let get = |write| Request::Get { cache: from, write };
         match *message {
             ToHome::GetS => self.request(line, get(false), ram, out),
@@ -264,8 +341,15 @@ impl Bank {
             ToHome::PutE => self.put(from, line, None, ram, out),
             ToHome::PutM(data) => self.put(from, line, Some(data), ram, out),
             ToHome::InvalidateAck => self.invalidate_ack(from, line, ram, out),
-            ToHome::ForwardAck { data, kept } => {
-                self.forward_ack(from, line, data.as_ref(), kept, ram, out);
+            ToHome::ForwardAck { data, dirty, kept } => {
+                self.forward_ack(
+                    from,
+                    line,
+                    data.as_ref().map(|data| (data, dirty)),
+                    kept,
+                    ram,
+                    out,
+                );
             }
         }
     }
@@ -279,10 +363,24 @@ impl Bank {
         out: &mut Vec<HomeAction>,
     ) {
         self.statistics.reads_at_home += 1;
+        cell!(self.note("ReadAtHome", line));
         self.request(line, Request::ReadAtHome { agent }, ram, out);
     }
 
-    /// A GetS, a GetM or a ReadAtHome.
+    /// An agent wants to write a line here.
+    pub(crate) fn write_at_home(
+        &mut self,
+        line: LineAddress,
+        write: HomeWrite,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        self.statistics.writes_at_home += 1;
+        cell!(self.note_write(line, &write));
+        self.request(line, Request::WriteAtHome(write), ram, out);
+    }
+
+    /// A request of any kind but a Put.
     fn request(
         &mut self,
         line: LineAddress,
@@ -324,7 +422,7 @@ impl Bank {
             })
     }
 
-    /// False if the line is not here and there is no way for it yet.
+    /// False if the line has no entry and there is no way for it yet.
     fn try_request(
         &mut self,
         line: LineAddress,
@@ -332,12 +430,21 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) -> bool {
+        let index = self.banks.divide(line.0);
+        let in_lines = match &mut self.lines {
+            Some(lines) => lines.touch(index, line),
+            None => false,
+        };
         if let Some(slot) = self.find(line) {
-            self.statistics.hits += 1;
             self.touch(slot);
-            let transaction = self.entries[slot].transaction;
+            let Entry {
+                owner, transaction, ..
+            } = self.entries[slot];
+            let nearby = self.lines.is_none() || in_lines || owner != NO_OWNER;
+            self.statistics.hits += u64::from(nearby || transaction != IDLE);
             if transaction == IDLE {
                 self.serve(slot, line, request, ram, out);
+                self.release_unused(slot);
             } else {
                 self.transactions[transaction as usize]
                     .waiting
@@ -345,18 +452,94 @@ impl Bank {
             }
             return true;
         }
+        // Nobody holds it. A write that needs no old data is done at once, unless it needs a place
+        // in an inclusive cache.
+        let write = match request {
+            Request::WriteAtHome(write) => Some(write),
+            _ => None,
+        };
+        let complete = write.is_some_and(|write| in_lines || !write.needs_old_data());
+        if let Some(write) = write
+            && complete
+            && (!write.allocate || self.lines.is_some())
+        {
+            self.statistics.hits += u64::from(in_lines);
+            self.perform_write(None, line, &write, ram, out);
+            return true;
+        }
         let Some(slot) = self.make_room(line, out) else {
             return false;
         };
-        self.statistics.misses += 1;
         self.entries[slot] = EMPTY;
         self.entries[slot].line = line.0;
         let byte = slot % self.ways + (slot - slot % self.ways) * 2;
         self.sets[byte] = self.tag_byte(line);
         self.touch(slot);
+        if in_lines || complete {
+            self.statistics.hits += u64::from(in_lines);
+            self.serve(slot, line, request, ram, out);
+            self.release_unused(slot);
+        } else {
+            self.fetch(slot, line, request, out);
+        }
+        true
+    }
+
+    /// Asks memory for a line that is needed for `request`.
+    fn fetch(
+        &mut self,
+        slot: usize,
+        line: LineAddress,
+        request: Request,
+        out: &mut Vec<HomeAction>,
+    ) {
+        self.statistics.misses += 1;
         let transaction = self.block(slot, line, Step::Memory(request));
         out.push(HomeAction::FetchFromMemory(transaction, line));
-        true
+    }
+
+    /// Whether the last-level cache has the line of an entry.
+    #[inline]
+    fn has_data(&self, slot: usize, line: LineAddress) -> bool {
+        match &self.lines {
+            None => self.entries[slot].present,
+            Some(lines) => lines.contains(self.banks.divide(line.0), line),
+        }
+    }
+
+    /// The last-level cache gets the line of the entry `slot`, which a non-inclusive one does
+    /// not need.
+    fn install(
+        &mut self,
+        slot: Option<usize>,
+        line: LineAddress,
+        dirty: bool,
+        out: &mut Vec<HomeAction>,
+    ) {
+        if let Some(lines) = &mut self.lines {
+            let evicted = lines.install(self.banks.divide(line.0), line, dirty);
+            if let Some((evicted, dirty)) = evicted {
+                cell!(self.note_eviction(evicted));
+                self.statistics.evictions += 1;
+                if dirty {
+                    out.push(HomeAction::WriteToMemory(evicted));
+                }
+            }
+        } else if let Some(slot) = slot {
+            self.entries[slot].present = true;
+            self.entries[slot].dirty |= dirty;
+        }
+    }
+
+    /// Frees an entry that tells nothing any more: nobody holds the line or waits for it, and the
+    /// last-level cache does not have it, or does not need an entry for it.
+    #[inline]
+    fn release_unused(&mut self, slot: usize) {
+        let entry = &mut self.entries[slot];
+        let unused = entry.owner == NO_OWNER && entry.sharers == 0 && !entry.present;
+        if unused && entry.transaction == IDLE {
+            *entry = EMPTY;
+        }
     }
 
     /// A free way for `line`, or `None` after having begun to make one free, where possible.
@@ -406,9 +589,9 @@ impl Bank {
         }
     }
 
-    /// Takes a line without holders out of the last-level cache.
+    /// Takes a line without holders out of the directory, and so out of an inclusive cache.
     fn drop_line(&mut self, slot: usize, out: &mut Vec<HomeAction>) {
-        self.statistics.evictions += 1;
+        self.statistics.evictions += u64::from(self.lines.is_none());
         if self.entries[slot].dirty {
             out.push(HomeAction::WriteToMemory(LineAddress(
                 self.entries[slot].line,
@@ -457,8 +640,10 @@ impl Bank {
             Request::Get { cache, .. } if owner == cache.0 => {
                 internal_error(line, "its owner asks for it")
             }
-            Request::Get { .. } | Request::ReadAtHome { .. } if owner != NO_OWNER => {
+            _ if owner != NO_OWNER => {
                 self.statistics.forwards += 1;
+                // So that the next reader finds it here.
+                let with_data = !self.has_data(slot, line);
                 self.block(slot, line, Step::Forward { owner, request });
                 let forward = match request {
                     Request::Get { cache, write: true } => {
@@ -468,12 +653,29 @@ impl Bank {
                     }
                     Request::Get { cache, .. } => {
                         let requester = Some(cache);
-                        ToCache::ForwardGetS { requester }
+                        ToCache::ForwardGetS {
+                            requester,
+                            with_data,
+                        }
                     }
-                    _ => ToCache::ForwardGetS { requester: None },
+                    Request::WriteAtHome(_) => ToCache::ForwardGetM { requester: None },
+                    _ => ToCache::ForwardGetS {
+                        requester: None,
+                        with_data,
+                    },
                 };
                 out.push(HomeAction::Send(CacheId(owner), line, forward));
             }
+            Request::WriteAtHome(write) => {
+                if sharers != 0 {
+                    self.invalidate_for(slot, line, sharers, request, out);
+                } else if write.needs_old_data() && !self.has_data(slot, line) {
+                    self.fetch(slot, line, request, out);
+                } else {
+                    self.perform_write(Some(slot), line, &write, ram, out);
+                }
+            }
+            _ if !self.has_data(slot, line) => self.fetch(slot, line, request, out),
             Request::ReadAtHome { agent } => {
                 let transaction = self.block(slot, line, Step::ReadOut);
                 out.push(HomeAction::ReadOut(transaction, agent, line));
@@ -481,12 +683,10 @@ impl Bank {
             Request::Get { cache, write: true } => {
                 let others = sharers & !bit(cache);
                 if others == 0 {
-                    self.grant(slot, line, cache, Grant::Modified, ram, out);
+                    let source = Source::LastLevel;
+                    self.grant(slot, line, cache, Grant::Modified, source, ram, out);
                 } else {
-                    let missing = others.count_ones();
-                    let requester = cache;
-                    self.block(slot, line, Step::Invalidates { requester, missing });
-                    self.invalidate(line, others, out);
+                    self.invalidate_for(slot, line, others, request, out);
                 }
             }
             Request::Get { cache, .. } => {
@@ -495,18 +695,69 @@ impl Bank {
                 } else {
                     Grant::Shared
                 };
-                self.grant(slot, line, cache, grant, ram, out);
+                let source = Source::LastLevel;
+                self.grant(slot, line, cache, grant, source, ram, out);
             }
         }
     }
 
+    /// Takes the copies of `holders` away; `request` is served when they are gone.
+    fn invalidate_for(
+        &mut self,
+        slot: usize,
+        line: LineAddress,
+        holders: u64,
+        request: Request,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let step = Step::Invalidates {
+            request,
+            missing: holders.count_ones(),
+            source: Source::LastLevel,
+        };
+        self.block(slot, line, step);
+        self.invalidate(line, holders, out);
+    }
+
+    /// Writes what an agent has sent; no private cache holds the line. It is told like a grant of
+    /// ownership, for whoever snoops those wants to know of every write.
+    fn perform_write(
+        &mut self,
+        slot: Option<usize>,
+        line: LineAddress,
+        write: &HomeWrite,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        out.push(HomeAction::Granted(line));
+        let mut data = ram.read_line(line);
+        let (start, bytes) = (usize::from(write.offset), usize::from(write.bytes));
+        data.0[start..start + bytes].copy_from_slice(&write.data.0[..bytes]);
+        ram.write_line(line, &data);
+        if write.allocate {
+            self.install(slot, line, true, out);
+        } else {
+            // What is not written of it comes from here, or stays in memory as it is.
+            out.push(HomeAction::WriteToMemory(line));
+            if let Some(lines) = &mut self.lines {
+                lines.remove(self.banks.divide(line.0), line);
+            } else if let Some(slot) = slot {
+                self.entries[slot].present = false;
+                self.entries[slot].dirty = false;
+            }
+        }
+        out.push(HomeAction::Written(write.agent, line, data));
+    }
+
     /// Gives a line that nobody owns, and that no other holds if it is to be owned.
+    #[allow(clippy::too_many_arguments)]
     fn grant(
         &mut self,
         slot: usize,
         line: LineAddress,
         cache: CacheId,
         grant: Grant,
+        source: Source,
         ram: &Ram,
         out: &mut Vec<HomeAction>,
     ) {
@@ -518,7 +769,7 @@ impl Bank {
             entry.sharers = 0;
             out.push(HomeAction::Granted(line));
         }
-        let data = ToCache::Data(grant, Source::LastLevel, ram.read_line(line));
+        let data = ToCache::Data(grant, source, ram.read_line(line));
         out.push(HomeAction::Send(cache, line, data));
     }
 
@@ -553,6 +804,7 @@ impl Bank {
             return;
         }
         self.put_now(slot, cache, line, data, ram, out);
+        self.release_unused(slot);
     }
 
     fn put_now(
@@ -568,8 +820,8 @@ impl Bank {
         if entry.owner == cache.0 {
             entry.owner = NO_OWNER;
             if let Some(data) = data {
-                entry.dirty = true;
                 ram.write_line(line, &data);
+                self.install(Some(slot), line, true, out);
             }
         } else if entry.owner == NO_OWNER {
             reached!("Put from a cache that is not the owner any more");
@@ -599,12 +851,22 @@ impl Bank {
         let (slot, transaction) = self.busy(line, what);
         self.entries[slot].sharers &= !bit(from);
         match &mut self.transactions[transaction as usize].step {
-            Step::Invalidates { requester, missing } => {
+            Step::Invalidates {
+                request,
+                missing,
+                source,
+            } => {
                 *missing -= 1;
                 if *missing == 0 {
-                    let requester = *requester;
-                    self.grant(slot, line, requester, Grant::Modified, ram, out);
-                    self.next_request(slot, transaction, ram, out);
+                    let (request, source) = (*request, *source);
+                    if let Request::Get { cache, .. } = request {
+                        // It has the data since it was served, even if another line has taken
+                        // this one's place in the last-level cache meanwhile.
+                        self.grant(slot, line, cache, Grant::Modified, source, ram, out);
+                        self.next_request(slot, transaction, ram, out);
+                    } else {
+                        self.serve_again(slot, transaction, request, ram, out);
+                    }
                 }
             }
             Step::Recall { missing, .. } if *missing > 0 => {
@@ -621,7 +883,7 @@ impl Bank {
         &mut self,
         from: CacheId,
         line: LineAddress,
-        data: Option<&LineData>,
+        data: Option<(&LineData, bool)>,
         kept: bool,
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
@@ -631,9 +893,9 @@ impl Bank {
         let entry = &mut self.entries[slot];
         entry.owner = NO_OWNER;
         entry.sharers = if kept { bit(from) } else { 0 };
-        if let Some(data) = data {
-            entry.dirty = true;
+        if let Some((data, dirty)) = data {
             ram.write_line(line, data);
+            self.install(Some(slot), line, dirty, out);
         }
         match self.transactions[transaction as usize].step {
             Step::Forward { owner, request } if owner == from.0 => {
@@ -643,7 +905,7 @@ impl Bank {
                     }
                     Request::Get { cache, .. } => self.entries[slot].sharers |= bit(cache),
                     _ => {
-                        self.serve(slot, line, request, ram, out);
+                        self.serve_again(slot, transaction, request, ram, out);
                         return;
                     }
                 }
@@ -669,6 +931,7 @@ impl Bank {
         let Step::Memory(request) = step else {
             internal_error(line, "an answer of memory that nobody waits for");
         };
+        self.install(Some(slot), line, false, out);
         self.transactions[transaction as usize].step = Step::Between;
         let before = out.len();
         self.serve(slot, line, request, ram, out);
@@ -677,6 +940,25 @@ impl Bank {
                 *source = Source::Memory;
             }
         }
+        match &mut self.transactions[transaction as usize].step {
+            Step::Between => self.next_request(slot, transaction, ram, out),
+            Step::Invalidates { source, .. } => *source = Source::Memory,
+            _ => {}
+        }
+    }
+
+    /// Goes on with the request that a transaction is for.
+    fn serve_again(
+        &mut self,
+        slot: usize,
+        transaction: TransactionId,
+        request: Request,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let line = self.transactions[transaction as usize].line;
+        self.transactions[transaction as usize].step = Step::Between;
+        self.serve(slot, line, request, ram, out);
         if let Step::Between = self.transactions[transaction as usize].step {
             self.next_request(slot, transaction, ram, out);
         }
@@ -713,6 +995,7 @@ impl Bank {
         }
         self.entries[slot].transaction = IDLE;
         self.free.push(transaction);
+        self.release_unused(slot);
         if !self.stalled.is_empty() {
             self.retry_stalled(self.set(line), false, ram, out);
         }
@@ -785,13 +1068,21 @@ impl Bank {
             let what = match transaction.step {
                 Step::Between => "nothing".to_string(),
                 Step::Memory(_) => "memory".to_string(),
-                Step::Invalidates { requester, missing } => format!(
-                    "{missing} sharers to give it up, so that cache {} can write it",
-                    requester.0
-                ),
+                Step::Invalidates {
+                    request, missing, ..
+                } => {
+                    let who = match request {
+                        Request::Get { cache, .. } => format!("cache {}", cache.0),
+                        _ => "an agent".to_string(),
+                    };
+                    format!("{missing} sharers to give it up, so that {who} can write it")
+                }
                 Step::Forward { owner, request } => match request {
                     Request::Get { cache, .. } => {
                         format!("cache {owner} to send it to cache {}", cache.0)
+                    }
+                    Request::WriteAtHome(_) => {
+                        format!("cache {owner} to give it up, so that an agent can write it")
                     }
                     _ => format!("cache {owner} to send it to its home, where an agent reads it"),
                 },
@@ -813,9 +1104,12 @@ impl Bank {
         for stalled in &self.stalled {
             for (line, _) in &stalled.waiting {
                 sentences.push(format!(
-                    "A request for the line at {:#x} waits for a way of its set in the \
-                     last-level cache.",
-                    line.base()
+                    "A request for the line at {:#x} waits for a way of its set in the {}.",
+                    line.base(),
+                    match self.lines {
+                        None => "last-level cache",
+                        Some(_) => "directory",
+                    }
                 ));
             }
         }
@@ -838,15 +1132,102 @@ impl Bank {
     }
 }
 
-/// For the exhaustive exploration.
+/// For tests.
 #[cfg(test)]
 impl Bank {
+    /// The column of the table of states and events.
+    fn column(&self, line: LineAddress) -> &'static str {
+        let in_lines = self.lines.as_ref();
+        let in_lines = in_lines.is_some_and(|one| one.contains(self.banks.divide(line.0), line));
+        let Some(slot) = self.find(line) else {
+            return if in_lines { "in LLC" } else { "absent" };
+        };
+        let entry = &self.entries[slot];
+        let in_cache = entry.present || in_lines;
+        match entry {
+            Entry { transaction, .. } if *transaction != IDLE => "busy",
+            Entry {
+                owner: NO_OWNER,
+                sharers: 0,
+                ..
+            } => "no holder",
+            Entry {
+                owner: NO_OWNER, ..
+            } if in_cache => "sharers",
+            Entry {
+                owner: NO_OWNER, ..
+            } => "sharers, not in LLC",
+            _ if in_cache => "owner",
+            _ => "owner, not in LLC",
+        }
+    }
+
+    fn note(&self, row: &'static str, line: LineAddress) {
+        let table = match self.lines {
+            None => crate::coverage::INCLUSIVE_HOME,
+            Some(_) => crate::coverage::NON_INCLUSIVE_HOME,
+        };
+        crate::coverage::note(table, row, self.column(line));
+    }
+
+    fn note_message(&self, from: CacheId, line: LineAddress, message: &ToHome) {
+        let owner = self.find(line).map(|slot| self.entries[slot].owner);
+        let row = match message {
+            ToHome::GetS => "GetS",
+            ToHome::GetM => "GetM",
+            ToHome::PutM(_) | ToHome::PutE if owner == Some(from.0) => "Put from the owner",
+            ToHome::PutM(_) | ToHome::PutE => "Put from another",
+            ToHome::InvalidateAck => "InvalidateAck",
+            ToHome::ForwardAck { .. } => "ForwardAck",
+        };
+        self.note(row, line);
+    }
+
+    fn note_write(&self, line: LineAddress, write: &HomeWrite) {
+        let row = match (write.allocate, write.is_whole_line()) {
+            (true, true) => "WriteAtHome, whole line",
+            (true, false) => "WriteAtHome, part of a line",
+            (false, _) => "WriteAtHome, to memory",
+        };
+        self.note(row, line);
+    }
+
+    /// `line` has just lost its place in the last-level cache.
+    fn note_eviction(&self, line: LineAddress) {
+        self.note("loses its place in the LLC", line);
+    }
+
+    /// Whether a non-inclusive last-level cache has `line`.
+    pub(crate) fn has_line(&self, line: LineAddress) -> bool {
+        let index = self.banks.divide(line.0);
+        self.lines
+            .as_ref()
+            .is_some_and(|lines| lines.contains(index, line))
+    }
+
+    /// Another line takes the place of `line` in a non-inclusive last-level cache.
+    pub(crate) fn replace_line(&mut self, line: LineAddress) -> bool {
+        let index = self.banks.divide(line.0);
+        let removed = self
+            .lines
+            .as_mut()
+            .and_then(|lines| lines.remove(index, line));
+        if removed.is_some() {
+            self.note_eviction(line);
+        }
+        removed.is_some()
+    }
+
     /// Adds what decides on the bank's behaviour: not the numbers of transactions.
     pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
         self.sets.hash(hasher);
+        if let Some(lines) = &self.lines {
+            lines.hash_state(hasher);
+        }
         for entry in &self.entries {
-            (entry.line, entry.sharers, entry.owner, entry.dirty).hash(hasher);
+            (entry.line, entry.sharers, entry.owner).hash(hasher);
+            (entry.present, entry.dirty).hash(hasher);
             let index = entry.transaction as usize;
             let transaction = (entry.transaction != IDLE).then(|| &self.transactions[index]);
             transaction

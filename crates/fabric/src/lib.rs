@@ -17,13 +17,24 @@ macro_rules! reached {
     };
 }
 
+/// What only tests need done at a place.
+macro_rules! cell {
+    ($note:expr) => {
+        #[cfg(test)]
+        $note;
+    };
+}
+
 mod address;
 mod agent;
+#[cfg(test)]
+mod coverage;
 mod divisor;
 #[cfg(test)]
 mod exhaustive;
 mod fabric;
 mod home;
+mod line_array;
 mod memory;
 mod mesh;
 mod message;
@@ -44,5 +55,7 @@ pub use message::{
 };
 pub use private_cache::{CacheNotice, PrivateCache, RequestOutcome, Slot, State};
 pub use ram::Ram;
-pub use spec::{CacheSpec, FabricSpec, LastLevelSpec, MemorySpec, MeshSpec, SpecError};
+pub use spec::{
+    CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SpecError,
+};
 pub use time::{Clock, Time};

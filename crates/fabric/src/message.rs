@@ -58,11 +58,13 @@ pub enum ToHome {
     PutE,
     /// Has given up its shared copy.
     InvalidateAck,
-    /// Answers a forward. `data` is the line's content if it was written here; `kept` tells
-    /// whether a shared copy stays.
+    /// Answers a forward. `data` is the line's content if it was written here or the home has
+    /// asked for it; `kept` tells whether a shared copy stays.
     ForwardAck {
-        /// The line's bytes, where they differ from the home's.
+        /// The line's bytes, where they may differ from the home's.
         data: Option<LineData>,
+        /// The line was written here.
+        dirty: bool,
         /// A shared copy stays in this cache.
         kept: bool,
     },
@@ -79,6 +81,8 @@ pub enum ToCache {
     ForwardGetS {
         /// Who asked; `None` when the home itself wants the line.
         requester: Option<CacheId>,
+        /// The home has no copy and wants one, even of a line that was not written.
+        with_data: bool,
     },
     /// Give the line up, send it to `requester`, tell the home.
     ForwardGetM {

@@ -103,15 +103,24 @@ struct Forward {
     /// `None`: the home.
     requester: Option<CacheId>,
     write: bool,
+    /// The home has no copy.
+    with_data: bool,
 }
 
 impl Forward {
     fn message(self) -> ToCache {
-        let requester = self.requester;
-        if self.write {
+        let Forward {
+            requester,
+            write,
+            with_data,
+        } = self;
+        if write {
             ToCache::ForwardGetM { requester }
         } else {
-            ToCache::ForwardGetS { requester }
+            ToCache::ForwardGetS {
+                requester,
+                with_data,
+            }
         }
     }
 }
@@ -307,16 +316,28 @@ impl PrivateCache {
         out: &mut Outbox,
     ) -> CacheNotice {
         debug_assert!(self.fill.is_none(), "a fill has not been finished");
+        cell!(self.note_message(line, &message));
         match message {
             ToCache::Data(grant, source, data) => self.fill(line, (grant, source), &data, at, out),
             ToCache::Invalidate => self.invalidate(line, at, out),
-            ToCache::ForwardGetS { requester } => {
-                let write = false;
-                self.forward(line, Forward { requester, write }, at, out)
+            ToCache::ForwardGetS {
+                requester,
+                with_data,
+            } => {
+                let forward = Forward {
+                    requester,
+                    write: false,
+                    with_data,
+                };
+                self.forward(line, forward, at, out)
             }
             ToCache::ForwardGetM { requester } => {
-                let write = true;
-                self.forward(line, Forward { requester, write }, at, out)
+                let forward = Forward {
+                    requester,
+                    write: true,
+                    with_data: false,
+                };
+                self.forward(line, forward, at, out)
             }
             ToCache::PutAck => {
                 match self
@@ -415,6 +436,7 @@ impl PrivateCache {
     fn evict(&mut self, slot: Slot, at: Time, out: &mut Outbox) -> LineAddress {
         let place = slot as usize;
         let line = LineAddress(self.tags[place]);
+        cell!(self.note("replacement", line));
         let data = self.data[place].0;
         self.tags[place] = INVALID;
         let dirty = match self.states[place] {
@@ -528,8 +550,8 @@ impl PrivateCache {
         }
         // A new owner has the data and will write it back; the home needs it otherwise.
         let home_needs = dirty && (forward.requester.is_none() || grant == Grant::Shared);
-        let data = home_needs.then_some(*data);
-        self.to_home(line, ToHome::ForwardAck { data, kept }, at, out);
+        let data = (home_needs || forward.with_data).then_some(*data);
+        self.to_home(line, ToHome::ForwardAck { data, dirty, kept }, at, out);
     }
 
     /// Ends the use of a line that has just been [filled](CacheNotice::Filled): carries out what
@@ -602,9 +624,41 @@ impl PrivateCache {
     }
 }
 
-/// For the exhaustive exploration.
+/// For tests.
 #[cfg(test)]
 impl PrivateCache {
+    /// The column of the table of states and events.
+    fn column(&self, line: LineAddress) -> &'static str {
+        let asked = self.pending_lines().find(|asked| asked.0 == line);
+        let state = self.find(line).map(|slot| self.state(slot));
+        if self.evicted_lines().any(|evicted| evicted == line) {
+            return "buffer";
+        }
+        match (state, asked) {
+            (Some(State::Exclusive | State::Modified), _) => "E or M",
+            (Some(State::Shared), None) => "S",
+            (Some(State::Shared), Some(_)) => "S, GetM sent",
+            (None, Some((_, true))) => "I, GetM sent",
+            (None, Some((_, false))) => "I, GetS sent",
+            (None, None) => "I",
+        }
+    }
+
+    fn note(&self, row: &'static str, line: LineAddress) {
+        crate::coverage::note(crate::coverage::PRIVATE_CACHE, row, self.column(line));
+    }
+
+    fn note_message(&self, line: LineAddress, message: &ToCache) {
+        let row = match message {
+            ToCache::Data(..) => "Data",
+            ToCache::Invalidate => "Invalidate",
+            ToCache::ForwardGetS { .. } => "ForwardGetS",
+            ToCache::ForwardGetM { .. } => "ForwardGetM",
+            ToCache::PutAck => "PutAck",
+        };
+        self.note(row, line);
+    }
+
     /// Adds what decides on the cache's behaviour.
     pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;

@@ -64,27 +64,32 @@ fn up_to(maximum: u64, key: &str, found: u64) -> Result<(), SpecError> {
     )
 }
 
-/// Checks size and ways of a set-associative array; gives the number of sets.
-fn sets(
+/// Checks size and ways of a set-associative array, whose entries are of so many bytes or, where
+/// entries are counted, of 1.
+fn check_sets(
     prefix: &str,
     size_key: &str,
-    (size_bytes, maximum_bytes): (u64, u64),
+    (size, maximum): (u64, u64),
     ways: u32,
-) -> Result<usize, SpecError> {
+    entry_bytes: usize,
+) -> Result<(), SpecError> {
     up_to(64, &format!("{prefix}.ways"), ways.into())?;
-    up_to(maximum_bytes, &format!("{prefix}.{size_key}"), size_bytes)?;
-    let way_bytes = u64::from(ways) * LINE_BYTES as u64;
-    let sets = size_bytes / way_bytes;
+    up_to(maximum, &format!("{prefix}.{size_key}"), size)?;
+    let set = u64::from(ways) * entry_bytes as u64;
+    let sets = size / set;
+    let of = match entry_bytes {
+        1 => "ways".to_string(),
+        bytes => format!("ways of {bytes} bytes"),
+    };
     check(
-        size_bytes.is_multiple_of(way_bytes) && sets.is_power_of_two(),
+        size.is_multiple_of(set) && sets.is_power_of_two(),
         &format!("{prefix}.{size_key}"),
-        size_bytes,
+        size,
         &format!(
-            "it must be a power of two times {ways} ways of {LINE_BYTES} bytes, such as {}",
-            way_bytes * sets.max(1).next_power_of_two()
+            "it must be a power of two times {ways} {of}, such as {}",
+            set * sets.max(1).next_power_of_two()
         ),
-    )?;
-    Ok(sets as usize)
+    )
 }
 
 /// A private cache.
@@ -122,7 +127,7 @@ impl CacheSpec {
     /// Whether the cache can be built; the keys in errors begin with `prefix`.
     pub fn validate(&self, prefix: &str) -> Result<(), SpecError> {
         let size = (self.size_bytes, MAXIMUM_PRIVATE_BYTES);
-        sets(prefix, "size_bytes", size, self.ways)?;
+        check_sets(prefix, "size_bytes", size, self.ways, LINE_BYTES)?;
         let key = format!("{prefix}.hit_latency_cycles");
         up_to(1000, &key, self.hit_latency_cycles)?;
         up_to(1024, &format!("{prefix}.mshrs"), self.mshrs.into())
@@ -130,6 +135,49 @@ impl CacheSpec {
 
     pub(crate) fn sets(&self) -> usize {
         (self.size_bytes / (u64::from(self.ways) * LINE_BYTES as u64)) as usize
+    }
+}
+
+/// What a last-level cache has of the lines that private caches hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inclusion {
+    /// All of them. The directory is in its tags, and a line that leaves it leaves the private
+    /// caches.
+    #[default]
+    Inclusive,
+    /// Those for which it happens to have room. The directory is beside it.
+    NonInclusive,
+}
+
+/// The directory beside a non-inclusive last-level cache: an entry for each line that private
+/// caches hold. A line that loses its entry leaves the private caches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DirectorySpec {
+    /// Entries at one bank: sets x ways, where the number of sets is a power of two.
+    #[schemars(range(min = 1))]
+    pub entries_per_bank: u64,
+    /// Ways of each set.
+    #[schemars(range(min = 1, max = 64))]
+    pub ways: u32,
+}
+
+impl Default for DirectorySpec {
+    /// 2048 sets of 12 ways a bank, for 1.5 MB of private caches a core: the entries of
+    /// Skylake-SP for lines that are not in its last-level cache (Yan et al., "Attack Directories,
+    /// Not Caches", S&P 2019).
+    fn default() -> DirectorySpec {
+        DirectorySpec {
+            entries_per_bank: 2048 * 12,
+            ways: 12,
+        }
+    }
+}
+
+impl DirectorySpec {
+    pub(crate) fn sets(&self) -> usize {
+        (self.entries_per_bank / u64::from(self.ways)) as usize
     }
 }
 
@@ -147,6 +195,10 @@ pub struct LastLevelSpec {
     /// a turn comes every cycle.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub latency_cycles: u64,
+    /// `inclusive`: it has every line that private caches hold; or `non-inclusive`.
+    pub inclusion: Inclusion,
+    /// The directory beside a non-inclusive cache; an inclusive one has none of its own.
+    pub directory: Option<DirectorySpec>,
 }
 
 impl Default for LastLevelSpec {
@@ -156,6 +208,8 @@ impl Default for LastLevelSpec {
             size_bytes_per_bank: 1024 * 1024,
             ways: 16,
             latency_cycles: 10,
+            inclusion: Inclusion::Inclusive,
+            directory: None,
         }
     }
 }
@@ -163,6 +217,31 @@ impl Default for LastLevelSpec {
 impl LastLevelSpec {
     pub(crate) fn sets(&self) -> usize {
         (self.size_bytes_per_bank / (u64::from(self.ways) * LINE_BYTES as u64)) as usize
+    }
+
+    /// Whether the cache can be built.
+    fn validate(&self) -> Result<(), SpecError> {
+        check_sets(
+            "last_level",
+            "size_bytes_per_bank",
+            (self.size_bytes_per_bank, MAXIMUM_SHARED_BYTES),
+            self.ways,
+            LINE_BYTES,
+        )?;
+        let Some(directory) = &self.directory else {
+            return Ok(());
+        };
+        let entries = directory.entries_per_bank;
+        check(
+            self.inclusion == Inclusion::NonInclusive,
+            "last_level.directory",
+            format!("{entries} entries a bank"),
+            "an inclusive last-level cache has its directory in its own tags; leave the directory \
+             out, or set last_level.inclusion to \"non-inclusive\"",
+        )?;
+        let prefix = "last_level.directory";
+        let entries = (entries, MAXIMUM_SHARED_BYTES / LINE_BYTES as u64);
+        check_sets(prefix, "entries_per_bank", entries, directory.ways, 1)
     }
 }
 
@@ -311,13 +390,8 @@ impl FabricSpec {
             self.clock_ghz,
             "it must be from 0.001 to 1000",
         )?;
+        self.last_level.validate()?;
         let bank_bytes = self.last_level.size_bytes_per_bank;
-        sets(
-            "last_level",
-            "size_bytes_per_bank",
-            (bank_bytes, MAXIMUM_SHARED_BYTES),
-            self.last_level.ways,
-        )?;
         check(
             bank_bytes * tiles as u64 <= MAXIMUM_SHARED_BYTES,
             "last_level.size_bytes_per_bank",

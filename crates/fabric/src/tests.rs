@@ -252,7 +252,7 @@ impl Agent for TestAgent {
                 self.notes.push((at, note));
                 (address, count, false)
             }
-            MemoryAccess::Write { .. } => unreachable!(),
+            _ => unreachable!(),
         };
         let line = LineAddress::of(address);
         assert_eq!(self.order.get_mut(&line).unwrap().remove(0), token);
@@ -388,6 +388,7 @@ impl Scenario {
                 size_bytes_per_bank: self.last_level_lines * 64,
                 ways: self.last_level_ways,
                 latency_cycles: 6,
+                ..LastLevelSpec::default()
             },
             mesh: MeshSpec {
                 columns: self.columns,
@@ -1284,6 +1285,7 @@ fn data_may_come_before_the_acknowledgement_of_the_last_eviction() {
         message:
             ToHome::ForwardAck {
                 data: Some(data),
+                dirty: true,
                 kept: false,
             },
         ..

@@ -1,7 +1,7 @@
 //! What a run is described by. The doc comment of a field is its help text, wherever that is
 //! shown.
 
-use fabric::{FabricSpec, LastLevelSpec, MemorySpec, MeshSpec};
+use fabric::{FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec};
 use hyperplane::HyperPlaneSpec;
 use network::{TrafficSpec, Warmup};
 use pipeline::CoreSpec;
@@ -178,6 +178,8 @@ fn hyperplane_table1() -> Preset {
                     size_bytes_per_bank: 1024 * 1024,
                     ways: 16,
                     latency_cycles: 10,
+                    inclusion: Inclusion::Inclusive,
+                    directory: None,
                 },
                 mesh: MeshSpec {
                     columns: 4,

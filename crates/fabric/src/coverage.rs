@@ -1,0 +1,131 @@
+//! The tables of states and events as the tests know them, and which of their cells have been come
+//! to.
+//!
+//! A message that meets a state for which the table has no cell fails the test that sent it.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+/// A table of states (columns) and events (rows): the cells that can be come to.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    cells: &'static [(&'static str, &'static [&'static str])],
+}
+
+/// The directory in the tags of an inclusive last-level cache, without the cells that are empty or
+/// "error".
+pub(crate) static INCLUSIVE_HOME: &Table = &Table {
+    name: "home, inclusive",
+    cells: &[
+        ("GetS", IN_TAGS),
+        ("GetM", IN_TAGS),
+        ("ReadAtHome", IN_TAGS),
+        ("WriteAtHome, whole line", IN_TAGS),
+        ("WriteAtHome, part of a line", IN_TAGS),
+        ("WriteAtHome, to memory", IN_TAGS),
+        ("Put from the owner", &["owner", "busy"]),
+        // The other cells are for its turn, after it has waited: `reached!` is in them.
+        ("Put from another", &["busy"]),
+        ("InvalidateAck", &["busy"]),
+        ("ForwardAck", &["busy"]),
+    ],
+};
+
+const IN_TAGS: &[&str] = &["absent", "no holder", "sharers", "owner", "busy"];
+
+/// The directory beside a non-inclusive last-level cache.
+pub(crate) static NON_INCLUSIVE_HOME: &Table = &Table {
+    name: "home, non-inclusive",
+    cells: &[
+        ("GetS", BESIDE),
+        ("GetM", BESIDE),
+        ("ReadAtHome", BESIDE),
+        ("WriteAtHome, whole line", BESIDE),
+        ("WriteAtHome, part of a line", BESIDE),
+        ("WriteAtHome, to memory", BESIDE),
+        (
+            "Put from the owner",
+            &["owner", "owner, not in LLC", "busy"],
+        ),
+        ("Put from another", &["busy"]),
+        ("InvalidateAck", &["busy"]),
+        ("ForwardAck", &["busy"]),
+        (
+            "loses its place in the LLC",
+            &["absent", "sharers, not in LLC", "owner, not in LLC", "busy"],
+        ),
+    ],
+};
+
+const BESIDE: &[&str] = &[
+    "absent",
+    "in LLC",
+    "sharers",
+    "sharers, not in LLC",
+    "owner",
+    "owner, not in LLC",
+    "busy",
+];
+
+/// The private cache, without the cells that are empty, "error" or "never".
+pub(crate) static PRIVATE_CACHE: &Table = &Table {
+    name: "private cache",
+    cells: &[
+        (
+            "Data",
+            &["buffer", "S, GetM sent", "I, GetM sent", "I, GetS sent"],
+        ),
+        (
+            "Invalidate",
+            &["S", "S, GetM sent", "I, GetM sent", "I, GetS sent", "I"],
+        ),
+        ("ForwardGetS", &["buffer", "E or M", "I, GetM sent"]),
+        ("ForwardGetM", &["buffer", "E or M", "I, GetM sent"]),
+        ("PutAck", &["buffer"]),
+        ("replacement", &["buffer", "E or M", "S", "S, GetM sent"]),
+    ],
+};
+
+type Cell = (&'static str, &'static str, &'static str);
+
+thread_local! {
+    static REACHED: RefCell<BTreeSet<Cell>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// This thread has come to a cell. Fails where the table has none.
+pub(crate) fn note(table: &Table, row: &'static str, column: &'static str) {
+    if REACHED.with_borrow_mut(|reached| reached.insert((table.name, row, column))) {
+        let known = table
+            .cells
+            .iter()
+            .any(|&(other, columns)| other == row && columns.contains(&column));
+        if !known {
+            REACHED.with_borrow_mut(|reached| reached.remove(&(table.name, row, column)));
+        }
+        assert!(known, "{}: {row} with {column} is an error", table.name);
+    }
+}
+
+/// Prints the tables with what this thread has come to, and returns the cells that it has not.
+pub(crate) fn report(tables: &[&Table]) -> Vec<String> {
+    let mut missing = Vec::new();
+    for table in tables {
+        println!("{}:", table.name);
+        for (row, columns) in table.cells {
+            let of_row: Vec<String> = columns
+                .iter()
+                .map(|column| {
+                    let cell = (table.name, *row, *column);
+                    if REACHED.with_borrow(|reached| reached.contains(&cell)) {
+                        format!("{column}: yes")
+                    } else {
+                        missing.push(format!("{}: {row} with {column}", table.name));
+                        format!("{column}: NO")
+                    }
+                })
+                .collect();
+            println!("  {row} | {}", of_row.join(" | "));
+        }
+    }
+    missing
+}
