@@ -668,16 +668,19 @@ fn random_traffic_is_coherent_and_does_not_depend_on_the_window() {
 /// 4 x 4 tiles at 1 GHz (a cycle is a nanosecond), 3 cycles a hop, 16-byte links, so that a line
 /// message is 5 flits; bank 10, forward 4, local 1 cycles; memory 50 ns with 6.4 ns for a line,
 /// controllers at the corners: tiles 0, 3, 15, 12.
-fn quiet_fabric() -> Fabric {
-    let spec = FabricSpec {
+fn quiet_spec() -> FabricSpec {
+    FabricSpec {
         clock_ghz: 1.0,
         memory: MemorySpec {
             bandwidth_gb_per_s: 10.0,
             ..MemorySpec::default()
         },
         ..FabricSpec::default()
-    };
-    Fabric::new(&spec, memory()).unwrap()
+    }
+}
+
+fn quiet_fabric() -> Fabric {
+    Fabric::new(&quiet_spec(), memory()).unwrap()
 }
 
 /// A fabric with a data cache for each core, driven by hand.
@@ -1333,4 +1336,169 @@ fn the_least_recently_used_way_is_replaced() {
     assert_eq!(fill(&mut cache, 10), Some(3));
     assert_eq!(fill(&mut cache, 11), Some(1));
     assert_ne!(cache.content_version(), version);
+}
+
+/// The quiet fabric with a non-inclusive last-level cache. A bank's LLC has one line and its
+/// directory `entries`.
+fn non_inclusive_fabric(entries: u64) -> Fabric {
+    let mut spec = quiet_spec();
+    spec.last_level = LastLevelSpec {
+        size_bytes_per_bank: 64,
+        ways: 1,
+        inclusion: Inclusion::NonInclusive,
+        directory: Some(DirectorySpec {
+            entries_per_bank: entries,
+            ways: entries as u32,
+        }),
+        ..spec.last_level
+    };
+    Fabric::new(&spec, memory()).unwrap()
+}
+
+#[test]
+fn a_line_that_left_the_last_level_cache_stays_in_private_caches() {
+    let mut bench = Bench::new(non_inclusive_fabric(4));
+    let line = line_at(5, 0);
+    let other = line_at(5, 1);
+    // From memory: see `latencies_are_those_described`.
+    assert_eq!(bench.miss(0, line, false), ns(108.0));
+    // Another line of the same home takes its place. Core 0 still has the first, exclusively.
+    bench.miss(0, other, false);
+    assert_eq!(bench.fabric.statistics().last_level_evictions, 1);
+    assert_eq!(bench.fabric.statistics().recalls, 0);
+    let slot = bench.caches[0].find(line).unwrap();
+    assert_eq!(bench.caches[0].state(slot), State::Exclusive);
+    // So core 15 gets it from core 0: 12, bank 10, 5 -> 0 control 6, forward 4, 0 -> 15 data 22.
+    // The home gets a copy with the acknowledgement, and so has it for core 5: 1, 10, 1.
+    assert_eq!(bench.miss(15, line, false), ns(54.0));
+    assert_eq!(bench.miss(5, line, false), ns(12.0));
+    // It loses its place again. Nobody owns it now, so that it comes from memory for core 6:
+    // 5 -> 6 is one hop, 3 + 10, memory 9 + 50 + 13, 10, 3 + 4.
+    bench.miss(6, other, false);
+    // The other one came back with core 0's acknowledgement, and before that the first one had.
+    assert_eq!(bench.fabric.statistics().last_level_evictions, 3);
+    assert_eq!(bench.miss(6, line, false), ns(102.0));
+    // All four have it: core 6 writes it without memory (see above).
+    assert_eq!(bench.miss(6, line, true), ns(54.0));
+    assert_eq!(bench.fabric.statistics().recalls, 0);
+}
+
+#[test]
+fn a_line_that_loses_its_directory_entry_leaves_the_private_caches() {
+    let mut bench = Bench::new(non_inclusive_fabric(1));
+    let line = line_at(5, 0);
+    bench.miss(0, line, true);
+    let slot = bench.caches[0].find(line).unwrap();
+    bench.caches[0].line_mut(slot).write(0, 8, 42);
+    bench.miss(1, line_at(5, 1), false);
+    assert_eq!(bench.fabric.statistics().recalls, 1);
+    assert!(bench.caches[0].find(line).is_none());
+    // What core 0 had written went into the LLC, which has one place: the other line took it when
+    // it came from memory.
+    assert_eq!(bench.fabric.statistics().memory_writes, 1);
+    assert_eq!(bench.fabric.ram().read_line(line).read(0, 8), 42);
+}
+
+#[test]
+fn dma_takes_the_ways_that_it_takes() {
+    let mut fabric = quiet_fabric();
+    let agent = with_script(&mut fabric);
+    let mut bench = Bench::new(fabric);
+    let mut data = LineData::ZERO;
+    data.write(0, 8, 7);
+    let write = |line: LineAddress, offset, bytes, allocate| MemoryAccess::DmaWrite {
+        address: line.base() + offset,
+        bytes,
+        data,
+        allocate,
+    };
+    let read = |line: LineAddress| MemoryAccess::DmaRead {
+        address: line.base(),
+    };
+    // The script is on tile 1, the line's home is tile 5, one hop away. A whole line that nobody
+    // has: 1 -> 5 of 72 bytes, 3 + 4; bank 10; acknowledgement 3. Snoopers are told at the bank.
+    let line = line_at(5, 0);
+    let log = bench.script(agent, &[write(line, 0, 64, true)]);
+    assert_eq!(
+        log,
+        [
+            "granted 0x80000140 at 1007 ns",
+            "access 1 done at 1020 ns: 7"
+        ]
+    );
+    let statistics = bench.fabric.statistics();
+    assert_eq!((statistics.memory_reads, statistics.memory_writes), (0, 0));
+    // It is in the last-level cache: core 6 reads it in 3 + 10 + 3 + 4. Nobody else holds it, so
+    // that it comes exclusively.
+    assert_eq!(bench.miss(6, line, false), ns(20.0));
+    // A DMA read takes the ownership: 3, bank 10, 5 -> 6 control 3, forward 4, back 3, bank 10,
+    // data 3 + 4. The reader keeps its copy.
+    let log = bench.script(agent, &[read(line)]);
+    assert_eq!(log, ["access 1 done at 4040 ns: 7"]);
+    let slot = bench.caches[6].find(line).unwrap();
+    assert_eq!(bench.caches[6].state(slot), State::Shared);
+    // Eight bytes over a line that is shared: 16 bytes 3, bank 10, Invalidate and back 3 + 3, and
+    // only then is it told and written; bank 10, acknowledgement 3.
+    let log = bench.script(agent, &[write(line, 8, 8, true)]);
+    assert_eq!(
+        log,
+        [
+            "granted 0x80000140 at 6019 ns",
+            "access 1 done at 6032 ns: 7"
+        ]
+    );
+    assert!(bench.caches[6].find(line).is_none());
+    assert_eq!(bench.fabric.ram().read_line(line).read(8, 8), 7);
+    assert_eq!(bench.fabric.statistics().memory_reads, 0);
+    // Part of a line that is not on the chip: 3, bank 10, memory 9 + 50 + 13, bank 10, 3.
+    let log = bench.script(agent, &[write(line_at(5, 1), 8, 8, true)]);
+    assert_eq!(log.last().unwrap(), "access 1 done at 8098 ns: 0");
+    // To memory, which needs nothing of the rest: 3, bank 10, 3.
+    let log = bench.script(agent, &[write(line_at(5, 2), 0, 8, false)]);
+    assert_eq!(log.last().unwrap(), "access 1 done at 10016 ns: 7");
+    assert_eq!(bench.fabric.statistics().memory_reads, 1);
+    assert_eq!(bench.fabric.statistics().memory_writes, 1);
+    // It is not in the last-level cache: a read comes from memory, as one of the first line does
+    // after it has been written past the last-level cache.
+    assert_eq!(bench.miss(0, line_at(5, 2), false), ns(108.0));
+    bench.script(agent, &[write(line, 0, 8, false)]);
+    assert_eq!(bench.miss(0, line, false), ns(108.0));
+    assert_eq!(bench.fabric.statistics().writes_at_home, 5);
+    assert!(bench.fabric.errors().is_empty());
+}
+
+#[test]
+fn a_dma_write_takes_a_newer_line_with_it() {
+    // Part of a line that a core has written: the rest is the core's.
+    for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive] {
+        for allocate in [false, true] {
+            let mut spec = quiet_spec();
+            spec.last_level.inclusion = inclusion;
+            let mut fabric = Fabric::new(&spec, memory()).unwrap();
+            let agent = with_script(&mut fabric);
+            let mut bench = Bench::new(fabric);
+            let line = line_at(5, 0);
+            bench.miss(0, line, true);
+            let slot = bench.caches[0].find(line).unwrap();
+            bench.caches[0].line_mut(slot).write(0, 8, 42);
+            let mut data = LineData::ZERO;
+            data.write(0, 8, 7);
+            let write = MemoryAccess::DmaWrite {
+                address: line.base() + 8,
+                bytes: 8,
+                data,
+                allocate,
+            };
+            bench.script(agent, &[write]);
+            let now = bench.fabric.ram().read_line(line);
+            assert_eq!((now.read(0, 8), now.read(8, 8)), (42, 7));
+            assert!(bench.caches[0].find(line).is_none());
+            let before = bench.fabric.statistics().memory_reads;
+            bench.miss(1, line, false);
+            let slot = bench.caches[1].find(line).unwrap();
+            assert_eq!(*bench.caches[1].line(slot), now);
+            let from_memory = bench.fabric.statistics().memory_reads - before;
+            assert_eq!(from_memory, u64::from(!allocate));
+        }
+    }
 }
