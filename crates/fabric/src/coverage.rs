@@ -3,7 +3,8 @@
 //!
 //! A message that meets a state for which the table has no cell fails the test that sent it.
 
-use std::cell::RefCell;
+use crate::{CacheId, LineAddress};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 /// A table of states (columns) and events (rows): the cells that can be come to.
@@ -86,14 +87,66 @@ pub(crate) static PRIVATE_CACHE: &Table = &Table {
     ],
 };
 
-type Cell = (&'static str, &'static str, &'static str);
+/// The second-level cache, without the cells that are empty, "error" or "never".
+pub(crate) static SECOND_LEVEL: &Table = &Table {
+    name: "second-level cache",
+    cells: &[
+        (
+            "fetch",
+            &[
+                "not here",
+                "to read",
+                "owned",
+                "owned, L1 reads",
+                "owned, L1D writes",
+            ],
+        ),
+        ("load", &["not here", "to read", "owned", "owned, L1 reads"]),
+        (
+            "store",
+            &["not here", "to read", "owned", "owned, L1 reads"],
+        ),
+        ("Invalidate", &["not here", "to read"]),
+        ("ForwardGetS", ANY_OWNED),
+        ("ForwardGetM", ANY_OWNED),
+        (
+            "replacement",
+            &["to read", "owned", "owned, L1 reads", "owned, L1D writes"],
+        ),
+    ],
+};
+
+const ANY_OWNED: &[&str] = &["not here", "owned", "owned, L1 reads", "owned, L1D writes"];
+
+type Place = (&'static str, &'static str, &'static str);
 
 thread_local! {
-    static REACHED: RefCell<BTreeSet<Cell>> = const { RefCell::new(BTreeSet::new()) };
+    static TRACED: Cell<bool> = const { Cell::new(false) };
+    static REACHED: RefCell<BTreeSet<Place>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// This thread has come to a cell. Fails where the table has none.
-pub(crate) fn note(table: &Table, row: &'static str, column: &'static str) {
+/// Prints what this thread comes to from now on, or no longer.
+pub(crate) fn trace(on: bool) {
+    TRACED.set(on);
+}
+
+/// `row` happens to `who`'s `line`, which is in the state `column`. Fails where the table has no
+/// such cell.
+pub(crate) fn note(
+    table: &Table,
+    who: Option<CacheId>,
+    line: LineAddress,
+    row: &'static str,
+    column: &'static str,
+) {
+    if TRACED.get() {
+        let who = who.map_or_else(String::new, |cache| format!(" {}", cache.0));
+        println!(
+            "    {}{who}, line {:#x}: {row} with {column}",
+            table.name,
+            line.base()
+        );
+    }
     if REACHED.with_borrow_mut(|reached| reached.insert((table.name, row, column))) {
         let known = table
             .cells
@@ -102,7 +155,12 @@ pub(crate) fn note(table: &Table, row: &'static str, column: &'static str) {
         if !known {
             REACHED.with_borrow_mut(|reached| reached.remove(&(table.name, row, column)));
         }
-        assert!(known, "{}: {row} with {column} is an error", table.name);
+        assert!(
+            known,
+            "{}, line {:#x}: {row} with {column} is an error",
+            table.name,
+            line.base()
+        );
     }
 }
 

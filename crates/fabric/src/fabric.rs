@@ -239,6 +239,9 @@ struct PendingAccess {
     access: MemoryAccess,
     token: u64,
     state: PendingState,
+    /// The line was on its way when others were promised that it is gone: what comes of it is new
+    /// enough for this access, but not for later ones.
+    in_time: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,9 +298,9 @@ pub struct Fabric {
     lines: Vec<LineAddress>,
     /// Cores, as bits, whose inboxes have got something.
     delivered_to: u64,
-    /// The lines that agents have written at home, as they were then.
+    /// What agents have written at home, and the lines as they were then.
     #[cfg(test)]
-    pub(crate) written_at_home: Vec<(LineAddress, LineData)>,
+    pub(crate) written_at_home: Vec<(AgentId, LineAddress, LineData)>,
 }
 
 fn request_bytes(kind: &RequestKind) -> u64 {
@@ -633,7 +636,7 @@ impl Fabric {
                 if let Some(pending) = port.pending.iter_mut().find(|one| one.serial == serial) {
                     pending.state = PendingState::Ready;
                     let line = pending.line;
-                    self.advance(now, agent, line, inboxes);
+                    self.advance(now, agent, line, false, inboxes);
                 }
             }
             Event::AccessRefused {
@@ -868,7 +871,7 @@ impl Fabric {
                     self.push(arrival, Event::MemoryWrite { controller });
                 }
                 HomeAction::Written(agent, line, data) => {
-                    cell!(self.written_at_home.push((*line, *data)));
+                    cell!(self.written_at_home.push((*agent, *line, *data)));
                     self.answer_dma(now, departure, bank, *agent, (*line, *data), CONTROL_BYTES);
                 }
                 HomeAction::ReadOut(transaction, agent, line) => {
@@ -1082,9 +1085,10 @@ impl Fabric {
             access,
             token,
             state,
+            in_time: false,
         });
         if at_home {
-            self.advance(now, id, line, inboxes);
+            self.advance(now, id, line, false, inboxes);
         } else {
             let at = now + port.hit_latency;
             self.push(at, Event::Lookup { agent: id, serial });
@@ -1092,8 +1096,15 @@ impl Fabric {
     }
 
     /// Does an agent's accesses to `line` in order, as far as they can be done, and asks for what
-    /// the next one needs.
-    fn advance(&mut self, now: Time, id: AgentId, line: LineAddress, inboxes: &mut [Inbox]) {
+    /// the next one needs. `use_once`: only those that were in time.
+    fn advance(
+        &mut self,
+        now: Time,
+        id: AgentId,
+        line: LineAddress,
+        use_once: bool,
+        inboxes: &mut [Inbox],
+    ) {
         loop {
             let port = &mut self.agents[usize::from(id.0)];
             let Some(index) = port.pending.iter().position(|pending| pending.line == line) else {
@@ -1103,9 +1114,10 @@ impl Fabric {
                 access,
                 token,
                 state,
+                in_time,
                 ..
             } = port.pending[index];
-            if state != PendingState::Ready {
+            if state != PendingState::Ready || use_once && !in_time {
                 return;
             }
             if access.is_at_home() {
@@ -1155,25 +1167,38 @@ impl Fabric {
         inboxes: &mut [Inbox],
     ) {
         let index = usize::from(id.0);
-        let Some(cache) = &mut self.agents[index].cache else {
+        let port = &mut self.agents[index];
+        let Some(cache) = &mut port.cache else {
             return;
         };
+        if message == ToCache::Invalidate && cache.is_pending(line) {
+            let pending = port.pending.iter_mut();
+            pending
+                .filter(|pending| pending.line == line)
+                .for_each(|pending| pending.in_time = true);
+        }
         let notice = cache.receive(line, message, now, &mut self.agent_outbox);
         self.send_agent_outbox(now, inboxes);
-        let CacheNotice::Filled { evicted, .. } = notice else {
+        let CacheNotice::Filled {
+            evicted, use_once, ..
+        } = notice
+        else {
             self.line_lost(now, id, notice, inboxes);
             return;
         };
         if let Some(evicted) = evicted {
             self.line_lost(now, id, CacheNotice::Lost(evicted), inboxes);
         }
-        self.advance(now, id, line, inboxes);
+        self.advance(now, id, line, use_once, inboxes);
         let Some(cache) = &mut self.agents[index].cache else {
             return;
         };
         let notice = cache.finish_fill(line, now, &mut self.agent_outbox);
         self.send_agent_outbox(now, inboxes);
         self.line_lost(now, id, notice, inboxes);
+        if use_once {
+            self.advance(now, id, line, false, inboxes);
+        }
         if self.agents[index].refused {
             self.retry_refused(now, id, inboxes);
         }
@@ -1195,7 +1220,7 @@ impl Fabric {
         lines.clear();
         lines.extend(port.pending.iter().map(|pending| pending.line));
         for &line in &lines {
-            self.advance(now, id, line, inboxes);
+            self.advance(now, id, line, false, inboxes);
             if self.agents[usize::from(id.0)].refused {
                 break;
             }
@@ -1316,7 +1341,7 @@ impl Fabric {
         self.call(now, id, inboxes, |agent, context| {
             agent.access_done(context, token, access, data);
         });
-        self.advance(now, id, line, inboxes);
+        self.advance(now, id, line, false, inboxes);
     }
 
     /// Which addresses belong to what, for cores. Agents attached later are not in it.
@@ -1443,6 +1468,12 @@ impl Fabric {
     #[cfg(test)]
     pub(crate) fn private_caches(&self) -> impl Iterator<Item = &PrivateCache> {
         self.agents.iter().filter_map(|port| port.cache.as_ref())
+    }
+
+    /// Lets one of four messages on the mesh take longer, by less than `cycles`.
+    #[cfg(test)]
+    pub(crate) fn set_jitter(&mut self, cycles: u64, seed: u64) {
+        self.mesh.jitter = (cycles, seed);
     }
 
     /// For each line at home its sharers, its owner, and whether it is busy.

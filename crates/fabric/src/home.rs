@@ -1167,7 +1167,7 @@ impl Bank {
             None => crate::coverage::INCLUSIVE_HOME,
             Some(_) => crate::coverage::NON_INCLUSIVE_HOME,
         };
-        crate::coverage::note(table, row, self.column(line));
+        crate::coverage::note(table, None, line, row, self.column(line));
     }
 
     fn note_message(&self, from: CacheId, line: LineAddress, message: &ToHome) {

@@ -41,7 +41,10 @@ mod message;
 mod private_cache;
 mod queue;
 mod ram;
+mod second_level;
 mod spec;
+#[cfg(test)]
+mod tester;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -55,6 +58,9 @@ pub use message::{
 };
 pub use private_cache::{CacheNotice, PrivateCache, RequestOutcome, Slot, State};
 pub use ram::Ram;
+pub use second_level::{
+    FirstFill, FirstLevel, SecondLevel, SecondLevelStatistics, SecondNotice, Side,
+};
 pub use spec::{
     CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SpecError,
 };

@@ -110,6 +110,10 @@ pub(crate) struct Mesh {
     pub(crate) hops: u64,
     pub(crate) hop_cycles: u64,
     queueing_cycles: u64,
+    /// Tests let one of four messages take longer, by less than so many cycles (0 for none); the
+    /// other number decides which.
+    #[cfg(test)]
+    pub(crate) jitter: (u64, u64),
 }
 
 /// The links of the way from one tile to another: along the row, then along the column.
@@ -158,6 +162,8 @@ impl Mesh {
             hops: 0,
             hop_cycles: 0,
             queueing_cycles: 0,
+            #[cfg(test)]
+            jitter: (0, 0),
         }
     }
 
@@ -210,6 +216,7 @@ impl Mesh {
             // The rest of the message follows its head, one flit a cycle.
             head + flits - 1
         };
+        cell!(arrival += self.more_cycles(departure, pair));
         let table = match order {
             Order::ToHome => 0,
             Order::FromHome => 1,
@@ -219,6 +226,21 @@ impl Mesh {
         arrival = arrival.max(*last);
         *last = arrival;
         self.clock.time(arrival)
+    }
+}
+
+#[cfg(test)]
+impl Mesh {
+    /// How much longer a message takes in a test. It depends on nothing but the message, so that
+    /// others can be left out without changing it.
+    fn more_cycles(&self, departure: u64, pair: usize) -> u64 {
+        let (cycles, seed) = self.jitter;
+        let mut random = crate::tests::Random(seed ^ (departure << 16 | pair as u64));
+        if cycles > 0 && random.below(4) == 0 {
+            random.below(cycles)
+        } else {
+            0
+        }
     }
 }
 

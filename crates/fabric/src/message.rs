@@ -26,6 +26,8 @@ impl CacheId {
 /// Where a line was found that a cache had asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
+    /// In the core's own second-level cache.
+    SecondLevel,
     /// In the last-level cache.
     LastLevel,
     /// In another private cache.

@@ -34,8 +34,10 @@
 //!   the cache had to ask after its Put, so that the PutAck was sent first.
 //! - *Invalidate with GetS sent.* It is for a copy that was evicted silently, or for the copy on
 //!   its way from the last owner. The cache cannot tell, so it does not keep a Shared copy. The
-//!   value may be used for the loads that wait: it was current after they were issued. Data with E
-//!   comes from the home, ordered, so the Invalidate was for an older copy.
+//!   value may be used for the loads that wait: it was current after they were issued. Loads that
+//!   come later must not use it, for they may follow others that have seen newer writes; they ask
+//!   again when it has come. Data with E comes from the home, ordered, so the Invalidate was for an
+//!   older copy.
 //! - *Invalidate with GetM sent*: this cache's GetM was not first. The home does not send
 //!   Invalidates to an owner, so it is never for the data on its way.
 
@@ -66,7 +68,9 @@ pub enum RequestOutcome {
     Sent,
     /// The line had been asked for already.
     Pending,
-    /// All miss status holding registers are in use.
+    /// Not now: all miss status holding registers are in use; or the line is on its way, but what
+    /// comes may be older than this request. Another line that comes, or this one, makes it
+    /// possible.
     Full,
 }
 
@@ -136,11 +140,26 @@ struct Miss {
     forward: Option<Forward>,
 }
 
+impl Miss {
+    /// Loads that have not been waiting for the line yet may not use it.
+    fn comes_too_late(&self) -> bool {
+        self.invalidated && !self.write
+    }
+}
+
 #[derive(Clone, Debug, Hash)]
 struct Eviction {
     line: LineAddress,
     dirty: bool,
     data: LineData,
+}
+
+/// A line that had to make room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Victim {
+    pub(crate) line: LineAddress,
+    pub(crate) state: State,
+    pub(crate) data: LineData,
 }
 
 /// What [`PrivateCache::finish_fill`] has to do.
@@ -278,7 +297,22 @@ impl PrivateCache {
                 .is_none_or(|slot| write && !self.writable(slot)),
             "a line is asked for that is here"
         );
-        if self.is_pending(line) {
+        let outcome = self.begin_miss(line, write);
+        if outcome == RequestOutcome::Sent {
+            let message = if write { ToHome::GetM } else { ToHome::GetS };
+            self.to_home(line, message, at, out);
+        }
+        outcome
+    }
+
+    /// Takes a miss register for `line`.
+    #[inline]
+    pub(crate) fn begin_miss(&mut self, line: LineAddress, write: bool) -> RequestOutcome {
+        if let Some(miss) = self.misses.iter().find(|miss| miss.line == line) {
+            if miss.comes_too_late() && !write {
+                reached!("load behind an Invalidate of the line that is under way");
+                return RequestOutcome::Full;
+            }
             return RequestOutcome::Pending;
         }
         if self.misses.len() >= self.mshrs {
@@ -290,8 +324,6 @@ impl PrivateCache {
             invalidated: false,
             forward: None,
         });
-        let message = if write { ToHome::GetM } else { ToHome::GetS };
-        self.to_home(line, message, at, out);
         RequestOutcome::Sent
     }
 
@@ -415,6 +447,67 @@ impl PrivateCache {
             source,
             evicted,
             use_once,
+        }
+    }
+
+    /// The line that would have to make room if `line` came now.
+    pub(crate) fn would_evict(&self, line: LineAddress) -> Option<LineAddress> {
+        if self.find(line).is_some() {
+            return None;
+        }
+        let tag = self.tags[self.victim(line) as usize];
+        (tag != INVALID).then_some(LineAddress(tag))
+    }
+
+    /// Gives the miss register of `line` back. This and what follows is for a cache that has
+    /// another one behind it, which speaks with the homes.
+    pub(crate) fn end_miss(&mut self, line: LineAddress) {
+        if let Some(index) = self.misses.iter().position(|miss| miss.line == line) {
+            self.misses.swap_remove(index);
+        }
+    }
+
+    /// Puts a line in, as the most recently used of its set. Returns what had to make room.
+    pub(crate) fn place(
+        &mut self,
+        line: LineAddress,
+        state: State,
+        data: &LineData,
+    ) -> (Slot, Option<Victim>) {
+        let mut victim = None;
+        let slot = self.find(line).unwrap_or_else(|| {
+            let slot = self.victim(line);
+            let place = slot as usize;
+            if self.tags[place] != INVALID {
+                victim = Some(Victim {
+                    line: LineAddress(self.tags[place]),
+                    state: self.states[place],
+                    data: self.data[place].0,
+                });
+            }
+            slot
+        });
+        let place = slot as usize;
+        self.tags[place] = line.0;
+        self.states[place] = state;
+        self.data[place].0 = *data;
+        self.touch(slot);
+        self.version += 1;
+        (slot, victim)
+    }
+
+    /// Drops `line`, if it is here.
+    pub(crate) fn drop_line(&mut self, line: LineAddress) {
+        if let Some(slot) = self.find(line) {
+            self.lose(slot);
+        }
+    }
+
+    /// `line`, if it is here, may only be read from now on.
+    pub(crate) fn share(&mut self, line: LineAddress) {
+        if let Some(slot) = self.find(line) {
+            self.states[slot as usize] = State::Shared;
+            self.version += 1;
         }
     }
 
@@ -592,6 +685,25 @@ impl PrivateCache {
         self.misses.len() >= self.mshrs
     }
 
+    /// Whether a request to read `line` would be [refused](RequestOutcome::Full) now.
+    pub fn refuses_to_read(&self, line: LineAddress) -> bool {
+        if self.find(line).is_some() {
+            return false;
+        }
+        match self.misses.iter().find(|miss| miss.line == line) {
+            Some(miss) => miss.comes_too_late(),
+            None => self.misses_full(),
+        }
+    }
+
+    /// What comes of `line`, if it is on its way, may be older than what is asked from now on: its
+    /// cache behind has been told to give it up.
+    pub(crate) fn pending_is_old(&mut self, line: LineAddress) {
+        if let Some(miss) = self.misses.iter_mut().find(|miss| miss.line == line) {
+            miss.invalidated = true;
+        }
+    }
+
     /// Whether `line` has been asked for and has not come.
     #[inline]
     pub fn is_pending(&self, line: LineAddress) -> bool {
@@ -645,7 +757,8 @@ impl PrivateCache {
     }
 
     fn note(&self, row: &'static str, line: LineAddress) {
-        crate::coverage::note(crate::coverage::PRIVATE_CACHE, row, self.column(line));
+        let table = crate::coverage::PRIVATE_CACHE;
+        crate::coverage::note(table, Some(self.id), line, row, self.column(line));
     }
 
     fn note_message(&self, line: LineAddress, message: &ToCache) {

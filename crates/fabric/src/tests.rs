@@ -41,10 +41,10 @@ pub(crate) fn places_reached() -> BTreeSet<&'static str> {
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -52,14 +52,14 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 }
 
-const MEMORY: u64 = 0x8000_0000;
+pub(crate) const MEMORY: u64 = 0x8000_0000;
 
-fn memory() -> Ram {
+pub(crate) fn memory() -> Ram {
     Ram::new(vec![AddressRange {
         start: MEMORY,
         length: 1 << 20,

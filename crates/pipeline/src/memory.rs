@@ -172,10 +172,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Lets the refused loads, in order, have what there is of miss registers.
     fn retry_refused(&mut self, now: u64, outbox: &mut Outbox) {
         while let Some(&load) = self.refused.front() {
-            if self.data_cache.misses_full()
-                && !self.data_cache.is_pending(load.line)
-                && self.data_cache.find(load.line).is_none()
-            {
+            if self.data_cache.refuses_to_read(load.line) {
                 return;
             }
             self.refused.pop_front();
@@ -352,6 +349,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let cycles = now.saturating_sub(self.charged);
         let stack = &mut self.statistics.stack;
         match source {
+            Source::SecondLevel => stack.l2 += cycles,
             Source::LastLevel => stack.last_level += cycles,
             Source::Cache => stack.remote_cache += cycles,
             Source::Memory => stack.memory += cycles,

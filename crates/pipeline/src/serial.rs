@@ -7,7 +7,9 @@ use crate::extension::{Action, Extension, Invocation};
 use crate::queues::low_bytes;
 use crate::stack::Stall;
 use crate::window::SlotKind;
-use fabric::{AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, Time, Transit};
+use fabric::{
+    AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome, Time, Transit,
+};
 use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, Trap};
 
 /// How long `WRS.STO` waits, and `WRS.NTO` where it may not wait for ever. "Zawrs" Extension: some
@@ -54,8 +56,12 @@ enum Kind {
 enum State {
     /// Older instructions are still under way.
     Drain,
-    /// Waits for a line in the data cache.
-    Line { line: LineAddress, write: bool },
+    /// Waits for a line in the data cache; `asked`: it has been asked for by this instruction.
+    Line {
+        line: LineAddress,
+        write: bool,
+        asked: bool,
+    },
     /// Waits for an agent's answer.
     Reply { token: u64 },
     /// The answer has come.
@@ -121,7 +127,7 @@ impl Serial {
     }
 
     pub fn waits_for_line(&self, wanted: LineAddress) -> bool {
-        matches!(self.state, State::Line { line, .. } if line == wanted)
+        matches!(self.state, State::Line { line, asked: true, .. } if line == wanted)
     }
 }
 
@@ -215,7 +221,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.retire_all_flags();
                 self.execute_serial(serial, now, outbox);
             }
-            State::Line { line, write } => self.try_line(serial, line, write, now, outbox),
+            State::Line { line, write, .. } => self.try_line(serial, line, write, now, outbox),
             State::Reply { .. } => {}
             State::Replied(result) => self.replied(serial, result, now, outbox),
             State::Paused { until, value } => {
@@ -630,9 +636,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             .filter(|&slot| !write || self.data_cache.writable(slot));
         let Some(slot) = found else {
             let at = self.departure(now, self.spec.l1_data.hit_latency_cycles);
-            self.data_cache.request(line, write, at, outbox);
+            // A line that comes without having been asked for by this may be too old for it.
+            let outcome = self.data_cache.request(line, write, at, outbox);
+            let asked = outcome != RequestOutcome::Full || serial.waits_for_line(line);
             return self.wait(Serial {
-                state: State::Line { line, write },
+                state: State::Line { line, write, asked },
                 ..serial
             });
         };

@@ -33,6 +33,8 @@ pub struct CycleStack {
     /// The reorder buffer, the scheduler, the load queue, or in order an operand, waited for
     /// instructions that were being executed.
     pub execution: u64,
+    /// They waited for a line that was in the core's second-level cache.
+    pub l2: u64,
     /// They waited for a line that was in the last-level cache.
     pub last_level: u64,
     /// They waited for a line that was in another private cache.
@@ -68,6 +70,7 @@ impl CycleStack {
             self.memory_order,
             self.instruction_cache,
             self.execution,
+            self.l2,
             self.last_level,
             self.remote_cache,
             self.memory,

@@ -135,6 +135,7 @@ fn details(executed: &Executed) -> Option<String> {
         let place = match found {
             Found::DataCache => "the data cache",
             Found::Store => "an older store",
+            Found::Line(Source::SecondLevel) => "the second-level cache",
             Found::Line(Source::LastLevel) => "the last-level cache",
             Found::Line(Source::Cache) => "another cache",
             Found::Line(Source::Memory) => "memory",
