@@ -25,8 +25,8 @@ use crate::stack::{CycleStack, Stall};
 use crate::statistics::CoreStatistics;
 use crate::window::{SlotKind, UNKNOWN, Window};
 use fabric::{
-    AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, MemoryMap,
-    Outbox, PrivateCache, Time, ToCache,
+    AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, LineData,
+    MemoryMap, Outbox, PrivateCache, SecondLevel, SecondLevelStatistics, State, Time, ToCache,
 };
 use riscv::{Hart, Trap};
 use std::collections::VecDeque;
@@ -146,6 +146,9 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) blocks: Blocks,
     pub(crate) instruction_cache: PrivateCache,
     pub(crate) data_cache: PrivateCache,
+    pub(crate) second_level: Option<Box<SecondLevel>>,
+    /// When the second level has a line for the first.
+    pub(crate) second_level_event: u64,
     pub(crate) loads: LoadQueue,
     pub(crate) stores: StoreQueue,
     pub(crate) missing: Vec<MissingLoad>,
@@ -226,6 +229,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             predictor: Predictor::new(&spec.predictor),
             instruction_cache: PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id)),
             data_cache: PrivateCache::new(&spec.l1_data, CacheId::data(id)),
+            second_level: spec
+                .l2
+                .as_ref()
+                .map(|l2| Box::new(SecondLevel::new(l2, CacheId::data(id), clock))),
+            second_level_event: NEVER,
             loads: LoadQueue::new(spec.load_queue_entries),
             stores: StoreQueue::new(spec.store_queue_entries),
             missing: Vec::new(),
@@ -274,9 +282,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Cycles between what a core does and the departure of the message that it causes: at least
     /// the time to look into its cache.
     pub fn departure_cycles(spec: &CoreSpec) -> u64 {
-        spec.l1_instruction
-            .hit_latency_cycles
-            .min(spec.l1_data.hit_latency_cycles)
+        [
+            Some(&spec.l1_instruction),
+            Some(&spec.l1_data),
+            spec.l2.as_ref(),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|cache| cache.hit_latency_cycles)
+        .min()
+        .unwrap_or(1)
     }
 
     /// Counts of what the core has done before `cycle`.
@@ -284,6 +299,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let mut statistics = self.statistics.clone();
         if let Some(since) = self.serial.as_ref().and_then(Serial::halted_since) {
             statistics.halted_cycles += cycle.saturating_sub(since);
+        }
+        if let Some(second) = &self.second_level {
+            let SecondLevelStatistics { hits, misses } = second.statistics();
+            (statistics.l2_hits, statistics.l2_misses) = (hits, misses);
         }
         let stack = &mut statistics.stack;
         stack.add(self.stall, cycle.saturating_sub(self.charged));
@@ -308,9 +327,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.serial.as_ref().is_some_and(Serial::is_halted)
     }
 
-    /// The data cache, for checkers.
-    pub fn data_cache(&self) -> &PrivateCache {
-        &self.data_cache
+    /// The core's newest copy of `line`, if it holds one, for checkers.
+    pub fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {
+        let second = self.second_level.as_ref().map(|second| second.cache());
+        [Some(&self.data_cache), second]
+            .into_iter()
+            .flatten()
+            .find_map(|cache| {
+                let slot = cache.find(line)?;
+                Some((cache.state(slot), *cache.line(slot)))
+            })
     }
 
     /// When the core next does something on its own: a cycle, or [`NEVER`] if only a message
@@ -331,7 +357,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         } else {
             self.hold_until
         };
-        self.store_event.min(self.serial_event).min(held)
+        self.store_event
+            .min(self.serial_event)
+            .min(held)
+            .min(self.second_level_event)
     }
 
     /// Does everything that happens before cycle `limit`, with the messages in `inbox`; whatever
@@ -396,6 +425,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn own_events(&mut self, now: u64, outbox: &mut Outbox) {
         if self.store_event <= now {
             self.perform_stores(now, outbox);
+        }
+        if self.second_level_event <= now {
+            self.second_level_found(now, outbox);
         }
         if self.serial_event <= now {
             self.serial_event = NEVER;

@@ -8,7 +8,7 @@ use crate::queues::{Load, Store, StoreKind};
 use crate::serial::Serial;
 use crate::stack::{CycleStack, Stall};
 use crate::window::{Prediction, Slot, SlotKind, UNKNOWN, Waiter};
-use fabric::{LineAddress, Outbox, RequestOutcome};
+use fabric::{LineAddress, Outbox, RequestOutcome, Side};
 use riscv::{Class, Instruction, SINK, branch_taken, evaluate, evaluate_integer, illegal_rounding};
 
 /// Why dispatch cannot go on in this call.
@@ -97,7 +97,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.dispatch_cycle,
             self.spec.l1_instruction.hit_latency_cycles,
         );
-        if self.instruction_cache.request(line, false, at, outbox) == RequestOutcome::Sent {
+        let wanted = (Side::Instruction, line, false);
+        if self.request_line(wanted, at, outbox) == RequestOutcome::Sent {
             self.statistics.instruction_misses += 1;
             self.expect_answer(at);
         }

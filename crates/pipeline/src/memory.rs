@@ -8,7 +8,10 @@ use crate::probe::Found;
 use crate::queues::{StoreKind, covers, low_bytes, overlap};
 use crate::stack::Stall;
 use crate::window::{SlotKind, UNKNOWN};
-use fabric::{CacheNotice, LineAddress, Outbox, RequestOutcome, Slot, Source, ToCache};
+use fabric::{
+    CacheNotice, FirstLevel, LineAddress, Outbox, RequestOutcome, SecondNotice, Side, Slot, Source,
+    Time, ToCache,
+};
 use riscv::Class;
 
 /// What older stores mean for a load.
@@ -123,7 +126,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             id,
             issue,
         };
-        match self.data_cache.request(line, false, at, outbox) {
+        match self.request_line((Side::Data, line, false), at, outbox) {
             RequestOutcome::Full => self.refused.push_back(load),
             RequestOutcome::Sent | RequestOutcome::Pending => {
                 self.expect_answer(at);
@@ -202,7 +205,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     .is_some_and(|slot| self.data_cache.writable(slot));
                 if !owned {
                     let at = self.departure(now, hit_latency);
-                    if self.data_cache.request(line, true, at, outbox) == RequestOutcome::Full {
+                    let wanted = (Side::Data, line, true);
+                    if self.request_line(wanted, at, outbox) == RequestOutcome::Full {
                         break;
                     }
                 }
@@ -270,7 +274,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 let at = self.departure(now, hit_latency);
                 // If it is outstanding already, or no miss register is free, a fill brings us
                 // back here.
-                self.data_cache.request(line, true, at, outbox);
+                self.request_line((Side::Data, line, true), at, outbox);
             }
         }
     }
@@ -308,6 +312,94 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
+    /// Asks for a line for one of the first-level caches, in order to write it or only to read it:
+    /// its home, or the second-level cache if there is one. The request leaves at `at`.
+    #[inline]
+    pub(crate) fn request_line(
+        &mut self,
+        (side, line, write): (Side, LineAddress, bool),
+        at: Time,
+        outbox: &mut Outbox,
+    ) -> RequestOutcome {
+        let Some(second) = &mut self.second_level else {
+            return match side {
+                Side::Instruction => self.instruction_cache.request(line, write, at, outbox),
+                Side::Data => self.data_cache.request(line, write, at, outbox),
+            };
+        };
+        let first = FirstLevel {
+            instruction: &mut self.instruction_cache,
+            data: &mut self.data_cache,
+        };
+        let cycle = self.clock.cycle_at_or_after(at);
+        let outcome = second.request(first, (side, line, write), cycle, outbox);
+        self.second_level_event = second.next_found();
+        self.stop = self.stop.min(self.second_level_event);
+        outcome
+    }
+
+    /// The second-level cache has found lines for the first level.
+    pub(crate) fn second_level_found(&mut self, now: u64, outbox: &mut Outbox) {
+        self.activity += 1;
+        while let Some(second) = &mut self.second_level {
+            let first = FirstLevel {
+                instruction: &mut self.instruction_cache,
+                data: &mut self.data_cache,
+            };
+            let found = second.found(first, now, outbox);
+            self.second_level_event = second.next_found();
+            let Some((side, fill)) = found else {
+                return;
+            };
+            if side == Side::Data {
+                let source = Source::SecondLevel;
+                self.charge_miss(fill.line, source, now);
+                self.line_filled(fill.line, (fill.slot, source), fill.evicted, now, outbox);
+            }
+        }
+    }
+
+    /// A message for the second-level cache.
+    fn second_level_message(
+        &mut self,
+        now: u64,
+        line: LineAddress,
+        message: ToCache,
+        outbox: &mut Outbox,
+    ) {
+        let Some(second) = &mut self.second_level else {
+            return;
+        };
+        let first = FirstLevel {
+            instruction: &mut self.instruction_cache,
+            data: &mut self.data_cache,
+        };
+        match second.receive(first, line, message, now, outbox) {
+            SecondNotice::None => {}
+            SecondNotice::Lost(line) => self.line_lost(line, now),
+            SecondNotice::Filled {
+                source,
+                evicted,
+                data,
+                ..
+            } => {
+                if let Some(evicted) = evicted {
+                    self.line_lost(evicted, now);
+                }
+                if let Some(fill) = data {
+                    self.charge_miss(line, source, now);
+                    self.line_filled(line, (fill.slot, source), fill.evicted, now, outbox);
+                } else {
+                    self.finish_fill(line, now, outbox);
+                }
+            }
+        }
+        self.second_level_event = self
+            .second_level
+            .as_ref()
+            .map_or(NEVER, |second| second.next_found());
+    }
+
     /// A message for the data cache.
     pub(crate) fn data_message(
         &mut self,
@@ -316,6 +408,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         message: ToCache,
         outbox: &mut Outbox,
     ) {
+        if self.second_level.is_some() {
+            self.second_level_message(now, line, message, outbox);
+            return;
+        }
         let at = self.departure(now, self.spec.l1_data.hit_latency_cycles);
         let notice = self.data_cache.receive(line, message, at, outbox);
         match notice {
@@ -401,7 +497,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         // Only now may the line go to someone who has asked for it meanwhile.
         if self.is_held_line(line, now) {
-            if let Some(forward) = self.data_cache.keep_fill() {
+            let forward = match &mut self.second_level {
+                None => self.data_cache.keep_fill(),
+                Some(second) => second.keep_fill(now, outbox),
+            };
+            if let Some(forward) = forward {
                 self.held.push((line, forward));
             }
         } else {
@@ -422,8 +522,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     pub(crate) fn finish_fill(&mut self, line: LineAddress, now: u64, outbox: &mut Outbox) {
-        let at = self.departure(now, self.spec.l1_data.hit_latency_cycles);
-        if let CacheNotice::Lost(line) = self.data_cache.finish_fill(line, at, outbox) {
+        let lost = if let Some(second) = &mut self.second_level {
+            let first = FirstLevel {
+                instruction: &mut self.instruction_cache,
+                data: &mut self.data_cache,
+            };
+            second.finish_fill(first, line, now, outbox)
+        } else {
+            let at = self.departure(now, self.spec.l1_data.hit_latency_cycles);
+            let notice = self.data_cache.finish_fill(line, at, outbox);
+            matches!(notice, CacheNotice::Lost(_))
+        };
+        if lost {
             self.line_lost(line, now);
         }
     }

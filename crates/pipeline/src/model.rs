@@ -5,7 +5,7 @@ use crate::extension::Extension;
 use crate::probe::Probe;
 use crate::spec::{CoreSpec, Model};
 use crate::statistics::CoreStatistics;
-use fabric::{AddressRange, Clock, CoreId, Inbox, MemoryMap, Outbox, PrivateCache};
+use fabric::{AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, Outbox, State};
 
 /// A core of any model.
 pub trait CoreModel {
@@ -37,8 +37,8 @@ pub trait CoreModel {
     fn set_probe(&mut self, probe: Box<dyn Probe>);
     /// See [`Core::remove_probe`].
     fn remove_probe(&mut self, cycle: u64);
-    /// See [`Core::data_cache`].
-    fn data_cache(&self) -> &PrivateCache;
+    /// See [`Core::copy_of`].
+    fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)>;
 }
 
 impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
@@ -98,8 +98,8 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
         Core::remove_probe(self, cycle);
     }
 
-    fn data_cache(&self) -> &PrivateCache {
-        Core::data_cache(self)
+    fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {
+        Core::copy_of(self, line)
     }
 }
 

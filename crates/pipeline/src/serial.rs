@@ -8,7 +8,8 @@ use crate::queues::low_bytes;
 use crate::stack::Stall;
 use crate::window::SlotKind;
 use fabric::{
-    AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome, Time, Transit,
+    AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome, Side, Time,
+    Transit,
 };
 use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, Trap};
 
@@ -637,7 +638,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let Some(slot) = found else {
             let at = self.departure(now, self.spec.l1_data.hit_latency_cycles);
             // A line that comes without having been asked for by this may be too old for it.
-            let outcome = self.data_cache.request(line, write, at, outbox);
+            let outcome = self.request_line((Side::Data, line, write), at, outbox);
             let asked = outcome != RequestOutcome::Full || serial.waits_for_line(line);
             return self.wait(Serial {
                 state: State::Line { line, write, asked },

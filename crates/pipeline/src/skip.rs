@@ -139,6 +139,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && self.store_event == NEVER
             && self.data_cache.outstanding() == 0
             && self.instruction_cache.outstanding() == 0
+            && self.second_level.as_ref().is_none_or(|one| one.is_quiet())
             && self.held.is_empty()
             && (self.hold_until == NEVER || self.hold_until <= self.dispatch_cycle)
             && !self.float_in_window
@@ -163,6 +164,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.data_cache.content_version(),
             self.instruction_cache.content_version(),
         ];
+        // Nothing but a miss of the first level touches the second, so that its order of
+        // replacement changes no more than its content.
+        timing.extend(
+            self.second_level
+                .iter()
+                .map(|one| one.cache().content_version()),
+        );
         timing.extend(self.ready.iter().map(|&ready| relative(ready)));
         let recent = self.window.recent();
         timing.extend(recent.map(|position| relative(self.window.commit(position))));

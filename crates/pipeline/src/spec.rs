@@ -101,6 +101,11 @@ pub struct CoreSpec {
     pub l1_instruction: CacheSpec,
     /// Private data cache.
     pub l1_data: CacheSpec,
+    /// Private second-level cache, if there is one: for instructions and data, including both
+    /// first-level caches. Its `hit_latency_cycles` begin when a first-level cache has found that
+    /// it has missed.
+    #[serde(default)]
+    pub l2: Option<CacheSpec>,
 }
 
 const fn unit(ports: u8, latency_cycles: u8) -> UnitSpec {
@@ -166,7 +171,23 @@ impl CoreSpec {
             2..=14,
         )?;
         self.l1_instruction.validate("core.l1_instruction")?;
-        self.l1_data.validate("core.l1_data")
+        self.l1_data.validate("core.l1_data")?;
+        let Some(l2) = &self.l2 else {
+            return Ok(());
+        };
+        l2.validate("core.l2")?;
+        let first_level = self.l1_instruction.size_bytes + self.l1_data.size_bytes;
+        if l2.size_bytes < first_level {
+            return Err(SpecError::new(
+                "core.l2.size_bytes",
+                l2.size_bytes,
+                format!(
+                    "the second-level cache includes both first-level caches, and must be as large \
+                     as they are together, {first_level} bytes, or larger"
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// The core of HyperPlane's Table I: 8-wide, 192-entry ROB, 32-entry load/store queues, L1
@@ -213,6 +234,7 @@ impl CoreSpec {
                 hit_latency_cycles: 4,
                 mshrs: 12,
             },
+            l2: None,
         }
     }
 
@@ -255,6 +277,7 @@ impl CoreSpec {
                 hit_latency_cycles: 2,
                 mshrs: 2,
             },
+            l2: None,
         }
     }
 }

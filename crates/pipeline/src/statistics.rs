@@ -26,6 +26,10 @@ pub struct CoreStatistics {
     pub stores: u64,
     /// Blocks whose line had to be fetched first.
     pub instruction_misses: u64,
+    /// Misses of both first-level caches for which the second-level cache had the line.
+    pub l2_hits: u64,
+    /// Those for which it had to ask the line's home.
+    pub l2_misses: u64,
     /// Loads undone because another core wrote their line before they could have been done in
     /// order, or because an older store proved to be to the same address.
     pub memory_order_squashes: u64,

@@ -673,13 +673,15 @@ fn compare(cores: &[CoreSpec]) {
 #[test]
 fn out_of_order_computes_what_the_interpreter_does() {
     let core = CoreSpec::hyperplane_table1();
-    compare(&[core.clone(), servers::with_small_caches(core)]);
+    let small = servers::with_small_caches(core.clone());
+    compare(&[core, small.clone(), servers::with_second_level(small)]);
 }
 
 #[test]
 fn in_order_computes_what_the_interpreter_does() {
     let core = CoreSpec::five_stage();
-    compare(&[core.clone(), servers::with_small_caches(core)]);
+    let small = servers::with_small_caches(core.clone());
+    compare(&[core, small.clone(), servers::with_second_level(small)]);
 }
 
 /// What `mcause`, `mtval` and `mepc` say of accesses that begin in memory and end in nothing: the

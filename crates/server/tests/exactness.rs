@@ -143,7 +143,9 @@ struct Shape {
     /// Whether hart 0 ends the run when it is done, whatever the others do.
     exits: bool,
     small_caches: bool,
+    second_level: bool,
     small_last_level: bool,
+    non_inclusive: bool,
     /// Latencies of a cycle each, the least that the engine can have to do with.
     fast: bool,
     clock_ghz: f64,
@@ -154,18 +156,20 @@ fn shape() -> impl Strategy<Value = Shape> {
         2..=MAXIMUM_HARTS,
         1u8..4,
         prop::bool::weighted(0.3),
-        any::<bool>(),
-        prop::bool::weighted(0.3),
+        (any::<bool>(), any::<bool>()),
+        (prop::bool::weighted(0.3), any::<bool>()),
         prop::bool::weighted(0.3),
         prop::sample::select(vec![3.0, 2.3, 1.0]),
     )
         .prop_map(
-            |(harts, rounds, exits, small_caches, small_last_level, fast, clock_ghz)| Shape {
+            |(harts, rounds, exits, private, last_level, fast, clock_ghz)| Shape {
                 harts,
                 rounds,
                 exits,
-                small_caches,
-                small_last_level,
+                small_caches: private.0,
+                second_level: private.1,
+                small_last_level: last_level.0,
+                non_inclusive: last_level.1,
                 fast,
                 clock_ghz,
             },
@@ -398,15 +402,24 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
     if shape.small_caches {
         core = servers::with_small_caches(core);
     }
+    if shape.second_level {
+        core = servers::with_second_level(core);
+    }
     let mut spec = if shape.small_last_level {
         servers::server_with_small_last_level(shape.harts, &core)
     } else {
         servers::server(shape.harts, &core)
     };
+    if shape.non_inclusive {
+        spec = servers::non_inclusive(spec);
+    }
     spec.fabric.clock_ghz = shape.clock_ghz;
     if shape.fast {
         spec.core.l1_data.hit_latency_cycles = 1;
         spec.core.l1_instruction.hit_latency_cycles = 1;
+        if let Some(l2) = &mut spec.core.l2 {
+            l2.hit_latency_cycles = 1;
+        }
         spec.fabric.forward_latency_cycles = 1;
         spec.fabric.last_level.latency_cycles = 1;
         spec.fabric.mesh.hop_latency_cycles = 1;
@@ -460,10 +473,9 @@ fn outcome(
         let line = LineAddress::of(address);
         lines.push((address, words(&machine.engine.fabric.ram().read_line(line))));
         for core in &machine.engine.cores {
-            let cache = core.data_cache();
-            if let Some(slot) = cache.find(line) {
-                let mut found: Vec<u64> = words(cache.line(slot));
-                found.push(cache.state(slot) as u64);
+            if let Some((state, data)) = core.copy_of(line) {
+                let mut found: Vec<u64> = words(&data);
+                found.push(state as u64);
                 lines.push((address, found));
             }
         }

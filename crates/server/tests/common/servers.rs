@@ -1,6 +1,8 @@
 //! Servers for tests, and what is in their memory in the end.
 
-use fabric::{CacheSpec, LastLevelSpec, LineAddress, MemorySpec, MeshSpec};
+use fabric::{
+    CacheSpec, DirectorySpec, Inclusion, LastLevelSpec, LineAddress, MemorySpec, MeshSpec,
+};
 use pipeline::{CoreSpec, NEVER, NoExtension};
 use riscv::elf::Image;
 use server::{Machine, RunError, ServerSpec, presets};
@@ -20,6 +22,38 @@ pub fn with_small_caches(mut core: CoreSpec) -> CoreSpec {
     core.l1_data = small(&core.l1_data);
     core.l1_instruction = small(&core.l1_instruction);
     core
+}
+
+/// The same core with a second-level cache, twice as large as its first level.
+pub fn with_second_level(mut core: CoreSpec) -> CoreSpec {
+    core.l2 = Some(CacheSpec {
+        size_bytes: 2 * (core.l1_data.size_bytes + core.l1_instruction.size_bytes),
+        ways: 4,
+        hit_latency_cycles: 9,
+        mshrs: 8,
+    });
+    core
+}
+
+/// The same server with a last-level cache that does not include the private caches, and a
+/// directory of a few lines.
+pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
+    spec.fabric.last_level.inclusion = Inclusion::NonInclusive;
+    spec.fabric.last_level.directory = Some(DirectorySpec {
+        entries_per_bank: 32,
+        ways: 4,
+    });
+    spec
+}
+
+/// Servers of `cores` of these cores, with and without a second level, and with and without
+/// inclusion.
+pub fn hierarchies(cores: usize, core: &CoreSpec) -> Vec<ServerSpec> {
+    [core.clone(), with_second_level(core.clone())]
+        .iter()
+        .map(|core| server(cores, core))
+        .flat_map(|spec| [spec.clone(), non_inclusive(spec)])
+        .collect()
 }
 
 /// A server of the paper's cores, cut down to `cores` of them on as small a mesh.
@@ -113,9 +147,8 @@ pub fn read(machine: &Machine, address: u64) -> u64 {
     let line = LineAddress::of(address);
     let offset = (address % 64) as usize;
     for core in &machine.engine.cores {
-        let cache = core.data_cache();
-        if let Some(slot) = cache.find(line) {
-            return cache.line(slot).read(offset, 8);
+        if let Some((_, data)) = core.copy_of(line) {
+            return data.read(offset, 8);
         }
     }
     machine.engine.fabric.ram().read_line(line).read(offset, 8)
