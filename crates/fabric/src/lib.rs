@@ -62,6 +62,7 @@ pub use second_level::{
     FirstFill, FirstLevel, SecondLevel, SecondLevelStatistics, SecondNotice, Side,
 };
 pub use spec::{
-    CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SpecError,
+    CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
+    SecondLevelSpec, SpecError,
 };
 pub use time::{Clock, Time};

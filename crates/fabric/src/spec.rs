@@ -138,6 +138,53 @@ impl CacheSpec {
     }
 }
 
+/// A private second-level cache, for instructions and data, that includes the first-level caches of
+/// its core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SecondLevelSpec {
+    /// Capacity in bytes: sets x ways x 64, where the number of sets is a power of two; no less than
+    /// both first-level caches have.
+    #[schemars(range(min = 64))]
+    pub size_bytes: u64,
+    /// Ways of each set.
+    #[schemars(range(min = 1, max = 64))]
+    pub ways: u32,
+    /// Cycles from the end of a first-level cache's look-up to the line in that cache; it can be
+    /// used in the next cycle. A miss leaves for the line's home at the same time, and so does an
+    /// answer to another cache.
+    #[schemars(range(min = 1))]
+    pub hit_latency_cycles: u64,
+    /// Miss status holding registers: lines that can be asked for at one time.
+    #[schemars(range(min = 1))]
+    pub mshrs: u32,
+}
+
+impl Default for SecondLevelSpec {
+    /// Skylake-SP: 1 MB with 16 ways, 14 cycles from load to use, of which 4 are the first level's
+    /// (Intel's optimisation manual), 16 lines at one time.
+    fn default() -> SecondLevelSpec {
+        SecondLevelSpec {
+            size_bytes: 1024 * 1024,
+            ways: 16,
+            hit_latency_cycles: 9,
+            mshrs: 16,
+        }
+    }
+}
+
+impl SecondLevelSpec {
+    /// The cache itself.
+    pub fn cache(&self) -> CacheSpec {
+        CacheSpec {
+            size_bytes: self.size_bytes,
+            ways: self.ways,
+            hit_latency_cycles: self.hit_latency_cycles,
+            mshrs: self.mshrs,
+        }
+    }
+}
+
 /// What a last-level cache has of the lines that private caches hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

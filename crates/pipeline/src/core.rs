@@ -232,7 +232,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             second_level: spec
                 .l2
                 .as_ref()
-                .map(|l2| Box::new(SecondLevel::new(l2, CacheId::data(id), clock))),
+                .map(|l2| Box::new(SecondLevel::new(&l2.cache(), CacheId::data(id), clock))),
             second_level_event: NEVER,
             loads: LoadQueue::new(spec.load_queue_entries),
             stores: StoreQueue::new(spec.store_queue_entries),
@@ -282,16 +282,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Cycles between what a core does and the departure of the message that it causes: at least
     /// the time to look into its cache.
     pub fn departure_cycles(spec: &CoreSpec) -> u64 {
-        [
-            Some(&spec.l1_instruction),
-            Some(&spec.l1_data),
-            spec.l2.as_ref(),
-        ]
-        .into_iter()
-        .flatten()
-        .map(|cache| cache.hit_latency_cycles)
-        .min()
-        .unwrap_or(1)
+        let second_level = spec.l2.as_ref();
+        spec.l1_instruction
+            .hit_latency_cycles
+            .min(spec.l1_data.hit_latency_cycles)
+            .min(second_level.map_or(NEVER, |l2| l2.hit_latency_cycles))
     }
 
     /// Counts of what the core has done before `cycle`.

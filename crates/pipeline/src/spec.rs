@@ -1,6 +1,6 @@
 //! Descriptions of cores.
 
-use fabric::{CacheSpec, SpecError};
+use fabric::{CacheSpec, SecondLevelSpec, SpecError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -101,11 +101,9 @@ pub struct CoreSpec {
     pub l1_instruction: CacheSpec,
     /// Private data cache.
     pub l1_data: CacheSpec,
-    /// Private second-level cache, if there is one: for instructions and data, including both
-    /// first-level caches. Its `hit_latency_cycles` begin when a first-level cache has found that
-    /// it has missed.
+    /// Private second-level cache, if there is one.
     #[serde(default)]
-    pub l2: Option<CacheSpec>,
+    pub l2: Option<SecondLevelSpec>,
 }
 
 const fn unit(ports: u8, latency_cycles: u8) -> UnitSpec {
@@ -175,7 +173,7 @@ impl CoreSpec {
         let Some(l2) = &self.l2 else {
             return Ok(());
         };
-        l2.validate("core.l2")?;
+        l2.cache().validate("core.l2")?;
         let first_level = self.l1_instruction.size_bytes + self.l1_data.size_bytes;
         if l2.size_bytes < first_level {
             return Err(SpecError::new(

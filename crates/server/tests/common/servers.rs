@@ -2,6 +2,7 @@
 
 use fabric::{
     CacheSpec, DirectorySpec, Inclusion, LastLevelSpec, LineAddress, MemorySpec, MeshSpec,
+    SecondLevelSpec,
 };
 use pipeline::{CoreSpec, NEVER, NoExtension};
 use riscv::elf::Image;
@@ -26,7 +27,7 @@ pub fn with_small_caches(mut core: CoreSpec) -> CoreSpec {
 
 /// The same core with a second-level cache, twice as large as its first level.
 pub fn with_second_level(mut core: CoreSpec) -> CoreSpec {
-    core.l2 = Some(CacheSpec {
+    core.l2 = Some(SecondLevelSpec {
         size_bytes: 2 * (core.l1_data.size_bytes + core.l1_instruction.size_bytes),
         ways: 4,
         hit_latency_cycles: 9,
