@@ -789,7 +789,7 @@ const NON_INCLUSIVE: [Configuration; 4] = [
     non_inclusive(RECALLED_WRITES),
 ];
 
-/// With `FABRIC_EXHAUSTIVE` set; about FIXME minutes.
+/// With `FABRIC_EXHAUSTIVE` set; about seven minutes.
 const LARGE: [Configuration; 11] = [
     Configuration {
         caches: 3,
