@@ -11,7 +11,8 @@
 //!
 //! Every read gives the last write at its time. A line that is used once, and one that travels to an
 //! agent, may be as old as the read's beginning. A write is upon the last write. In the end nothing
-//! waits for anything. The cells of all tables that are declared are come to, and no others.
+//! waits for anything. After an agent has read a line at home, nobody writes it before a grant of
+//! ownership has been told. The cells of all tables that are declared are come to, and no others.
 
 use crate::coverage::{
     INCLUSIVE_HOME, NON_INCLUSIVE_HOME, PRIVATE_CACHE, SECOND_LEVEL, report, trace,
@@ -20,7 +21,7 @@ use crate::tests::{MEMORY, PLACES, Random, memory, places_reached};
 use crate::*;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Once;
@@ -80,6 +81,8 @@ struct System {
 #[derive(Default)]
 struct Golden {
     versions: BTreeMap<LineAddress, Vec<LineData>>,
+    /// Lines that an agent has read at home since their ownership was granted last.
+    armed: BTreeSet<LineAddress>,
 }
 
 impl Golden {
@@ -113,6 +116,8 @@ impl Golden {
             self.last(line),
             "a write of {line:?} is not upon the last write"
         );
+        let unseen = self.armed.contains(&line);
+        assert!(!unseen, "{line:?} was read at home and is written unseen");
         self.of(line).push(after);
     }
 }
@@ -194,6 +199,10 @@ impl Agent for TestAgent {
         context.access(access, token);
     }
 
+    fn ownership_granted(&mut self, _context: &mut AgentContext<'_>, line: LineAddress) {
+        self.shared.borrow_mut().golden.armed.remove(&line);
+    }
+
     fn access_done(
         &mut self,
         _context: &mut AgentContext<'_>,
@@ -214,7 +223,10 @@ impl Agent for TestAgent {
             }
             // It has been looked at when it was performed.
             Kind::DmaWrite(..) => {}
-            Kind::ReadAtHome => assert_eq!(data, shared.golden.last(line)),
+            Kind::ReadAtHome => {
+                assert_eq!(data, shared.golden.last(line));
+                shared.golden.armed.insert(line);
+            }
             _ => shared.golden.check_read(line, &data, since),
         }
     }
@@ -569,6 +581,7 @@ impl Run {
             let attachment = Attachment {
                 tile: (index * 5 + 1) % tiles,
                 cache: (index < system.cached_agents).then(|| system.first_level.clone()),
+                snoops: Some(memory().ranges()[0]),
                 ..Attachment::default()
             };
             fabric.attach(Box::new(agent), attachment).unwrap()
