@@ -835,7 +835,7 @@ impl System {
             },
             first_level,
             second_level,
-            cached_agents: choose(&[0, 0, 1]) as usize,
+            cached_agents: choose(&[0, 1, 2]) as usize,
             dma_agents: if dma { choose(&[1, 2]) as usize } else { 0 },
             jitter_cycles: choose(&[0, 0, 10, 100, 400]),
             jitter_seed: random.next(),
@@ -854,7 +854,6 @@ impl System {
         let mut system = self;
         system.first_level = one_line(system.first_level);
         system.second_level = system.second_level.map(one_line);
-        system.cached_agents = 0;
         let mesh = &mut system.fabric.mesh;
         (mesh.columns, mesh.rows, mesh.link_bytes) = (8, 1, 128);
         system.fabric.cores = 8;
