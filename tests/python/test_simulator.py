@@ -92,8 +92,18 @@ def test_a_run_has_all_numbers_and_is_the_same_again(nanoplane: Any, notify: str
     assert comparable(result(nanoplane, *settings)) == comparable(first)
 
 
-def test_skipping_spins_and_lookahead_change_nothing(nanoplane: Any) -> None:
-    settings = ("--set", "data_plane.notify=spin", "--set", "traffic.rate_mrps=0.1", "--fresh")
+@pytest.mark.parametrize(
+    "hierarchy",
+    [
+        (),
+        ("server.core.l2.size_bytes=262144", "server.fabric.last_level.inclusion=non-inclusive"),
+    ],
+)
+def test_skipping_spins_and_lookahead_change_nothing(
+    nanoplane: Any, hierarchy: tuple[str, ...]
+) -> None:
+    settings = ["--set", "data_plane.notify=spin", "--set", "traffic.rate_mrps=0.1", "--fresh"]
+    settings += [part for setting in hierarchy for part in ("--set", setting)]
     normal = comparable(result(nanoplane, *settings))
     slow = comparable(
         result(
@@ -304,6 +314,17 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
         (["server.fabric.mesh.columns=2"], "8 cores or fewer"),
         (["server.hyperplane.entries=100"], "so that it can be 128"),
         (["server.core.rob_entries=1"], "a whole number of entries, from 2 to 1024"),
+        (["server.core.l2.size_bytes=16384"], "as they are together, 65536 bytes, or larger"),
+        (["server.core.l2.ways=3"], "a power of two times 3 ways of 64 bytes"),
+        (["server.fabric.last_level.inclusion=some"], 'it must be "inclusive" or "non-inclusive"'),
+        (["server.fabric.last_level.directory.ways=4"], "has its directory in its own tags"),
+        (
+            [
+                "server.fabric.last_level.inclusion=non-inclusive",
+                "server.fabric.last_level.directory.entries_per_bank=6",
+            ],
+            "a power of two times 12 ways, such as 12",
+        ),
         (["traffic.queue_capacity=12"], "a power of two from 2 to 65536"),
         (["traffic.packets=/"], "this is a directory, not a file"),
         (["traffic.packets=missing.pcap"], "there is no such file"),

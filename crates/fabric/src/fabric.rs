@@ -235,7 +235,6 @@ struct CachePlace {
 #[derive(Clone, Copy, Debug)]
 struct PendingAccess {
     serial: u64,
-    line: LineAddress,
     access: MemoryAccess,
     token: u64,
     state: PendingState,
@@ -254,13 +253,44 @@ enum PendingState {
     AtHome,
 }
 
+/// The accesses of an agent that are not done, in order.
+#[derive(Default)]
+struct PendingAccesses {
+    /// The line of each: a list of its own, for it is searched often and may be long.
+    lines: Vec<LineAddress>,
+    accesses: Vec<PendingAccess>,
+}
+
+impl PendingAccesses {
+    fn push(&mut self, line: LineAddress, access: PendingAccess) {
+        self.lines.push(line);
+        self.accesses.push(access);
+    }
+
+    /// The first one to `line`: the others wait for it.
+    fn first(&self, line: LineAddress) -> Option<usize> {
+        // Eight at a time without looking between, which the compiler does at once.
+        let (eights, _) = self.lines.as_chunks::<8>();
+        let without =
+            |eight: &&[LineAddress; 8]| !eight.iter().fold(false, |any, &one| any | (one == line));
+        let start = eights.iter().take_while(without).count() * 8;
+        let found = self.lines[start..].iter().position(|&one| one == line);
+        found.map(|place| start + place)
+    }
+
+    fn remove(&mut self, index: usize) -> PendingAccess {
+        self.lines.remove(index);
+        self.accesses.remove(index)
+    }
+}
+
 struct Port {
     /// Taken out while one of its methods runs.
     agent: Option<Box<dyn Agent>>,
     tile: usize,
     cache: Option<PrivateCache>,
     hit_latency: Time,
-    pending: Vec<PendingAccess>,
+    pending: PendingAccesses,
     next_serial: u64,
     /// Some access found no miss status holding register free.
     refused: bool,
@@ -435,7 +465,7 @@ impl Fabric {
             tile,
             cache: private_cache,
             hit_latency,
-            pending: Vec::new(),
+            pending: PendingAccesses::default(),
             next_serial: 0,
             refused: false,
         });
@@ -632,10 +662,12 @@ impl Fabric {
                 inboxes,
             ),
             Event::Lookup { agent, serial } => {
-                let port = &mut self.agents[usize::from(agent.0)];
-                if let Some(pending) = port.pending.iter_mut().find(|one| one.serial == serial) {
-                    pending.state = PendingState::Ready;
-                    let line = pending.line;
+                let pending = &mut self.agents[usize::from(agent.0)].pending;
+                let accesses = &mut pending.accesses;
+                // Serial numbers go up along the list.
+                if let Ok(index) = accesses.binary_search_by_key(&serial, |one| one.serial) {
+                    accesses[index].state = PendingState::Ready;
+                    let line = pending.lines[index];
                     self.advance(now, agent, line, false, inboxes);
                 }
             }
@@ -1079,14 +1111,14 @@ impl Fabric {
         } else {
             PendingState::LookingUp
         };
-        port.pending.push(PendingAccess {
+        let pending = PendingAccess {
             serial,
-            line,
             access,
             token,
             state,
             in_time: false,
-        });
+        };
+        port.pending.push(line, pending);
         if at_home {
             self.advance(now, id, line, false, inboxes);
         } else {
@@ -1107,7 +1139,7 @@ impl Fabric {
     ) {
         loop {
             let port = &mut self.agents[usize::from(id.0)];
-            let Some(index) = port.pending.iter().position(|pending| pending.line == line) else {
+            let Some(index) = port.pending.first(line) else {
                 return;
             };
             let PendingAccess {
@@ -1116,12 +1148,12 @@ impl Fabric {
                 state,
                 in_time,
                 ..
-            } = port.pending[index];
+            } = port.pending.accesses[index];
             if state != PendingState::Ready || use_once && !in_time {
                 return;
             }
             if access.is_at_home() {
-                port.pending[index].state = PendingState::AtHome;
+                port.pending.accesses[index].state = PendingState::AtHome;
                 let tile = port.tile;
                 self.send_home(now, id, tile, line, &access);
                 return;
@@ -1172,10 +1204,10 @@ impl Fabric {
             return;
         };
         if message == ToCache::Invalidate && cache.is_pending(line) {
-            let pending = port.pending.iter_mut();
-            pending
-                .filter(|pending| pending.line == line)
-                .for_each(|pending| pending.in_time = true);
+            let PendingAccesses { lines, accesses } = &mut port.pending;
+            for (_, access) in lines.iter().zip(accesses).filter(|one| *one.0 == line) {
+                access.in_time = true;
+            }
         }
         let notice = cache.receive(line, message, now, &mut self.agent_outbox);
         self.send_agent_outbox(now, inboxes);
@@ -1218,7 +1250,7 @@ impl Fabric {
         port.refused = false;
         let mut lines = std::mem::take(&mut self.lines);
         lines.clear();
-        lines.extend(port.pending.iter().map(|pending| pending.line));
+        lines.extend(&port.pending.lines);
         for &line in &lines {
             self.advance(now, id, line, false, inboxes);
             if self.agents[usize::from(id.0)].refused {
@@ -1259,18 +1291,17 @@ impl Fabric {
         );
     }
 
-    /// The access to `line` that `agent` has on its way.
+    /// The access to `line` that `agent` has on its way to the home and back.
     fn at_home(&self, agent: AgentId, line: LineAddress) -> Option<usize> {
         let pending = &self.agents[usize::from(agent.0)].pending;
-        pending
-            .iter()
-            .position(|pending| pending.line == line && pending.state == PendingState::AtHome)
+        let index = pending.first(line)?;
+        (pending.accesses[index].state == PendingState::AtHome).then_some(index)
     }
 
     /// What `agent` writes to `line`.
     fn home_write(&self, agent: AgentId, line: LineAddress) -> Option<HomeWrite> {
         let index = self.at_home(agent, line)?;
-        match self.agents[usize::from(agent.0)].pending[index].access {
+        match self.agents[usize::from(agent.0)].pending.accesses[index].access {
             MemoryAccess::DmaWrite {
                 address,
                 bytes,
@@ -1299,9 +1330,8 @@ impl Fabric {
     ) {
         let data = self.ram.read_line(line);
         let port = &self.agents[usize::from(agent.0)];
-        let access = self
-            .at_home(agent, line)
-            .map(|index| port.pending[index].access);
+        let index = self.at_home(agent, line);
+        let access = index.map(|index| port.pending.accesses[index].access);
         if let Some(MemoryAccess::DmaRead { .. }) = access {
             self.answer_dma(now, now, bank, agent, (line, data), LINE_MESSAGE_BYTES);
         } else {
@@ -1450,8 +1480,8 @@ impl Fabric {
                     .iter()
                     .map(|what| format!("{name}: {what}")),
             );
-            for pending in &port.pending {
-                let line = pending.line.base();
+            for line in &port.pending.lines {
+                let line = line.base();
                 sentences.push(format!(
                     "{name} waits for an access to the line at {line:#x}."
                 ));

@@ -430,17 +430,11 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) -> bool {
-        let index = self.banks.divide(line.0);
-        let in_lines = match &mut self.lines {
-            Some(lines) => lines.touch(index, line),
-            None => false,
-        };
+        let in_lines = self.lines.is_some() && self.touch_line(line);
         if let Some(slot) = self.find(line) {
             self.touch(slot);
-            let Entry {
-                owner, transaction, ..
-            } = self.entries[slot];
-            let nearby = self.lines.is_none() || in_lines || owner != NO_OWNER;
+            let transaction = self.entries[slot].transaction;
+            let nearby = self.lines.is_none() || in_lines || self.entries[slot].owner != NO_OWNER;
             self.statistics.hits += u64::from(nearby || transaction != IDLE);
             if transaction == IDLE {
                 self.serve(slot, line, request, ram, out);
@@ -507,8 +501,17 @@ impl Bank {
         }
     }
 
+    /// Uses a line of a non-inclusive cache; false if that does not have it.
+    #[inline(never)]
+    fn touch_line(&mut self, line: LineAddress) -> bool {
+        let index = self.banks.divide(line.0);
+        let lines = self.lines.as_mut();
+        lines.is_some_and(|lines| lines.touch(index, line))
+    }
+
     /// The last-level cache gets the line of the entry `slot`, which a non-inclusive one does
     /// not need.
+    #[inline]
     fn install(
         &mut self,
         slot: Option<usize>,
@@ -516,18 +519,26 @@ impl Bank {
         dirty: bool,
         out: &mut Vec<HomeAction>,
     ) {
-        if let Some(lines) = &mut self.lines {
-            let evicted = lines.install(self.banks.divide(line.0), line, dirty);
-            if let Some((evicted, dirty)) = evicted {
-                cell!(self.note_eviction(evicted));
-                self.statistics.evictions += 1;
-                if dirty {
-                    out.push(HomeAction::WriteToMemory(evicted));
-                }
-            }
+        if self.lines.is_some() {
+            self.install_line(line, dirty, out);
         } else if let Some(slot) = slot {
             self.entries[slot].present = true;
             self.entries[slot].dirty |= dirty;
+        }
+    }
+
+    /// A non-inclusive cache gets a line, for which another may have to go.
+    #[inline(never)]
+    fn install_line(&mut self, line: LineAddress, dirty: bool, out: &mut Vec<HomeAction>) {
+        let index = self.banks.divide(line.0);
+        let lines = self.lines.as_mut();
+        let evicted = lines.and_then(|lines| lines.install(index, line, dirty));
+        if let Some((evicted, dirty)) = evicted {
+            cell!(self.note_eviction(evicted));
+            self.statistics.evictions += 1;
+            if dirty {
+                out.push(HomeAction::WriteToMemory(evicted));
+            }
         }
     }
 

@@ -525,6 +525,46 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_must_fit_its_cache() {
+        let mut spec = FabricSpec::default();
+        spec.last_level.directory = Some(DirectorySpec::default());
+        assert_eq!(
+            spec.validate().unwrap_err().to_string(),
+            "last_level.directory = 24576 entries a bank cannot be built: an inclusive last-level \
+             cache has its directory in its own tags; leave the directory out, or set \
+             last_level.inclusion to \"non-inclusive\""
+        );
+        spec.last_level.inclusion = Inclusion::NonInclusive;
+        spec.validate().unwrap();
+        for (entries_per_bank, ways, sentence) in [
+            // Less than a set.
+            (
+                6,
+                12,
+                "last_level.directory.entries_per_bank = 6 cannot be built: it must be a power of \
+                 two times 12 ways, such as 12",
+            ),
+            (
+                0,
+                4,
+                "last_level.directory.entries_per_bank = 0 cannot be built: it must be a power of \
+                 two times 4 ways, such as 4",
+            ),
+            (
+                24,
+                65,
+                "last_level.directory.ways = 65 cannot be built: it must be from 1 to 64",
+            ),
+        ] {
+            spec.last_level.directory = Some(DirectorySpec {
+                entries_per_bank,
+                ways,
+            });
+            assert_eq!(spec.validate().unwrap_err().to_string(), sentence);
+        }
+    }
+
+    #[test]
     fn unknown_keys_are_refused_and_missing_ones_have_defaults() {
         let spec: MeshSpec = serde_json::from_str(r#"{"columns": 2}"#).unwrap();
         assert_eq!(spec.columns, 2);

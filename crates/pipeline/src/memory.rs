@@ -9,8 +9,8 @@ use crate::queues::{StoreKind, covers, low_bytes, overlap};
 use crate::stack::Stall;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::{
-    CacheNotice, FirstLevel, LineAddress, Outbox, RequestOutcome, SecondNotice, Side, Slot, Source,
-    Time, ToCache,
+    CacheNotice, FirstFill, FirstLevel, LineAddress, Outbox, RequestOutcome, SecondNotice, Side,
+    Slot, Source, Time, ToCache,
 };
 use riscv::Class;
 
@@ -321,24 +321,38 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         at: Time,
         outbox: &mut Outbox,
     ) -> RequestOutcome {
+        if self.second_level.is_some() {
+            return self.request_second_level((side, line, write), at, outbox);
+        }
+        match side {
+            Side::Instruction => self.instruction_cache.request(line, write, at, outbox),
+            Side::Data => self.data_cache.request(line, write, at, outbox),
+        }
+    }
+
+    #[inline(never)]
+    fn request_second_level(
+        &mut self,
+        wanted: (Side, LineAddress, bool),
+        at: Time,
+        outbox: &mut Outbox,
+    ) -> RequestOutcome {
         let Some(second) = &mut self.second_level else {
-            return match side {
-                Side::Instruction => self.instruction_cache.request(line, write, at, outbox),
-                Side::Data => self.data_cache.request(line, write, at, outbox),
-            };
+            return RequestOutcome::Full;
         };
         let first = FirstLevel {
             instruction: &mut self.instruction_cache,
             data: &mut self.data_cache,
         };
         let cycle = self.clock.cycle_at_or_after(at);
-        let outcome = second.request(first, (side, line, write), cycle, outbox);
+        let outcome = second.request(first, wanted, cycle, outbox);
         self.second_level_event = second.next_found();
         self.stop = self.stop.min(self.second_level_event);
         outcome
     }
 
     /// The second-level cache has found lines for the first level.
+    #[inline(never)]
     pub(crate) fn second_level_found(&mut self, now: u64, outbox: &mut Outbox) {
         self.activity += 1;
         while let Some(second) = &mut self.second_level {
@@ -352,14 +366,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 return;
             };
             if side == Side::Data {
-                let source = Source::SecondLevel;
-                self.charge_miss(fill.line, source, now);
-                self.line_filled(fill.line, (fill.slot, source), fill.evicted, now, outbox);
+                self.first_level_filled(fill, Source::SecondLevel, now, outbox);
             }
         }
     }
 
     /// A message for the second-level cache.
+    #[inline(never)]
     fn second_level_message(
         &mut self,
         now: u64,
@@ -387,8 +400,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     self.line_lost(evicted, now);
                 }
                 if let Some(fill) = data {
-                    self.charge_miss(line, source, now);
-                    self.line_filled(line, (fill.slot, source), fill.evicted, now, outbox);
+                    self.first_level_filled(fill, source, now, outbox);
                 } else {
                     self.finish_fill(line, now, outbox);
                 }
@@ -431,6 +443,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// `line` has come: if dispatch has been held up by the oldest load, and it is of this line,
     /// it is known now what it waited for.
+    #[inline(always)]
     fn charge_miss(&mut self, line: LineAddress, source: Source, now: u64) {
         if self.stall != Stall::Miss || self.window.all_known() {
             return;
@@ -453,6 +466,20 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.charged += cycles;
     }
 
+    /// The same for a line that has come by way of the second level.
+    #[inline(never)]
+    fn first_level_filled(
+        &mut self,
+        fill: FirstFill,
+        source: Source,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        self.charge_miss(fill.line, source, now);
+        self.line_filled(fill.line, (fill.slot, source), fill.evicted, now, outbox);
+    }
+
+    #[inline(always)]
     fn line_filled(
         &mut self,
         line: LineAddress,

@@ -279,3 +279,43 @@ impl CoreSpec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_level_includes_the_first() {
+        let with = |l2: SecondLevelSpec| CoreSpec {
+            l2: Some(l2),
+            ..CoreSpec::hyperplane_table1()
+        };
+        with(SecondLevelSpec::default()).validate().unwrap();
+        let small = SecondLevelSpec {
+            size_bytes: 32 * 1024,
+            ..SecondLevelSpec::default()
+        };
+        assert_eq!(
+            with(small).validate().unwrap_err().to_string(),
+            "core.l2.size_bytes = 32768 cannot be built: the second-level cache includes both \
+             first-level caches, and must be as large as they are together, 65536 bytes, or larger"
+        );
+        let odd = SecondLevelSpec {
+            ways: 3,
+            ..SecondLevelSpec::default()
+        };
+        assert_eq!(
+            with(odd).validate().unwrap_err().to_string(),
+            "core.l2.size_bytes = 1048576 cannot be built: it must be a power of two times 3 ways \
+             of 64 bytes, such as 1572864"
+        );
+        let instant = SecondLevelSpec {
+            hit_latency_cycles: 0,
+            ..SecondLevelSpec::default()
+        };
+        assert_eq!(
+            with(instant).validate().unwrap_err().to_string(),
+            "core.l2.hit_latency_cycles = 0 cannot be built: it must be 1 or more"
+        );
+    }
+}

@@ -3,7 +3,7 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, models, server};
+use common::servers::{halted, models, server, with_second_level};
 use pipeline::{CoreSpec, CycleStack};
 
 const DATA: u64 = 0x8020_0000;
@@ -78,6 +78,21 @@ fn a_chase_through_the_last_level_waits_for_it() {
         assert!(stack.last_level > 11 * 1500 * 10, "{stack:?}");
         assert!(stack.memory > 1500 * 150, "{stack:?}");
         assert_eq!(stack.remote_cache, 0);
+    }
+}
+
+/// 640 lines are more than the first level holds, and are all in the second after the first of
+/// twelve passes.
+#[test]
+fn a_chase_through_the_second_level_waits_for_it() {
+    for core in models().map(with_second_level) {
+        let (stack, _) = stack(&core, 1, chain(640, 64), |asm, _| {
+            repeat(asm, 12 * 640, |asm| asm.load_double(S0, S0, 0));
+        });
+        // The second level takes 9, of which dispatch of the loop may hide one; memory 150.
+        assert!(stack.l2 > 11 * 640 * 8, "{stack:?}");
+        assert!(stack.memory > 640 * 150, "{stack:?}");
+        assert_eq!((stack.last_level, stack.remote_cache), (0, 0));
     }
 }
 
