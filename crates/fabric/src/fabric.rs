@@ -247,8 +247,10 @@ struct PendingAccess {
 enum PendingState {
     /// In the private cache's lookup.
     LookingUp,
-    /// Waits for its line, for an earlier access to it, or for a miss status holding register.
+    /// Waits for an earlier access to its line, or for a miss status holding register.
     Ready,
+    /// Waits for its line.
+    Asked,
     /// On its way to the home and back.
     AtHome,
 }
@@ -1149,7 +1151,8 @@ impl Fabric {
                 in_time,
                 ..
             } = port.pending.accesses[index];
-            if state != PendingState::Ready || use_once && !in_time {
+            let waits = matches!(state, PendingState::Ready | PendingState::Asked);
+            if !waits || use_once && !in_time {
                 return;
             }
             if access.is_at_home() {
@@ -1167,7 +1170,13 @@ impl Fabric {
                 .filter(|&slot| !write || cache.writable(slot))
             else {
                 let outcome = cache.request(line, write, now, &mut self.agent_outbox);
-                port.refused |= outcome == RequestOutcome::Full;
+                let state = &mut port.pending.accesses[index].state;
+                if outcome == RequestOutcome::Full {
+                    port.refused = true;
+                    *state = PendingState::Ready;
+                } else {
+                    *state = PendingState::Asked;
+                }
                 self.send_agent_outbox(now, inboxes);
                 return;
             };
@@ -1250,7 +1259,14 @@ impl Fabric {
         port.refused = false;
         let mut lines = std::mem::take(&mut self.lines);
         lines.clear();
-        lines.extend(&port.pending.lines);
+        let PendingAccesses {
+            lines: all,
+            accesses,
+        } = &port.pending;
+        let ready = accesses
+            .iter()
+            .map(|access| access.state == PendingState::Ready);
+        lines.extend(all.iter().zip(ready).filter(|one| one.1).map(|one| one.0));
         for &line in &lines {
             self.advance(now, id, line, false, inboxes);
             if self.agents[usize::from(id.0)].refused {
