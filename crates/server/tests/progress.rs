@@ -3,7 +3,9 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{self, Ending, models, read, server, with_small_caches};
+use common::servers::{
+    self, Ending, models, models_of_all_levels, read, server, with_second_level, with_small_caches,
+};
 use pipeline::CoreSpec;
 use riscv::elf::Image;
 use server::ServerSpec;
@@ -46,7 +48,7 @@ fn a_hart_that_spins_on_a_reservation_lets_others_write() {
         asm.halt();
     });
     let image = asm.finish(&[]);
-    for core in models() {
+    for core in models_of_all_levels() {
         assert_halts(&server(2, &core), &image, "lr until another hart writes");
     }
 }
@@ -72,7 +74,7 @@ fn a_hart_that_spins_on_two_reservations_lets_others_write() {
         asm.halt();
     });
     let image = asm.finish(&[]);
-    for core in models() {
+    for core in models_of_all_levels() {
         assert_halts(&server(2, &core), &image, "lr of two lines in turn");
     }
 }
@@ -123,7 +125,9 @@ fn an_access_executed_alone_waits_for_a_miss_register() {
 /// A reserved line has to make room in the cache while another hart waits for it.
 #[test]
 fn a_reserved_line_that_is_replaced_is_given_up() {
-    for core in models().map(with_small_caches) {
+    let small = models().map(with_small_caches);
+    let behind = small.clone().map(with_second_level);
+    for core in small.into_iter().chain(behind) {
         let spec = server(2, &core);
         for turns in 0..60 {
             let mut asm = Assembler::new();
@@ -172,7 +176,7 @@ fn retry_loops_all_succeed() {
         asm.halt();
     });
     let image = asm.finish(&[]);
-    for core in models() {
+    for core in models_of_all_levels() {
         let spec = server(HARTS, &core);
         let machine = assert_halts(&spec, &image, "retry loops");
         assert_eq!(read(&machine, DATA), HARTS as u64 * TIMES);
@@ -208,7 +212,7 @@ fn a_spinlock_excludes_and_is_given_on() {
         asm.halt();
     });
     let image = asm.finish(&[]);
-    for core in models() {
+    for core in models_of_all_levels() {
         let spec = server(HARTS, &core);
         let machine = assert_halts(&spec, &image, "a spinlock");
         assert_eq!(read(&machine, DATA + 64), HARTS as u64 * TIMES);

@@ -36,6 +36,17 @@ pub fn with_second_level(mut core: CoreSpec) -> CoreSpec {
     core
 }
 
+/// The core models without and with a second-level cache.
+pub fn models_of_all_levels() -> [CoreSpec; 4] {
+    let [out_of_order, in_order] = models();
+    [
+        out_of_order.clone(),
+        in_order.clone(),
+        with_second_level(out_of_order),
+        with_second_level(in_order),
+    ]
+}
+
 /// The same server with a last-level cache that does not include the private caches, and a
 /// directory of a few lines.
 pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
