@@ -79,7 +79,9 @@ pub enum MemoryAccess {
         address: u64,
     },
     /// Writes as DMA does: at the line's home, after all private caches have given up their
-    /// copies. It is done when the home's acknowledgement is back. Needs no private cache.
+    /// copies. It is done when the home's acknowledgement is back. Writes to different lines may be
+    /// performed in any order: who needs one to be seen before another waits until it is done. Needs
+    /// no private cache.
     DmaWrite {
         /// First byte.
         address: u64,
