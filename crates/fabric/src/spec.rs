@@ -547,8 +547,8 @@ mod tests {
             (
                 0,
                 4,
-                "last_level.directory.entries_per_bank = 0 cannot be built: it must be a power of \
-                 two times 4 ways, such as 4",
+                "last_level.directory.entries_per_bank = 0 cannot be built: it must be from 1 to \
+                 16777216",
             ),
             (
                 24,

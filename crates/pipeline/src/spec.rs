@@ -315,7 +315,7 @@ mod tests {
         };
         assert_eq!(
             with(instant).validate().unwrap_err().to_string(),
-            "core.l2.hit_latency_cycles = 0 cannot be built: it must be 1 or more"
+            "core.l2.hit_latency_cycles = 0 cannot be built: it must be from 1 to 1000"
         );
     }
 }
