@@ -9,7 +9,7 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, models, read, server};
+use common::servers::{halted, models, non_inclusive, read, server, with_second_level};
 use pipeline::CoreSpec;
 use riscv::elf::Image;
 use server::{Machine, ServerSpec};
@@ -908,8 +908,13 @@ fn try_all(
     body: impl Fn(&mut Assembler, usize),
     judge: impl Fn(&Machine, u64) -> Result<(), String>,
 ) {
-    for core in models() {
-        let spec = spec(harts, &core);
+    // And behind a second level, without inclusion.
+    let behind = models().map(with_second_level);
+    for core in models().into_iter().chain(behind) {
+        let mut spec = spec(harts, &core);
+        if core.l2.is_some() {
+            spec = non_inclusive(spec);
+        }
         for trial in 0..60 {
             let (image, [x, ..]) = program(harts, &core, trial, &body);
             if let Err(outcome) = judge(&halted(&spec, image), x) {

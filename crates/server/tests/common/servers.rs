@@ -58,16 +58,6 @@ pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
     spec
 }
 
-/// Servers of `cores` of these cores, with and without a second level, and with and without
-/// inclusion.
-pub fn hierarchies(cores: usize, core: &CoreSpec) -> Vec<ServerSpec> {
-    [core.clone(), with_second_level(core.clone())]
-        .iter()
-        .map(|core| server(cores, core))
-        .flat_map(|spec| [spec.clone(), non_inclusive(spec)])
-        .collect()
-}
-
 /// A server of the paper's cores, cut down to `cores` of them on as small a mesh.
 pub fn server(cores: usize, core: &CoreSpec) -> ServerSpec {
     let mut spec = presets()
