@@ -6,7 +6,7 @@ use pipeline::{CoreSpec, NoExtension};
 use riscv::elf::{self, Image, Segment};
 use riscv::{Operation, evaluate, is_compressed};
 use serde_json::{Number, Value};
-use server::{Description, Machine, RunError, ServerSpec, TraceOptions, presets};
+use server::{Description, Machine, Program, RunError, ServerSpec, TraceOptions, presets};
 use std::path::Path;
 
 /// A program that ends at once, with status 0.
@@ -77,6 +77,7 @@ pub fn guest(bytes: &[u8]) {
     spec.fabric.cores = 1 + usize::from(choice >> 1 & 1);
     let segment = Segment {
         address: CODE,
+        virtual_address: CODE,
         memory_bytes: code.len().max(1) as u64,
         bytes: code.to_vec(),
         executable: true,
@@ -88,6 +89,7 @@ pub fn guest(bytes: &[u8]) {
         symbols: Vec::new(),
         tohost: Some(HOST),
         fromhost: Some(HOST + 64),
+        headers: elf::Headers::default(),
     };
     begin(&spec, image);
 }
@@ -190,7 +192,11 @@ fn described(description: &Description) {
     if cache_bytes > 1 << 24 && cache_bytes <= 1 << 30 {
         return; // it can be built, and takes long
     }
-    match server::execute(description, EXITS, &TraceOptions::default(), || false) {
+    let program = Program {
+        elf: EXITS.to_vec(),
+        ..Program::default()
+    };
+    match server::execute(description, &program, &TraceOptions::default(), || false) {
         Ok(result) => assert_eq!(result.exit_status, 0),
         Err(RunError::Description(sentence)) => assert!(!sentence.is_empty()),
         Err(RunError::Interrupted) => {}

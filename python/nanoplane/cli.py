@@ -24,7 +24,7 @@ from nanoplane import compiler, report, simulator
 from nanoplane import description as descriptions
 from nanoplane import store as stores
 from nanoplane.description import Description
-from nanoplane.errors import Failure, NanoplaneError, ProgramError
+from nanoplane.errors import DescriptionError, Failure, NanoplaneError, ProgramError
 from nanoplane.figures import Figure, Results, Row, as_json, figures
 from nanoplane.figures import find as find_figure
 from nanoplane.progress import Progress
@@ -288,16 +288,31 @@ def _print_result(outcome: Outcome) -> None:
 
 @app.command(
     "exec",
-    epilog=_example("nanoplane exec hello.elf --stats stats.json"),
+    epilog=_example(
+        "nanoplane exec hello.elf --stats stats.json",
+        "nanoplane exec --env LANG=C -- busybox ls -l",
+    ),
 )
 def execute(
     program: Annotated[
-        Path, typer.Argument(metavar="PROGRAM.elf", help="A bare-metal RV64 program: ELF or C.")
+        Path,
+        typer.Argument(
+            metavar="PROGRAM.elf",
+            help="An RV64 program: bare-metal (ELF or C), or static and for Linux.",
+        ),
     ],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ARGUMENTS", help="The guest's arguments; options after --."),
+        typer.Argument(metavar="ARGUMENTS", help="Arguments of a Linux program; options after --."),
     ] = None,
+    environment: Annotated[
+        list[str],
+        typer.Option(
+            "--env",
+            metavar="NAME=VALUE",
+            help="A variable of a Linux program's environment, which is else empty.",
+        ),
+    ] = [],  # noqa: B006
     preset: Annotated[
         str, typer.Option(metavar="NAME", help="The server; `nanoplane list` names them.")
     ] = "hyperplane-table1",
@@ -318,17 +333,24 @@ def execute(
     tables = {"server": {"preset": preset}, "data_plane": {"notify": "spin", "queues": 1}}
     description = _with_settings(Description.from_dict(tables, source="--preset"), settings)
     _check_outputs(stats)
+    for variable in environment:
+        if not variable.partition("=")[0] or "=" not in variable:
+            raise DescriptionError(f'--env is "{variable}"; it must be NAME=VALUE')
     traces = Traces(tuple(trace), trace_window, None, trace_core, profile)
     options = traces.options()
     sys.stdout.flush()
     elf, resolved = compiler.elf(program, debug=bool(traces)), description.resolve()
     try:
-        result = simulator.execute(elf, arguments or [], resolved.data, options)
+        result = simulator.execute(
+            elf, str(program), arguments or [], environment, resolved.data, options
+        )
     except (ProgramError, Failure) as error:
         raise type(error)(f"{program}: {error}") from error
     if stats is not None:
         report.write(stats, json.dumps(result, indent=2) + "\n")
     traces.check(result)
+    if result["signal"] is not None:
+        print(f"nanoplane: {program} was ended by {result['signal']}", file=sys.stderr)
     status = result["exit_status"]
     # A host keeps eight bits; what failed must not look as if it had not.
     raise typer.Exit(status & 0xFF or min(status, 1))

@@ -3,8 +3,9 @@
 import functools
 import importlib
 import json
+import os
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError, ProgramError
@@ -73,13 +74,25 @@ def run(
 
 def execute(
     elf: bytes,
-    arguments: list[str],
+    path: str,
+    arguments: Sequence[str],
+    environment: Sequence[str],
     description: Mapping[str, Any],
     trace: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Run an ELF whose output goes to standard output; return `exit_status` and statistics."""
+    """Run an ELF whose output goes to standard output; return `exit_status` and statistics.
+
+    `path` is the program's first argument; `environment` has a `NAME=VALUE` each.
+    """
     try:
-        text = _module().execute(elf, arguments, json.dumps(description), json.dumps(trace or {}))
+        text = _module().execute(
+            elf,
+            os.fsencode(path),
+            [os.fsencode(argument) for argument in arguments],
+            [os.fsencode(variable) for variable in environment],
+            json.dumps(description),
+            json.dumps(trace or {}),
+        )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
     result: dict[str, Any] = json.loads(text)

@@ -216,8 +216,15 @@ def run(
     return json.dumps(result)
 
 
-def execute(elf: bytes, arguments: list[str], description_json: str, trace_json: str) -> str:
+def execute(
+    elf: bytes,
+    path: bytes,
+    arguments: list[bytes],
+    environment: list[bytes],
+    description_json: str,
+    trace_json: str,
+) -> str:
     json.loads(description_json)
     json.loads(trace_json)
-    print("hello", *arguments)
-    return json.dumps({"exit_status": 3, "instructions": 10})
+    print("hello", *(argument.decode() for argument in arguments))
+    return json.dumps({"exit_status": 3, "signal": None, "instructions": 10})

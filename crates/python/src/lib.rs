@@ -4,7 +4,7 @@
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use server::{Description, Options, RunError, TraceOptions};
+use server::{Description, Options, Program, RunError, TraceOptions};
 
 create_exception!(
     _simulator,
@@ -98,26 +98,31 @@ fn run(
     finish(py, raised, result)
 }
 
-/// Runs a bare-metal program; what it writes goes to the standard output.
+/// Runs a program, bare-metal or for Linux; what it writes goes to the standard output. `path` is
+/// its first argument; `environment` has a `NAME=VALUE` each.
 #[pyfunction]
 fn execute(
     py: Python<'_>,
     elf: Vec<u8>,
-    arguments: Vec<String>,
+    path: Vec<u8>,
+    arguments: Vec<Vec<u8>>,
+    environment: Vec<Vec<u8>>,
     description_json: &str,
     trace_json: &str,
 ) -> PyResult<String> {
-    if !arguments.is_empty() {
-        let sentence = "a bare-metal program takes no arguments".to_string();
-        return Err(error(py, "description", sentence));
-    }
+    let program = Program {
+        elf,
+        path,
+        arguments,
+        environment,
+    };
     let description: Description =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
     let trace: TraceOptions =
         serde_json::from_str(trace_json).map_err(|cause| description_error(py, &cause))?;
     let mut raised = None;
     let result = py.detach(|| {
-        server::execute(&description, &elf, &trace, || {
+        server::execute(&description, &program, &trace, || {
             Python::attach(|py| {
                 raised = py.check_signals().err();
                 raised.is_none()

@@ -21,6 +21,48 @@ pub struct Image {
     pub tohost: Option<u64>,
     /// Address of `fromhost`, likewise.
     pub fromhost: Option<u64>,
+    /// What an operating system would want to know.
+    pub headers: Headers,
+}
+
+/// What the headers of a program say to an operating system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// Whether all addresses are relative to wherever the program is put (`ET_DYN`).
+    pub position_independent: bool,
+    /// Whether it has variables that each thread has for itself (`PT_TLS`).
+    pub thread_local: bool,
+    /// `EI_OSABI`: 0 if it is not said, 3 for Linux.
+    pub os_abi: u8,
+    /// Virtual address of the program headers, if a segment holds them.
+    pub program_headers: Option<u64>,
+    /// How many there are, of 56 bytes each.
+    pub program_header_count: u64,
+    /// What the linker says of the instructions that it saw, as in `rv64i2p1_m2p0_v1p0`.
+    pub architecture: Option<String>,
+}
+
+impl Headers {
+    /// Extensions that the program was built for and that harts do not have.
+    pub fn missing_extensions(&self) -> Vec<&str> {
+        const AVAILABLE: [&str; 19] = [
+            "rv64i", "m", "a", "f", "d", "c", "b", "zicsr", "zicntr", "zifencei", "zmmul", "zaamo",
+            "zalrsc", "zca", "zcd", "zba", "zbb", "zbs", "zawrs",
+        ];
+        let parts = self.architecture.iter().flat_map(|all| all.split('_'));
+        parts
+            .map(|part| {
+                // Behind each is its version, as in `zba1p0`.
+                let digit = |c: char| c.is_ascii_digit();
+                let without_minor = part.trim_end_matches(digit);
+                match without_minor.strip_suffix('p') {
+                    Some(rest) if without_minor != part => rest.trim_end_matches(digit),
+                    _ => part,
+                }
+            })
+            .filter(|name| !AVAILABLE.contains(name))
+            .collect()
+    }
 }
 
 /// A piece of a program.
@@ -29,6 +71,8 @@ pub struct Segment {
     /// Physical address of its first byte (that where it is loaded; linkers make it equal to
     /// the virtual address unless told otherwise).
     pub address: u64,
+    /// Address that the program itself uses for it.
+    pub virtual_address: u64,
     /// Its contents.
     pub bytes: Vec<u8>,
     /// How much memory it takes, in bytes: what exceeds `bytes` is zero.
@@ -110,11 +154,15 @@ pub enum ElfError {
         /// What it is.
         found: &'static str,
     },
-    /// Needs a dynamic linker or relocation.
+    /// Needs a dynamic linker.
     #[error(
-        "this program is dynamically linked or position-independent: link it with -static -no-pie"
+        "this program is dynamically linked{}: link it with -static",
+        .interpreter.as_ref().map_or_else(String::new, |name| format!(" (it wants {name})"))
     )]
-    Dynamic,
+    Dynamic {
+        /// The linker that it asks for.
+        interpreter: Option<String>,
+    },
     /// The file ends too early.
     #[error("the file is truncated: {part} needs {expected} bytes, the file has {found}")]
     Truncated {
@@ -175,7 +223,13 @@ pub enum ElfError {
 pub fn load(bytes: &[u8]) -> Result<Image, ElfError> {
     let file = File(bytes);
     file.check_header()?;
-    let segments = file.segments()?;
+    let mut headers = Headers {
+        position_independent: file.u16(16) == ET_DYN,
+        os_abi: file.u8(7),
+        architecture: file.architecture(),
+        ..Headers::default()
+    };
+    let segments = file.segments(&mut headers)?;
     let entry = file.entry(&segments)?;
     let symbols = file.symbols()?;
     let mut image = Image {
@@ -184,6 +238,7 @@ pub fn load(bytes: &[u8]) -> Result<Image, ElfError> {
         symbols,
         tohost: None,
         fromhost: None,
+        headers,
     };
     image.tohost = image.symbol("tohost");
     image.fromhost = image.symbol("fromhost");
@@ -191,6 +246,33 @@ pub fn load(bytes: &[u8]) -> Result<Image, ElfError> {
 }
 
 impl Image {
+    /// The program as an operating system loads it: at its virtual addresses, moved up by `base`.
+    ///
+    /// # Errors
+    ///
+    /// If it would go beyond the end of the address space, or its segments would overlap.
+    pub fn at_virtual_addresses(mut self, base: u64) -> Result<Image, ElfError> {
+        for (index, segment) in self.segments.iter_mut().enumerate() {
+            let address = segment.virtual_address.checked_add(base);
+            segment.address = address
+                .filter(|address| address.checked_add(segment.memory_bytes).is_some())
+                .ok_or(ElfError::BadSegment {
+                    index,
+                    address: segment.virtual_address,
+                    problem: "it goes beyond the end of the address space",
+                })?;
+        }
+        sort_segments(&mut self.segments)?;
+        self.entry = self.entry.wrapping_add(base);
+        for symbol in &mut self.symbols {
+            symbol.address = symbol.address.wrapping_add(base);
+        }
+        self.symbols.sort_by_key(|symbol| symbol.address);
+        let headers = &mut self.headers.program_headers;
+        *headers = headers.map(|address| address.wrapping_add(base));
+        Ok(self)
+    }
+
     /// The function, or code label, that an address lies in, and how many bytes into it.
     pub fn function_at(&self, pc: u64) -> Option<(&str, u64)> {
         let before = self.symbols.partition_point(|symbol| symbol.address <= pc);
@@ -223,9 +305,10 @@ impl Image {
     }
 }
 
+const ET_DYN: u16 = 3;
 const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
 const PT_INTERP: u32 = 3;
+const PT_TLS: u32 = 7;
 const SHT_SYMTAB: u32 = 2;
 const STT_NOTYPE: u8 = 0;
 const STT_OBJECT: u8 = 1;
@@ -303,8 +386,7 @@ impl<'a> File<'a> {
             });
         }
         match self.u16(16) {
-            2 => {}
-            3 => return Err(ElfError::Dynamic),
+            2 | ET_DYN => {}
             1 => {
                 return Err(ElfError::NotExecutable {
                     found: "a relocatable object file",
@@ -363,8 +445,9 @@ impl<'a> File<'a> {
         Ok((0..count).map(move |index| offset + index * size))
     }
 
-    fn segments(self) -> Result<Vec<Segment>, ElfError> {
+    fn segments(self, about: &mut Headers) -> Result<Vec<Segment>, ElfError> {
         let count = self.u16(56).into();
+        about.program_header_count = count;
         let headers = self.table(
             "the program header table",
             self.u64(32),
@@ -374,12 +457,24 @@ impl<'a> File<'a> {
         let mut segments = Vec::new();
         for (index, header) in headers.enumerate() {
             match self.u32(header) {
-                PT_DYNAMIC | PT_INTERP => return Err(ElfError::Dynamic),
+                PT_INTERP => {
+                    let [offset, size] = [8, 32].map(|field| self.u64(header + field));
+                    let name = self.part("the name of the dynamic linker", offset, size)?;
+                    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+                    return Err(ElfError::Dynamic {
+                        interpreter: (!name.is_empty())
+                            .then(|| String::from_utf8_lossy(name).into_owned()),
+                    });
+                }
+                PT_TLS => {
+                    about.thread_local = true;
+                    continue;
+                }
                 PT_LOAD => {}
                 _ => continue,
             }
             let flags = self.u32(header + 4);
-            let [offset, _, address, file_bytes, memory_bytes] =
+            let [offset, virtual_address, address, file_bytes, memory_bytes] =
                 [8, 16, 24, 32, 40].map(|field| self.u64(header + field));
             if memory_bytes == 0 {
                 continue;
@@ -400,8 +495,13 @@ impl<'a> File<'a> {
                 offset,
                 file_bytes,
             )?;
+            let table = self.u64(32).wrapping_sub(offset);
+            if table < file_bytes {
+                about.program_headers = Some(virtual_address.wrapping_add(table));
+            }
             segments.push(Segment {
                 address,
+                virtual_address,
                 bytes: bytes.to_vec(),
                 memory_bytes,
                 executable: flags & 1 != 0,
@@ -411,18 +511,7 @@ impl<'a> File<'a> {
         if segments.is_empty() {
             return Err(ElfError::NothingToLoad);
         }
-        segments.sort_by_key(|segment| segment.address);
-        for pair in segments.windows(2) {
-            let (first, second) = (pair[0].range(), pair[1].range());
-            if first.end > second.start {
-                return Err(ElfError::Overlap(
-                    first.start,
-                    first.end,
-                    second.start,
-                    second.end,
-                ));
-            }
-        }
+        sort_segments(&mut segments)?;
         Ok(segments)
     }
 
@@ -432,10 +521,43 @@ impl<'a> File<'a> {
         if entry % 2 == 1 {
             return bad("is odd, and instructions begin at even addresses");
         }
-        if !segments.iter().any(|one| one.range().contains(&entry)) {
+        let holds = |one: &Segment| {
+            one.range().contains(&entry)
+                || entry.wrapping_sub(one.virtual_address) < one.memory_bytes
+        };
+        if !segments.iter().any(holds) {
             return bad("lies in no segment of the program");
         }
         Ok(entry)
+    }
+
+    /// The string `arch` in the section `.riscv.attributes`, if it is there and well-formed.
+    /// *RISC-V ELF psABI*, section "Attributes".
+    fn architecture(self) -> Option<String> {
+        const SHT_RISCV_ATTRIBUTES: u32 = 0x7000_0003;
+        const TAG_ARCH: u8 = 5;
+        let (table, entry, count) = (self.u64(40), self.u16(58), self.u16(60));
+        let section = (0..u64::from(count))
+            .map(|index| table.wrapping_add(index * u64::from(entry)))
+            .find(|&at| self.u32(at.wrapping_add(4)) == SHT_RISCV_ATTRIBUTES)?;
+        let [offset, size] = [24, 32].map(|field| self.u64(section + field));
+        let bytes = self.part("the attributes", offset, size).ok()?;
+        // Version, length, vendor, tag of the file's attributes and their length; then tags with
+        // a number each, or for odd tags a string.
+        let vendor_end = 5 + bytes.get(5..)?.iter().position(|&byte| byte == 0)?;
+        let mut rest = bytes.get(vendor_end + 6..)?;
+        while let Some((&tag, value)) = rest.split_first() {
+            let length = if tag % 2 == 1 {
+                value.iter().position(|&byte| byte == 0)?
+            } else {
+                value.iter().position(|&byte| byte < 0x80)?
+            };
+            if tag == TAG_ARCH {
+                return Some(String::from_utf8_lossy(&value[..length]).into_owned());
+            }
+            rest = &value[length + 1..];
+        }
+        None
     }
 
     fn symbols(self) -> Result<Vec<Symbol>, ElfError> {
@@ -491,6 +613,23 @@ impl<'a> File<'a> {
         symbols.sort_by_key(|symbol| symbol.address); // stable: same file, same order
         Ok(symbols)
     }
+}
+
+/// Puts segments in the order of their addresses.
+fn sort_segments(segments: &mut [Segment]) -> Result<(), ElfError> {
+    segments.sort_by_key(|segment| segment.address);
+    for pair in segments.windows(2) {
+        let (first, second) = (pair[0].range(), pair[1].range());
+        if first.end > second.start {
+            return Err(ElfError::Overlap(
+                first.start,
+                first.end,
+                second.start,
+                second.end,
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn machine_name(machine: u16) -> &'static str {

@@ -206,6 +206,7 @@ fn does_not_wait_on_a_reservation() {
 fn programs_that_do_not_fit_are_not_loaded() {
     let segment = riscv::elf::Segment {
         address: BASE + 0xff0,
+        virtual_address: BASE + 0xff0,
         bytes: vec![1; 8],
         memory_bytes: 0x10,
         executable: true,
@@ -217,6 +218,7 @@ fn programs_that_do_not_fit_are_not_loaded() {
         symbols: Vec::new(),
         tohost: None,
         fromhost: None,
+        headers: riscv::elf::Headers::default(),
     };
     let mut memory = FlatMemory::new(BASE, 0x1000);
     memory.write(BASE + 0xff8, 8, u64::MAX);

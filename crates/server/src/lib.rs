@@ -20,5 +20,7 @@ pub use description::{
 pub use engine::{Advance, Engine};
 pub use error::RunError;
 pub use machine::Machine;
-pub use run::{CoreResult, ExecuteResult, Options, RunResult, Totals, check, execute, run};
+pub use run::{
+    CoreResult, ExecuteResult, Options, Program, RunResult, Totals, check, execute, run,
+};
 pub use traces::{TraceOptions, TraceReport};

@@ -6,7 +6,8 @@ use crate::engine::{Advance, Engine};
 use crate::error::RunError;
 use crate::htif::Htif;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram};
-use pipeline::{Core, Crash, Extension, build_core};
+use linux::{Ending, Fault, Linux};
+use pipeline::{Core, Extension, NoExtension, build_core};
 use riscv::elf::Image;
 use riscv::{Cause, Class, Instruction};
 
@@ -33,10 +34,21 @@ pub struct Machine {
     /// Its cores and fabric.
     pub engine: Engine,
     image: Image,
-    htif: Option<AgentId>,
+    personality: Personality,
     front_end_cycles: u8,
     /// Whether it is all over, and at which cycle.
     end: Option<u64>,
+}
+
+/// Who answers the program.
+#[derive(Clone, Copy, Debug)]
+enum Personality {
+    /// Nobody.
+    None,
+    /// The host-target interface.
+    Host(AgentId),
+    /// Linux.
+    Linux(AgentId),
 }
 
 /// Where memory is, except where `htif` is in its way.
@@ -91,7 +103,7 @@ impl Machine {
             ..Attachment::default()
         };
         fabric.attach(Box::new(Clint::new(spec.fabric.cores)), clint)?;
-        let htif = match (image.tohost, htif_range) {
+        let personality = match (image.tohost, htif_range) {
             (Some(tohost), Some(range)) => {
                 let fromhost = image.fromhost.unwrap_or(tohost);
                 let attachment = Attachment {
@@ -99,11 +111,59 @@ impl Machine {
                     cache: Some(device_cache()),
                     ..Attachment::default()
                 };
-                Some(fabric.attach(Box::new(Htif::new(tohost, fromhost, live)), attachment)?)
+                let htif = Htif::new(tohost, fromhost, live);
+                Personality::Host(fabric.attach(Box::new(htif), attachment)?)
             }
-            _ => None,
+            _ => Personality::None,
         };
         let extension = attach(&mut fabric)?;
+        let entry = image.entry;
+        Ok(Machine::assemble(
+            spec,
+            fabric,
+            image,
+            personality,
+            &extension,
+            entry,
+        ))
+    }
+
+    /// Puts a Linux program into the memory of the server that `spec` describes.
+    pub fn with_linux(spec: &ServerSpec, prepared: linux::Prepared) -> Result<Machine, RunError> {
+        let linux::Prepared {
+            image,
+            contents,
+            agent,
+        } = prepared;
+        let mut ram = Ram::new(linux::memory())?;
+        for segment in &image.segments {
+            ram.load(segment.address, &segment.bytes)?;
+        }
+        for (address, bytes) in &contents {
+            ram.load(*address, bytes)?;
+        }
+        let mut fabric = Fabric::new(&spec.fabric, ram)?;
+        let agent = fabric.attach(Box::new(agent), Linux::attachment())?;
+        let personality = Personality::Linux(agent);
+        Ok(Machine::assemble(
+            spec,
+            fabric,
+            image,
+            personality,
+            &NoExtension,
+            linux::ENTRY,
+        ))
+    }
+
+    /// Adds the cores, which begin at `entry`.
+    fn assemble<X: Extension + Clone + 'static>(
+        spec: &ServerSpec,
+        fabric: Fabric,
+        image: Image,
+        personality: Personality,
+        extension: &X,
+        entry: u64,
+    ) -> Machine {
         let map = fabric.memory_map();
         let cores = (0..spec.fabric.cores)
             .map(|number| {
@@ -114,7 +174,7 @@ impl Machine {
                     fabric.clock(),
                     map.clone(),
                     extension.clone(),
-                    image.entry,
+                    entry,
                 );
                 // a1 tells how many harts there are.
                 core.set_register(11, spec.fabric.cores as u64);
@@ -123,13 +183,13 @@ impl Machine {
             .collect();
         let departure = Core::<X, false>::departure_cycles(&spec.core);
         let engine = Engine::new(cores, fabric, departure);
-        Ok(Machine {
+        Machine {
             engine,
             image,
-            htif,
+            personality,
             front_end_cycles: spec.core.front_end_cycles,
             end: None,
-        })
+        }
     }
 
     /// Advances by one step of the engine. `Ok(true)`: go on.
@@ -138,7 +198,18 @@ impl Machine {
         if let Some(hart) = self.engine.crashed()
             && let Some(crash) = self.engine.cores[hart].crash()
         {
-            return Err(RunError::Guest(self.describe_crash(hart, crash)));
+            let crash = Fault {
+                hart,
+                trap: crash.trap,
+                pc: crash.pc,
+                registers: crash.registers,
+                instruction: crash.instruction,
+            };
+            return Err(RunError::Guest(self.describe_crash(&crash)));
+        }
+        if let Some((_, Ending::Fault(fault))) = self.linux().and_then(|linux| linux.ending()) {
+            let fault = fault.clone();
+            return Err(RunError::Guest(self.describe_crash(&fault)));
         }
         match advance {
             Advance::Running => {
@@ -193,13 +264,42 @@ impl Machine {
     }
 
     fn htif(&mut self) -> Option<&mut Htif> {
-        let id = self.htif?;
-        self.engine.fabric.agent_mut::<Htif>(id)
+        match self.personality {
+            Personality::Host(id) => self.engine.fabric.agent_mut::<Htif>(id),
+            _ => None,
+        }
     }
 
-    /// When the guest exited, and with which status.
+    fn linux(&mut self) -> Option<&mut Linux> {
+        match self.personality {
+            Personality::Linux(id) => self.engine.fabric.agent_mut::<Linux>(id),
+            _ => None,
+        }
+    }
+
+    /// When the guest exited, and with which status; after a signal that of a shell.
     pub fn exit(&mut self) -> Option<(fabric::Time, u64)> {
+        if let Some((at, ending)) = self.linux().and_then(|linux| linux.ending()) {
+            return match ending {
+                Ending::Exit(status) => Some((at, u64::from(*status))),
+                Ending::Signal(signal) => Some((at, 128 + u64::from(*signal))),
+                Ending::Fault(_) => None,
+            };
+        }
         self.htif().and_then(|htif| htif.exit)
+    }
+
+    /// The name of the signal that ended the guest.
+    pub fn signal(&mut self) -> Option<&'static str> {
+        match self.linux()?.ending()? {
+            (_, Ending::Signal(signal)) => Some(linux::signal_name(*signal)),
+            _ => None,
+        }
+    }
+
+    /// Whether a signal of the host has interrupted what the guest asked of it.
+    pub fn take_interrupted(&mut self) -> bool {
+        self.linux().is_some_and(Linux::take_interrupted)
     }
 
     /// What the guest has written so far, if it is not live.
@@ -217,17 +317,30 @@ impl Machine {
         }
     }
 
-    fn describe_crash(&self, hart: usize, crash: &Crash) -> String {
+    /// The addresses below the stack of `hart`, and the stack's size.
+    fn below_stack(&self, hart: usize) -> (AddressRange, u64) {
+        match self.personality {
+            Personality::Linux(_) => {
+                let length = linux::STACK.length;
+                let start = linux::STACK.start - length;
+                (AddressRange { start, length }, length)
+            }
+            _ => {
+                let start = STACKS + hart as u64 * STACK_STRIDE;
+                let length = STACK_STRIDE - STACK_BYTES;
+                (AddressRange { start, length }, STACK_BYTES)
+            }
+        }
+    }
+
+    fn describe_crash(&self, crash: &Fault) -> String {
+        let hart = crash.hart;
         let mut text = format!(
             "the guest crashed: hart {hart}, {} at pc {}",
             crash.trap.cause.name(),
             self.place(crash.pc),
         );
-        let stack = STACKS + hart as u64 * STACK_STRIDE;
-        let below_stack = AddressRange {
-            start: stack,
-            length: STACK_STRIDE - STACK_BYTES,
-        };
+        let (below_stack, stack_bytes) = self.below_stack(hart);
         if crash.instruction.is_none() && crash.trap.value == crash.pc {
             text += ": there is no memory to execute there";
         } else if crash.instruction.is_none() {
@@ -239,7 +352,7 @@ impl Machine {
             text += &format!(
                 ": address {:#x} is below the stack of {} KiB, which has overrun",
                 crash.trap.value,
-                STACK_BYTES / 1024
+                stack_bytes / 1024
             );
         } else if crash.trap.value != 0 {
             text += &format!(", value {:#x}", crash.trap.value);
@@ -251,6 +364,13 @@ impl Machine {
             if crash.trap.cause == Cause::IllegalInstruction {
                 text += &why_illegal(&instruction);
             }
+        }
+        let missing = self.image.headers.missing_extensions();
+        if crash.trap.cause == riscv::Cause::IllegalInstruction && !missing.is_empty() {
+            text += &format!(
+                "\n  the program was built for extensions that the harts do not have: {}",
+                missing.join(", ")
+            );
         }
         for row in 0..8 {
             text += "\n ";

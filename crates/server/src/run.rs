@@ -267,6 +267,18 @@ fn load(program: &[u8]) -> Result<elf::Image, RunError> {
     })
 }
 
+/// Whether a program can run without an operating system.
+fn check_bare_metal(image: &elf::Image) -> Result<(), RunError> {
+    if image.headers.position_independent {
+        return Err(RunError::Program(
+            "the program is position-independent, and nobody moves a bare-metal program to its \
+             place: link it with -no-pie"
+                .to_string(),
+        ));
+    }
+    Ok(())
+}
+
 /// Runs `program`, an ELF file, as `description` says. `progress` is told the part that is done,
 /// now and then, and may stop the run by returning false.
 ///
@@ -305,6 +317,7 @@ fn run_once(
     check(description)?;
     let begin = Instant::now();
     let image = load(program)?;
+    check_bare_metal(&image)?;
     let setup = setup(description);
     let measure = &description.measure;
     let recorder =
@@ -467,8 +480,10 @@ fn hex(bytes: &[u8]) -> String {
 /// What came out of [`execute`].
 #[derive(Clone, Debug, Serialize)]
 pub struct ExecuteResult {
-    /// The guest's exit status.
+    /// The guest's exit status; after a signal 128 and its number.
     pub exit_status: u64,
+    /// The signal that ended it, such as `SIGABRT`.
+    pub signal: Option<&'static str>,
     /// What every run has.
     #[serde(flatten)]
     pub totals: Totals,
@@ -477,38 +492,91 @@ pub struct ExecuteResult {
     pub traces: Vec<TraceReport>,
 }
 
-/// Runs any bare-metal program on the server that `description` names, without I/O. What the
-/// guest writes goes to the standard output.
+/// A program to execute, and what it is given.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Its ELF file.
+    pub elf: Vec<u8>,
+    /// Its path, which is its first argument.
+    pub path: Vec<u8>,
+    /// Its other arguments.
+    pub arguments: Vec<Vec<u8>>,
+    /// Its environment, as `NAME=VALUE`.
+    pub environment: Vec<Vec<u8>>,
+}
+
+/// A bare-metal program, with the hardware of HyperPlane and without I/O.
+fn bare_metal(
+    description: &Description,
+    image: elf::Image,
+    program: &Program,
+) -> Result<Machine, RunError> {
+    if image.tohost.is_none() {
+        return Err(RunError::Program(
+            "the program has no symbol `tohost`, so that it could never end; bare-metal programs \
+             are built with `nanoplane build`, and Linux programs begin below 0x80000000"
+                .to_string(),
+        ));
+    }
+    if !program.arguments.is_empty() || !program.environment.is_empty() {
+        return Err(RunError::Program(
+            "a bare-metal program takes no arguments and no environment".to_string(),
+        ));
+    }
+    check_bare_metal(&image)?;
+    let doorbells = doorbell_range(DOORBELLS, 2048);
+    let spec = &description.server;
+    Machine::new(spec, image, &[doorbells], true, |fabric| {
+        let tiles = spec.fabric.mesh.columns * spec.fabric.mesh.rows;
+        let clock = fabric.clock();
+        let agent = hyperplane::attach(fabric, tiles, &spec.hyperplane, doorbells, clock)?;
+        Ok(QwaitExtension::new(agent))
+    })
+}
+
+/// A Linux program.
+fn with_linux(
+    description: &Description,
+    image: elf::Image,
+    program: &Program,
+) -> Result<Machine, RunError> {
+    let spec = &description.server;
+    let mut arguments = vec![program.path.clone()];
+    arguments.extend_from_slice(&program.arguments);
+    let setup = linux::Setup {
+        arguments,
+        environment: program.environment.clone(),
+        harts: spec.fabric.cores,
+        memory_bytes: spec.memory_mib * 1024 * 1024,
+        seed: description.measure.seed,
+    };
+    let prepared =
+        linux::prepare(image, &setup).map_err(|error| RunError::Program(error.to_string()))?;
+    Machine::with_linux(spec, prepared)
+}
+
+/// Runs any program on the server that `description` names: bare-metal, or for Linux. What it
+/// writes goes to the standard output as it comes.
 pub fn execute(
     description: &Description,
-    program: &[u8],
+    program: &Program,
     trace: &TraceOptions,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<ExecuteResult, RunError> {
     check_server(&description.server)?;
     let begin = Instant::now();
-    let image = load(program)?;
-    if image.tohost.is_none() {
-        return Err(RunError::Program(
-            "the program has no symbol `tohost`, so that it could never end; bare-metal programs \
-             are built with `nanoplane build`"
-                .to_string(),
-        ));
-    }
-    let doorbells = doorbell_range(DOORBELLS, 2048);
-    let spec = &description.server;
-    let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
-        let tiles = spec.fabric.mesh.columns * spec.fabric.mesh.rows;
-        let clock = fabric.clock();
-        let agent = hyperplane::attach(fabric, tiles, &spec.hyperplane, doorbells, clock)?;
-        Ok(QwaitExtension::new(agent))
-    })?;
+    let image = load(&program.elf)?;
+    let mut machine = if linux::is_linux(&image) {
+        with_linux(description, image, program)?
+    } else {
+        bare_metal(description, image, program)?
+    };
     machine.engine.set_speed(
         description.simulator.lookahead_cycles,
         description.simulator.skip_spinning,
     );
     let window = trace.window()?;
-    let mut tracer = Tracer::new(trace, vec![window], &machine, program)?;
+    let mut tracer = Tracer::new(trace, vec![window], &machine, &program.elf)?;
     let mut steps = 0u32;
     let ended = loop {
         tracer.prepare(&mut machine);
@@ -517,7 +585,7 @@ pub fn execute(
             other => break other.map(drop),
         }
         steps = steps.wrapping_add(1);
-        if steps.is_multiple_of(STEPS) && !go_on() {
+        if (steps.is_multiple_of(STEPS) || machine.take_interrupted()) && !go_on() {
             break Err(RunError::Interrupted);
         }
     };
@@ -526,6 +594,7 @@ pub fn execute(
     let totals = Totals::of(&machine, usize::MAX, begin);
     Ok(ExecuteResult {
         exit_status: machine.exit().map_or(0, |(_, status)| status),
+        signal: machine.signal(),
         totals,
         traces,
     })

@@ -5,7 +5,7 @@ mod common;
 use common::assembler::*;
 use common::servers::{models, server};
 use server::{
-    DataPlaneSpec, Description, ExecuteResult, MeasureSpec, Notify, Policy, RunError,
+    DataPlaneSpec, Description, ExecuteResult, MeasureSpec, Notify, Policy, Program, RunError,
     SimulatorSpec, TraceOptions, execute,
 };
 use std::sync::mpsc;
@@ -40,7 +40,15 @@ fn executed(harts: usize, program: &[u8]) -> Vec<Result<ExecuteResult, RunError>
         .iter()
         .map(|core| {
             let description = description(harts, core, SimulatorSpec::default());
-            execute(&description, program, &TraceOptions::default(), || true)
+            execute(
+                &description,
+                &Program {
+                    elf: program.to_vec(),
+                    ..Program::default()
+                },
+                &TraceOptions::default(),
+                || true,
+            )
         })
         .collect()
 }
@@ -333,6 +341,10 @@ fn a_loop_without_end_can_be_interrupted() {
                 let (sender, receiver) = mpsc::channel();
                 // If it hangs, the thread ends with the process.
                 std::thread::spawn(move || {
+                    let program = Program {
+                        elf: program,
+                        ..Program::default()
+                    };
                     let result =
                         execute(&description, &program, &TraceOptions::default(), || false);
                     sender.send(result.map(|_| ()).map_err(|error| error.kind()))

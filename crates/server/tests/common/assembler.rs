@@ -1,7 +1,7 @@
 //! A small assembler for RV64 (*The RISC-V Instruction Set Manual*, Volume I, version 20240411,
 //! chapter "RV32/64G Instruction Set Listings"), and the ELF file around its output.
 
-use riscv::elf::{Image, Segment, Symbol};
+use riscv::elf::{Headers, Image, Segment, Symbol};
 
 /// Where code begins: the start of main memory.
 pub const CODE: u64 = 0x8000_0000;
@@ -535,6 +535,7 @@ impl Assembler {
         }
         let segment = |address, bytes: Vec<u8>, executable| Segment {
             address,
+            virtual_address: address,
             memory_bytes: bytes.len() as u64,
             bytes,
             executable,
@@ -561,6 +562,7 @@ impl Assembler {
             symbols,
             tohost: None,
             fromhost: None,
+            headers: Headers::default(),
         }
     }
 }

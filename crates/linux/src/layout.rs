@@ -1,0 +1,64 @@
+//! Where everything is in the one address space. There is no virtual memory.
+
+use fabric::AddressRange;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+/// The lowest address that a program may have: Linux's `mmap_min_addr`. Below there is nothing, so
+/// that null pointers are noticed.
+pub const USER_START: u64 = 0x1_0000;
+/// Where the addresses of the program, its heap and its mappings end. Only what is touched takes
+/// memory of the host.
+pub const USER_END: u64 = 0x10_0000_0000;
+/// Where mappings go that do not ask for a place: above what programs are linked to and their heap.
+pub(crate) const MAPPINGS_START: u64 = 0x8_0000_0000;
+/// The first thread's stack, which has nothing below it, so that an overrun is noticed.
+pub const STACK: AddressRange = AddressRange {
+    start: 0x20_0000_0000,
+    length: STACK_BYTES,
+};
+/// Linux's default limit.
+pub const STACK_BYTES: u64 = 8 * 1024 * 1024;
+/// The code that takes traps.
+pub(crate) const STUB: u64 = 0xffff_ffff_8000_0000;
+/// Where handlers of signals are called from.
+pub(crate) const SIGNAL_STUB: u64 = STUB + PAGE_BYTES / 2;
+/// What it saves, one area for each hart.
+pub(crate) const SAVE_AREAS: u64 = STUB + PAGE_BYTES;
+/// Most harts that there can be.
+const HARTS: u64 = 64;
+/// Code and save areas.
+pub(crate) const MACHINE: AddressRange = AddressRange {
+    start: STUB,
+    length: PAGE_BYTES + HARTS * crate::stub::SAVE_BYTES,
+};
+/// The agent's addresses.
+pub(crate) const DEVICE: u64 = STUB + 0x10_0000;
+pub(crate) const DEVICE_RANGE: AddressRange = AddressRange {
+    start: DEVICE,
+    length: PAGE_BYTES,
+};
+const USER: AddressRange = AddressRange {
+    start: USER_START,
+    length: USER_END - USER_START,
+};
+
+/// All memory of a server that runs a Linux program.
+pub fn memory() -> Vec<AddressRange> {
+    vec![USER, STACK, MACHINE]
+}
+
+/// Whether the program may have calls read or write `length` bytes at `address`.
+pub(crate) fn is_user(address: u64, length: u64) -> bool {
+    [USER, STACK].iter().any(|range| {
+        let offset = address.wrapping_sub(range.start);
+        offset <= range.length && length <= range.length - offset
+    })
+}
+
+/// The next multiple of a page, or the largest number that is one.
+pub(crate) fn page_up(address: u64) -> u64 {
+    address
+        .checked_next_multiple_of(PAGE_BYTES)
+        .unwrap_or(!(PAGE_BYTES - 1))
+}
