@@ -82,7 +82,7 @@ pub fn folded<'p>(profiles: impl IntoIterator<Item = &'p Profile>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use riscv::elf::{Image, Symbol};
+    use riscv::elf::{Headers, Image, Symbol};
 
     const MAIN: u64 = 0x8000_0000;
     const WORK: u64 = 0x8000_1000;
@@ -97,6 +97,7 @@ mod tests {
         Image {
             entry: MAIN,
             segments: Vec::new(),
+            headers: Headers::default(),
             symbols: vec![symbol("main", MAIN), symbol("work;er", WORK)],
             tohost: None,
             fromhost: None,
