@@ -184,6 +184,9 @@ impl Tracer {
 
     /// Lets probes come and go; to be called before each step of the engine.
     pub fn prepare(&mut self, machine: &mut Machine) {
+        if self.next == self.windows.len() {
+            return;
+        }
         let engine = &mut machine.engine;
         loop {
             let now = engine.now();
