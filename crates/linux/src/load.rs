@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::layout::{self, PAGE_BYTES, STACK, STACK_BYTES};
 use crate::space::Space;
 use crate::stub;
-use riscv::elf::{ElfError, Image};
+use riscv::elf::{ElfError, Image, Symbol};
 use thiserror::Error;
 
 /// Where each hart begins, with its number in `a0`.
@@ -114,7 +114,7 @@ pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
     } else {
         0
     };
-    let image = image.at_virtual_addresses(base)?;
+    let mut image = image.at_virtual_addresses(base)?;
     for segment in &image.segments {
         let (address, bytes) = (segment.address, segment.memory_bytes);
         if address < layout::USER_START || segment.range().end > layout::USER_END {
@@ -150,6 +150,13 @@ pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
         area[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
     }
     let code = |words: Vec<u32>| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    // For profiles and reports; its address is behind all others.
+    image.symbols.push(Symbol {
+        name: "(system call)".to_string(),
+        address: layout::STUB,
+        size: PAGE_BYTES,
+        code: true,
+    });
     Ok(Prepared {
         contents: vec![
             (layout::STUB, code(stub::code())),

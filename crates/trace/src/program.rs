@@ -27,6 +27,8 @@ pub type SharedProgram = Rc<RefCell<Program>>;
 pub struct Program {
     image: Image,
     lines: Option<Context<Reader>>,
+    /// How much further up the program is than its file says.
+    moved_by: u64,
     places: HashMap<u64, Rc<Place>>,
 }
 
@@ -37,6 +39,8 @@ impl Program {
         Program {
             image: image.clone(),
             lines: debug_information(bytes),
+            moved_by: object::File::parse(bytes)
+                .map_or(0, |file| image.entry.wrapping_sub(file.entry())),
             places: HashMap::new(),
         }
     }
@@ -63,7 +67,10 @@ impl Program {
         };
         let mut functions = vec![function];
         let mut line = None;
-        let frames = self.lines.as_ref().map(|lines| lines.find_frames(pc));
+        let frames = self
+            .lines
+            .as_ref()
+            .map(|lines| lines.find_frames(pc.wrapping_sub(self.moved_by)));
         if let Some(Ok(mut frames)) = frames.map(addr2line::LookupResult::skip_all_loads) {
             let mut inner = Vec::new();
             while let Ok(Some(frame)) = frames.next() {
