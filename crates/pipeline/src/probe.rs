@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::extension::Extension;
 use crate::ring::Ring;
+use crate::serial::Serial;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::Source;
 use riscv::{Instruction, SINK};
@@ -33,6 +34,8 @@ pub struct Executed {
     pub completed: Option<u64>,
     /// The cycle in which it was committed, or undone.
     pub ended: u64,
+    /// For how many cycles of this the hart had halted of its own will.
+    pub halted_cycles: u64,
     /// It was on a wrong path, or had to be done again: it has had no effect.
     pub undone: bool,
     /// The value that its destination register got, if it has one and it came to that.
@@ -168,6 +171,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             issued,
             completed,
             ended,
+            halted_cycles: 0,
             undone,
             value: completed
                 .filter(|_| note.instruction.rd != SINK)
@@ -191,26 +195,20 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    /// An instruction that is executed alone, since cycle `dispatched`, is over at `ended`; the
-    /// window is empty.
-    pub(crate) fn report_alone(
-        &mut self,
-        instruction: Instruction,
-        pc: u64,
-        dispatched: u64,
-        ended: u64,
-    ) {
+    /// An instruction that was executed alone is over at `ended`; the window is empty.
+    pub(crate) fn report_alone(&mut self, instruction: Instruction, serial: &Serial, ended: u64) {
         if let Some(mut probed) = self.probed.take() {
             while probed.next < self.window.tail {
                 self.report_next(&mut probed);
             }
             probed.probe.executed(&Executed {
-                pc,
+                pc: serial.pc,
                 instruction,
-                dispatched,
-                issued: Some(dispatched),
+                dispatched: serial.since,
+                issued: Some(serial.since),
                 completed: Some(ended),
                 ended,
+                halted_cycles: serial.halted_since().map_or(0, |since| ended - since),
                 undone: false,
                 value: (instruction.rd != SINK)
                     .then(|| self.registers[usize::from(instruction.rd)]),

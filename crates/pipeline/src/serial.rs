@@ -79,7 +79,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Serial {
     kind: Kind,
-    pc: u64,
+    pub pc: u64,
     state: State,
     /// Accesses that cross a line: bytes done, and their value.
     bytes_done: u8,
@@ -89,7 +89,7 @@ pub(crate) struct Serial {
     halted_since: Option<u64>,
     waits_for: &'static str,
     /// When dispatch met it.
-    since: u64,
+    pub since: u64,
 }
 
 impl Serial {
@@ -396,7 +396,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.leave_serial(serial, now);
         if let Kind::Instruction(i) = serial.kind {
             self.statistics.instructions += 1;
-            self.report_alone(i, serial.pc, serial.since, now);
+            self.report_alone(i, serial, now);
         }
         self.window.last_commit = self.window.last_commit.max(now);
     }

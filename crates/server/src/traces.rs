@@ -289,11 +289,12 @@ impl Tracer {
         }
         if let Some(path) = &self.options.profile {
             for (profile, core) in self.profiles.iter().zip(&engine.cores) {
-                profile.borrow_mut().finish(core.pc(), end);
+                let halted_cycles = core.statistics(end).halted_cycles;
+                profile.borrow_mut().finish(core.pc(), end, halted_cycles);
             }
             let profiles: Vec<_> = self.profiles.iter().map(|one| one.borrow()).collect();
             let text = trace::folded(profiles.iter().map(|profile| &**profile));
-            let cycles = end * profiles.len() as u64;
+            let cycles = profiles.iter().map(|profile| profile.total()).sum();
             reports.push(report(path, cycles, std::fs::write(path, text)));
         }
         reports

@@ -169,6 +169,7 @@ mod tests {
             issued: Some(dispatched + 1),
             completed: Some(dispatched + 2),
             ended: dispatched + 3,
+            halted_cycles: 0,
             undone: false,
             value: Some(7),
             address: None,

@@ -6,13 +6,15 @@ use pipeline::{Executed, Probe};
 use std::collections::BTreeMap;
 
 /// The profile of one core's hart, as a probe. A cycle belongs to the instruction whose commit
-/// it was waiting for, with the calls that led to it.
+/// it was waiting for, with the calls that led to it. Those in which the hart had halted of its own
+/// will belong to nobody.
 pub struct Profile {
     core: String,
     tree: CallTree,
     /// By node.
     cycles: Vec<u64>,
     counted_until: u64,
+    halted_cycles: u64,
 }
 
 impl Profile {
@@ -23,22 +25,32 @@ impl Profile {
             tree: CallTree::new(program),
             cycles: Vec::new(),
             counted_until: 0,
+            halted_cycles: 0,
         }
     }
 
-    fn count(&mut self, node: usize, until: u64) {
+    fn count(&mut self, node: usize, until: u64, halted_cycles: u64) {
         if self.cycles.len() <= node {
             self.cycles.resize(node + 1, 0);
         }
-        self.cycles[node] += until.saturating_sub(self.counted_until);
+        let passed = until.saturating_sub(self.counted_until);
+        self.cycles[node] += passed.saturating_sub(halted_cycles);
+        self.halted_cycles += halted_cycles;
         self.counted_until = self.counted_until.max(until);
     }
 
-    /// The run ends in cycle `end`: what has not been counted, the instruction at `pc` has waited.
-    pub fn finish(&mut self, pc: u64, end: u64) {
+    /// The run ends in cycle `end`, and the hart has halted for `halted_cycles` in all: what has not
+    /// been counted, the instruction at `pc` has waited.
+    pub fn finish(&mut self, pc: u64, end: u64, halted_cycles: u64) {
         let function = self.tree.function(pc);
         let line = self.tree.line(function, pc);
-        self.count(line, end);
+        let halted_now = halted_cycles.saturating_sub(self.halted_cycles);
+        self.count(line, end, halted_now);
+    }
+
+    /// The cycles that have been counted.
+    pub fn total(&self) -> u64 {
+        self.cycles.iter().sum()
     }
 
     /// Adds up the cycles of each chain of calls.
@@ -61,7 +73,7 @@ impl Probe for Profile {
         if !executed.undone {
             let function = self.tree.executed(executed);
             let line = self.tree.line(function, executed.pc);
-            self.count(line, executed.ended);
+            self.count(line, executed.ended, executed.halted_cycles);
         }
     }
 }
@@ -112,6 +124,7 @@ mod tests {
             issued: None,
             completed: None,
             ended,
+            halted_cycles: 0,
             undone: false,
             value: None,
             address: None,
@@ -136,8 +149,14 @@ mod tests {
         profile.executed(&undone);
         profile.executed(&executed(WORK + 4, RETURN, 20));
         profile.executed(&executed(MAIN + 4, NOP, 27));
-        profile.finish(MAIN + 8, 30);
-        // main: 10 to the call, 7 + 3 behind it. A semicolon separates frames.
+        let halted = Executed {
+            halted_cycles: 100,
+            ..executed(MAIN + 8, NOP, 129)
+        };
+        profile.executed(&halted);
+        profile.finish(MAIN + 12, 180, 150);
+        // main: 10 to the call, 7 + 2 + 1 behind it: of the last 51 cycles it had halted for 50. A
+        // semicolon separates frames.
         assert_eq!(
             folded([&profile]),
             "core 0;main 20\ncore 0;main;work,er 10\n"
