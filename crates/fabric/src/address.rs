@@ -1,6 +1,7 @@
 //! Cache lines and ranges of physical addresses.
 
 use serde::{Deserialize, Serialize};
+use state::{Plain, State, Walker};
 
 /// Bytes in a cache line (64 in every paper).
 pub const LINE_BYTES: usize = 64;
@@ -67,6 +68,36 @@ impl LineAddress {
     }
 }
 
+impl State for LineAddress {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        self.0.walk(walker);
+    }
+}
+
+impl Plain for LineAddress {
+    fn blank() -> LineAddress {
+        LineAddress(0)
+    }
+}
+
+impl State for LineData {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        walker.bytes(&mut self.0);
+    }
+}
+
+impl Plain for LineData {
+    fn blank() -> LineData {
+        LineData::ZERO
+    }
+}
+
+impl State for AlignedLine {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        self.0.walk(walker);
+    }
+}
+
 /// Addresses from `start` up to, not including, `start + length`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressRange {
@@ -75,6 +106,8 @@ pub struct AddressRange {
     /// Bytes.
     pub length: u64,
 }
+
+state::plain!(AddressRange { start, length });
 
 impl AddressRange {
     /// Whether `address` lies inside.

@@ -1,10 +1,23 @@
 //! The port for agents: everything on the fabric that is not a core.
 
 use crate::{AddressRange, CacheSpec, CoreId, LineAddress, LineData, Ram, RequestKind, Time};
+use state::Walker;
 
 /// An agent's number on its fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId(pub u16);
+
+impl state::State for AgentId {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        self.0.walk(walker);
+    }
+}
+
+impl state::Plain for AgentId {
+    fn blank() -> AgentId {
+        AgentId(0)
+    }
+}
 
 /// Where and how an agent is attached.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +43,8 @@ pub struct ReplyTo {
     pub tile: Option<usize>,
 }
 
+state::plain!(ReplyTo { core, token, tile });
+
 /// A core's request, as it arrives at an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -38,6 +53,8 @@ pub struct Request {
     /// What is asked.
     pub kind: RequestKind,
 }
+
+state::plain!(Request { reply_to, kind });
 
 /// An access of an agent to memory; it may not cross a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +112,8 @@ pub enum MemoryAccess {
         allocate: bool,
     },
 }
+
+state::choice!(MemoryAccess { Read { address }, Write { address, bytes, data }, FetchAdd { address, addend }, ReadAtHome { address }, DmaRead { address }, DmaWrite { address, bytes, data, allocate } });
 
 impl MemoryAccess {
     /// The first byte, and how many.
@@ -163,6 +182,14 @@ pub trait Agent {
     /// What the agent waits for, one sentence each: for reports of deadlocks.
     fn waiting_for(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Shows the agent's state to `walker`, for a checkpoint.
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        walker.refuse(format!(
+            "the state of {} cannot be written down",
+            self.name()
+        ));
     }
 
     /// For the builder of the server, to get results out of an agent that it knows.

@@ -38,6 +38,7 @@ use crate::{
     SpecError, Time, ToCache, ToHome, Transit,
 };
 use serde::Serialize;
+use state::{State, Walker};
 
 /// What an address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +137,34 @@ pub struct FabricStatistics {
     pub events: u64,
 }
 
+state::component!(FabricStatistics {
+    last_level_hits: count,
+    last_level_misses: count,
+    last_level_evictions: count,
+    recalls: count,
+    requests: count,
+    forwards: count,
+    invalidations: count,
+    puts: count,
+    reads_at_home: count,
+    writes_at_home: count,
+    transfers: count,
+    ownership_grants: count,
+    agent_requests: count,
+    refused_requests: count,
+    interrupts: count,
+    memory_reads: count,
+    memory_writes: count,
+    mesh_messages: count,
+    mesh_hops: count,
+    mesh_hop_cycles: count,
+    mesh_queueing_fs: count,
+    bank_queueing_fs: count,
+    memory_queueing_fs: count,
+    lengthened_deliveries: count,
+    events: count,
+});
+
 /// Something for a home.
 #[derive(Clone, Copy, Debug)]
 enum HomeInput {
@@ -145,6 +174,8 @@ enum HomeInput {
     WriteAtHome(AgentId),
     Memory(TransactionId),
 }
+
+state::choice!(HomeInput { Cache(cache, message), ReadAtHome(agent), WriteAtHome(agent), Memory(transaction) });
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -212,6 +243,22 @@ enum Event {
     Timer { agent: AgentId, token: u64 },
 }
 
+state::choice!(Event {
+    Departure { core, kind },
+    Home { bank, admitted, line, input },
+    ReadOut { bank, transaction, agent, line },
+    MemoryRead { controller, bank, transaction, line },
+    MemoryAnswer { controller, bank, transaction, line },
+    MemoryWrite { controller },
+    AgentCache { agent, line, message },
+    AgentRequest { agent, request },
+    AgentReply { reply_to, tile, result },
+    Lookup { agent, serial },
+    AccessRefused { agent, access, token },
+    DmaDone { agent, line, data },
+    Timer { agent, token }
+});
+
 /// Where the sender's number is in an event's order; below it is the sender's count.
 const SENDER_SHIFT: u32 = 48;
 /// The sender of what comes out of processing events; cores come before it.
@@ -243,6 +290,14 @@ struct PendingAccess {
     in_time: bool,
 }
 
+state::plain!(PendingAccess {
+    serial,
+    access,
+    token,
+    state,
+    in_time
+});
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PendingState {
     /// In the private cache's lookup.
@@ -255,6 +310,13 @@ enum PendingState {
     AtHome,
 }
 
+state::choice!(PendingState {
+    LookingUp,
+    Ready,
+    Asked,
+    AtHome
+});
+
 /// The accesses of an agent that are not done, in order.
 #[derive(Default)]
 struct PendingAccesses {
@@ -262,6 +324,8 @@ struct PendingAccesses {
     lines: Vec<LineAddress>,
     accesses: Vec<PendingAccess>,
 }
+
+state::component!(PendingAccesses { lines, accesses });
 
 impl PendingAccesses {
     fn push(&mut self, line: LineAddress, access: PendingAccess) {
@@ -296,6 +360,27 @@ struct Port {
     next_serial: u64,
     /// Some access found no miss status holding register free.
     refused: bool,
+}
+
+impl State for Port {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Port {
+                agent: fixed,
+                tile: fixed,
+                cache: inside,
+                hit_latency: fixed,
+                pending,
+                next_serial,
+                refused,
+            }
+        );
+        if let Some(agent) = &mut self.agent {
+            agent.walk(walker);
+        }
+    }
 }
 
 /// The coherent fabric of one server.
@@ -334,6 +419,37 @@ pub struct Fabric {
     #[cfg(test)]
     pub(crate) written_at_home: Vec<(AgentId, LineAddress, LineData)>,
 }
+
+state::component!(Fabric {
+    clock: fixed,
+    bank_latency: fixed,
+    forward_latency: fixed,
+    minimum_delivery_latency: fixed,
+    cores: fixed,
+    queue,
+    core_counts: slice,
+    server_count,
+    internal_count,
+    done_until,
+    mesh,
+    memory,
+    banks: slice,
+    bank_count: fixed,
+    ram,
+    caches: fixed,
+    agents: slice,
+    devices: fixed,
+    snoops: fixed,
+    statistics,
+    errors,
+    actions: fixed,
+    effects: fixed,
+    agent_outbox: fixed,
+    lines: fixed,
+    delivered_to,
+    #[cfg(test)]
+    written_at_home: fixed,
+});
 
 fn request_bytes(kind: &RequestKind) -> u64 {
     match kind {

@@ -105,6 +105,14 @@ pub(crate) struct HomeWrite {
     pub(crate) data: LineData,
 }
 
+state::plain!(HomeWrite {
+    agent,
+    offset,
+    bytes,
+    allocate,
+    data
+});
+
 impl HomeWrite {
     fn is_whole_line(&self) -> bool {
         usize::from(self.bytes) == LINE_BYTES
@@ -136,6 +144,15 @@ struct Entry {
     transaction: TransactionId,
 }
 
+state::plain!(Entry {
+    line,
+    sharers,
+    owner,
+    present,
+    dirty,
+    transaction
+});
+
 const EMPTY: Entry = Entry {
     line: NO_LINE,
     sharers: 0,
@@ -161,6 +178,8 @@ enum Request {
     },
 }
 
+state::choice!(Request { Get { cache, write }, ReadAtHome { agent }, WriteAtHome(write), Put { cache, data } });
+
 /// What a busy line waits for.
 #[derive(Clone, Copy, Debug, Hash)]
 enum Step {
@@ -185,6 +204,15 @@ enum Step {
     },
 }
 
+state::choice!(Step {
+    Between,
+    Memory(request),
+    Invalidates { request, missing, source },
+    Forward { owner, request },
+    ReadOut,
+    Recall { owner, missing }
+});
+
 #[derive(Clone, Debug)]
 struct Transaction {
     line: LineAddress,
@@ -193,6 +221,13 @@ struct Transaction {
     waiting: VecDeque<Request>,
 }
 
+state::plain!(Transaction {
+    line,
+    slot,
+    step,
+    waiting
+});
+
 /// Misses of one set that have no way yet.
 #[derive(Clone, Debug, Hash)]
 struct Stalled {
@@ -200,6 +235,12 @@ struct Stalled {
     recalling: bool,
     waiting: VecDeque<(LineAddress, Request)>,
 }
+
+state::plain!(Stalled {
+    set,
+    recalling,
+    waiting
+});
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BankStatistics {
@@ -213,6 +254,18 @@ pub(crate) struct BankStatistics {
     pub(crate) writes_at_home: u64,
     pub(crate) puts: u64,
 }
+
+state::component!(BankStatistics {
+    hits: count,
+    misses: count,
+    evictions: count,
+    recalls: count,
+    forwards: count,
+    invalidations: count,
+    reads_at_home: count,
+    writes_at_home: count,
+    puts: count,
+});
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bank {
@@ -236,6 +289,21 @@ pub(crate) struct Bank {
     pub(crate) port_free: Time,
     pub(crate) statistics: BankStatistics,
 }
+
+state::component!(Bank {
+    banks: fixed,
+    ways: fixed,
+    set_mask: fixed,
+    entries: slice,
+    lines: inside,
+    sets: octets,
+    transactions,
+    free,
+    stalled,
+    spare: fixed,
+    port_free,
+    statistics,
+});
 
 #[cold]
 #[inline(never)]

@@ -17,6 +17,14 @@ pub(crate) struct LineArray {
     ranks: Vec<u8>,
 }
 
+state::component!(LineArray {
+    ways: fixed,
+    set_mask: fixed,
+    lines: slice,
+    dirty: slice,
+    ranks: octets,
+});
+
 impl LineArray {
     pub(crate) fn new(sets: usize, ways: usize) -> LineArray {
         LineArray {

@@ -15,6 +15,16 @@ pub(crate) struct Memory {
     pub(crate) queueing: Time,
 }
 
+state::component!(Memory {
+    tiles: fixed,
+    free: slice,
+    latency: fixed,
+    occupancy: fixed,
+    reads: count,
+    writes: count,
+    queueing: count,
+});
+
 impl Memory {
     pub(crate) fn new(spec: &MemorySpec, mesh: &MeshSpec) -> Memory {
         let edge = crate::mesh::edge_tiles(mesh.columns, mesh.rows);

@@ -42,6 +42,12 @@ struct Link {
     taken_until: u64,
 }
 
+state::component!(Link {
+    base: cycle,
+    taken,
+    taken_until: cycle
+});
+
 impl Link {
     /// Reserves `flits` cycles in a row, from `earliest` or as soon as possible after it. Nothing
     /// will be reserved before `now` any more.
@@ -104,8 +110,8 @@ pub(crate) struct Mesh {
     /// The links from each tile to each other, one way behind the other, and where each begins.
     routes: Vec<u16>,
     route_starts: Vec<u32>,
-    /// For each order and pair of tiles, the cycle in which the last message arrives.
-    last_arrival: [Vec<u64>; 2],
+    /// For each order, and then each pair of tiles, the cycle in which the last message arrives.
+    last_arrival: Vec<u64>,
     pub(crate) messages: u64,
     pub(crate) hops: u64,
     pub(crate) hop_cycles: u64,
@@ -115,6 +121,24 @@ pub(crate) struct Mesh {
     #[cfg(test)]
     pub(crate) jitter: (u64, u64),
 }
+
+state::component!(Mesh {
+    tiles: fixed,
+    hop: fixed,
+    local: fixed,
+    clock: fixed,
+    link_bytes: fixed,
+    links: slice,
+    routes: fixed,
+    route_starts: fixed,
+    last_arrival: cycles,
+    messages: count,
+    hops: count,
+    hop_cycles: count,
+    queueing_cycles: count,
+    #[cfg(test)]
+    jitter: fixed,
+});
 
 /// The links of the way from one tile to another: along the row, then along the column.
 fn route(columns: usize, from: usize, to: usize) -> Vec<u16> {
@@ -157,7 +181,7 @@ impl Mesh {
             links: vec![Link::default(); tiles * 4],
             routes,
             route_starts,
-            last_arrival: [vec![0; tiles * tiles], vec![0; tiles * tiles]],
+            last_arrival: vec![0; 2 * tiles * tiles],
             messages: 0,
             hops: 0,
             hop_cycles: 0,
@@ -219,10 +243,10 @@ impl Mesh {
         cell!(arrival += self.more_cycles(departure, pair));
         let table = match order {
             Order::ToHome => 0,
-            Order::FromHome => 1,
+            Order::FromHome => self.tiles * self.tiles,
             Order::Free => return self.clock.time(arrival),
         };
-        let last = &mut self.last_arrival[table][pair];
+        let last = &mut self.last_arrival[table + pair];
         arrival = arrival.max(*last);
         *last = arrival;
         self.clock.time(arrival)

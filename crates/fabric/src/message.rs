@@ -6,10 +6,34 @@ use crate::{LineAddress, LineData, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoreId(pub u16);
 
+impl state::State for CoreId {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        self.0.walk(walker);
+    }
+}
+
+impl state::Plain for CoreId {
+    fn blank() -> CoreId {
+        CoreId(0)
+    }
+}
+
 /// A private cache's number on its fabric. Core `k` has `2k` for instructions and `2k + 1` for
 /// data; the caches of agents follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheId(pub u16);
+
+impl state::State for CacheId {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        self.0.walk(walker);
+    }
+}
+
+impl state::Plain for CacheId {
+    fn blank() -> CacheId {
+        CacheId(0)
+    }
+}
 
 impl CacheId {
     /// The instruction cache of `core`.
@@ -36,6 +60,13 @@ pub enum Source {
     Memory,
 }
 
+state::choice!(Source {
+    SecondLevel,
+    LastLevel,
+    Cache,
+    Memory
+});
+
 /// Permission that comes with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Grant {
@@ -46,6 +77,12 @@ pub enum Grant {
     /// Nobody else holds it, and it was asked for in order to be written.
     Modified,
 }
+
+state::choice!(Grant {
+    Shared,
+    Exclusive,
+    Modified
+});
 
 /// A message from a private cache to a line's home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +109,8 @@ pub enum ToHome {
     },
 }
 
+state::choice!(ToHome { GetS, GetM, PutM(data), PutE, InvalidateAck, ForwardAck { data, dirty, kept } });
+
 /// A message to a private cache, from a line's home or (data only) from the line's last owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ToCache {
@@ -95,6 +134,8 @@ pub enum ToCache {
     PutAck,
 }
 
+state::choice!(ToCache { Data(grant, source, data), Invalidate, ForwardGetS { requester, with_data }, ForwardGetM { requester }, PutAck });
+
 /// How a request of a core travels to an agent, and the answer back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transit {
@@ -104,6 +145,30 @@ pub enum Transit {
     Home(LineAddress),
     /// Over wires of its own, with a fixed latency.
     Fixed(Time),
+}
+
+impl state::State for Transit {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        // A latency is no time that has come or will come.
+        let (mut kind, mut value) = match self {
+            Transit::Tile => (0u64, 0),
+            Transit::Home(line) => (1, line.0),
+            Transit::Fixed(latency) => (2, latency.as_fs()),
+        };
+        kind.walk(walker);
+        value.walk(walker);
+        *self = match kind {
+            0 => Transit::Tile,
+            1 => Transit::Home(LineAddress(value)),
+            _ => Transit::Fixed(Time::from_fs(value)),
+        };
+    }
+}
+
+impl state::Plain for Transit {
+    fn blank() -> Transit {
+        Transit::Tile
+    }
 }
 
 /// What a core asks of an agent.
@@ -133,6 +198,8 @@ pub enum RequestKind {
         arguments: [u64; 2],
     },
 }
+
+state::choice!(RequestKind { Read { address, bytes }, Write { address, bytes, value }, Custom { code, arguments } });
 
 /// A message that a core leaves for the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +248,8 @@ pub enum OutgoingKind {
     },
 }
 
+state::choice!(OutgoingKind { Coherence { cache, line, message }, Transfer { from, to, line, grant, data }, Request { agent, transit, kind, token } });
+
 /// Messages of one core for the fabric.
 #[derive(Debug, Default)]
 pub struct Outbox {
@@ -206,6 +275,8 @@ pub struct Delivery {
     /// What it is.
     pub kind: DeliveryKind,
 }
+
+state::plain!(Delivery { at, sequence, kind });
 
 /// The kinds of [`Delivery`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,12 +307,19 @@ pub enum DeliveryKind {
     },
 }
 
+state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { bit, level } });
+
 /// Deliveries for one core, in the order of their times.
 #[derive(Debug, Default)]
 pub struct Inbox {
     queue: std::collections::VecDeque<Delivery>,
     next_sequence: u64,
 }
+
+state::component!(Inbox {
+    queue,
+    next_sequence
+});
 
 impl Inbox {
     /// Adds a delivery behind those of the same time or earlier.

@@ -61,6 +61,12 @@ pub enum State {
     Modified,
 }
 
+state::choice!(State {
+    Shared,
+    Exclusive,
+    Modified
+});
+
 /// What became of a request for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
@@ -111,6 +117,12 @@ struct Forward {
     with_data: bool,
 }
 
+state::plain!(Forward {
+    requester,
+    write,
+    with_data
+});
+
 impl Forward {
     fn message(self) -> ToCache {
         let Forward {
@@ -140,6 +152,13 @@ struct Miss {
     forward: Option<Forward>,
 }
 
+state::plain!(Miss {
+    line,
+    write,
+    invalidated,
+    forward
+});
+
 impl Miss {
     /// Loads that have not been waiting for the line yet may not use it.
     fn comes_too_late(&self) -> bool {
@@ -153,6 +172,8 @@ struct Eviction {
     dirty: bool,
     data: LineData,
 }
+
+state::plain!(Eviction { line, dirty, data });
 
 /// A line that had to make room.
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +190,12 @@ struct Fill {
     use_once: bool,
     forward: Option<Forward>,
 }
+
+state::plain!(Fill {
+    line,
+    use_once,
+    forward
+});
 
 /// A private cache. See the description of the module for its protocol.
 #[derive(Clone, Debug)]
@@ -188,6 +215,21 @@ pub struct PrivateCache {
     fill: Option<Fill>,
     version: u64,
 }
+
+state::component!(PrivateCache {
+    id: fixed,
+    ways: fixed,
+    set_mask: fixed,
+    mshrs: fixed,
+    tags: slice,
+    states: slice,
+    ranks: octets,
+    data: slice,
+    misses,
+    evictions,
+    fill,
+    version: count,
+});
 
 #[cold]
 #[inline(never)]

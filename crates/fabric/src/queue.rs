@@ -1,6 +1,7 @@
 //! Events in the order of their times.
 
 use crate::{Clock, Time};
+use state::{Plain, State, Walker};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -38,6 +39,21 @@ pub(crate) struct Queue<E> {
 }
 
 const NEVER: (Time, u64) = (Time::NEVER, u64::MAX);
+
+/// Where an event lies makes no difference, so they are walked in their order.
+impl<E: Copy + Plain> State for Queue<E> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let mut events = self.events();
+        events.walk(walker);
+        let mut base = self.base;
+        walker.cycle(&mut base);
+        *self = Queue::new(self.clock);
+        self.base = base;
+        for (at, order, event) in events {
+            self.push(at, order, event);
+        }
+    }
+}
 
 impl<E: Copy> Queue<E> {
     pub fn new(clock: Clock) -> Queue<E> {
@@ -109,6 +125,20 @@ impl<E: Copy> Queue<E> {
         } else {
             self.entries[before as usize].next = place;
         }
+    }
+
+    /// All events in their order.
+    fn events(&self) -> Vec<(Time, u64, E)> {
+        let mut is_free = vec![false; self.entries.len()];
+        for &place in &self.free {
+            is_free[place as usize] = true;
+        }
+        let entries = self.entries.iter().zip(is_free).filter(|one| !one.1);
+        let mut events: Vec<(Time, u64, E)> = entries
+            .map(|(entry, _)| (entry.at, entry.order, entry.event))
+            .collect();
+        events.sort_by_key(|&(at, order, _)| (at, order));
+        events
     }
 
     /// When the next event is; [`Time::NEVER`] if there is none.

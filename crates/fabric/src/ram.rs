@@ -2,6 +2,7 @@
 
 use crate::address::AlignedLine;
 use crate::{AddressRange, LINE_BYTES, LineAddress, LineData, SpecError};
+use state::{State, Walker};
 
 const PAGE_LINES: usize = 64;
 type Page = [AlignedLine; PAGE_LINES];
@@ -13,6 +14,47 @@ struct Region {
     /// `None` is a page of zeros that nobody has written.
     pages: Vec<Option<Box<Page>>>,
 }
+
+/// Only what is not zero is walked.
+impl State for Region {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Region {
+                first_line: fixed,
+                lines: fixed,
+                pages: fixed,
+            }
+        );
+        let places = self.pages.iter().enumerate();
+        let mut written: Vec<usize> = places
+            .filter(|(_, page)| page.as_ref().is_some_and(|page| !is_zero(page)))
+            .map(|(place, _)| place)
+            .collect();
+        written.walk(walker);
+        if walker.is_restoring() {
+            self.pages.fill(None);
+        }
+        for place in written {
+            let Some(page) = self.pages.get_mut(place) else {
+                walker.refuse(format!("there is no page {place} of memory"));
+                return;
+            };
+            let page = page.get_or_insert_with(|| Box::new([AlignedLine::ZERO; PAGE_LINES]));
+            page.walk(walker);
+        }
+    }
+}
+
+fn is_zero(page: &Page) -> bool {
+    page.iter().all(|line| line.0 == LineData::ZERO)
+}
+
+state::component!(Ram {
+    regions: slice,
+    ranges: fixed
+});
 
 /// The bytes of memory: zero until written, and only taking room on the host from then on.
 ///

@@ -38,6 +38,8 @@ pub enum Side {
     Data,
 }
 
+state::choice!(Side { Instruction, Data });
+
 /// The first-level caches of a core.
 pub struct FirstLevel<'a> {
     /// That for instructions.
@@ -106,6 +108,8 @@ enum WaitsFor {
     Register,
 }
 
+state::choice!(WaitsFor { LookUp { until: cycle }, Home, Register });
+
 #[derive(Clone, Copy, Debug)]
 struct FirstMiss {
     side: Side,
@@ -113,6 +117,13 @@ struct FirstMiss {
     write: bool,
     waits_for: WaitsFor,
 }
+
+state::plain!(FirstMiss {
+    side,
+    line,
+    write,
+    waits_for
+});
 
 /// What a second-level cache has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,6 +133,11 @@ pub struct SecondLevelStatistics {
     /// Those for which it had to ask the line's home.
     pub misses: u64,
 }
+
+state::component!(SecondLevelStatistics {
+    hits: count,
+    misses: count
+});
 
 /// A private second-level cache. See the description of the module.
 #[derive(Clone, Debug)]
@@ -135,6 +151,15 @@ pub struct SecondLevel {
     filling: Option<LineAddress>,
     statistics: SecondLevelStatistics,
 }
+
+state::component!(SecondLevel {
+    clock: fixed,
+    hit_latency_cycles: fixed,
+    cache,
+    misses,
+    filling,
+    statistics,
+});
 
 impl SecondLevel {
     /// An empty cache, number `id` on its fabric, whose cycles are of `clock`. `spec` has been

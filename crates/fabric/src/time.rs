@@ -56,6 +56,25 @@ impl Time {
     }
 }
 
+impl state::State for Time {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        walker.time(&mut self.0);
+    }
+}
+
+impl state::Plain for Time {
+    fn blank() -> Time {
+        Time::ZERO
+    }
+}
+
+/// A length of time that adds up.
+impl state::Counted for Time {
+    fn counted(&mut self) -> &mut u64 {
+        &mut self.0
+    }
+}
+
 impl Add for Time {
     type Output = Time;
     fn add(self, other: Time) -> Time {

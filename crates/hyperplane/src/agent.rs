@@ -10,6 +10,7 @@ use fabric::{
     LineData, MemoryAccess, ReplyTo, Request, RequestKind, SpecError, Time,
 };
 use serde::Serialize;
+use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What HyperPlane has counted.
@@ -39,12 +40,28 @@ pub struct Statistics {
     pub armed: usize,
 }
 
+state::component!(Statistics {
+    wake_ups: count,
+    spurious_wake_ups: count,
+    not_ready: count,
+    activations_by_grant: count,
+    activations_by_reconsider: count,
+    arms: count,
+    conflicts: count,
+    halts: count,
+    halted_fs: count,
+    monitored,
+    armed,
+});
+
 /// A hart that waits in `QWAIT`.
 #[derive(Clone, Copy, Debug)]
 struct Halted {
     reply_to: ReplyTo,
     since: Time,
 }
+
+state::plain!(Halted { reply_to, since });
 
 /// An instruction that reads a doorbell at its home in order to arm it.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +71,12 @@ struct Arming {
     /// The queue that becomes ready if there is work; `None` for `QWAIT-VERIFY`, which only tells.
     qid: Option<Qid>,
 }
+
+state::plain!(Arming {
+    reply_to,
+    doorbell,
+    qid
+});
 
 /// How a request is answered.
 enum Answer {
@@ -84,6 +107,20 @@ pub struct HyperPlane {
     next_token: u64,
     statistics: Statistics,
 }
+
+state::component!(HyperPlane {
+    latencies: fixed,
+    banks: fixed,
+    rows: fixed,
+    snooped: fixed,
+    doorbells,
+    monitoring_set,
+    ready_set,
+    halted,
+    arming,
+    next_token,
+    statistics,
+});
 
 /// Builds HyperPlane and attaches it to `fabric`, which has `banks` directory banks. Doorbells can
 /// be allocated in `doorbell_range`; `clock` is the cores' clock, whose cycles `spec` counts.
@@ -415,6 +452,10 @@ impl Agent for HyperPlane {
             format!("a hart of core {core} waits in QWAIT: no enabled queue is ready ({state})")
         };
         self.halted.iter().map(sentence).collect()
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
     }
 
     fn as_any(&mut self) -> &mut dyn std::any::Any {

@@ -4,6 +4,7 @@ use crate::Operation;
 use fabric::{AgentId, LineAddress, Time, Transit};
 use pipeline::{Action, Extension, Invocation};
 use riscv::Privilege;
+use state::Walker;
 
 /// Opcode custom-0.
 const OPCODE: u32 = 0x0b;
@@ -145,6 +146,10 @@ impl Extension for QwaitExtension {
             }
             _ => Action::Done(value),
         }
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(self, walker, QwaitExtension { agent: fixed });
     }
 }
 

@@ -24,11 +24,24 @@
 //! there are entries (here 32 KiB), meets no conflict.
 
 use fabric::LineAddress;
+use state::{Plain, State, Walker};
 use std::fmt;
 
 /// A queue's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Qid(pub u32);
+
+impl State for Qid {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        self.0.walk(walker);
+    }
+}
+
+impl Plain for Qid {
+    fn blank() -> Qid {
+        Qid(0)
+    }
+}
 
 /// The number of ways, and of places where a line can be.
 pub const WAYS: usize = 2;
@@ -45,6 +58,13 @@ struct Entry {
     /// The place is taken.
     valid: bool,
 }
+
+state::component!(Entry {
+    tag,
+    qid,
+    monitoring,
+    valid
+});
 
 const EMPTY: Entry = Entry {
     tag: LineAddress(0),
@@ -91,6 +111,15 @@ pub struct MonitoringSet {
     occupied: usize,
     armed: usize,
 }
+
+state::component!(MonitoringSet {
+    places: slice,
+    banks: fixed,
+    rows: fixed,
+    line_of: slice,
+    occupied,
+    armed,
+});
 
 impl MonitoringSet {
     /// An empty table of `banks` banks with [`WAYS`] ways of `rows` rows each; `rows` is a power

@@ -17,6 +17,12 @@ pub enum Policy {
     StrictPriority,
 }
 
+state::choice!(Policy {
+    RoundRobin,
+    WeightedRoundRobin,
+    StrictPriority
+});
+
 impl Policy {
     /// The policy of a number, as `QWAIT.INIT` encodes it.
     pub fn from_code(code: u64) -> Option<Policy> {
@@ -37,6 +43,8 @@ pub(crate) struct Priority {
     /// How many more times the current queue is served; 0: its weight is not loaded yet.
     counter: u32,
 }
+
+state::component!(Priority { current, counter });
 
 impl Priority {
     /// Moves the priority after `selected` was selected out of `queues` queues.

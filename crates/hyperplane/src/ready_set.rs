@@ -16,6 +16,15 @@ pub struct ReadySet {
     priority: Priority,
 }
 
+state::component!(ReadySet {
+    queues,
+    ready,
+    mask,
+    weights,
+    policy,
+    priority
+});
+
 impl ReadySet {
     /// A ready set for QIDs below `queues`: none ready, all enabled, all of weight 1.
     pub fn new(queues: usize, policy: Policy) -> ReadySet {

@@ -4,6 +4,7 @@ use crate::Random;
 use fabric::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::{State, Walker};
 
 /// The kind of the arrival process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +29,16 @@ pub struct Arrival {
     pub items: u64,
 }
 
+impl State for Arrival {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        // A gap is a length of time, not a point in it.
+        let mut gap_fs = self.gap.as_fs();
+        gap_fs.walk(walker);
+        self.gap = Time::from_fs(gap_fs);
+        self.items.walk(walker);
+    }
+}
+
 /// Draws arrivals.
 #[derive(Clone, Debug)]
 pub struct ArrivalProcess {
@@ -36,6 +47,13 @@ pub struct ArrivalProcess {
     burst_length: f64,
     random: Random,
 }
+
+state::component!(ArrivalProcess {
+    arrivals: fixed,
+    mean_gap_fs: fixed,
+    burst_length: fixed,
+    random,
+});
 
 impl ArrivalProcess {
     /// `rate_mrps` is that of all items, in millions a second, and above 0; `burst_length` counts

@@ -10,6 +10,7 @@ use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
     MemoryAccess, Request, RequestKind, Time,
 };
+use state::{State, Walker};
 use std::collections::VecDeque;
 
 const LINE: u64 = LINE_BYTES as u64;
@@ -82,6 +83,17 @@ struct Queue {
     ringing: usize,
 }
 
+state::plain!(Queue {
+    descriptor,
+    next_slot,
+    count,
+    is_exact,
+    is_checking,
+    entering,
+    writing,
+    ringing,
+});
+
 /// A producer's item.
 #[derive(Clone, Copy, Debug, Default)]
 struct Writing {
@@ -89,6 +101,12 @@ struct Writing {
     item: u64,
     lines_left: u32,
 }
+
+state::component!(Writing {
+    queue,
+    item,
+    lines_left
+});
 
 /// The agent that owns the device's registers and fills the queues.
 pub struct IoSource {
@@ -116,6 +134,38 @@ pub struct IoSource {
     next_item: u64,
     /// The slot that is being put together; kept to save allocations.
     slot: Vec<u8>,
+}
+
+impl State for IoSource {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            IoSource {
+                setup: fixed,
+                arrivals,
+                active_queues: fixed,
+                queue_choice,
+                packets,
+                ledger: fixed,
+                table,
+                is_started,
+                conflicts,
+                descriptors,
+                descriptors_left,
+                queues,
+                doorbells,
+                next_arrival,
+                waiting,
+                writing,
+                idle,
+                next_item,
+                slot: fixed,
+            }
+        );
+        // The tenants have it, too; it is walked once.
+        self.ledger.borrow_mut().walk(walker);
+    }
 }
 
 impl IoSource {
@@ -506,6 +556,10 @@ impl Agent for IoSource {
         }
     }
 
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
+    }
+
     fn as_any(&mut self) -> &mut dyn std::any::Any {
         self
     }
@@ -516,6 +570,11 @@ pub(crate) struct DoorbellMap {
     first: LineAddress,
     queues: Vec<u32>,
 }
+
+state::component!(DoorbellMap {
+    first: fixed,
+    queues: slice
+});
 
 impl DoorbellMap {
     const NONE: u32 = u32::MAX;

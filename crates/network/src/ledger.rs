@@ -23,6 +23,13 @@ pub struct QueueDescriptor {
     pub tenant_ring: u64,
 }
 
+state::plain!(QueueDescriptor {
+    doorbell,
+    ring,
+    tenant_doorbell,
+    tenant_ring
+});
+
 impl QueueDescriptor {
     pub(crate) fn from_line(line: &LineData) -> QueueDescriptor {
         QueueDescriptor {
@@ -50,6 +57,15 @@ pub struct ItemCounts {
     /// Delivered with the flag that says that the data plane could not process them.
     pub errors: u64,
 }
+
+state::component!(ItemCounts {
+    generated,
+    dropped,
+    entering,
+    inside,
+    delivered,
+    errors
+});
 
 /// An item that has been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +96,17 @@ pub struct Ledger {
     records: Option<Vec<ItemRecord>>,
     fault: Option<String>,
 }
+
+state::component!(Ledger {
+    queues,
+    counts,
+    inside,
+    rings,
+    taken,
+    recorder,
+    records: fixed,
+    fault,
+});
 
 impl Ledger {
     /// An empty ledger.

@@ -3,6 +3,7 @@
 use crate::Random;
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapParser;
+use state::{State, Walker};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -86,10 +87,24 @@ pub struct Packets {
     skipped_frames: u64,
 }
 
+state::component!(Packets {
+    content,
+    skipped_frames: fixed
+});
+
 #[derive(Clone, Debug)]
 enum Content {
     Generated { bytes: usize, random: Random },
     Captured { packets: Vec<Vec<u8>>, next: usize },
+}
+
+impl State for Content {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        match self {
+            Content::Generated { bytes: _, random } => random.walk(walker),
+            Content::Captured { packets: _, next } => next.walk(walker),
+        }
+    }
 }
 
 impl Packets {

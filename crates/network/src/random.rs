@@ -2,6 +2,7 @@
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
+use state::{State, Walker};
 
 /// What random numbers are for. Each purpose has a stream of its own, so that, for example,
 /// another packet length does not change when packets arrive.
@@ -22,7 +23,30 @@ pub enum Stream {
 /// Everything here is computed from its 64-bit integers with operations that IEEE 754 defines
 /// exactly: no logarithm, whose last bit differs between C libraries.
 #[derive(Clone, Debug)]
-pub struct Random(Pcg64);
+pub struct Random {
+    generator: Pcg64,
+    /// How many numbers have been drawn.
+    drawn: u64,
+}
+
+/// The seed follows from the description, and a generator can jump to any place of its sequence.
+impl State for Random {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Random {
+                generator: fixed,
+                drawn: fixed
+            }
+        );
+        let before = self.drawn;
+        self.drawn.walk(walker);
+        // The sequence has a period of 2^128, so that this goes back as well.
+        let steps = u128::from(self.drawn).wrapping_sub(u128::from(before));
+        self.generator.advance(steps);
+    }
+}
 
 impl Random {
     /// The generator of `stream` for the seed of a description. Its 256-bit state is the output
@@ -38,12 +62,16 @@ impl Random {
             mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             word.copy_from_slice(&(mixed ^ (mixed >> 31)).to_le_bytes());
         }
-        Random(Pcg64::from_seed(bytes))
+        Random {
+            generator: Pcg64::from_seed(bytes),
+            drawn: 0,
+        }
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.0.next_u64()
+        self.drawn += 1;
+        self.generator.next_u64()
     }
 
     /// Uniform in [0, 1), a multiple of 2^-53.
@@ -102,6 +130,24 @@ mod tests {
         1_872_212_006_993_139_265,
         6_380_217_385_018_146_279,
     ];
+
+    #[test]
+    fn a_generator_goes_on_where_another_was() {
+        let drawn = |numbers: usize| {
+            let mut random = Random::new(1, Stream::Queues);
+            for _ in 0..numbers {
+                random.bits();
+            }
+            random
+        };
+        let (mut later, mut earlier) = (drawn(1000), drawn(3));
+        let bytes = state::Writer::write(&mut later).unwrap();
+        state::Reader::read(&mut earlier, &bytes).unwrap();
+        assert_eq!(earlier.bits(), later.bits());
+        let bytes = state::Writer::write(&mut drawn(3)).unwrap();
+        state::Reader::read(&mut later, &bytes).unwrap();
+        assert_eq!(later.bits(), drawn(3).bits());
+    }
 
     #[test]
     fn exponential_numbers_are_exponential() {

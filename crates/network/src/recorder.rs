@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::{Plain, State, Walker};
 use std::ops::Range;
 
 /// A 95 % confidence interval: its lower and its upper end.
@@ -82,6 +83,32 @@ struct Sample {
     latency: Time,
 }
 
+impl State for Sample {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Sample {
+                completed_at,
+                latency: fixed
+            }
+        );
+        // A length of time, not a point in it.
+        let mut latency_fs = self.latency.as_fs();
+        latency_fs.walk(walker);
+        self.latency = Time::from_fs(latency_fs);
+    }
+}
+
+impl Plain for Sample {
+    fn blank() -> Sample {
+        Sample {
+            completed_at: Time::ZERO,
+            latency: Time::ZERO,
+        }
+    }
+}
+
 /// Without an end of the warm-up in sight, a run is this many times as long as asked.
 const PATIENCE: usize = 5;
 /// For the precision that is asked, this many times `requests` are measured at most.
@@ -107,6 +134,42 @@ pub struct Recorder {
     next_check: usize,
     /// Where the measured part begins, and whether the system was steady from there on.
     done: Option<(usize, bool)>,
+}
+
+/// All that a recorder knows follows from the samples and from what it was asked for, which may be
+/// something else when they are put back.
+impl State for Recorder {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Recorder {
+                requests: fixed,
+                warmup: fixed,
+                precision: fixed,
+                wanted: fixed,
+                samples: fixed,
+                next_check: fixed,
+                done: fixed,
+            }
+        );
+        let mut samples = std::mem::take(&mut self.samples);
+        samples.walk(walker);
+        if !walker.is_restoring() {
+            self.samples = samples;
+            return;
+        }
+        *self = Recorder::new(self.requests as u64, self.warmup).with_precision(self.precision);
+        for sample in &samples {
+            self.record(sample.completed_at, sample.latency);
+        }
+        if self.is_done() {
+            walker.refuse(format!(
+                "it has the latencies of {} requests, and no more are to be measured",
+                samples.len()
+            ));
+        }
+    }
 }
 
 impl Recorder {

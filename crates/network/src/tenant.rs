@@ -11,6 +11,7 @@ use fabric::{
     Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData, MemoryAccess,
     Time,
 };
+use state::{State, Walker};
 
 const LINE: u64 = LINE_BYTES as u64;
 /// In the flags of a slot: the data plane could not process the item.
@@ -38,6 +39,13 @@ pub struct DeliveredPacket {
     pub bytes: Vec<u8>,
 }
 
+state::plain!(DeliveredPacket {
+    queue,
+    item,
+    is_error,
+    bytes
+});
+
 #[derive(Clone, Debug, Default)]
 struct Tenant {
     descriptor: QueueDescriptor,
@@ -54,6 +62,18 @@ struct Tenant {
     slot: Vec<u8>,
 }
 
+state::plain!(Tenant {
+    descriptor,
+    next_slot,
+    is_busy,
+    look_again,
+    item,
+    packet_bytes,
+    is_error,
+    lines_left,
+    slot,
+});
+
 /// How often the tenants look whether the program has set up their queues.
 const START_POLL: Time = Time::from_fs(1_000_000_000);
 
@@ -66,6 +86,15 @@ pub struct TenantSide {
     keep: usize,
     kept: Vec<DeliveredPacket>,
 }
+
+state::component!(TenantSide {
+    setup: fixed,
+    ledger: fixed,
+    tenants,
+    doorbells,
+    keep: fixed,
+    kept,
+});
 
 impl TenantSide {
     /// The tenants of the queues that an [`IoSource`](crate::IoSource) with the same ledger fills.
@@ -302,6 +331,10 @@ impl Agent for TenantSide {
         {
             self.ledger.borrow_mut().rung(queue, at);
         }
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
     }
 
     fn as_any(&mut self) -> &mut dyn std::any::Any {

@@ -4,6 +4,7 @@ use crate::ports::{Calendar, Need, Unit};
 use crate::serial::FenceEffect;
 use fabric::{LINE_BYTES, LineData};
 use riscv::{Class, Instruction, decode, is_compressed};
+use state::{State, Walker};
 
 const TABLE_ENTRIES: usize = 4096;
 /// When this many instructions are held, all are forgotten and decoded again as they are met.
@@ -92,6 +93,8 @@ struct Block {
     start: u32,
 }
 
+state::component!(Block { pc, start });
+
 const NO_BLOCK: Block = Block { pc: 1, start: 0 };
 
 /// Where instructions of no block are: there is only an end.
@@ -102,6 +105,33 @@ pub struct Blocks {
     table: Box<[Block]>,
     /// Block after block, with an end before the first and behind each.
     instructions: Vec<Decoded>,
+}
+
+impl Blocks {
+    /// What has been decoded may be older than what is in memory, so it is part of the state. Of
+    /// an instruction its encoding tells all; `None` is an end.
+    pub(crate) fn walk(&mut self, calendar: &Calendar, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Blocks {
+                table: slice,
+                instructions: fixed
+            }
+        );
+        let instructions = self.instructions.iter();
+        let mut encodings: Vec<Option<u32>> = instructions
+            .map(|one| (one.route != Route::End).then_some(one.instruction.bits))
+            .collect();
+        encodings.walk(walker);
+        if walker.is_restoring() {
+            let decoded = |encoding: &Option<u32>| match encoding {
+                Some(bits) => Decoded::new(decode(*bits), calendar),
+                None => Decoded::end(calendar),
+            };
+            self.instructions = encodings.iter().map(decoded).collect();
+        }
+    }
 }
 
 impl Blocks {

@@ -29,6 +29,7 @@ use fabric::{
     MemoryMap, Outbox, PrivateCache, SecondLevel, SecondLevelStatistics, State, Time, ToCache,
 };
 use riscv::{Hart, Trap};
+use state::Walker;
 use std::collections::VecDeque;
 
 /// The integer and the floating-point registers and [`riscv::SINK`] are 65; with a place for every
@@ -51,6 +52,13 @@ pub(crate) struct MissingLoad {
     pub issue: u64,
 }
 
+state::plain!(MissingLoad {
+    line,
+    index,
+    id,
+    issue: cycle
+});
+
 /// What a parked load waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkedFor {
@@ -60,6 +68,8 @@ pub(crate) enum ParkedFor {
     StorePerformed(u64),
 }
 
+state::choice!(ParkedFor { StoreKnown(number), StorePerformed(number) });
+
 /// A load that cannot look for its value yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParkedLoad {
@@ -68,6 +78,13 @@ pub(crate) struct ParkedLoad {
     pub id: u64,
     pub issue: u64,
 }
+
+state::plain!(ParkedLoad {
+    until,
+    index,
+    id,
+    issue: cycle
+});
 
 /// A trap that no handler of the guest takes: the guest has crashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +100,14 @@ pub struct Crash {
     /// The instruction's encoding, if it could be fetched.
     pub instruction: Option<u32>,
 }
+
+state::plain!(Crash {
+    cycle: cycle,
+    trap,
+    pc,
+    registers,
+    instruction
+});
 
 /// A store to a watched address that has been performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,6 +208,78 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) stall: Stall,
     pub(crate) charged: u64,
     pub(crate) spin: SpinDetector,
+}
+
+impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Core {
+                spec: fixed,
+                id: fixed,
+                clock: fixed,
+                memory_map: fixed,
+                region,
+                hart,
+                extension: fixed,
+                registers,
+                ready: cycles,
+                pc,
+                cursor,
+                dispatch_cycle: cycle,
+                dispatch_left,
+                last_issue: cycle,
+                stop: cycle,
+                feedback,
+                blocked,
+                window,
+                calendar,
+                in_scheduler,
+                unissued,
+                scheduler_cycle: cycle,
+                float_in_window,
+                attends: fixed,
+                probed: fixed,
+                acquire,
+                predictor,
+                blocks: fixed,
+                instruction_cache,
+                data_cache,
+                second_level: inside,
+                second_level_event: cycle,
+                loads,
+                stores,
+                missing,
+                arrived: fixed,
+                parked,
+                refused,
+                woken: fixed,
+                wait_table,
+                store_event: cycle,
+                serial,
+                serial_event: cycle,
+                reservation,
+                awaited,
+                hold_until: cycle,
+                held,
+                activity,
+                next_token,
+                watch: fixed,
+                observations: fixed,
+                crash,
+                statistics,
+                stall,
+                charged: cycle,
+                spin: fixed,
+            }
+        );
+        self.extension.walk(walker);
+        self.blocks.walk(&self.calendar, walker);
+        self.spin.walk(&self.predictor, walker);
+        // Probes are not written down: they are there or not as the caller wants.
+        self.attends = self.float_in_window || self.probed.is_some();
+    }
 }
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {

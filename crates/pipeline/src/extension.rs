@@ -2,6 +2,7 @@
 
 use fabric::{AgentId, Transit};
 use riscv::{Instruction, Privilege};
+use state::Walker;
 
 /// What a core does next for an extension's instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,9 @@ pub trait Extension {
 
     /// The next action, after a load or an answer gave `value`.
     fn resume(&mut self, invocation: &Invocation, value: u64) -> Action;
+
+    /// Shows the extension's state to `walker`, for a checkpoint.
+    fn walk(&mut self, walker: &mut dyn Walker);
 }
 
 /// A core without extensions: every custom instruction is illegal.
@@ -70,4 +74,6 @@ impl Extension for NoExtension {
     fn resume(&mut self, _invocation: &Invocation, _value: u64) -> Action {
         Action::Illegal
     }
+
+    fn walk(&mut self, _walker: &mut dyn Walker) {}
 }

@@ -8,7 +8,7 @@ use crate::statistics::CoreStatistics;
 use fabric::{AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, Outbox, State};
 
 /// A core of any model.
-pub trait CoreModel {
+pub trait CoreModel: state::State {
     /// See [`Core::run`].
     fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox);
     /// See [`Core::catch_up`].

@@ -17,6 +17,17 @@ pub enum Unit {
     Store,
 }
 
+state::choice!(Unit {
+    Integer,
+    Multiply,
+    Divide,
+    FloatAdd,
+    FloatMultiply,
+    FloatDivide,
+    Load,
+    Store
+});
+
 const UNITS: usize = 8;
 
 /// What one cycle still has to give: places in the issue width, and ports of each kind. Seven bits
@@ -58,6 +69,11 @@ struct Cycle {
     free: Free,
 }
 
+state::component!(Cycle {
+    number: cycle,
+    free
+});
+
 #[derive(Clone, Copy, Debug)]
 struct UnitTiming {
     /// Cycles for which an operation keeps its port.
@@ -90,6 +106,13 @@ pub struct Calendar {
     all: Free,
     units: [UnitTiming; UNITS],
 }
+
+state::component!(Calendar {
+    cycles,
+    width: fixed,
+    all: fixed,
+    units: fixed
+});
 
 impl Calendar {
     pub fn new(spec: &CoreSpec) -> Calendar {

@@ -19,6 +19,16 @@ pub struct Predictor {
     target_mask: u32,
 }
 
+state::component!(Predictor {
+    counters: octets,
+    targets: slice,
+    returns,
+    history,
+    table_mask: fixed,
+    history_mask: fixed,
+    target_mask: fixed,
+});
+
 /// What a prediction looked at, and what is restored when it was wrong.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lookup {
@@ -30,12 +40,22 @@ pub struct Lookup {
     pub taken: bool,
 }
 
+state::component!(Lookup {
+    by_address,
+    by_history,
+    chooser,
+    history,
+    taken
+});
+
 /// The return-address stack; a plain ring, so that it can be saved whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReturnStack {
     addresses: [u64; RETURN_STACK_ENTRIES],
     top: u8,
 }
+
+state::component!(ReturnStack { addresses, top });
 
 impl Predictor {
     pub fn new(spec: &PredictorSpec) -> Predictor {

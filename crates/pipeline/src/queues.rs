@@ -19,6 +19,15 @@ pub struct Load {
     pub bytes: u8,
 }
 
+state::component!(Load {
+    position,
+    address,
+    performed: cycle,
+    forwarded_from,
+    commit: cycle,
+    bytes,
+});
+
 /// Loads in program order, numbered for ever.
 pub struct LoadQueue {
     entries: Ring<Load>,
@@ -31,6 +40,15 @@ pub struct LoadQueue {
     /// All before it have committed and can no longer be undone.
     settled: u64,
 }
+
+state::component!(LoadQueue {
+    entries,
+    lines,
+    capacity: fixed,
+    tail,
+    committed,
+    settled,
+});
 
 impl LoadQueue {
     pub fn new(capacity: u16) -> LoadQueue {
@@ -132,6 +150,8 @@ pub enum StoreKind {
     Atomic,
 }
 
+state::choice!(StoreKind { Store, Atomic });
+
 /// A store or atomic that has not been performed.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
@@ -147,6 +167,18 @@ pub struct Store {
     pub address_known: bool,
     pub kind: StoreKind,
 }
+
+state::component!(Store {
+    position,
+    address,
+    data,
+    data_ready: cycle,
+    commit: cycle,
+    instruction,
+    bytes,
+    address_known,
+    kind,
+});
 
 const FILTER_ENTRIES: usize = 1024;
 
@@ -167,6 +199,18 @@ pub struct StoreQueue {
     /// need not search.
     filter: Box<[u8; FILTER_ENTRIES]>,
 }
+
+state::component!(StoreQueue {
+    entries,
+    capacity: fixed,
+    head,
+    tail,
+    committed,
+    requested,
+    last_performed: cycle,
+    unknown_addresses,
+    filter,
+});
 
 impl StoreQueue {
     pub fn new(capacity: u16) -> StoreQueue {

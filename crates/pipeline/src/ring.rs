@@ -1,5 +1,6 @@
 //! Entries that are numbered for ever and kept only for a while.
 
+use state::{State, Walker};
 use std::ops::{Index, IndexMut};
 
 /// A ring of a power of two of entries. Every number has an entry: that of the numbers which
@@ -10,6 +11,19 @@ pub struct Ring<T> {
     entries: Box<[T]>,
     /// Their number less one.
     mask: usize,
+}
+
+impl<T: State> State for Ring<T> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Ring {
+                entries: slice,
+                mask: fixed
+            }
+        );
+    }
 }
 
 impl<T: Clone> Ring<T> {
@@ -33,6 +47,11 @@ impl<T> Ring<T> {
     #[inline(always)]
     pub fn all(&self) -> &[T] {
         &self.entries
+    }
+
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut()
     }
 
     /// The place of the entry of `number`, from 0 to the length less one.

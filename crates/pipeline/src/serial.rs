@@ -53,6 +53,8 @@ enum Kind {
     Interrupt(Trap),
 }
 
+state::choice!(Kind { Instruction(instruction), FetchFault(missing), Interrupt(trap) });
+
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// Older instructions are still under way.
@@ -75,6 +77,16 @@ enum State {
     Reservation { until: u64, time_out: TimeOut },
 }
 
+state::choice!(State {
+    Drain,
+    Line { line, write, asked },
+    Reply { token },
+    Replied(result),
+    Paused { until: cycle, value },
+    Interrupt,
+    Reservation { until: cycle, time_out }
+});
+
 /// A serialising instruction, from the moment that dispatch meets it until it is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Serial {
@@ -90,6 +102,24 @@ pub(crate) struct Serial {
     waits_for: &'static str,
     /// When dispatch met it.
     pub since: u64,
+}
+
+state::component!(Serial {
+    kind,
+    pc,
+    state,
+    bytes_done,
+    gathered,
+    step,
+    halted_since: maybe_cycle,
+    waits_for,
+    since: cycle,
+});
+
+impl state::Plain for Serial {
+    fn blank() -> Serial {
+        Serial::fetch_fault(0, 0)
+    }
 }
 
 impl Serial {

@@ -12,6 +12,7 @@ use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
 use crate::window::UNKNOWN;
 use fabric::Outbox;
+use state::{Plain, State, Walker};
 
 /// Turns of quiet looping before looking for a period.
 const QUIET_TURNS: u64 = 32;
@@ -27,11 +28,47 @@ pub(crate) struct SpinDetector {
     doze: Option<Doze>,
 }
 
+impl SpinDetector {
+    /// `predictor` is the core's.
+    pub(crate) fn walk(&mut self, predictor: &Predictor, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            SpinDetector {
+                enabled: fixed,
+                activity,
+                quiet_turns,
+                remembered: fixed,
+                doze,
+            }
+        );
+        let mut remembers = self.remembered.is_some();
+        remembers.walk(walker);
+        if remembers != self.remembered.is_some() {
+            self.remembered = remembers.then(|| Box::new(Remembered::nothing(predictor)));
+        }
+        if let Some(remembered) = &mut self.remembered {
+            remembered.walk(walker);
+        }
+    }
+}
+
 /// The core is in a loop that it will not leave by itself.
 struct Doze {
     period: u64,
     /// What had been counted one period ago.
     before: CoreStatistics,
+}
+
+state::component!(Doze { period, before });
+
+impl Plain for Doze {
+    fn blank() -> Doze {
+        Doze {
+            period: 0,
+            before: CoreStatistics::default(),
+        }
+    }
 }
 
 struct Remembered {
@@ -43,6 +80,30 @@ struct Remembered {
     replacement: Vec<u8>,
     predictor: Predictor,
 }
+
+impl Remembered {
+    fn nothing(predictor: &Predictor) -> Remembered {
+        Remembered {
+            pc: 0,
+            cycle: 0,
+            registers: [0; REGISTERS],
+            statistics: CoreStatistics::default(),
+            timing: Vec::new(),
+            replacement: Vec::new(),
+            predictor: predictor.clone(),
+        }
+    }
+}
+
+state::component!(Remembered {
+    pc,
+    cycle: cycle,
+    registers,
+    statistics,
+    timing,
+    replacement,
+    predictor,
+});
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// A taken backward branch leads to `pc`.

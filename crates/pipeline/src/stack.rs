@@ -17,6 +17,17 @@ pub(crate) enum Stall {
     Serial,
 }
 
+state::choice!(Stall {
+    None,
+    Branch,
+    MemoryOrder,
+    Fetch,
+    Execution,
+    Miss,
+    StoreBuffer,
+    Serial
+});
+
 /// A core's cycles by what held up dispatch in them; their sum is the core's cycles. (A stack at
 /// dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +59,21 @@ pub struct CycleStack {
     /// The hart had halted of its own will.
     pub halted: u64,
 }
+
+state::component!(CycleStack {
+    base: count,
+    branch: count,
+    memory_order: count,
+    instruction_cache: count,
+    execution: count,
+    l2: count,
+    last_level: count,
+    remote_cache: count,
+    memory: count,
+    store_buffer: count,
+    serial: count,
+    halted: count,
+});
 
 impl CycleStack {
     pub(crate) fn add(&mut self, stall: Stall, cycles: u64) {

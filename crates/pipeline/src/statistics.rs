@@ -39,6 +39,24 @@ pub struct CoreStatistics {
     pub skipped_cycles: u64,
 }
 
+state::component!(CoreStatistics {
+    instructions: count,
+    squashed_instructions: count,
+    halted_cycles: count,
+    branches: count,
+    mispredictions: count,
+    data_hits: count,
+    data_misses: count,
+    forwarded_loads: count,
+    stores: count,
+    instruction_misses: count,
+    l2_hits: count,
+    l2_misses: count,
+    memory_order_squashes: count,
+    stack,
+    skipped_cycles: count,
+});
+
 impl CoreStatistics {
     /// Adds what has been counted since `before`, another `times` times.
     pub(crate) fn repeat(&mut self, before: &CoreStatistics, times: u64) {

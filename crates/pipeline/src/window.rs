@@ -6,6 +6,7 @@ use crate::predictor::{Lookup, ReturnStack};
 use crate::ring::Ring;
 use crate::stack::CycleStack;
 use riscv::{Instruction, SINK};
+use state::{State, Walker};
 
 /// Cycles at or above this are no cycles: `UNKNOWN + index` says that the value is not known yet
 /// and comes from the window's slot `index`.
@@ -19,6 +20,13 @@ pub enum SlotKind {
     Store,
     Atomic,
 }
+
+state::choice!(SlotKind {
+    Plain,
+    Load,
+    Store,
+    Atomic
+});
 
 /// An instruction in flight: what every instruction needs.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +46,18 @@ pub struct Slot {
     pub unit: Unit,
 }
 
+state::component!(Slot {
+    issue: cycle,
+    complete: cycle,
+    previous_value,
+    previous_ready: cycle,
+    pc,
+    rd,
+    flags,
+    kind,
+    unit,
+});
+
 /// Someone who waits for a slot's value.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiter {
@@ -45,6 +65,8 @@ pub struct Waiter {
     pub id: u64,
     pub operand: u8,
 }
+
+state::plain!(Waiter { index, id, operand });
 
 /// What an instruction needs besides, when it was dispatched before its operands or its result
 /// were known.
@@ -69,6 +91,21 @@ pub struct Deferred {
     pub stores_before: u64,
 }
 
+state::component!(Deferred {
+    id,
+    position,
+    instruction,
+    operands,
+    earliest: cycle,
+    pending,
+    resolved,
+    value,
+    ready: cycle,
+    waiters,
+    queue_number,
+    stores_before,
+});
+
 /// What a deferred branch or indirect jump needs, should its prediction be wrong.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prediction {
@@ -78,6 +115,24 @@ pub struct Prediction {
     pub returns: ReturnStack,
     /// Where the cycles had gone, and up to which one, when it was dispatched.
     pub cycles: (CycleStack, u64),
+}
+
+impl State for Prediction {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Prediction {
+                next,
+                lookup,
+                returns,
+                cycles: fixed,
+            }
+        );
+        let (stack, charged) = &mut self.cycles;
+        stack.walk(walker);
+        walker.cycle(charged);
+    }
 }
 
 /// The reorder buffer. Positions count up for ever. The ring of what is deferred is twice the
@@ -99,6 +154,19 @@ pub struct Window {
     pub last_commit: u64,
     next_id: u64,
 }
+
+state::component!(Window {
+    slots,
+    commits: cycles,
+    deferred: slice,
+    predictions: slice,
+    rob_entries: fixed,
+    width: fixed,
+    tail,
+    commit_known,
+    last_commit: cycle,
+    next_id,
+});
 
 impl Window {
     pub fn new(rob_entries: u16, width: u8) -> Window {

@@ -14,6 +14,8 @@ pub enum Privilege {
     Machine,
 }
 
+state::choice!(Privilege { User, Machine });
+
 /// What the counters would read if nothing had been written to them. Whoever keeps time
 /// knows; a hart does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +51,12 @@ pub enum TimeOut {
     /// The instruction is illegal.
     Illegal,
 }
+
+state::choice!(TimeOut {
+    Never,
+    Done,
+    Illegal
+});
 
 /// The control and status registers, as they are stored. All fields hold legal values only.
 /// Privileged Architecture, chapter "Machine-Level ISA".
@@ -88,6 +96,25 @@ pub struct Csrs {
     pub instret_offset: u64,
 }
 
+state::component!(Csrs {
+    mstatus,
+    mie,
+    mip,
+    mtvec,
+    mscratch,
+    mepc,
+    mcause,
+    mtval,
+    mcounteren,
+    menvcfg,
+    mhartid: fixed,
+    fcsr,
+    pmpcfg,
+    pmpaddr,
+    cycle_offset,
+    instret_offset,
+});
+
 const MIE: u64 = 1 << 3;
 const MPIE: u64 = 1 << 7;
 const MPP: u64 = 3 << 11;
@@ -111,6 +138,8 @@ pub struct Hart {
     /// Its control and status registers.
     pub csrs: Csrs,
 }
+
+state::component!(Hart { privilege, csrs });
 
 impl Hart {
     /// A hart after reset: machine mode, interrupts and floating point off, all else zero.

@@ -42,6 +42,23 @@ pub struct Instruction {
     pub bits: u32,
 }
 
+/// The encoding tells all.
+impl state::State for Instruction {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        let mut bits = self.bits;
+        bits.walk(walker);
+        if bits != self.bits {
+            *self = crate::decode(bits);
+        }
+    }
+}
+
+impl state::Plain for Instruction {
+    fn blank() -> Instruction {
+        crate::decode(0)
+    }
+}
+
 /// What kind of work an instruction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]

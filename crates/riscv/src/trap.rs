@@ -13,6 +13,8 @@ pub struct Trap {
     pub value: u64,
 }
 
+state::plain!(Trap { cause, value });
+
 /// Why a trap happens. Privileged Architecture, section "Machine Cause (mcause) Register".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Cause {
@@ -39,6 +41,20 @@ pub enum Cause {
     /// Interrupt with this number: 3 software, 7 timer, 11 external, 16 to 63 the platform's.
     Interrupt(u8),
 }
+
+state::choice!(Cause {
+    InstructionMisaligned,
+    InstructionAccess,
+    IllegalInstruction,
+    Breakpoint,
+    LoadMisaligned,
+    LoadAccess,
+    StoreMisaligned,
+    StoreAccess,
+    EcallUser,
+    EcallMachine,
+    Interrupt(number)
+});
 
 impl Cause {
     /// The value of `mcause`; interrupts have bit 63 set.

@@ -2,6 +2,7 @@
 //! of the published programs).
 
 use fabric::{AddressRange, Agent, AgentContext, CoreId, Request, RequestKind, Time};
+use state::{State, Walker};
 use std::any::Any;
 
 /// Where its registers are.
@@ -25,10 +26,19 @@ struct HartTimer {
     generation: u64,
 }
 
+state::component!(HartTimer {
+    software,
+    compare,
+    pending,
+    generation
+});
+
 /// The device.
 pub struct Clint {
     harts: Vec<HartTimer>,
 }
+
+state::component!(Clint { harts: slice });
 
 impl Clint {
     /// One for `harts` harts; no interrupt is pending.
@@ -134,6 +144,10 @@ impl Agent for Clint {
         if self.harts[index].generation == token / self.harts.len() as u64 {
             self.update_timer(context, index);
         }
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

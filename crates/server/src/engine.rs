@@ -37,6 +37,22 @@ pub struct Engine {
     crashed: Option<(u64, usize)>,
 }
 
+state::component!(Engine {
+    cores: slice,
+    fabric,
+    clock: fixed,
+    inboxes: slice,
+    outbox: fixed,
+    departure: fixed,
+    delivery: fixed,
+    lookahead: fixed,
+    end: cycle,
+    pause: fixed,
+    next: cycles,
+    active,
+    crashed,
+});
+
 /// The places of the bits of `set`.
 fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {

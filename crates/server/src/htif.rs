@@ -5,6 +5,7 @@ use fabric::{
     AddressRange, Agent, AgentContext, LINE_BYTES, LineAddress, LineData, MemoryAccess, Request,
     RequestKind, Time,
 };
+use state::{State, Walker};
 use std::any::Any;
 use std::io::Write;
 
@@ -28,6 +29,8 @@ enum Step {
     Result,
 }
 
+state::choice!(Step { Idle, Words, Bytes { left, address, total }, Result });
+
 /// The device that owns the lines of `tohost` and `fromhost`.
 pub struct Htif {
     tohost: u64,
@@ -44,6 +47,20 @@ pub struct Htif {
     pub output: Vec<u8>,
     live: bool,
 }
+
+state::component!(Htif {
+    tohost: fixed,
+    fromhost: fixed,
+    tohost_value,
+    fromhost_value,
+    call,
+    words,
+    step,
+    text,
+    exit,
+    output,
+    live: fixed,
+});
 
 impl Htif {
     /// For a guest whose symbols are at these addresses. `live`: what the guest writes goes to
@@ -219,6 +236,10 @@ impl Agent for Htif {
                 self.fromhost_value = 1;
             }
         }
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -10,6 +10,7 @@ use linux::{Ending, Fault, Linux};
 use pipeline::{Core, Extension, NoExtension, build_core};
 use riscv::elf::Image;
 use riscv::{Cause, Class, Instruction};
+use state::{Reader, Writer};
 
 /// Where main memory begins.
 pub const MEMORY_START: u64 = 0x8000_0000;
@@ -39,6 +40,14 @@ pub struct Machine {
     /// Whether it is all over, and at which cycle.
     end: Option<u64>,
 }
+
+state::component!(Machine {
+    engine,
+    image: fixed,
+    personality: fixed,
+    front_end_cycles: fixed,
+    end: maybe_cycle,
+});
 
 /// Who answers the program.
 #[derive(Clone, Copy, Debug)]
@@ -231,6 +240,24 @@ impl Machine {
                 ))),
             },
         }
+    }
+
+    /// The state of the machine between two steps of its engine.
+    pub fn save(&mut self) -> Result<Vec<u8>, RunError> {
+        if let Personality::Linux(_) = self.personality {
+            return Err(RunError::Description(
+                "a Linux program has open files, sockets and clocks of the host, which cannot be \
+                 saved; checkpoints are for data planes and for bare-metal programs"
+                    .to_string(),
+            ));
+        }
+        Writer::write(self).map_err(RunError::Description)
+    }
+
+    /// Puts back what [`Machine::save`] has given, into a machine that was built in the same way.
+    /// If that fails, the machine is of no use any more.
+    pub fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        Reader::read(self, state)
     }
 
     fn has_ended(&mut self) -> bool {

@@ -1,5 +1,6 @@
-//! How far cores may run ahead of each other, and whether spinning is skipped, changes nothing:
-//! random programs of several harts give the same cycles, counts, caches and memory.
+//! How far cores may run ahead of each other, whether spinning is skipped, and whether the run was
+//! saved, the server rebuilt and the run restored on the way, changes nothing: random programs of
+//! several harts give the same cycles, counts, caches and memory.
 
 mod common;
 
@@ -11,7 +12,7 @@ use pipeline::{CoreSpec, CoreStatistics};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use riscv::elf::Image;
-use server::ServerSpec;
+use server::{Machine, ServerSpec};
 use std::cell::Cell;
 
 /// A few lines that all harts read and write.
@@ -449,6 +450,43 @@ fn outcome(
     let mut machine = servers::machine(spec, image.clone());
     machine.engine.set_speed(lookahead_cycles, skip_spinning);
     let ending = servers::run(&mut machine);
+    end(&mut machine, ending)
+}
+
+/// As [`outcome`], with the run saved and restored into a new machine each time when so many steps
+/// have passed, which it takes in turn.
+fn outcome_saving(
+    spec: &ServerSpec,
+    image: &Image,
+    lookahead_cycles: u64,
+    skip_spinning: bool,
+    steps: &[u64],
+) -> Outcome {
+    let build = || {
+        let mut machine = servers::machine(spec, image.clone());
+        machine.engine.set_speed(lookahead_cycles, skip_spinning);
+        machine
+    };
+    let mut machine = build();
+    let (mut next, mut turn) = (steps[0], 0);
+    let ending = servers::run_with(&mut machine, |machine, step| {
+        if step < next {
+            return;
+        }
+        turn += 1;
+        next += steps[turn % steps.len()];
+        let saved = machine.save().expect("the state can be written down");
+        let mut other = build();
+        other.restore(&saved).expect("the state fits");
+        let again = other.save().expect("the state can be written down");
+        assert!(again == saved, "what was restored is not what was saved");
+        *machine = other;
+    });
+    end(&mut machine, ending)
+}
+
+/// What is there when a run has ended.
+fn end(machine: &mut Machine, ending: Ending) -> Outcome {
     let exit = machine.exit();
     let end_cycle = match &ending {
         Ending::Exited => machine.end(),
@@ -548,6 +586,30 @@ fn in_order_cores_are_exact() {
     check(800, &(shape(), program()), |(shape, ops)| {
         always_the_same(&core, &shape, &ops)
     });
+}
+
+/// Saves every few steps at first, so that all that can be under way is met, and seldom later.
+fn saving_changes_nothing(core: &CoreSpec) {
+    let steps = prop::collection::vec(prop_oneof![1u64..40, 1u64..400], 1..6);
+    let strategy = (shape(), program(), steps, any::<bool>());
+    check(40, &strategy, |(shape, ops, steps, skip_spinning)| {
+        let spec = spec(&shape, core);
+        let image = image(&shape, &ops);
+        let plain = outcome(&spec, &image, 0, skip_spinning);
+        let saving = outcome_saving(&spec, &image, 0, skip_spinning, &steps);
+        prop_assert!(plain == saving, "{}", difference(&plain, &saving));
+        Ok(())
+    });
+}
+
+#[test]
+fn saving_is_exact_on_out_of_order_cores() {
+    saving_changes_nothing(&CoreSpec::hyperplane_table1());
+}
+
+#[test]
+fn saving_is_exact_on_in_order_cores() {
+    saving_changes_nothing(&CoreSpec::five_stage());
 }
 
 /// Hart 1 spins while hart 0 sleeps: almost all of that is skipped.

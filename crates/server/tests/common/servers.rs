@@ -116,7 +116,13 @@ pub enum Ending {
 
 /// Runs until the guest has ended.
 pub fn run(machine: &mut Machine) -> Ending {
+    run_with(machine, |_, _| {})
+}
+
+/// The same; before each step of the engine `between` gets the machine and the step's number.
+pub fn run_with(machine: &mut Machine, mut between: impl FnMut(&mut Machine, u64)) -> Ending {
     for step in 0..PATIENCE_STEPS {
+        between(machine, step);
         match machine.advance() {
             Ok(true) => {}
             Ok(false) => return Ending::Exited,

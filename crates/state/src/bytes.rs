@@ -1,0 +1,237 @@
+//! State as bytes: numbers in base 128, the low digits first, with the upper bit set in all but
+//! the last. They are written plus one, so that -1, which stands for "none" in many places, is as
+//! short as 0.
+
+use crate::{State, Walker};
+
+/// Writes state down.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+    refused: Option<String>,
+}
+
+impl Writer {
+    /// The bytes of `state`, or why it cannot be written down.
+    pub fn write(state: &mut dyn State) -> Result<Vec<u8>, String> {
+        let mut writer = Writer::default();
+        state.walk(&mut writer);
+        match writer.refused {
+            None => Ok(writer.bytes),
+            Some(sentence) => Err(sentence),
+        }
+    }
+}
+
+impl Walker for Writer {
+    #[inline]
+    fn number(&mut self, value: &mut u64) {
+        let mut rest = value.wrapping_add(1);
+        while rest >= 0x80 {
+            self.bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        self.bytes.push(rest as u8);
+    }
+
+    fn bytes(&mut self, bytes: &mut [u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn is_restoring(&self) -> bool {
+        false
+    }
+
+    fn most_items(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn refuse(&mut self, sentence: String) {
+        self.refused.get_or_insert(sentence);
+    }
+}
+
+/// Puts back what a [`Writer`] has written.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    refused: Option<String>,
+}
+
+impl Reader<'_> {
+    /// Puts `bytes` into `state`, or says why they are not its. Then nothing is promised of
+    /// `state`.
+    pub fn read(state: &mut dyn State, bytes: &[u8]) -> Result<(), String> {
+        let mut reader = Reader {
+            rest: bytes,
+            refused: None,
+        };
+        state.walk(&mut reader);
+        if !reader.rest.is_empty() {
+            reader.refuse(format!("there are {} bytes too many", reader.rest.len()));
+        }
+        reader.refused.map_or(Ok(()), Err)
+    }
+
+    fn ends(&mut self) {
+        self.refuse("it ends too early".to_string());
+    }
+}
+
+impl Walker for Reader<'_> {
+    #[inline]
+    fn number(&mut self, value: &mut u64) {
+        let (mut number, mut shift) = (0u64, 0);
+        loop {
+            let Some((&byte, rest)) = self.rest.split_first() else {
+                self.ends();
+                *value = 0;
+                return;
+            };
+            self.rest = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                break;
+            }
+            shift = (shift + 7).min(63);
+        }
+        *value = number.wrapping_sub(1);
+    }
+
+    fn bytes(&mut self, bytes: &mut [u8]) {
+        match self.rest.split_at_checked(bytes.len()) {
+            Some((now, rest)) => {
+                bytes.copy_from_slice(now);
+                self.rest = rest;
+            }
+            None => self.ends(),
+        }
+    }
+
+    fn is_restoring(&self) -> bool {
+        true
+    }
+
+    fn most_items(&self) -> u64 {
+        // Each takes a byte at least.
+        self.rest.len() as u64
+    }
+
+    /// What comes after the first failure is not looked at.
+    fn refuse(&mut self, sentence: String) {
+        self.refused.get_or_insert(sentence);
+        self.rest = &[];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, VecDeque};
+
+    #[derive(Clone, Debug, PartialEq)]
+    enum Shape {
+        Nothing,
+        Pair(u64, bool),
+        Named { at: u64, text: &'static str },
+    }
+    crate::choice!(Shape { Nothing, Pair(one, two), Named { at: cycle, text } });
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct All {
+        number: u64,
+        small: u8,
+        real: f64,
+        maybe: Option<u64>,
+        answer: Result<u64, ()>,
+        list: Vec<(u64, Shape)>,
+        ring: VecDeque<u32>,
+        map: BTreeMap<u64, Shape>,
+        text: String,
+        array: [u16; 3],
+        room: [u8; 4],
+    }
+    crate::component!(All {
+        number,
+        small,
+        real,
+        maybe,
+        answer,
+        list,
+        ring,
+        map,
+        text,
+        array,
+        room: octets
+    });
+
+    fn shape() -> impl Strategy<Value = Shape> {
+        prop_oneof![
+            Just(Shape::Nothing),
+            any::<(u64, bool)>().prop_map(|(one, two)| Shape::Pair(one, two)),
+            (any::<u64>(), prop::sample::select(vec!["", "one", "two"]))
+                .prop_map(|(at, text)| Shape::Named { at, text }),
+        ]
+    }
+
+    fn all() -> impl Strategy<Value = All> {
+        let number = || prop_oneof![any::<u64>(), 0u64..300, (u64::MAX - 3)..=u64::MAX];
+        (
+            (number(), any::<u8>(), any::<f64>(), any::<Option<u64>>()),
+            any::<Option<u64>>(),
+            prop::collection::vec((number(), shape()), 0..5),
+            prop::collection::vec(any::<u32>(), 0..5),
+            prop::collection::btree_map(number(), shape(), 0..5),
+            (".{0,5}", any::<[u16; 3]>(), any::<[u8; 4]>()),
+        )
+            .prop_map(|(first, answer, list, ring, map, last)| All {
+                number: first.0,
+                small: first.1,
+                real: first.2,
+                maybe: first.3,
+                answer: answer.ok_or(()),
+                list,
+                ring: ring.into(),
+                map,
+                text: last.0,
+                array: last.1,
+                room: last.2,
+            })
+    }
+
+    proptest! {
+        /// Whatever was there before.
+        #[test]
+        fn what_is_written_comes_back(mut one in all(), mut other in all()) {
+            let bytes = Writer::write(&mut one).unwrap();
+            Reader::read(&mut other, &bytes).unwrap();
+            // The bits of a number that is none are not equal to themselves.
+            prop_assert_eq!(one.real.to_bits(), other.real.to_bits());
+            (one.real, other.real) = (0.0, 0.0);
+            prop_assert_eq!(one, other);
+        }
+
+        /// What is not whole, or has something behind it, is refused; nothing panics.
+        #[test]
+        fn other_lengths_are_refused(mut one in all(), mut other in all(), cut in 1usize..50) {
+            let mut bytes = Writer::write(&mut one).unwrap();
+            let kept = bytes.len().saturating_sub(cut);
+            prop_assert!(Reader::read(&mut other, &bytes[..kept]).is_err());
+            bytes.push(0);
+            prop_assert!(Reader::read(&mut other, &bytes).is_err());
+        }
+
+        #[test]
+        fn noise_never_panics(mut one in all(), noise in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Reader::read(&mut one, &noise);
+        }
+    }
+
+    #[test]
+    fn none_is_short() {
+        assert_eq!(Writer::write(&mut u64::MAX.clone()), Ok(vec![0]));
+        assert_eq!(Writer::write(&mut 0u64.clone()), Ok(vec![1]));
+        assert_eq!(Writer::write(&mut 127u64.clone()), Ok(vec![0x80, 1]));
+    }
+}

@@ -1,0 +1,276 @@
+//! How numbers, texts and collections are walked.
+
+use crate::{Plain, State, Walker};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Mutex;
+
+macro_rules! integers {
+    ($($integer:ident),*) => {
+        $(
+            impl State for $integer {
+                #[inline]
+                fn walk(&mut self, walker: &mut dyn Walker) {
+                    let mut number = *self as u64;
+                    walker.number(&mut number);
+                    *self = number as $integer;
+                }
+            }
+
+            impl Plain for $integer {
+                fn blank() -> $integer {
+                    0
+                }
+            }
+        )*
+    };
+}
+
+integers!(u8, u16, u32, u64, usize);
+
+impl State for bool {
+    #[inline]
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let mut number = u64::from(*self);
+        walker.number(&mut number);
+        *self = number != 0;
+    }
+}
+
+impl Plain for bool {
+    fn blank() -> bool {
+        false
+    }
+}
+
+impl State for f64 {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let mut bits = self.to_bits();
+        walker.number(&mut bits);
+        *self = f64::from_bits(bits);
+    }
+}
+
+impl Plain for f64 {
+    fn blank() -> f64 {
+        0.0
+    }
+}
+
+impl State for () {
+    fn walk(&mut self, _walker: &mut dyn Walker) {}
+}
+
+impl Plain for () {
+    fn blank() {}
+}
+
+impl<T: Plain> State for Option<T> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let mut some = self.is_some();
+        some.walk(walker);
+        if some != self.is_some() {
+            *self = some.then(T::blank);
+        }
+        if let Some(value) = self {
+            value.walk(walker);
+        }
+    }
+}
+
+impl<T: Plain> Plain for Option<T> {
+    fn blank() -> Option<T> {
+        None
+    }
+}
+
+impl<T: Plain, E: Plain> State for Result<T, E> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let mut ok = self.is_ok();
+        ok.walk(walker);
+        if ok != self.is_ok() {
+            *self = if ok { Ok(T::blank()) } else { Err(E::blank()) };
+        }
+        match self {
+            Ok(value) => value.walk(walker),
+            Err(error) => error.walk(walker),
+        }
+    }
+}
+
+impl<T: Plain, E: Plain> Plain for Result<T, E> {
+    fn blank() -> Result<T, E> {
+        Ok(T::blank())
+    }
+}
+
+impl<T: State + ?Sized> State for Box<T> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        (**self).walk(walker);
+    }
+}
+
+impl<T: Plain> Plain for Box<T> {
+    fn blank() -> Box<T> {
+        Box::new(T::blank())
+    }
+}
+
+impl<T: State, const N: usize> State for [T; N] {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        for item in self {
+            item.walk(walker);
+        }
+    }
+}
+
+impl<T: Plain, const N: usize> Plain for [T; N] {
+    fn blank() -> [T; N] {
+        std::array::from_fn(|_| T::blank())
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident),*) => {
+        impl<$($name: State),*> State for ($($name,)*) {
+            #[allow(non_snake_case)]
+            fn walk(&mut self, walker: &mut dyn Walker) {
+                let ($($name,)*) = self;
+                $($name.walk(walker);)*
+            }
+        }
+
+        impl<$($name: Plain),*> Plain for ($($name,)*) {
+            fn blank() -> Self {
+                ($($name::blank(),)*)
+            }
+        }
+    };
+}
+
+tuples!(A, B);
+tuples!(A, B, C);
+
+/// The number of items of a collection; the one that was written down, while it is put back.
+fn length(length: usize, walker: &mut dyn Walker) -> usize {
+    let mut number = length as u64;
+    walker.number(&mut number);
+    if number > walker.most_items() && walker.is_restoring() {
+        walker.refuse(format!("there cannot be {number} items"));
+        return 0;
+    }
+    number as usize
+}
+
+impl<T: Plain> State for Vec<T> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        self.resize_with(length(self.len(), walker), T::blank);
+        self.iter_mut().for_each(|item| item.walk(walker));
+    }
+}
+
+impl<T: Plain> Plain for Vec<T> {
+    fn blank() -> Vec<T> {
+        Vec::new()
+    }
+}
+
+impl<T: Plain> State for VecDeque<T> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        self.resize_with(length(self.len(), walker), T::blank);
+        self.iter_mut().for_each(|item| item.walk(walker));
+    }
+}
+
+impl<T: Plain> Plain for VecDeque<T> {
+    fn blank() -> VecDeque<T> {
+        VecDeque::new()
+    }
+}
+
+impl<K: Plain + Ord + Clone, V: Plain> State for BTreeMap<K, V> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let mut pairs: Vec<(K, V)> = std::mem::take(self).into_iter().collect();
+        pairs.walk(walker);
+        self.extend(pairs);
+    }
+}
+
+impl State for String {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let mut bytes = std::mem::take(self).into_bytes();
+        items(&mut bytes, walker);
+        match String::from_utf8(bytes) {
+            Ok(text) => *self = text,
+            Err(_) => walker.refuse("there is a text that is none".to_string()),
+        }
+    }
+}
+
+impl Plain for String {
+    fn blank() -> String {
+        String::new()
+    }
+}
+
+/// Texts of the program itself. They are few, and each is kept once for the life of the process
+/// after it has been put back.
+impl State for &'static str {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+        let mut text = self.to_string();
+        text.walk(walker);
+        if text != *self {
+            let mut known = KNOWN.lock().unwrap_or_else(|error| error.into_inner());
+            *self = known.get(text.as_str()).copied().unwrap_or_else(|| {
+                let text: &'static str = text.leak();
+                known.insert(text);
+                text
+            });
+        }
+    }
+}
+
+impl Plain for &'static str {
+    fn blank() -> &'static str {
+        ""
+    }
+}
+
+/// Bytes whose number is not fixed.
+pub fn items(bytes: &mut Vec<u8>, walker: &mut dyn Walker) {
+    bytes.resize(length(bytes.len(), walker), 0);
+    walker.bytes(bytes);
+}
+
+/// Whether a collection has as many items as were written down.
+fn is_as_long(items: usize, walker: &mut dyn Walker) -> bool {
+    let found = length(items, walker);
+    if found != items {
+        walker.refuse(format!("there are {found} items, and {items} are expected"));
+    }
+    found == items
+}
+
+/// Items whose number is fixed.
+pub fn slice<T: State>(items: &mut [T], walker: &mut dyn Walker) {
+    if is_as_long(items.len(), walker) {
+        items.iter_mut().for_each(|item| item.walk(walker));
+    }
+}
+
+/// Bytes whose number is fixed.
+pub fn octets(bytes: &mut [u8], walker: &mut dyn Walker) {
+    if is_as_long(bytes.len(), walker) {
+        walker.bytes(bytes);
+    }
+}
+
+/// The number of a cycle, if there is one.
+pub fn maybe_cycle(cycle: &mut Option<u64>, walker: &mut dyn Walker) {
+    let mut some = cycle.is_some();
+    some.walk(walker);
+    *cycle = some.then(|| cycle.unwrap_or_default());
+    if let Some(cycle) = cycle {
+        walker.cycle(cycle);
+    }
+}
