@@ -499,7 +499,7 @@ def _print_rows(figure: Figure, rows: list[Row]) -> None:
     units = " and ".join(sorted({row.y_unit for row in rows}))
     x_unit = rows[0].x_unit if rows else ""
     console = _console()
-    console.print(f"{figure.name}: {figure.title} ({units}, by number of {x_unit})")
+    console.print(f"{figure.name}: {figure.title} ({units}, by {x_unit})")
     table = rich.table.Table(box=rich.box.SIMPLE, pad_edge=False)
     table.add_column("")
     table.add_column("")

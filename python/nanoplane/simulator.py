@@ -72,6 +72,23 @@ def run(
     return result
 
 
+def conflicts(
+    hyperplane: Mapping[str, Any], banks: int, lines: str, doorbells: int, seeds: int
+) -> list[int]:
+    """Return how many of `doorbells` QWAIT.ADDs conflict, for each of so many monitoring sets.
+
+    `hyperplane` is the table `server.hyperplane`; `lines` says which lines the doorbells have:
+    `random`, `random-in-turn` (the banks have their turn) or `consecutive`.
+    """
+    try:
+        found: list[int] = _module().conflicts(
+            json.dumps(hyperplane), banks, lines, doorbells, seeds
+        )
+    except Exception as error:
+        raise _translate(error) or error from None
+    return found
+
+
 def execute(
     elf: bytes,
     path: str,

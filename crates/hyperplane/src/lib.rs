@@ -15,6 +15,7 @@
 //! own. Doorbell addresses are physical.
 
 mod agent;
+mod conflicts;
 mod extension;
 mod monitoring_set;
 mod operation;
@@ -23,8 +24,9 @@ mod ready_set;
 mod spec;
 
 pub use agent::{HyperPlane, Statistics, attach};
+pub use conflicts::{DoorbellLines, conflicts};
 pub use extension::QwaitExtension;
-pub use monitoring_set::{InsertError, MonitoringSet, Qid, WAYS};
+pub use monitoring_set::{InsertError, MOST_WAYS, MonitoringSet, Qid};
 pub use operation::{ErrorCode, NO_QID, Operation};
 pub use policy::Policy;
 pub use ready_set::ReadySet;

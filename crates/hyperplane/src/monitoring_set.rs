@@ -1,27 +1,8 @@
 //! The monitoring set: which doorbell lines are watched, and for which queues (§III-B, §IV-A).
 //!
-//! A banked, ZCache-like Cuckoo hash table of two ways. A look-up reads one place of each way; an
-//! insertion walks the table and moves entries between their two places until one is empty.
-//!
-//! # How full it gets
-//!
-//! The paper cites a conflict rate of 0.1 % if the table has 5 % to 10 % more entries than there
-//! are doorbells (§IV-A). Two ways of one entry a row cannot do that with lines at random: such a
-//! Cuckoo table holds half of its entries, whatever the walk. The share of `QWAIT-ADD`s that
-//! conflict, for 1024 entries in 16 banks:
-//!
-//! | doorbells | lines at random | consecutive lines | consecutive, start aligned |
-//! | --- | --- | --- | --- |
-//! | 460 (45 %) | 0.3 % | 0 | 0 |
-//! | 512 (50 %) | 0.6 % | 0 | 0 |
-//! | 768 (75 %) | 5.8 % | 0 | 0 |
-//! | 931 (91 %, 10 % to spare) | 12.3 % | 1.4 % | 0 |
-//! | 972 (95 %, 5 % to spare) | 14.1 % | 2.8 % | 0 |
-//! | 1024 (100 %) | 16.4 % | 5.0 % | 0 |
-//!
-//! The last column is a property of the hash functions (see `hash`), not luck: a driver that
-//! allocates doorbell lines one after the other, from an address aligned to half as many lines as
-//! there are entries (here 32 KiB), meets no conflict.
+//! A banked, ZCache-like Cuckoo hash table, of two ways in the paper. A look-up reads one place of
+//! each way; an insertion walks the table and moves entries between their places until one is empty.
+//! How full it gets is measured in [`conflicts`](crate::conflicts).
 
 use fabric::LineAddress;
 use state::{Plain, State, Walker};
@@ -43,8 +24,8 @@ impl Plain for Qid {
     }
 }
 
-/// The number of ways, and of places where a line can be.
-pub const WAYS: usize = 2;
+/// The most ways that a table can have.
+pub const MOST_WAYS: usize = 8;
 
 /// One place of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,10 +83,15 @@ impl std::error::Error for InsertError {}
 /// The monitoring set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonitoringSet {
-    /// `banks` × [`WAYS`] × `rows` places.
+    /// `banks` × `ways` × `rows` places.
     places: Vec<Entry>,
     banks: usize,
+    ways: usize,
     rows: usize,
+    /// How many places an insertion looks at, at most.
+    walk_places: usize,
+    /// Which bits of a key make each bit of its row, way by way.
+    hashes: Vec<u64>,
     /// The doorbell line of each QID, for `QWAIT-REMOVE`; hardware would search for it.
     line_of: Vec<Option<LineAddress>>,
     occupied: usize,
@@ -115,35 +101,58 @@ pub struct MonitoringSet {
 state::component!(MonitoringSet {
     places: slice,
     banks: fixed,
+    ways: fixed,
     rows: fixed,
+    walk_places: fixed,
+    hashes: fixed,
     line_of: slice,
     occupied,
     armed,
 });
 
 impl MonitoringSet {
-    /// An empty table of `banks` banks with [`WAYS`] ways of `rows` rows each; `rows` is a power
-    /// of two.
-    pub fn new(banks: usize, rows: usize) -> MonitoringSet {
-        debug_assert!(banks > 0 && rows.is_power_of_two());
-        let entries = banks * WAYS * rows;
+    /// An empty table of `banks` banks with `ways` ways (2 to [`MOST_WAYS`]) of `rows` rows each;
+    /// `rows` is a power of two.
+    pub fn new(banks: usize, ways: usize, rows: usize) -> MonitoringSet {
+        debug_assert!(banks > 0 && (2..=MOST_WAYS).contains(&ways) && rows.is_power_of_two());
+        let entries = banks * ways * rows;
         MonitoringSet {
             places: vec![EMPTY; entries],
             banks,
+            ways,
             rows,
+            walk_places: usize::MAX,
+            hashes: hashes(ways, rows),
             line_of: vec![None; entries],
             occupied: 0,
             armed: 0,
         }
     }
 
+    /// The same table, whose walks look at `places` places at most (the ZCache's replacement
+    /// candidates).
+    pub fn with_walks_of(self, places: usize) -> MonitoringSet {
+        MonitoringSet {
+            walk_places: places,
+            ..self
+        }
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&mut self) {
+        self.places.fill(EMPTY);
+        self.line_of.fill(None);
+        self.occupied = 0;
+        self.armed = 0;
+    }
+
     /// Adds a disarmed entry, by a table walk.
     ///
-    /// The walk goes breadth first from the line's two places, each time to the other place of the
+    /// The walk goes breadth first from the line's places, each time to the other places of the
     /// entry that it finds, until a place is empty; then each entry on the way there moves on by
-    /// one. It visits no place twice, so it ends after at most all places of one bank. With two
-    /// ways this is exact: a conflict means that no arrangement of the bank's entries leaves a
-    /// place for the line. A walk that fails moves nothing.
+    /// one. It visits no place twice, so it ends after at most all places of one bank. If it may
+    /// look at all of them it is exact: a conflict means that no arrangement of the bank's entries
+    /// leaves a place for the line. A walk that fails moves nothing.
     pub fn insert(&mut self, line: LineAddress, qid: Qid) -> Result<(), InsertError> {
         match self.line_of.get(qid.0 as usize) {
             None => return Err(InsertError::QidOutOfRange),
@@ -154,19 +163,27 @@ impl MonitoringSet {
             return Err(InsertError::DuplicateLine);
         }
         // Each step is a place and the number of the step before it.
-        let mut walk = self.places_of(line).map(|place| (place, None)).to_vec();
+        let mut walk: Vec<(usize, Option<usize>)> = Vec::new();
+        let mut visited = vec![false; self.ways * self.rows];
+        let first = self.first_place(line);
         let mut step = 0;
-        while self.places[walk[step].0].valid {
-            let place = walk[step].0;
-            let ways = self.places_of(self.places[place].tag);
-            let other = if place == ways[0] { ways[1] } else { ways[0] };
-            if walk.iter().all(|&(visited, _)| visited != other) {
-                walk.push((other, Some(step)));
+        let mut next = line;
+        loop {
+            let before = (!walk.is_empty()).then_some(step);
+            for place in self.places_of(next) {
+                if !std::mem::replace(&mut visited[place - first], true) {
+                    walk.push((place, before));
+                }
             }
-            step += 1;
-            if step == walk.len() {
+            walk.truncate(self.walk_places);
+            step = before.map_or(0, |before| before + 1);
+            let Some(&(place, _)) = walk.get(step) else {
                 return Err(InsertError::Conflict);
+            };
+            if !self.places[place].valid {
+                break;
             }
+            next = self.places[place].tag;
         }
         while let (place, Some(before)) = walk[step] {
             self.places[place] = self.places[walk[before].0];
@@ -249,40 +266,53 @@ impl MonitoringSet {
 
     fn find(&self, line: LineAddress) -> Option<usize> {
         self.places_of(line)
-            .into_iter()
             .find(|&place| self.places[place].valid && self.places[place].tag == line)
     }
 
-    /// The two places where `line` can be, one in each way of its bank. Lines are spread over the
-    /// banks as they are over the directory.
-    fn places_of(&self, line: LineAddress) -> [usize; WAYS] {
-        let banks = self.banks as u64;
-        let bank = (line.0 % banks) as usize;
-        let key = line.0 / banks;
-        [0, 1].map(|way| (bank * WAYS + way) * self.rows + hash(way, key, self.rows))
+    /// The first place of a line's bank. Lines are spread over the banks as they are over the
+    /// directory.
+    fn first_place(&self, line: LineAddress) -> usize {
+        (line.0 % self.banks as u64) as usize * self.ways * self.rows
+    }
+
+    /// The places where `line` can be, one in each way of its bank.
+    fn places_of(&self, line: LineAddress) -> impl Iterator<Item = usize> + '_ {
+        let (first, key) = (self.first_place(line), line.0 / self.banks as u64);
+        let bits = self.rows.trailing_zeros() as usize;
+        (0..self.ways).map(move |way| {
+            let hash = &self.hashes[way * bits..(way + 1) * bits];
+            first + way * self.rows + row(hash, key)
+        })
     }
 }
 
-/// The row of `key` in `way`: H0 or H1 of the paper's Fig. 5, taken from the H3 family of hash
-/// functions, as in the ZCache. Each bit of the row is the parity of a fixed random half of the
-/// key's bits: a tree of XOR gates.
+/// The row of `key`: H0 or H1 of the paper's Fig. 5, taken from the H3 family of hash functions, as
+/// in the ZCache. Each bit of the row is the parity of some of the key's bits: a tree of XOR gates.
+fn row(hash: &[u64], key: u64) -> usize {
+    let bits = hash.iter().enumerate();
+    bits.map(|(bit, chosen)| ((key & chosen).count_ones() as usize & 1) << bit)
+        .sum()
+}
+
+/// The key's bits that make each bit of a row, for each way: fixed random halves.
 ///
 /// Bit `n` of the row depends on bit `n` of the key and on higher ones only. So each way maps
-/// `rows` consecutive keys, aligned, to `rows` different rows; two such blocks meet each row of
-/// each way exactly twice; and lines that meet no row more than twice can always all be placed.
-fn hash(way: usize, key: u64, rows: usize) -> usize {
-    let mut row = 0;
-    for bit in 0..rows.trailing_zeros() {
+/// `rows` consecutive keys, aligned, to `rows` different rows; with two ways, two such blocks meet
+/// each row of each way exactly twice; and lines that meet no row more than twice can always all be
+/// placed.
+fn hashes(ways: usize, rows: usize) -> Vec<u64> {
+    let bits = rows.trailing_zeros();
+    let chosen = |way: usize, bit: u32| {
         let random = mix((way as u64) << 32 | u64::from(bit));
-        let higher = (random << 1) << bit;
-        let own = 1 << bit;
-        row |= (((key & (higher | own)).count_ones() & 1) as usize) << bit;
-    }
-    row
+        (random << 1) << bit | 1 << bit
+    };
+    (0..ways)
+        .flat_map(|way| (0..bits).map(move |bit| chosen(way, bit)))
+        .collect()
 }
 
 /// The output function of SplitMix64: here, a source of constants.
-const fn mix(number: u64) -> u64 {
+pub(crate) const fn mix(number: u64) -> u64 {
     let z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -293,7 +323,7 @@ const fn mix(number: u64) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     /// Everything visible from outside: armed lines by QID.
     fn content(set: &MonitoringSet) -> BTreeMap<Qid, (LineAddress, bool)> {
@@ -303,25 +333,31 @@ mod tests {
             .collect()
     }
 
-    /// Whether the lines' places leave no group of places wanted by more lines than it has: then,
-    /// and only then, they all fit.
+    /// Whether each line can have a place of its own: by augmenting paths, one line at a time.
     fn all_fit(set: &MonitoringSet, lines: &[LineAddress]) -> bool {
-        fn root(parent: &[usize], mut place: usize) -> usize {
-            while parent[place] != place {
-                place = parent[place];
-            }
-            place
+        fn place(
+            wanted: &[Vec<usize>],
+            line: usize,
+            holder: &mut [Option<usize>],
+            seen: &mut [bool],
+        ) -> bool {
+            wanted[line].iter().any(|&at| {
+                !std::mem::replace(&mut seen[at], true)
+                    && holder[at].is_none_or(|other| place(wanted, other, holder, seen))
+                    && {
+                        holder[at] = Some(line);
+                        true
+                    }
+            })
         }
-        let mut parent: Vec<usize> = (0..set.entries()).collect();
-        let mut spare = vec![1; set.entries()];
-        lines.iter().all(|&line| {
-            let [a, b] = set.places_of(line).map(|place| root(&parent, place));
-            if a != b {
-                parent[b] = a;
-                spare[a] += spare[b];
-            }
-            spare[a] -= 1;
-            spare[a] >= 0
+        let wanted: Vec<Vec<usize>> = lines
+            .iter()
+            .map(|&line| set.places_of(line).collect())
+            .collect();
+        let mut holder = vec![None; set.entries()];
+        (0..lines.len()).all(|line| {
+            let mut seen = vec![false; set.entries()];
+            place(&wanted, line, &mut holder, &mut seen)
         })
     }
 
@@ -355,8 +391,9 @@ mod tests {
             steps in prop::collection::vec(step(), 1..200),
             base in any::<u32>(),
             banks in 1_usize..4,
+            (ways, rows) in prop::sample::select(vec![(2, 4), (3, 2), (4, 2), (2, 8)]),
         ) {
-            let mut set = MonitoringSet::new(banks, 4);
+            let mut set = MonitoringSet::new(banks, ways, rows);
             let mut map: BTreeMap<Qid, (LineAddress, bool)> = BTreeMap::new();
             // Spread the lines so that the hash functions see many bits.
             let at = |line: u64| LineAddress((u64::from(base) + line).wrapping_mul(0x1_0000_0001));
@@ -425,7 +462,7 @@ mod tests {
             blocks in any::<[u32; 2]>().prop_filter("two blocks", |blocks| blocks[0] != blocks[1]),
             order in any::<u64>(),
         ) {
-            let mut set = MonitoringSet::new(banks, 32);
+            let mut set = MonitoringSet::new(banks, 2, 32);
             let half = banks as u64 * 32;
             let block = |block| (0..half).map(move |line| u64::from(block) * half + line);
             let mut lines: Vec<u64> = blocks.into_iter().flat_map(block).collect();
@@ -437,50 +474,17 @@ mod tests {
         }
     }
 
-    /// The share of insertions that conflict while `count` distinct lines are inserted, over many
-    /// tables.
-    fn conflict_rate(
-        banks: usize,
-        rows: usize,
-        count: usize,
-        line: impl Fn(u64, u64) -> u64,
-    ) -> f64 {
-        let tables = 100;
-        let mut conflicts = 0;
-        for table in 0..tables {
-            let mut set = MonitoringSet::new(banks, rows);
-            let mut tried = BTreeSet::new();
-            let mut number = 0;
-            while tried.len() < count {
-                let line = line(table, number);
-                number += 1;
-                if tried.insert(line) {
-                    let result = set.insert(LineAddress(line), Qid(tried.len() as u32 - 1));
-                    conflicts += u64::from(result == Err(InsertError::Conflict));
-                }
-            }
-        }
-        conflicts as f64 / (tables as f64 * count as f64)
-    }
-
-    /// The table in the description of this module.
+    /// A walk that may look at few places gives up sooner, and never finds a place that a longer
+    /// one does not.
     #[test]
-    fn conflict_rates_are_those_stated() {
-        let random = |table: u64, number: u64| mix(mix(table) ^ number) >> 30;
-        let consecutive = |table: u64, number: u64| (mix(table) >> 24) + number;
-        let percent = |taken: usize, line: &dyn Fn(u64, u64) -> u64| {
-            let rate = conflict_rate(16, 32, 1024 * taken / 100, line);
-            (rate * 1000.0).round() / 10.0
+    fn short_walks_conflict_sooner() {
+        let placed = |walk| {
+            let mut set = MonitoringSet::new(1, 4, 64).with_walks_of(walk);
+            (0..256)
+                .filter(|&qid| set.insert(LineAddress(mix(qid)), Qid(qid as u32)).is_ok())
+                .count()
         };
-        assert_eq!(percent(45, &random), 0.3);
-        assert_eq!(percent(50, &random), 0.6);
-        assert_eq!(percent(75, &random), 5.8);
-        assert_eq!(percent(91, &random), 12.3);
-        assert_eq!(percent(95, &random), 14.1);
-        assert_eq!(percent(100, &random), 16.4);
-        assert_eq!(percent(75, &consecutive), 0.0);
-        assert_eq!(percent(91, &consecutive), 1.4);
-        assert_eq!(percent(95, &consecutive), 2.8);
-        assert_eq!(percent(100, &consecutive), 5.0);
+        let found = [4, 16, 52, usize::MAX].map(placed);
+        assert!(found.is_sorted() && found[0] < found[3], "{found:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! The description of HyperPlane's hardware.
 
-use crate::WAYS;
+use crate::{MOST_WAYS, MonitoringSet};
 use fabric::{Clock, SpecError, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,17 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct HyperPlaneSpec {
     /// Entries of the monitoring set, over all banks, and QIDs of the ready set (1024 in §IV-C and
-    /// Table I). Each directory bank has an equal part, of two ways of a power of two rows.
+    /// Table I). Each directory bank has an equal part, of `ways` ways of a power of two rows.
     #[schemars(range(min = 2))]
     pub entries: usize,
+    /// Ways of the monitoring set: places that a look-up reads, and where a doorbell can be (2 in
+    /// Fig. 5 and §IV-C; the ZCache, after which it is built, has 4).
+    #[schemars(range(min = 2, max = 8))]
+    pub ways: usize,
+    /// Places that a walk for `QWAIT.ADD` looks at before it gives up, at most; without, all of its
+    /// bank. The paper gives no limit; the ZCache's is 52.
+    #[schemars(range(min = 2))]
+    pub walk_places: Option<usize>,
     /// Cycles of a look-up in the monitoring set: from the grant of a doorbell's ownership to its
     /// queue's ready bit, and before the answer to an instruction that arms (5 in §IV-C).
     pub monitoring_set_lookup_cycles: u64,
@@ -32,6 +40,8 @@ impl Default for HyperPlaneSpec {
     fn default() -> HyperPlaneSpec {
         HyperPlaneSpec {
             entries: 1024,
+            ways: 2,
+            walk_places: None,
             monitoring_set_lookup_cycles: 5,
             qwait_latency_cycles: 50,
             ready_set_latency_ns: 12.25,
@@ -48,9 +58,34 @@ pub(crate) struct Latencies {
 }
 
 impl HyperPlaneSpec {
+    /// An empty monitoring set of `banks` banks.
+    pub(crate) fn monitoring_set(&self, banks: usize) -> Result<MonitoringSet, SpecError> {
+        let rows = self.rows(banks)?;
+        let walk_places = self.walk_places.unwrap_or(usize::MAX);
+        if walk_places < self.ways {
+            return Err(SpecError::new(
+                "hyperplane.walk_places",
+                walk_places,
+                format!(
+                    "a walk looks at the {} ways at least (hyperplane.ways)",
+                    self.ways
+                ),
+            ));
+        }
+        Ok(MonitoringSet::new(banks, self.ways, rows).with_walks_of(walk_places))
+    }
+
     /// Rows of each way of each of `banks` banks.
     pub fn rows(&self, banks: usize) -> Result<usize, SpecError> {
-        let places = banks.saturating_mul(WAYS);
+        let ways = self.ways;
+        if !(2..=MOST_WAYS).contains(&ways) {
+            return Err(SpecError::new(
+                "hyperplane.ways",
+                ways,
+                format!("it must be from 2 to {MOST_WAYS}"),
+            ));
+        }
+        let places = banks.saturating_mul(ways);
         let rows = self.entries.checked_div(places).unwrap_or(0);
         if rows.is_power_of_two() && rows * places == self.entries && self.entries <= 1 << 20 {
             return Ok(rows);
@@ -59,7 +94,7 @@ impl HyperPlaneSpec {
             "hyperplane.entries",
             self.entries,
             format!(
-                "each of the {banks} directory banks has {WAYS} ways of a power of two rows, and \
+                "each of the {banks} directory banks has {ways} ways of a power of two rows, and \
                  {} entries are the most, so that it can be {}",
                 1 << 20,
                 places.saturating_mul(rows.clamp(1, 1 << 20).next_power_of_two()),
@@ -141,6 +176,25 @@ mod tests {
             assert!(spec.rows(16).is_err());
             assert!(spec.rows(0).is_err());
             assert!(spec.rows(usize::MAX).is_err());
+        }
+        let three_ways = HyperPlaneSpec {
+            ways: 3,
+            ..HyperPlaneSpec::default()
+        };
+        assert!(
+            three_ways
+                .rows(16)
+                .unwrap_err()
+                .to_string()
+                .ends_with("can be 1536")
+        );
+        for (ways, walk_places) in [(1, None), (9, None), (4, Some(3))] {
+            let spec = HyperPlaneSpec {
+                ways,
+                walk_places,
+                ..HyperPlaneSpec::default()
+            };
+            assert!(spec.monitoring_set(16).is_err());
         }
         let spec = HyperPlaneSpec {
             qwait_latency_cycles: 20,

@@ -1,6 +1,7 @@
 //! The Python bindings: JSON in, JSON out. Descriptions are checked and explained on the Python
 //! side; nothing is decided here.
 
+use hyperplane::{DoorbellLines, HyperPlaneSpec};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -132,6 +133,40 @@ fn execute(
     finish(py, raised, result)
 }
 
+/// How many of `doorbells` `QWAIT.ADD`s conflict, for each of `seeds`, in the monitoring set of
+/// HyperPlane's description with so many directory banks. `lines` says which lines the doorbells
+/// have: `random`, `random-in-turn` or `consecutive`.
+#[pyfunction]
+fn conflicts(
+    py: Python<'_>,
+    hyperplane_json: &str,
+    banks: usize,
+    lines: &str,
+    doorbells: u32,
+    seeds: u64,
+) -> PyResult<Vec<u32>> {
+    let spec: HyperPlaneSpec =
+        serde_json::from_str(hyperplane_json).map_err(|cause| description_error(py, &cause))?;
+    let lines = match lines {
+        "random" => DoorbellLines::Random,
+        "random-in-turn" => DoorbellLines::RandomInTurn,
+        "consecutive" => DoorbellLines::Consecutive,
+        other => {
+            return Err(error(
+                py,
+                "description",
+                format!("there are no {other} doorbell lines"),
+            ));
+        }
+    };
+    py.detach(|| {
+        (0..seeds)
+            .map(|seed| hyperplane::conflicts(&spec, banks, lines, doorbells, seed))
+            .collect::<Result<_, _>>()
+    })
+    .map_err(|cause| error(py, "description", cause.to_string()))
+}
+
 fn finish<T: serde::Serialize>(
     py: Python<'_>,
     raised: Option<PyErr>,
@@ -153,5 +188,6 @@ fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;
+    module.add_function(wrap_pyfunction!(conflicts, module)?)?;
     Ok(())
 }
