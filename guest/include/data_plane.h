@@ -204,6 +204,8 @@ static inline uint64_t data_plane_add_queues(uint64_t doorbell_bytes, enum qwait
     if (result != QWAIT_OK)
       fail("QWAIT.ADD of queue %lu at doorbell %p answers %ld.", qid,
            (void *)data_plane_state.queues[qid].doorbell, result);
+    if (policy == QWAIT_WEIGHTED_ROUND_ROBIN)
+      qwait_set_weight(qid, io_device()->weights[qid]);
   }
   return used - data_plane_state.queue_count;
 }

@@ -14,7 +14,7 @@
 /** Bytes in a cache line. */
 enum { LINE_BYTES = 64 };
 
-/** The device's registers, 64 bits each. All but the last three are read only. */
+/** The device's registers, 64 bits each. Those that can be written say so. */
 struct io_registers {
   uint64_t queues;                /**< 0x00: how many queues there are. */
   uint64_t capacity;              /**< 0x08: slots in each ring; a power of two. */
@@ -29,6 +29,13 @@ struct io_registers {
   uint64_t table;                 /**< 0x50: write the address of the descriptors. */
   uint64_t start;                 /**< 0x58: write 1: the sources start. */
   uint64_t conflicts;             /**< 0x60: write how many doorbells did not fit (a statistic). */
+  uint64_t name;                  /**< 0x68: write a name, eight bytes after the other. */
+  uint64_t parameter;             /**< 0x70: the parameter of that name: see io_parameter(). */
+  uint64_t counter;               /**< 0x78: makes a counter of that name: see io_counter(). */
+  uint64_t unused[(0x800 - 0x80) / 8];
+  uint64_t counters[128]; /**< 0x800: write what the program has counted. */
+  uint64_t unused_too[(0x10000 - 0xc00) / 8];
+  uint64_t weights[8192]; /**< 0x10000: the weight of each queue. */
 };
 
 /** How the data plane learns of work. */
@@ -40,6 +47,45 @@ enum io_notify {
 /** The registers' place. */
 static inline volatile struct io_registers *io_device(void) {
   return (volatile struct io_registers *)0x10000000;
+}
+
+/* Tells the device which parameter or counter is meant. */
+static inline void io_name(const char *name) {
+  uint64_t bytes;
+  int is_last = 0;
+  while (!is_last) {
+    bytes = 0;
+    for (int place = 0; place < 8 && !is_last; place++) {
+      is_last = *name == 0;
+      bytes |= (uint64_t)(uint8_t)*name++ << 8 * place;
+    }
+    io_device()->name = bytes;
+  }
+}
+
+/**
+ * A number of the description, `data_plane.parameters.<name>`, or `otherwise` if it has none. To be
+ * asked for before `start` is written: a parameter that nobody has asked for by then ends the run
+ * with a sentence. For one hart at a time.
+ */
+static inline double io_parameter(const char *name, double otherwise) {
+  union {
+    uint64_t bits;
+    double value;
+  } parameter;
+  io_name(name);
+  parameter.bits = io_device()->parameter;
+  return parameter.value == parameter.value ? parameter.value : otherwise;
+}
+
+/**
+ * A counter that is in the result, as `program_counters.<name>`: what was last written to it. Each
+ * name can be used once. For one hart at a time; different counters can then be written by
+ * different harts. A write takes as long as other writes to devices, some 100 cycles.
+ */
+static inline volatile uint64_t *io_counter(const char *name) {
+  io_name(name);
+  return &io_device()->counters[io_device()->counter];
 }
 
 /** Counts the items in a ring; a line of its own. Producers add 1 after they have written an item,

@@ -4,6 +4,7 @@
 //! V-A): it writes like a core, coherently and through a private cache, and is as fast as
 //! [`PRODUCERS`] cores, each of which writes one item at a time.
 
+use crate::program::{ProgramRegisters, ProgramSettings};
 use crate::spec::SLOT_HEADER_BYTES;
 use crate::{Arrival, ArrivalProcess, Packets, QueueDescriptor, Random, SharedLedger};
 use fabric::{
@@ -26,7 +27,7 @@ const DESCRIPTORS_AT_ONCE: u32 = 8;
 /// `guest/include/io.h`).
 #[derive(Clone, Copy, Debug)]
 pub struct IoSetup {
-    /// Where the registers are; 4 KiB.
+    /// Where the registers are; 128 KiB.
     pub registers: AddressRange,
     /// How many queues there are.
     pub queues: u32,
@@ -51,6 +52,13 @@ mod register {
     pub const TABLE: u64 = 0x50;
     pub const START: u64 = 0x58;
     pub const CONFLICTS: u64 = 0x60;
+    pub const NAME: u64 = 0x68;
+    pub const PARAMETER: u64 = 0x70;
+    pub const COUNTER: u64 = 0x78;
+    /// The counters, 8 bytes each.
+    pub const COUNTERS: std::ops::Range<u64> = 0x800..0xc00;
+    /// The weights of the queues, 8 bytes each.
+    pub const WEIGHTS: u64 = 0x1_0000;
 }
 
 /// What an access or a timer was for: the upper 8 bits of its token. The rest is an index.
@@ -116,6 +124,7 @@ pub struct IoSource {
     queue_choice: Random,
     packets: Packets,
     ledger: SharedLedger,
+    program: ProgramRegisters,
 
     table: u64,
     is_started: bool,
@@ -148,6 +157,7 @@ impl State for IoSource {
                 queue_choice,
                 packets,
                 ledger: fixed,
+                program,
                 table,
                 is_started,
                 conflicts,
@@ -187,6 +197,7 @@ impl IoSource {
             queue_choice,
             packets,
             ledger,
+            program: ProgramRegisters::default(),
             table: 0,
             is_started: false,
             conflicts: 0,
@@ -202,6 +213,14 @@ impl IoSource {
             idle: (0..PRODUCERS as u8).rev().collect(),
             next_item: 0,
             slot: Vec::new(),
+        }
+    }
+
+    /// The same source, whose program is given `settings`.
+    pub fn with_settings(self, settings: ProgramSettings) -> IoSource {
+        IoSource {
+            program: ProgramRegisters::new(settings),
+            ..self
         }
     }
 
@@ -226,7 +245,7 @@ impl IoSource {
         self.conflicts
     }
 
-    fn read_register(&self, offset: u64) -> Option<u64> {
+    fn read_register(&mut self, offset: u64) -> Option<u64> {
         let setup = &self.setup;
         Some(match offset {
             0x00 => u64::from(setup.queues),
@@ -242,6 +261,14 @@ impl IoSource {
             register::TABLE => self.table,
             register::START => u64::from(self.is_started),
             register::CONFLICTS => self.conflicts,
+            register::PARAMETER => self.program.parameter()?,
+            register::COUNTER => self
+                .program
+                .add_counter(&mut self.ledger.borrow_mut().program_counters)?,
+            _ if offset >= register::WEIGHTS => {
+                let queue = (offset - register::WEIGHTS) / 8;
+                (queue < u64::from(setup.queues)).then(|| self.program.weight(queue))?
+            }
             _ => return None,
         })
     }
@@ -257,6 +284,9 @@ impl IoSource {
                 if !context.in_memory(self.table) || !context.in_memory(last_line) {
                     return false;
                 }
+                if let Some(sentence) = self.program.unknown_parameter() {
+                    self.ledger.borrow_mut().set_wrong_description(sentence);
+                }
                 self.is_started = true;
                 self.descriptors = vec![QueueDescriptor::default(); self.setup.queues as usize];
                 self.descriptors_left = self.setup.queues;
@@ -265,6 +295,15 @@ impl IoSource {
                 }
             }
             register::CONFLICTS => self.conflicts = value,
+            register::NAME => return self.program.add_to_name(value),
+            _ if register::COUNTERS.contains(&offset) => {
+                let index = (offset - register::COUNTERS.start) / 8;
+                let mut ledger = self.ledger.borrow_mut();
+                match ledger.program_counters.get_mut(index as usize) {
+                    Some((_, counter)) => *counter = value,
+                    None => return false,
+                }
+            }
             _ => return false,
         }
         true
@@ -352,16 +391,14 @@ impl IoSource {
 
     /// An item arrives at the source.
     fn offer(&mut self, context: &mut AgentContext<'_>, number: u32) {
-        self.ledger.borrow_mut().counts.generated += 1;
+        self.ledger.borrow_mut().generated(number);
         let queue = &mut self.queues[number as usize];
         if has_room(&self.setup, queue) {
-            self.ledger.borrow_mut().counts.entering += 1;
             self.accept(context, number);
         } else if queue.is_exact || queue.is_checking {
-            self.ledger.borrow_mut().counts.dropped += 1;
+            self.ledger.borrow_mut().dropped(number);
         } else {
             // The data plane may have taken something since. The item waits for the answer.
-            self.ledger.borrow_mut().counts.entering += 1;
             queue.is_checking = true;
             queue.is_exact = true;
             context.access(
@@ -381,9 +418,7 @@ impl IoSource {
         if has_room(&self.setup, queue) {
             self.accept(context, number);
         } else {
-            let counts = &mut self.ledger.borrow_mut().counts;
-            counts.entering -= 1;
-            counts.dropped += 1;
+            self.ledger.borrow_mut().dropped(number);
         }
     }
 

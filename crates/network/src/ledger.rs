@@ -67,6 +67,23 @@ state::component!(ItemCounts {
     errors
 });
 
+/// Where the items of one queue went; what is missing in the sum is on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueCounts {
+    /// Arrived at the source.
+    pub generated: u64,
+    /// Found the queue full.
+    pub dropped: u64,
+    /// Taken by the tenant.
+    pub delivered: u64,
+}
+
+state::plain!(QueueCounts {
+    generated,
+    dropped,
+    delivered
+});
+
 /// An item that has been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemRecord {
@@ -85,6 +102,9 @@ pub struct ItemRecord {
 pub struct Ledger {
     pub(crate) queues: Vec<QueueDescriptor>,
     pub(crate) counts: ItemCounts,
+    queue_counts: Vec<QueueCounts>,
+    /// What the program has counted, by the names that it gave.
+    pub(crate) program_counters: Vec<(String, u64)>,
     /// Items in each queue, oldest first, with the time of their arrival in it.
     inside: Vec<VecDeque<(u64, Time)>>,
     /// Rings of each tenant's doorbell whose items have not been recorded.
@@ -95,17 +115,22 @@ pub struct Ledger {
     /// The latest deliveries, if somebody wants them.
     records: Option<Vec<ItemRecord>>,
     fault: Option<String>,
+    /// What is wrong with the description, as a sentence.
+    wrong_description: Option<String>,
 }
 
 state::component!(Ledger {
     queues,
     counts,
+    queue_counts,
+    program_counters,
     inside,
     rings,
     taken,
     recorder,
     records: fixed,
     fault,
+    wrong_description,
 });
 
 impl Ledger {
@@ -114,12 +139,15 @@ impl Ledger {
         Ledger {
             queues: Vec::new(),
             counts: ItemCounts::default(),
+            queue_counts: Vec::new(),
+            program_counters: Vec::new(),
             inside: Vec::new(),
             rings: Vec::new(),
             taken: VecDeque::new(),
             recorder,
             records: None,
             fault: None,
+            wrong_description: None,
         }
     }
 
@@ -153,10 +181,29 @@ impl Ledger {
         self.counts
     }
 
+    /// Where each queue's items went; empty before the source is running.
+    pub fn queue_counts(&self) -> &[QueueCounts] {
+        &self.queue_counts
+    }
+
+    /// What the program has counted: names and values, in the order in which it named them.
+    pub fn program_counters(&self) -> &[(String, u64)] {
+        &self.program_counters
+    }
+
     /// What the program did wrong with its queues, as a sentence: the first thing that was
     /// noticed. A run with a fault has no result.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
+    }
+
+    /// What the program cannot use of the description, as a sentence.
+    pub fn wrong_description(&self) -> Option<&str> {
+        self.wrong_description.as_deref()
+    }
+
+    pub(crate) fn set_wrong_description(&mut self, sentence: String) {
+        self.wrong_description.get_or_insert(sentence);
     }
 
     pub(crate) fn set_fault(&mut self, sentence: String) {
@@ -166,12 +213,27 @@ impl Ledger {
     pub(crate) fn start(&mut self, queues: Vec<QueueDescriptor>) {
         self.inside = vec![VecDeque::new(); queues.len()];
         self.rings = vec![VecDeque::new(); queues.len()];
+        self.queue_counts = vec![QueueCounts::default(); queues.len()];
         self.queues = queues;
     }
 
     /// Whether the source is running.
     pub fn is_started(&self) -> bool {
         !self.queues.is_empty()
+    }
+
+    /// An item has arrived at the source, and is on its way into its queue.
+    pub(crate) fn generated(&mut self, queue: u32) {
+        self.counts.generated += 1;
+        self.counts.entering += 1;
+        self.queue_counts[queue as usize].generated += 1;
+    }
+
+    /// An item that was on its way has found its queue full.
+    pub(crate) fn dropped(&mut self, queue: u32) {
+        self.counts.entering -= 1;
+        self.counts.dropped += 1;
+        self.queue_counts[queue as usize].dropped += 1;
     }
 
     /// An item is in its queue: its latency begins.
@@ -188,6 +250,7 @@ impl Ledger {
             Some((oldest, at)) if oldest == item => {
                 self.counts.inside -= 1;
                 self.counts.delivered += 1;
+                self.queue_counts[queue as usize].delivered += 1;
                 self.counts.errors += u64::from(is_error);
                 self.taken.push_back((item, queue, at));
                 self.close_records();
@@ -216,8 +279,8 @@ impl Ledger {
                 return;
             };
             self.taken.pop_front();
-            self.recorder
-                .record(done_at, done_at.saturating_sub(arrived_at));
+            let latency = done_at.saturating_sub(arrived_at);
+            self.recorder.record_of(queue, done_at, latency);
             if let Some(records) = &mut self.records {
                 records.push(ItemRecord {
                     item,

@@ -81,6 +81,18 @@ pub struct Measurement {
 struct Sample {
     completed_at: Time,
     latency: Time,
+    queue: u32,
+}
+
+/// One queue's part of the measured requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QueueLatency {
+    /// How many of the measured requests were in it.
+    pub samples: u64,
+    /// The mean of their latencies, in nanoseconds; `None` without samples.
+    pub mean_ns: Option<f64>,
+    /// 99 % of them take at most this, in nanoseconds.
+    pub p99_ns: Option<f64>,
 }
 
 impl State for Sample {
@@ -90,7 +102,8 @@ impl State for Sample {
             walker,
             Sample {
                 completed_at,
-                latency: fixed
+                latency: fixed,
+                queue
             }
         );
         // A length of time, not a point in it.
@@ -105,6 +118,7 @@ impl Plain for Sample {
         Sample {
             completed_at: Time::ZERO,
             latency: Time::ZERO,
+            queue: 0,
         }
     }
 }
@@ -197,14 +211,20 @@ impl Recorder {
         Recorder { precision, ..self }
     }
 
-    /// Adds a request; nothing once [`Recorder::is_done`].
+    /// Adds a request of queue 0.
     pub fn record(&mut self, completed_at: Time, latency: Time) {
+        self.record_of(0, completed_at, latency);
+    }
+
+    /// Adds a request; nothing once [`Recorder::is_done`].
+    pub fn record_of(&mut self, queue: u32, completed_at: Time, latency: Time) {
         if self.done.is_some() {
             return;
         }
         self.samples.push(Sample {
             completed_at,
             latency,
+            queue,
         });
         if self.samples.len() < self.next_check {
             return;
@@ -300,6 +320,26 @@ impl Recorder {
             .collect()
     }
 
+    /// The measured requests of each of `queues` queues.
+    pub fn by_queue(&self, queues: usize) -> Vec<QueueLatency> {
+        let mut latencies = vec![Vec::new(); queues];
+        for sample in &self.samples[self.measured().0..] {
+            if let Some(of) = latencies.get_mut(sample.queue as usize) {
+                of.push(sample.latency.as_ns());
+            }
+        }
+        let summary = |values: &mut Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            let some = !values.is_empty();
+            QueueLatency {
+                samples: values.len() as u64,
+                mean_ns: some.then(|| values.iter().sum::<f64>() / values.len() as f64),
+                p99_ns: some.then(|| quantile(values, 0.99)),
+            }
+        };
+        latencies.iter_mut().map(summary).collect()
+    }
+
     /// What there is to report; `None` if nothing was recorded. Before it is done: of what there
     /// is.
     pub fn measurement(&self) -> Option<Measurement> {
@@ -382,6 +422,28 @@ mod tests {
 
     fn ns(nanoseconds: f64) -> Time {
         Time::from_ns(nanoseconds)
+    }
+
+    #[test]
+    fn queues_are_told_apart() {
+        let mut recorder = Recorder::new(300, Warmup::Requests(100));
+        for number in 0..400 {
+            let latency = if number < 100 { 1e6 } else { f64::from(number) };
+            recorder.record_of(number % 2, ns(f64::from(number)), ns(latency));
+        }
+        let [even, odd, none] = recorder.by_queue(3)[..] else {
+            panic!("three queues were asked for");
+        };
+        // 100, 102, … 398: 150 numbers, of which the 149th is 99 %.
+        assert_eq!(
+            (even.samples, even.mean_ns, even.p99_ns),
+            (150, Some(249.0), Some(396.0))
+        );
+        assert_eq!(
+            (odd.samples, odd.mean_ns, odd.p99_ns),
+            (150, Some(250.0), Some(397.0))
+        );
+        assert_eq!(none, QueueLatency::default());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use network::{TrafficSpec, Warmup};
 use pipeline::CoreSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A run: a server, the program on it, the traffic that it gets, and what is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -80,9 +81,17 @@ pub struct DataPlaneSpec {
     /// In which order ready queues are served.
     #[serde(default)]
     pub policy: Policy,
+    /// How many items in a row `weighted-round-robin` gives each queue. Queue 0 has the first
+    /// weight, and so on; behind the last one it begins again. Without, all are 1.
+    #[serde(default)]
+    #[schemars(inner(range(min = 1, max = 65535)))]
+    pub weights: Vec<u32>,
     /// Queues between the I/O sources and the data plane; each has a tenant of its own.
     #[schemars(range(min = 1, max = 8192))]
     pub queues: u32,
+    /// Numbers for the program, by names that the program gives them.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, f64>,
 }
 
 fn default_program() -> String {
@@ -220,7 +229,9 @@ mod tests {
                 program: default_program(),
                 notify: Notify::Spin,
                 policy: Policy::default(),
+                weights: Vec::new(),
                 queues: 1,
+                parameters: BTreeMap::new(),
             },
             traffic: TrafficSpec::default(),
             measure: MeasureSpec::default(),

@@ -1,24 +1,25 @@
 //! A run: a description and a program in, measurements out.
 
-use crate::description::{Description, Notify, Policy, ServerSpec};
+use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec};
 use crate::error::RunError;
 use crate::machine::Machine;
 use crate::traces::{TraceOptions, TraceReport, Tracer};
 use fabric::{AddressRange, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
-    IoSetup, IoSource, ItemCounts, Ledger, Measurement, Random, Recorder, SharedLedger, Stream,
-    TenantSide,
+    IoSetup, IoSource, ItemCounts, Ledger, MOST_NAME_BYTES, Measurement, ProgramSettings, Random,
+    Recorder, SharedLedger, Stream, TenantSide,
 };
 use pipeline::CoreStatistics;
 use riscv::elf;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
 const IO_REGISTERS: AddressRange = AddressRange {
     start: 0x1000_0000,
-    length: 0x1000,
+    length: 0x2_0000,
 };
 const DOORBELLS: u64 = 0x6000_0000;
 const TENANT_DOORBELLS: u64 = 0x6800_0000;
@@ -100,6 +101,46 @@ impl Totals {
     }
 }
 
+/// What became of each queue's items: lists with an element for each queue.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct QueueResults {
+    /// Arrived at the I/O source.
+    pub generated: Vec<u64>,
+    /// Found the queue full.
+    pub dropped: Vec<u64>,
+    /// Taken by the tenant.
+    pub delivered: Vec<u64>,
+    /// Of the measured requests, those of this queue.
+    pub samples: Vec<u64>,
+    /// The mean of their latencies, in nanoseconds.
+    pub mean_latency_ns: Vec<Option<f64>>,
+    /// 99 % of them take at most this, in nanoseconds.
+    pub p99_latency_ns: Vec<Option<f64>>,
+}
+
+impl QueueResults {
+    fn of(ledger: &Ledger) -> QueueResults {
+        let counts = ledger.queue_counts();
+        let latencies = ledger.recorder().by_queue(counts.len());
+        // Picoseconds are enough, and keep a thousand queues short.
+        let rounded = |ns: Option<f64>| ns.map(|ns| (ns * 1e3).round() / 1e3);
+        QueueResults {
+            generated: counts.iter().map(|queue| queue.generated).collect(),
+            dropped: counts.iter().map(|queue| queue.dropped).collect(),
+            delivered: counts.iter().map(|queue| queue.delivered).collect(),
+            samples: latencies.iter().map(|queue| queue.samples).collect(),
+            mean_latency_ns: latencies
+                .iter()
+                .map(|queue| rounded(queue.mean_ns))
+                .collect(),
+            p99_latency_ns: latencies
+                .iter()
+                .map(|queue| rounded(queue.p99_ns))
+                .collect(),
+        }
+    }
+}
+
 /// What came out of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunResult {
@@ -109,6 +150,10 @@ pub struct RunResult {
     /// Where all items went.
     #[serde(flatten)]
     pub items: ItemCounts,
+    /// Where the items of each queue went.
+    pub queues: QueueResults,
+    /// What the program has counted, by the names that it gave.
+    pub program_counters: BTreeMap<String, u64>,
     /// What every run has.
     #[serde(flatten)]
     pub totals: Totals,
@@ -201,11 +246,61 @@ pub fn check(description: &Description) -> Result<(), RunError> {
             "data_plane.queues is {queues}; it must be from 1 to 8192"
         ));
     }
+    check_data_plane(&description.data_plane)?;
     if description.data_plane.notify == Notify::Hyperplane && queues > entries {
         return wrong(format!(
             "data_plane.queues is {queues}, but HyperPlane's monitoring set holds {entries} \
              (server.hyperplane.entries)"
         ));
+    }
+    Ok(())
+}
+
+/// Whether the data plane's policy, weights and parameters go together.
+fn check_data_plane(data_plane: &DataPlaneSpec) -> Result<(), RunError> {
+    let wrong = |sentence: String| Err(RunError::Description(sentence));
+    let policy = match data_plane.policy {
+        Policy::RoundRobin => "round-robin",
+        Policy::WeightedRoundRobin => "weighted-round-robin",
+        Policy::StrictPriority => "strict-priority",
+    };
+    if data_plane.notify == Notify::Spin && data_plane.policy != Policy::RoundRobin {
+        return wrong(format!(
+            "data_plane.policy is \"{policy}\", and a data plane that spins polls its queues \
+             round-robin; take data_plane.notify = \"hyperplane\""
+        ));
+    }
+    if !data_plane.weights.is_empty() && data_plane.policy != Policy::WeightedRoundRobin {
+        return wrong(format!(
+            "data_plane.weights has no meaning with data_plane.policy = \"{policy}\"; it belongs \
+             to \"weighted-round-robin\""
+        ));
+    }
+    let in_range = |&weight: &u32| (1..=65535).contains(&weight);
+    if let Some(weight) = data_plane.weights.iter().find(|weight| !in_range(weight)) {
+        return wrong(format!(
+            "data_plane.weights has {weight}; each must be from 1 to 65535"
+        ));
+    }
+    if data_plane.weights.len() > data_plane.queues as usize {
+        return wrong(format!(
+            "data_plane.weights has {} weights, and there are {} queues",
+            data_plane.weights.len(),
+            data_plane.queues
+        ));
+    }
+    for (name, value) in &data_plane.parameters {
+        if name.is_empty() || name.len() > MOST_NAME_BYTES || name.contains('\0') {
+            return wrong(format!(
+                "data_plane.parameters has the name {name:?}; it must have 1 to \
+                 {MOST_NAME_BYTES} bytes, and none of them zero"
+            ));
+        }
+        if !value.is_finite() {
+            return wrong(format!(
+                "data_plane.parameters.{name} is {value}; it must be a number"
+            ));
+        }
     }
     Ok(())
 }
@@ -243,7 +338,11 @@ fn attach(
             .open_packets(seed)
             .map_err(|error| RunError::Description(error.to_string()))?,
         ledger.clone(),
-    );
+    )
+    .with_settings(ProgramSettings {
+        weights: description.data_plane.weights.clone(),
+        parameters: description.data_plane.parameters.clone(),
+    });
     // Producers and consumers are far from the data plane's first core.
     let source = fabric.attach(Box::new(source), IoSource::attachment(setup, tiles - 1))?;
     let tenants = TenantSide::new(*setup, ledger.clone(), options.capture_packets);
@@ -374,10 +473,16 @@ fn run_once(
                 .collect()
         });
     let totals = Totals::of(&machine, description.server.data_plane_cores, begin);
-    let items = ledger.borrow().counts();
+    let (items, queues, program_counters) = {
+        let ledger = ledger.borrow();
+        let counters = ledger.program_counters().iter().cloned().collect();
+        (ledger.counts(), QueueResults::of(&ledger), counters)
+    };
     let result = RunResult {
         measurement,
         items,
+        queues,
+        program_counters,
         totals,
         hyperplane,
         doorbell_conflicts,
@@ -420,9 +525,7 @@ fn simulate(
                 return Err(RunError::Guest(format!("a device fails: {error}")));
             }
             let ledger = ledger.borrow();
-            if let Some(fault) = ledger.fault() {
-                return Err(RunError::Guest(fault.to_string()));
-            }
+            check_ledger(&ledger)?;
             let recorder = ledger.recorder();
             (ledger.counts(), recorder.progress(), ledger.is_started())
         };
@@ -447,10 +550,19 @@ fn simulate(
     }
 }
 
-fn finish(machine: &mut Machine, ledger: &SharedLedger) -> Result<(), RunError> {
-    if let Some(fault) = ledger.borrow().fault() {
-        return Err(RunError::Guest(fault.to_string()));
+/// Whether what the program has done with its queues and its settings is right.
+fn check_ledger(ledger: &Ledger) -> Result<(), RunError> {
+    if let Some(sentence) = ledger.wrong_description() {
+        return Err(RunError::Description(sentence.to_string()));
     }
+    match ledger.fault() {
+        Some(fault) => Err(RunError::Guest(fault.to_string())),
+        None => Ok(()),
+    }
+}
+
+fn finish(machine: &mut Machine, ledger: &SharedLedger) -> Result<(), RunError> {
+    check_ledger(&ledger.borrow())?;
     let recorded = ledger.borrow().recorder().recorded();
     match machine.exit() {
         Some((_, status)) if !ledger.borrow().recorder().is_done() => {

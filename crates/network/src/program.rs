@@ -1,0 +1,180 @@
+//! What the description tells the program beside its queues, and what the program tells the result:
+//! named parameters, weights and named counters, all through registers of the I/O device.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many counters a program can have.
+const COUNTERS: usize = 128;
+/// Bytes of a name, at most.
+pub const MOST_NAME_BYTES: usize = 64;
+
+/// What a description says to the program alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProgramSettings {
+    /// The weights of the queues, which have them in turn; empty: each has weight 1.
+    pub weights: Vec<u32>,
+    /// Numbers by name. What they mean is the program's affair.
+    pub parameters: BTreeMap<String, f64>,
+}
+
+/// The registers behind which the settings are.
+///
+/// A name is written to one register, eight bytes at a time, until a zero byte ends it; reading
+/// another one then answers for that name. Whoever asks so learns which names there are: a parameter
+/// that the program has not asked for before it starts its queues is one that it does not know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProgramRegisters {
+    settings: ProgramSettings,
+    /// What has been written of a name.
+    name: Vec<u8>,
+    /// The parameters that have been asked for.
+    asked: Vec<String>,
+}
+
+state::component!(ProgramRegisters {
+    settings: fixed,
+    name,
+    asked
+});
+
+impl ProgramRegisters {
+    pub fn new(settings: ProgramSettings) -> ProgramRegisters {
+        ProgramRegisters {
+            settings,
+            ..ProgramRegisters::default()
+        }
+    }
+
+    pub fn weight(&self, queue: u64) -> u64 {
+        let weights = &self.settings.weights;
+        let place = queue.checked_rem(weights.len() as u64);
+        place.map_or(1, |place| u64::from(weights[place as usize]))
+    }
+
+    /// Eight more bytes of a name. Whether it is not too long.
+    pub fn add_to_name(&mut self, bytes: u64) -> bool {
+        self.name.extend(bytes.to_le_bytes());
+        self.name.len() <= MOST_NAME_BYTES + 8
+    }
+
+    /// The name that has been written, if it is one; the next one begins.
+    fn take_name(&mut self) -> Option<String> {
+        let mut name = std::mem::take(&mut self.name);
+        let end = name.iter().position(|&byte| byte == 0)?;
+        name.truncate(end);
+        String::from_utf8(name).ok().filter(|name| !name.is_empty())
+    }
+
+    /// The bits of the named parameter's value; a NaN if the description has none.
+    pub fn parameter(&mut self) -> Option<u64> {
+        let name = self.take_name()?;
+        let value = self.settings.parameters.get(&name).copied();
+        self.asked.push(name);
+        Some(value.unwrap_or(f64::NAN).to_bits())
+    }
+
+    /// The index of a new counter with the written name.
+    pub fn add_counter(&mut self, counters: &mut Vec<(String, u64)>) -> Option<u64> {
+        let name = self.take_name()?;
+        let is_new = counters.iter().all(|(known, _)| *known != name);
+        if !is_new || counters.len() == COUNTERS {
+            return None;
+        }
+        counters.push((name, 0));
+        Some(counters.len() as u64 - 1)
+    }
+
+    /// What is wrong, if the description has a parameter that the program has not asked for.
+    pub fn unknown_parameter(&self) -> Option<String> {
+        let mut given = self.settings.parameters.keys();
+        let unknown = given.find(|name| !self.asked.contains(*name))?;
+        let known: BTreeSet<&str> = self.asked.iter().map(String::as_str).collect();
+        Some(if known.is_empty() {
+            format!("data_plane.parameters.{unknown} is not known: the program has no parameters")
+        } else {
+            format!(
+                "data_plane.parameters.{unknown} is not known to the program, which has {}",
+                known.into_iter().collect::<Vec<_>>().join(", ")
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers(parameters: &[(&str, f64)], weights: &[u32]) -> ProgramRegisters {
+        let named = parameters
+            .iter()
+            .map(|&(name, value)| (name.to_string(), value));
+        ProgramRegisters::new(ProgramSettings {
+            weights: weights.to_vec(),
+            parameters: named.collect(),
+        })
+    }
+
+    fn write(registers: &mut ProgramRegisters, name: &str) -> bool {
+        let mut bytes = name.as_bytes().to_vec();
+        bytes.resize(name.len() / 8 * 8 + 8, 0);
+        bytes
+            .chunks(8)
+            .all(|chunk| registers.add_to_name(u64::from_le_bytes(chunk.try_into().unwrap())))
+    }
+
+    #[test]
+    fn parameters_are_found_by_name() {
+        let mut registers = registers(&[("rate_mrps", 0.1), ("12345678", -3.0)], &[]);
+        for (name, value) in [("rate_mrps", 0.1_f64), ("12345678", -3.0)] {
+            assert!(write(&mut registers, name));
+            assert_eq!(registers.parameter(), Some(value.to_bits()));
+        }
+        assert!(write(&mut registers, "rate"));
+        assert!(
+            registers
+                .parameter()
+                .is_some_and(|bits| f64::from_bits(bits).is_nan())
+        );
+        assert_eq!(registers.parameter(), None); // No name has been written.
+        assert_eq!(registers.unknown_parameter(), None);
+        assert!(!write(&mut registers, &"x".repeat(MOST_NAME_BYTES + 8)));
+    }
+
+    #[test]
+    fn a_parameter_that_nobody_asks_for_is_wrong() {
+        let mut registers = registers(&[("rate_mprs", 0.1)], &[]);
+        let sentence = registers.unknown_parameter().unwrap();
+        assert!(
+            sentence.ends_with("the program has no parameters"),
+            "{sentence}"
+        );
+        for name in ["rate_mrps", "burst_items"] {
+            assert!(write(&mut registers, name));
+            registers.parameter();
+        }
+        assert_eq!(
+            registers.unknown_parameter().unwrap(),
+            "data_plane.parameters.rate_mprs is not known to the program, which has burst_items, \
+             rate_mrps"
+        );
+    }
+
+    #[test]
+    fn weights_repeat() {
+        let weights =
+            |list: &[u32]| [0, 1, 2, 3, 4].map(|queue| registers(&[], list).weight(queue));
+        assert_eq!(weights(&[4, 2, 1]), [4, 2, 1, 4, 2]);
+        assert_eq!(weights(&[]), [1; 5]);
+    }
+
+    #[test]
+    fn counters_have_names_of_their_own() {
+        let mut registers = registers(&[], &[]);
+        let mut counters = Vec::new();
+        for (name, index) in [("slices", Some(0)), ("polls", Some(1)), ("slices", None)] {
+            assert!(write(&mut registers, name));
+            assert_eq!(registers.add_counter(&mut counters), index);
+        }
+        assert_eq!(counters.len(), 2);
+    }
+}
