@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nanoplane import Description, Store, simulator, sweep
-from nanoplane.errors import DescriptionError
+from nanoplane.errors import DescriptionError, NanoplaneError
 from nanoplane.papers import hyperplane_conflicts
 
 pytestmark = pytest.mark.simulator
@@ -145,3 +145,99 @@ def test_a_monitoring_set_that_cannot_be_built_gets_a_sentence() -> None:
     for key, value in {"entries": 1000, "ways": 9, "walk_places": 1}.items():
         with pytest.raises(DescriptionError, match=f"hyperplane.{key} = {value} cannot be built"):
             simulator.conflicts({key: value}, 16, "random", 10, 1)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_limited_queue_has_its_rate_and_others_have_theirs(run: Any, cores: int) -> None:
+    limit_mrps, burst = 0.05, 2
+    result = run(
+        "rate-limiter",
+        server__data_plane_cores=cores,
+        data_plane__parameters={
+            "rate_mrps": limit_mrps,
+            "burst_items": burst,
+            "limited_queues": 2,
+        },
+        traffic__rate_mrps=0.8,
+    )
+    queues, samples = result["queues"], result["queues"]["samples"]
+    for queue in (0, 1):
+        # A bucket gives the limit to within what it holds, and the timer's microsecond or two.
+        measured = rates_mrps(result)[queue]
+        assert measured == pytest.approx(limit_mrps, rel=(burst + 1) / samples[queue])
+        assert queues["dropped"][queue] > 0
+    for queue in (2, 3):
+        assert queues["dropped"][queue] == 0
+        assert queues["generated"][queue] - queues["delivered"][queue] <= 2
+        assert queues["mean_latency_ns"][queue] < 1000
+    assert_nothing_is_lost(result)
+
+
+def test_what_comes_while_a_queue_is_disabled_waits(run: Any) -> None:
+    # Bursts of 4 on average for queues that may have 2 at once, but more a second than come.
+    result = run(
+        "rate-limiter",
+        data_plane__parameters={"rate_mrps": 0.2, "burst_items": 2},
+        traffic__arrivals="bursty",
+        traffic__burst_length=4,
+        traffic__queue_capacity=64,
+        traffic__rate_mrps=0.1,
+        measure__requests=300,
+    )
+    assert result["dropped"] == 0
+    # The last of a burst of 4 waits for two tokens, 10 us.
+    assert result["latency_ns"]["p90"] > 5000
+    assert_nothing_is_lost(result)
+
+
+def test_a_rate_that_is_none_gets_a_sentence(run: Any) -> None:
+    with pytest.raises(NanoplaneError, match=r"rate_mrps must be from 0\.001 to 1000"):
+        run("rate-limiter", data_plane__parameters={"rate_mrps": 0})
+    with pytest.raises(DescriptionError, match="has burst_items, limited_queues, rate_mrps"):
+        run("rate-limiter", data_plane__parameters={"rate": 1})
+
+
+def test_spurious_wake_ups_are_filtered(run: Any) -> None:
+    def with_stray_writes(rate_mrps: float) -> Any:
+        return run(
+            "false-sharing",
+            data_plane__queues=40,
+            data_plane__parameters={"stray_mrps": rate_mrps},
+            traffic__rate_mrps=0.4,
+            measure__requests=400,
+        )
+
+    quiet, noisy = with_stray_writes(0), with_stray_writes(2)
+    assert quiet["hyperplane"]["spurious_wake_ups"] == 0
+    assert quiet["program_counters"]["stray_writes"] == 0
+    # Each write is to one of 40 doorbells, and at a load of some 10 % nearly all of them are armed:
+    # not if a write or an item came to the same one less than a fraction of a microsecond before.
+    writes = noisy["program_counters"]["stray_writes"]
+    assert 0.9 * writes < noisy["hyperplane"]["spurious_wake_ups"] <= writes
+    assert writes > 1000
+    for result in (quiet, noisy):
+        assert result["dropped"] == 0
+        assert_nothing_is_lost(result)
+    # Items do not pay for much more than a wake-up that is being dismissed when they come.
+    assert quiet["latency_ns"]["mean"] < noisy["latency_ns"]["mean"]
+    assert noisy["latency_ns"]["mean"] < quiet["latency_ns"]["mean"] + 100
+
+
+def test_background_work_gets_what_requests_leave(run: Any) -> None:
+    def at(rate_mrps: float) -> Any:
+        return run("background", traffic__rate_mrps=rate_mrps, measure__requests=300)
+
+    results = [at(rate_mrps) for rate_mrps in (1, 2, 20)]
+    rows_per_us = [
+        result["program_counters"]["background_rows"] / (1e6 * result["simulated_seconds"])
+        for result in results
+    ]
+    assert rows_per_us == sorted(rows_per_us, reverse=True)
+    assert rows_per_us[0] > 0.5
+    assert rows_per_us[2] < 0.1
+    for result in results[:2]:
+        assert result["dropped"] == 0
+        # At most a row, which takes half a microsecond, is in the way of an item at first.
+        assert result["latency_ns"]["p50"] < 2000
+    for result in results:
+        assert_nothing_is_lost(result)
