@@ -36,7 +36,28 @@ struct io_registers {
   uint64_t counters[128]; /**< 0x800: write what the program has counted. */
   uint64_t unused_too[(0x10000 - 0xc00) / 8];
   uint64_t weights[8192]; /**< 0x10000: the weight of each queue. */
+  uint64_t states[8192];  /**< 0x20000: the state of each queue: see enum io_state. */
 };
+
+/**
+ * Whether a queue takes items. All are open after `start`.
+ *
+ * Write IO_CLOSED to close a queue: what arrives from then on is refused. The source writes what it
+ * has accepted, and behind it an item with IO_FLAG_LAST, the end of the queue. The data plane gives
+ * that to the tenant as any item; the tenant takes it and has left. Nobody uses the queue's memory
+ * any more.
+ *
+ * For a new tenant write a new descriptor into the queue's line of the table, write IO_OPEN to
+ * io_tenants()[queue], wait until it reads so, and write IO_OPEN to the queue's state. Both counts
+ * in the doorbells must be 0. Any other order is an access fault, or ends the run with a sentence.
+ */
+enum io_state {
+  IO_CLOSED = 0,
+  IO_OPEN = 1, /**< Any other number: on the way from one to the other. */
+};
+
+/** Whether each queue has a tenant: IO_CLOSED when the last one has left. */
+static inline volatile uint64_t *io_tenants(void) { return (volatile uint64_t *)0x10100000; }
 
 /** How the data plane learns of work. */
 enum io_notify {
@@ -106,6 +127,7 @@ struct io_slot {
 
 enum io_flags {
   IO_FLAG_ERROR = 1, /**< The data plane could not process the item; there is no packet. */
+  IO_FLAG_LAST = 2,  /**< The end of a queue that was closed; there is no packet. */
 };
 
 /** What the data plane tells the device about a queue; a line of its own. */

@@ -31,7 +31,8 @@ def run(tmp_path: Path) -> Any:
         )
         for key, value in settings.items():
             description = description.set(key.replace("__", "."), value)
-        (outcome,) = sweep([description], store=store)
+        # Not from the store, whose keys do not have the table `simulator`.
+        (outcome,) = sweep([description], store=store, fresh=True)
         return outcome.result
 
     return run
@@ -241,3 +242,83 @@ def test_background_work_gets_what_requests_leave(run: Any) -> None:
         assert result["latency_ns"]["p50"] < 2000
     for result in results:
         assert_nothing_is_lost(result)
+
+
+@pytest.mark.parametrize(("cores", "seed"), [(1, 1), (1, 2), (2, 3), (4, 4)])
+def test_tenants_come_and_go(run: Any, cores: int, seed: int) -> None:
+    result = run(
+        "tenants",
+        server__data_plane_cores=cores,
+        # Some 32 of 64 doorbells in 64 places at random: many do not fit at first.
+        data_plane__queues=64,
+        server__hyperplane__entries=64,
+        data_plane__parameters={"change_us": 2, "seed": seed},
+        traffic__rate_mrps=0.5,
+        measure__requests=1500,
+        measure__seed=seed,
+    )
+    counters = result["program_counters"]
+    assert counters["came"] > 300
+    assert 0 <= counters["left"] - counters["came"] <= 64
+    assert counters["doorbell_conflicts"] > 10
+    # Half of the queues are closed at any time, and refuse what comes; nothing else is lost.
+    refused = result["refused"] / result["generated"]
+    assert 0.3 < refused < 0.7
+    assert result["dropped"] == result["errors"] == 0
+    came_in = result["generated"] - result["refused"]
+    assert came_in == result["delivered"] + result["entering"] + result["inside"]
+    for name in ("generated", "refused", "delivered"):
+        assert sum(result["queues"][name]) == result[name]
+    # No wake-up is lost: with a load of some 5 % no item waits long, or is left at the end.
+    assert result["entering"] + result["inside"] <= 10
+    assert result["latency_ns"]["max"] < 20_000
+
+
+def test_queues_that_are_full_can_be_closed(run: Any) -> None:
+    result = run(
+        "tenants",
+        data_plane__queues=8,
+        data_plane__parameters={"change_us": 10},
+        traffic__queue_capacity=4,
+        measure__requests=1500,
+    )
+    assert result["program_counters"]["came"] > 5
+    assert result["dropped"] > 0
+    assert result["refused"] > 0
+    came_in = result["generated"] - result["refused"] - result["dropped"]
+    assert came_in == result["delivered"] + result["entering"] + result["inside"]
+
+
+@pytest.mark.parametrize(
+    ("text", "instead", "sentence"),
+    [
+        ("tenants[qid] = IO_OPEN;", "goto open;", "its tenant has not joined it"),
+        ("device->states[qid] = IO_CLOSED;", "device->states[qid] = 7;", "access fault"),
+        ("tenants[qid] = IO_OPEN;", "tenants[(qid + 1) % 4] = IO_OPEN;", "access fault"),
+    ],
+)
+def test_tenants_in_a_wrong_order(
+    run: Any, tmp_path: Path, text: str, instead: str, sentence: str
+) -> None:
+    source = (ROOT / "guest" / "programs" / "tenants.c").read_text()
+    assert text in source
+    wrong = tmp_path / "wrong.c"
+    open_device = "device->states[qid] = IO_OPEN;"
+    wrong.write_text(source.replace(text, instead).replace(open_device, f"open: {open_device}"))
+    with pytest.raises(NanoplaneError, match=sentence):
+        run(str(wrong), traffic__rate_mrps=0.5, data_plane__parameters={"change_us": 2})
+
+
+@pytest.mark.parametrize("program", ["rate-limiter", "false-sharing", "tenants"])
+def test_programs_are_exact(run: Any, program: str) -> None:
+    settings = {"traffic__rate_mrps": 0.5, "measure__requests": 100, "measure__warmup": 50}
+    results = [
+        run(program, **settings, simulator__lookahead_cycles=cycles, simulator__skip_spinning=skip)
+        for cycles, skip in ((0, True), (1, False))
+    ]
+    for result in results:
+        for name in ("host_seconds", "host_mips"):
+            del result[name]
+        for core in result["cores"]:
+            del core["skipped_cycles"]
+    assert results[0] == results[1]

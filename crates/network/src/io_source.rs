@@ -27,7 +27,7 @@ const DESCRIPTORS_AT_ONCE: u32 = 8;
 /// `guest/include/io.h`).
 #[derive(Clone, Copy, Debug)]
 pub struct IoSetup {
-    /// Where the registers are; 128 KiB.
+    /// Where the registers are; 192 KiB. Those of the tenants are 1 MiB behind their start.
     pub registers: AddressRange,
     /// How many queues there are.
     pub queues: u32,
@@ -59,6 +59,8 @@ mod register {
     pub const COUNTERS: std::ops::Range<u64> = 0x800..0xc00;
     /// The weights of the queues, 8 bytes each.
     pub const WEIGHTS: u64 = 0x1_0000;
+    /// The states of the queues, 8 bytes each.
+    pub const STATES: u64 = 0x2_0000;
 }
 
 /// What an access or a timer was for: the upper 8 bits of its token. The rest is an index.
@@ -68,12 +70,36 @@ mod purpose {
     pub const WRITE_ITEM: u64 = 3 << 56;
     pub const RING: u64 = 4 << 56;
     pub const ARRIVAL: u64 = 5 << 56;
+    pub const READ_NEW_DESCRIPTOR: u64 = 6 << 56;
+    pub const LOOK_FOR_ROOM: u64 = 7 << 56;
     pub const MASK: u64 = 0xff << 56;
+}
+
+/// In the flags of a slot: it is the end of its queue, behind which the producer has closed it.
+pub(crate) const FLAG_LAST: u64 = 2;
+
+/// How often the source looks whether a full queue that is to be closed has room for its end.
+const ROOM_POLL: Time = Time::from_fs(1_000_000_000);
+
+/// Whether a queue takes items. The numbers are what its register says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum QueueState {
+    /// Its end has been written: there is no queue.
+    Closed = 0,
+    #[default]
+    Open = 1,
+    /// What comes is refused; its end is to be written behind what came before.
+    Closing = 2,
+    /// Its end is being written.
+    Ending = 3,
+    /// Its descriptor is being read.
+    Opening = 4,
 }
 
 /// A queue, as its producer knows it.
 #[derive(Clone, Debug, Default)]
 struct Queue {
+    state: QueueState,
     descriptor: QueueDescriptor,
     /// The slot that the next item goes to.
     next_slot: u32,
@@ -91,7 +117,16 @@ struct Queue {
     ringing: usize,
 }
 
+state::choice!(QueueState {
+    Closed,
+    Open,
+    Closing,
+    Ending,
+    Opening
+});
+
 state::plain!(Queue {
+    state,
     descriptor,
     next_slot,
     count,
@@ -265,6 +300,13 @@ impl IoSource {
             register::COUNTER => self
                 .program
                 .add_counter(&mut self.ledger.borrow_mut().program_counters)?,
+            _ if offset >= register::STATES => {
+                let number = ((offset - register::STATES) / 8) as usize;
+                let state = self.queues.get(number).map(|queue| queue.state);
+                // Before their descriptors are read all are on the way to be open.
+                (number < setup.queues as usize)
+                    .then_some(state.unwrap_or(QueueState::Opening) as u64)?
+            }
             _ if offset >= register::WEIGHTS => {
                 let queue = (offset - register::WEIGHTS) / 8;
                 (queue < u64::from(setup.queues)).then(|| self.program.weight(queue))?
@@ -291,7 +333,7 @@ impl IoSource {
                 self.descriptors = vec![QueueDescriptor::default(); self.setup.queues as usize];
                 self.descriptors_left = self.setup.queues;
                 for queue in 0..DESCRIPTORS_AT_ONCE.min(self.setup.queues) {
-                    self.read_descriptor(context, queue);
+                    self.read_descriptor(context, purpose::READ_DESCRIPTOR, queue);
                 }
             }
             register::CONFLICTS => self.conflicts = value,
@@ -304,66 +346,150 @@ impl IoSource {
                     None => return false,
                 }
             }
+            _ if offset >= register::STATES => {
+                return self.set_state(context, ((offset - register::STATES) / 8) as u32, value);
+            }
             _ => return false,
         }
         true
     }
 
-    fn read_descriptor(&self, context: &mut AgentContext<'_>, queue: u32) {
-        let address = self.table + u64::from(queue) * LINE;
-        context.access(
-            MemoryAccess::Read { address },
-            purpose::READ_DESCRIPTOR | u64::from(queue),
-        );
+    /// The program closes a queue that is open, or opens one that is closed.
+    fn set_state(&mut self, context: &mut AgentContext<'_>, number: u32, value: u64) -> bool {
+        let Some(queue) = self.queues.get_mut(number as usize) else {
+            return false;
+        };
+        match (queue.state, value) {
+            (QueueState::Open, 0) => {
+                queue.state = QueueState::Closing;
+                self.end_if_possible(context, number);
+                true
+            }
+            (QueueState::Closed, 1) => {
+                queue.state = QueueState::Opening;
+                self.read_descriptor(context, purpose::READ_NEW_DESCRIPTOR, number);
+                true
+            }
+            _ => false,
+        }
     }
 
-    /// What is wrong with a descriptor.
-    fn descriptor_fault(
-        &self,
-        context: &AgentContext<'_>,
-        queue: usize,
-        descriptor: &QueueDescriptor,
-    ) -> Option<String> {
-        let setup = &self.setup;
-        let ring_bytes = u64::from(setup.queue_capacity) * u64::from(setup.slot_bytes);
-        for (name, address, bytes, range) in [
-            ("doorbell", descriptor.doorbell, LINE, Some(setup.doorbells)),
-            ("ring", descriptor.ring, ring_bytes, None),
-            (
-                "tenant_doorbell",
-                descriptor.tenant_doorbell,
-                LINE,
-                Some(setup.tenant_doorbells),
-            ),
-            ("tenant_ring", descriptor.tenant_ring, ring_bytes, None),
-        ] {
-            let problem = if !address.is_multiple_of(LINE) {
-                "is not a multiple of 64"
-            } else if range.is_some_and(|range| !range.contains(address)) {
-                "is not in the range that the device's registers give for it"
-            } else if !context.in_memory(address)
-                || !address
-                    .checked_add(bytes - 1)
-                    .is_some_and(|last| context.in_memory(last))
-            {
-                "is not in memory"
-            } else {
-                continue;
-            };
-            return Some(format!(
-                "The descriptor of queue {queue}, at {:#x}, is wrong: {name} = {address:#x} {problem}.",
-                self.table + queue as u64 * LINE
+    /// Writes the end of a queue that is to be closed, when all that came before is in it and there
+    /// is room.
+    fn end_if_possible(&mut self, context: &mut AgentContext<'_>, number: u32) {
+        let queue = &mut self.queues[number as usize];
+        if queue.state != QueueState::Closing || queue.entering > 0 || queue.is_checking {
+            return;
+        }
+        if has_room(&self.setup, queue) {
+            queue.state = QueueState::Ending;
+            self.accept(context, number);
+        } else {
+            let address = queue.descriptor.doorbell;
+            context.access(
+                MemoryAccess::Read { address },
+                purpose::LOOK_FOR_ROOM | u64::from(number),
+            );
+        }
+    }
+
+    /// The doorbell of a full queue that is to be closed has been read.
+    fn looked_for_room(&mut self, context: &mut AgentContext<'_>, number: u32, count: u64) {
+        let queue = &mut self.queues[number as usize];
+        queue.count = count;
+        if has_room(&self.setup, queue) {
+            self.end_if_possible(context, number);
+        } else {
+            context.wake(
+                context.now() + ROOM_POLL,
+                purpose::LOOK_FOR_ROOM | u64::from(number),
+            );
+        }
+    }
+
+    /// The descriptor of a queue that is opened again has been read.
+    fn reopen(&mut self, context: &AgentContext<'_>, number: u32, descriptor: QueueDescriptor) {
+        let queue = &mut self.queues[number as usize];
+        self.doorbells.remove(queue.descriptor.doorbell);
+        *queue = Queue {
+            descriptor,
+            ..Queue::default()
+        };
+        let mut fault = descriptor_fault(
+            &self.setup,
+            context,
+            self.table,
+            number as usize,
+            &descriptor,
+        );
+        if fault.is_none() && !self.doorbells.insert(descriptor.doorbell, number) {
+            fault = Some(format!(
+                "Queue {number} has the same doorbell as another queue."
             ));
         }
-        None
+        if fault.is_none() && !self.ledger.borrow().has_tenant(number) {
+            fault = Some(format!(
+                "Queue {number} is opened, and its tenant has not joined it."
+            ));
+        }
+        if let Some(fault) = fault {
+            self.ledger.borrow_mut().set_fault(fault);
+        }
     }
 
+    fn read_descriptor(&self, context: &mut AgentContext<'_>, purpose: u64, queue: u32) {
+        let address = self.table + u64::from(queue) * LINE;
+        context.access(MemoryAccess::Read { address }, purpose | u64::from(queue));
+    }
+}
+
+/// What is wrong with a descriptor in the table at `table`.
+pub(crate) fn descriptor_fault(
+    setup: &IoSetup,
+    context: &AgentContext<'_>,
+    table: u64,
+    queue: usize,
+    descriptor: &QueueDescriptor,
+) -> Option<String> {
+    let ring_bytes = u64::from(setup.queue_capacity) * u64::from(setup.slot_bytes);
+    for (name, address, bytes, range) in [
+        ("doorbell", descriptor.doorbell, LINE, Some(setup.doorbells)),
+        ("ring", descriptor.ring, ring_bytes, None),
+        (
+            "tenant_doorbell",
+            descriptor.tenant_doorbell,
+            LINE,
+            Some(setup.tenant_doorbells),
+        ),
+        ("tenant_ring", descriptor.tenant_ring, ring_bytes, None),
+    ] {
+        let problem = if !address.is_multiple_of(LINE) {
+            "is not a multiple of 64"
+        } else if range.is_some_and(|range| !range.contains(address)) {
+            "is not in the range that the device's registers give for it"
+        } else if !context.in_memory(address)
+            || !address
+                .checked_add(bytes - 1)
+                .is_some_and(|last| context.in_memory(last))
+        {
+            "is not in memory"
+        } else {
+            continue;
+        };
+        return Some(format!(
+            "The descriptor of queue {queue}, at {:#x}, is wrong: {name} = {address:#x} {problem}.",
+            table + queue as u64 * LINE
+        ));
+    }
+    None
+}
+
+impl IoSource {
     /// All descriptors are read: begin.
     fn start(&mut self, context: &mut AgentContext<'_>) {
         let descriptors = std::mem::take(&mut self.descriptors);
         for (queue, descriptor) in descriptors.iter().enumerate() {
-            let fault = self
-                .descriptor_fault(context, queue, descriptor)
+            let fault = descriptor_fault(&self.setup, context, self.table, queue, descriptor)
                 .or_else(|| {
                     (!self.doorbells.insert(descriptor.doorbell, queue as u32))
                         .then(|| format!("Queue {queue} has the same doorbell as another queue."))
@@ -380,7 +506,7 @@ impl IoSource {
                 ..Queue::default()
             })
             .collect();
-        self.ledger.borrow_mut().start(descriptors);
+        self.ledger.borrow_mut().start(self.table, descriptors);
         self.await_arrival(context);
     }
 
@@ -393,7 +519,9 @@ impl IoSource {
     fn offer(&mut self, context: &mut AgentContext<'_>, number: u32) {
         self.ledger.borrow_mut().generated(number);
         let queue = &mut self.queues[number as usize];
-        if has_room(&self.setup, queue) {
+        if queue.state != QueueState::Open {
+            self.ledger.borrow_mut().refused(number);
+        } else if has_room(&self.setup, queue) {
             self.accept(context, number);
         } else if queue.is_exact || queue.is_checking {
             self.ledger.borrow_mut().dropped(number);
@@ -420,6 +548,7 @@ impl IoSource {
         } else {
             self.ledger.borrow_mut().dropped(number);
         }
+        self.end_if_possible(context, number);
     }
 
     /// An item goes into its queue, as soon as a producer can write it.
@@ -433,11 +562,16 @@ impl IoSource {
 
     /// Writes an item into the next slot of a queue: all its lines at once.
     fn write_item(&mut self, context: &mut AgentContext<'_>, producer: u8, number: u32) {
-        let item = self.next_item;
-        self.next_item += 1;
+        let mut item = u64::MAX;
         self.slot.clear();
         self.slot.resize(SLOT_HEADER_BYTES as usize, 0);
-        self.packets.append_next(&mut self.slot);
+        if self.queues[number as usize].state == QueueState::Ending {
+            self.slot[4..8].copy_from_slice(&(FLAG_LAST as u32).to_le_bytes());
+        } else {
+            item = self.next_item;
+            self.next_item += 1;
+            self.packets.append_next(&mut self.slot);
+        }
         let packet_bytes = self.slot.len() as u32 - SLOT_HEADER_BYTES;
         self.slot[0..4].copy_from_slice(&packet_bytes.to_le_bytes());
         self.slot[8..16].copy_from_slice(&item.to_le_bytes());
@@ -497,13 +631,18 @@ impl IoSource {
             return;
         };
         let item = self.writing[usize::from(producer)].item;
-        self.ledger
-            .borrow_mut()
-            .arrived(number, item, context.now());
+        if queue.state == QueueState::Ending {
+            queue.state = QueueState::Closed;
+        } else {
+            self.ledger
+                .borrow_mut()
+                .arrived(number, item, context.now());
+        }
         match self.waiting.pop_front() {
             Some(next) => self.write_item(context, producer, next),
             None => self.idle.push(producer),
         }
+        self.end_if_possible(context, number);
     }
 }
 
@@ -561,7 +700,8 @@ impl Agent for IoSource {
                 self.descriptors[index as usize] = QueueDescriptor::from_line(&data);
                 self.descriptors_left -= 1;
                 if index + DESCRIPTORS_AT_ONCE < self.setup.queues {
-                    self.read_descriptor(context, index + DESCRIPTORS_AT_ONCE);
+                    let next = index + DESCRIPTORS_AT_ONCE;
+                    self.read_descriptor(context, purpose::READ_DESCRIPTOR, next);
                 }
                 if self.descriptors_left == 0 {
                     self.start(context);
@@ -569,12 +709,20 @@ impl Agent for IoSource {
             }
             purpose::READ_DOORBELL => self.checked(context, index, data.read(0, 8)),
             purpose::WRITE_ITEM => self.line_written(context, index),
+            purpose::READ_NEW_DESCRIPTOR => {
+                self.reopen(context, index, QueueDescriptor::from_line(&data));
+            }
+            purpose::LOOK_FOR_ROOM => self.looked_for_room(context, index, data.read(0, 8)),
             purpose::RING => self.rung(context, index, data.read(0, 8)),
             _ => {}
         }
     }
 
-    fn timer(&mut self, context: &mut AgentContext<'_>, _token: u64) {
+    fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        if token & purpose::MASK == purpose::LOOK_FOR_ROOM {
+            self.end_if_possible(context, token as u32);
+            return;
+        }
         let choice = self.queue_choice.below(self.active_queues.len() as u64);
         let queue = self.active_queues[choice as usize];
         for _ in 0..self.next_arrival.items {
@@ -630,6 +778,14 @@ impl DoorbellMap {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Forgets the queue of a doorbell.
+    pub(crate) fn remove(&mut self, address: u64) {
+        let line = LineAddress::of(address).0.wrapping_sub(self.first.0);
+        if let Some(place) = self.queues.get_mut(line as usize) {
+            *place = Self::NONE;
         }
     }
 

@@ -41,13 +41,16 @@ impl QueueDescriptor {
     }
 }
 
-/// Where all items are. `generated` is the sum of the other four.
+/// Where all items are. `generated` is the sum of `dropped`, `refused`, `entering`, `inside` and
+/// `delivered`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemCounts {
     /// Arrived at the source.
     pub generated: u64,
     /// Found their queue full.
     pub dropped: u64,
+    /// Found their queue closed.
+    pub refused: u64,
     /// On their way from the source into their queue.
     pub entering: u64,
     /// In a queue, in the data plane, or in a tenant's queue.
@@ -61,6 +64,7 @@ pub struct ItemCounts {
 state::component!(ItemCounts {
     generated,
     dropped,
+    refused,
     entering,
     inside,
     delivered,
@@ -74,6 +78,8 @@ pub struct QueueCounts {
     pub generated: u64,
     /// Found the queue full.
     pub dropped: u64,
+    /// Found the queue closed.
+    pub refused: u64,
     /// Taken by the tenant.
     pub delivered: u64,
 }
@@ -81,6 +87,7 @@ pub struct QueueCounts {
 state::plain!(QueueCounts {
     generated,
     dropped,
+    refused,
     delivered
 });
 
@@ -100,7 +107,11 @@ pub struct ItemRecord {
 /// Records of all items that are on their way.
 #[derive(Clone, Debug)]
 pub struct Ledger {
+    /// Address of the descriptors, once the source is running.
+    pub(crate) table: u64,
     pub(crate) queues: Vec<QueueDescriptor>,
+    /// Whether each queue has a tenant.
+    has_tenant: Vec<bool>,
     pub(crate) counts: ItemCounts,
     queue_counts: Vec<QueueCounts>,
     /// What the program has counted, by the names that it gave.
@@ -110,7 +121,8 @@ pub struct Ledger {
     /// Rings of each tenant's doorbell whose items have not been recorded.
     rings: Vec<VecDeque<Time>>,
     /// Item, queue and arrival of those that their tenants have taken, whose ring is not known yet.
-    taken: VecDeque<(u64, u32, Time)>,
+    /// The end of a queue has no arrival.
+    taken: VecDeque<(u64, u32, Option<Time>)>,
     recorder: Recorder,
     /// The latest deliveries, if somebody wants them.
     records: Option<Vec<ItemRecord>>,
@@ -120,7 +132,9 @@ pub struct Ledger {
 }
 
 state::component!(Ledger {
+    table,
     queues,
+    has_tenant,
     counts,
     queue_counts,
     program_counters,
@@ -137,7 +151,9 @@ impl Ledger {
     /// An empty ledger.
     pub fn new(recorder: Recorder) -> Ledger {
         Ledger {
+            table: 0,
             queues: Vec::new(),
+            has_tenant: Vec::new(),
             counts: ItemCounts::default(),
             queue_counts: Vec::new(),
             program_counters: Vec::new(),
@@ -210,7 +226,9 @@ impl Ledger {
         self.fault.get_or_insert(sentence);
     }
 
-    pub(crate) fn start(&mut self, queues: Vec<QueueDescriptor>) {
+    pub(crate) fn start(&mut self, table: u64, queues: Vec<QueueDescriptor>) {
+        self.table = table;
+        self.has_tenant = vec![true; queues.len()];
         self.inside = vec![VecDeque::new(); queues.len()];
         self.rings = vec![VecDeque::new(); queues.len()];
         self.queue_counts = vec![QueueCounts::default(); queues.len()];
@@ -236,6 +254,39 @@ impl Ledger {
         self.queue_counts[queue as usize].dropped += 1;
     }
 
+    /// An item that was on its way has found its queue closed.
+    pub(crate) fn refused(&mut self, queue: u32) {
+        self.counts.entering -= 1;
+        self.counts.refused += 1;
+        self.queue_counts[queue as usize].refused += 1;
+    }
+
+    /// Whether a queue has a tenant. It has none from when the tenant took the end of the queue.
+    pub(crate) fn has_tenant(&self, queue: u32) -> bool {
+        self.has_tenant[queue as usize]
+    }
+
+    /// A queue without a tenant gets one.
+    pub(crate) fn join(&mut self, queue: u32, descriptor: QueueDescriptor) {
+        self.has_tenant[queue as usize] = true;
+        self.queues[queue as usize] = descriptor;
+    }
+
+    /// A tenant has taken the end of its queue, behind which nothing may come.
+    pub(crate) fn left(&mut self, queue: u32) {
+        match self.inside[queue as usize].front() {
+            Some((oldest, _)) => self.set_fault(format!(
+                "The tenant of queue {queue} was given the end of its queue, and item {oldest} is \
+                 next: the data plane must give each queue's items to its tenant in order."
+            )),
+            None => {
+                self.has_tenant[queue as usize] = false;
+                self.taken.push_back((u64::MAX, queue, None));
+                self.close_records();
+            }
+        }
+    }
+
     /// An item is in its queue: its latency begins.
     pub(crate) fn arrived(&mut self, queue: u32, item: u64, at: Time) {
         self.counts.entering -= 1;
@@ -252,7 +303,7 @@ impl Ledger {
                 self.counts.delivered += 1;
                 self.queue_counts[queue as usize].delivered += 1;
                 self.counts.errors += u64::from(is_error);
-                self.taken.push_back((item, queue, at));
+                self.taken.push_back((item, queue, Some(at)));
                 self.close_records();
             }
             Some((oldest, _)) => self.set_fault(format!(
@@ -279,6 +330,9 @@ impl Ledger {
                 return;
             };
             self.taken.pop_front();
+            let Some(arrived_at) = arrived_at else {
+                continue;
+            };
             let latency = done_at.saturating_sub(arrived_at);
             self.recorder.record_of(queue, done_at, latency);
             if let Some(records) = &mut self.records {

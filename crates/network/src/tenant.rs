@@ -4,12 +4,12 @@
 //! spins holds the doorbell's line shared, loses it when the data plane takes ownership to ring,
 //! and reads it again at once. The agent does the same accesses, and skips the hits between them.
 
-use crate::io_source::DoorbellMap;
+use crate::io_source::{DoorbellMap, FLAG_LAST, descriptor_fault};
 use crate::spec::SLOT_HEADER_BYTES;
 use crate::{IoSetup, QueueDescriptor, SharedLedger};
 use fabric::{
-    Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData, MemoryAccess,
-    Time,
+    AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
+    MemoryAccess, Request, RequestKind, Time,
 };
 use state::{State, Walker};
 
@@ -17,12 +17,18 @@ const LINE: u64 = LINE_BYTES as u64;
 /// In the flags of a slot: the data plane could not process the item.
 const FLAG_ERROR: u64 = 1;
 
+/// The registers, 8 bytes for each queue, from the start of the I/O device's on: whether the queue has
+/// a tenant; 2 while one joins. A program writes 1 for a tenant that joins a queue whose last one has
+/// left.
+const REGISTERS: u64 = 0x10_0000;
+
 /// What an access was for: the upper 8 bits of its token. The rest is the tenant's number.
 mod purpose {
     pub const READ_DOORBELL: u64 = 1 << 56;
     pub const READ_FIRST_LINE: u64 = 2 << 56;
     pub const READ_LINE: u64 = 3 << 56;
     pub const FREE_SLOT: u64 = 4 << 56;
+    pub const READ_DESCRIPTOR: u64 = 5 << 56;
     pub const MASK: u64 = 0xff << 56;
 }
 
@@ -52,11 +58,16 @@ struct Tenant {
     next_slot: u32,
     /// It is reading its doorbell, or taking an item.
     is_busy: bool,
+    /// It has joined, and is about to know where its queue is.
+    is_joining: bool,
+    /// It has taken the end of its queue.
+    has_left: bool,
     /// The doorbell's line was lost meanwhile: look again.
     look_again: bool,
     item: u64,
     packet_bytes: u64,
     is_error: bool,
+    is_last: bool,
     lines_left: u64,
     /// The packet's lines, while packets are kept.
     slot: Vec<u8>,
@@ -66,10 +77,13 @@ state::plain!(Tenant {
     descriptor,
     next_slot,
     is_busy,
+    is_joining,
+    has_left,
     look_again,
     item,
     packet_bytes,
     is_error,
+    is_last,
     lines_left,
     slot,
 });
@@ -111,10 +125,13 @@ impl TenantSide {
     }
 
     /// How to attach it. Its cache is as large as those of 32 cores together. Wake it at time 0.
-    pub fn attachment(_setup: &IoSetup, tile: usize) -> Attachment {
+    pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
         Attachment {
             tile,
-            owns: None,
+            owns: Some(AddressRange {
+                start: setup.registers.start + REGISTERS,
+                length: 8 * u64::from(setup.queues),
+            }),
             snoops: None,
             cache: Some(CacheSpec {
                 size_bytes: 32 * CacheSpec::default().size_bytes,
@@ -152,6 +169,61 @@ impl TenantSide {
         }
     }
 
+    /// The state of a queue's register.
+    fn read_register(&self, number: usize) -> Option<u64> {
+        let tenant = self.tenants.get(number)?;
+        Some(if tenant.is_joining {
+            2
+        } else {
+            // It has left when it has freed its last slot.
+            u64::from(!tenant.has_left || tenant.is_busy)
+        })
+    }
+
+    /// A new tenant joins a queue, if there is none.
+    fn write_register(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        number: usize,
+        value: u64,
+    ) -> Option<u64> {
+        let tenant = self.tenants.get_mut(number)?;
+        if value != 1 || !tenant.has_left || tenant.is_busy || tenant.is_joining {
+            return None;
+        }
+        tenant.is_joining = true;
+        let address = self.ledger.borrow().table + number as u64 * LINE;
+        context.access(
+            MemoryAccess::Read { address },
+            purpose::READ_DESCRIPTOR | number as u64,
+        );
+        Some(0)
+    }
+
+    /// A new tenant knows where its queue is, and begins to spin.
+    fn join(&mut self, context: &mut AgentContext<'_>, number: u32, descriptor: QueueDescriptor) {
+        let place = number as usize;
+        let table = self.ledger.borrow().table;
+        let mut fault = descriptor_fault(&self.setup, context, table, place, &descriptor);
+        self.doorbells
+            .remove(self.tenants[place].descriptor.tenant_doorbell);
+        if fault.is_none() && !self.doorbells.insert(descriptor.tenant_doorbell, number) {
+            fault = Some(format!(
+                "Queue {number} has the same tenant doorbell as another."
+            ));
+        }
+        if let Some(fault) = fault {
+            self.ledger.borrow_mut().set_fault(fault);
+            return;
+        }
+        self.tenants[place] = Tenant {
+            descriptor,
+            ..Tenant::default()
+        };
+        self.ledger.borrow_mut().join(number, descriptor);
+        self.look(context, number);
+    }
+
     fn look(&mut self, context: &mut AgentContext<'_>, number: u32) {
         let tenant = &mut self.tenants[number as usize];
         tenant.is_busy = true;
@@ -172,7 +244,9 @@ impl TenantSide {
     /// The doorbell says how many items there are: take the next, or rest.
     fn counted(&mut self, context: &mut AgentContext<'_>, number: u32, count: u64) {
         let tenant = &self.tenants[number as usize];
-        if count > 0 {
+        if tenant.has_left {
+            self.tenants[number as usize].is_busy = false;
+        } else if count > 0 {
             context.access(
                 MemoryAccess::Read {
                     address: self.slot_address(tenant),
@@ -193,6 +267,7 @@ impl TenantSide {
         let tenant = &mut self.tenants[number as usize];
         tenant.packet_bytes = data.read(0, 4);
         tenant.is_error = data.read(4, 4) & FLAG_ERROR != 0;
+        tenant.is_last = data.read(4, 4) & FLAG_LAST != 0;
         tenant.item = data.read(8, 8);
         let bytes = u64::from(SLOT_HEADER_BYTES) + tenant.packet_bytes;
         if bytes > u64::from(self.setup.slot_bytes) {
@@ -248,10 +323,15 @@ impl TenantSide {
     /// All of a packet is read: free its slot.
     fn taken(&mut self, context: &mut AgentContext<'_>, number: u32) {
         let tenant = &mut self.tenants[number as usize];
-        self.ledger
-            .borrow_mut()
-            .taken(number, tenant.item, tenant.is_error);
-        if !tenant.slot.is_empty() && self.kept.len() < self.keep {
+        if tenant.is_last {
+            tenant.has_left = true;
+            self.ledger.borrow_mut().left(number);
+        } else {
+            self.ledger
+                .borrow_mut()
+                .taken(number, tenant.item, tenant.is_error);
+        }
+        if !tenant.is_last && !tenant.slot.is_empty() && self.kept.len() < self.keep {
             let start = SLOT_HEADER_BYTES as usize;
             self.kept.push(DeliveredPacket {
                 queue: number,
@@ -276,6 +356,26 @@ impl Agent for TenantSide {
         "tenants".to_string()
     }
 
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        let start = self.setup.registers.start + REGISTERS;
+        let number = |address: u64| ((address - start) / 8) as usize;
+        let answer = match request.kind {
+            RequestKind::Read { address, bytes } if address % 8 == 0 && bytes >= 4 => {
+                self.read_register(number(address))
+            }
+            RequestKind::Write {
+                address,
+                bytes: 8,
+                value,
+            } => self.write_register(context, number(address), value),
+            _ => None,
+        };
+        match answer {
+            Some(value) => context.reply(request.reply_to, value, Time::ZERO),
+            None => context.refuse(request.reply_to),
+        }
+    }
+
     fn line_lost(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
         let Some(number) = self.doorbells.queue(line) else {
             return;
@@ -283,7 +383,7 @@ impl Agent for TenantSide {
         let tenant = &mut self.tenants[number as usize];
         if tenant.is_busy {
             tenant.look_again = true;
-        } else {
+        } else if !tenant.has_left {
             self.look(context, number);
         }
     }
@@ -299,6 +399,9 @@ impl Agent for TenantSide {
         match token & purpose::MASK {
             purpose::READ_DOORBELL => self.counted(context, number, data.read(0, 8)),
             purpose::READ_FIRST_LINE => self.first_line(context, number, &data),
+            purpose::READ_DESCRIPTOR => {
+                self.join(context, number, QueueDescriptor::from_line(&data));
+            }
             purpose::READ_LINE => self.next_line(context, number, access, &data),
             // The count before, which still had the item that was just taken.
             purpose::FREE_SLOT => {

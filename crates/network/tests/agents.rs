@@ -377,7 +377,7 @@ impl Server {
         let counts = self.ledger.borrow().counts();
         assert_eq!(
             counts.generated,
-            counts.dropped + counts.entering + counts.inside + counts.delivered,
+            counts.dropped + counts.refused + counts.entering + counts.inside + counts.delivered,
             "{counts:?}"
         );
         self.ledger.borrow().recorder().measurement().unwrap()

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 const IO_REGISTERS: AddressRange = AddressRange {
     start: 0x1000_0000,
-    length: 0x2_0000,
+    length: 0x3_0000,
 };
 const DOORBELLS: u64 = 0x6000_0000;
 const TENANT_DOORBELLS: u64 = 0x6800_0000;
@@ -108,6 +108,8 @@ pub struct QueueResults {
     pub generated: Vec<u64>,
     /// Found the queue full.
     pub dropped: Vec<u64>,
+    /// Found the queue closed.
+    pub refused: Vec<u64>,
     /// Taken by the tenant.
     pub delivered: Vec<u64>,
     /// Of the measured requests, those of this queue.
@@ -127,6 +129,7 @@ impl QueueResults {
         QueueResults {
             generated: counts.iter().map(|queue| queue.generated).collect(),
             dropped: counts.iter().map(|queue| queue.dropped).collect(),
+            refused: counts.iter().map(|queue| queue.refused).collect(),
             delivered: counts.iter().map(|queue| queue.delivered).collect(),
             samples: latencies.iter().map(|queue| queue.samples).collect(),
             mean_latency_ns: latencies
