@@ -7,6 +7,7 @@ has the answer, with `--json` exactly one JSON document; everything else goes to
 import itertools
 import json
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -159,8 +160,14 @@ def _defect(error: BaseException) -> str:
     return f"this is a defect of nanoplane ({type(error).__name__}); {log.name} tells more"
 
 
+_NUMBERS = re.compile(r"\[\n\s*((?:[-+.\deE]+|null)(?:,\n\s*(?:[-+.\deE]+|null))*)\n\s*\]")
+"""A list of numbers over many lines; no text of JSON has a line break in it."""
+
+
 def _print_json(document: object) -> None:
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    # A list with a number for each queue is a line, not a thousand.
+    print(_NUMBERS.sub(lambda found: "[" + " ".join(found[1].split()) + "]", text))
 
 
 def _console() -> rich.console.Console:
@@ -245,6 +252,29 @@ def _cycles(core: dict[str, Any]) -> str:
     return "cycles: " + ", ".join(f"{share:.0%} {name}" for name, share in shares if share >= 0.01)
 
 
+_FEW_QUEUES = 16
+"""So many have a line each."""
+
+
+def _add_queues(table: rich.table.Table, result: dict[str, Any]) -> None:
+    """Add what was refused, and a line for each queue if there are several, but few."""
+    if result.get("refused"):
+        table.add_row("refused", f"{result['refused']:,}", "found their queue closed")
+    queues = result.get("queues")
+    if queues is None or not 1 < len(queues["samples"]) <= _FEW_QUEUES:
+        return
+    samples = sum(queues["samples"])
+    for queue, count in enumerate(queues["samples"]):
+        rate_mrps = result["throughput_mrps"] * count / samples
+        mean, p99 = queues["mean_latency_ns"][queue], queues["p99_latency_ns"][queue]
+        table.add_row(
+            f"queue {queue} mrps",
+            report.number(rate_mrps),
+            f"latency_ns mean {report.number(mean)}, p99 {report.number(p99)}; "
+            f"{queues['dropped'][queue]:,} of {queues['generated'][queue]:,} dropped",
+        )
+
+
 def _print_result(outcome: Outcome) -> None:
     result = outcome.result
     data_plane, traffic = outcome.description["data_plane"], outcome.description["traffic"]
@@ -276,6 +306,9 @@ def _print_result(outcome: Outcome) -> None:
     table.add_row("dropped", f"{result['dropped']:,}", f"of {result['generated']:,} generated")
     table.add_row("instructions", f"{result['instructions']:,}", "")
     table.add_row("cycles", f"{result['cycles']:,}", "")
+    _add_queues(table, result)
+    for name, value in result.get("program_counters", {}).items():
+        table.add_row(name, f"{value:,}", "counted by the program")
     for index, core in enumerate(result["cores"]):
         if core["instructions"]:
             table.add_row(f"ipc of core {index}", report.number(core["ipc"]), _cycles(core))

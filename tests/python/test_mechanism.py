@@ -1,5 +1,10 @@
 """What HyperPlane's mechanism does for a program: policies, limits, false sharing, other work."""
 
+import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +132,29 @@ def test_what_has_no_meaning_gets_a_sentence(
 ) -> None:
     with pytest.raises(DescriptionError, match=sentence):
         run(**settings)
+
+
+def test_the_command_shows_each_queue(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nanoplane", "run", str(ROOT / "examples/encapsulation.toml")]
+    settings = ("queues=3", "policy=weighted-round-robin", "weights=[2, 1]")
+    for setting in settings:
+        command += ["--set", f"data_plane.{setting}"]
+    command += ["--set", "traffic.shape=fully-balanced", "--set", "measure.requests=200"]
+    environment = {**os.environ, "NANOPLANE_STORE": str(tmp_path)}
+
+    def output(*more: str) -> str:
+        done = subprocess.run(
+            [*command, *more], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    lines = output("--json").splitlines()
+    # A line for each list, however many queues there are.
+    assert any(re.fullmatch(r' +"samples": \[\d+, \d+, \d+\],', line) for line in lines)
+    samples = json.loads("\n".join(lines))["queues"]["samples"]
+    assert abs(samples[0] - 2 * samples[1]) <= 2
+    shown = [line for line in output().splitlines() if line.strip().startswith("queue ")]
+    assert len(shown) == 3
 
 
 def test_conflicts_are_those_of_the_ways() -> None:
