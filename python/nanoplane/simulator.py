@@ -89,6 +89,21 @@ def conflicts(
     return found
 
 
+def queueing(system: Mapping[str, Any]) -> dict[str, Any]:
+    """Simulate a queueing system Q x U without a server; return latencies in mean service times.
+
+    For example `{"queues": 1, "units": 16, "service_times": {"distribution": "exponential"},
+    "load": 0.8, "requests": 1_000_000}`; distributions are `fixed`, `uniform`, `exponential` and
+    `generalized-extreme-value`. `fixed_part` of the mean service time is the same for all.
+    """
+    try:
+        text = _module().queueing(json.dumps(system))
+    except (Exception, KeyboardInterrupt) as error:
+        raise _translate(error) or error from None
+    result: dict[str, Any] = json.loads(text)
+    return result
+
+
 def execute(
     elf: bytes,
     path: str,

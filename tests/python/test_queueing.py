@@ -25,7 +25,8 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
-from nanoplane import Description, Store, sweep
+from nanoplane import Description, Store, simulator, sweep
+from nanoplane.errors import DescriptionError
 
 pytestmark = pytest.mark.simulator
 
@@ -270,3 +271,19 @@ def test_a_core_is_busy_for_as_long_as_its_items_take(
     each_ns = (busy_ns(long) - busy_ns(start)) / (long["delivered"] - start["delivered"])
     # QWAIT's end after a halt, 50 cycles, counts as halted, and so it may be less.
     assert system.service_ns - 50 / 3 - 5 < each_ns < system.service_ns + 5
+
+
+def test_queueing_systems_without_a_server() -> None:
+    system = {
+        "queues": 1,
+        "units": 1,
+        "service_times": {"distribution": "fixed"},
+        "load": 0.5,
+        "requests": 100_000,
+    }
+    # M/D/1: wait = load / (1 - load) / 2 service times.
+    assert simulator.queueing(system)["mean_wait"] == pytest.approx(0.5, rel=0.05)
+    with pytest.raises(DescriptionError, match="units is 0; it must be from 1 to 1024"):
+        simulator.queueing({**system, "units": 0})
+    with pytest.raises(DescriptionError, match="unknown variant `normal`"):
+        simulator.queueing({**system, "service_times": {"distribution": "normal"}})

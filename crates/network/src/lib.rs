@@ -6,12 +6,14 @@
 //! [`TenantSide`] takes the data plane's result; the [`Recorder`] keeps its latency.
 
 mod arrivals;
+mod elementary;
 mod io_source;
 mod ledger;
 mod packets;
 mod program;
 mod random;
 mod recorder;
+mod service_times;
 mod shape;
 mod spec;
 mod statistics;
@@ -24,6 +26,7 @@ pub use packets::{PacketError, Packets, checksum};
 pub use program::{MOST_NAME_BYTES, ProgramSettings};
 pub use random::{Random, Stream};
 pub use recorder::{Interval, LatencySummary, Measurement, QueueLatency, Recorder, Warmup};
+pub use service_times::ServiceTimes;
 pub use shape::Shape;
 pub use spec::{Load, TrafficError, TrafficSpec};
 pub use statistics::{mean_interval, mser5, quantile, quantile_interval};

@@ -16,6 +16,8 @@ pub enum Stream {
     Queues = 3,
     /// What packets contain.
     Packets = 4,
+    /// How long requests take to process.
+    ServiceTimes = 5,
 }
 
 /// A random number generator, PCG64 (O'Neill 2014).
@@ -69,17 +71,20 @@ impl Random {
     }
 
     /// 64 random bits.
+    #[inline]
     pub fn bits(&mut self) -> u64 {
         self.drawn += 1;
         self.generator.next_u64()
     }
 
     /// Uniform in [0, 1), a multiple of 2^-53.
+    #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Uniform in 0..`bound`, which must not be 0. The bias is below `bound` / 2^64.
+    #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
@@ -87,6 +92,7 @@ impl Random {
     /// Exponentially distributed with mean 1, by von Neumann's method of comparisons (1951): draw
     /// while the numbers fall; if the run has odd length its first number is the fraction, if not
     /// add 1 and begin again.
+    #[inline]
     pub fn exponential(&mut self) -> f64 {
         let mut whole = 0.0;
         loop {

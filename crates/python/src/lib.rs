@@ -99,6 +99,31 @@ fn run(
     finish(py, raised, result)
 }
 
+/// Simulates a queueing system, without a server; see `queueing::QueueingSystem`.
+#[pyfunction]
+#[pyo3(name = "queueing")]
+fn simulate_queueing(py: Python<'_>, system_json: &str) -> PyResult<String> {
+    let system: queueing::QueueingSystem =
+        serde_json::from_str(system_json).map_err(|cause| description_error(py, &cause))?;
+    let mut raised = None;
+    let mut calls = 0u32;
+    let result = py.detach(|| {
+        system.simulate(|| {
+            calls = calls.wrapping_add(1);
+            if !calls.is_multiple_of(1024) {
+                return true;
+            }
+            raised = Python::attach(|py| py.check_signals().err());
+            raised.is_none()
+        })
+    });
+    match (raised, result) {
+        (Some(raised), _) => Err(raised),
+        (None, Ok(latencies)) => to_json(py, &latencies),
+        (None, Err(sentence)) => Err(error(py, "description", sentence)),
+    }
+}
+
 /// Runs a program, bare-metal or for Linux; what it writes goes to the standard output. `path` is
 /// its first argument; `environment` has a `NAME=VALUE` each.
 #[pyfunction]
@@ -188,6 +213,7 @@ fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_queueing, module)?)?;
     module.add_function(wrap_pyfunction!(conflicts, module)?)?;
     Ok(())
 }

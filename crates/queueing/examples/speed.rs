@@ -1,0 +1,44 @@
+//! Millions of requests in a second of processor time (Linux):
+//! `cargo run --release -p queueing --example speed`.
+
+use network::ServiceTimes;
+use queueing::QueueingSystem;
+
+/// Processor time of this process: the host may have other things to do.
+fn processor_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split(' ').next().and_then(|field| field.parse().ok());
+    nanoseconds.unwrap_or(f64::NAN) / 1e9
+}
+
+fn main() {
+    let distributions = [
+        ServiceTimes::Fixed,
+        ServiceTimes::Uniform,
+        ServiceTimes::Exponential,
+        ServiceTimes::rpcvalet_gev(),
+    ];
+    for (queues, units) in [(1, 16), (4, 4), (16, 1)] {
+        for service_times in distributions {
+            let system = QueueingSystem {
+                queues,
+                units,
+                service_times,
+                fixed_part: 0.0,
+                load: 0.8,
+                requests: 10_000_000,
+                seed: 1,
+            };
+            let begin = processor_seconds();
+            let measured = system.simulate(|| true);
+            let rate = 11.0 / (processor_seconds() - begin);
+            match measured {
+                Ok(Some(latencies)) => println!(
+                    "{queues} x {units}, {service_times:?}: {rate:.1} million a second, p99 {:.2}",
+                    latencies.p99
+                ),
+                other => println!("{other:?}"),
+            }
+        }
+    }
+}

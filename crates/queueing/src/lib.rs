@@ -1,0 +1,215 @@
+//! Queueing systems without a computer: the theory that servers are compared with.
+//!
+//! *Q × U* is RPCValet's notation (Section 2.2) for Q queues, each with U units that serve it, first
+//! come, first served. Requests arrive as a Poisson process, and go to a queue that is drawn for each.
+
+use hdrhistogram::Histogram;
+use network::{Random, ServiceTimes, Stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Batches that confidence intervals are made of, and Student's t for 95 % and 29 degrees of
+/// freedom.
+const BATCHES: u64 = 30;
+const STUDENT_T: f64 = 2.0452;
+/// Latencies are counted in this part of a mean service time.
+const RESOLUTION: f64 = 1.0 / 1024.0;
+/// Requests whose numbers are drawn before any is served: what is drawn then does not wait for what
+/// is served, nor the other way round.
+const TOGETHER: usize = 256;
+
+/// A queueing system Q × U under a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueueingSystem {
+    /// Queues.
+    #[schemars(range(min = 1, max = 1024))]
+    pub queues: u32,
+    /// Units that serve each queue.
+    #[schemars(range(min = 1, max = 1024))]
+    pub units: u32,
+    /// Distribution of the service times; their unit does not matter.
+    pub service_times: ServiceTimes,
+    /// Which part of the mean service time is the same for all requests, beside what the
+    /// distribution gives (RPCValet, Section 6.3).
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub fixed_part: f64,
+    /// Offered load, as a part of what all units can serve.
+    #[schemars(range(min = 1e-6, max = 10.0))]
+    pub load: f64,
+    /// Requests to measure, after as many as a tenth of them to warm up.
+    #[schemars(range(min = 3000, max = 100_000_000_000_u64))]
+    pub requests: u64,
+    /// All randomness comes from this number.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// What came out. Times are in mean service times.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latencies {
+    /// Requests measured.
+    pub samples: u64,
+    /// Requests served in the time of one mean service time, as a part of what all units can
+    /// serve.
+    pub throughput: f64,
+    /// Mean time from arrival to the end of service.
+    pub mean: f64,
+    /// Its 95 % confidence interval.
+    pub mean_ci95: [f64; 2],
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Its 95 % confidence interval.
+    pub p99_ci95: [f64; 2],
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Mean time from arrival to the beginning of service.
+    pub mean_wait: f64,
+}
+
+/// The units of one queue: when each is free, the first one first.
+struct Units(Vec<f64>);
+
+impl Units {
+    /// Serves a request that arrives at `now`, and returns when that ends.
+    #[inline]
+    fn serve(&mut self, now: f64, service: f64) -> f64 {
+        let free = &mut self.0[..];
+        let end = free[0].max(now) + service;
+        // Takes the first out, and puts the end into its place from the first on.
+        let mut place = 0;
+        while place + 1 < free.len() && free[place + 1] < end {
+            free[place] = free[place + 1];
+            place += 1;
+        }
+        free[place] = end;
+        end
+    }
+}
+
+/// The mean of the batches, and half of its 95 % confidence interval.
+fn interval(batches: &[f64]) -> [f64; 2] {
+    let count = batches.len() as f64;
+    let mean = batches.iter().sum::<f64>() / count;
+    let squares = batches.iter().map(|batch| (batch - mean).powi(2));
+    let variance = squares.sum::<f64>() / (count - 1.0);
+    let half = STUDENT_T * (variance / count).sqrt();
+    [mean - half, mean + half]
+}
+
+impl QueueingSystem {
+    /// Whether it can be simulated; a sentence if not.
+    pub fn check(&self) -> Result<(), String> {
+        self.service_times.check()?;
+        let wrong = |name: &str, found: String, accepted: &str| {
+            Err(format!("{name} is {found}; it must be {accepted}"))
+        };
+        if !(1..=1024).contains(&self.queues) {
+            return wrong("queues", self.queues.to_string(), "from 1 to 1024");
+        }
+        if !(1..=1024).contains(&self.units) {
+            return wrong("units", self.units.to_string(), "from 1 to 1024");
+        }
+        if !(0.0..=1.0).contains(&self.fixed_part) {
+            return wrong("fixed_part", self.fixed_part.to_string(), "from 0 to 1");
+        }
+        if !(1e-6..=10.0).contains(&self.load) {
+            return wrong("load", self.load.to_string(), "from 0.000001 to 10");
+        }
+        if !(3000..=100_000_000_000).contains(&self.requests) {
+            return wrong(
+                "requests",
+                self.requests.to_string(),
+                "from 3000 to 100000000000",
+            );
+        }
+        Ok(())
+    }
+
+    /// Simulates it. `go_on` is asked now and then; if it says no, there is no result.
+    pub fn simulate(&self, mut go_on: impl FnMut() -> bool) -> Result<Option<Latencies>, String> {
+        self.check()?;
+        let mut arrivals = Random::new(self.seed, Stream::Arrivals);
+        let mut choice = Random::new(self.seed, Stream::Queues);
+        let mut service = Random::new(self.seed, Stream::ServiceTimes);
+        let all_units = f64::from(self.queues) * f64::from(self.units);
+        let mean_gap = 1.0 / (self.load * all_units);
+        let scale = (1.0 - self.fixed_part) / self.service_times.mean();
+        let mut queues: Vec<Units> = (0..self.queues)
+            .map(|_| Units(vec![0.0; self.units as usize]))
+            .collect();
+
+        let batch_requests = self.requests / BATCHES;
+        let mut all = histogram()?;
+        let (mut means, mut p99s) = (Vec::new(), Vec::new());
+        let (mut now, mut waits, mut begin) = (0.0, 0.0, 0.0);
+        // The batch before the first is the warm-up.
+        for batch in 0..=BATCHES {
+            let mut latencies = histogram()?;
+            let (mut sum, mut wait) = (0.0, 0.0);
+            let mut left = if batch == 0 {
+                self.requests / 10
+            } else {
+                batch_requests
+            };
+            while left > 0 {
+                let together = left.min(TOGETHER as u64) as usize;
+                let mut gaps = [0.0; TOGETHER];
+                let mut services = [0.0; TOGETHER];
+                let mut chosen = [0u32; TOGETHER];
+                ServiceTimes::Exponential.fill(&mut arrivals, &mut gaps[..together]);
+                self.service_times
+                    .fill(&mut service, &mut services[..together]);
+                if self.queues > 1 {
+                    for queue in &mut chosen[..together] {
+                        *queue = choice.below(u64::from(self.queues)) as u32;
+                    }
+                }
+                for place in 0..together {
+                    now += mean_gap * gaps[place];
+                    let service = self.fixed_part + scale * services[place];
+                    let latency = queues[chosen[place] as usize].serve(now, service) - now;
+                    sum += latency;
+                    wait += latency - service;
+                    latencies.saturating_record((latency / RESOLUTION) as u64);
+                }
+                left -= together as u64;
+                if !go_on() {
+                    return Ok(None);
+                }
+            }
+            if batch == 0 {
+                begin = now;
+                continue;
+            }
+            waits += wait;
+            means.push(sum / batch_requests as f64);
+            p99s.push(latencies.value_at_quantile(0.99) as f64 * RESOLUTION);
+            all.add(&latencies).map_err(|error| error.to_string())?;
+        }
+        let samples = batch_requests * BATCHES;
+        let quantile = |share| all.value_at_quantile(share) as f64 * RESOLUTION;
+        Ok(Some(Latencies {
+            samples,
+            throughput: samples as f64 / (now - begin) / all_units,
+            mean: means.iter().sum::<f64>() / BATCHES as f64,
+            mean_ci95: interval(&means),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p99_ci95: interval(&p99s),
+            p999: quantile(0.999),
+            mean_wait: waits / samples as f64,
+        }))
+    }
+}
+
+/// Three digits of latencies, up to four million mean service times.
+fn histogram() -> Result<Histogram<u64>, String> {
+    Histogram::new_with_bounds(1, 1 << 32, 3).map_err(|error| error.to_string())
+}

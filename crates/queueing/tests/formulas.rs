@@ -1,0 +1,121 @@
+//! Simulated systems beside what queueing theory has formulas for.
+
+use network::ServiceTimes;
+use queueing::{Latencies, QueueingSystem};
+
+fn system(queues: u32, units: u32, service_times: ServiceTimes, load: f64) -> QueueingSystem {
+    QueueingSystem {
+        queues,
+        units,
+        service_times,
+        fixed_part: 0.0,
+        load,
+        requests: 1_000_000,
+        seed: 1,
+    }
+}
+
+fn simulate(system: &QueueingSystem) -> Latencies {
+    system.simulate(|| true).unwrap().unwrap()
+}
+
+/// Intervals of 95 % would fail in one of twenty cases: twice as wide, in one of ten thousand.
+fn near(interval: [f64; 2], expected: f64) -> bool {
+    let half = (interval[1] - interval[0]) / 2.0;
+    (interval[0] - half..=interval[1] + half).contains(&expected)
+}
+
+/// Erlang's C: the probability that a request of M/M/k waits.
+fn erlang_c(units: u32, load: f64) -> f64 {
+    let offered = load * f64::from(units);
+    // Erlang's B by its recursion.
+    let blocked = (1..=units).fold(1.0, |blocked, unit| {
+        offered * blocked / (f64::from(unit) + offered * blocked)
+    });
+    blocked / (1.0 - load * (1.0 - blocked))
+}
+
+#[test]
+fn exponential_service_meets_erlang_c() {
+    for (units, load) in [(1, 0.3), (1, 0.8), (4, 0.7), (16, 0.5), (16, 0.9)] {
+        let measured = simulate(&system(1, units, ServiceTimes::Exponential, load));
+        let wait = erlang_c(units, load) / (f64::from(units) * (1.0 - load));
+        assert!(
+            near(measured.mean_ci95, 1.0 + wait),
+            "{units} units, load {load}: {measured:?}, expected a mean of {}",
+            1.0 + wait
+        );
+        assert!((measured.throughput - load).abs() < 0.01 * load);
+    }
+}
+
+#[test]
+fn tails_of_one_exponential_unit_are_exponential() {
+    // M/M/1: the latency is exponential with mean 1 / (1 - load).
+    for load in [0.2, 0.5, 0.8] {
+        let measured = simulate(&system(1, 1, ServiceTimes::Exponential, load));
+        let expected = 100.0f64.ln() / (1.0 - load);
+        assert!(near(measured.p99_ci95, expected), "{measured:?} {expected}");
+        assert!((measured.p50 * (1.0 - load) - 2.0f64.ln()).abs() < 0.03);
+    }
+}
+
+#[test]
+fn pollaczek_and_khinchine() {
+    // M/G/1: wait = load / (1 - load) * (1 + variance) / 2, with variance none and 1/3.
+    for (times, variance) in [
+        (ServiceTimes::Fixed, 0.0),
+        (ServiceTimes::Uniform, 1.0 / 3.0),
+    ] {
+        for load in [0.3, 0.6, 0.85] {
+            let measured = simulate(&system(1, 1, times, load));
+            let wait = load / (1.0 - load) * (1.0 + variance) / 2.0;
+            assert!(near(measured.mean_ci95, 1.0 + wait), "{measured:?} {wait}");
+        }
+    }
+    // Half of a service time is fixed and half exponential: a quarter of the variance.
+    let mixed = QueueingSystem {
+        fixed_part: 0.5,
+        ..system(1, 1, ServiceTimes::Exponential, 0.6)
+    };
+    let wait = 0.6 / 0.4 * 1.25 / 2.0;
+    assert!(near(simulate(&mixed).mean_ci95, 1.0 + wait));
+}
+
+#[test]
+fn one_queue_each_is_as_many_systems_of_one_unit() {
+    let divided = simulate(&system(16, 1, ServiceTimes::Exponential, 0.5));
+    assert!(near(divided.mean_ci95, 2.0), "{divided:?}");
+    let shared = simulate(&system(1, 16, ServiceTimes::Exponential, 0.5));
+    assert!(shared.p99 < divided.p99);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_numbers() {
+    let one = system(4, 4, ServiceTimes::rpcvalet_gev(), 0.7);
+    assert_eq!(simulate(&one), simulate(&one));
+    let other = QueueingSystem {
+        seed: 2,
+        ..one.clone()
+    };
+    assert_ne!(simulate(&one).mean, simulate(&other).mean);
+}
+
+#[test]
+fn wrong_systems_get_a_sentence() {
+    let right = system(1, 16, ServiceTimes::Fixed, 0.5);
+    let of = |change: &dyn Fn(&mut QueueingSystem)| {
+        let mut wrong = right.clone();
+        change(&mut wrong);
+        wrong.check().unwrap_err()
+    };
+    assert_eq!(
+        of(&|system| system.queues = 0),
+        "queues is 0; it must be from 1 to 1024"
+    );
+    assert!(of(&|system| system.units = 2000).contains("units is 2000"));
+    assert!(of(&|system| system.load = f64::NAN).contains("load is NaN"));
+    assert!(of(&|system| system.fixed_part = 2.0).contains("fixed_part is 2"));
+    assert!(of(&|system| system.requests = 1).contains("requests is 1"));
+    assert_eq!(right.simulate(|| false), Ok(None));
+}
