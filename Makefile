@@ -10,7 +10,8 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
-C := $(wildcard guest/*/*.c guest/*/*.h guest/tests/linux/*.c examples/*.c tests/*/*.c)
+C := $(wildcard guest/*/*.c guest/*/*.h guest/include/notify/*.h guest/tests/linux/*.c \
+  examples/*.c tests/*/*.c)
 
 help:
 	@echo 'make run    build, run the first figure, and write out/first-figure.html'

@@ -11,19 +11,31 @@
  *
  *     int main(void) { return data_plane(); }
  *
- * How it waits for work, spinning or QWAIT, and on how many harts it runs is in the device's
- * registers. Either way a visit to a queue takes one item, and queues have their turn round-robin
- * (with QWAIT: by the policy of the registers).
+ * How it learns of work, on how many harts it runs and which of them share queues is in the
+ * device's registers; the program does not change. The mechanisms are in notify/, a file each:
  *
- * On several harts, spinning divides the queues among them (scale-out); with QWAIT they share all
- * queues (scale-up), and a queue is reconsidered only after its item has been processed, which
- * keeps its items in order (HyperPlane, MICRO 2020, Section III-B).
+ * | `data_plane.notify` | file | how a hart finds the next queue |
+ * | --- | --- | --- |
+ * | `spin` | spin.h | polls every doorbell |
+ * | `spin-poll-mode` | poll_mode.h | calls a receive-burst function for every queue |
+ * | `wrs` | wrs.h | polls every doorbell, and sleeps while all queues are empty |
+ * | `software-bitmap` | bitmap.h | looks for a bit that the device sets |
+ * | `software-ready-set` | ready_set.h | iterates over a list that QWAIT feeds |
+ * | `hyperplane` | hyperplane.h | executes QWAIT |
+ *
+ * A visit to a queue takes up to a batch of items, one if nothing else is asked for.
  */
 #ifndef DATA_PLANE_H
 #define DATA_PLANE_H
 
 #include <io.h>
-#include <qwait.h>
+#include <notify/bitmap.h>
+#include <notify/hyperplane.h>
+#include <notify/poll_mode.h>
+#include <notify/queues.h>
+#include <notify/ready_set.h>
+#include <notify/spin.h>
+#include <notify/wrs.h>
 #include <runtime.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -31,144 +43,116 @@
 
 /**
  * The program's work on one item of a queue: reads `in`, writes out->packet, out->length and, on
- * an error, out->flags (0 before the call). Items of one queue come one after the other, of
- * different queues on different harts at once.
+ * an error, out->flags (0 before the call). Items of one queue come one after the other, unless
+ * the description says that they need not (`data_plane.in_order`); of different queues on
+ * different harts at once.
  */
 static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out);
 
-/* What the data plane keeps of a queue; a line of its own, since it moves between harts. */
-struct data_plane_queue {
-  struct io_doorbell *doorbell;
-  uint8_t *ring;
-  uint64_t offset; /* Of the next slot in the device ring. */
-  struct io_doorbell *tenant_doorbell;
-  uint8_t *tenant_ring;
-  uint64_t tenant_offset; /* Of the next slot in the tenant ring. */
-  uint64_t tenant_room;   /* At least this many items fit into the tenant ring. */
-} __attribute__((aligned(LINE_BYTES)));
-
-static struct {
-  struct data_plane_queue *queues;
-  struct io_doorbell *doorbells; /* Spinning: queue k has doorbell k. */
-  uint64_t queue_count;
-  uint64_t capacity;
-  uint64_t slot_bytes;
-  uint64_t ring_bytes;
-  uint64_t cores;
-  uint64_t notify;
-} data_plane_state __attribute__((aligned(LINE_BYTES)));
-
-/* The item that is next in a queue: process it, give it to the tenant. */
-static inline void data_plane_pass(uint64_t number, const struct io_slot *in) {
-  struct data_plane_queue *queue = &data_plane_state.queues[number];
+/* The next slot of a tenant ring that is this hart's alone. */
+static inline struct io_slot *data_plane_tenant_slot(struct data_plane_queue *queue) {
   if (queue->tenant_room == 0)
     queue->tenant_room = io_room(queue->tenant_doorbell, data_plane_state.capacity);
   queue->tenant_room--;
+  uint64_t slot = queue->tenant_tail++ & (data_plane_state.capacity - 1);
+  return (struct io_slot *)(queue->tenant_ring + slot * data_plane_state.slot_bytes);
+}
 
-  struct io_slot *out = (struct io_slot *)(queue->tenant_ring + queue->tenant_offset);
-  out->flags = 0;
-  out->item = in->item;
-  process(number, in, out);
+/* Copies a result into the next slot of a tenant ring that other harts fill, too, and tells the
+ * tenant: see struct data_plane_sharing. */
+static inline void data_plane_publish(struct data_plane_queue *queue,
+                                      const struct io_slot *result) {
+  struct data_plane_sharing *sharing = queue->sharing;
+  uint64_t index = __atomic_fetch_add(&sharing->claimed, 1, __ATOMIC_RELAXED);
+  /* The tenant has taken at least as many as were published before its count is read, less the
+   * count. When all before this one are published, that is all there is to wait for. */
+  while (index >= __atomic_load_n(&sharing->empty_below, __ATOMIC_ACQUIRE)) {
+    uint64_t published = __atomic_load_n(&sharing->published, __ATOMIC_ACQUIRE);
+    uint64_t count = __atomic_load_n(&queue->tenant_doorbell->count, __ATOMIC_ACQUIRE);
+    if (index < published + data_plane_state.capacity - count)
+      __atomic_store_n(&sharing->empty_below, published + data_plane_state.capacity - count,
+                       __ATOMIC_RELEASE);
+  }
+  uint64_t slot = index & (data_plane_state.capacity - 1);
+  memcpy(queue->tenant_ring + slot * data_plane_state.slot_bytes, result,
+         sizeof *result + result->length);
+  while (__atomic_load_n(&sharing->published, __ATOMIC_ACQUIRE) != index)
+    ;
   io_ring(queue->tenant_doorbell);
-
-  queue->tenant_offset += data_plane_state.slot_bytes;
-  if (queue->tenant_offset == data_plane_state.ring_bytes)
-    queue->tenant_offset = 0;
+  __atomic_store_n(&sharing->published, index + 1, __ATOMIC_RELEASE);
 }
 
-/* Dequeues: counts the item down, and returns its slot. */
-static inline const struct io_slot *data_plane_take(uint64_t number) {
-  struct data_plane_queue *queue = &data_plane_state.queues[number];
-  io_take(queue->doorbell);
-  const struct io_slot *slot = (const struct io_slot *)(queue->ring + queue->offset);
-  queue->offset += data_plane_state.slot_bytes;
-  if (queue->offset == data_plane_state.ring_bytes)
-    queue->offset = 0;
-  return slot;
-}
-
-/*
- * The next doorbell with an item, from `next` on and around. As tight as a loop can be: a load and
- * a branch for each doorbell, and nothing that would keep an out-of-order core from having the
- * loads of many doorbells under way at once.
- */
-static inline struct io_doorbell *
-data_plane_poll(struct io_doorbell *next, struct io_doorbell *begin, struct io_doorbell *end) {
-  for (;;) {
-    for (; end - next >= 8; next += 8) {
-      if (io_count(next))
-        return next;
-      if (io_count(next + 1))
-        return next + 1;
-      if (io_count(next + 2))
-        return next + 2;
-      if (io_count(next + 3))
-        return next + 3;
-      if (io_count(next + 4))
-        return next + 4;
-      if (io_count(next + 5))
-        return next + 5;
-      if (io_count(next + 6))
-        return next + 6;
-      if (io_count(next + 7))
-        return next + 7;
+/* Processes the items that were taken, and gives them to the tenant. */
+static inline __attribute__((always_inline)) void
+data_plane_serve(const struct data_plane_hart *hart, const struct data_plane_work *work) {
+  struct data_plane_queue *queue = &data_plane_state.queues[work->queue];
+  struct data_plane_sharing *sharing = queue->sharing;
+  for (uint64_t index = work->first; index != work->first + work->count; index++) {
+    const struct io_slot *in = data_plane_slot(queue, index);
+    struct io_slot *out = sharing ? hart->result : data_plane_tenant_slot(queue);
+    out->flags = 0;
+    out->item = in->item;
+    process(work->queue, in, out);
+    if (sharing) {
+      __atomic_store_n(&sharing->laps[index & (data_plane_state.ring_slots - 1)],
+                       data_plane_lap(index), __ATOMIC_RELEASE);
+      data_plane_publish(queue, out);
+    } else {
+      io_ring(queue->tenant_doorbell);
     }
-    for (; next < end; next++) {
-      if (io_count(next))
-        return next;
-    }
-    next = begin;
+    if (work->taken)
+      __atomic_store_n(work->taken, index + 1, __ATOMIC_RELEASE);
   }
 }
 
-/* Spinning: this hart's part of the queues, one after the other. */
-static inline _Noreturn void data_plane_spin(uint64_t hart) {
-  uint64_t queues = data_plane_state.queue_count, cores = data_plane_state.cores;
-  struct io_doorbell *doorbells = data_plane_state.doorbells;
-  struct io_doorbell *begin = doorbells + queues * hart / cores;
-  struct io_doorbell *end = doorbells + queues * (hart + 1) / cores;
-  struct io_doorbell *next = begin;
+/* A hart's loop. The mechanism is a constant, so that its functions are a part of it. */
+static inline __attribute__((always_inline, noreturn)) void
+data_plane_run(struct data_plane_hart hart, const struct notify_mechanism *mechanism) {
   for (;;) {
-    next = data_plane_poll(next, begin, end);
-    uint64_t number = (uint64_t)(next - doorbells);
-    data_plane_pass(number, data_plane_take(number));
-    next++;
+    struct data_plane_work work = mechanism->next(&hart);
+    if (!data_plane_state.is_late)
+      mechanism->done(&hart, &work);
+    data_plane_serve(&hart, &work);
+    if (data_plane_state.is_late)
+      mechanism->done(&hart, &work);
   }
 }
 
-/* Algorithm 1, lines 10 to 20. */
-static inline _Noreturn void data_plane_qwait(void) {
-  for (;;) {
-    uint64_t qid = qwait();
-    struct io_doorbell *doorbell = data_plane_state.queues[qid].doorbell;
-    if (!qwait_verify(&doorbell->count))
-      continue;
-    const struct io_slot *item = data_plane_take(qid);
-    qwait_reconsider(qid, &doorbell->count);
-    data_plane_pass(qid, item);
-  }
-}
+/* Each mechanism with what is done with it; data_plane_state.notify says which it is. */
+#define DATA_PLANE_MECHANISMS(with)                                                                \
+  with(IO_NOTIFY_SPIN, notify_spin);                                                               \
+  with(IO_NOTIFY_SPIN_POLL_MODE, notify_poll_mode);                                                \
+  with(IO_NOTIFY_WRS, notify_wrs);                                                                 \
+  with(IO_NOTIFY_SOFTWARE_BITMAP, notify_bitmap);                                                  \
+  with(IO_NOTIFY_SOFTWARE_READY_SET, notify_ready_set);                                            \
+  with(IO_NOTIFY_HYPERPLANE, notify_hyperplane)
 
-/* The same with lines 18 and 19 swapped, for several harts. */
-static inline _Noreturn void data_plane_qwait_in_order(void) {
-  for (;;) {
-    uint64_t qid = qwait();
-    struct io_doorbell *doorbell = data_plane_state.queues[qid].doorbell;
-    if (!qwait_verify(&doorbell->count))
-      continue;
-    data_plane_pass(qid, data_plane_take(qid));
-    qwait_reconsider(qid, &doorbell->count);
-  }
-}
-
-int hart_main(int hart) {
-  if ((uint64_t)hart >= data_plane_state.cores)
+int hart_main(int number) {
+  if ((uint64_t)number >= data_plane_state.cores)
     return 0;
-  if (data_plane_state.notify == IO_NOTIFY_SPIN)
-    data_plane_spin((uint64_t)hart);
-  if (data_plane_state.cores > 1)
-    data_plane_qwait_in_order();
-  data_plane_qwait();
+  uint64_t cluster = (uint64_t)number / data_plane_state.cluster_cores;
+  uint64_t member = (uint64_t)number % data_plane_state.cluster_cores;
+  struct data_plane_hart hart = {
+      .cluster = cluster,
+      .begin = data_plane_begin(cluster),
+      .end = data_plane_begin(cluster + 1),
+  };
+  while (hart.begin == hart.end) /* More clusters than queues. */
+    __asm__ volatile("wfi");
+  /* Harts that share queues begin at different ones. */
+  hart.next = hart.begin;
+  if (!data_plane_state.is_strict)
+    hart.next += (hart.end - hart.begin) * member / data_plane_state.cluster_cores;
+  if (data_plane_is_shared() && !data_plane_state.is_late)
+    hart.result = (struct io_slot *)(data_plane_state.results +
+                                     (uint64_t)number * data_plane_state.slot_bytes);
+#define DATA_PLANE_RUN(code, mechanism)                                                            \
+  if (data_plane_state.notify == code)                                                             \
+  data_plane_run(hart, &mechanism)
+  DATA_PLANE_MECHANISMS(DATA_PLANE_RUN);
+#undef DATA_PLANE_RUN
+  fail("The device asks for the notification mechanism %lu, which is not known.",
+       data_plane_state.notify);
 }
 
 /* A ring, each line of it written once: a driver clears its buffers, and caches are then from the
@@ -180,48 +164,30 @@ static uint8_t *data_plane_ring(uint64_t bytes) {
   return ring;
 }
 
-/* Gives every queue a doorbell that the monitoring set can hold. Returns how many did not fit. */
-static inline uint64_t data_plane_add_queues(uint64_t doorbell_bytes, enum qwait_policy policy) {
-  uint64_t doorbell_count = doorbell_bytes / sizeof(struct io_doorbell), used = 0;
-  int64_t initialized = qwait_init((uint64_t)data_plane_state.doorbells, doorbell_bytes, policy);
-  if (initialized != QWAIT_OK)
-    fail("QWAIT.INIT for doorbells at %p with policy %u answers %ld.",
-         (void *)data_plane_state.doorbells, (unsigned)policy, initialized);
-  for (uint64_t qid = 0; qid < data_plane_state.queue_count; qid++) {
-    int64_t result = QWAIT_CONFLICT;
-    while (result == QWAIT_CONFLICT && used < doorbell_count) {
-      data_plane_state.queues[qid].doorbell = &data_plane_state.doorbells[used++];
-      result = qwait_add(qid, &data_plane_state.queues[qid].doorbell->count);
-    }
-    if (result == QWAIT_CONFLICT)
-      fail("HyperPlane's monitoring set has no room for queue %lu: all %lu doorbell addresses have "
-           "been tried. Use fewer queues or a larger monitoring set.",
-           qid, doorbell_count);
-    if (result == QWAIT_QID_OUT_OF_RANGE)
-      fail("HyperPlane's ready set has no entry for queue %lu. Use fewer queues or a larger ready "
-           "set.",
-           qid);
-    if (result != QWAIT_OK)
-      fail("QWAIT.ADD of queue %lu at doorbell %p answers %ld.", qid,
-           (void *)data_plane_state.queues[qid].doorbell, result);
-    if (policy == QWAIT_WEIGHTED_ROUND_ROBIN)
-      qwait_set_weight(qid, io_device()->weights[qid]);
-  }
-  return used - data_plane_state.queue_count;
+/* What harts keep together that process items of one queue at the same time. */
+static struct data_plane_sharing *data_plane_make_sharing(void) {
+  struct data_plane_sharing *sharing =
+      aligned_alloc(LINE_BYTES, sizeof *sharing + data_plane_state.ring_slots);
+  sharing->empty_below = data_plane_state.capacity;
+  return sharing;
 }
 
 /** Makes the queues, tells the device about them, and runs the data plane; does not return. */
 static inline int data_plane(void) {
   volatile struct io_registers *device = io_device();
-  uint64_t queues = device->queues, doorbell_bytes = device->doorbell_bytes;
-  uint64_t policy = device->policy;
+  uint64_t queues = device->queues;
   struct io_doorbell *tenant_doorbells = (struct io_doorbell *)device->tenant_doorbell_start;
 
   data_plane_state.queue_count = queues;
   data_plane_state.capacity = device->capacity;
   data_plane_state.slot_bytes = device->slot_bytes;
-  data_plane_state.ring_bytes = device->capacity * device->slot_bytes;
+  data_plane_state.ring_slots = device->ring_slots;
   data_plane_state.cores = device->data_plane_cores;
+  data_plane_state.cluster_cores = device->cluster_cores;
+  data_plane_state.clusters = data_plane_state.cores / data_plane_state.cluster_cores;
+  data_plane_state.batch = device->batch;
+  data_plane_state.is_strict = device->policy == QWAIT_STRICT_PRIORITY;
+  data_plane_state.is_late = data_plane_is_shared() && device->in_order;
   data_plane_state.notify = device->notify;
   data_plane_state.doorbells = (struct io_doorbell *)device->doorbell_start;
   data_plane_state.queues = aligned_alloc(LINE_BYTES, queues * sizeof(struct data_plane_queue));
@@ -229,27 +195,25 @@ static inline int data_plane(void) {
   if (data_plane_state.cores > harts)
     fail("The data plane is to run on %lu harts, and the server has %lu.", data_plane_state.cores,
          harts);
-  if (queues * sizeof(struct io_doorbell) > doorbell_bytes ||
+  if (queues * sizeof(struct io_doorbell) > device->doorbell_bytes ||
       queues * sizeof(struct io_doorbell) > device->tenant_doorbell_bytes)
     fail("The doorbell ranges are too small for %lu queues.", queues);
 
   /* A line more than a ring needs keeps the rings from all beginning in the same cache sets. */
-  uint64_t ring_bytes = data_plane_state.ring_bytes + LINE_BYTES;
+  uint64_t ring_bytes = data_plane_state.ring_slots * data_plane_state.slot_bytes + LINE_BYTES;
+  uint64_t tenant_bytes = data_plane_state.capacity * data_plane_state.slot_bytes + LINE_BYTES;
+  int is_overlapping = data_plane_is_shared() && !data_plane_state.is_late;
+  struct io_descriptor *table = aligned_alloc(LINE_BYTES, queues * sizeof(struct io_descriptor));
   for (uint64_t number = 0; number < queues; number++) {
-    data_plane_state.queues[number] = (struct data_plane_queue){
+    struct data_plane_queue *queue = &data_plane_state.queues[number];
+    *queue = (struct data_plane_queue){
         .doorbell = &data_plane_state.doorbells[number],
         .ring = data_plane_ring(ring_bytes),
         .tenant_doorbell = &tenant_doorbells[number],
-        .tenant_ring = data_plane_ring(ring_bytes),
+        .tenant_ring = data_plane_ring(tenant_bytes),
         .tenant_room = data_plane_state.capacity,
+        .sharing = is_overlapping ? data_plane_make_sharing() : 0,
     };
-  }
-  if (data_plane_state.notify == IO_NOTIFY_HYPERPLANE)
-    device->conflicts = data_plane_add_queues(doorbell_bytes, (enum qwait_policy)policy);
-
-  struct io_descriptor *table = aligned_alloc(LINE_BYTES, queues * sizeof(struct io_descriptor));
-  for (uint64_t number = 0; number < queues; number++) {
-    const struct data_plane_queue *queue = &data_plane_state.queues[number];
     table[number] = (struct io_descriptor){
         .doorbell = (uint64_t)queue->doorbell,
         .ring = (uint64_t)queue->ring,
@@ -257,6 +221,14 @@ static inline int data_plane(void) {
         .tenant_ring = (uint64_t)queue->tenant_ring,
     };
   }
+  if (is_overlapping)
+    data_plane_state.results =
+        data_plane_ring(data_plane_state.cores * data_plane_state.slot_bytes);
+#define DATA_PLANE_SET_UP(code, mechanism)                                                         \
+  if (data_plane_state.notify == code)                                                             \
+  mechanism.set_up(device, table)
+  DATA_PLANE_MECHANISMS(DATA_PLANE_SET_UP);
+#undef DATA_PLANE_SET_UP
   harts_release();
 
   __atomic_thread_fence(__ATOMIC_SEQ_CST); /* The table before the device reads it. */

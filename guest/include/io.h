@@ -17,7 +17,7 @@ enum { LINE_BYTES = 64 };
 /** The device's registers, 64 bits each. Those that can be written say so. */
 struct io_registers {
   uint64_t queues;                /**< 0x00: how many queues there are. */
-  uint64_t capacity;              /**< 0x08: slots in each ring; a power of two. */
+  uint64_t capacity;              /**< 0x08: slots in each tenant ring; a power of two. */
   uint64_t slot_bytes;            /**< 0x10: bytes in a slot; a multiple of 64. */
   uint64_t data_plane_cores;      /**< 0x18: harts 0 to here - 1 are to run the data plane. */
   uint64_t notify;                /**< 0x20: enum io_notify. */
@@ -29,10 +29,14 @@ struct io_registers {
   uint64_t table;                 /**< 0x50: write the address of the descriptors. */
   uint64_t start;                 /**< 0x58: write 1: the sources start. */
   uint64_t conflicts;             /**< 0x60: write how many doorbells did not fit (a statistic). */
-  uint64_t name;                  /**< 0x68: write a name, eight bytes after the other. */
-  uint64_t parameter;             /**< 0x70: the parameter of that name: see io_parameter(). */
-  uint64_t counter;               /**< 0x78: makes a counter of that name: see io_counter(). */
-  uint64_t unused[(0x800 - 0x80) / 8];
+  uint64_t ring_slots;            /**< 0x68: slots in each device ring; a power of two. */
+  uint64_t cluster_cores;         /**< 0x70: how many of the harts share their queues. */
+  uint64_t batch;                 /**< 0x78: items that a visit to a queue takes, at most. */
+  uint64_t in_order;              /**< 0x80: 1: items of a queue one after the other; else 0. */
+  uint64_t name;                  /**< 0x88: write a name, eight bytes after the other. */
+  uint64_t parameter;             /**< 0x90: the parameter of that name: see io_parameter(). */
+  uint64_t counter;               /**< 0x98: makes a counter of that name: see io_counter(). */
+  uint64_t unused[(0x800 - 0xa0) / 8];
   uint64_t counters[128]; /**< 0x800: write what the program has counted. */
   uint64_t unused_too[(0x10000 - 0xc00) / 8];
   uint64_t weights[8192]; /**< 0x10000: the weight of each queue. */
@@ -61,8 +65,12 @@ static inline volatile uint64_t *io_tenants(void) { return (volatile uint64_t *)
 
 /** How the data plane learns of work. */
 enum io_notify {
-  IO_NOTIFY_SPIN = 0,       /**< It polls every doorbell. */
-  IO_NOTIFY_HYPERPLANE = 1, /**< It executes QWAIT. */
+  IO_NOTIFY_SPIN = 0,               /**< It polls every doorbell. */
+  IO_NOTIFY_HYPERPLANE = 1,         /**< It executes QWAIT. */
+  IO_NOTIFY_SPIN_POLL_MODE = 2,     /**< It calls a receive-burst function for every queue. */
+  IO_NOTIFY_WRS = 3,                /**< It polls every doorbell, and sleeps if all are empty. */
+  IO_NOTIFY_SOFTWARE_BITMAP = 4,    /**< It looks at a bitmap of the queues with items. */
+  IO_NOTIFY_SOFTWARE_READY_SET = 5, /**< QWAIT tells it what to put into a list of its own. */
 };
 
 /** The registers' place. */
@@ -110,9 +118,15 @@ static inline volatile uint64_t *io_counter(const char *name) {
 }
 
 /** Counts the items in a ring; a line of its own. Producers add 1 after they have written an item,
- * consumers subtract 1 (see io_take and io_room). */
+ * consumers subtract 1 (see io_take and io_room). The upper half is the consumers'. */
 struct io_doorbell {
-  uint64_t count;
+  union {
+    uint64_t count;
+    struct {
+      uint32_t items;
+      uint32_t claim; /* Little-endian: the upper half of the count. */
+    };
+  };
   uint64_t unused[7];
 };
 
@@ -136,12 +150,17 @@ struct io_descriptor {
   uint64_t ring;            /**< Address of the device ring. */
   uint64_t tenant_doorbell; /**< Address of the tenant ring's doorbell. */
   uint64_t tenant_ring;     /**< Address of the tenant ring. */
-  uint64_t reserved[4];
+  uint64_t taken;           /**< Address of a word that counts the items that were taken, for a
+                                 doorbell that is never counted down; or 0. */
+  uint64_t wake;            /**< Address of a word to which the device adds wake_addend, once it
+                                 has rung for an item that came into the empty queue; or 0. */
+  uint64_t wake_addend;     /**< What it adds. */
+  uint64_t reserved;
 };
 
 /** The number of items in a ring. */
 static inline uint64_t io_count(const struct io_doorbell *doorbell) {
-  return __atomic_load_n(&doorbell->count, __ATOMIC_RELAXED);
+  return __atomic_load_n(&doorbell->items, __ATOMIC_RELAXED);
 }
 
 /**
@@ -150,6 +169,11 @@ static inline uint64_t io_count(const struct io_doorbell *doorbell) {
  */
 static inline void io_take(struct io_doorbell *doorbell) {
   __atomic_fetch_sub(&doorbell->count, 1, __ATOMIC_ACQUIRE);
+}
+
+/** Takes several items off a device ring that has as many. */
+static inline void io_take_several(struct io_doorbell *doorbell, uint64_t items) {
+  __atomic_fetch_sub(&doorbell->count, items, __ATOMIC_ACQUIRE);
 }
 
 /** Announces one more item to the consumer of a ring, behind all that was written before. */

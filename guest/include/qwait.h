@@ -47,6 +47,8 @@ enum qwait_policy {
   QWAIT_WEIGHTED_ROUND_ROBIN = 1,
   /** The lowest QID. */
   QWAIT_STRICT_PRIORITY = 2,
+  /** The one that has been ready the longest: for software that chooses for itself. */
+  QWAIT_ACTIVATION_ORDER = 3,
 };
 
 /** What the set-up operations may answer. */
@@ -96,6 +98,16 @@ static inline uint64_t qwait(void) {
 }
 
 /**
+ * QWAIT of one partition of the ready set (Section V-C): returns its queues alone. All queues are
+ * in partition 0, which is qwait()'s, until qwait_set_partition() puts them elsewhere.
+ */
+static inline uint64_t qwait_in(uint64_t partition) {
+  uint64_t qid;
+  __asm__ volatile(QWAIT_INSTRUCTION(0, "%0", "%1", "x0") : "=r"(qid) : "r"(partition) : "memory");
+  return qid;
+}
+
+/**
  * QWAIT.NB: the next ready queue, without waiting.
  *
  * Like qwait(), but returns QWAIT_NONE at once when no queue is ready; for harts that have
@@ -104,6 +116,13 @@ static inline uint64_t qwait(void) {
 static inline uint64_t qwait_nonblocking(void) {
   uint64_t qid;
   __asm__ volatile(QWAIT_INSTRUCTION(1, "%0", "x0", "x0") : "=r"(qid)::"memory");
+  return qid;
+}
+
+/** QWAIT.NB of one partition. */
+static inline uint64_t qwait_nonblocking_in(uint64_t partition) {
+  uint64_t qid;
+  __asm__ volatile(QWAIT_INSTRUCTION(1, "%0", "%1", "x0") : "=r"(qid) : "r"(partition) : "memory");
   return qid;
 }
 
@@ -206,6 +225,17 @@ static inline int64_t qwait_remove(uint64_t qid) {
  */
 static inline void qwait_set_weight(uint64_t qid, uint64_t weight) {
   __asm__ volatile(QWAIT_INSTRUCTION(9, "x0", "%0", "%1")::"r"(qid), "r"(weight) : "memory");
+}
+
+/** How many partitions the ready set can have. */
+enum { QWAIT_PARTITIONS = 32 };
+
+/**
+ * QWAIT.PARTITION: puts a queue into another partition of the ready set. Each partition has a
+ * turn of its own.
+ */
+static inline void qwait_set_partition(uint64_t qid, uint64_t partition) {
+  __asm__ volatile(QWAIT_INSTRUCTION(10, "x0", "%0", "%1")::"r"(qid), "r"(partition) : "memory");
 }
 
 #endif

@@ -415,6 +415,7 @@ def list_names(as_document: Json = False) -> None:
         "programs": compiler.programs(),
         "presets": sorted(presets),
         "notify": descriptions.choices("data_plane.notify"),
+        "organisations": descriptions.choices("data_plane.organisation"),
         "policies": descriptions.choices("data_plane.policy"),
         "shapes": descriptions.choices("traffic.shape"),
         "arrivals": descriptions.choices("traffic.arrivals"),
@@ -425,6 +426,8 @@ def list_names(as_document: Json = False) -> None:
         return
     notes = {name: of.get("description", "") for name, of in presets.items()}
     notes |= {name: of.title for name, of in figures().items()}
+    notes |= descriptions.notes("data_plane.notify")
+    notes |= descriptions.notes("data_plane.organisation")
     for kind, values in names.items():
         print(kind)
         for value in values:

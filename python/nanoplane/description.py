@@ -250,7 +250,8 @@ class Description:
 
     def _check_monitoring_set(self, data: dict[str, Any]) -> None:
         hyperplane = data["server"].get("hyperplane")
-        if data["data_plane"].get("notify") != "hyperplane" or not isinstance(hyperplane, dict):
+        monitors = data["data_plane"].get("notify") in ("hyperplane", "software-ready-set")
+        if not monitors or not isinstance(hyperplane, dict):
             return
         entries = hyperplane.get("entries")
         queues = data["data_plane"]["queues"]
@@ -429,6 +430,15 @@ def choices(key: str) -> list[str]:
     for branch in _schema_at(key):
         values += [branch["const"]] if "const" in branch else branch.get("enum", [])
     return [value for value in values if isinstance(value, str)]
+
+
+def notes(key: str) -> dict[str, str]:
+    """Return what the schema says of the texts that a key can be, a sentence each."""
+    return {
+        branch["const"]: branch.get("description", "").split(".\n")[0].split(". ")[0].rstrip(".")
+        for branch in _schema_at(key)
+        if isinstance(branch.get("const"), str)
+    }
 
 
 def _parse(key: str, text: str) -> Any:

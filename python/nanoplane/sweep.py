@@ -283,6 +283,12 @@ def _executor(workers: int, scheduler: str | None) -> Iterator[concurrent.future
         yield executor
 
 
+_POLL_NS = {"spin": 5.0, "spin-poll-mode": 15.0, "wrs": 5.0}
+"""About how long it takes to look at a queue, for what looks at all of them."""
+_SPINNING = {"spin", "spin-poll-mode", "software-bitmap"}
+"""What executes instructions all the time."""
+
+
 def _cost(resolved: Resolved, rate_mrps: float | None) -> float:
     """Guess how long a run at a rate (None: saturated) takes: only order and share matter.
 
@@ -291,8 +297,8 @@ def _cost(resolved: Resolved, rate_mrps: float | None) -> float:
     """
     data = resolved.data
     request_ns = 1000.0  # Taking, processing and giving away.
-    if data["data_plane"]["notify"] == "spin":
-        request_ns += 5.0 * data["data_plane"]["queues"]
-        if rate_mrps is not None:
-            request_ns = max(request_ns, 1000.0 / rate_mrps)
+    notify = data["data_plane"]["notify"]
+    request_ns += _POLL_NS.get(notify, 0.0) * data["data_plane"]["queues"]
+    if notify in _SPINNING and rate_mrps is not None:
+        request_ns = max(request_ns, 1000.0 / rate_mrps)
     return float(request_ns * data["measure"]["requests"])

@@ -83,6 +83,14 @@ _SCHEMA = {
                 "Order of queues.", "round-robin", "strict-priority", default="round-robin"
             ),
             queues=_integer(1, 65536, "Number of queues."),
+            organisation={
+                "anyOf": [
+                    _one_of("By its name.", "scale-out", "scale-up"),
+                    _integer(1, 32, "The number of cores in a cluster."),
+                    {"type": "null"},
+                ],
+                "default": None,
+            },
         ),
         "Traffic": _table(
             "The traffic.",

@@ -88,9 +88,11 @@ def test_list(command: Command) -> None:
     assert "packet-encapsulation" in names["programs"]
     assert names["presets"] == ["hyperplane-table1"]
     assert names["notify"] == ["spin", "hyperplane"]
+    assert names["organisations"] == ["scale-out", "scale-up"]
     assert names["figures"] == ["hyperplane.8", "hyperplane.9", "hyperplane.conflicts"]
     status, output, _ = command("list")
     assert "hyperplane.8: Peak throughput" in output
+    assert "  scale-up: scale-up\n" in output  # With the schema's own note.
 
 
 def test_figure(command: Command) -> None:

@@ -111,8 +111,8 @@ def test_weights_do_not_matter_to_who_offers_little(run: Any) -> None:
     ("settings", "sentence"),
     [
         (
-            {"data_plane__policy": "strict-priority", "data_plane__notify": "spin"},
-            "a data plane that spins polls its queues round-robin",
+            {"data_plane__policy": "weighted-round-robin", "data_plane__notify": "spin"},
+            "the weights are kept by HyperPlane's ready set",
         ),
         ({"data_plane__weights": [2, 1]}, "data_plane.weights has no meaning"),
         (

@@ -3,7 +3,8 @@
 
 use crate::spec::Latencies;
 use crate::{
-    ErrorCode, HyperPlaneSpec, InsertError, MonitoringSet, NO_QID, Operation, Policy, Qid, ReadySet,
+    ErrorCode, HyperPlaneSpec, InsertError, MonitoringSet, NO_QID, Operation, PARTITIONS, Policy,
+    Qid, ReadySet,
 };
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, Attachment, Clock, Fabric, LINE_BYTES, LineAddress,
@@ -58,10 +59,16 @@ state::component!(Statistics {
 #[derive(Clone, Copy, Debug)]
 struct Halted {
     reply_to: ReplyTo,
+    /// The partition of the ready set that it waits for.
+    partition: usize,
     since: Time,
 }
 
-state::plain!(Halted { reply_to, since });
+state::plain!(Halted {
+    reply_to,
+    partition,
+    since
+});
 
 /// An instruction that reads a doorbell at its home in order to arm it.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +197,9 @@ impl HyperPlane {
         let mut value = 0;
         match operation {
             Operation::Qwait | Operation::QwaitNonBlocking => {
-                return Some(self.qwait(context, reply_to, operation == Operation::Qwait));
+                let partition = partition(first)?;
+                let blocking = operation == Operation::Qwait;
+                return Some(self.qwait(context, reply_to, partition, blocking));
             }
             Operation::Verify | Operation::Reconsider => {
                 let (doorbell, qid) = match operation {
@@ -226,8 +235,14 @@ impl HyperPlane {
                 self.ready_set.set_weight(self.qid(first)?, weight);
             }
             Operation::Enable => {
-                self.ready_set.enable(self.qid(first)?);
-                self.resume_halted(context);
+                let qid = self.qid(first)?;
+                self.ready_set.enable(qid);
+                self.resume_halted(context, qid);
+            }
+            Operation::Partition => {
+                let qid = self.qid(first)?;
+                self.ready_set.set_partition(qid, partition(second)?);
+                self.resume_halted(context, qid);
             }
             Operation::Disable => self.ready_set.disable(self.qid(first)?),
             Operation::Activate => {
@@ -244,9 +259,15 @@ impl HyperPlane {
 
     /// `QWAIT`: the selection is made at once, the answer takes the instruction's latency. Harts
     /// that have halted before do not come short: while they wait nothing can be selected.
-    fn qwait(&mut self, context: &AgentContext<'_>, reply_to: ReplyTo, blocking: bool) -> Answer {
-        let delay = self.latencies.qwait;
-        match self.ready_set.select() {
+    fn qwait(
+        &mut self,
+        context: &AgentContext<'_>,
+        reply_to: ReplyTo,
+        partition: usize,
+        blocking: bool,
+    ) -> Answer {
+        let delay = self.qwait_latency();
+        match self.ready_set.select(partition) {
             Some(qid) => {
                 self.statistics.wake_ups += 1;
                 Answer::Now {
@@ -258,6 +279,7 @@ impl HyperPlane {
                 self.statistics.halts += 1;
                 self.halted.push_back(Halted {
                     reply_to,
+                    partition,
                     since: context.now(),
                 });
                 Answer::Later
@@ -272,16 +294,35 @@ impl HyperPlane {
         }
     }
 
-    /// Gives queues that may be selected to harts that wait.
-    fn resume_halted(&mut self, context: &mut AgentContext<'_>) {
-        while let Some(&Halted { reply_to, since }) = self.halted.front() {
-            let Some(qid) = self.ready_set.select() else {
+    /// A `QWAIT`'s latency, or what is left of it where nothing has to be selected.
+    fn qwait_latency(&self) -> Time {
+        match self.ready_set.policy() {
+            Policy::ActivationOrder => self.latencies.update,
+            _ => self.latencies.qwait,
+        }
+    }
+
+    /// Something has become selectable in the partition of `changed`: gives it to a hart that waits
+    /// there.
+    fn resume_halted(&mut self, context: &mut AgentContext<'_>, changed: Qid) {
+        let partition = self.ready_set.partition(changed);
+        while let Some(place) = self
+            .halted
+            .iter()
+            .position(|halted| halted.partition == partition)
+        {
+            let Some(qid) = self.ready_set.select(partition) else {
                 break;
             };
-            self.halted.pop_front();
+            let Some(Halted {
+                reply_to, since, ..
+            }) = self.halted.remove(place)
+            else {
+                break;
+            };
             self.statistics.wake_ups += 1;
             self.statistics.halted_fs += context.now().saturating_sub(since).as_fs();
-            context.reply(reply_to, u64::from(qid.0), self.latencies.qwait);
+            context.reply(reply_to, u64::from(qid.0), self.qwait_latency());
         }
     }
 
@@ -289,7 +330,7 @@ impl HyperPlane {
     fn activate(&mut self, context: &mut AgentContext<'_>, qid: Qid) {
         if self.monitoring_set.contains(qid) {
             self.ready_set.activate(qid);
-            self.resume_halted(context);
+            self.resume_halted(context, qid);
         }
     }
 
@@ -370,6 +411,13 @@ impl HyperPlane {
         self.ready_set.reset(qid);
         Ok(())
     }
+}
+
+/// The partition in an operand, if there is such a one.
+fn partition(operand: u64) -> Option<usize> {
+    usize::try_from(operand)
+        .ok()
+        .filter(|&partition| partition < PARTITIONS)
 }
 
 impl Agent for HyperPlane {

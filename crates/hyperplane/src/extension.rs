@@ -18,21 +18,23 @@ const READY_SET: Transit = Transit::Fixed(Time::ZERO);
 ///
 /// | `funct7` | instruction | |
 /// | --- | --- | --- |
-/// | 0 | `QWAIT rd` | rd = QID of a ready queue; halts until there is one |
-/// | 1 | `QWAIT.NB rd` | rd = QID of a ready queue, or all ones |
+/// | 0 | `QWAIT rd, rs1` | rs1 = partition; rd = QID of a ready queue; halts until there is one |
+/// | 1 | `QWAIT.NB rd, rs1` | rs1 = partition; rd = QID of a ready queue, or all ones |
 /// | 2 | `QWAIT.VERIFY rd, rs1` | rs1 = doorbell; rd = 1: has work, 0: empty, and now armed |
 /// | 3 | `QWAIT.RECONSIDER rs1, rs2` | rs1 = QID, rs2 = doorbell |
 /// | 4 | `QWAIT.ENABLE rs1` | rs1 = QID |
 /// | 5 | `QWAIT.DISABLE rs1` | rs1 = QID |
-/// | 6 | `QWAIT.INIT rd, rs1, rs2` | rs1 = start, rs2 = length + policy (0 round-robin, 1 weighted, 2 strict); rd = 0 or an error |
+/// | 6 | `QWAIT.INIT rd, rs1, rs2` | rs1 = start, rs2 = length + policy (0 round-robin, 1 weighted, 2 strict, 3 order of activation); rd = 0 or an error |
 /// | 7 | `QWAIT.ADD rd, rs1, rs2` | rs1 = QID, rs2 = doorbell; rd = 0 or an error |
 /// | 8 | `QWAIT.REMOVE rd, rs1` | rs1 = QID; rd = 0 or an error |
 /// | 9 | `QWAIT.WEIGHT rs1, rs2` | rs1 = QID, rs2 = weight |
+/// | 10 | `QWAIT.PARTITION rs1, rs2` | rs1 = QID, rs2 = partition |
 ///
-/// Errors are those of [`ErrorCode`](crate::ErrorCode). 6 to 9 are the control plane's and illegal
+/// Errors are those of [`ErrorCode`](crate::ErrorCode). 6 to 10 are the control plane's and illegal
 /// in user mode. Fields not shown must be zero. A doorbell that is not a multiple of 8 is illegal
-/// in 2 and 3. What the hardware cannot do (a QID out of range in 3 to 5 and 9, a weight of zero,
-/// an empty doorbell outside the range in 2 and 3) is an access fault.
+/// in 2 and 3. What the hardware cannot do (a QID out of range in 3 to 5, 9 and 10, a weight of
+/// zero, a partition that is not below [`PARTITIONS`](crate::PARTITIONS), an empty doorbell outside
+/// the range in 2 and 3) is an access fault.
 ///
 /// `VERIFY` and `RECONSIDER` look at the doorbell through the core's own cache first. Only if it
 /// is empty there do they go to the line's home, where the hardware looks again and arms in one
@@ -68,6 +70,7 @@ impl QwaitExtension {
                 Operation::Add => "QWAIT.ADD: the monitoring set",
                 Operation::Remove => "QWAIT.REMOVE: the monitoring set",
                 Operation::Weight => "QWAIT.WEIGHT: the ready set",
+                Operation::Partition => "QWAIT.PARTITION: the ready set",
             },
         }
     }
@@ -82,9 +85,10 @@ fn decode(bits: u32) -> Option<Operation> {
     let operation = Operation::from_code(funct7)?;
     let (rd, rs1, rs2) = (0x1f << 7, 0x1f << 15, 0x1f << 20);
     let used = match operation {
-        Operation::Qwait | Operation::QwaitNonBlocking => rd,
-        Operation::Verify | Operation::Remove => rd | rs1,
-        Operation::Reconsider | Operation::Weight => rs1 | rs2,
+        Operation::Qwait | Operation::QwaitNonBlocking | Operation::Verify | Operation::Remove => {
+            rd | rs1
+        }
+        Operation::Reconsider | Operation::Weight | Operation::Partition => rs1 | rs2,
         Operation::Enable | Operation::Disable => rs1,
         Operation::Init | Operation::Add => rd | rs1 | rs2,
         // `funct7` has seven bits.
@@ -116,7 +120,11 @@ impl Extension for QwaitExtension {
                     Action::Illegal
                 }
             }
-            Operation::Init | Operation::Add | Operation::Remove | Operation::Weight
+            Operation::Init
+            | Operation::Add
+            | Operation::Remove
+            | Operation::Weight
+            | Operation::Partition
                 if invocation.privilege == Privilege::User =>
             {
                 Action::Illegal
@@ -203,8 +211,8 @@ mod tests {
     fn instructions_use_the_fields_documented() {
         // Which of rd, rs1, rs2 each has.
         let fields = [
-            (0, 1, 0, 0),
-            (1, 1, 0, 0),
+            (0, 1, 1, 0),
+            (1, 1, 1, 0),
             (2, 1, 1, 0),
             (3, 0, 1, 1),
             (4, 0, 1, 0),
@@ -213,6 +221,7 @@ mod tests {
             (7, 1, 1, 1),
             (8, 1, 1, 0),
             (9, 0, 1, 1),
+            (10, 0, 1, 1),
         ];
         for (funct7, rd, rs1, rs2) in fields {
             let used = |a: u32, b: u32, c: u32| encode(funct7, a * 5, b * 6, c * 7);
@@ -224,7 +233,7 @@ mod tests {
             assert_eq!(legal(used(rd, rs1, 1)), rs2 == 1, "{funct7}");
             assert!(!legal(used(rd, rs1, rs2) | 1 << 12), "funct3");
         }
-        for funct7 in 10..128 {
+        for funct7 in 11..128 {
             assert_eq!(
                 begin(&invocation(encode(funct7, 0, 0, 0), 0, 0)),
                 Action::Illegal
@@ -238,7 +247,7 @@ mod tests {
 
     #[test]
     fn control_plane_is_illegal_in_user_mode() {
-        for funct7 in 0..10 {
+        for funct7 in 0..11 {
             let user = Invocation {
                 privilege: Privilege::User,
                 ..invocation(encode(funct7, 0, 0, 0), 0, 0)
@@ -249,8 +258,8 @@ mod tests {
 
     #[test]
     fn qwait_asks_the_ready_set() {
-        let qwait = invocation(encode(0, 10, 0, 0), 0, 0);
-        assert_eq!(asked(begin(&qwait)), (Operation::Qwait, READY_SET, [0, 0]));
+        let qwait = invocation(encode(0, 10, 11, 0), 3, 0);
+        assert_eq!(asked(begin(&qwait)), (Operation::Qwait, READY_SET, [3, 0]));
         assert_eq!(resume(&qwait, 1, 17), Action::Done(17));
     }
 

@@ -29,5 +29,5 @@ pub use extension::QwaitExtension;
 pub use monitoring_set::{InsertError, MOST_WAYS, MonitoringSet, Qid};
 pub use operation::{ErrorCode, NO_QID, Operation};
 pub use policy::Policy;
-pub use ready_set::ReadySet;
+pub use ready_set::{PARTITIONS, ReadySet};
 pub use spec::HyperPlaneSpec;

@@ -9,9 +9,9 @@ pub const NO_QID: u64 = u64::MAX;
 /// requests that cores send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Returns the QID of the next ready queue; waits for one.
+    /// (partition): returns the QID of its next ready queue; waits for one.
     Qwait = 0,
-    /// Returns the QID of the next ready queue, or [`NO_QID`].
+    /// (partition): returns the QID of its next ready queue, or [`NO_QID`].
     QwaitNonBlocking = 1,
     /// (doorbell): 1 if the queue has work; else arms it and returns 0.
     Verify = 2,
@@ -29,6 +29,8 @@ pub enum Operation {
     Remove = 8,
     /// (QID, weight): sets a queue's weight.
     Weight = 9,
+    /// (QID, partition): puts a queue into a partition of the ready set.
+    Partition = 10,
     /// (QID): sets the queue's ready bit. No instruction of its own: what `QWAIT.RECONSIDER` does
     /// when it finds work.
     Activate = 128,
@@ -36,7 +38,7 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Operation; 11] = [
+    pub const ALL: [Operation; 12] = [
         Operation::Qwait,
         Operation::QwaitNonBlocking,
         Operation::Verify,
@@ -47,6 +49,7 @@ impl Operation {
         Operation::Add,
         Operation::Remove,
         Operation::Weight,
+        Operation::Partition,
         Operation::Activate,
     ];
 

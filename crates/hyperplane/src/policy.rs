@@ -15,12 +15,16 @@ pub enum Policy {
     WeightedRoundRobin,
     /// Lower-numbered queues always before higher-numbered ones.
     StrictPriority,
+    /// In the order in which they became ready: a FIFO in place of the arbiter, for a ready set that
+    /// software keeps (§V-E).
+    ActivationOrder,
 }
 
 state::choice!(Policy {
     RoundRobin,
     WeightedRoundRobin,
-    StrictPriority
+    StrictPriority,
+    ActivationOrder
 });
 
 impl Policy {
@@ -30,6 +34,7 @@ impl Policy {
             0 => Some(Policy::RoundRobin),
             1 => Some(Policy::WeightedRoundRobin),
             2 => Some(Policy::StrictPriority),
+            3 => Some(Policy::ActivationOrder),
             _ => None,
         }
     }
@@ -71,7 +76,7 @@ impl Priority {
                 self.counter = self.counter.saturating_sub(1);
                 self.current = if self.counter == 0 { next } else { selected };
             }
-            Policy::StrictPriority => {}
+            Policy::StrictPriority | Policy::ActivationOrder => {}
         }
     }
 }

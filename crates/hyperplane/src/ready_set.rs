@@ -2,40 +2,103 @@
 
 use crate::Qid;
 use crate::policy::{Policy, Priority};
+use std::collections::VecDeque;
+
+/// How many partitions the ready set can have: as many as a server can have cores.
+pub const PARTITIONS: usize = 32;
 
 /// The ready set, with a bit each for every QID.
+///
+/// It can be divided into *partitions*, each with the queues of some cores and a current priority
+/// of its own ("we assume the ready set is partitioned", §V-C). All queues are in partition 0
+/// until they are put elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadySet {
     queues: usize,
     /// The ready bits.
     ready: Vec<u64>,
-    /// The mask bits: a one lets the queue's ready bit through to the arbiter.
-    mask: Vec<u64>,
     weights: Vec<u32>,
     policy: Policy,
+    /// The partition of each QID.
+    partition_of: Vec<u8>,
+    partitions: Vec<Partition>,
+}
+
+/// What an arbiter sees, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Partition {
+    /// The mask bits: a one lets the queue's ready bit through to the arbiter. Only queues of this
+    /// partition have one.
+    mask: Vec<u64>,
     priority: Priority,
+    /// The queues whose ready bits are set, the longest first; kept for
+    /// [`Policy::ActivationOrder`] alone.
+    order: VecDeque<Qid>,
 }
 
 state::component!(ReadySet {
     queues,
     ready,
-    mask,
     weights,
     policy,
-    priority
+    partition_of,
+    partitions: slice
+});
+
+state::component!(Partition {
+    mask,
+    priority,
+    order
 });
 
 impl ReadySet {
     /// A ready set for QIDs below `queues`: none ready, all enabled, all of weight 1.
     pub fn new(queues: usize, policy: Policy) -> ReadySet {
         let words = queues.div_ceil(64);
+        let partition = |mask| Partition {
+            mask: vec![mask; words],
+            priority: Priority::default(),
+            order: VecDeque::new(),
+        };
+        let mut partitions = vec![partition(0); PARTITIONS];
+        partitions[0] = partition(u64::MAX);
         ReadySet {
             queues,
             ready: vec![0; words],
-            mask: vec![u64::MAX; words],
             weights: vec![1; queues],
             policy,
-            priority: Priority::default(),
+            partition_of: vec![0; queues],
+            partitions,
+        }
+    }
+
+    /// In which order queues are selected.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// The partition that `qid` is in.
+    pub fn partition(&self, qid: Qid) -> usize {
+        self.partition_of
+            .get(qid.0 as usize)
+            .map_or(0, |&partition| usize::from(partition))
+    }
+
+    /// Puts `qid` into another partition, which is below [`PARTITIONS`].
+    pub fn set_partition(&mut self, qid: Qid, partition: usize) {
+        debug_assert!(partition < PARTITIONS);
+        let Some((word, bit)) = self.place(qid) else {
+            return;
+        };
+        let is_ready = self.is_ready(qid);
+        self.deactivate(qid);
+        let old = &mut self.partitions[self.partition_of[qid.0 as usize] as usize];
+        let enabled = old.mask[word] & bit;
+        old.mask[word] &= !bit;
+        self.partitions[partition].mask[word] |= enabled;
+        self.partition_of[qid.0 as usize] = partition as u8;
+        if is_ready {
+            self.activate(qid);
         }
     }
 
@@ -47,6 +110,10 @@ impl ReadySet {
     /// Sets the ready bit of `qid`.
     pub fn activate(&mut self, qid: Qid) {
         if let Some((word, bit)) = self.place(qid) {
+            if self.policy == Policy::ActivationOrder && self.ready[word] & bit == 0 {
+                let partition = self.partition(qid);
+                self.partitions[partition].order.push_back(qid);
+            }
             self.ready[word] |= bit;
         }
     }
@@ -54,14 +121,16 @@ impl ReadySet {
     /// Lets `qid` be selected (`QWAIT-ENABLE`).
     pub fn enable(&mut self, qid: Qid) {
         if let Some((word, bit)) = self.place(qid) {
-            self.mask[word] |= bit;
+            let partition = self.partition(qid);
+            self.partitions[partition].mask[word] |= bit;
         }
     }
 
     /// Keeps `qid` from being selected, ready or not (`QWAIT-DISABLE`).
     pub fn disable(&mut self, qid: Qid) {
         if let Some((word, bit)) = self.place(qid) {
-            self.mask[word] &= !bit;
+            let partition = self.partition(qid);
+            self.partitions[partition].mask[word] &= !bit;
         }
     }
 
@@ -73,19 +142,30 @@ impl ReadySet {
         }
     }
 
-    /// Makes `qid` as it was at first: not ready, enabled, of weight 1.
+    /// Makes `qid` as it was at first: not ready, enabled, of weight 1, in partition 0.
     pub fn reset(&mut self, qid: Qid) {
         self.deactivate(qid);
+        self.set_partition(qid, 0);
         self.enable(qid);
         self.set_weight(qid, 1);
     }
 
-    /// Selects the queue to be served next, clears its ready bit and moves the priority on.
-    pub fn select(&mut self) -> Option<Qid> {
-        let selected = arbitrate(&self.ready, &self.mask, self.priority.current)?;
+    /// Selects the queue of a partition to be served next, clears its ready bit and moves the
+    /// priority on.
+    pub fn select(&mut self, partition: usize) -> Option<Qid> {
+        let Partition {
+            mask,
+            priority,
+            order,
+        } = self.partitions.get_mut(partition)?;
+        let selected = match self.policy {
+            Policy::ActivationOrder => *order
+                .iter()
+                .find(|qid| mask[qid.0 as usize / 64] >> (qid.0 % 64) & 1 == 1)?,
+            _ => arbitrate(&self.ready, mask, priority.current)?,
+        };
+        priority.after_selection(self.policy, selected, &self.weights, self.queues);
         self.deactivate(selected);
-        self.priority
-            .after_selection(self.policy, selected, &self.weights, self.queues);
         Some(selected)
     }
 
@@ -97,15 +177,25 @@ impl ReadySet {
 
     /// The number of queues that are ready but disabled.
     pub fn ready_but_disabled(&self) -> usize {
-        let words = self.ready.iter().zip(&self.mask);
+        let enabled = |word| {
+            self.partitions
+                .iter()
+                .fold(0, |all, one| all | one.mask[word])
+        };
+        let words = self.ready.iter().enumerate();
         words
-            .map(|(ready, mask)| (ready & !mask).count_ones() as usize)
+            .map(|(word, ready)| (ready & !enabled(word)).count_ones() as usize)
             .sum()
     }
 
     fn deactivate(&mut self, qid: Qid) {
         if let Some((word, bit)) = self.place(qid) {
             self.ready[word] &= !bit;
+            let partition = self.partition(qid);
+            let order = &mut self.partitions[partition].order;
+            if let Some(place) = order.iter().position(|&one| one == qid) {
+                order.remove(place);
+            }
         }
     }
 
@@ -191,7 +281,7 @@ mod tests {
             for other in others {
                 set.activate(watched);
                 set.activate(Qid(other % queues));
-                if set.select() == Some(watched) {
+                if set.select(0) == Some(watched) {
                     since = 0;
                 } else {
                     since += 1;
@@ -212,7 +302,7 @@ mod tests {
             for _round in 0..3 {
                 for qid in qids() {
                     for _ in 0..weights[qid.0 as usize] {
-                        prop_assert_eq!(set.select(), Some(qid));
+                        prop_assert_eq!(set.select(0), Some(qid));
                         set.activate(qid);
                     }
                 }
@@ -230,7 +320,7 @@ mod tests {
                     set.activate(Qid(qid));
                     ready.insert(Qid(qid));
                 } else {
-                    prop_assert_eq!(set.select(), ready.pop_first());
+                    prop_assert_eq!(set.select(0), ready.pop_first());
                 }
             }
         }
@@ -242,19 +332,19 @@ mod tests {
         set.set_weight(Qid(1), 3);
         set.activate(Qid(1));
         set.activate(Qid(2));
-        assert_eq!(set.select(), Some(Qid(1)));
+        assert_eq!(set.select(0), Some(Qid(1)));
         // Another core selects before queue 1 is reconsidered.
-        assert_eq!(set.select(), Some(Qid(2)));
+        assert_eq!(set.select(0), Some(Qid(2)));
         set.activate(Qid(1));
         set.activate(Qid(2));
         // Queue 1 has its full weight again when its turn comes.
-        assert_eq!(set.select(), Some(Qid(1)));
+        assert_eq!(set.select(0), Some(Qid(1)));
         set.activate(Qid(1));
-        assert_eq!(set.select(), Some(Qid(1)));
+        assert_eq!(set.select(0), Some(Qid(1)));
         set.activate(Qid(1));
-        assert_eq!(set.select(), Some(Qid(1)));
+        assert_eq!(set.select(0), Some(Qid(1)));
         set.activate(Qid(1));
-        assert_eq!(set.select(), Some(Qid(2)));
+        assert_eq!(set.select(0), Some(Qid(2)));
     }
 
     #[test]
@@ -262,11 +352,57 @@ mod tests {
         let mut set = ReadySet::new(100, Policy::RoundRobin);
         set.activate(Qid(70));
         set.disable(Qid(70));
-        assert_eq!(set.select(), None);
+        assert_eq!(set.select(0), None);
         assert_eq!(set.ready_but_disabled(), 1);
         set.enable(Qid(70));
-        assert_eq!(set.select(), Some(Qid(70)));
-        assert_eq!(set.select(), None);
+        assert_eq!(set.select(0), Some(Qid(70)));
+        assert_eq!(set.select(0), None);
+    }
+
+    #[test]
+    fn partitions_have_queues_and_priorities_of_their_own() {
+        let mut set = ReadySet::new(100, Policy::RoundRobin);
+        for qid in 50..100 {
+            set.set_partition(Qid(qid), 1);
+        }
+        for qid in [3, 7, 60, 80] {
+            set.activate(Qid(qid));
+        }
+        assert_eq!(set.select(1), Some(Qid(60)));
+        assert_eq!(set.select(0), Some(Qid(3)));
+        set.activate(Qid(60));
+        set.activate(Qid(3));
+        // Each goes on from where it was.
+        assert_eq!(set.select(1), Some(Qid(80)));
+        assert_eq!(set.select(0), Some(Qid(7)));
+        assert_eq!(set.select(1), Some(Qid(60)));
+        assert_eq!(set.select(1), None);
+        // What is ready or disabled stays so when it moves.
+        set.disable(Qid(3));
+        set.set_partition(Qid(3), 2);
+        assert_eq!((set.select(0), set.select(2)), (None, None));
+        assert_eq!(set.ready_but_disabled(), 1);
+        set.enable(Qid(3));
+        assert_eq!(set.select(2), Some(Qid(3)));
+        set.reset(Qid(3));
+        assert_eq!(set.partition(Qid(3)), 0);
+    }
+
+    #[test]
+    fn activation_order_is_first_in_first_out() {
+        let mut set = ReadySet::new(100, Policy::ActivationOrder);
+        for qid in [70, 3, 70, 99, 5] {
+            set.activate(Qid(qid));
+        }
+        set.disable(Qid(3));
+        assert_eq!(set.select(0), Some(Qid(70)));
+        assert_eq!(set.select(0), Some(Qid(99)));
+        set.enable(Qid(3));
+        set.activate(Qid(70));
+        assert_eq!(set.select(0), Some(Qid(3)));
+        assert_eq!(set.select(0), Some(Qid(5)));
+        assert_eq!(set.select(0), Some(Qid(70)));
+        assert_eq!(set.select(0), None);
     }
 
     #[test]
@@ -276,6 +412,7 @@ mod tests {
             set.activate(qid);
             set.disable(qid);
             set.set_weight(qid, 7);
+            set.set_partition(qid, 3);
             assert!(!set.is_ready(qid));
         }
         assert_eq!(set, ReadySet::new(100, Policy::RoundRobin));

@@ -31,12 +31,21 @@ pub struct IoSetup {
     pub registers: AddressRange,
     /// How many queues there are.
     pub queues: u32,
-    /// Slots in each ring, a power of two.
+    /// Slots in each tenant ring, a power of two. A device queue holds one item less.
     pub queue_capacity: u32,
+    /// Slots in each device ring, a power of two: what the queue holds, and what may still be being
+    /// read after it was counted down.
+    pub ring_slots: u32,
     /// Bytes in a slot, a multiple of 64.
     pub slot_bytes: u32,
     /// How many harts run the data plane.
     pub data_plane_cores: u32,
+    /// How many of them share their queues.
+    pub cluster_cores: u32,
+    /// How many items a visit to a queue takes at most.
+    pub batch: u32,
+    /// Whether items of one queue are processed one after the other.
+    pub in_order: bool,
     /// How they learn of work. Its meaning is the program's.
     pub notify: u64,
     /// Which of several queues is next. Its meaning is the program's.
@@ -52,9 +61,9 @@ mod register {
     pub const TABLE: u64 = 0x50;
     pub const START: u64 = 0x58;
     pub const CONFLICTS: u64 = 0x60;
-    pub const NAME: u64 = 0x68;
-    pub const PARAMETER: u64 = 0x70;
-    pub const COUNTER: u64 = 0x78;
+    pub const NAME: u64 = 0x88;
+    pub const PARAMETER: u64 = 0x90;
+    pub const COUNTER: u64 = 0x98;
     /// The counters, 8 bytes each.
     pub const COUNTERS: std::ops::Range<u64> = 0x800..0xc00;
     /// The weights of the queues, 8 bytes each.
@@ -72,6 +81,7 @@ mod purpose {
     pub const ARRIVAL: u64 = 5 << 56;
     pub const READ_NEW_DESCRIPTOR: u64 = 6 << 56;
     pub const LOOK_FOR_ROOM: u64 = 7 << 56;
+    pub const WAKE: u64 = 8 << 56;
     pub const MASK: u64 = 0xff << 56;
 }
 
@@ -103,8 +113,12 @@ struct Queue {
     descriptor: QueueDescriptor,
     /// The slot that the next item goes to.
     next_slot: u32,
-    /// The count in the doorbell is at most this.
+    /// The queue has at most this many items.
     count: u64,
+    /// How many have come into it, if the consumer counts those that it takes.
+    rung: u32,
+    /// How many of them it had taken when that was last read.
+    taken: u32,
     /// The cache has held the doorbell since the count was read: nobody can have changed it.
     is_exact: bool,
     /// The doorbell is being read because the queue looks full, with one item waiting for it.
@@ -130,12 +144,35 @@ state::plain!(Queue {
     descriptor,
     next_slot,
     count,
+    rung,
+    taken,
     is_exact,
     is_checking,
     entering,
     writing,
     ringing,
 });
+
+impl Queue {
+    /// Where the consumer says how many items it has taken.
+    fn counted_at(&self) -> u64 {
+        match self.descriptor.taken {
+            0 => self.descriptor.doorbell,
+            taken => taken,
+        }
+    }
+
+    /// What was read there.
+    fn has_been_counted(&mut self, value: u64) {
+        if self.descriptor.taken == 0 {
+            // The upper half of a doorbell is its consumers'.
+            self.count = u64::from(value as u32);
+        } else {
+            self.taken = value as u32;
+            self.count = u64::from(self.rung.wrapping_sub(self.taken));
+        }
+    }
+}
 
 /// A producer's item.
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,11 +188,21 @@ state::component!(Writing {
     lines_left
 });
 
+/// A static imbalance of the load (HyperPlane, Section V-C).
+#[derive(Clone, Copy, Debug)]
+struct Imbalance {
+    /// How many of the active queues are the first core's: the first ones.
+    first: u64,
+    /// The part of the traffic that goes to them.
+    share: f64,
+}
+
 /// The agent that owns the device's registers and fills the queues.
 pub struct IoSource {
     setup: IoSetup,
     arrivals: ArrivalProcess,
     active_queues: Vec<u32>,
+    imbalance: Option<Imbalance>,
     queue_choice: Random,
     packets: Packets,
     ledger: SharedLedger,
@@ -189,6 +236,7 @@ impl State for IoSource {
                 setup: fixed,
                 arrivals,
                 active_queues: fixed,
+                imbalance: fixed,
                 queue_choice,
                 packets,
                 ledger: fixed,
@@ -229,6 +277,7 @@ impl IoSource {
             setup,
             arrivals,
             active_queues,
+            imbalance: None,
             queue_choice,
             packets,
             ledger,
@@ -257,6 +306,48 @@ impl IoSource {
             program: ProgramRegisters::new(settings),
             ..self
         }
+    }
+
+    /// Gives the queues of the first core, as scale-out divides them, `1 + imbalance` times an equal
+    /// share of the traffic. An error is a sentence about `traffic.imbalance`.
+    pub fn with_imbalance(mut self, imbalance: f64) -> Result<IoSource, String> {
+        if imbalance == 0.0 {
+            return Ok(self);
+        }
+        let cores = self.setup.data_plane_cores;
+        let most = f64::from(cores) - 1.0;
+        if imbalance > most {
+            return Err(format!(
+                "traffic.imbalance is {imbalance}, and with {cores} data plane cores (\
+                 server.data_plane_cores) it can be at most {most}: then all traffic is one core's"
+            ));
+        }
+        let end = self.setup.queues / cores;
+        let first = self.active_queues.partition_point(|&queue| queue < end);
+        if first == 0 || first == self.active_queues.len() {
+            return Err(format!(
+                "traffic.imbalance is {imbalance}, but of the queues that have traffic {first} are \
+                 the first core's and {} the other cores': both must have some",
+                self.active_queues.len() - first
+            ));
+        }
+        self.imbalance = Some(Imbalance {
+            first: first as u64,
+            share: (1.0 + imbalance) / f64::from(cores),
+        });
+        Ok(self)
+    }
+
+    /// The queue of the next arrival.
+    fn choose_queue(&mut self) -> u32 {
+        let all = self.active_queues.len() as u64;
+        let random = &mut self.queue_choice;
+        let choice = match self.imbalance {
+            None => random.below(all),
+            Some(Imbalance { first, share }) if random.unit() < share => random.below(first),
+            Some(Imbalance { first, .. }) => first + random.below(all - first),
+        };
+        self.active_queues[choice as usize]
     }
 
     /// How to attach it: it owns its registers. Its cache is as large as those of its producers
@@ -296,6 +387,10 @@ impl IoSource {
             register::TABLE => self.table,
             register::START => u64::from(self.is_started),
             register::CONFLICTS => self.conflicts,
+            0x68 => u64::from(setup.ring_slots),
+            0x70 => u64::from(setup.cluster_cores),
+            0x78 => u64::from(setup.batch),
+            0x80 => u64::from(setup.in_order),
             register::PARAMETER => self.program.parameter()?,
             register::COUNTER => self
                 .program
@@ -385,7 +480,7 @@ impl IoSource {
             queue.state = QueueState::Ending;
             self.accept(context, number);
         } else {
-            let address = queue.descriptor.doorbell;
+            let address = queue.counted_at();
             context.access(
                 MemoryAccess::Read { address },
                 purpose::LOOK_FOR_ROOM | u64::from(number),
@@ -393,10 +488,11 @@ impl IoSource {
         }
     }
 
-    /// The doorbell of a full queue that is to be closed has been read.
-    fn looked_for_room(&mut self, context: &mut AgentContext<'_>, number: u32, count: u64) {
+    /// The doorbell of a full queue that is to be closed has been read, or what its consumer has
+    /// taken.
+    fn looked_for_room(&mut self, context: &mut AgentContext<'_>, number: u32, value: u64) {
         let queue = &mut self.queues[number as usize];
-        queue.count = count;
+        queue.has_been_counted(value);
         if has_room(&self.setup, queue) {
             self.end_if_possible(context, number);
         } else {
@@ -451,20 +547,38 @@ pub(crate) fn descriptor_fault(
     queue: usize,
     descriptor: &QueueDescriptor,
 ) -> Option<String> {
-    let ring_bytes = u64::from(setup.queue_capacity) * u64::from(setup.slot_bytes);
-    for (name, address, bytes, range) in [
-        ("doorbell", descriptor.doorbell, LINE, Some(setup.doorbells)),
-        ("ring", descriptor.ring, ring_bytes, None),
+    let bytes_of = |slots| u64::from(slots) * u64::from(setup.slot_bytes);
+    let (ring, tenant_ring) = (bytes_of(setup.ring_slots), bytes_of(setup.queue_capacity));
+    let doorbells = (Some(setup.doorbells), Some(setup.tenant_doorbells));
+    for (name, address, alignment, bytes, range) in [
+        ("doorbell", descriptor.doorbell, LINE, LINE, doorbells.0),
+        ("ring", descriptor.ring, LINE, ring, None),
         (
             "tenant_doorbell",
             descriptor.tenant_doorbell,
             LINE,
-            Some(setup.tenant_doorbells),
+            LINE,
+            doorbells.1,
         ),
-        ("tenant_ring", descriptor.tenant_ring, ring_bytes, None),
+        (
+            "tenant_ring",
+            descriptor.tenant_ring,
+            LINE,
+            tenant_ring,
+            None,
+        ),
+        ("taken", descriptor.taken, 8, 8, None),
+        ("wake", descriptor.wake, 8, 8, None),
     ] {
-        let problem = if !address.is_multiple_of(LINE) {
-            "is not a multiple of 64"
+        if alignment == 8 && address == 0 {
+            continue; // It is not used.
+        }
+        let problem = if !address.is_multiple_of(alignment) {
+            if alignment == LINE {
+                "is not a multiple of 64"
+            } else {
+                "is not a multiple of 8"
+            }
         } else if range.is_some_and(|range| !range.contains(address)) {
             "is not in the range that the device's registers give for it"
         } else if !context.in_memory(address)
@@ -528,21 +642,21 @@ impl IoSource {
         } else {
             // The data plane may have taken something since. The item waits for the answer.
             queue.is_checking = true;
-            queue.is_exact = true;
+            // Only the losses of doorbells' lines are followed.
+            queue.is_exact = queue.descriptor.taken == 0;
+            let address = queue.counted_at();
             context.access(
-                MemoryAccess::Read {
-                    address: queue.descriptor.doorbell,
-                },
+                MemoryAccess::Read { address },
                 purpose::READ_DOORBELL | u64::from(number),
             );
         }
     }
 
-    /// The doorbell of a queue that looked full has been read.
-    fn checked(&mut self, context: &mut AgentContext<'_>, number: u32, count: u64) {
+    /// The doorbell of a queue that looked full has been read, or what its consumer has taken.
+    fn checked(&mut self, context: &mut AgentContext<'_>, number: u32, value: u64) {
         let queue = &mut self.queues[number as usize];
         queue.is_checking = false;
-        queue.count = count;
+        queue.has_been_counted(value);
         if has_room(&self.setup, queue) {
             self.accept(context, number);
         } else {
@@ -585,7 +699,7 @@ impl IoSource {
         queue.writing.push_back(producer);
         let start =
             queue.descriptor.ring + u64::from(queue.next_slot) * u64::from(self.setup.slot_bytes);
-        queue.next_slot = (queue.next_slot + 1) % self.setup.queue_capacity;
+        queue.next_slot = (queue.next_slot + 1) % self.setup.ring_slots;
         for (place, bytes) in self.slot.chunks(LINE_BYTES).enumerate() {
             let mut data = LineData::ZERO;
             data.0[..bytes.len()].copy_from_slice(bytes);
@@ -622,9 +736,23 @@ impl IoSource {
     }
 
     /// The doorbell has been rung for the oldest item being written: its producer is free.
-    fn rung(&mut self, context: &mut AgentContext<'_>, number: u32, count_before: u64) {
+    fn rung(&mut self, context: &mut AgentContext<'_>, number: u32, before: u64) {
         let queue = &mut self.queues[number as usize];
-        queue.count = count_before + 1;
+        // The upper half of a doorbell is its consumers'.
+        queue.rung = (before as u32).wrapping_add(1);
+        queue.count = u64::from(queue.rung.wrapping_sub(queue.taken));
+        let QueueDescriptor {
+            wake, wake_addend, ..
+        } = queue.descriptor;
+        if wake != 0 && before as u32 == 0 {
+            context.access(
+                MemoryAccess::FetchAdd {
+                    address: wake,
+                    addend: wake_addend,
+                },
+                purpose::WAKE,
+            );
+        }
         queue.entering -= 1;
         queue.ringing -= 1;
         let Some(producer) = queue.writing.pop_front() else {
@@ -723,8 +851,7 @@ impl Agent for IoSource {
             self.end_if_possible(context, token as u32);
             return;
         }
-        let choice = self.queue_choice.below(self.active_queues.len() as u64);
-        let queue = self.active_queues[choice as usize];
+        let queue = self.choose_queue();
         for _ in 0..self.next_arrival.items {
             self.offer(context, queue);
         }

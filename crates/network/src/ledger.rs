@@ -21,13 +21,24 @@ pub struct QueueDescriptor {
     pub tenant_doorbell: u64,
     /// Address of the tenant ring.
     pub tenant_ring: u64,
+    /// Address of the word that counts the items that the consumer has taken, for a doorbell that
+    /// the consumer never counts down; or 0.
+    pub taken: u64,
+    /// Address of the word to which `wake_addend` is added when an item comes into the empty queue;
+    /// or 0.
+    pub wake: u64,
+    /// What is added.
+    pub wake_addend: u64,
 }
 
 state::plain!(QueueDescriptor {
     doorbell,
     ring,
     tenant_doorbell,
-    tenant_ring
+    tenant_ring,
+    taken,
+    wake,
+    wake_addend
 });
 
 impl QueueDescriptor {
@@ -37,6 +48,9 @@ impl QueueDescriptor {
             ring: line.read(8, 8),
             tenant_doorbell: line.read(16, 8),
             tenant_ring: line.read(24, 8),
+            taken: line.read(32, 8),
+            wake: line.read(40, 8),
+            wake_addend: line.read(48, 8),
         }
     }
 }
@@ -59,6 +73,8 @@ pub struct ItemCounts {
     pub delivered: u64,
     /// Delivered with the flag that says that the data plane could not process them.
     pub errors: u64,
+    /// Delivered before an older item of their queue.
+    pub reordered: u64,
 }
 
 state::component!(ItemCounts {
@@ -68,7 +84,8 @@ state::component!(ItemCounts {
     entering,
     inside,
     delivered,
-    errors
+    errors,
+    reordered
 });
 
 /// Where the items of one queue went; what is missing in the sum is on its way.
@@ -126,6 +143,7 @@ pub struct Ledger {
     recorder: Recorder,
     /// The latest deliveries, if somebody wants them.
     records: Option<Vec<ItemRecord>>,
+    may_reorder: bool,
     fault: Option<String>,
     /// What is wrong with the description, as a sentence.
     wrong_description: Option<String>,
@@ -143,6 +161,7 @@ state::component!(Ledger {
     taken,
     recorder,
     records: fixed,
+    may_reorder: fixed,
     fault,
     wrong_description,
 });
@@ -162,6 +181,7 @@ impl Ledger {
             taken: VecDeque::new(),
             recorder,
             records: None,
+            may_reorder: false,
             fault: None,
             wrong_description: None,
         }
@@ -185,6 +205,11 @@ impl Ledger {
     /// The deliveries since this was called last, in their order; none if none are kept.
     pub fn take_records(&mut self) -> Vec<ItemRecord> {
         self.records.as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
+    /// Lets the data plane give a queue's items to its tenant in any order.
+    pub fn allow_reordering(&mut self) {
+        self.may_reorder = true;
     }
 
     /// Where the queues are, once the source is running.
@@ -296,8 +321,14 @@ impl Ledger {
 
     /// A tenant has taken an item.
     pub(crate) fn taken(&mut self, queue: u32, item: u64, is_error: bool) {
-        let expected = self.inside[queue as usize].pop_front();
-        match expected {
+        let inside = &mut self.inside[queue as usize];
+        let place = if self.may_reorder {
+            inside.iter().position(|&(inside, _)| inside == item)
+        } else {
+            Some(0)
+        };
+        self.counts.reordered += u64::from(place.is_some_and(|place| place > 0));
+        match place.and_then(|place| inside.remove(place)) {
             Some((oldest, at)) if oldest == item => {
                 self.counts.inside -= 1;
                 self.counts.delivered += 1;

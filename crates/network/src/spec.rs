@@ -54,6 +54,11 @@ pub struct TrafficSpec {
     /// counts an item as taken before it has read its slot.
     #[schemars(range(min = 2, max = 65536))]
     pub queue_capacity: u32,
+    /// Static load imbalance between cores: the queues that scale-out gives to the first core get
+    /// `1 + imbalance` times an equal share of the traffic, in any organisation; the others share
+    /// the rest.
+    #[schemars(range(min = 0.0, max = 31.0))]
+    pub imbalance: f64,
 }
 
 impl Default for TrafficSpec {
@@ -68,6 +73,7 @@ impl Default for TrafficSpec {
             packets: GENERATED.to_string(),
             packet_bytes: 1024,
             queue_capacity: 16,
+            imbalance: 0.0,
         }
     }
 }
@@ -133,6 +139,9 @@ impl TrafficSpec {
                 &self.queue_capacity,
                 "it must be a power of two from 2 to 65536",
             );
+        }
+        if !(0.0..=31.0).contains(&self.imbalance) {
+            return refuse("imbalance", &self.imbalance, "it must be from 0 to 31");
         }
         Ok(())
     }
@@ -206,6 +215,7 @@ mod tests {
             (r#"{"packet_bytes": 27}"#, "from 28 to 9000"),
             (r#"{"queue_capacity": 12}"#, "power of two"),
             (r#"{"burst_length": 0.5}"#, "from 1"),
+            (r#"{"imbalance": -0.1}"#, "from 0 to 31"),
         ] {
             let message = parse(json).unwrap_err();
             assert!(message.contains(part), "{json}: {message}");

@@ -237,7 +237,11 @@ impl Server {
             queues,
             queue_capacity: traffic.queue_capacity,
             slot_bytes: traffic.slot_bytes(),
+            ring_slots: traffic.queue_capacity,
             data_plane_cores: 1,
+            cluster_cores: 1,
+            batch: 1,
+            in_order: true,
             notify: 0,
             policy: 0,
             doorbells: range(DOORBELLS),
@@ -491,7 +495,11 @@ fn registers_are_read_and_written() {
     assert_eq!(server.read(0x10), Ok(1088));
     assert_eq!(server.read(0x30), Ok(DOORBELLS));
     assert_eq!(server.read(0x48), Ok(5 * LINE));
-    assert_eq!(server.read(0x68), Err(()));
+    assert_eq!(server.read(0x68), Ok(16));
+    assert_eq!(server.read(0x70), Ok(1));
+    assert_eq!(server.read(0x78), Ok(1));
+    assert_eq!(server.read(0x80), Ok(1));
+    assert_eq!(server.read(0x88), Err(()));
     assert_eq!(server.write(0x00, 1), Err(()), "read only");
     assert_eq!(server.write(0x50, TABLE + 8), Err(()), "not aligned");
     assert_eq!(server.write(0x58, 1), Err(()), "no table");

@@ -50,10 +50,46 @@ pub struct ServerSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Notify {
-    /// It polls every queue.
+    /// It polls the doorbell of every queue, in the tightest loop.
     Spin,
-    /// It waits with `QWAIT`.
+    /// It calls a receive-burst function for every queue, as DPDK's poll-mode drivers have it.
+    SpinPollMode,
+    /// It polls every doorbell, and sleeps with `WRS.NTO` while all queues are empty.
+    Wrs,
+    /// It finds ready queues in a bitmap that producers and consumers keep in memory.
+    SoftwareBitmap,
+    /// HyperPlane's monitoring set, with a list of ready queues that software iterates over.
+    SoftwareReadySet,
+    /// It waits with HyperPlane's `QWAIT`.
     Hyperplane,
+}
+
+impl Notify {
+    /// The number by which a guest knows it (`enum io_notify` in `guest/include/io.h`).
+    pub fn code(self) -> u64 {
+        match self {
+            Notify::Spin => 0,
+            Notify::Hyperplane => 1,
+            Notify::SpinPollMode => 2,
+            Notify::Wrs => 3,
+            Notify::SoftwareBitmap => 4,
+            Notify::SoftwareReadySet => 5,
+        }
+    }
+
+    /// Whether it needs a monitoring set.
+    pub fn monitors(self) -> bool {
+        matches!(self, Notify::Hyperplane | Notify::SoftwareReadySet)
+    }
+
+    /// How many items a visit to a queue takes at most, if the description does not say.
+    fn usual_batch(self) -> u32 {
+        match self {
+            // What DPDK's examples ask of rte_eth_rx_burst().
+            Notify::SpinPollMode => 32,
+            _ => 1,
+        }
+    }
 }
 
 /// In which order ready queues are served.
@@ -67,6 +103,33 @@ pub enum Policy {
     WeightedRoundRobin,
     /// The queue with the lowest number first.
     StrictPriority,
+}
+
+/// Which cores share queues. A cluster's cores share its queues; the queues are divided between the
+/// clusters, each of which has consecutive ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Organisation {
+    /// By its name.
+    Named(NamedOrganisation),
+    /// The number of cores in a cluster.
+    ClusterCores(#[schemars(range(min = 1, max = 32))] u32),
+}
+
+/// The organisations that have names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NamedOrganisation {
+    /// Each core has queues of its own.
+    ScaleOut,
+    /// Two cores share queues.
+    #[serde(rename = "scale-up-2")]
+    ScaleUp2,
+    /// Four cores share queues.
+    #[serde(rename = "scale-up-4")]
+    ScaleUp4,
+    /// All cores share all queues.
+    ScaleUp,
 }
 
 /// The software data plane.
@@ -92,6 +155,42 @@ pub struct DataPlaneSpec {
     /// Numbers for the program, by names that the program gives them.
     #[serde(default)]
     pub parameters: BTreeMap<String, f64>,
+    /// Which cores share queues: a name, or how many cores. Without it the mechanism's own:
+    /// with HyperPlane all cores share all queues, otherwise each has queues of its own.
+    #[serde(default)]
+    pub organisation: Option<Organisation>,
+    /// How many items of a queue a visit takes at most. Without it the mechanism's own: 32 for
+    /// `spin-poll-mode`, 1 for the others.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1024))]
+    pub batch: Option<u32>,
+    /// Whether the items of a queue are processed one after the other. If not, cores that share
+    /// the queue process them at the same time, and they leave in the order in which they are done.
+    #[serde(default = "default_in_order")]
+    pub in_order: bool,
+}
+
+impl DataPlaneSpec {
+    /// How many of `cores` share queues.
+    pub fn cluster_cores(&self, cores: u32) -> u32 {
+        match self.organisation {
+            None if self.notify == Notify::Hyperplane => cores,
+            None | Some(Organisation::Named(NamedOrganisation::ScaleOut)) => 1,
+            Some(Organisation::Named(NamedOrganisation::ScaleUp2)) => 2,
+            Some(Organisation::Named(NamedOrganisation::ScaleUp4)) => 4,
+            Some(Organisation::Named(NamedOrganisation::ScaleUp)) => cores,
+            Some(Organisation::ClusterCores(number)) => number,
+        }
+    }
+
+    /// How many items of a queue a visit takes at most.
+    pub fn batch(&self) -> u32 {
+        self.batch.unwrap_or_else(|| self.notify.usual_batch())
+    }
+}
+
+fn default_in_order() -> bool {
+    true
 }
 
 fn default_program() -> String {
@@ -232,6 +331,9 @@ mod tests {
                 weights: Vec::new(),
                 queues: 1,
                 parameters: BTreeMap::new(),
+                organisation: None,
+                batch: None,
+                in_order: true,
             },
             traffic: TrafficSpec::default(),
             measure: MeasureSpec::default(),

@@ -25,6 +25,9 @@ const DOORBELLS: u64 = 0x6000_0000;
 const TENANT_DOORBELLS: u64 = 0x6800_0000;
 /// A guest that has let work wait for this long without finishing any is stuck.
 const PATIENCE_NS: f64 = 50e6;
+/// While one core processes an item of a queue whose items need not be in order, each core of its
+/// cluster can take this many of the same queue before they have to wait for it.
+const SLOTS_APART: u32 = 4;
 /// Steps of the engine between two looks at whether it is time to stop or to report.
 const STEPS: u32 = 256;
 
@@ -182,17 +185,37 @@ fn doorbell_range(start: u64, lines: u64) -> AddressRange {
 
 fn setup(description: &Description) -> IoSetup {
     let queues = description.data_plane.queues;
+    let data_plane = &description.data_plane;
+    let data_plane_cores = description.server.data_plane_cores as u32;
+    let cluster_cores = data_plane.cluster_cores(data_plane_cores);
+    let queue_capacity = description.traffic.queue_capacity;
+    // A queue never holds more.
+    let batch = data_plane.batch().min(queue_capacity - 1);
+    let in_order = data_plane.in_order || cluster_cores == 1;
+    // Slots that are counted down and may still be being read: those of one visit; without order,
+    // those of all cores, which may be far apart (see `struct data_plane_sharing` in the guest's
+    // `data_plane.h`).
+    let reading = if in_order {
+        match data_plane.notify {
+            // Its consumer index moves on when an item has been read.
+            Notify::SpinPollMode => 1,
+            _ => batch,
+        }
+    } else {
+        SLOTS_APART * cluster_cores * batch
+    };
     IoSetup {
         registers: IO_REGISTERS,
         queues,
-        queue_capacity: description.traffic.queue_capacity,
+        queue_capacity,
+        ring_slots: (queue_capacity - 1 + reading).next_power_of_two(),
         slot_bytes: description.traffic.slot_bytes(),
-        data_plane_cores: description.server.data_plane_cores as u32,
-        notify: match description.data_plane.notify {
-            Notify::Spin => 0,
-            Notify::Hyperplane => 1,
-        },
-        policy: match description.data_plane.policy {
+        data_plane_cores,
+        cluster_cores,
+        batch,
+        in_order,
+        notify: data_plane.notify.code(),
+        policy: match data_plane.policy {
             Policy::RoundRobin => 0,
             Policy::WeightedRoundRobin => 1,
             Policy::StrictPriority => 2,
@@ -249,8 +272,9 @@ pub fn check(description: &Description) -> Result<(), RunError> {
             "data_plane.queues is {queues}; it must be from 1 to 8192"
         ));
     }
-    check_data_plane(&description.data_plane)?;
-    if description.data_plane.notify == Notify::Hyperplane && queues > entries {
+    check_settings(&description.data_plane)?;
+    check_organisation(description)?;
+    if description.data_plane.notify.monitors() && queues > entries {
         return wrong(format!(
             "data_plane.queues is {queues}, but HyperPlane's monitoring set holds {entries} \
              (server.hyperplane.entries)"
@@ -260,18 +284,20 @@ pub fn check(description: &Description) -> Result<(), RunError> {
 }
 
 /// Whether the data plane's policy, weights and parameters go together.
-fn check_data_plane(data_plane: &DataPlaneSpec) -> Result<(), RunError> {
+fn check_settings(data_plane: &DataPlaneSpec) -> Result<(), RunError> {
     let wrong = |sentence: String| Err(RunError::Description(sentence));
     let policy = match data_plane.policy {
         Policy::RoundRobin => "round-robin",
         Policy::WeightedRoundRobin => "weighted-round-robin",
         Policy::StrictPriority => "strict-priority",
     };
-    if data_plane.notify == Notify::Spin && data_plane.policy != Policy::RoundRobin {
-        return wrong(format!(
-            "data_plane.policy is \"{policy}\", and a data plane that spins polls its queues \
-             round-robin; take data_plane.notify = \"hyperplane\""
-        ));
+    if data_plane.policy == Policy::WeightedRoundRobin && data_plane.notify != Notify::Hyperplane {
+        return wrong(
+            "data_plane.policy is \"weighted-round-robin\", and the weights are kept by \
+             HyperPlane's ready set; with data_plane.notify = \"hyperplane\" it is possible, \
+             otherwise take \"round-robin\" or \"strict-priority\""
+                .to_string(),
+        );
     }
     if !data_plane.weights.is_empty() && data_plane.policy != Policy::WeightedRoundRobin {
         return wrong(format!(
@@ -304,6 +330,27 @@ fn check_data_plane(data_plane: &DataPlaneSpec) -> Result<(), RunError> {
                 "data_plane.parameters.{name} is {value}; it must be a number"
             ));
         }
+    }
+    Ok(())
+}
+
+/// Whether the data plane's cores can be organised so.
+fn check_organisation(description: &Description) -> Result<(), RunError> {
+    let data_plane = &description.data_plane;
+    let wrong = |sentence: String| Err(RunError::Description(sentence));
+    let cores = description.server.data_plane_cores as u32;
+    let cluster = data_plane.cluster_cores(cores);
+    if cluster == 0 || cluster > cores || !cores.is_multiple_of(cluster) {
+        return wrong(format!(
+            "data_plane.organisation has {cluster} cores share queues, and there are {cores} data \
+             plane cores (server.data_plane_cores); they must make whole clusters"
+        ));
+    }
+    if !(1..=1024).contains(&data_plane.batch()) {
+        return wrong(format!(
+            "data_plane.batch is {}; it must be from 1 to 1024",
+            data_plane.batch()
+        ));
     }
     Ok(())
 }
@@ -345,7 +392,9 @@ fn attach(
     .with_settings(ProgramSettings {
         weights: description.data_plane.weights.clone(),
         parameters: description.data_plane.parameters.clone(),
-    });
+    })
+    .with_imbalance(traffic.imbalance)
+    .map_err(RunError::Description)?;
     // Producers and consumers are far from the data plane's first core.
     let source = fabric.attach(Box::new(source), IoSource::attachment(setup, tiles - 1))?;
     let tenants = TenantSide::new(*setup, ledger.clone(), options.capture_packets);
@@ -425,6 +474,9 @@ fn run_once(
     let recorder =
         Recorder::new(measure.requests, measure.warmup).with_precision(measure.precision);
     let ledger = Ledger::shared(recorder);
+    if !setup.in_order {
+        ledger.borrow_mut().allow_reordering();
+    }
     let mut attached = None;
     let memory = [setup.doorbells, setup.tenant_doorbells];
     let mut machine = Machine::new(&description.server, image, &memory, false, |fabric| {
@@ -459,7 +511,10 @@ fn run_once(
     })?;
     let end_time = machine.engine.time(end);
     let fabric = &mut machine.engine.fabric;
-    let hyperplane = (description.data_plane.notify == Notify::Hyperplane)
+    let hyperplane = description
+        .data_plane
+        .notify
+        .monitors()
         .then(|| fabric.agent_mut::<HyperPlane>(attached.hyperplane))
         .flatten()
         .map(|hyperplane| hyperplane.statistics(end_time));

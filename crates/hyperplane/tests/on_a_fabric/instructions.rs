@@ -2,7 +2,7 @@
 
 use crate::machine::{DOORBELLS, Do, MEMORY, Machine, Script, clock};
 use fabric::*;
-use hyperplane::{ErrorCode, HyperPlaneSpec, NO_QID, Operation};
+use hyperplane::{ErrorCode, HyperPlaneSpec, NO_QID, Operation, PARTITIONS};
 use std::collections::VecDeque;
 
 /// Does one thing after the other and writes down what came of it.
@@ -56,6 +56,7 @@ const fn doorbell(queue: u64) -> u64 {
 
 const ROUND_ROBIN: u64 = 0;
 const WEIGHTED: u64 = 1;
+const ACTIVATION_ORDER: u64 = 3;
 
 fn init(policy: u64) -> Do {
     Do::Instruction(Operation::Init, DOORBELLS.start, DOORBELLS.length | policy)
@@ -203,6 +204,50 @@ fn updates_of_the_ready_set_take_the_wires_alone() {
     for index in 0..script.len() {
         assert_eq!(test.cycles(0, index), 25.5);
     }
+}
+
+#[test]
+fn without_a_selection_qwait_takes_the_wires_alone() {
+    // As above, for the order of activation needs no arbiter.
+    let test = Test::run(
+        &[&[
+            init(ACTIVATION_ORDER),
+            add(3),
+            enqueue(3),
+            Do::Wait(100),
+            QWAIT,
+        ]],
+        &[],
+    );
+    assert_eq!(test.results(0)[4], Ok(3));
+    assert_eq!(test.cycles(0, 4), 25.5);
+}
+
+#[test]
+fn a_hart_gets_queues_of_its_partition_alone() {
+    let partition = |qid, partition| Do::Instruction(Operation::Partition, qid, partition);
+    let qwait = |partition| Do::Instruction(Operation::Qwait, partition, 0);
+    let control = [
+        init(ROUND_ROBIN),
+        add(0),
+        add(1),
+        add(2),
+        partition(1, 5),
+        partition(2, 5),
+        Do::Wait(2000),
+        qwait(0),
+    ];
+    // It has waited longer than the other, whose queue comes first.
+    let other = [Do::Wait(1500), qwait(5), qwait(5)];
+    let events = [
+        (5000, doorbell(0)),
+        (6000, doorbell(2)),
+        (7000, doorbell(1)),
+    ];
+    let test = Test::run(&[&control, &other], &events);
+    assert_eq!(test.results(0)[7], Ok(0));
+    assert_eq!(test.results(1), ok(&[0, 2, 1]));
+    assert!(test.times(0, 7).1 < test.times(1, 1).1);
 }
 
 #[test]
@@ -359,7 +404,7 @@ fn control_plane_errors_have_codes() {
     let cases = [
         (add(0, doorbell(0)), DoorbellOutsideRange.value()),
         (
-            init(DOORBELLS.start, DOORBELLS.length | 3),
+            init(DOORBELLS.start, DOORBELLS.length | 4),
             UnknownPolicy.value(),
         ),
         (init(DOORBELLS.start, 0), RangeNotSnooped.value()),
@@ -406,6 +451,10 @@ fn what_cannot_be_done_is_an_access_fault() {
         Do::Instruction(Operation::Weight, 0, 0),
         Do::Instruction(Operation::Weight, 0, 1 << 32),
         enqueue(0),
+        Do::Instruction(Operation::Partition, 1024, 0),
+        Do::Instruction(Operation::Partition, 0, PARTITIONS as u64),
+        Do::Instruction(Operation::Qwait, PARTITIONS as u64, 0),
+        Do::Instruction(Operation::QwaitNonBlocking, 1 << 40, 0),
         Do::Instruction(Operation::Reconsider, 1024, doorbell(0)),
     ];
     let test = Test::run(&[&script], &[]);

@@ -125,11 +125,21 @@ impl<S: Script> Core<S> {
             )
             | has(
                 &[
-                    Verify, Reconsider, Enable, Disable, Init, Add, Remove, Weight,
+                    Qwait,
+                    QwaitNonBlocking,
+                    Verify,
+                    Reconsider,
+                    Enable,
+                    Disable,
+                    Init,
+                    Add,
+                    Remove,
+                    Weight,
+                    Partition,
                 ],
                 11 << 15,
             )
-            | has(&[Reconsider, Init, Add, Weight], 12 << 20);
+            | has(&[Reconsider, Init, Add, Weight, Partition], 12 << 20);
         Invocation {
             instruction: riscv::decode(bits),
             rs1,

@@ -1,0 +1,127 @@
+/**
+ * spin-poll-mode: polling as DPDK's poll-mode drivers do it.
+ *
+ * For every queue in turn the data plane calls a receive-burst function through a pointer in the
+ * port's table, as rte_eth_rx_burst() does, and processes the up to 32 items that it is given.
+ * The driver has a ring with a producer index, which the device counts up (the doorbell), and a
+ * consumer index, which it publishes to the device as items have been read. It needs no atomic
+ * operation. An empty poll reads the table, the pointer to the queue, the driver's line of the
+ * queue and the producer index: two lines for each queue, and a call.
+ *
+ * A DPDK queue belongs to one hart. Harts that share queues need a lock around the call
+ * (rte_spinlock_trylock()); they try it only if the ring is not empty.
+ */
+#ifndef NOTIFY_POLL_MODE_H
+#define NOTIFY_POLL_MODE_H
+
+#include <notify/queues.h>
+
+/* A driver's queue. */
+struct poll_mode_queue {
+  const struct io_doorbell *producer; /* Its `items` is the index of the next item to come. */
+  uint64_t consumer;                  /* The index of the next item to take. */
+  uint64_t number;
+  uint64_t lock; /* A hart has the queue. */
+} __attribute__((aligned(LINE_BYTES)));
+
+/* A line that the device reads when the ring looks full. */
+struct poll_mode_taken {
+  uint64_t count;
+} __attribute__((aligned(LINE_BYTES)));
+
+/* Takes up to `most` items. Returns how many, and the first one's index in `first`. */
+typedef uint64_t (*poll_mode_burst)(struct poll_mode_queue *queue, uint64_t most, uint64_t *first);
+
+/* A port: what rte_eth_fp_ops is in DPDK. */
+static struct {
+  poll_mode_burst burst;
+  struct poll_mode_queue **queues;
+  struct poll_mode_taken *taken;
+} poll_mode_port;
+
+/* The number of items in a ring. Indices are 32 bits wide. */
+static inline uint64_t poll_mode_items(const struct poll_mode_queue *queue) {
+  uint32_t produced = (uint32_t)io_count(queue->producer);
+  return produced - (uint32_t)__atomic_load_n(&queue->consumer, __ATOMIC_RELAXED);
+}
+
+/* The driver's function. */
+static uint64_t poll_mode_receive(struct poll_mode_queue *queue, uint64_t most, uint64_t *first) {
+  uint64_t items = poll_mode_items(queue);
+  if (items == 0)
+    return 0;
+  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* The slots behind the index; not for empty polls. */
+  if (items > most)
+    items = most;
+  *first = queue->consumer;
+  data_plane_await_readers(&data_plane_state.queues[queue->number], *first + items);
+  __atomic_store_n(&queue->consumer, *first + items, __ATOMIC_RELAXED);
+  return items;
+}
+
+/* What rte_eth_rx_burst() is. */
+static inline uint64_t poll_mode_receive_burst(uint64_t number, uint64_t most, uint64_t *first) {
+  return poll_mode_port.burst(poll_mode_port.queues[number], most, first);
+}
+
+/* For harts that share queues. Returns whether the queue is now this hart's. */
+static inline int poll_mode_try_lock(uint64_t number) {
+  struct poll_mode_queue *queue = poll_mode_port.queues[number];
+  return poll_mode_items(queue) != 0 && !__atomic_load_n(&queue->lock, __ATOMIC_RELAXED) &&
+         !__atomic_exchange_n(&queue->lock, 1, __ATOMIC_ACQUIRE);
+}
+
+static inline struct data_plane_work poll_mode_next(struct data_plane_hart *hart) {
+  uint64_t number = hart->next, first, count;
+  for (;; number = number + 1 == hart->end ? hart->begin : number + 1) {
+    if (data_plane_is_shared() && !poll_mode_try_lock(number))
+      continue;
+    count = poll_mode_receive_burst(number, data_plane_state.batch, &first);
+    if (count)
+      break;
+    if (data_plane_is_shared())
+      data_plane_unlock(&poll_mode_port.queues[number]->lock);
+  }
+  hart->next = data_plane_after(hart, number);
+  struct data_plane_work work = {.queue = number,
+                                 .first = first,
+                                 .count = count,
+                                 .taken = &poll_mode_port.taken[number].count};
+  if (data_plane_state.queues[work.queue].sharing) {
+    /* Others may have older items: the device learns at once, and keeps away from them by
+     * data_plane_await_readers(). Under the lock, so that the count only grows. */
+    __atomic_store_n(work.taken, work.first + work.count, __ATOMIC_RELEASE);
+    work.taken = 0;
+  }
+  return work;
+}
+
+static inline void poll_mode_done(const struct data_plane_hart *hart,
+                                  const struct data_plane_work *work) {
+  (void)hart;
+  if (data_plane_is_shared())
+    data_plane_unlock(&poll_mode_port.queues[work->queue]->lock);
+}
+
+static inline void poll_mode_set_up(volatile struct io_registers *device,
+                                    struct io_descriptor *table) {
+  (void)device;
+  uint64_t queues = data_plane_state.queue_count;
+  struct poll_mode_queue *driver = aligned_alloc(LINE_BYTES, queues * sizeof *driver);
+  poll_mode_port.burst = poll_mode_receive;
+  poll_mode_port.queues = aligned_alloc(LINE_BYTES, queues * sizeof *poll_mode_port.queues);
+  poll_mode_port.taken = aligned_alloc(LINE_BYTES, queues * sizeof *poll_mode_port.taken);
+  for (uint64_t number = 0; number < queues; number++) {
+    driver[number] = (struct poll_mode_queue){
+        .producer = data_plane_state.queues[number].doorbell,
+        .number = number,
+    };
+    poll_mode_port.queues[number] = &driver[number];
+    table[number].taken = (uint64_t)&poll_mode_port.taken[number].count;
+  }
+}
+
+static const struct notify_mechanism notify_poll_mode = {poll_mode_set_up, poll_mode_next,
+                                                         poll_mode_done};
+
+#endif
