@@ -1,0 +1,13 @@
+/**
+ * Gives each packet to the tenant as it came, behind the number of its queue: for tests of who is
+ * served when.
+ */
+#include <data_plane.h>
+
+static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out) {
+  *(uint64_t *)out->packet = queue;
+  memcpy(out->packet + sizeof queue, in->packet, in->length);
+  out->length = (uint32_t)sizeof queue + in->length;
+}
+
+int main(void) { return data_plane(); }

@@ -1,0 +1,320 @@
+"""Notification mechanisms and organisations: every item comes out once, in order and unchanged.
+
+The guest puts the queue's number in front of each packet (guest/tests/tag.c), and the packets have
+numbers of their own, so that what the tenants got says which items were served, when and where.
+The tenants' ledger in the simulator checks the same by item, and ends a run that breaks it.
+"""
+
+import collections
+import functools
+import itertools
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.packet import Raw
+
+from nanoplane import Description, compiler, simulator
+from nanoplane.errors import DescriptionError
+
+pytestmark = pytest.mark.simulator
+
+TAG = Path(__file__).parents[2] / "guest" / "tests" / "tag.c"
+MECHANISMS = [
+    "spin",
+    "spin-poll-mode",
+    "wrs",
+    "software-bitmap",
+    "software-ready-set",
+    "hyperplane",
+]
+PACKETS = 5000
+
+
+@functools.cache
+def packet(number: int) -> bytes:
+    """Return the packet with this number; lengths differ, so that a mixture would show."""
+    payload = struct.pack(">I", number) + bytes(number % 97)
+    header = IP(dst="10.0.0.1") / UDP(chksum=0) / Raw(payload)
+    return bytes(header)
+
+
+@functools.cache
+def guest(program: Path | str) -> bytes:
+    path = compiler.find_program(str(program), Path(), "program")
+    return compiler.elf(path)
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a pcap file of numbered packets."""
+    path = tmp_path_factory.mktemp("packets") / "numbered.pcap"
+    frames = [packet(number) for number in range(PACKETS)]
+    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)
+    path.write_bytes(
+        header + b"".join(struct.pack("<IIII", 0, 0, len(one), len(one)) + one for one in frames)
+    )
+    return path
+
+
+def description(settings: dict[str, Any]) -> Description:
+    tables = {
+        "server": {"preset": "hyperplane-table1"},
+        "data_plane": {"program": str(TAG), "notify": "spin", "queues": 8},
+        "traffic": {"load": "saturate", "packet_bytes": 128},
+        "measure": {"requests": 300, "warmup": 0},
+    }
+    described = Description.from_dict(tables)
+    for key, value in settings.items():
+        described = described.set(key, value)
+    return described
+
+
+def run(settings: dict[str, Any], capture: int = 0) -> Any:
+    resolved = description(settings).resolve()
+    return simulator.run(resolved.data, guest(resolved.program), {"capture_packets": capture}, None)
+
+
+def tagged(result: Any) -> list[tuple[int, bytes]]:
+    """Return the queue and the packet of all that was captured, in the order of delivery."""
+    captured = [bytes.fromhex(text) for text in result["captured"]]
+    return [(struct.unpack_from("<Q", one)[0], one[8:]) for one in captured]
+
+
+def number_of(content: bytes) -> int:
+    return int(struct.unpack_from(">I", content, 28)[0])
+
+
+def check_conservation(result: Any, in_order: bool) -> None:
+    """Check that the captured items are each there once, unchanged, and in order if promised."""
+    delivered = tagged(result)
+    numbers = [number_of(content) for _, content in delivered]
+    assert len(numbers) > 250
+    assert len(set(numbers)) == len(numbers), "an item came twice"
+    for number, (_, content) in zip(numbers, delivered, strict=True):
+        assert content == packet(number), f"packet {number} has changed"
+    by_queue = collections.defaultdict(list)
+    for number, (queue, _) in zip(numbers, delivered, strict=True):
+        by_queue[queue].append(number)
+    overtaken = sum(
+        later < earlier for one in by_queue.values() for earlier, later in itertools.pairwise(one)
+    )
+    if in_order:
+        assert overtaken == 0
+        assert result["reordered"] == 0
+    counts = [result[name] for name in ("dropped", "entering", "inside", "delivered")]
+    assert result["generated"] == sum(counts)
+    assert result["delivered"] >= len(numbers)
+    assert result["errors"] == 0
+
+
+# Cores, organisation, order, batch: every kind of sharing, and up to 16 cores.
+ORGANISATIONS = [
+    (1, "scale-out", True, 1),
+    (1, "scale-out", True, 8),
+    (2, "scale-up", True, 1),
+    (4, "scale-out", True, 1),
+    (4, "scale-up-2", False, 2),
+    (4, "scale-up-4", False, 1),
+    (6, 3, True, 4),
+    (16, "scale-up", True, 1),
+    (16, "scale-up", False, 3),
+]
+
+
+@pytest.mark.parametrize("notify", MECHANISMS)
+@pytest.mark.parametrize(("cores", "organisation", "in_order", "batch"), ORGANISATIONS)
+def test_every_item_once_and_unchanged(
+    numbered: Path, notify: str, cores: int, organisation: Any, in_order: bool, batch: int
+) -> None:
+    result = run(
+        {
+            "data_plane.notify": notify,
+            "data_plane.organisation": organisation,
+            "data_plane.in_order": in_order,
+            "data_plane.batch": batch,
+            "server.data_plane_cores": cores,
+            "traffic.packets": str(numbered),
+            "traffic.saturation_rate_mrps": 60,
+        },
+        capture=300,
+    )
+    check_conservation(result, in_order or cores == 1)
+
+
+@pytest.mark.parametrize("notify", MECHANISMS)
+@pytest.mark.parametrize("in_order", [True, False])
+def test_many_cores_after_one_queue(numbered: Path, notify: str, in_order: bool) -> None:
+    """Race: eight cores, one queue of only seven items, which is full or empty all the time."""
+    result = run(
+        {
+            "data_plane.notify": notify,
+            "data_plane.organisation": "scale-up",
+            "data_plane.in_order": in_order,
+            "data_plane.queues": 1,
+            "server.data_plane_cores": 8,
+            "traffic.packets": str(numbered),
+            "traffic.queue_capacity": 8,
+            "measure.requests": 1500,
+        },
+        capture=1500,
+    )
+    check_conservation(result, in_order)
+
+
+@pytest.mark.parametrize("notify", MECHANISMS)
+def test_without_order_cores_share_the_work_of_one_queue(notify: str) -> None:
+    """An item takes 1 us and a little. In order four cores do one at a time, otherwise four."""
+    peak = {
+        in_order: run(
+            {
+                "data_plane.program": "synthetic",
+                "data_plane.notify": notify,
+                "data_plane.organisation": "scale-up",
+                "data_plane.in_order": in_order,
+                "data_plane.batch": 1,
+                "data_plane.queues": 1,
+                "server.data_plane_cores": 4,
+            }
+        )["throughput_mrps"]
+        for in_order in (True, False)
+    }
+    assert 0.7 < peak[True] < 1
+    assert 2.8 < peak[False] < 4
+
+
+@pytest.mark.parametrize("notify", MECHANISMS)
+@pytest.mark.parametrize("policy", ["round-robin", "strict-priority"])
+def test_which_queue_is_next(notify: str, policy: str) -> None:
+    """One core, which cannot serve a half of what comes into eight queues."""
+    result = run(
+        {
+            "data_plane.notify": notify,
+            "data_plane.policy": policy,
+            "data_plane.batch": 1,
+            "traffic.saturation_rate_mrps": 160,
+        },
+        capture=400,
+    )
+    served = collections.Counter(queue for queue, _ in tagged(result))
+    assert sum(served.values()) >= 300
+    if policy == "round-robin":
+        # Each queue has its turn, but for the first rounds, when some are empty.
+        assert max(served.values()) - min(served.get(queue, 0) for queue in range(8)) <= 4
+    else:
+        # Queue 0 gets 20 million items a second, more than the core can take.
+        assert served[0] > 0.8 * sum(served.values())
+
+
+def comparable(result: Any) -> Any:
+    same = {name: value for name, value in result.items() if not name.startswith("host_")}
+    cores = [
+        {name: value for name, value in core.items() if name != "skipped_cycles"}
+        for core in result["cores"]
+    ]
+    return {**same, "cores": cores}
+
+
+@pytest.mark.parametrize("notify", MECHANISMS)
+@pytest.mark.parametrize("in_order", [True, False])
+def test_lookahead_and_skipping_change_nothing(notify: str, in_order: bool) -> None:
+    settings = {
+        "data_plane.notify": notify,
+        "data_plane.organisation": "scale-up",
+        "data_plane.in_order": in_order,
+        "server.data_plane_cores": 3,
+        "traffic.rate_mrps": 4,
+        "measure.requests": 100,
+    }
+    slow = {**settings, "simulator.lookahead_cycles": 1, "simulator.skip_spinning": False}
+    assert comparable(run(settings)) == comparable(run(slow))
+
+
+@pytest.mark.parametrize("notify", MECHANISMS)
+def test_in_scale_out_a_core_serves_its_own_queues(notify: str) -> None:
+    settings = {
+        "data_plane.notify": notify,
+        "data_plane.organisation": "scale-out",
+        "server.data_plane_cores": 4,
+        "traffic.shape": "single-queue",
+        "traffic.rate_mrps": 1,
+    }
+    result = run(settings)
+    assert result["delivered"] >= 300
+    # An item costs some ten stores; a hart that finds nothing writes nothing: it can be skipped.
+    assert result["cores"][0]["stores"] > 3000
+    assert all(core["stores"] < 300 for core in result["cores"][1:])
+
+
+def test_imbalance_is_the_first_cores_share() -> None:
+    result = run(
+        {
+            "data_plane.notify": "hyperplane",
+            "server.data_plane_cores": 4,
+            "data_plane.queues": 16,
+            "traffic.imbalance": 0.5,
+            "traffic.rate_mrps": 1,
+            "measure.requests": 2000,
+        },
+        capture=2000,
+    )
+    served = collections.Counter(queue for queue, _ in tagged(result))
+    total = sum(served.values())
+    # (1 + 0.5) / 4 of the traffic, within four standard deviations; the rest evenly.
+    share, deviation = 0.375, math.sqrt(0.375 * 0.625 / total)
+    first = sum(served[queue] for queue in range(4))
+    assert abs(first / total - share) < 4 * deviation
+    for queue in range(16):
+        expected = total * (share / 4 if queue < 4 else (1 - share) / 12)
+        assert abs(served[queue] - expected) < 5 * math.sqrt(expected)
+
+
+def test_a_sleeping_hart_executes_nothing() -> None:
+    """At 0.1 million items a second of 300 ns at most, a hart is idle for 97 % of the time."""
+    light = {"traffic.rate_mrps": 0.1, "measure.requests": 200}
+    for notify in ("wrs", "software-ready-set", "hyperplane"):
+        core = run({"data_plane.notify": notify, **light})["cores"][0]
+        assert core["halted_cycles"] > 0.9 * core["cycles"], notify
+        assert core["ipc"] < 0.1, notify
+    for notify in ("spin", "spin-poll-mode", "software-bitmap"):
+        core = run({"data_plane.notify": notify, **light})["cores"][0]
+        assert core["halted_cycles"] == 0, notify
+        assert core["ipc"] > 1, notify
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"data_plane.organisation": 3, "server.data_plane_cores": 4},
+            "3 cores share queues, and there are 4 data plane cores",
+        ),
+        ({"data_plane.organisation": "scale-up-4"}, "4 cores share queues, and there are 1 "),
+        (
+            {"data_plane.policy": "weighted-round-robin"},
+            'take "round-robin" or "strict-priority"',
+        ),
+        ({"traffic.imbalance": 0.1}, "with 1 data plane cores"),
+        (
+            {
+                "traffic.imbalance": 0.1,
+                "server.data_plane_cores": 2,
+                "traffic.shape": "single-queue",
+            },
+            "both must have some",
+        ),
+        (
+            {"data_plane.notify": "software-ready-set", "data_plane.queues": 2000},
+            "the monitoring set has 1024 entries",
+        ),
+        ({"data_plane.batch": 0}, "data_plane.batch is 0; it must be a whole number from 1"),
+        ({"data_plane.organisation": "scale-down"}, 'did you mean "scale-'),
+    ],
+)
+def test_what_is_not_possible_gets_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DescriptionError) as caught:
+        run(settings)
+    assert sentence in str(caught.value)
