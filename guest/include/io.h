@@ -36,7 +36,8 @@ struct io_registers {
   uint64_t name;                  /**< 0x88: write a name, eight bytes after the other. */
   uint64_t parameter;             /**< 0x90: the parameter of that name: see io_parameter(). */
   uint64_t counter;               /**< 0x98: makes a counter of that name: see io_counter(). */
-  uint64_t unused[(0x800 - 0xa0) / 8];
+  uint64_t items;                 /**< 0xa0: write enum io_items before start: what items are. */
+  uint64_t unused[(0x800 - 0xa8) / 8];
   uint64_t counters[128]; /**< 0x800: write what the program has counted. */
   uint64_t unused_too[(0x10000 - 0xc00) / 8];
   uint64_t weights[8192]; /**< 0x10000: the weight of each queue. */
@@ -71,6 +72,15 @@ enum io_notify {
   IO_NOTIFY_WRS = 3,                /**< It polls every doorbell, and sleeps if all are empty. */
   IO_NOTIFY_SOFTWARE_BITMAP = 4,    /**< It looks at a bitmap of the queues with items. */
   IO_NOTIFY_SOFTWARE_READY_SET = 5, /**< QWAIT tells it what to put into a list of its own. */
+};
+
+/** What items are. With a pcap file, items of the last two kinds are the payloads of its UDP
+ * packets. */
+enum io_items {
+  IO_ITEMS_PACKETS = 0,  /**< IPv4 packets; those generated have random addresses and ports. */
+  IO_ITEMS_SESSIONS = 1, /**< IPv4 packets; those generated are of 256 sessions with a service. */
+  IO_ITEMS_BLOCKS = 2,   /**< Data to be stored; generated: random bytes. */
+  IO_ITEMS_REQUESTS = 3, /**< Remote procedure calls in MessagePack-RPC. */
 };
 
 /** The registers' place. */

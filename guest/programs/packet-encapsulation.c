@@ -7,9 +7,9 @@
  * packet's flow, so that routers can spread the flows of a tunnel over equal paths (RFC 6438).
  */
 #include <data_plane.h>
+#include <ipv4.h>
 
 enum {
-  IPV4_HEADER_BYTES = 20,
   IPV6_HEADER_BYTES = 40,
   GRE_HEADER_BYTES = 4,
   OUTER_BYTES = IPV6_HEADER_BYTES + GRE_HEADER_BYTES,
@@ -17,9 +17,6 @@ enum {
   NEXT_HEADER_GRE = 47,
   HOP_LIMIT = 64,
   GRE_PROTOCOL_IPV4 = 0x0800,
-
-  PROTOCOL_TCP = 6,
-  PROTOCOL_UDP = 17,
 };
 
 /* The two ends of a tenant's tunnel, in the byte order of the network. */
@@ -29,8 +26,6 @@ struct tunnel {
 };
 
 static struct tunnel *tunnels;
-
-static inline uint16_t swap16(uint16_t value) { return (uint16_t)(value << 8 | value >> 8); }
 
 static inline uint64_t big_endian64(uint64_t value) {
   uint64_t swapped = 0;
@@ -50,50 +45,26 @@ static void make_tunnels(uint64_t queues) {
   }
 }
 
-/* An IPv4 header; the packet in a slot is aligned to 8 bytes. */
-struct ipv4 {
-  uint8_t version_and_header_words;
-  uint8_t type_of_service;
-  uint16_t total_bytes;
-  uint16_t identification;
-  uint16_t fragment;
-  uint8_t time_to_live;
-  uint8_t protocol;
-  uint16_t checksum;
-  uint32_t source;
-  uint32_t destination;
-};
-
 /* 20 bits that are the same for all packets of a flow. Fragments have no ports but the first. */
 static inline uint32_t flow_label(const struct ipv4 *header, uint32_t header_bytes,
                                   uint32_t packet_bytes) {
-  uint64_t key = (uint64_t)header->source << 32 | header->destination;
-  uint64_t rest = header->protocol;
-  int whole = (swap16(header->fragment) & 0x3fff) == 0; /* Offset 0, and no more fragments. */
-  int has_ports = header->protocol == PROTOCOL_TCP || header->protocol == PROTOCOL_UDP;
-  if (whole && has_ports && packet_bytes >= header_bytes + 4)
-    rest |= (uint64_t)*(const uint32_t *)((const uint8_t *)header + header_bytes) << 8;
-  /* Multiplications by odd constants (the golden ratio; xxHash's second prime): the upper bits of
-   * the product depend on all bits of the key. */
-  uint64_t hash = (key ^ rest * 0xc2b2ae3d27d4eb4f) * 0x9e3779b97f4a7c15;
-  return (uint32_t)((hash ^ hash >> 32) * 0x9e3779b97f4a7c15 >> 44);
+  uint64_t addresses = (uint64_t)header->source << 32 | header->destination;
+  uint64_t rest = ipv4_flow_rest(header, header_bytes, packet_bytes);
+  return (uint32_t)(ipv4_flow_hash(addresses, rest) >> 44);
 }
 
 static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out) {
   const struct ipv4 *header = (const struct ipv4 *)in->packet;
   uint32_t bytes = in->length;
-  uint32_t header_bytes = 4 * (header->version_and_header_words & 0xfu);
-  if (bytes < IPV4_HEADER_BYTES || header->version_and_header_words >> 4 != 4 ||
-      header_bytes < IPV4_HEADER_BYTES || header_bytes > bytes ||
-      swap16(header->total_bytes) != bytes) {
+  if (!ipv4_is_packet(in)) {
     out->length = 0;
     out->flags = IO_FLAG_ERROR; /* The tenant counts it. */
     return;
   }
 
   const struct tunnel *tunnel = &tunnels[queue];
-  uint32_t version_class_label =
-      6u << 28 | (uint32_t)header->type_of_service << 20 | flow_label(header, header_bytes, bytes);
+  uint32_t version_class_label = 6u << 28 | (uint32_t)header->type_of_service << 20 |
+                                 flow_label(header, ipv4_header_bytes(header), bytes);
   uint32_t payload_bytes = GRE_HEADER_BYTES + bytes;
   uint64_t *outer = (uint64_t *)out->packet;
   outer[0] = big_endian64((uint64_t)version_class_label << 32 | payload_bytes << 16 |

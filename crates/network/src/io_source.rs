@@ -6,7 +6,7 @@
 
 use crate::program::{ProgramRegisters, ProgramSettings};
 use crate::spec::SLOT_HEADER_BYTES;
-use crate::{Arrival, ArrivalProcess, Packets, QueueDescriptor, Random, SharedLedger};
+use crate::{Arrival, ArrivalProcess, ItemKind, Packets, QueueDescriptor, Random, SharedLedger};
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
     MemoryAccess, Request, RequestKind, Time,
@@ -64,6 +64,7 @@ mod register {
     pub const NAME: u64 = 0x88;
     pub const PARAMETER: u64 = 0x90;
     pub const COUNTER: u64 = 0x98;
+    pub const ITEMS: u64 = 0xa0;
     /// The counters, 8 bytes each.
     pub const COUNTERS: std::ops::Range<u64> = 0x800..0xc00;
     /// The weights of the queues, 8 bytes each.
@@ -211,6 +212,7 @@ pub struct IoSource {
     table: u64,
     is_started: bool,
     conflicts: u64,
+    items: ItemKind,
     descriptors: Vec<QueueDescriptor>,
     descriptors_left: u32,
     queues: Vec<Queue>,
@@ -229,6 +231,7 @@ pub struct IoSource {
 
 impl State for IoSource {
     fn walk(&mut self, walker: &mut dyn Walker) {
+        let items = self.items;
         state::fields!(
             self,
             walker,
@@ -239,6 +242,7 @@ impl State for IoSource {
                 imbalance: fixed,
                 queue_choice,
                 packets,
+                items,
                 ledger: fixed,
                 program,
                 table,
@@ -256,6 +260,11 @@ impl State for IoSource {
                 slot: fixed,
             }
         );
+        if self.items != items
+            && let Err(error) = self.packets.set_kind(self.items)
+        {
+            walker.refuse(error.to_string());
+        }
         // The tenants have it, too; it is walked once.
         self.ledger.borrow_mut().walk(walker);
     }
@@ -285,6 +294,7 @@ impl IoSource {
             table: 0,
             is_started: false,
             conflicts: 0,
+            items: ItemKind::Packets,
             descriptors: Vec::new(),
             descriptors_left: 0,
             queues: Vec::new(),
@@ -391,6 +401,7 @@ impl IoSource {
             0x70 => u64::from(setup.cluster_cores),
             0x78 => u64::from(setup.batch),
             0x80 => u64::from(setup.in_order),
+            register::ITEMS => self.items as u64,
             register::PARAMETER => self.program.parameter()?,
             register::COUNTER => self
                 .program
@@ -443,6 +454,16 @@ impl IoSource {
             }
             _ if offset >= register::STATES => {
                 return self.set_state(context, ((offset - register::STATES) / 8) as u32, value);
+            }
+            // Once: out of a capture file, the payloads take the place of their packets.
+            register::ITEMS if !self.is_started && self.items == ItemKind::Packets => {
+                let Some(kind) = ItemKind::from_register(value) else {
+                    return false;
+                };
+                self.items = kind;
+                if let Err(error) = self.packets.set_kind(kind) {
+                    self.ledger.borrow_mut().set_fault(error.to_string());
+                }
             }
             _ => return false,
         }

@@ -8,6 +8,7 @@
 mod arrivals;
 mod elementary;
 mod io_source;
+mod items;
 mod ledger;
 mod packets;
 mod program;
@@ -21,6 +22,7 @@ mod tenant;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use io_source::{IoSetup, IoSource};
+pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use packets::{PacketError, Packets, checksum};
 pub use program::{MOST_NAME_BYTES, ProgramSettings};

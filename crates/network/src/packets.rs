@@ -1,16 +1,18 @@
-//! What items contain: generated packets, or those of a capture file.
+//! What items contain: generated ones, or the packets of a capture file.
 
 use crate::Random;
+use crate::items::{self, ItemKind};
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapParser;
 use state::{State, Walker};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const IPV4_HEADER_BYTES: usize = 20;
-const UDP_HEADER_BYTES: usize = 8;
+pub(crate) const IPV4_HEADER_BYTES: usize = 20;
+pub(crate) const UDP_HEADER_BYTES: usize = 8;
+const PROTOCOL_UDP: u8 = 17;
 
-/// The shortest packet that can be generated: headers only.
+/// The shortest item that can be generated: a packet with headers only.
 pub(crate) const MINIMUM_PACKET_BYTES: u32 = (IPV4_HEADER_BYTES + UDP_HEADER_BYTES) as u32;
 
 /// A capture file that cannot be used.
@@ -62,6 +64,18 @@ pub enum PacketError {
         /// How many frames there are.
         frames: u64,
     },
+    /// The program takes what is in UDP packets, and there is none.
+    #[error(
+        "{path}: the program takes {kind} out of UDP packets, and none of its {packets} IPv4 packets is a whole one"
+    )]
+    NoPayload {
+        /// The file.
+        path: PathBuf,
+        /// What the program takes.
+        kind: &'static str,
+        /// How many IPv4 packets there are.
+        packets: usize,
+    },
     /// A packet does not fit into a slot.
     #[error(
         "{path}: packet {packet}, at byte {offset}, has {bytes} bytes, more than traffic.packet_bytes = {maximum}"
@@ -94,26 +108,46 @@ state::component!(Packets {
 
 #[derive(Clone, Debug)]
 enum Content {
-    Generated { bytes: usize, random: Random },
-    Captured { packets: Vec<Vec<u8>>, next: usize },
+    Generated {
+        kind: ItemKind,
+        bytes: usize,
+        random: Random,
+    },
+    Captured {
+        path: PathBuf,
+        packets: Vec<Vec<u8>>,
+        next: usize,
+    },
 }
 
+/// What the items are is the I/O source's to restore.
 impl State for Content {
     fn walk(&mut self, walker: &mut dyn Walker) {
         match self {
-            Content::Generated { bytes: _, random } => random.walk(walker),
-            Content::Captured { packets: _, next } => next.walk(walker),
+            Content::Generated {
+                kind: _,
+                bytes: _,
+                random,
+            } => random.walk(walker),
+            Content::Captured {
+                path: _,
+                packets: _,
+                next,
+            } => next.walk(walker),
         }
     }
 }
 
 impl Packets {
-    /// IPv4 packets of `bytes` (28 to 65535) bytes with UDP in them: valid checksums, and
-    /// random addresses, ports and identification. The payload counts upwards.
+    /// Items of `bytes` (28 to 65535) bytes: [`ItemKind::Packets`] until a program says otherwise.
     pub fn generated(bytes: u32, random: Random) -> Packets {
         let bytes = bytes.clamp(MINIMUM_PACKET_BYTES, 65535) as usize;
         Packets {
-            content: Content::Generated { bytes, random },
+            content: Content::Generated {
+                kind: ItemKind::Packets,
+                bytes,
+                random,
+            },
             skipped_frames: 0,
         }
     }
@@ -189,8 +223,41 @@ impl Packets {
         }
         Ok(Packets {
             skipped_frames: frames - packets.len() as u64,
-            content: Content::Captured { packets, next: 0 },
+            content: Content::Captured {
+                path: path.into(),
+                packets,
+                next: 0,
+            },
         })
+    }
+
+    /// Makes the items what a program takes. Out of a capture file, what is not an IP packet is
+    /// the payload of a UDP packet; other packets are then skipped.
+    pub fn set_kind(&mut self, wanted: ItemKind) -> Result<(), PacketError> {
+        match &mut self.content {
+            Content::Generated { kind, .. } => *kind = wanted,
+            Content::Captured { .. } if wanted.is_ip() => {}
+            Content::Captured {
+                path,
+                packets,
+                next: _,
+            } => {
+                let payloads: Vec<Vec<u8>> = packets
+                    .iter()
+                    .filter_map(|packet| udp_payload(packet).map(<[u8]>::to_vec))
+                    .collect();
+                if payloads.is_empty() {
+                    return Err(PacketError::NoPayload {
+                        path: path.clone(),
+                        kind: wanted.name(),
+                        packets: packets.len(),
+                    });
+                }
+                self.skipped_frames += (packets.len() - payloads.len()) as u64;
+                *packets = payloads;
+            }
+        }
+        Ok(())
     }
 
     /// How many frames of the capture file were skipped.
@@ -198,11 +265,15 @@ impl Packets {
         self.skipped_frames
     }
 
-    /// Appends the next packet to `to`.
+    /// Appends the next item to `to`.
     pub fn append_next(&mut self, to: &mut Vec<u8>) {
         match &mut self.content {
-            Content::Generated { bytes, random } => append_generated(*bytes, random, to),
-            Content::Captured { packets, next } => {
+            Content::Generated {
+                kind,
+                bytes,
+                random,
+            } => items::append_generated(*kind, *bytes, random, to),
+            Content::Captured { packets, next, .. } => {
                 to.extend_from_slice(&packets[*next]);
                 *next = (*next + 1) % packets.len();
             }
@@ -231,6 +302,19 @@ fn ipv4_packet(link: DataLink, frame: &[u8]) -> Option<&[u8]> {
     packet.get(..total)
 }
 
+/// What a UDP packet carries; `None` if `packet`, an IPv4 packet of the length that its header says,
+/// is another one, a fragment, or not whole.
+fn udp_payload(packet: &[u8]) -> Option<&[u8]> {
+    let header_bytes = 4 * usize::from(packet[0] & 0xf);
+    let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff;
+    let is_whole_udp =
+        header_bytes >= IPV4_HEADER_BYTES && packet[9] == PROTOCOL_UDP && fragment == 0;
+    is_whole_udp.then_some(())?;
+    let datagram = packet.get(header_bytes..)?;
+    let bytes = usize::from(u16::from_be_bytes(datagram.get(4..6)?.try_into().ok()?));
+    datagram.get(UDP_HEADER_BYTES..bytes)
+}
+
 /// The Internet checksum (RFC 1071) of `parts`, of which all but the last have an even length:
 /// 0 over data that contains its own checksum.
 pub fn checksum(parts: &[&[u8]]) -> u16 {
@@ -249,40 +333,6 @@ pub fn checksum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-fn append_generated(bytes: usize, random: &mut Random, to: &mut Vec<u8>) {
-    let start = to.len();
-    to.resize(start + bytes, 0);
-    let (header, datagram) = to[start..].split_at_mut(IPV4_HEADER_BYTES);
-
-    let flow = random.bits().to_be_bytes();
-    let ports = random.bits().to_be_bytes();
-    header[0] = 0x45; // Version 4, five words of header.
-    header[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
-    header[4..6].copy_from_slice(&ports[4..6]); // Identification.
-    header[8] = 64; // Time to live.
-    header[9] = 17; // UDP.
-    header[12] = 10; // From 10.0.0.0/8 to 10.0.0.0/8: private addresses (RFC 1918).
-    header[13..16].copy_from_slice(&flow[0..3]);
-    header[16] = 10;
-    header[17..20].copy_from_slice(&flow[3..6]);
-    let sum = checksum(&[header]);
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
-
-    let datagram_bytes = (datagram.len() as u16).to_be_bytes();
-    datagram[0..4].copy_from_slice(&ports[0..4]);
-    datagram[4..6].copy_from_slice(&datagram_bytes);
-    for (place, byte) in datagram[UDP_HEADER_BYTES..].iter_mut().enumerate() {
-        *byte = place as u8;
-    }
-    // Over addresses, protocol and length too (RFC 768). 0 would mean that there is none.
-    let pseudo_header = [0, 17, datagram_bytes[0], datagram_bytes[1]];
-    let sum = match checksum(&[&header[12..20], &pseudo_header, datagram]) {
-        0 => 0xffff,
-        sum => sum,
-    };
-    datagram[6..8].copy_from_slice(&sum.to_be_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,29 +340,6 @@ mod tests {
 
     fn random() -> Random {
         Random::new(1, Stream::Packets)
-    }
-
-    #[test]
-    fn generated_packets_are_valid() {
-        for bytes in [28, 29, 64, 1024, 65535] {
-            let mut packets = Packets::generated(bytes, random());
-            let mut flows = std::collections::BTreeSet::new();
-            for _ in 0..50 {
-                let mut packet = Vec::new();
-                packets.append_next(&mut packet);
-                assert_eq!(packet.len(), bytes as usize);
-                assert_eq!(packet[0], 0x45);
-                assert_eq!(u16::from_be_bytes([packet[2], packet[3]]) as u32, bytes);
-                assert_eq!(checksum(&[&packet[..20]]), 0);
-                let pseudo_header = [0, 17, packet[24], packet[25]];
-                assert_eq!(
-                    checksum(&[&packet[12..20], &pseudo_header, &packet[20..]]),
-                    0
-                );
-                flows.insert(packet[12..24].to_vec());
-            }
-            assert!(flows.len() > 45);
-        }
     }
 
     #[test]
@@ -393,6 +420,33 @@ mod tests {
                 .skipped_frames(),
             0
         );
+    }
+
+    #[test]
+    fn payloads_are_those_of_whole_udp_packets() {
+        let mut fragment = generated(40);
+        fragment[6] = 0x20;
+        let mut other = generated(40);
+        other[9] = 6;
+        let mut long = generated(40);
+        long[25] = 21; // The datagram has 20 bytes.
+        let mut short = generated(40);
+        short[25] = 12; // Four bytes of payload, and eight that are not part of it.
+        let frames: [&[u8]; 5] = [&fragment, &other, &long, &short, &generated(31)];
+
+        let mut packets = read("payloads", &pcap(101, &frames), 40).unwrap();
+        packets.set_kind(ItemKind::Requests).unwrap();
+        assert_eq!(packets.skipped_frames(), 3);
+        for expected in [&[0, 1, 2, 3][..], &[0, 1, 2], &[0, 1, 2, 3]] {
+            let mut payload = Vec::new();
+            packets.append_next(&mut payload);
+            assert_eq!(payload, expected);
+        }
+
+        let mut packets = read("no payload", &pcap(101, &frames[..3]), 40).unwrap();
+        packets.set_kind(ItemKind::Sessions).unwrap();
+        let error = packets.set_kind(ItemKind::Blocks).unwrap_err().to_string();
+        assert!(error.contains("none of its 3 IPv4 packets"), "{error}");
     }
 
     #[test]

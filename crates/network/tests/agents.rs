@@ -499,7 +499,12 @@ fn registers_are_read_and_written() {
     assert_eq!(server.read(0x70), Ok(1));
     assert_eq!(server.read(0x78), Ok(1));
     assert_eq!(server.read(0x80), Ok(1));
-    assert_eq!(server.read(0x88), Err(()));
+    assert_eq!(server.read(0xa0), Ok(0));
+    assert_eq!(server.read(0xa8), Err(()));
+    assert_eq!(server.write(0xa0, 4), Err(()), "no such kind of items");
+    assert_eq!(server.write(0xa0, 2), Ok(0));
+    assert_eq!(server.read(0xa0), Ok(2));
+    assert_eq!(server.write(0xa0, 3), Err(()), "said already");
     assert_eq!(server.write(0x00, 1), Err(()), "read only");
     assert_eq!(server.write(0x50, TABLE + 8), Err(()), "not aligned");
     assert_eq!(server.write(0x58, 1), Err(()), "no table");

@@ -1,0 +1,249 @@
+//! What programs take, and how it is generated.
+
+use crate::Random;
+use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, checksum};
+
+/// What a program's items are. The program says so before it starts the device (`enum io_items` in
+/// `guest/include/io.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemKind {
+    /// IPv4 packets with UDP in them: valid checksums, and random addresses, ports and
+    /// identification. The payload counts upwards.
+    Packets = 0,
+    /// The same, but a packet belongs to one of [`SESSIONS`] sessions with a service.
+    Sessions = 1,
+    /// Data to be stored: random bytes.
+    Blocks = 2,
+    /// Remote procedure calls in MessagePack-RPC: one of [`METHODS`] with a key and a value.
+    Requests = 3,
+}
+
+state::choice!(ItemKind {
+    Packets,
+    Sessions,
+    Blocks,
+    Requests
+});
+
+/// Sessions of [`ItemKind::Sessions`].
+const SESSIONS: u64 = 256;
+/// Where their service is: an address for documentation (RFC 5737), and the port of HTTP/3.
+const SERVICE: ([u8; 4], u16) = ([192, 0, 2, 1], 443);
+
+/// What the generated requests ask for: a store, an index, users and their feeds.
+const METHODS: [&str; 16] = [
+    "get", "set", "delete", "scan", "search", "suggest", "index", "rank", "login", "logout",
+    "profile", "friends", "post", "feed", "like", "follow",
+];
+
+impl ItemKind {
+    pub(crate) fn from_register(value: u64) -> Option<ItemKind> {
+        [
+            ItemKind::Packets,
+            ItemKind::Sessions,
+            ItemKind::Blocks,
+            ItemKind::Requests,
+        ]
+        .into_iter()
+        .find(|&kind| kind as u64 == value)
+    }
+
+    /// Whether an item is an IPv4 packet.
+    pub(crate) fn is_ip(self) -> bool {
+        matches!(self, ItemKind::Packets | ItemKind::Sessions)
+    }
+
+    /// As a sentence names them.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ItemKind::Packets | ItemKind::Sessions => "packets",
+            ItemKind::Blocks => "blocks",
+            ItemKind::Requests => "requests",
+        }
+    }
+}
+
+/// Appends an item of `bytes` bytes, at least 28, to `to`.
+pub(crate) fn append_generated(
+    kind: ItemKind,
+    bytes: usize,
+    random: &mut Random,
+    to: &mut Vec<u8>,
+) {
+    match kind {
+        ItemKind::Packets => {
+            let addresses = random.bits().to_be_bytes();
+            let ports = random.bits().to_be_bytes();
+            // From 10.0.0.0/8 to 10.0.0.0/8: private addresses (RFC 1918).
+            let flow = Flow {
+                source: [10, addresses[0], addresses[1], addresses[2]],
+                destination: [10, addresses[3], addresses[4], addresses[5]],
+                ports: [ports[0], ports[1], ports[2], ports[3]],
+            };
+            append_packet(bytes, &flow, [ports[4], ports[5]], to);
+        }
+        ItemKind::Sessions => {
+            // An odd factor: different sessions have different addresses.
+            let session = random.below(SESSIONS) as u32;
+            let client = session.wrapping_mul(0x9e37_79b1).to_be_bytes();
+            let (destination, port) = (SERVICE.0, SERVICE.1.to_be_bytes());
+            let flow = Flow {
+                source: [10, client[0], client[1], client[2]],
+                destination,
+                ports: [0xc0 | client[1], session as u8, port[0], port[1]],
+            };
+            let identification = random.bits().to_be_bytes();
+            append_packet(bytes, &flow, [identification[0], identification[1]], to);
+        }
+        ItemKind::Blocks => {
+            let end = to.len() + bytes;
+            while to.len() < end {
+                to.extend(random.bits().to_le_bytes());
+            }
+            to.truncate(end);
+        }
+        ItemKind::Requests => append_request(bytes, random, to),
+    }
+}
+
+/// Who sends to whom.
+struct Flow {
+    source: [u8; 4],
+    destination: [u8; 4],
+    /// The source's port, then the destination's.
+    ports: [u8; 4],
+}
+
+fn append_packet(bytes: usize, flow: &Flow, identification: [u8; 2], to: &mut Vec<u8>) {
+    let start = to.len();
+    to.resize(start + bytes, 0);
+    let (header, datagram) = to[start..].split_at_mut(IPV4_HEADER_BYTES);
+
+    header[0] = 0x45; // Version 4, five words of header.
+    header[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
+    header[4..6].copy_from_slice(&identification);
+    header[8] = 64; // Time to live.
+    header[9] = 17; // UDP.
+    header[12..16].copy_from_slice(&flow.source);
+    header[16..20].copy_from_slice(&flow.destination);
+    let sum = checksum(&[header]);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+
+    let datagram_bytes = (datagram.len() as u16).to_be_bytes();
+    datagram[0..4].copy_from_slice(&flow.ports);
+    datagram[4..6].copy_from_slice(&datagram_bytes);
+    for (place, byte) in datagram[UDP_HEADER_BYTES..].iter_mut().enumerate() {
+        *byte = place as u8;
+    }
+    // Over addresses, protocol and length too (RFC 768). 0 would mean that there is none.
+    let pseudo_header = [0, 17, datagram_bytes[0], datagram_bytes[1]];
+    let sum = match checksum(&[&header[12..20], &pseudo_header, datagram]) {
+        0 => 0xffff,
+        sum => sum,
+    };
+    datagram[6..8].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// `[0, number, method, [key, value]]` in MessagePack, the value as long as it takes.
+fn append_request(bytes: usize, random: &mut Random, to: &mut Vec<u8>) {
+    let end = to.len() + bytes;
+    let method = METHODS[random.below(METHODS.len() as u64) as usize];
+    let (number, key) = (random.bits(), random.bits());
+
+    to.extend([0x94, 0x00, 0xce]); // An array of four, 0, an integer of 32 bits.
+    to.extend(&number.to_be_bytes()[..4]);
+    to.push(0xa0 | method.len() as u8); // A text of fewer than 32 bytes.
+    to.extend(method.as_bytes());
+    to.extend([0x92, 0xa8]); // An array of two, a text of eight bytes.
+    to.extend(format!("{:08x}", key as u32).as_bytes());
+    // `bytes` is at least 28, and what is before the value takes at most 25.
+    let value_bytes = match end - to.len() {
+        left @ 2..258 => {
+            to.extend([0xc4, (left - 2) as u8]); // Up to 255 bytes.
+            left - 2
+        }
+        left => {
+            to.push(0xc5); // Up to 65535 bytes.
+            to.extend(((left - 3) as u16).to_be_bytes());
+            left - 3
+        }
+    };
+    to.extend((0..value_bytes).map(|place| place as u8));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Packets, Stream};
+    use std::collections::BTreeSet;
+
+    fn generated(kind: ItemKind, bytes: u32, count: usize) -> Vec<Vec<u8>> {
+        let mut packets = Packets::generated(bytes, Random::new(1, Stream::Packets));
+        packets.set_kind(kind).unwrap();
+        let next = |_| {
+            let mut item = Vec::new();
+            packets.append_next(&mut item);
+            assert_eq!(item.len(), bytes as usize);
+            item
+        };
+        (0..count).map(next).collect()
+    }
+
+    fn is_valid_packet(packet: &[u8]) -> bool {
+        let pseudo_header = [0, 17, packet[24], packet[25]];
+        packet[0] == 0x45
+            && usize::from(u16::from_be_bytes([packet[2], packet[3]])) == packet.len()
+            && checksum(&[&packet[..20]]) == 0
+            && checksum(&[&packet[12..20], &pseudo_header, &packet[20..]]) == 0
+    }
+
+    #[test]
+    fn generated_packets_are_valid() {
+        for bytes in [28, 29, 64, 1024, 65535] {
+            let packets = generated(ItemKind::Packets, bytes, 50);
+            assert!(packets.iter().all(|packet| is_valid_packet(packet)));
+            let flows: BTreeSet<&[u8]> = packets.iter().map(|packet| &packet[12..24]).collect();
+            assert!(flows.len() > 45);
+        }
+    }
+
+    #[test]
+    fn sessions_come_again() {
+        let packets = generated(ItemKind::Sessions, 64, 5000);
+        assert!(packets.iter().all(|packet| is_valid_packet(packet)));
+        let flows: BTreeSet<&[u8]> = packets.iter().map(|packet| &packet[12..24]).collect();
+        // All of them: the chance to miss one in 5000 draws is 256 * (255 / 256)^5000 < 1e-6.
+        assert_eq!(flows.len() as u64, SESSIONS);
+        assert!(packets.iter().all(|packet| packet[16..20] == SERVICE.0));
+    }
+
+    #[test]
+    fn blocks_are_random() {
+        for bytes in [28, 31, 1024] {
+            let blocks = generated(ItemKind::Blocks, bytes, 2);
+            assert_ne!(blocks[0], blocks[1]);
+        }
+    }
+
+    #[test]
+    fn requests_end_where_they_should() {
+        // Around each change of the value's form, and with the longest method.
+        for bytes in (28..40).chain(270..300).chain([1024, 9000]) {
+            for request in generated(ItemKind::Requests, bytes, 40) {
+                let method = usize::from(request[7] & 0x1f);
+                let name = std::str::from_utf8(&request[8..8 + method]).unwrap();
+                assert!(METHODS.contains(&name));
+                let value = 8 + method + 10;
+                let end = match request[value] {
+                    0xc4 => value + 2 + usize::from(request[value + 1]),
+                    0xc5 => {
+                        let bytes = [request[value + 1], request[value + 2]];
+                        value + 3 + usize::from(u16::from_be_bytes(bytes))
+                    }
+                    other => panic!("{other:#x} is no binary value"),
+                };
+                assert_eq!(end, bytes as usize);
+            }
+        }
+    }
+}

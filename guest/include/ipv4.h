@@ -1,0 +1,88 @@
+/**
+ * IPv4 packets, for programs that work on them.
+ */
+#ifndef IPV4_H
+#define IPV4_H
+
+#include <io.h>
+#include <stdint.h>
+
+enum {
+  IPV4_HEADER_BYTES = 20, /**< The shortest. */
+  PROTOCOL_TCP = 6,
+  PROTOCOL_UDP = 17,
+};
+
+/** An IPv4 header (RFC 791); the packet in a slot is aligned to 8 bytes. */
+struct ipv4 {
+  uint8_t version_and_header_words;
+  uint8_t type_of_service;
+  uint16_t total_bytes;
+  uint16_t identification;
+  uint16_t fragment;
+  uint8_t time_to_live;
+  uint8_t protocol;
+  uint16_t checksum;
+  uint32_t source;
+  uint32_t destination;
+};
+
+/** Between the byte order of the network and the hart's. */
+static inline uint16_t swap16(uint16_t value) { return (uint16_t)(value << 8 | value >> 8); }
+
+/** Bytes of the header, options included. */
+static inline uint32_t ipv4_header_bytes(const struct ipv4 *header) {
+  return 4 * (header->version_and_header_words & 0xfu);
+}
+
+/** Whether an item is one IPv4 packet, by its version and lengths. */
+static inline int ipv4_is_packet(const struct io_slot *in) {
+  const struct ipv4 *header = (const struct ipv4 *)in->packet;
+  uint32_t header_bytes = ipv4_header_bytes(header);
+  return in->length >= IPV4_HEADER_BYTES && header->version_and_header_words >> 4 == 4 &&
+         header_bytes >= IPV4_HEADER_BYTES && header_bytes <= in->length &&
+         swap16(header->total_bytes) == in->length;
+}
+
+/** Whether it is not a fragment: its offset is 0, and no more fragments follow. */
+static inline int ipv4_is_whole(const struct ipv4 *header) {
+  return (swap16(header->fragment) & 0x3fff) == 0;
+}
+
+/** A sum of 16-bit words with its carries added in (RFC 1071); 0 only if all words are 0. */
+static inline uint16_t ipv4_fold(uint64_t sum) {
+  sum = (sum >> 32) + (sum & 0xffffffff);
+  sum = (sum >> 16) + (sum & 0xffff);
+  sum = (sum >> 16) + (sum & 0xffff);
+  return (uint16_t)((sum >> 16) + (sum & 0xffff));
+}
+
+/** The sum of a header's words: 0xffff if its checksum is right. The same in both byte orders. */
+static inline uint16_t ipv4_header_sum(const struct ipv4 *header) {
+  const uint32_t *words = (const uint32_t *)header;
+  uint64_t sum = 0;
+  for (uint32_t word = 0; word < ipv4_header_bytes(header) / 4; word++)
+    sum += words[word];
+  return ipv4_fold(sum);
+}
+
+/** The rest of a flow's key beside the addresses: protocol and ports, both of them in the order of
+ * memory. A packet that is no whole one of TCP or UDP has none. */
+static inline uint64_t ipv4_flow_rest(const struct ipv4 *header, uint32_t header_bytes,
+                                      uint32_t packet_bytes) {
+  uint64_t rest = header->protocol;
+  int has_ports = header->protocol == PROTOCOL_TCP || header->protocol == PROTOCOL_UDP;
+  if (ipv4_is_whole(header) && has_ports && packet_bytes >= header_bytes + 4)
+    rest |= (uint64_t)*(const uint32_t *)((const uint8_t *)header + header_bytes) << 8;
+  return rest;
+}
+
+/** A hash of a flow, of which the upper bits are the best. Multiplications by odd constants (the
+ * golden ratio; xxHash's second prime): the upper bits of the product depend on all bits of the
+ * key. */
+static inline uint64_t ipv4_flow_hash(uint64_t addresses, uint64_t rest) {
+  uint64_t hash = (addresses ^ rest * 0xc2b2ae3d27d4eb4f) * 0x9e3779b97f4a7c15;
+  return (hash ^ hash >> 32) * 0x9e3779b97f4a7c15;
+}
+
+#endif
