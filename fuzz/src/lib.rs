@@ -1,7 +1,7 @@
 //! What the targets do with their input. `crates/server/tests/fuzz_targets.rs` includes this file, so
 //! that it is compiled and tried with everything else.
 
-use network::Packets;
+use network::{ItemKind, Packets};
 use pipeline::{CoreSpec, NoExtension};
 use riscv::elf::{self, Image, Segment};
 use riscv::{Operation, evaluate, is_compressed};
@@ -119,7 +119,8 @@ pub fn decode((bits, pc, [a, b, c], rounding): (u32, u64, [u64; 3], u8)) {
     );
 }
 
-/// Any bytes: they are refused in a sentence, or they are packets that fit.
+/// Any bytes: they are refused in a sentence, or they are packets that fit, and so are the payloads
+/// in them.
 pub fn pcap(file: &[u8]) {
     const MAXIMUM_BYTES: u32 = 1500;
     match Packets::from_pcap_bytes(Path::new("file"), file, MAXIMUM_BYTES) {
@@ -129,6 +130,14 @@ pub fn pcap(file: &[u8]) {
                 packets.append_next(&mut packet);
                 assert!((20..=MAXIMUM_BYTES as usize).contains(&packet.len()));
                 assert_eq!(packet[0] >> 4, 4);
+            }
+            match packets.set_kind(ItemKind::Requests) {
+                Ok(()) => {
+                    let mut payload = Vec::new();
+                    packets.append_next(&mut payload);
+                    assert!(payload.len() <= MAXIMUM_BYTES as usize - 28);
+                }
+                Err(error) => assert!(error.to_string().starts_with("file: ")),
             }
         }
         Err(error) => assert!(error.to_string().starts_with("file: ")),

@@ -78,7 +78,7 @@ enum io_notify {
  * packets. */
 enum io_items {
   IO_ITEMS_PACKETS = 0,  /**< IPv4 packets; those generated have random addresses and ports. */
-  IO_ITEMS_SESSIONS = 1, /**< IPv4 packets; those generated are of 256 sessions with a service. */
+  IO_ITEMS_SESSIONS = 1, /**< IPv4 packets; those generated are of 128 sessions with a service. */
   IO_ITEMS_BLOCKS = 2,   /**< Data to be stored; generated: random bytes. */
   IO_ITEMS_REQUESTS = 3, /**< Remote procedure calls in MessagePack-RPC. */
 };

@@ -4,6 +4,7 @@
 #ifndef IPV4_H
 #define IPV4_H
 
+#include <byte_order.h>
 #include <io.h>
 #include <stdint.h>
 
@@ -13,8 +14,12 @@ enum {
   PROTOCOL_UDP = 17,
 };
 
+/* A packet is read as fields and as words for its checksum: the compiler must know that these are
+ * the same memory. */
+typedef uint32_t __attribute__((may_alias)) ipv4_word;
+
 /** An IPv4 header (RFC 791); the packet in a slot is aligned to 8 bytes. */
-struct ipv4 {
+struct __attribute__((may_alias)) ipv4 {
   uint8_t version_and_header_words;
   uint8_t type_of_service;
   uint16_t total_bytes;
@@ -26,9 +31,6 @@ struct ipv4 {
   uint32_t source;
   uint32_t destination;
 };
-
-/** Between the byte order of the network and the hart's. */
-static inline uint16_t swap16(uint16_t value) { return (uint16_t)(value << 8 | value >> 8); }
 
 /** Bytes of the header, options included. */
 static inline uint32_t ipv4_header_bytes(const struct ipv4 *header) {
@@ -59,7 +61,7 @@ static inline uint16_t ipv4_fold(uint64_t sum) {
 
 /** The sum of a header's words: 0xffff if its checksum is right. The same in both byte orders. */
 static inline uint16_t ipv4_header_sum(const struct ipv4 *header) {
-  const uint32_t *words = (const uint32_t *)header;
+  const ipv4_word *words = (const ipv4_word *)header;
   uint64_t sum = 0;
   for (uint32_t word = 0; word < ipv4_header_bytes(header) / 4; word++)
     sum += words[word];
@@ -73,7 +75,7 @@ static inline uint64_t ipv4_flow_rest(const struct ipv4 *header, uint32_t header
   uint64_t rest = header->protocol;
   int has_ports = header->protocol == PROTOCOL_TCP || header->protocol == PROTOCOL_UDP;
   if (ipv4_is_whole(header) && has_ports && packet_bytes >= header_bytes + 4)
-    rest |= (uint64_t)*(const uint32_t *)((const uint8_t *)header + header_bytes) << 8;
+    rest |= (uint64_t)*(const ipv4_word *)((const uint8_t *)header + header_bytes) << 8;
   return rest;
 }
 

@@ -36,10 +36,6 @@ struct association {
 
 static struct association *associations;
 
-static inline uint32_t big_endian32(uint32_t value) {
-  return (uint32_t)swap16((uint16_t)value) << 16 | swap16((uint16_t)(value >> 16));
-}
-
 static inline uint32_t *write_block(uint32_t *to, struct aes_block block) {
   *(struct aes_block *)to = block;
   return to + 4;
@@ -66,7 +62,7 @@ static void make_associations(uint64_t queues) {
       key[2 * half + 1] = (uint32_t)(random >> 32);
     }
     aes_256_expand(&associations[queue].key, key);
-    associations[queue].index = big_endian32(FIRST_INDEX + (uint32_t)queue);
+    associations[queue].index = swap32(FIRST_INDEX + (uint32_t)queue);
   }
 }
 
@@ -85,7 +81,7 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
   uint32_t *to = (uint32_t *)(out->packet + header_bytes);
   uint32_t sequence = ++association->last_sequence;
   *to++ = association->index;
-  *to++ = big_endian32(sequence);
+  *to++ = swap32(sequence);
   struct aes_block block =
       aes_256_encrypt(&association->key, (struct aes_block){.column = {sequence}});
   to = write_block(to, block);

@@ -27,21 +27,14 @@ struct tunnel {
 
 static struct tunnel *tunnels;
 
-static inline uint64_t big_endian64(uint64_t value) {
-  uint64_t swapped = 0;
-  for (int byte = 0; byte < 8; byte++)
-    swapped = swapped << 8 | (value >> 8 * byte & 0xff);
-  return swapped;
-}
-
 /* Tunnels from 2001:db8::1 to 2001:db8:1::(queue): the prefix for documentation (RFC 3849). */
 static void make_tunnels(uint64_t queues) {
   tunnels = aligned_alloc(LINE_BYTES, queues * sizeof(struct tunnel));
   for (uint64_t queue = 0; queue < queues; queue++) {
-    tunnels[queue].source[0] = big_endian64(0x20010db800000000);
-    tunnels[queue].source[1] = big_endian64(1);
-    tunnels[queue].destination[0] = big_endian64(0x20010db800010000);
-    tunnels[queue].destination[1] = big_endian64(queue);
+    tunnels[queue].source[0] = swap64(0x20010db800000000);
+    tunnels[queue].source[1] = swap64(1);
+    tunnels[queue].destination[0] = swap64(0x20010db800010000);
+    tunnels[queue].destination[1] = swap64(queue);
   }
 }
 
@@ -67,8 +60,8 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
                                  flow_label(header, ipv4_header_bytes(header), bytes);
   uint32_t payload_bytes = GRE_HEADER_BYTES + bytes;
   uint64_t *outer = (uint64_t *)out->packet;
-  outer[0] = big_endian64((uint64_t)version_class_label << 32 | payload_bytes << 16 |
-                          NEXT_HEADER_GRE << 8 | HOP_LIMIT);
+  outer[0] = swap64((uint64_t)version_class_label << 32 | payload_bytes << 16 |
+                    NEXT_HEADER_GRE << 8 | HOP_LIMIT);
   outer[1] = tunnel->source[0];
   outer[2] = tunnel->source[1];
   outer[3] = tunnel->destination[0];

@@ -13,6 +13,7 @@
  * byte before it goes on: what is not one well-formed request, or has an unknown method or no key,
  * is passed on as an error.
  */
+#include <byte_order.h>
 #include <data_plane.h>
 
 enum {
@@ -244,7 +245,7 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
 
   /* The method's text begins at an aligned word. */
   uint64_t *words = (uint64_t *)out->packet;
-  words[0] = method->head | (uint64_t)__builtin_bswap32((uint32_t)number) << 24;
+  words[0] = method->head | (uint64_t)swap32((uint32_t)number) << 24;
   words[1] = method->text[0];
   words[2] = method->text[1];
   uint8_t *to = out->packet + sizeof(uint64_t) + method->text_bytes;

@@ -44,10 +44,11 @@ pub struct TrafficSpec {
     /// core can take (a few hundred nanoseconds an item); raise it for many cores.
     #[schemars(range(min = 1e-6, max = 1e4))]
     pub saturation_rate_mrps: f64,
-    /// `generated`, or the path of a pcap file.
+    /// `generated`, or the path of a pcap file. What is generated, packets, blocks or requests, is
+    /// for the program to say.
     pub packets: String,
-    /// Bytes in a generated packet, from its IPv4 header on; with a pcap file, the most that a
-    /// packet may have. The papers on data planes do not say; 1024 is one of the sizes of RFC 2544.
+    /// Bytes in a generated item, a packet from its IPv4 header on; with a pcap file, the most that
+    /// a packet may have. The papers on data planes do not say; 1024 is one of the sizes of RFC 2544.
     #[schemars(range(min = 28, max = 9000))]
     pub packet_bytes: u32,
     /// Slots in each ring, a power of two. A device queue holds one item less, since the consumer
