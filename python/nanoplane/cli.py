@@ -428,6 +428,7 @@ def list_names(as_document: Json = False) -> None:
     notes |= {name: of.title for name, of in figures().items()}
     notes |= descriptions.notes("data_plane.notify")
     notes |= descriptions.notes("data_plane.organisation")
+    notes |= {name: compiler.about(name) for name in names["programs"]}
     for kind, values in names.items():
         print(kind)
         for value in values:

@@ -47,6 +47,13 @@ def programs() -> list[str]:
     return sorted(path.stem for path in (GUEST / "programs").glob("*.c"))
 
 
+def about(program: str) -> str:
+    """Return what a built-in program says that it is: the first sentence of its first comment."""
+    text = (GUEST / "programs" / f"{program}.c").read_text(encoding="utf-8")
+    comment = " ".join(line.removeprefix(" *").strip() for line in text.splitlines()[1:])
+    return comment.split(". ")[0] + "."
+
+
 def is_path(name: str) -> bool:
     """Whether a program is named by its path; otherwise it is the name of a built-in one."""
     return "/" in name or name.endswith((".c", ".elf"))

@@ -34,6 +34,17 @@ def test_built_in_programs_are_found() -> None:
         assert compiler.elf(compiler.find_program(name, Path(), "program")).startswith(b"\x7fELF")
 
 
+def test_built_in_programs_say_what_they_are() -> None:
+    assert compiler.about("echo") == (
+        "The smallest data plane: gives each packet to the tenant as it came."
+    )
+    for name in compiler.programs():
+        about = compiler.about(name)
+        assert about[0].isupper()
+        assert len(about) < 200  # A sentence, and not the whole comment.
+        assert "*" not in about
+
+
 def test_an_error_is_the_compilers(tmp_path: Path) -> None:
     source = tmp_path / "wrong.c"
     source.write_text("int main(void) { return undeclared; }\n")
