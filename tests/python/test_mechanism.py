@@ -76,6 +76,19 @@ def test_shares_are_as_the_weights(run: Any, queues: int, weights: list[int]) ->
     assert_nothing_is_lost(result)
 
 
+def test_several_cores_lose_the_weights(run: Any) -> None:
+    # A queue that a core has taken is not ready, so the other's QWAIT passes the priority on.
+    result = run(
+        server__data_plane_cores=2,
+        data_plane__queues=3,
+        data_plane__policy="weighted-round-robin",
+        data_plane__weights=[4, 2, 1],
+    )
+    for samples in result["queues"]["samples"]:
+        assert samples / 1000 == pytest.approx(1 / 3, abs=0.05)
+    assert_nothing_is_lost(result)
+
+
 def test_strict_priority_starves_lower_queues(run: Any) -> None:
     # Two queues are offered far more than what the core takes: the first never becomes empty.
     result = run(data_plane__policy="strict-priority", data_plane__queues=2)
@@ -320,7 +333,14 @@ def test_queues_that_are_full_can_be_closed(run: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "instead", "sentence"),
     [
-        ("tenants[qid] = IO_OPEN;", "goto open;", "its tenant has not joined it"),
+        ("tenants[qid] = IO_OPEN;", "goto open;", "no new tenant has joined it"),
+        # As soon as the device has closed the queue, while the old tenant is still there.
+        (
+            "} else if (state == REMOVED",
+            "} else if (device->states[qid] == IO_CLOSED) {\n goto open;\n"
+            "} else if (state == REMOVED",
+            "no new tenant has joined it",
+        ),
         ("device->states[qid] = IO_CLOSED;", "device->states[qid] = 7;", "access fault"),
         ("tenants[qid] = IO_OPEN;", "tenants[(qid + 1) % 4] = IO_OPEN;", "access fault"),
     ],

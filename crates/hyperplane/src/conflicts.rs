@@ -39,6 +39,13 @@ pub fn conflicts(
     seed: u64,
 ) -> Result<u32, SpecError> {
     let mut set = spec.monitoring_set(banks)?;
+    if doorbells as usize > set.entries() {
+        return Err(SpecError::new(
+            "hyperplane.entries",
+            set.entries(),
+            format!("{doorbells} doorbells need as many"),
+        ));
+    }
     let mut tried = BTreeSet::new();
     let mut conflicts = 0;
     let mut number = 0;
@@ -97,11 +104,11 @@ mod tests {
         assert_eq!(percent(2, Consecutive, 512), 0.0);
     }
 
-    /// The lines are never the same twice, or the count would be of other errors.
     #[test]
-    fn a_table_too_small_conflicts_for_all_that_is_too_much() {
+    fn what_cannot_be_filled_is_refused() {
         let spec = HyperPlaneSpec::default();
-        assert!(conflicts(&spec, 16, Random, 1024, 1).unwrap() > 0);
+        assert!(conflicts(&spec, 16, Random, 1024, 1).is_ok());
+        assert!(conflicts(&spec, 16, Random, 1025, 1).is_err());
         assert!(conflicts(&spec, 15, Random, 1024, 1).is_err());
     }
 }

@@ -111,6 +111,8 @@ enum QueueState {
 #[derive(Clone, Debug, Default)]
 struct Queue {
     state: QueueState,
+    /// For how many new tenants it has been opened: the first one found it open.
+    reopened: u64,
     descriptor: QueueDescriptor,
     /// The slot that the next item goes to.
     next_slot: u32,
@@ -142,6 +144,7 @@ state::choice!(QueueState {
 
 state::plain!(Queue {
     state,
+    reopened,
     descriptor,
     next_slot,
     count,
@@ -530,8 +533,10 @@ impl IoSource {
         self.doorbells.remove(queue.descriptor.doorbell);
         *queue = Queue {
             descriptor,
+            reopened: queue.reopened + 1,
             ..Queue::default()
         };
+        let has_new_tenant = self.ledger.borrow().tenants(number) > queue.reopened;
         let mut fault = descriptor_fault(
             &self.setup,
             context,
@@ -544,9 +549,9 @@ impl IoSource {
                 "Queue {number} has the same doorbell as another queue."
             ));
         }
-        if fault.is_none() && !self.ledger.borrow().has_tenant(number) {
+        if fault.is_none() && !has_new_tenant {
             fault = Some(format!(
-                "Queue {number} is opened, and its tenant has not joined it."
+                "Queue {number} is opened, and no new tenant has joined it."
             ));
         }
         if let Some(fault) = fault {

@@ -127,8 +127,8 @@ pub struct Ledger {
     /// Address of the descriptors, once the source is running.
     pub(crate) table: u64,
     pub(crate) queues: Vec<QueueDescriptor>,
-    /// Whether each queue has a tenant.
-    has_tenant: Vec<bool>,
+    /// How many tenants have joined each queue, one after the other.
+    tenants: Vec<u64>,
     pub(crate) counts: ItemCounts,
     queue_counts: Vec<QueueCounts>,
     /// What the program has counted, by the names that it gave.
@@ -152,7 +152,7 @@ pub struct Ledger {
 state::component!(Ledger {
     table,
     queues,
-    has_tenant,
+    tenants,
     counts,
     queue_counts,
     program_counters,
@@ -172,7 +172,7 @@ impl Ledger {
         Ledger {
             table: 0,
             queues: Vec::new(),
-            has_tenant: Vec::new(),
+            tenants: Vec::new(),
             counts: ItemCounts::default(),
             queue_counts: Vec::new(),
             program_counters: Vec::new(),
@@ -253,7 +253,7 @@ impl Ledger {
 
     pub(crate) fn start(&mut self, table: u64, queues: Vec<QueueDescriptor>) {
         self.table = table;
-        self.has_tenant = vec![true; queues.len()];
+        self.tenants = vec![1; queues.len()];
         self.inside = vec![VecDeque::new(); queues.len()];
         self.rings = vec![VecDeque::new(); queues.len()];
         self.queue_counts = vec![QueueCounts::default(); queues.len()];
@@ -286,14 +286,14 @@ impl Ledger {
         self.queue_counts[queue as usize].refused += 1;
     }
 
-    /// Whether a queue has a tenant. It has none from when the tenant took the end of the queue.
-    pub(crate) fn has_tenant(&self, queue: u32) -> bool {
-        self.has_tenant[queue as usize]
+    /// How many tenants have joined a queue: each after the one before has left.
+    pub(crate) fn tenants(&self, queue: u32) -> u64 {
+        self.tenants[queue as usize]
     }
 
-    /// A queue without a tenant gets one.
+    /// A queue whose tenant has left gets another one.
     pub(crate) fn join(&mut self, queue: u32, descriptor: QueueDescriptor) {
-        self.has_tenant[queue as usize] = true;
+        self.tenants[queue as usize] += 1;
         self.queues[queue as usize] = descriptor;
     }
 
@@ -305,7 +305,6 @@ impl Ledger {
                  next: the data plane must give each queue's items to its tenant in order."
             )),
             None => {
-                self.has_tenant[queue as usize] = false;
                 self.taken.push_back((u64::MAX, queue, None));
                 self.close_records();
             }
