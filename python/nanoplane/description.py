@@ -214,8 +214,11 @@ class Description:
         return Resolved(_canonical(data), self.program(), packets)
 
     def _origin(self, key: str) -> str:
-        """Name the place where a key, or something in it, was last written."""
-        set_here = any(f"{one}.".startswith(f"{key}.") for one in self.overrides)
+        """Name the place where a key, something in it, or the list it is in was last written."""
+        set_here = any(
+            f"{one}.".startswith(f"{key}.") or f"{key}.".startswith(f"{one}.")
+            for one in self.overrides
+        )
         return "--set" if set_here else self.source
 
     def _merged(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from nanoplane import report
 from nanoplane.claims import DIFFERS, NOT_YET_RUN, REPRODUCED, claims, figures_of
 from nanoplane.errors import DescriptionError
 from nanoplane.figures import Row, figures, find
-from nanoplane.papers import hyperplane
+from nanoplane.papers import hyperplane, hyperplane_conflicts
 from nanoplane.sweep import Outcome, sweep
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -70,9 +70,10 @@ def test_conflicts_have_an_interval_for_each_point() -> None:
     for row in rows:
         assert row.ci95 is not None
         assert row.ci95[0] <= row.y <= row.ci95[1]
-    # By the fake's formula: a tenth of what is full, in 49 tables of 50.
+    # By the fake's formula: a tenth of what is full, in whole numbers, in all tables but one.
     full = next(row for row in rows if row.x == 0)
-    assert full.y == pytest.approx(10 * 49 / 50, rel=0.01)
+    tables = hyperplane_conflicts.TABLES
+    assert full.y == pytest.approx(10 * (tables - 1) / tables, abs=100 * 0.5 / 1024)
 
 
 def test_unknown_figure() -> None:

@@ -53,8 +53,11 @@ impl ProgramRegisters {
 
     /// Eight more bytes of a name. Whether it is not too long.
     pub fn add_to_name(&mut self, bytes: u64) -> bool {
+        if self.name.len() > MOST_NAME_BYTES {
+            return false;
+        }
         self.name.extend(bytes.to_le_bytes());
-        self.name.len() <= MOST_NAME_BYTES + 8
+        true
     }
 
     /// The name that has been written, if it is one; the next one begins.
