@@ -4,16 +4,18 @@
  * As tight as a loop can be: a load and a branch for each doorbell, and nothing that would keep an
  * out-of-order core from having the loads of many doorbells under way at once.
  *
- * Harts that share queues begin their rounds at different places, and claim what they find by one
- * compare-and-swap of the doorbell itself, which both counts items down and
+ * Harts that share queues begin their rounds at different places, and claim what they find:
  *
- * - in order: sets the upper half, `claim`, until the items are processed. Others see in the
- *   word that they poll anyway that the queue is taken, and go on;
- * - otherwise: moves the queue's head, which then is in the upper half, on by as many items. So a
- *   claim is a single atomic operation, and nothing has to be given back.
+ * - in order: by a lock of the queue, which they try only if the doorbell shows items and the lock
+ *   is free, and give back when the items are processed. A hart that does not get it goes on. The
+ *   lock has a line of its own: in the doorbell's line it would take that from everybody who
+ *   polls twice an item;
+ * - otherwise: by one compare-and-swap of the doorbell itself, whose upper half then is the index
+ *   of the next item. It counts items down and moves the index on in one step, so that there is
+ *   nothing to give back.
  *
- * A hart that loses the race for an item goes on to the next queue. Nothing is lost: what is in a
- * queue is seen by every round, and each item is counted down, once, by the one that then has it.
+ * docs/notification.md compares these with others. Nothing is lost: what is in a queue is seen by
+ * every round, and each item is counted down, once, by the hart that then has it.
  */
 #ifndef NOTIFY_SPIN_H
 #define NOTIFY_SPIN_H
@@ -47,31 +49,47 @@ spin_scan(struct io_doorbell *next, struct io_doorbell *end) {
   return end;
 }
 
-/* Takes items of a queue that other harts may be after, too. Returns whether there are any. */
-static inline int spin_claim(uint64_t number, struct data_plane_work *work) {
-  struct data_plane_queue *queue = &data_plane_state.queues[number];
-  uint64_t word = __atomic_load_n(&queue->doorbell->count, __ATOMIC_RELAXED), claimed;
-  do {
-    uint64_t items = (uint32_t)word, claim = word >> 32;
-    if (!items || (data_plane_state.is_late && claim))
-      return 0;
-    work->queue = number;
-    work->first = claim;
-    work->count = items < data_plane_state.batch ? items : data_plane_state.batch;
-    work->taken = 0;
-    if (data_plane_state.is_late) {
-      claimed = word - work->count + (1ul << 32);
-    } else {
-      data_plane_await_readers(queue, claim + work->count);
-      claimed = (claim + work->count) << 32 | (items - work->count);
-    }
-  } while (!__atomic_compare_exchange_n(&queue->doorbell->count, &word, claimed, 0,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
-  if (data_plane_state.is_late) {
-    work->first = queue->head;
-    queue->head += work->count;
+/* In order: who has a queue; each in a line of its own. */
+static struct spin_lock {
+  uint32_t held;
+} __attribute__((aligned(LINE_BYTES))) * spin_locks;
+
+/* Takes items of a queue that other harts may be after, too, and keeps it. Returns whether there
+ * are any. */
+static inline int spin_claim_queue(uint64_t number, struct data_plane_work *work) {
+  uint32_t *held = &spin_locks[number].held;
+  if (__atomic_load_n(held, __ATOMIC_RELAXED) || __atomic_exchange_n(held, 1, __ATOMIC_ACQUIRE))
+    return 0;
+  if (io_count(data_plane_state.queues[number].doorbell)) {
+    *work = data_plane_take(number);
+    return 1;
   }
+  __atomic_store_n(held, 0, __ATOMIC_RELEASE);
+  return 0;
+}
+
+/* Takes items of a queue that other harts may be after, too, and leaves it to them. Returns whether
+ * there are any. */
+static inline int spin_claim_items(uint64_t number, struct data_plane_work *work) {
+  struct data_plane_queue *queue = &data_plane_state.queues[number];
+  uint64_t word = __atomic_load_n(&queue->doorbell->count, __ATOMIC_RELAXED);
+  uint64_t head, count, claimed;
+  do {
+    uint64_t items = (uint32_t)word;
+    if (!items)
+      return 0;
+    head = word >> 32;
+    count = items < data_plane_state.batch ? items : data_plane_state.batch;
+    data_plane_await_readers(queue, head + count);
+    claimed = (head + count) << 32 | (items - count);
+  } while (!__atomic_compare_exchange_n(&queue->doorbell->count, &word, claimed, 0,
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+  *work = (struct data_plane_work){.queue = number, .first = head, .count = count};
   return 1;
+}
+
+static inline int spin_claim(uint64_t number, struct data_plane_work *work) {
+  return data_plane_state.is_late ? spin_claim_queue(number, work) : spin_claim_items(number, work);
 }
 
 /* Takes items of the first queue that has some, from `begin` to before `end`. Returns whether there
@@ -107,12 +125,13 @@ static inline void spin_done(const struct data_plane_hart *hart,
                              const struct data_plane_work *work) {
   (void)hart;
   if (data_plane_state.is_late)
-    __atomic_store_n(&data_plane_state.queues[work->queue].doorbell->claim, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&spin_locks[work->queue].held, 0, __ATOMIC_RELEASE);
 }
 
 static inline void spin_set_up(volatile struct io_registers *device, struct io_descriptor *table) {
   (void)device;
   (void)table;
+  spin_locks = aligned_alloc(LINE_BYTES, data_plane_state.queue_count * sizeof *spin_locks);
 }
 
 static const struct notify_mechanism notify_spin = {spin_set_up, spin_next, spin_done};

@@ -66,15 +66,13 @@ static inline void wrs_done(const struct data_plane_hart *hart,
                             const struct data_plane_work *work) {
   if (!data_plane_state.is_late)
     return;
-  /* Gives the queue back, and learns in the same step whether there are items. */
-  struct io_doorbell *doorbell = data_plane_state.queues[work->queue].doorbell;
-  uint64_t before = __atomic_fetch_and(&doorbell->count, UINT32_MAX, __ATOMIC_SEQ_CST);
-  if ((uint32_t)before)
+  __atomic_exchange_n(&spin_locks[work->queue].held, 0, __ATOMIC_SEQ_CST);
+  if (io_count(data_plane_state.queues[work->queue].doorbell))
     wrs_wake_others(&wrs_clusters[hart->cluster]);
 }
 
 static inline void wrs_set_up(volatile struct io_registers *device, struct io_descriptor *table) {
-  (void)device;
+  spin_set_up(device, table);
   wrs_clusters = aligned_alloc(LINE_BYTES, data_plane_state.clusters * sizeof *wrs_clusters);
   for (uint64_t cluster = 0; cluster < data_plane_state.clusters; cluster++)
     for (uint64_t number = data_plane_begin(cluster); number < data_plane_begin(cluster + 1);
