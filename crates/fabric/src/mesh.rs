@@ -8,6 +8,7 @@
 //! Principles and Practices of Interconnection Networks, ch. 13), and the protocol needs that; a
 //! short message that finds a gap before an older long one waits for it at the end.
 
+use crate::divisor::Divisor;
 use crate::{Clock, MeshSpec, Time};
 
 /// Bytes of a message that carries no data.
@@ -51,12 +52,27 @@ state::component!(Link {
 impl Link {
     /// Reserves `flits` cycles in a row, from `earliest` or as soon as possible after it. Nothing
     /// will be reserved before `now` any more.
-    #[inline]
+    #[inline(always)]
     fn reserve(&mut self, now: u64, earliest: u64, flits: u64) -> u64 {
         let passed = now - self.base;
         if passed > 0 {
             self.move_on(now, passed);
         }
+        // As a rule nothing is in the way.
+        let offset = earliest - now;
+        if offset + flits <= WINDOW {
+            let cycles = u64::MAX >> (WINDOW - flits) << offset;
+            if self.taken & cycles == 0 {
+                self.taken |= cycles;
+                return earliest;
+            }
+        }
+        self.reserve_later(now, earliest, flits)
+    }
+
+    /// The same, where a message waits or looks far ahead.
+    #[inline(never)]
+    fn reserve_later(&mut self, now: u64, earliest: u64, flits: u64) -> u64 {
         let mut free = !self.taken;
         for _ in 1..flits {
             free &= free >> 1;
@@ -64,7 +80,7 @@ impl Link {
         let offset = earliest - now;
         if offset < WINDOW && free >> offset != 0 {
             let start = earliest + u64::from((free >> offset).trailing_zeros());
-            self.taken |= ((1 << flits) - 1) << (start - now);
+            self.taken |= u64::MAX >> (WINDOW - flits) << (start - now);
             return start;
         }
         // Behind the window only an end is kept, so a gap that is left there is lost.
@@ -73,7 +89,7 @@ impl Link {
         start
     }
 
-    #[inline]
+    #[inline(always)]
     fn move_on(&mut self, now: u64, passed: u64) {
         let end = self.base + WINDOW;
         self.base = now;
@@ -104,7 +120,7 @@ pub(crate) struct Mesh {
     hop: u64,
     local: u64,
     clock: Clock,
-    link_bytes: u64,
+    link_bytes: Divisor,
     /// Four for each tile: to the east, west, south, north.
     links: Vec<Link>,
     /// The links from each tile to each other, one way behind the other, and where each begins.
@@ -177,7 +193,7 @@ impl Mesh {
             hop: spec.hop_latency_cycles,
             local: spec.local_latency_cycles,
             clock,
-            link_bytes: spec.link_bytes,
+            link_bytes: Divisor::new(spec.link_bytes),
             links: vec![Link::default(); tiles * 4],
             routes,
             route_starts,
@@ -227,16 +243,16 @@ impl Mesh {
             departure + self.local
         } else {
             let now = self.clock.cycle_of(now);
-            let flits = bytes.div_ceil(self.link_bytes);
+            let flits = self.link_bytes.divide(bytes - 1) + 1;
             let route = self.route_starts[pair] as usize..self.route_starts[pair + 1] as usize;
-            self.hops += route.len() as u64;
-            self.hop_cycles += route.len() as u64 * flits;
+            let hops = route.len() as u64;
             let mut head = departure;
             for &link in &self.routes[route] {
-                let start = self.links[usize::from(link)].reserve(now, head, flits);
-                self.queueing_cycles += start - head;
-                head = start + self.hop;
+                head = self.links[usize::from(link)].reserve(now, head, flits) + self.hop;
             }
+            self.hops += hops;
+            self.hop_cycles += hops * flits;
+            self.queueing_cycles += head - departure - hops * self.hop;
             // The rest of the message follows its head, one flit a cycle.
             head + flits - 1
         };
@@ -360,6 +376,9 @@ mod tests {
         assert_eq!(link.reserve(50, 58, 4), 1005);
         assert_eq!(link.reserve(1000, 1000, 1), 1009);
         assert_eq!(link.reserve(5000, 5000, 1), 5000);
+        // As long as the window.
+        assert_eq!(link.reserve(6000, 6000, 64), 6000);
+        assert_eq!(link.reserve(6000, 6000, 1), 6064);
     }
 
     #[test]
