@@ -633,7 +633,7 @@ impl Fabric {
     /// Processes all events before `until`, in order; puts what they bring to core `k` into
     /// `inboxes[k]`.
     pub fn run_until(&mut self, until: Time, inboxes: &mut [Inbox]) {
-        while let Some((now, event)) = self.queue.pop_before(until) {
+        while let Some((now, &event)) = self.queue.pop_before(until) {
             self.done_until = now;
             self.statistics.events += 1;
             self.process(now, event, inboxes);

@@ -9,14 +9,27 @@ use std::collections::BinaryHeap;
 const NEAR_CYCLES: u64 = 1024;
 const NONE: u32 = u32::MAX;
 
+/// Orders events: by their times, and those of one time by the numbers that came with them.
+type Key = u128;
+
+const NEVER: Key = Key::MAX;
+
+#[inline(always)]
+fn key(at: Time, order: u64) -> Key {
+    Key::from(at.as_fs()) << 64 | Key::from(order)
+}
+
+#[inline(always)]
+fn time_of(key: Key) -> Time {
+    Time::from_fs((key >> 64) as u64)
+}
+
+/// Where an event is in the order.
 #[derive(Clone, Copy, Debug)]
-struct Entry<E> {
-    at: Time,
-    /// Orders events of one time.
-    order: u64,
-    /// The next one of the same cycle.
+struct Entry {
+    key: Key,
+    /// The next one of the same cycle, or the next that is free.
     next: u32,
-    event: E,
 }
 
 /// A queue of events. Those of the near future are in a list for each cycle, which has one or two
@@ -29,21 +42,22 @@ pub(crate) struct Queue<E> {
     occupied: [u64; NEAR_CYCLES as usize / 64],
     /// Nothing in the lists is before this cycle, nor [`NEAR_CYCLES`] after it.
     base: u64,
-    far: BinaryHeap<Reverse<(Time, u64, u32)>>,
-    entries: Vec<Entry<E>>,
-    free: Vec<u32>,
-    /// Time and order of the next event.
-    next: (Time, u64),
+    far: BinaryHeap<Reverse<(Key, u32)>>,
+    entries: Vec<Entry>,
+    /// By the places of the entries.
+    events: Vec<E>,
+    /// The first entry that is free.
+    free: u32,
+    /// The next event, or [`NEVER`].
+    next: Key,
     /// Where its list is; [`NONE`]: it is the first of the heap, or there is none.
     next_bucket: u32,
 }
 
-const NEVER: (Time, u64) = (Time::NEVER, u64::MAX);
-
 /// Where an event lies makes no difference, so they are walked in their order.
 impl<E: Copy + Plain> State for Queue<E> {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        let mut events = self.events();
+        let mut events = self.in_order();
         events.walk(walker);
         let mut base = self.base;
         walker.cycle(&mut base);
@@ -64,7 +78,8 @@ impl<E: Copy> Queue<E> {
             base: 0,
             far: BinaryHeap::new(),
             entries: Vec::new(),
-            free: Vec::new(),
+            events: Vec::new(),
+            free: NONE,
             next: NEVER,
             next_bucket: NONE,
         }
@@ -73,69 +88,83 @@ impl<E: Copy> Queue<E> {
     /// Adds an event, not before the last that was taken.
     #[inline]
     pub fn push(&mut self, at: Time, order: u64, event: E) {
-        let entry = Entry {
-            at,
-            order,
-            next: NONE,
-            event,
-        };
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.entries[place as usize] = entry;
-                place
-            }
-            None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as u32
-            }
-        };
-        let cycle = self.clock.cycle_of(at);
-        let bucket = if cycle.wrapping_sub(self.base) < NEAR_CYCLES {
-            let bucket = (cycle % NEAR_CYCLES) as u32;
-            self.insert(bucket as usize, place);
-            bucket
+        let key = key(at, order);
+        let mut place = self.free;
+        if let (Some(entry), Some(old)) = (
+            self.entries.get_mut(place as usize),
+            self.events.get_mut(place as usize),
+        ) {
+            self.free = entry.next;
+            entry.key = key;
+            *old = event;
         } else {
-            self.far.push(Reverse((at, order, place)));
-            NONE
-        };
-        if (at, order) < self.next {
-            self.next = (at, order);
-            self.next_bucket = bucket;
+            place = self.add_entry(key, event);
+        }
+        let cycle = self.clock.cycle_of(at);
+        if cycle.wrapping_sub(self.base) >= NEAR_CYCLES {
+            self.push_far(key, place);
+            return;
+        }
+        let bucket = (cycle % NEAR_CYCLES) as usize;
+        let first = self.first[bucket];
+        if let Some(entry) = self.entries.get(first as usize)
+            && entry.key < key
+        {
+            self.insert_behind(first, key, place);
+            return;
+        }
+        self.entries[place as usize].next = first;
+        self.first[bucket] = place;
+        self.occupied[bucket / 64] |= 1 << (bucket % 64);
+        if key < self.next {
+            self.next = key;
+            self.next_bucket = bucket as u32;
         }
     }
 
-    /// Puts an event into a cycle's list, where its order tells.
-    #[inline]
-    fn insert(&mut self, bucket: usize, place: u32) {
-        let Entry { at, order, .. } = self.entries[place as usize];
-        self.occupied[bucket / 64] |= 1 << (bucket % 64);
-        let mut before = NONE;
-        let mut after = self.first[bucket];
-        while after != NONE {
-            let other = &self.entries[after as usize];
-            if (other.at, other.order) > (at, order) {
-                break;
-            }
+    #[cold]
+    fn add_entry(&mut self, key: Key, event: E) -> u32 {
+        let next = NONE;
+        self.entries.push(Entry { key, next });
+        self.events.push(event);
+        (self.entries.len() - 1) as u32
+    }
+
+    #[inline(never)]
+    fn push_far(&mut self, key: Key, place: u32) {
+        self.far.push(Reverse((key, place)));
+        if key < self.next {
+            self.next = key;
+            self.next_bucket = NONE;
+        }
+    }
+
+    /// Puts an event into a cycle's list, behind that at `before`, where its key tells.
+    #[inline(never)]
+    fn insert_behind(&mut self, mut before: u32, key: Key, place: u32) {
+        let mut after = self.entries[before as usize].next;
+        while let Some(entry) = self.entries.get(after as usize)
+            && entry.key < key
+        {
             before = after;
-            after = other.next;
+            after = entry.next;
         }
+        self.entries[before as usize].next = place;
         self.entries[place as usize].next = after;
-        if before == NONE {
-            self.first[bucket] = place;
-        } else {
-            self.entries[before as usize].next = place;
-        }
     }
 
     /// All events in their order.
-    fn events(&self) -> Vec<(Time, u64, E)> {
+    fn in_order(&self) -> Vec<(Time, u64, E)> {
         let mut is_free = vec![false; self.entries.len()];
-        for &place in &self.free {
-            is_free[place as usize] = true;
+        let mut free = self.free;
+        while let Some(entry) = self.entries.get(free as usize) {
+            is_free[free as usize] = true;
+            free = entry.next;
         }
-        let entries = self.entries.iter().zip(is_free).filter(|one| !one.1);
-        let mut events: Vec<(Time, u64, E)> = entries
-            .map(|(entry, _)| (entry.at, entry.order, entry.event))
+        let all = self.entries.iter().zip(&self.events).zip(is_free);
+        let mut events: Vec<(Time, u64, E)> = all
+            .filter(|(_, is_free)| !is_free)
+            .map(|((entry, &event), _)| (time_of(entry.key), entry.key as u64, event))
             .collect();
         events.sort_by_key(|&(at, order, _)| (at, order));
         events
@@ -144,62 +173,74 @@ impl<E: Copy> Queue<E> {
     /// When the next event is; [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_at(&self) -> Time {
-        self.next.0
+        time_of(self.next)
     }
 
-    /// Takes the next event if it is before `until`.
-    #[inline]
-    pub fn pop_before(&mut self, until: Time) -> Option<(Time, E)> {
-        if self.next.0 >= until {
+    /// Takes the next event if it is before `until`. It can be seen until the next is added.
+    #[inline(always)]
+    pub fn pop_before(&mut self, until: Time) -> Option<(Time, &E)> {
+        let at = time_of(self.next);
+        if at >= until {
             return None;
         }
         let bucket = self.next_bucket as usize;
-        let place = if self.next_bucket == NONE {
-            self.far.pop()?.0.2
-        } else {
-            let place = self.first[bucket];
-            let after = self.entries[place as usize].next;
-            self.first[bucket] = after;
-            if after == NONE {
-                self.occupied[bucket / 64] &= !(1 << (bucket % 64));
-            }
-            place
+        let place = match self.first.get(bucket) {
+            Some(&place) => place,
+            None => self.far.pop()?.0.1,
         };
-        self.free.push(place);
-        let Entry { at, event, .. } = self.entries[place as usize];
+        let entry = &mut self.entries[place as usize];
+        let after = std::mem::replace(&mut entry.next, self.free);
+        self.free = place;
         self.base = self.clock.cycle_of(at);
+        if let Some(first) = self.first.get_mut(bucket) {
+            *first = after;
+            if let Some(entry) = self.entries.get(after as usize)
+                && self.far.is_empty()
+            {
+                self.next = entry.key;
+                return Some((at, &self.events[place as usize]));
+            }
+            let rest = u64::from(after != NONE) << (bucket % 64);
+            let word = &mut self.occupied[bucket / 64];
+            *word = *word & !(1 << (bucket % 64)) | rest;
+        }
         self.find_next();
-        Some((at, event))
+        Some((at, &self.events[place as usize]))
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_next(&mut self) {
         self.next = NEVER;
         self.next_bucket = NONE;
         if let Some(bucket) = self.first_bucket() {
-            let entry = &self.entries[self.first[bucket] as usize];
-            self.next = (entry.at, entry.order);
+            self.next = self.entries[self.first[bucket] as usize].key;
             self.next_bucket = bucket as u32;
         }
-        if let Some(&Reverse((at, order, _))) = self.far.peek()
-            && (at, order) < self.next
+        if let Some(&Reverse((key, _))) = self.far.peek()
+            && key < self.next
         {
-            self.next = (at, order);
+            self.next = key;
             self.next_bucket = NONE;
         }
     }
 
     /// The first near cycle that has events, as the place of its list.
-    #[inline]
+    #[inline(always)]
     fn first_bucket(&self) -> Option<usize> {
         let start = (self.base % NEAR_CYCLES) as usize;
-        let words = self.occupied.len();
         let word = self.occupied[start / 64] >> (start % 64);
         if word != 0 {
             return Some(start + word.trailing_zeros() as usize);
         }
+        self.first_bucket_behind(start / 64)
+    }
+
+    /// The same, behind word `first` of `occupied`; what is before the base in that word comes last.
+    #[inline(never)]
+    fn first_bucket_behind(&self, first: usize) -> Option<usize> {
+        let words = self.occupied.len();
         (1..=words)
-            .map(|step| (start / 64 + step) % words)
+            .map(|step| (first + step) % words)
             .find(|&word| self.occupied[word] != 0)
             .map(|word| word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
@@ -220,7 +261,7 @@ mod tests {
             let mut now = Time::ZERO;
             for (number, (kind, distance, order)) in steps.into_iter().enumerate() {
                 if kind == 0 {
-                    let taken = queue.pop_before(Time::NEVER);
+                    let taken = queue.pop_before(Time::NEVER).map(|(at, &event)| (at, event));
                     let first = expected.pop_first();
                     prop_assert_eq!(taken, first.map(|(at, _, number)| (at, number)));
                     now = taken.map_or(now, |(at, _)| at);
@@ -234,7 +275,7 @@ mod tests {
                 let next = expected.first().map_or(Time::NEVER, |(at, ..)| *at);
                 prop_assert_eq!(queue.next_at(), next);
             }
-            while let Some((at, number)) = queue.pop_before(Time::NEVER) {
+            while let Some((at, &number)) = queue.pop_before(Time::NEVER) {
                 let first = expected.pop_first();
                 prop_assert_eq!(first.map(|(at, _, number)| (at, number)), Some((at, number)));
             }
@@ -249,7 +290,7 @@ mod tests {
         assert_eq!(queue.pop_before(Time::from_ns(5.0)), None);
         assert_eq!(
             queue.pop_before(Time::from_ns(5.000_001)),
-            Some((Time::from_ns(5.0), 'a'))
+            Some((Time::from_ns(5.0), &'a'))
         );
     }
 }
