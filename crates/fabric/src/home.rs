@@ -271,9 +271,12 @@ state::component!(BankStatistics {
 pub(crate) struct Bank {
     banks: Divisor,
     ways: usize,
+    ways_divisor: Divisor,
     set_mask: u64,
     /// The directory.
     entries: Vec<Entry>,
+    /// How many entries of each set are in use: to look for a free one means to read them all.
+    used: Vec<u16>,
     /// The lines of a non-inclusive cache; those of an inclusive one are the directory's.
     lines: Option<LineArray>,
     /// For each set, a byte of each way's tag, then the LRU rank of each way (0 for the most
@@ -293,8 +296,10 @@ pub(crate) struct Bank {
 state::component!(Bank {
     banks: fixed,
     ways: fixed,
+    ways_divisor: fixed,
     set_mask: fixed,
     entries: slice,
+    used: slice,
     lines: inside,
     sets: octets,
     transactions,
@@ -331,8 +336,10 @@ impl Bank {
         Bank {
             banks: Divisor::new(banks as u64),
             ways,
+            ways_divisor: Divisor::new(ways as u64),
             set_mask: sets as u64 - 1,
             entries: vec![EMPTY; sets * ways],
+            used: vec![0; sets],
             lines,
             sets: (0..sets * ways * 2)
                 .map(|place| (place % ways) as u8)
@@ -372,10 +379,24 @@ impl Bank {
         None
     }
 
+    /// The set that `slot` is in.
+    #[inline]
+    fn set_of(&self, slot: usize) -> usize {
+        self.ways_divisor.divide(slot as u64) as usize
+    }
+
+    /// Frees the entry at `slot`, which is in use.
+    #[inline]
+    fn free_entry(&mut self, slot: usize) {
+        self.entries[slot] = EMPTY;
+        let set = self.set_of(slot);
+        self.used[set] -= 1;
+    }
+
     /// The LRU ranks of the set that `slot` is in, and the place of `slot` among them.
     #[inline]
     fn ranks(&mut self, slot: usize) -> (&mut [u8], usize) {
-        let way = slot % self.ways;
+        let way = slot - self.set_of(slot) * self.ways;
         let start = (slot - way) * 2 + self.ways;
         (&mut self.sets[start..start + self.ways], way)
     }
@@ -532,10 +553,10 @@ impl Bank {
         let Some(slot) = self.make_room(line, out) else {
             return false;
         };
-        self.entries[slot] = EMPTY;
+        let set = self.set_of(slot);
         self.entries[slot].line = line.0;
-        let byte = slot % self.ways + (slot - slot % self.ways) * 2;
-        self.sets[byte] = self.tag_byte(line);
+        self.used[set] += 1;
+        self.sets[slot + set * self.ways] = self.tag_byte(line);
         self.touch(slot);
         if in_lines || complete {
             self.statistics.hits += u64::from(in_lines);
@@ -614,25 +635,32 @@ impl Bank {
     /// last-level cache does not have it, or does not need an entry for it.
     #[inline]
     fn release_unused(&mut self, slot: usize) {
-        let entry = &mut self.entries[slot];
+        let entry = &self.entries[slot];
         let unused = entry.owner == NO_OWNER && entry.sharers == 0 && !entry.present;
-        if unused && entry.transaction == IDLE {
-            *entry = EMPTY;
+        if unused && entry.transaction == IDLE && entry.line != NO_LINE {
+            self.free_entry(slot);
         }
     }
 
     /// A free way for `line`, or `None` after having begun to make one free, where possible.
     fn make_room(&mut self, line: LineAddress, out: &mut Vec<HomeAction>) -> Option<usize> {
         let ways = self.ways;
-        let start = self.set(line) * ways;
+        let set = self.set(line);
+        let start = set * ways;
         let entries = &self.entries[start..start + ways];
-        if let Some(way) = entries.iter().position(|entry| entry.line == NO_LINE) {
-            return Some(start + way);
+        if usize::from(self.used[set]) < ways {
+            let free = entries.iter().position(|entry| entry.line == NO_LINE);
+            return free.map(|way| start + way);
         }
         let ranks = &self.sets[start * 2 + ways..start * 2 + 2 * ways];
-        let victim = (0..ways)
-            .filter(|&way| entries[way].transaction == IDLE)
-            .max_by_key(|&way| ranks[way])
+        // As a rule the least recently used is not busy.
+        let last = ranks
+            .iter()
+            .position(|&rank| usize::from(rank) + 1 == ways)
+            .filter(|&way| entries[way].transaction == IDLE);
+        let idle = || (0..ways).filter(|&way| entries[way].transaction == IDLE);
+        let victim = last
+            .or_else(|| idle().max_by_key(|&way| ranks[way]))
             .map(|way| start + way);
         if victim.is_none() {
             reached!("miss in a set where all lines are busy");
@@ -676,7 +704,7 @@ impl Bank {
                 self.entries[slot].line,
             )));
         }
-        self.entries[slot] = EMPTY;
+        self.free_entry(slot);
     }
 
     /// Makes the line busy, or lets it be busy with something else.
