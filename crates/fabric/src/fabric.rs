@@ -1513,9 +1513,10 @@ impl Fabric {
             .devices
             .iter()
             .map(|&(range, agent)| (range, Region::Device(agent)));
-        MemoryMap {
-            ranges: memory.chain(devices).collect(),
-        }
+        let mut ranges: Vec<_> = memory.chain(devices).collect();
+        // The largest is asked for most.
+        ranges.sort_by_key(|(range, _)| std::cmp::Reverse(range.length));
+        MemoryMap { ranges }
     }
 
     /// The memory image.

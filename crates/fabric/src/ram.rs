@@ -3,6 +3,7 @@
 use crate::address::AlignedLine;
 use crate::{AddressRange, LINE_BYTES, LineAddress, LineData, SpecError};
 use state::{State, Walker};
+use std::cmp::Reverse;
 
 const PAGE_LINES: usize = 64;
 type Page = [AlignedLine; PAGE_LINES];
@@ -62,6 +63,7 @@ state::component!(Ram {
 /// owns may be newer there.
 #[derive(Clone, Debug)]
 pub struct Ram {
+    /// The largest first, for it is asked for most.
     regions: Vec<Region>,
     ranges: Vec<AddressRange>,
 }
@@ -87,17 +89,16 @@ impl Ram {
                 return error("memory ranges must not overlap");
             }
         }
-        Ok(Ram {
-            regions: ranges
-                .iter()
-                .map(|range| Region {
-                    first_line: range.start / line,
-                    lines: range.length / line,
-                    pages: vec![None; (range.length / line).div_ceil(PAGE_LINES as u64) as usize],
-                })
-                .collect(),
-            ranges,
-        })
+        let mut regions: Vec<Region> = ranges
+            .iter()
+            .map(|range| Region {
+                first_line: range.start / line,
+                lines: range.length / line,
+                pages: vec![None; (range.length / line).div_ceil(PAGE_LINES as u64) as usize],
+            })
+            .collect();
+        regions.sort_by_key(|region| Reverse(region.lines));
+        Ok(Ram { regions, ranges })
     }
 
     /// Where memory is.
