@@ -61,7 +61,7 @@ fn run(cores: usize, overlap: usize, write: bool, accesses: u64) -> (f64, f64) {
                     continue;
                 };
                 let cache = &mut caches[core];
-                let notice = cache.receive(at, message, delivery.at, &mut out);
+                let notice = cache.receive(at, &message, delivery.at, &mut out);
                 if let CacheNotice::Filled { .. } = notice {
                     cache.finish_fill(at, delivery.at, &mut out);
                     done += 1;

@@ -410,7 +410,7 @@ impl World {
         let mut out = Outbox::default();
         let notice = self
             .cache(cache)
-            .receive(line, message, Time::ZERO, &mut out);
+            .receive(line, &message, Time::ZERO, &mut out);
         let CacheNotice::Filled {
             slot,
             grant,

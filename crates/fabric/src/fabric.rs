@@ -602,7 +602,7 @@ impl Fabric {
     /// which the fabric has run.
     pub fn send(&mut self, core: CoreId, out: &mut Outbox) {
         let index = usize::from(core.0);
-        for message in out.messages.drain(..) {
+        for message in &out.messages {
             assert!(
                 message.at >= self.done_until,
                 "core {index} sends a message at {}, but the fabric has run until {}: the window \
@@ -616,6 +616,7 @@ impl Fabric {
             self.queue
                 .push(message.at, order, Event::Departure { core, kind });
         }
+        out.messages.clear();
     }
 
     /// When the next event is; [`Time::NEVER`] if there is none.
@@ -1334,7 +1335,7 @@ impl Fabric {
                 access.in_time = true;
             }
         }
-        let notice = cache.receive(line, message, now, &mut self.agent_outbox);
+        let notice = cache.receive(line, &message, now, &mut self.agent_outbox);
         self.send_agent_outbox(now, inboxes);
         let CacheNotice::Filled {
             evicted, use_once, ..

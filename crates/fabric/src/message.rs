@@ -327,12 +327,19 @@ impl Inbox {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let delivery = Delivery { at, sequence, kind };
-        // Most come in the order of their times, and the others nearly so.
-        let later = self.queue.iter().rev().take_while(|other| other.at > at);
-        match later.count() {
-            0 => self.queue.push_back(delivery),
-            later => self.queue.insert(self.queue.len() - later, delivery),
+        if self.queue.back().is_none_or(|last| last.at <= at) {
+            self.queue.push_back(delivery);
+        } else {
+            self.insert(delivery);
         }
+    }
+
+    /// Adds a delivery that comes before others, of which there are few.
+    #[inline(never)]
+    fn insert(&mut self, delivery: Delivery) {
+        let later = self.queue.iter().rev();
+        let later = later.take_while(|other| other.at > delivery.at).count();
+        self.queue.insert(self.queue.len() - later, delivery);
     }
 
     /// When the next delivery takes effect; [`Time::NEVER`] if there is none.
@@ -343,9 +350,58 @@ impl Inbox {
             .map_or(Time::NEVER, |delivery| delivery.at)
     }
 
+    /// The next delivery.
+    #[inline]
+    pub fn first(&self) -> Option<&Delivery> {
+        self.queue.front()
+    }
+
+    /// Drops the next delivery.
+    #[inline]
+    pub fn remove_first(&mut self) {
+        self.queue.pop_front();
+    }
+
     /// Takes the next delivery.
     #[inline]
     pub fn pop(&mut self) -> Option<Delivery> {
         self.queue.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deliveries_come_in_the_order_of_their_times() {
+        let mut inbox = Inbox::default();
+        let message = |message| DeliveryKind::Cache {
+            cache: CacheId(1),
+            line: LineAddress(7),
+            message,
+        };
+        let reply = DeliveryKind::Reply {
+            token: 0,
+            result: Ok(0),
+        };
+        let at = Time::from_fs;
+        inbox.push(at(30), message(ToCache::Invalidate));
+        inbox.push(at(10), message(ToCache::PutAck));
+        inbox.push(at(30), reply);
+        inbox.push(at(20), message(ToCache::PutAck));
+        assert_eq!(inbox.next_at(), at(10));
+        let order = [
+            (at(10), message(ToCache::PutAck)),
+            (at(20), message(ToCache::PutAck)),
+            (at(30), message(ToCache::Invalidate)),
+            (at(30), reply),
+        ];
+        for (time, kind) in order {
+            let first = inbox.first().map(|delivery| (delivery.at, delivery.kind));
+            assert_eq!(first, Some((time, kind)));
+            inbox.remove_first();
+        }
+        assert_eq!(inbox.next_at(), Time::NEVER);
     }
 }

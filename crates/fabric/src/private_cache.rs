@@ -211,6 +211,8 @@ pub struct PrivateCache {
     ranks: Vec<u8>,
     data: Vec<AlignedLine>,
     misses: Vec<Miss>,
+    /// How many of them there are for the low bits of a line: to see quickly that there is none.
+    missing: [u16; 64],
     evictions: Vec<Eviction>,
     fill: Option<Fill>,
     version: u64,
@@ -226,10 +228,16 @@ state::component!(PrivateCache {
     ranks: octets,
     data: slice,
     misses,
+    missing: slice,
     evictions,
     fill,
     version: count,
 });
+
+#[inline]
+fn low_bits(line: LineAddress) -> usize {
+    (line.0 % 64) as usize
+}
 
 #[cold]
 #[inline(never)]
@@ -256,6 +264,7 @@ impl PrivateCache {
             ranks: (0..sets * ways).map(|slot| (slot % ways) as u8).collect(),
             data: vec![AlignedLine::ZERO; sets * ways],
             misses: Vec::with_capacity(spec.mshrs as usize),
+            missing: [0; 64],
             evictions: Vec::with_capacity(spec.mshrs as usize),
             fill: None,
             version: 0,
@@ -350,8 +359,8 @@ impl PrivateCache {
     /// Takes a miss register for `line`.
     #[inline]
     pub(crate) fn begin_miss(&mut self, line: LineAddress, write: bool) -> RequestOutcome {
-        if let Some(miss) = self.misses.iter().find(|miss| miss.line == line) {
-            if miss.comes_too_late() && !write {
+        if let Some(index) = self.miss_of(line) {
+            if self.misses[index].comes_too_late() && !write {
                 reached!("load behind an Invalidate of the line that is under way");
                 return RequestOutcome::Full;
             }
@@ -366,7 +375,24 @@ impl PrivateCache {
             invalidated: false,
             forward: None,
         });
+        self.missing[low_bits(line)] += 1;
         RequestOutcome::Sent
+    }
+
+    /// Where the miss of `line` is, if there is one.
+    #[inline]
+    fn miss_of(&self, line: LineAddress) -> Option<usize> {
+        if self.missing[low_bits(line)] == 0 {
+            return None;
+        }
+        self.misses.iter().position(|miss| miss.line == line)
+    }
+
+    #[inline]
+    fn remove_miss(&mut self, index: usize) -> Miss {
+        let miss = self.misses.swap_remove(index);
+        self.missing[low_bits(miss.line)] -= 1;
+        miss
     }
 
     fn to_home(&self, line: LineAddress, message: ToHome, at: Time, out: &mut Outbox) {
@@ -385,14 +411,16 @@ impl PrivateCache {
     pub fn receive(
         &mut self,
         line: LineAddress,
-        message: ToCache,
+        message: &ToCache,
         at: Time,
         out: &mut Outbox,
     ) -> CacheNotice {
         debug_assert!(self.fill.is_none(), "a fill has not been finished");
-        cell!(self.note_message(line, &message));
-        match message {
-            ToCache::Data(grant, source, data) => self.fill(line, (grant, source), &data, at, out),
+        cell!(self.note_message(line, message));
+        match *message {
+            ToCache::Data(grant, source, ref data) => {
+                self.fill(line, (grant, source), data, at, out)
+            }
             ToCache::Invalidate => self.invalidate(line, at, out),
             ToCache::ForwardGetS {
                 requester,
@@ -435,10 +463,10 @@ impl PrivateCache {
         at: Time,
         out: &mut Outbox,
     ) -> CacheNotice {
-        let Some(index) = self.misses.iter().position(|miss| miss.line == line) else {
+        let Some(index) = self.miss_of(line) else {
             internal_error(self.id, line, "data that was not asked for");
         };
-        let miss = self.misses.swap_remove(index);
+        let miss = self.remove_miss(index);
         if miss.write != (grant == Grant::Modified) {
             internal_error(
                 self.id,
@@ -504,8 +532,8 @@ impl PrivateCache {
     /// Gives the miss register of `line` back. This and what follows is for a cache that has
     /// another one behind it, which speaks with the homes.
     pub(crate) fn end_miss(&mut self, line: LineAddress) {
-        if let Some(index) = self.misses.iter().position(|miss| miss.line == line) {
-            self.misses.swap_remove(index);
+        if let Some(index) = self.miss_of(line) {
+            self.remove_miss(index);
         }
     }
 
@@ -732,8 +760,8 @@ impl PrivateCache {
         if self.find(line).is_some() {
             return false;
         }
-        match self.misses.iter().find(|miss| miss.line == line) {
-            Some(miss) => miss.comes_too_late(),
+        match self.miss_of(line) {
+            Some(index) => self.misses[index].comes_too_late(),
             None => self.misses_full(),
         }
     }
@@ -749,7 +777,7 @@ impl PrivateCache {
     /// Whether `line` has been asked for and has not come.
     #[inline]
     pub fn is_pending(&self, line: LineAddress) -> bool {
-        self.misses.iter().any(|miss| miss.line == line)
+        self.miss_of(line).is_some()
     }
 
     /// A number that changes whenever a tag, a state or a byte of data does.

@@ -330,13 +330,13 @@ impl SecondLevel {
         &mut self,
         first: FirstLevel<'_>,
         line: LineAddress,
-        message: ToCache,
+        message: &ToCache,
         cycle: u64,
         out: &mut Outbox,
     ) -> SecondNotice {
         let mut first = first;
         let at = self.clock.time(cycle + self.hit_latency_cycles);
-        cell!(self.note_message(line, &message, &first));
+        cell!(self.note_message(line, message, &first));
         if let ToCache::Data(..) = message {
             if let Some(victim) = self.cache.would_evict(line) {
                 cell!(self.note("replacement", victim, &first));
@@ -346,7 +346,7 @@ impl SecondLevel {
         } else {
             self.bring_up_to_date(&first, line);
         }
-        if message == ToCache::Invalidate {
+        if *message == ToCache::Invalidate {
             first.instruction.pending_is_old(line);
             first.data.pending_is_old(line);
         }

@@ -437,7 +437,7 @@ impl TestCore {
             })
             .flatten();
         if let (Some(second), first) = self.split() {
-            match second.receive(first, line, message, cycle, out) {
+            match second.receive(first, line, &message, cycle, out) {
                 SecondNotice::None => {}
                 SecondNotice::Lost(line) => self.lost(line, now),
                 SecondNotice::Filled {
@@ -459,7 +459,7 @@ impl TestCore {
                 }
             }
         } else {
-            match self.side(side).receive(line, message, now, out) {
+            match self.side(side).receive(line, &message, now, out) {
                 CacheNotice::None | CacheNotice::Downgraded(_) => {}
                 CacheNotice::Lost(line) => self.lost(line, now),
                 CacheNotice::Filled {

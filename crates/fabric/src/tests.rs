@@ -176,7 +176,7 @@ impl TestCore {
                 };
                 assert_eq!(cache.0 / 2, self.id.0);
                 let which = usize::from(cache.0 % 2);
-                let notice = self.caches[which].receive(line, message, now, out);
+                let notice = self.caches[which].receive(line, &message, now, out);
                 let CacheNotice::Filled { use_once, .. } = notice else {
                     continue;
                 };
@@ -729,7 +729,7 @@ impl Bench {
                         continue;
                     };
                     let cache = &mut self.caches[core];
-                    if let CacheNotice::Filled { .. } = cache.receive(line, message, now, &mut out)
+                    if let CacheNotice::Filled { .. } = cache.receive(line, &message, now, &mut out)
                     {
                         if core == watched {
                             filled = now;
@@ -1264,7 +1264,7 @@ fn data_may_come_before_the_acknowledgement_of_the_last_eviction() {
         let mut data = LineData::ZERO;
         data.write(0, 8, value);
         let data = ToCache::Data(Grant::Modified, Source::LastLevel, data);
-        let notice = cache.receive(line, data, Time::ZERO, &mut out);
+        let notice = cache.receive(line, &data, Time::ZERO, &mut out);
         assert!(matches!(notice, CacheNotice::Filled { .. }));
         assert_eq!(
             cache.finish_fill(line, Time::ZERO, &mut out),
@@ -1278,10 +1278,10 @@ fn data_may_come_before_the_acknowledgement_of_the_last_eviction() {
     fill(&mut cache, one, 3);
     fill(&mut cache, two, 4);
     let mut out = Outbox::default();
-    cache.receive(one, ToCache::PutAck, Time::ZERO, &mut out);
+    cache.receive(one, &ToCache::PutAck, Time::ZERO, &mut out);
     let forward = ToCache::ForwardGetM { requester: None };
     assert_eq!(
-        cache.receive(one, forward, Time::ZERO, &mut out),
+        cache.receive(one, &forward, Time::ZERO, &mut out),
         CacheNotice::None
     );
     let OutgoingKind::Coherence {
@@ -1297,8 +1297,8 @@ fn data_may_come_before_the_acknowledgement_of_the_last_eviction() {
         panic!("{out:?}");
     };
     assert_eq!(data.read(0, 8), 3);
-    cache.receive(one, ToCache::PutAck, Time::ZERO, &mut out);
-    cache.receive(two, ToCache::PutAck, Time::ZERO, &mut out);
+    cache.receive(one, &ToCache::PutAck, Time::ZERO, &mut out);
+    cache.receive(two, &ToCache::PutAck, Time::ZERO, &mut out);
 }
 
 #[test]
@@ -1315,7 +1315,7 @@ fn the_least_recently_used_way_is_replaced() {
         let line = LineAddress(number);
         cache.request(line, false, Time::ZERO, &mut out);
         let data = ToCache::Data(Grant::Shared, Source::LastLevel, LineData::ZERO);
-        let CacheNotice::Filled { evicted, .. } = cache.receive(line, data, Time::ZERO, &mut out)
+        let CacheNotice::Filled { evicted, .. } = cache.receive(line, &data, Time::ZERO, &mut out)
         else {
             panic!("not filled");
         };

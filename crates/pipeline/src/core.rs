@@ -462,8 +462,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.feedback = feedback;
         let mut limit = limit;
         let mut sent = outbox.messages.len();
+        let mut delivery = self.clock.cycle_at_or_after(inbox.next_at());
         while self.crash.is_none() {
-            let delivery = self.clock.cycle_at_or_after(inbox.next_at());
             let event = delivery.min(self.own_event());
             if self.dozes() {
                 if event >= limit {
@@ -479,9 +479,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.blocked = false;
                 self.advance_scheduler(event);
                 if event == delivery {
-                    if let Some(delivery) = inbox.pop() {
-                        self.deliver(event, delivery.kind, outbox);
+                    if let Some(delivery) = inbox.first() {
+                        self.deliver(event, &delivery.kind, outbox);
+                        inbox.remove_first();
                     }
+                    delivery = self.clock.cycle_at_or_after(inbox.next_at());
                 } else {
                     self.own_events(event, outbox);
                 }
@@ -529,18 +531,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn deliver(&mut self, now: u64, kind: DeliveryKind, outbox: &mut Outbox) {
+    fn deliver(&mut self, now: u64, kind: &DeliveryKind, outbox: &mut Outbox) {
         self.activity += 1;
-        match kind {
+        match *kind {
             DeliveryKind::Cache {
                 cache,
                 line,
-                message,
+                ref message,
             } => {
                 if cache == CacheId::instruction(self.id) {
                     self.instruction_message(now, line, message, outbox);
-                } else if self.is_held(now, line, &message) {
-                    self.held.push((line, message));
+                } else if self.is_held(now, line, message) {
+                    self.held.push((line, *message));
                 } else {
                     self.data_message(now, line, message, outbox);
                 }
@@ -563,7 +565,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub(crate) fn release_held(&mut self, now: u64, outbox: &mut Outbox) {
         self.hold_until = NEVER;
         for (line, message) in std::mem::take(&mut self.held) {
-            self.data_message(now, line, message, outbox);
+            self.data_message(now, line, &message, outbox);
         }
     }
 
@@ -571,7 +573,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         &mut self,
         now: u64,
         line: LineAddress,
-        message: ToCache,
+        message: &ToCache,
         outbox: &mut Outbox,
     ) {
         let at = self.departure(now, self.spec.l1_instruction.hit_latency_cycles);

@@ -189,12 +189,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.store_event = NEVER;
         let hit_latency = self.spec.l1_data.hit_latency_cycles;
         while self.stores.requested < self.stores.tail {
-            let store = *self.stores.get(self.stores.requested);
-            if store.commit >= UNKNOWN {
-                break;
-            }
+            let store = self.stores.get(self.stores.requested);
             if store.commit >= now {
-                self.store_event = self.store_event.min(store.commit + 1);
+                if store.commit < UNKNOWN {
+                    self.store_event = store.commit + 1;
+                }
                 break;
             }
             if store.kind == StoreKind::Store {
@@ -216,19 +215,22 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.stores.is_empty() {
             return;
         }
-        let head = *self.stores.get(self.stores.head);
+        let head = self.stores.get(self.stores.head);
         if head.commit >= UNKNOWN {
             return;
         }
+        let (kind, address, data) = (head.kind, head.address, head.data);
+        let bytes = usize::from(head.bytes);
+        let instruction = head.instruction;
         let turn = (head.commit + 1).max(self.stores.last_performed + 1);
         if turn > now {
             self.store_event = self.store_event.min(turn);
             return;
         }
-        let line = LineAddress::of(head.address);
+        let line = LineAddress::of(address);
         let slot = self.data_cache.find(line);
-        if head.kind == StoreKind::Atomic
-            && head.instruction.class == Class::StoreConditional
+        if kind == StoreKind::Atomic
+            && instruction.class == Class::StoreConditional
             && self.reservation != Some(line)
         {
             self.finish_atomic(1, now, outbox);
@@ -237,14 +239,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         match slot.filter(|&slot| self.data_cache.writable(slot)) {
             Some(slot) => {
                 self.data_cache.touch(slot);
-                let offset = (head.address % 64) as usize;
-                let bytes = usize::from(head.bytes);
-                match head.kind {
+                let offset = (address % 64) as usize;
+                match kind {
                     StoreKind::Store => {
-                        self.data_cache
-                            .line_mut(slot)
-                            .write(offset, bytes, head.data);
-                        self.observe(now, head.address, head.data);
+                        self.data_cache.line_mut(slot).write(offset, bytes, data);
+                        self.observe(now, address, data);
                         self.stores.last_performed = now;
                         self.statistics.stores += 1;
                         self.stores.pop();
@@ -252,18 +251,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     }
                     StoreKind::Atomic => {
                         let old = self.data_cache.line(slot).read(offset, bytes);
-                        let conditional = head.instruction.class == Class::StoreConditional;
+                        let conditional = instruction.class == Class::StoreConditional;
                         let new = if conditional {
-                            head.data
+                            data
                         } else {
-                            low_bytes(head.instruction.atomic_result(old, head.data), head.bytes)
+                            low_bytes(instruction.atomic_result(old, data), bytes as u8)
                         };
                         self.data_cache.line_mut(slot).write(offset, bytes, new);
-                        self.observe(now, head.address, new);
+                        self.observe(now, address, new);
                         let result = if conditional {
                             0
                         } else {
-                            head.instruction.load_value(old)
+                            instruction.load_value(old)
                         };
                         self.statistics.stores += 1;
                         self.finish_atomic(result, now, outbox);
@@ -377,7 +376,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         &mut self,
         now: u64,
         line: LineAddress,
-        message: ToCache,
+        message: &ToCache,
         outbox: &mut Outbox,
     ) {
         let Some(second) = &mut self.second_level else {
@@ -417,7 +416,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         &mut self,
         now: u64,
         line: LineAddress,
-        message: ToCache,
+        message: &ToCache,
         outbox: &mut Outbox,
     ) {
         if self.second_level.is_some() {

@@ -20,14 +20,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         deferred.ready = done;
         let position = deferred.position;
         let register = usize::from(deferred.instruction.rd);
-        if !deferred.waiters.is_empty() {
-            // Taken and given back, to keep the allocation.
-            let mut waiters = std::mem::take(&mut deferred.waiters);
-            for waiter in waiters.drain(..) {
-                self.supply(waiter, value, done);
-            }
-            self.window.deferred_mut(index).waiters = waiters;
+        let mut next = 0;
+        while let Some(&waiter) = self.window.deferred(index).waiters.get(next) {
+            self.supply(waiter, value, done);
+            next += 1;
         }
+        self.window.deferred_mut(index).waiters.clear();
         self.window.slot_mut(position).complete = done;
         if self.ready[register] == UNKNOWN + index as u64 {
             self.registers[register] = value;
@@ -259,14 +257,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub(crate) fn commit_known(&mut self) {
         while !self.window.all_known() {
             let slot = self.window.slot(self.window.commit_known);
-            let kind = slot.kind;
-            if slot.complete >= UNKNOWN {
+            let (kind, complete) = (slot.kind, slot.complete);
+            if complete >= UNKNOWN {
                 if kind == SlotKind::Atomic {
                     self.arm_atomic();
                 }
                 return;
             }
-            let commit = self.window.commit_next(slot.complete);
+            let commit = self.window.commit_next(complete);
             self.committed(kind, commit);
         }
     }
@@ -294,6 +292,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// The oldest instruction that is not known is an atomic: everything before it is done, so it
     /// may be performed when its operands are there and its turn in the store queue has come.
+    #[inline(never)]
     fn arm_atomic(&mut self) {
         let number = self.stores.committed;
         let last_commit = self.window.last_commit;
