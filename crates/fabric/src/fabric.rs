@@ -415,6 +415,8 @@ pub struct Fabric {
     lines: Vec<LineAddress>,
     /// Cores, as bits, whose inboxes have got something.
     delivered_to: u64,
+    /// The earliest of what they have got in this run.
+    first_delivery: Time,
     /// What agents have written at home, and the lines as they were then.
     #[cfg(test)]
     pub(crate) written_at_home: Vec<(AgentId, LineAddress, LineData)>,
@@ -447,6 +449,7 @@ state::component!(Fabric {
     agent_outbox: fixed,
     lines: fixed,
     delivered_to,
+    first_delivery: fixed,
     #[cfg(test)]
     written_at_home: fixed,
 });
@@ -501,6 +504,7 @@ impl Fabric {
             agent_outbox: Outbox::default(),
             lines: Vec::new(),
             delivered_to: 0,
+            first_delivery: Time::NEVER,
             #[cfg(test)]
             written_at_home: Vec::new(),
             mesh,
@@ -634,10 +638,19 @@ impl Fabric {
     /// Processes all events before `until`, in order; puts what they bring to core `k` into
     /// `inboxes[k]`.
     pub fn run_until(&mut self, until: Time, inboxes: &mut [Inbox]) {
+        self.run_until_answered(until, Time::NEVER, inboxes);
+    }
+
+    /// The same, but only as far as no core can have answered what it brings: a core answers no
+    /// sooner than `reaction` after a delivery.
+    pub fn run_until_answered(&mut self, until: Time, reaction: Time, inboxes: &mut [Inbox]) {
+        let mut until = until;
+        self.first_delivery = Time::NEVER;
         while let Some((now, &event)) = self.queue.pop_before(until) {
             self.done_until = now;
             self.statistics.events += 1;
             self.process(now, event, inboxes);
+            until = until.min(self.first_delivery.saturating_add(reaction));
         }
         if until != Time::NEVER {
             self.done_until = self.done_until.max(until);
@@ -1148,6 +1161,7 @@ impl Fabric {
     #[inline]
     fn bring(&mut self, core: CoreId, at: Time, kind: DeliveryKind, inboxes: &mut [Inbox]) {
         self.delivered_to |= 1 << core.0;
+        self.first_delivery = self.first_delivery.min(at);
         inboxes[usize::from(core.0)].push(at, kind);
     }
 

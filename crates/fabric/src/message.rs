@@ -309,6 +309,20 @@ pub enum DeliveryKind {
 
 state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { bit, level } });
 
+impl DeliveryKind {
+    /// Whether it only ends an eviction.
+    #[inline]
+    pub fn is_acknowledgement(&self) -> bool {
+        matches!(
+            self,
+            DeliveryKind::Cache {
+                message: ToCache::PutAck,
+                ..
+            }
+        )
+    }
+}
+
 /// Deliveries for one core, in the order of their times.
 #[derive(Debug, Default)]
 pub struct Inbox {
@@ -347,6 +361,16 @@ impl Inbox {
     pub fn next_at(&self) -> Time {
         self.queue
             .front()
+            .map_or(Time::NEVER, |delivery| delivery.at)
+    }
+
+    /// When the next delivery takes effect that is not the acknowledgement of an eviction, which
+    /// nobody waits for; [`Time::NEVER`] if there is none.
+    #[inline]
+    pub fn next_awaited_at(&self) -> Time {
+        self.queue
+            .iter()
+            .find(|delivery| !delivery.kind.is_acknowledgement())
             .map_or(Time::NEVER, |delivery| delivery.at)
     }
 
@@ -390,7 +414,9 @@ mod tests {
         inbox.push(at(10), message(ToCache::PutAck));
         inbox.push(at(30), reply);
         inbox.push(at(20), message(ToCache::PutAck));
+        // The ends of evictions come first, but nobody waits for them.
         assert_eq!(inbox.next_at(), at(10));
+        assert_eq!(inbox.next_awaited_at(), at(30));
         let order = [
             (at(10), message(ToCache::PutAck)),
             (at(20), message(ToCache::PutAck)),
@@ -403,5 +429,6 @@ mod tests {
             inbox.remove_first();
         }
         assert_eq!(inbox.next_at(), Time::NEVER);
+        assert_eq!(inbox.next_awaited_at(), Time::NEVER);
     }
 }

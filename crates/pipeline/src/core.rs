@@ -431,16 +431,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             })
     }
 
-    /// When the core next does something on its own: a cycle, or [`NEVER`] if only a message
-    /// can wake it.
-    pub fn next_own_cycle(&self) -> u64 {
-        if self.crash.is_some() || self.dozes() {
-            NEVER
-        } else if self.blocked || self.serial.is_some() {
-            self.own_event()
+    /// When the core next does something that others might notice, with the messages in `inbox`: a
+    /// cycle, or [`NEVER`] if only another message can wake it.
+    pub fn next_cycle(&self, inbox: &Inbox) -> u64 {
+        let (own, delivery) = if self.crash.is_some() || self.dozes() {
+            (NEVER, inbox.next_at())
+        } else if self.serial.is_some() {
+            (self.own_event(), inbox.next_at())
+        } else if self.blocked {
+            (self.own_event(), inbox.next_awaited_at())
         } else {
-            self.dispatch_cycle.min(self.own_event())
-        }
+            (self.dispatch_cycle.min(self.own_event()), inbox.next_at())
+        };
+        own.min(self.clock.cycle_at_or_after(delivery))
     }
 
     fn own_event(&self) -> u64 {
@@ -476,10 +479,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 if event >= limit {
                     break;
                 }
+                let blocked = self.blocked && self.serial.is_none();
                 self.blocked = false;
                 self.advance_scheduler(event);
                 if event == delivery {
                     if let Some(delivery) = inbox.first() {
+                        // Nobody is blocked by an eviction that has not ended.
+                        self.blocked = blocked && delivery.kind.is_acknowledgement();
                         self.deliver(event, &delivery.kind, outbox);
                         inbox.remove_first();
                     }

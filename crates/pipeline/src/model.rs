@@ -13,8 +13,8 @@ pub trait CoreModel: state::State {
     fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox);
     /// See [`Core::catch_up`].
     fn catch_up(&mut self, cycle: u64);
-    /// See [`Core::next_own_cycle`].
-    fn next_own_cycle(&self) -> u64;
+    /// See [`Core::next_cycle`].
+    fn next_cycle(&self, inbox: &Inbox) -> u64;
     /// See [`Core::statistics`].
     fn statistics(&self, cycle: u64) -> CoreStatistics;
     /// See [`Core::crash`].
@@ -50,8 +50,8 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
         Core::catch_up(self, cycle);
     }
 
-    fn next_own_cycle(&self) -> u64 {
-        Core::next_own_cycle(self)
+    fn next_cycle(&self, inbox: &Inbox) -> u64 {
+        Core::next_cycle(self, inbox)
     }
 
     fn statistics(&self, cycle: u64) -> CoreStatistics {

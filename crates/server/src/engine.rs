@@ -13,6 +13,10 @@ use pipeline::{CoreModel, NEVER};
 /// the server can look after it.
 const LONGEST_RUN_CYCLES: u64 = 100_000;
 
+/// The fabric runs no longer in one go: what it does may end the run, and the end must not be past
+/// by then (see [`Engine::set_end`]).
+const LONGEST_FABRIC_RUN_CYCLES: u64 = 500;
+
 /// The cores and the fabric of one server, and their clock.
 pub struct Engine {
     /// The cores, by number.
@@ -112,6 +116,19 @@ impl Engine {
         2 * (self.departure + self.delivery)
     }
 
+    /// Cores that wait for nothing may have been brought something that wakes none of them.
+    #[cold]
+    fn wake_idle(&mut self) -> bool {
+        for (core, inbox) in self.inboxes.iter().enumerate() {
+            let next = self.clock.cycle_at_or_after(inbox.next_at());
+            if next != NEVER && self.cores[core].crash().is_none() {
+                self.next[core] = next;
+                self.active |= 1 << core;
+            }
+        }
+        self.active != 0
+    }
+
     /// Nothing at `cycle` or later is simulated.
     pub fn set_end(&mut self, cycle: u64) {
         self.end = self.end.min(cycle);
@@ -139,8 +156,7 @@ impl Engine {
         let next = if self.crashed.is_some() && model.crash().is_some() {
             NEVER
         } else {
-            let inbox = self.clock.cycle_at_or_after(self.inboxes[core].next_at());
-            model.next_own_cycle().min(inbox)
+            model.next_cycle(&self.inboxes[core])
         };
         self.next[core] = next;
         if next == NEVER {
@@ -168,6 +184,9 @@ impl Engine {
         }
         let now = first.min(fabric_next);
         if now == NEVER {
+            if self.wake_idle() {
+                return Advance::Running;
+            }
             return Advance::Idle;
         }
         if now >= self.pause {
@@ -216,20 +235,22 @@ impl Engine {
                 reached = reached.min(next);
             }
         }
-        // What the fabric does from here on may be answered by a core, which again takes a
-        // round trip.
+        // What the fabric does from here on may be answered by a core.
         let until = reached
             .saturating_add(self.departure)
             .min(
                 self.clock
                     .cycle_of(self.fabric.next_event())
-                    .saturating_add(round_trip),
+                    .saturating_add(LONGEST_FABRIC_RUN_CYCLES),
             )
             .min(self.end)
             .min(self.pause)
             .min(now.saturating_add(self.lookahead));
-        self.fabric
-            .run_until(self.clock.time(until), &mut self.inboxes);
+        self.fabric.run_until_answered(
+            self.clock.time(until),
+            self.clock.time(self.departure),
+            &mut self.inboxes,
+        );
         for core in bits(self.fabric.take_delivered_to()) {
             self.update_next(core);
         }
