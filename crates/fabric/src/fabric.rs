@@ -114,6 +114,12 @@ pub struct FabricStatistics {
     pub refused_requests: u64,
     /// Interrupt lines changed.
     pub interrupts: u64,
+    /// Messages and requests that the banks of the last-level cache have looked up in the directory.
+    pub bank_accesses: u64,
+    /// Lines that the banks read out, to send or to write them to memory.
+    pub bank_line_reads: u64,
+    /// Lines, or parts of lines, that the banks were brought and took up.
+    pub bank_line_writes: u64,
     /// Lines read from memory.
     pub memory_reads: u64,
     /// Lines written to memory.
@@ -153,6 +159,9 @@ state::component!(FabricStatistics {
     agent_requests: count,
     refused_requests: count,
     interrupts: count,
+    bank_accesses: count,
+    bank_line_reads: count,
+    bank_line_writes: count,
     memory_reads: count,
     memory_writes: count,
     mesh_messages: count,
@@ -176,6 +185,20 @@ enum HomeInput {
 }
 
 state::choice!(HomeInput { Cache(cache, message), ReadAtHome(agent), WriteAtHome(agent), Memory(transaction) });
+
+impl HomeInput {
+    /// Whether there is a line in it, or a part of one.
+    fn brings_data(&self) -> bool {
+        match self {
+            HomeInput::Cache(_, message) => matches!(
+                message,
+                ToHome::PutM(_) | ToHome::ForwardAck { data: Some(_), .. }
+            ),
+            HomeInput::ReadAtHome(_) => false,
+            HomeInput::WriteAtHome(_) | HomeInput::Memory(_) => true,
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -692,6 +715,8 @@ impl Fabric {
                         return;
                     }
                 }
+                self.statistics.bank_accesses += 1;
+                self.statistics.bank_line_writes += u64::from(input.brings_data());
                 let mut actions = std::mem::take(&mut self.actions);
                 let write = match input {
                     HomeInput::WriteAtHome(agent) => self.home_write(agent, line),
@@ -1001,6 +1026,9 @@ impl Fabric {
         for action in &actions {
             match action {
                 HomeAction::Send(cache, line, message) => {
+                    if let ToCache::Data(..) = message {
+                        self.statistics.bank_line_reads += 1;
+                    }
                     let order = Order::FromHome;
                     self.send_to_cache(
                         now, departure, tile, *cache, *line, message, order, inboxes,
@@ -1026,6 +1054,7 @@ impl Fabric {
                     );
                 }
                 HomeAction::WriteToMemory(line) => {
+                    self.statistics.bank_line_reads += 1;
                     let controller = self.memory.controller(*line);
                     let to = self.memory.tile(controller);
                     let arrival =
@@ -1039,6 +1068,7 @@ impl Fabric {
                     self.answer_dma(now, departure, bank, *agent, (*line, *data), CONTROL_BYTES);
                 }
                 HomeAction::ReadOut(transaction, agent, line) => {
+                    self.statistics.bank_line_reads += 1;
                     let (transaction, agent, line) = (*transaction, *agent, *line);
                     self.push(
                         departure,

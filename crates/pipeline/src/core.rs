@@ -389,6 +389,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Counts of what the core has done before `cycle`.
     pub fn statistics(&self, cycle: u64) -> CoreStatistics {
         let mut statistics = self.statistics.clone();
+        statistics.operations = self.calendar.operations;
         if let Some(since) = self.serial.as_ref().and_then(Serial::halted_since) {
             statistics.halted_cycles += cycle.saturating_sub(since);
         }
@@ -547,7 +548,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             } => {
                 if cache == CacheId::instruction(self.id) {
                     self.instruction_message(now, line, message, outbox);
-                } else if self.is_held(now, line, message) {
+                    return;
+                }
+                self.statistics.note_message(message);
+                if self.is_held(now, line, message) {
                     self.held.push((line, *message));
                 } else {
                     self.data_message(now, line, message, outbox);

@@ -28,4 +28,4 @@ pub use model::{CoreModel, build_core};
 pub use probe::{Executed, Found, Probe};
 pub use spec::{CoreSpec, Model, PredictorSpec, UnitSpec, UnitsSpec};
 pub use stack::CycleStack;
-pub use statistics::CoreStatistics;
+pub use statistics::{CoreStatistics, Operations};

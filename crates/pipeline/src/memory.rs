@@ -487,7 +487,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         now: u64,
         outbox: &mut Outbox,
     ) {
+        self.statistics.lines_filled += 1;
         if let Some(evicted) = evicted {
+            self.statistics.lines_evicted += 1;
             self.line_lost(evicted, now);
         }
         let hit_latency = self.spec.l1_data.hit_latency_cycles;

@@ -2,6 +2,7 @@
 
 use crate::ring::Ring;
 use crate::spec::{CoreSpec, UnitSpec};
+use crate::statistics::Operations;
 
 /// Kinds of execution units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ const fn field(number: u32, count: u8) -> Free {
 /// What an operation takes of the cycle in which it issues, and how long it runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
-    /// Nothing, if its unit is not pipelined: then it takes more cycles than one.
+    /// Nothing, if operations of its unit are counted, or take a port for more than a cycle.
     free: Free,
     /// Cycles from issue to result.
     pub latency: u8,
@@ -105,13 +106,16 @@ pub struct Calendar {
     /// What a cycle has in which nothing is booked.
     all: Free,
     units: [UnitTiming; UNITS],
+    /// What has been issued and not taken back, of the kinds that are counted.
+    pub operations: Operations,
 }
 
 state::component!(Calendar {
     cycles,
     width: fixed,
     all: fixed,
-    units: fixed
+    units: fixed,
+    operations,
 });
 
 impl Calendar {
@@ -144,13 +148,15 @@ impl Calendar {
             width: spec.width,
             all,
             units,
+            operations: Operations::default(),
         }
     }
 
     /// What an operation of this kind takes.
     pub fn need(&self, unit: Unit) -> Need {
         let UnitTiming { busy, latency } = self.units[unit as usize];
-        let free = if busy == 1 {
+        let frequent = matches!(unit, Unit::Integer | Unit::Load | Unit::Store);
+        let free = if frequent && busy == 1 {
             field(unit as u32, 1) + field(WIDTH, 1)
         } else {
             0
@@ -193,12 +199,18 @@ impl Calendar {
     #[inline(always)]
     pub fn issue(&mut self, unit: Unit, need: Need, earliest: u64) -> u64 {
         if need.free == 0 {
-            return self.issue_unpipelined(unit, earliest);
+            return self.issue_rare(unit, earliest);
         }
+        self.take(need.free, earliest)
+    }
+
+    /// Takes what an operation needs of the first cycle from `earliest` on that has it.
+    #[inline(always)]
+    fn take(&mut self, need: Free, earliest: u64) -> u64 {
         let mut cycle = earliest;
         loop {
             let free = self.get_mut(cycle);
-            let left = *free - need.free;
+            let left = *free - need;
             if left & GUARDS == GUARDS {
                 *free = left;
                 return cycle;
@@ -208,8 +220,14 @@ impl Calendar {
     }
 
     #[inline(never)]
-    fn issue_unpipelined(&mut self, unit: Unit, earliest: u64) -> u64 {
+    fn issue_rare(&mut self, unit: Unit, earliest: u64) -> u64 {
+        if let Some(count) = self.operations.of(unit) {
+            *count += 1;
+        }
         let busy = self.units[unit as usize].busy;
+        if busy == 1 {
+            return self.take(field(unit as u32, 1) + field(WIDTH, 1), earliest);
+        }
         let port = field(unit as u32, 1);
         let place = field(WIDTH, 1);
         let has = |free: Free, need: Free| (free - need) & GUARDS == GUARDS;
@@ -233,6 +251,9 @@ impl Calendar {
 
     /// Takes back the operation that was to issue at `cycle`.
     pub fn cancel(&mut self, unit: Unit, cycle: u64) {
+        if let Some(count) = self.operations.of(unit) {
+            *count -= 1;
+        }
         *self.get_mut(cycle) += field(WIDTH, 1);
         for cycle in cycle..cycle + self.units[unit as usize].busy {
             *self.get_mut(cycle) += field(unit as u32, 1);
@@ -293,6 +314,36 @@ mod tests {
         assert_eq!(issue(&mut calendar, Unit::Divide, 30), 30);
         calendar.cancel(Unit::Divide, 70);
         assert_eq!(issue(&mut calendar, Unit::Divide, 31), 70);
+    }
+
+    #[test]
+    fn what_is_issued_and_not_taken_back_is_counted() {
+        let mut calendar = calendar(8);
+        let counted = [
+            Unit::Multiply,
+            Unit::Divide,
+            Unit::FloatAdd,
+            Unit::FloatMultiply,
+            Unit::FloatDivide,
+        ];
+        for (number, unit) in counted.into_iter().enumerate() {
+            for _ in 0..=number {
+                issue(&mut calendar, unit, 100);
+            }
+        }
+        for unit in [Unit::Integer, Unit::Load, Unit::Store] {
+            issue(&mut calendar, unit, 100);
+        }
+        let last = issue(&mut calendar, Unit::FloatDivide, 100);
+        calendar.cancel(Unit::FloatDivide, last);
+        let expected = Operations {
+            multiplications: 1,
+            divisions: 2,
+            float_additions: 3,
+            float_multiplications: 4,
+            float_divisions: 5,
+        };
+        assert_eq!(calendar.operations, expected);
     }
 
     #[test]

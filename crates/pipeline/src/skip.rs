@@ -135,7 +135,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.advance_scheduler(self.dispatch_cycle);
             let room = cycle.saturating_sub(self.dispatch_cycle + 1);
             let periods = room / period;
+            self.statistics.operations = self.calendar.operations;
             self.statistics.repeat(&before, periods);
+            self.calendar.operations = self.statistics.operations;
             self.statistics.skipped_cycles += periods * period;
             self.shift(periods * period);
         }
@@ -213,6 +215,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     fn remember(&mut self, pc: u64) -> Remembered {
         self.blame(self.dispatch_cycle, Stall::None);
+        self.statistics.operations = self.calendar.operations;
         let now = self.dispatch_cycle;
         let relative = |cycle: u64| cycle.saturating_sub(now);
         let horizon = self.horizon();

@@ -1,7 +1,57 @@
 //! What a core counts.
 
+use crate::ports::Unit;
 use crate::stack::CycleStack;
+use fabric::ToCache;
 use serde::{Deserialize, Serialize};
+
+/// Operations that were issued and not undone before that, by their execution units; those of
+/// the integer, load and store units are told by the other counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operations {
+    /// Of integers.
+    pub multiplications: u64,
+    /// Of integers, with and without remainder.
+    pub divisions: u64,
+    /// Also comparisons, conversions and moves.
+    pub float_additions: u64,
+    /// Alone and fused with an addition.
+    pub float_multiplications: u64,
+    /// Also square roots.
+    pub float_divisions: u64,
+}
+
+state::component!(Operations {
+    multiplications: count,
+    divisions: count,
+    float_additions: count,
+    float_multiplications: count,
+    float_divisions: count,
+});
+
+impl Operations {
+    /// The count of `unit`, if it is one of those that are counted.
+    pub(crate) fn of(&mut self, unit: Unit) -> Option<&mut u64> {
+        match unit {
+            Unit::Integer | Unit::Load | Unit::Store => None,
+            Unit::Multiply => Some(&mut self.multiplications),
+            Unit::Divide => Some(&mut self.divisions),
+            Unit::FloatAdd => Some(&mut self.float_additions),
+            Unit::FloatMultiply => Some(&mut self.float_multiplications),
+            Unit::FloatDivide => Some(&mut self.float_divisions),
+        }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.multiplications + self.divisions + self.float()
+    }
+
+    /// Those of floating point.
+    pub fn float(&self) -> u64 {
+        self.float_additions + self.float_multiplications + self.float_divisions
+    }
+}
 
 /// Counts of what a core has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +80,17 @@ pub struct CoreStatistics {
     pub l2_hits: u64,
     /// Those for which it had to ask the line's home.
     pub l2_misses: u64,
+    /// Lines that came into the first-level data cache.
+    pub lines_filled: u64,
+    /// Lines that had to make room for them.
+    pub lines_evicted: u64,
+    /// Times that the fabric asked for a line of the data cache, or of the second level if there
+    /// is one.
+    pub snoops: u64,
+    /// Those of them that the core owned and sent, and did not only give up.
+    pub lines_sent: u64,
+    /// Operations of the rarer execution units.
+    pub operations: Operations,
     /// Loads undone because another core wrote their line before they could have been done in
     /// order, or because an older store proved to be to the same address.
     pub memory_order_squashes: u64,
@@ -52,12 +113,29 @@ state::component!(CoreStatistics {
     instruction_misses: count,
     l2_hits: count,
     l2_misses: count,
+    lines_filled: count,
+    lines_evicted: count,
+    snoops: count,
+    lines_sent: count,
+    operations,
     memory_order_squashes: count,
     stack,
     skipped_cycles: count,
 });
 
 impl CoreStatistics {
+    /// The fabric has sent the data cache, or the second level, a message.
+    pub(crate) fn note_message(&mut self, message: &ToCache) {
+        match message {
+            ToCache::Data(..) | ToCache::PutAck => {}
+            ToCache::Invalidate => self.snoops += 1,
+            ToCache::ForwardGetS { .. } | ToCache::ForwardGetM { .. } => {
+                self.snoops += 1;
+                self.lines_sent += 1;
+            }
+        }
+    }
+
     /// Adds what has been counted since `before`, another `times` times.
     pub(crate) fn repeat(&mut self, before: &CoreStatistics, times: u64) {
         let repeat = |now: &mut u64, before: u64| *now += (*now - before) * times;
@@ -75,6 +153,16 @@ impl CoreStatistics {
         repeat(&mut self.forwarded_loads, before.forwarded_loads);
         repeat(&mut self.stores, before.stores);
         repeat(&mut self.instruction_misses, before.instruction_misses);
+        repeat(&mut self.lines_filled, before.lines_filled);
+        repeat(&mut self.lines_evicted, before.lines_evicted);
+        repeat(&mut self.snoops, before.snoops);
+        repeat(&mut self.lines_sent, before.lines_sent);
+        let (now, then) = (&mut self.operations, &before.operations);
+        repeat(&mut now.multiplications, then.multiplications);
+        repeat(&mut now.divisions, then.divisions);
+        repeat(&mut now.float_additions, then.float_additions);
+        repeat(&mut now.float_multiplications, then.float_multiplications);
+        repeat(&mut now.float_divisions, then.float_divisions);
         repeat(
             &mut self.memory_order_squashes,
             before.memory_order_squashes,
