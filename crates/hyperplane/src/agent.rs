@@ -7,8 +7,8 @@ use crate::{
     Qid, ReadySet,
 };
 use fabric::{
-    AddressRange, Agent, AgentContext, AgentId, Attachment, Clock, Fabric, LINE_BYTES, LineAddress,
-    LineData, MemoryAccess, ReplyTo, Request, RequestKind, SpecError, Time,
+    AddressRange, Agent, AgentContext, AgentId, Attachment, Clock, CoreId, Fabric, LINE_BYTES,
+    LineAddress, LineData, MemoryAccess, ReplyTo, Request, RequestKind, SpecError, Time,
 };
 use serde::Serialize;
 use state::{State, Walker};
@@ -35,6 +35,11 @@ pub struct Statistics {
     pub halts: u64,
     /// Time that harts were halted for want of a ready queue, summed over harts.
     pub halted_fs: u64,
+    /// Look-ups in the monitoring set: for grants of ownership in the doorbells' range, and to
+    /// arm, add and remove.
+    pub look_ups: u64,
+    /// Harts woken out of C1.
+    pub power_ups: u64,
     /// Queues monitored.
     pub monitored: usize,
     /// Queues armed.
@@ -51,9 +56,19 @@ state::component!(Statistics {
     conflicts: count,
     halts: count,
     halted_fs: count,
+    look_ups: count,
+    power_ups: count,
     monitored,
     armed,
 });
+
+impl Statistics {
+    /// Selections that the ready set was asked for: once for each `QWAIT`, and once more for one
+    /// that waited.
+    pub fn selections(&self) -> u64 {
+        self.wake_ups + self.not_ready + self.halts
+    }
+}
 
 /// A hart that waits in `QWAIT`.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +125,9 @@ pub struct HyperPlane {
     /// Instructions whose doorbell is being read, by the token of the access.
     arming: BTreeMap<u64, Arming>,
     next_token: u64,
+    power_optimised: bool,
+    /// How long each core has been in C1, by its number, up to when it was last woken.
+    powered_down_fs: Vec<u64>,
     statistics: Statistics,
 }
 
@@ -122,6 +140,8 @@ state::component!(HyperPlane {
     halted,
     arming,
     next_token,
+    power_optimised: fixed,
+    powered_down_fs,
     statistics,
 });
 
@@ -162,6 +182,8 @@ impl HyperPlane {
             halted: VecDeque::new(),
             arming: BTreeMap::new(),
             next_token: 0,
+            power_optimised: spec.power_optimised,
+            powered_down_fs: Vec::new(),
             statistics: Statistics::default(),
         })
     }
@@ -178,6 +200,27 @@ impl HyperPlane {
             armed: self.monitoring_set.armed(),
             ..self.statistics.clone()
         }
+    }
+
+    /// How long `core` has been in C1 up to `now`.
+    pub fn powered_down(&self, core: CoreId, now: Time) -> Time {
+        let before = self.powered_down_fs.get(usize::from(core.0));
+        let waits = self
+            .halted
+            .iter()
+            .find(|halted| self.power_optimised && halted.reply_to.core == core);
+        let since = waits.map_or(Time::ZERO, |halted| now.saturating_sub(halted.since));
+        Time::from_fs(before.copied().unwrap_or(0)) + since
+    }
+
+    /// `core`, which has waited for `time`, is woken.
+    fn power_up(&mut self, core: CoreId, time: Time) {
+        self.statistics.power_ups += 1;
+        let core = usize::from(core.0);
+        if self.powered_down_fs.len() <= core {
+            self.powered_down_fs.resize(core + 1, 0);
+        }
+        self.powered_down_fs[core] += time.as_fs();
     }
 
     /// The QID in an operand, if there is such a queue.
@@ -320,9 +363,14 @@ impl HyperPlane {
             else {
                 break;
             };
+            let waited = context.now().saturating_sub(since);
             self.statistics.wake_ups += 1;
-            self.statistics.halted_fs += context.now().saturating_sub(since).as_fs();
-            context.reply(reply_to, u64::from(qid.0), self.qwait_latency());
+            self.statistics.halted_fs += waited.as_fs();
+            if self.power_optimised {
+                self.power_up(reply_to.core, waited);
+            }
+            let delay = self.latencies.wake_up + self.qwait_latency();
+            context.reply(reply_to, u64::from(qid.0), delay);
         }
     }
 
@@ -396,6 +444,7 @@ impl HyperPlane {
         if !self.is_doorbell(context, doorbell) {
             return Err(ErrorCode::DoorbellOutsideRange);
         }
+        self.statistics.look_ups += 1;
         let inserted = self.monitoring_set.insert(LineAddress::of(doorbell), qid);
         self.statistics.conflicts += u64::from(inserted == Err(InsertError::Conflict));
         inserted?;
@@ -405,6 +454,7 @@ impl HyperPlane {
     /// `QWAIT-REMOVE`. Nothing of the queue stays for the next one with its QID.
     fn remove(&mut self, qid: u64) -> Result<(), ErrorCode> {
         let qid = self.qid(qid).ok_or(ErrorCode::QidOutOfRange)?;
+        self.statistics.look_ups += 1;
         self.monitoring_set
             .remove(qid)
             .ok_or(ErrorCode::UnknownQid)?;
@@ -437,6 +487,7 @@ impl Agent for HyperPlane {
     /// A write transaction to a doorbell, or a read that is granted the line exclusively, whose
     /// cache could write it unseen.
     fn ownership_granted(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
+        self.statistics.look_ups += 1;
         if let Some(qid) = self.monitoring_set.snoop(line) {
             self.statistics.activations_by_grant += 1;
             self.activate_after_lookup(context, qid);
@@ -458,6 +509,7 @@ impl Agent for HyperPlane {
         };
         let line = LineAddress::of(arming.doorbell);
         let has_work = data.read((arming.doorbell - line.base()) as usize, 8) != 0;
+        self.statistics.look_ups += 1;
         if !has_work {
             self.statistics.arms += u64::from(self.monitoring_set.arm(line));
         }

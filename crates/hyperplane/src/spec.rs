@@ -33,6 +33,15 @@ pub struct HyperPlaneSpec {
     /// instructions that change the ready set and need no selection. The paper gives none.
     #[schemars(range(min = 0.0))]
     pub ready_set_latency_ns: f64,
+    /// The power-optimised mode: a core that halts in `QWAIT` goes to the state C1, in which its
+    /// clock stands still, until a queue is ready (§III-A, §V-D). It goes there as soon as the ready
+    /// set has nothing for it; a `QWAIT` that finds work does not.
+    pub power_optimised: bool,
+    /// Nanoseconds that a core takes from C1 back to work, before the end of its `QWAIT`: some
+    /// 500 in §V-D, after Falsafi et al., "Unlocking Energy", 2016, and Schöne et al., "Wake-up
+    /// Latencies for Processor Idle States", 2015.
+    #[schemars(range(min = 0.0, max = 1000000.0))]
+    pub wake_up_latency_ns: f64,
 }
 
 impl Default for HyperPlaneSpec {
@@ -45,6 +54,8 @@ impl Default for HyperPlaneSpec {
             monitoring_set_lookup_cycles: 5,
             qwait_latency_cycles: 50,
             ready_set_latency_ns: 12.25,
+            power_optimised: false,
+            wake_up_latency_ns: 500.0,
         }
     }
 }
@@ -55,6 +66,8 @@ pub(crate) struct Latencies {
     pub lookup: Time,
     pub qwait: Time,
     pub update: Time,
+    /// From C1 back to work; nothing for cores that do not go there.
+    pub wake_up: Time,
 }
 
 impl HyperPlaneSpec {
@@ -112,6 +125,13 @@ impl HyperPlaneSpec {
                 "it must be from 0 to 1000000",
             ));
         }
+        if !(0.0..=1e6).contains(&self.wake_up_latency_ns) {
+            return Err(SpecError::new(
+                "hyperplane.wake_up_latency_ns",
+                self.wake_up_latency_ns,
+                "it must be from 0 to 1000000",
+            ));
+        }
         if self.monitoring_set_lookup_cycles > 1_000_000 {
             return Err(SpecError::new(
                 "hyperplane.monitoring_set_lookup_cycles",
@@ -137,6 +157,11 @@ impl HyperPlaneSpec {
             lookup: clock.time(self.monitoring_set_lookup_cycles),
             qwait,
             update: qwait - Time::from_ns(ns),
+            wake_up: if self.power_optimised {
+                Time::from_ns(self.wake_up_latency_ns)
+            } else {
+                Time::ZERO
+            },
         })
     }
 }
@@ -213,6 +238,14 @@ mod tests {
             ..HyperPlaneSpec::default()
         };
         assert!(spec.latencies(clock, Time::ZERO).is_err());
+        let spec = HyperPlaneSpec {
+            wake_up_latency_ns: -1.0,
+            ..HyperPlaneSpec::default()
+        };
+        assert_eq!(
+            spec.latencies(clock, Time::ZERO).unwrap_err().to_string(),
+            "hyperplane.wake_up_latency_ns = -1 cannot be built: it must be from 0 to 1000000"
+        );
     }
 
     #[test]

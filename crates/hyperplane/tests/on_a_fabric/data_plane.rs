@@ -194,7 +194,11 @@ fn run(seed: u64, window: Time) -> Outcome {
         finished: Time::ZERO,
     };
     let scripts = (0..consumers).map(consumer).collect();
-    let mut machine = Machine::new(&HyperPlaneSpec::default(), scripts);
+    let spec = HyperPlaneSpec {
+        power_optimised: seed.is_multiple_of(3),
+        ..HyperPlaneSpec::default()
+    };
+    let mut machine = Machine::new(&spec, scripts);
     let producers = 1 + random.below(3);
     let items = 1 + random.below(60);
     let longest_gap_cycles = [0, 30, 200, 2000][random.below(4) as usize];

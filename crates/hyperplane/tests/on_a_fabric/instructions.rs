@@ -98,13 +98,17 @@ impl Test {
     /// Cores with these scripts, and a device that does what `events` say: at which cycle, and at
     /// which address.
     fn run(scripts: &[&[Do]], events: &[(u64, u64)]) -> Test {
+        Test::run_with(&HyperPlaneSpec::default(), scripts, events)
+    }
+
+    fn run_with(spec: &HyperPlaneSpec, scripts: &[&[Do]], events: &[(u64, u64)]) -> Test {
         let list = |script: &&[Do]| List {
             to_do: script.iter().copied().collect(),
             begun: Time::ZERO,
             done: Vec::new(),
         };
         let scripts = scripts.iter().map(list).collect();
-        let mut machine = Machine::new(&HyperPlaneSpec::default(), scripts);
+        let mut machine = Machine::new(spec, scripts);
         let attachment = Attachment {
             snoops: Some(DOORBELLS),
             cache: Some(CacheSpec::default()),
@@ -188,6 +192,66 @@ fn halted_hart_resumes_55_cycles_after_the_grant() {
         statistics.halted_fs,
         (grant + clock().time(5) - begin).as_fs()
     );
+}
+
+/// In the power-optimised mode a hart that waits is in C1 from the moment that the ready set has
+/// nothing for it to the moment that a queue is ready, and then takes 0.5 us to wake up. One that
+/// finds work does not go there.
+#[test]
+fn a_hart_wakes_up_out_of_c1() {
+    let spec = HyperPlaneSpec {
+        power_optimised: true,
+        ..HyperPlaneSpec::default()
+    };
+    let script = [
+        init(ROUND_ROBIN),
+        add(3),
+        QWAIT,
+        enqueue(3),
+        reconsider(3),
+        QWAIT,
+        QWAIT,
+    ];
+    let mut test = Test::run_with(&spec, &[&script], &[(5000, doorbell(3))]);
+    let device: &mut Device = test.machine.fabric.agent_mut(test.device).unwrap();
+    let (grant, _) = *device
+        .grants
+        .iter()
+        .find(|(at, _)| *at >= clock().time(5000))
+        .unwrap();
+    let (begin, end) = test.times(0, 2);
+    let half_a_microsecond = Time::from_ns(500.0);
+    assert_eq!(end - grant, clock().time(55) + half_a_microsecond);
+    assert_eq!(test.cycles(0, 5), 50.0);
+    let statistics = test.statistics();
+    assert_eq!((statistics.halts, statistics.power_ups), (2, 1));
+    // `QWAIT` was asked for three times, and the ready set once more after the first wait.
+    assert_eq!(statistics.selections(), 4);
+    // The third `QWAIT` still waits.
+    let first_wait = grant + clock().time(5) - begin;
+    let (_, third) = test.times(0, 5);
+    let now = test.machine.now.max(third + clock().time(10_000));
+    let down = test.machine.hyperplane().powered_down(CoreId(0), now);
+    assert_eq!(down, first_wait + (now - third));
+    assert_eq!(
+        test.machine.hyperplane().powered_down(CoreId(1), now),
+        Time::ZERO
+    );
+}
+
+/// The same program in the ordinary mode.
+#[test]
+fn without_the_power_optimised_mode_nobody_is_in_c1() {
+    let spec = HyperPlaneSpec {
+        wake_up_latency_ns: 1e6,
+        ..HyperPlaneSpec::default()
+    };
+    let script = [init(ROUND_ROBIN), add(3), QWAIT, QWAIT];
+    let mut test = Test::run_with(&spec, &[&script], &[(5000, doorbell(3))]);
+    assert_eq!(test.statistics().power_ups, 0);
+    let now = test.machine.now;
+    let down = test.machine.hyperplane().powered_down(CoreId(0), now);
+    assert_eq!(down, Time::ZERO);
 }
 
 #[test]
