@@ -646,7 +646,9 @@ impl IoSource {
                 ..Queue::default()
             })
             .collect();
-        self.ledger.borrow_mut().start(self.table, descriptors);
+        self.ledger
+            .borrow_mut()
+            .start(self.table, descriptors, context.now());
         self.await_arrival(context);
     }
 

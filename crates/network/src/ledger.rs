@@ -129,6 +129,8 @@ pub struct Ledger {
     pub(crate) queues: Vec<QueueDescriptor>,
     /// How many tenants have joined each queue, one after the other.
     tenants: Vec<u64>,
+    /// When the source began to run.
+    started_at_fs: Option<u64>,
     pub(crate) counts: ItemCounts,
     queue_counts: Vec<QueueCounts>,
     /// What the program has counted, by the names that it gave.
@@ -153,6 +155,7 @@ state::component!(Ledger {
     table,
     queues,
     tenants,
+    started_at_fs,
     counts,
     queue_counts,
     program_counters,
@@ -173,6 +176,7 @@ impl Ledger {
             table: 0,
             queues: Vec::new(),
             tenants: Vec::new(),
+            started_at_fs: None,
             counts: ItemCounts::default(),
             queue_counts: Vec::new(),
             program_counters: Vec::new(),
@@ -251,9 +255,10 @@ impl Ledger {
         self.fault.get_or_insert(sentence);
     }
 
-    pub(crate) fn start(&mut self, table: u64, queues: Vec<QueueDescriptor>) {
+    pub(crate) fn start(&mut self, table: u64, queues: Vec<QueueDescriptor>, at: Time) {
         self.table = table;
         self.tenants = vec![1; queues.len()];
+        self.started_at_fs = Some(at.as_fs());
         self.inside = vec![VecDeque::new(); queues.len()];
         self.rings = vec![VecDeque::new(); queues.len()];
         self.queue_counts = vec![QueueCounts::default(); queues.len()];
@@ -262,7 +267,12 @@ impl Ledger {
 
     /// Whether the source is running.
     pub fn is_started(&self) -> bool {
-        !self.queues.is_empty()
+        self.started_at_fs.is_some()
+    }
+
+    /// When it began to run.
+    pub fn started_at(&self) -> Option<Time> {
+        self.started_at_fs.map(Time::from_fs)
     }
 
     /// An item has arrived at the source, and is on its way into its queue.

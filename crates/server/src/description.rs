@@ -1,6 +1,7 @@
 //! What a run is described by. The doc comment of a field is its help text, wherever that is
 //! shown.
 
+use energy::EnergySpec;
 use fabric::{FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec};
 use hyperplane::HyperPlaneSpec;
 use network::{TrafficSpec, Warmup};
@@ -44,6 +45,9 @@ pub struct ServerSpec {
     pub fabric: FabricSpec,
     /// HyperPlane's hardware.
     pub hyperplane: HyperPlaneSpec,
+    /// What events cost and what components leak. It changes no other result.
+    #[serde(default)]
+    pub energy: EnergySpec,
 }
 
 /// How the data plane learns of work.
@@ -304,6 +308,7 @@ fn hyperplane_table1() -> Preset {
             },
             core,
             hyperplane: HyperPlaneSpec::default(),
+            energy: EnergySpec::default(),
         },
     }
 }

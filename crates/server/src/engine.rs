@@ -110,10 +110,11 @@ impl Engine {
         }
     }
 
-    /// How much later than something has happened an end may be set for it, in cycles: before
-    /// that, some cores may have run past it.
-    pub fn horizon_cycles(&self) -> u64 {
-        2 * (self.departure + self.delivery)
+    /// A cycle that no core has run past when it is noticed that something has happened at `cycle`:
+    /// cores may have run past that by less than a horizon, and this one is at the same distance
+    /// behind it whatever the horizon.
+    pub fn settled_after(&self, cycle: u64) -> u64 {
+        cycle + 1000.max(2 * (self.departure + self.delivery))
     }
 
     /// Cores that wait for nothing may have been brought something that wakes none of them.
@@ -137,6 +138,23 @@ impl Engine {
     /// Simulates nothing at `cycle` or later until the next call. Changes no result.
     pub fn set_pause(&mut self, cycle: u64) {
         self.pause = cycle;
+    }
+
+    /// The same, and at an earlier cycle if one is set already.
+    pub fn pause_before(&mut self, cycle: u64) {
+        self.pause = self.pause.min(cycle);
+    }
+
+    /// Does what is left before `cycle`, at which the server has paused.
+    pub fn settle(&mut self, cycle: u64) {
+        // The fabric's events are not all at the beginning of a cycle.
+        self.fabric
+            .run_until(self.clock.time(cycle), &mut self.inboxes);
+        self.fabric.take_delivered_to();
+        self.catch_up(cycle);
+        for core in 0..self.cores.len() {
+            self.update_next(core);
+        }
     }
 
     /// The clock of cores and fabric.

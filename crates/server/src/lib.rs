@@ -21,6 +21,7 @@ pub use engine::{Advance, Engine};
 pub use error::RunError;
 pub use machine::Machine;
 pub use run::{
-    CoreResult, ExecuteResult, Options, Program, RunResult, Totals, check, execute, run,
+    CoreResult, EnergyResult, ExecuteResult, Options, Program, RunResult, Totals, check, execute,
+    run,
 };
 pub use traces::{TraceOptions, TraceReport};

@@ -265,11 +265,10 @@ impl Machine {
         false
     }
 
-    /// Ends the run because of something that happened at `cycle`. Cores may have run past that
-    /// by less than a horizon, so the end is at the same distance behind it whatever the horizon.
+    /// Ends the run because of something that happened at `cycle`.
     pub fn end_after(&mut self, cycle: u64) {
         if self.end.is_none() {
-            let end = cycle + 1000.max(self.engine.horizon_cycles());
+            let end = self.engine.settled_after(cycle);
             self.end = Some(end);
             self.engine.set_end(end);
         }

@@ -4,13 +4,14 @@ use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec}
 use crate::error::RunError;
 use crate::machine::Machine;
 use crate::traces::{TraceOptions, TraceReport, Tracer};
-use fabric::{AddressRange, Fabric, FabricStatistics, Time};
+use energy::{Activity, CoreActivity, Energy, NotificationCounts};
+use fabric::{AddressRange, AgentId, CoreId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
     IoSetup, IoSource, ItemCounts, Ledger, MOST_NAME_BYTES, Measurement, ProgramSettings, Random,
     Recorder, SharedLedger, Stream, TenantSide,
 };
-use pipeline::CoreStatistics;
+use pipeline::{CoreStatistics, NEVER};
 use riscv::elf;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -48,9 +49,24 @@ pub struct CoreResult {
     pub ipc: f64,
     /// Cycles, halted ones included.
     pub cycles: u64,
+    /// Those of them in C1, the core's clock standing still.
+    pub c1_cycles: u64,
     /// Everything that was counted.
     #[serde(flatten)]
     pub statistics: CoreStatistics,
+}
+
+/// What a run has cost, in nanojoules.
+#[derive(Clone, Debug, Serialize)]
+pub struct EnergyResult {
+    /// The time in which that was: from the beginning of the traffic, if there is any, to the end.
+    pub seconds: f64,
+    /// For each request that was delivered in it, those of the warm-up included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_request: Option<f64>,
+    /// All and its parts.
+    #[serde(flatten)]
+    pub energy: Energy,
 }
 
 /// What every run has.
@@ -70,27 +86,108 @@ pub struct Totals {
     pub host_mips: f64,
     /// What the fabric counted.
     pub fabric: FabricStatistics,
+    /// What the cores shown, and what all cores share, have cost.
+    pub energy_nj: EnergyResult,
+    /// Their mean power.
+    pub power_w: Energy,
     /// Version of the simulator.
     pub version: &'static str,
 }
 
+/// A server whose energy is asked for.
+#[derive(Clone, Copy)]
+struct Metered<'a> {
+    server: &'a ServerSpec,
+    /// The first cores are shown, so many.
+    shown: usize,
+    /// HyperPlane, if it is used.
+    hyperplane: Option<AgentId>,
+}
+
+/// What a meter has counted up to a cycle.
+#[derive(Clone, Debug, Default)]
+struct Reading {
+    cycle: u64,
+    energy_nj: Energy,
+    /// Cycles in C1, of each core.
+    c1_cycles: Vec<u64>,
+    /// Requests delivered.
+    delivered: u64,
+}
+
+impl Metered<'_> {
+    /// Reads everything at `cycle`, before which everything has been done.
+    fn read(&self, machine: &mut Machine, cycle: u64, delivered: u64) -> Reading {
+        let engine = &mut machine.engine;
+        let (clock, now) = (engine.clock(), engine.time(cycle));
+        let mut c1_cycles = vec![0; engine.cores.len()];
+        let mut notification = None;
+        if let Some(id) = self.hyperplane
+            && let Some(hyperplane) = engine.fabric.agent_mut::<HyperPlane>(id)
+        {
+            let counts = hyperplane.statistics(now);
+            notification = Some(NotificationCounts {
+                look_ups: counts.look_ups,
+                selections: counts.selections(),
+            });
+            for (core, cycles) in c1_cycles.iter_mut().enumerate() {
+                let time = hyperplane.powered_down(CoreId(core as u16), now);
+                *cycles = clock.cycle_of(time);
+            }
+        }
+        let cores = engine.cores.iter().take(self.shown);
+        let statistics: Vec<CoreStatistics> = cores.map(|core| core.statistics(cycle)).collect();
+        let cores = statistics.iter().zip(&c1_cycles);
+        let activity = Activity {
+            cycles: cycle,
+            seconds: now.as_seconds(),
+            cores: cores
+                .map(|(statistics, &c1_cycles)| CoreActivity {
+                    statistics,
+                    c1_cycles,
+                })
+                .collect(),
+            fabric: &engine.fabric.statistics(),
+            notification,
+        };
+        let server = self.server;
+        Reading {
+            cycle,
+            energy_nj: Energy::of(&server.energy, &server.core, &server.fabric, &activity),
+            c1_cycles,
+            delivered,
+        }
+    }
+}
+
 impl Totals {
-    /// The totals of a run that `machine` has ended and that had begun at `begin`, with the first
-    /// `shown` cores.
-    fn of(machine: &Machine, shown: usize, begin: Instant) -> Totals {
+    /// The totals of a run that `machine` has ended and that had begun at `begin`; its energy
+    /// is counted from the reading `first` to the reading `last`, of requests if there are any.
+    fn of(
+        machine: &Machine,
+        shown: usize,
+        begin: Instant,
+        (first, last): (&Reading, &Reading),
+    ) -> Totals {
         let end = machine.end();
         let cores = machine.engine.cores.iter();
         let mut cores: Vec<CoreResult> = cores
             .map(|core| core.statistics(end))
-            .map(|statistics| CoreResult {
+            .zip(&last.c1_cycles)
+            .map(|(statistics, &c1_cycles)| CoreResult {
                 ipc: statistics.instructions as f64 / end as f64,
                 cycles: end,
+                c1_cycles,
                 statistics,
             })
             .collect();
         let instructions = cores.iter().map(|core| core.statistics.instructions).sum();
         cores.truncate(shown);
         let host_seconds = begin.elapsed().as_secs_f64();
+        let energy = last.energy_nj.since(&first.energy_nj);
+        let seconds =
+            (machine.engine.time(last.cycle) - machine.engine.time(first.cycle)).as_seconds();
+        let requests = last.delivered - first.delivered;
         Totals {
             cores,
             instructions,
@@ -99,6 +196,12 @@ impl Totals {
             host_seconds,
             host_mips: instructions as f64 / host_seconds / 1e6,
             fabric: machine.engine.fabric.statistics(),
+            power_w: energy.power(seconds),
+            energy_nj: EnergyResult {
+                seconds,
+                per_request: (requests > 0).then(|| energy.total / requests as f64),
+                energy,
+            },
             version: crate::VERSION,
         }
     }
@@ -144,6 +247,40 @@ impl QueueResults {
                 .map(|queue| rounded(queue.p99_ns))
                 .collect(),
         }
+    }
+}
+
+/// Reads a run's energy when its traffic begins.
+struct Meter<'a> {
+    metered: Metered<'a>,
+    /// When the reading is due.
+    due: Option<u64>,
+    first: Option<Reading>,
+}
+
+impl Meter<'_> {
+    /// To be called before each step of the engine. True if a pause that the engine had been set
+    /// is gone.
+    fn prepare(&mut self, machine: &mut Machine, ledger: &SharedLedger) -> bool {
+        if self.first.is_some() {
+            return false;
+        }
+        let engine = &mut machine.engine;
+        let Some(due) = self.due else {
+            let started_at = ledger.borrow().started_at();
+            self.due =
+                started_at.map(|at| engine.settled_after(engine.clock().cycle_at_or_after(at)));
+            return false;
+        };
+        if engine.now() < due {
+            engine.pause_before(due);
+            return false;
+        }
+        engine.settle(due);
+        engine.set_pause(NEVER);
+        let delivered = ledger.borrow().counts().delivered;
+        self.first = Some(self.metered.read(machine, due, delivered));
+        true
     }
 }
 
@@ -230,6 +367,7 @@ fn setup(description: &Description) -> IoSetup {
 fn check_server(server: &ServerSpec) -> Result<(), RunError> {
     server.fabric.validate()?;
     server.core.validate()?;
+    server.energy.validate()?;
     if !(16..=16384).contains(&server.memory_mib) {
         return Err(RunError::Description(format!(
             "server.memory_mib is {}; it must be from 16 to 16384",
@@ -496,12 +634,28 @@ fn run_once(
     if options.trace.timeline.is_some() {
         ledger.borrow_mut().keep_records();
     }
-    let simulated = simulate(&mut machine, &ledger, &setup, &mut tracer, progress);
-    let traces = tracer.finish(&mut machine);
-    simulated?;
     let Some(attached) = attached else {
         return Err(RunError::Description("the server has no I/O".to_string()));
     };
+    let uses_hyperplane = description.data_plane.notify.monitors();
+    let mut meter = Meter {
+        metered: Metered {
+            server: &description.server,
+            shown: description.server.data_plane_cores,
+            hyperplane: uses_hyperplane.then_some(attached.hyperplane),
+        },
+        due: None,
+        first: None,
+    };
+    let simulated = simulate(
+        &mut machine,
+        &ledger,
+        &setup,
+        (&mut tracer, &mut meter),
+        progress,
+    );
+    let traces = tracer.finish(&mut machine);
+    simulated?;
     let end = machine.end();
     let measurement = ledger.borrow().recorder().measurement().ok_or_else(|| {
         RunError::Guest(format!(
@@ -511,10 +665,7 @@ fn run_once(
     })?;
     let end_time = machine.engine.time(end);
     let fabric = &mut machine.engine.fabric;
-    let hyperplane = description
-        .data_plane
-        .notify
-        .monitors()
+    let hyperplane = uses_hyperplane
         .then(|| fabric.agent_mut::<HyperPlane>(attached.hyperplane))
         .flatten()
         .map(|hyperplane| hyperplane.statistics(end_time));
@@ -530,12 +681,15 @@ fn run_once(
                 .map(|item| hex(&item.bytes))
                 .collect()
         });
-    let totals = Totals::of(&machine, description.server.data_plane_cores, begin);
     let (items, queues, program_counters) = {
         let ledger = ledger.borrow();
         let counters = ledger.program_counters().iter().cloned().collect();
         (ledger.counts(), QueueResults::of(&ledger), counters)
     };
+    let first = meter.first.take().unwrap_or_default();
+    let last = meter.metered.read(&mut machine, end, items.delivered);
+    let shown = description.server.data_plane_cores;
+    let totals = Totals::of(&machine, shown, begin, (&first, &last));
     let result = RunResult {
         measurement,
         items,
@@ -556,7 +710,7 @@ fn simulate(
     machine: &mut Machine,
     ledger: &SharedLedger,
     setup: &IoSetup,
-    tracer: &mut Tracer,
+    (tracer, meter): (&mut Tracer, &mut Meter<'_>),
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<(), RunError> {
     let patience = machine
@@ -568,6 +722,9 @@ fn simulate(
     loop {
         for _ in 0..STEPS {
             tracer.prepare(machine);
+            if meter.prepare(machine, ledger) {
+                tracer.prepare(machine);
+            }
             if !machine.advance()? {
                 tracer.requests(ledger, setup);
                 return finish(machine, ledger);
@@ -680,7 +837,7 @@ fn bare_metal(
     description: &Description,
     image: elf::Image,
     program: &Program,
-) -> Result<Machine, RunError> {
+) -> Result<(Machine, Option<AgentId>), RunError> {
     if image.tohost.is_none() {
         return Err(RunError::Program(
             "the program has no symbol `tohost`, so that it could never end; bare-metal programs \
@@ -696,12 +853,15 @@ fn bare_metal(
     check_bare_metal(&image)?;
     let doorbells = doorbell_range(DOORBELLS, 2048);
     let spec = &description.server;
-    Machine::new(spec, image, &[doorbells], true, |fabric| {
+    let mut hyperplane = None;
+    let machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
         let tiles = spec.fabric.mesh.columns * spec.fabric.mesh.rows;
         let clock = fabric.clock();
         let agent = hyperplane::attach(fabric, tiles, &spec.hyperplane, doorbells, clock)?;
+        hyperplane = Some(agent);
         Ok(QwaitExtension::new(agent))
-    })
+    })?;
+    Ok((machine, hyperplane))
 }
 
 /// A Linux program.
@@ -736,8 +896,8 @@ pub fn execute(
     check_server(&description.server)?;
     let begin = Instant::now();
     let image = load(&program.elf)?;
-    let mut machine = if linux::is_linux(&image) {
-        with_linux(description, image, program)?
+    let (mut machine, hyperplane) = if linux::is_linux(&image) {
+        (with_linux(description, image, program)?, None)
     } else {
         bare_metal(description, image, program)?
     };
@@ -761,7 +921,14 @@ pub fn execute(
     };
     let traces = tracer.finish(&mut machine);
     ended?;
-    let totals = Totals::of(&machine, usize::MAX, begin);
+    let metered = Metered {
+        server: &description.server,
+        shown: usize::MAX,
+        hyperplane,
+    };
+    let end = machine.end();
+    let last = metered.read(&mut machine, end, 0);
+    let totals = Totals::of(&machine, usize::MAX, begin, (&Reading::default(), &last));
     Ok(ExecuteResult {
         exit_status: machine.exit().map_or(0, |(_, status)| status),
         signal: machine.signal(),

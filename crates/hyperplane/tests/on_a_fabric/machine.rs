@@ -240,7 +240,7 @@ impl<S: Script> Core<S> {
     fn take(&mut self, now: Time, kind: DeliveryKind, out: &mut Outbox) {
         match kind {
             DeliveryKind::Cache { line, message, .. } => {
-                let notice = self.cache.receive(line, message, now, out);
+                let notice = self.cache.receive(line, &message, now, out);
                 if let CacheNotice::Filled { slot, .. } = notice {
                     let waits = matches!(self.state, State::Line);
                     assert!(waits && line == LineAddress::of(self.address));

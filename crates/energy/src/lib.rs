@@ -1,0 +1,18 @@
+//! What a server's work costs: the energy of each event, and of time.
+//!
+//! An event-based model in the manner of McPAT. The rooms count events; [`EnergySpec`] says what an
+//! event of each kind costs and what each component leaks; [`Energy::of`] multiplies and adds, in a
+//! fixed order, when a run is over. It changes nothing of what is simulated. `docs/energy.md` has
+//! the model, where its numbers come from, and what it leaves out.
+
+mod model;
+mod spec;
+
+pub use model::{
+    Activity, CoreActivity, CoreComponents, CoreEnergy, Energy, NotificationCounts,
+    SharedComponents, Split,
+};
+pub use spec::{
+    CoreEnergySpec, DirectoryEnergySpec, EnergySpec, HyperPlaneEnergySpec, LastLevelEnergySpec,
+    MemoryEnergySpec, MeshEnergySpec, SecondLevelEnergySpec,
+};

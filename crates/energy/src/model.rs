@@ -1,0 +1,473 @@
+//! From counts to energy.
+
+use crate::{CoreEnergySpec, EnergySpec};
+use fabric::{FabricSpec, FabricStatistics};
+use pipeline::{CoreSpec, CoreStatistics, Model};
+use serde::Serialize;
+
+/// Energy in nanojoules, or power in watts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Split {
+    /// For what happened, and for clocks.
+    pub dynamic: f64,
+    /// Leakage.
+    #[serde(rename = "static")]
+    pub leakage: f64,
+}
+
+impl Split {
+    fn sum(self, other: Split) -> Split {
+        Split {
+            dynamic: self.dynamic + other.dynamic,
+            leakage: self.leakage + other.leakage,
+        }
+    }
+
+    fn minus(self, other: Split) -> Split {
+        Split {
+            dynamic: self.dynamic - other.dynamic,
+            leakage: self.leakage - other.leakage,
+        }
+    }
+
+    fn times(self, factor: f64) -> Split {
+        Split {
+            dynamic: self.dynamic * factor,
+            leakage: self.leakage * factor,
+        }
+    }
+}
+
+/// Declares a structure of components, of a core or of a server, and how to go through them.
+macro_rules! components {
+    ($(#[$about:meta])* $name:ident { $($(#[$help:meta])* $field:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+        pub struct $name {
+            $($(#[$help])* pub $field: Split,)*
+        }
+
+        impl $name {
+            /// The sum, always in the same order.
+            fn sum(&self) -> Split {
+                Split::default()$(.sum(self.$field))*
+            }
+
+            fn minus(&self, other: &$name) -> $name {
+                $name { $($field: self.$field.minus(other.$field),)* }
+            }
+
+            fn times(&self, factor: f64) -> $name {
+                $name { $($field: self.$field.times(factor),)* }
+            }
+        }
+    };
+}
+
+components! {
+    /// The components of a core.
+    CoreComponents {
+        /// Branch prediction, instruction buffer, decoder.
+        front_end,
+        /// Renaming, reorder buffer, scheduler. Nothing in an in-order core.
+        window,
+        /// Registers and the bypass network.
+        registers,
+        /// Integer units.
+        integer_units,
+        /// Floating-point units.
+        float_units,
+        /// The queues of loads and stores.
+        load_store_queue,
+        /// The first-level instruction cache.
+        l1_instruction,
+        /// The first-level data cache.
+        l1_data,
+        /// The second-level cache; nothing, if there is none.
+        l2,
+        /// Pipeline registers and their clock, and what is left.
+        pipeline,
+    }
+}
+
+components! {
+    /// What the cores share.
+    SharedComponents {
+        /// The banks of the last-level cache.
+        last_level,
+        /// The directory.
+        directory,
+        /// Routers and links.
+        mesh,
+        /// Memory controllers and their pins.
+        memory_controllers,
+        /// Accesses to the memory chips, whose background power is not known here.
+        dram,
+        /// HyperPlane's monitoring set; nothing, if it is not used.
+        monitoring_set,
+        /// HyperPlane's ready set; nothing, if it is not used.
+        ready_set,
+    }
+}
+
+/// A core's part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CoreEnergy {
+    /// All of it.
+    pub total: f64,
+    /// The parts of it.
+    #[serde(flatten)]
+    pub components: CoreComponents,
+}
+
+/// What the work of a server has cost, in nanojoules; or its mean power, in watts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Energy {
+    /// All of it.
+    pub total: f64,
+    /// What happened, and clocks.
+    pub dynamic: f64,
+    /// Leakage.
+    #[serde(rename = "static")]
+    pub leakage: f64,
+    /// The cores that the result shows.
+    pub cores: Vec<CoreEnergy>,
+    /// What they share.
+    #[serde(flatten)]
+    pub shared: SharedComponents,
+}
+
+/// What a core has done.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreActivity<'a> {
+    /// What it has counted.
+    pub statistics: &'a CoreStatistics,
+    /// Cycles in C1, its clock standing still.
+    pub c1_cycles: u64,
+}
+
+/// What HyperPlane's hardware has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NotificationCounts {
+    /// Look-ups in the monitoring set.
+    pub look_ups: u64,
+    /// Selections by the ready set.
+    pub selections: u64,
+}
+
+/// What a server has done.
+#[derive(Clone, Debug)]
+pub struct Activity<'a> {
+    /// Cycles of its clock.
+    pub cycles: u64,
+    /// Simulated time, in seconds.
+    pub seconds: f64,
+    /// Its cores.
+    pub cores: Vec<CoreActivity<'a>>,
+    /// What they share.
+    pub fabric: &'a FabricStatistics,
+    /// HyperPlane's hardware, if it is used.
+    pub notification: Option<NotificationCounts>,
+}
+
+/// Events of one kind, of which each costs the same.
+struct Events {
+    pj: f64,
+    count: u64,
+    /// How many there can be in a cycle.
+    most: u64,
+}
+
+/// The dynamic energy of a unit of a core whose clock has run for `clocked` cycles, in nanojoules.
+/// It draws `idle_share` of the whole where it does nothing.
+fn clocked_unit(events: &[Events], clocked: u64, idle_share: f64) -> f64 {
+    let cost = |events: &Events| {
+        let idle = (events.most * clocked).saturating_sub(events.count);
+        events.pj * (events.count as f64 + idle_share * idle as f64)
+    };
+    events.iter().map(cost).sum::<f64>() / 1e3
+}
+
+/// What leaks `milliwatts` has lost in `seconds`, in nanojoules.
+fn leaked(milliwatts: f64, seconds: f64) -> f64 {
+    milliwatts * seconds * 1e6
+}
+
+/// The energy of `count` events, in nanojoules.
+fn spent(pj: f64, count: u64) -> f64 {
+    pj * count as f64 / 1e3
+}
+
+/// What a core has done, in the terms of its costs.
+struct CoreEvents {
+    dispatched: u64,
+    fetches: u64,
+    loads: u64,
+    integer: u64,
+    reads: u64,
+    writes: u64,
+}
+
+impl CoreEvents {
+    /// An operation of the integer units, a branch, a store and any other operation read two
+    /// registers, a load one; all but branches and stores write one. That is what they have room
+    /// for; instructions with an immediate operand read less.
+    fn of(statistics: &CoreStatistics, width: u64) -> CoreEvents {
+        let CoreStatistics {
+            branches, stores, ..
+        } = *statistics;
+        let dispatched = statistics.instructions + statistics.squashed_instructions;
+        let loads = statistics.data_hits + statistics.data_misses + statistics.forwarded_loads;
+        let rare = statistics.operations.total();
+        let arithmetic = dispatched.saturating_sub(loads + stores + branches + rare);
+        CoreEvents {
+            dispatched,
+            // One in each cycle that dispatches, and on wrong paths as many as there must be.
+            fetches: statistics.stack.base + statistics.squashed_instructions.div_ceil(width),
+            loads,
+            integer: arithmetic + branches,
+            reads: 2 * (arithmetic + branches + stores + rare) + loads,
+            writes: arithmetic + rare + loads,
+        }
+    }
+}
+
+fn core_components(
+    spec: &EnergySpec,
+    core: &CoreSpec,
+    activity: &CoreActivity<'_>,
+    cycles: u64,
+    seconds: f64,
+) -> CoreComponents {
+    let CoreEnergySpec { idle_share, .. } = spec.core;
+    let (cost, units) = (&spec.core, &core.units);
+    let counts = activity.statistics;
+    let width = u64::from(core.width);
+    let done = CoreEvents::of(counts, width);
+    let operations = &counts.operations;
+    let clocked = cycles.saturating_sub(activity.c1_cycles);
+    let unit = |events: &[Events], milliwatts: f64| Split {
+        dynamic: clocked_unit(events, clocked, idle_share),
+        leakage: leaked(milliwatts, seconds),
+    };
+    let events = |pj: f64, count: u64, most: u64| Events { pj, count, most };
+    let ports = |unit: &pipeline::UnitSpec| u64::from(unit.ports);
+    // A unit that is not pipelined takes an operation each time that it is done with one.
+    let memory_ports = ports(&units.load) + ports(&units.store);
+    let window = if core.model == Model::InOrder {
+        Split::default()
+    } else {
+        let pj = cost.rename_pj + cost.reorder_pj + cost.schedule_pj;
+        unit(&[events(pj, done.dispatched, width)], cost.window_static_mw)
+    };
+    let l2 = if core.l2.is_some() {
+        let look_ups = counts.l2_hits + counts.l2_misses;
+        let reads = spent(spec.l2.read_pj, look_ups + counts.lines_sent);
+        // What comes from outside, and what the first level gives up.
+        let writes = spent(spec.l2.write_pj, counts.l2_misses + counts.lines_evicted);
+        Split {
+            dynamic: reads + writes,
+            leakage: leaked(spec.l2.static_mw, seconds),
+        }
+    } else {
+        Split::default()
+    };
+    let lines_sent = if core.l2.is_some() {
+        0
+    } else {
+        counts.lines_sent
+    };
+    let lines = counts.lines_filled + counts.lines_evicted + lines_sent;
+    CoreComponents {
+        front_end: unit(
+            &[
+                events(cost.decode_pj, done.dispatched, width),
+                events(cost.branch_pj, counts.branches, 1),
+            ],
+            cost.front_end_static_mw,
+        ),
+        window,
+        registers: unit(
+            &[
+                events(cost.register_read_pj, done.reads, 2 * width),
+                events(cost.register_write_pj, done.writes, width),
+                events(cost.bypass_pj, done.writes, width),
+            ],
+            cost.registers_static_mw,
+        ),
+        integer_units: unit(
+            &[
+                events(cost.integer_pj, done.integer, ports(&units.integer)),
+                events(
+                    cost.multiply_pj,
+                    operations.multiplications,
+                    ports(&units.multiply),
+                ),
+                events(cost.divide_pj, operations.divisions, 0),
+            ],
+            cost.integer_units_static_mw,
+        ),
+        float_units: unit(
+            &[
+                events(
+                    cost.float_add_pj,
+                    operations.float_additions,
+                    ports(&units.float_add),
+                ),
+                events(
+                    cost.float_multiply_pj,
+                    operations.float_multiplications,
+                    ports(&units.float_multiply),
+                ),
+                events(cost.float_divide_pj, operations.float_divisions, 0),
+            ],
+            cost.float_units_static_mw,
+        ),
+        load_store_queue: unit(
+            &[events(
+                cost.load_store_queue_pj,
+                done.loads + counts.stores,
+                memory_ports,
+            )],
+            cost.load_store_queue_static_mw,
+        ),
+        l1_instruction: unit(
+            &[
+                events(cost.instruction_fetch_pj, done.fetches, 1),
+                events(cost.instruction_line_pj, counts.instruction_misses, 0),
+            ],
+            cost.l1_instruction_static_mw,
+        ),
+        l1_data: unit(
+            &[
+                events(cost.load_pj, done.loads, ports(&units.load)),
+                events(cost.store_pj, counts.stores, ports(&units.store)),
+                events(cost.load_pj, counts.snoops, 0),
+                events(cost.data_line_pj, lines, 0),
+            ],
+            cost.l1_data_static_mw,
+        ),
+        l2,
+        pipeline: unit(
+            &[events(cost.pipeline_pj, done.dispatched, width)],
+            cost.pipeline_static_mw,
+        ),
+    }
+}
+
+fn shared_components(
+    spec: &EnergySpec,
+    fabric: &FabricSpec,
+    activity: &Activity<'_>,
+) -> SharedComponents {
+    let counts = activity.fabric;
+    let tiles = (fabric.mesh.columns * fabric.mesh.rows) as f64;
+    let leaked = |milliwatts: f64| leaked(milliwatts, activity.seconds);
+    let (last_level, memory) = (&spec.last_level, &spec.memory);
+    let memory_lines = counts.memory_reads + counts.memory_writes;
+    let notification = |pj: f64, count: fn(&NotificationCounts) -> u64, milliwatts: f64| {
+        activity
+            .notification
+            .as_ref()
+            .map_or_else(Split::default, |counts| Split {
+                dynamic: spent(pj, count(counts)),
+                leakage: leaked(milliwatts),
+            })
+    };
+    let hyperplane = &spec.hyperplane;
+    SharedComponents {
+        last_level: Split {
+            dynamic: spent(last_level.read_pj, counts.bank_line_reads)
+                + spent(last_level.write_pj, counts.bank_line_writes),
+            leakage: leaked(last_level.static_mw_per_bank * tiles),
+        },
+        directory: Split {
+            dynamic: spent(spec.directory.access_pj, counts.bank_accesses),
+            leakage: leaked(spec.directory.static_mw_per_bank * tiles),
+        },
+        mesh: Split {
+            dynamic: spent(spec.mesh.router_flit_pj, counts.mesh_hop_cycles)
+                + spent(spec.mesh.link_flit_pj, counts.mesh_hop_cycles),
+            leakage: leaked(spec.mesh.static_mw_per_tile * tiles),
+        },
+        memory_controllers: Split {
+            dynamic: spent(memory.controller_line_pj, memory_lines),
+            leakage: leaked(memory.static_mw_per_controller * fabric.memory.controllers as f64),
+        },
+        dram: Split {
+            dynamic: spent(memory.dram_line_pj, memory_lines),
+            leakage: 0.0,
+        },
+        monitoring_set: notification(
+            hyperplane.look_up_pj,
+            |counts| counts.look_ups,
+            hyperplane.monitoring_set_static_mw,
+        ),
+        ready_set: notification(
+            hyperplane.selection_pj,
+            |counts| counts.selections,
+            hyperplane.ready_set_static_mw,
+        ),
+    }
+}
+
+impl Energy {
+    /// What `activity` has cost on a server of such cores and such a fabric, in nanojoules.
+    pub fn of(
+        spec: &EnergySpec,
+        core: &CoreSpec,
+        fabric: &FabricSpec,
+        activity: &Activity<'_>,
+    ) -> Energy {
+        let cores = activity.cores.iter();
+        let cores = cores
+            .map(|one| core_components(spec, core, one, activity.cycles, activity.seconds))
+            .collect();
+        Energy::sum(cores, shared_components(spec, fabric, activity))
+    }
+
+    fn sum(cores: Vec<CoreComponents>, shared: SharedComponents) -> Energy {
+        let mut all = shared.sum();
+        let cores = cores
+            .into_iter()
+            .map(|components| {
+                let sum = components.sum();
+                all = all.sum(sum);
+                CoreEnergy {
+                    total: sum.dynamic + sum.leakage,
+                    components,
+                }
+            })
+            .collect();
+        Energy {
+            total: all.dynamic + all.leakage,
+            dynamic: all.dynamic,
+            leakage: all.leakage,
+            cores,
+            shared,
+        }
+    }
+
+    /// What has been added since it was `earlier`.
+    pub fn since(&self, earlier: &Energy) -> Energy {
+        let nothing = CoreEnergy::default();
+        let before = earlier.cores.iter().chain(std::iter::repeat(&nothing));
+        let cores = self.cores.iter().zip(before);
+        Energy::sum(
+            cores
+                .map(|(now, before)| now.components.minus(&before.components))
+                .collect(),
+            self.shared.minus(&earlier.shared),
+        )
+    }
+
+    /// The mean power over `seconds`, in watts.
+    pub fn power(&self, seconds: f64) -> Energy {
+        let factor = 1e-9 / seconds;
+        let cores = self.cores.iter();
+        Energy::sum(
+            cores.map(|core| core.components.times(factor)).collect(),
+            self.shared.times(factor),
+        )
+    }
+}

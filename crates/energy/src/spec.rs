@@ -1,0 +1,261 @@
+//! What an event of each kind costs, and what each component leaks.
+//!
+//! Picojoules are named `_pj`, milliwatts `_mw`. Where a comment names no other source, a number
+//! is what McPAT 1.3 (Li et al., MICRO 2009) computes for the server of HyperPlane's Table I at
+//! 32 nm, 0.9 V, 3 GHz and 360 K; `docs/energy.md` has McPAT's input.
+
+use fabric::SpecError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Declares a table of numbers, each with its default and its help text, and the check that none
+/// of them is negative or beyond any machine.
+macro_rules! table {
+    ($(#[$about:meta])* $name:ident, $path:literal {
+        $($(#[$help:meta])* $field:ident = $default:literal,)*
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name {
+            $($(#[$help])* #[schemars(range(min = 0.0, max = 1e9))] pub $field: f64,)*
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name { $($field: $default,)* }
+            }
+        }
+
+        impl $name {
+            fn validate(&self) -> Result<(), SpecError> {
+                $(within(concat!("energy.", $path, ".", stringify!($field)), self.$field, 1e9)?;)*
+                Ok(())
+            }
+        }
+    };
+}
+
+fn within(key: &str, found: f64, most: f64) -> Result<(), SpecError> {
+    if (0.0..=most).contains(&found) {
+        return Ok(());
+    }
+    Err(SpecError::new(
+        key,
+        found,
+        format!("it must be from 0 to {most}"),
+    ))
+}
+
+table! {
+    /// A core and its first-level caches.
+    CoreEnergySpec, "core" {
+        /// What a unit that does nothing draws while the core's clock runs, as a part of what it
+        /// draws when it is fully used: conditional clocking in the style "cc3" of Wattch
+        /// (Brooks, Tiwari, Martonosi, ISCA 2000). In C1 no clock runs.
+        idle_share = 0.1,
+        /// A read of the instruction cache: 32 bytes, once in each cycle that dispatches.
+        instruction_fetch_pj = 50.7,
+        /// A line that comes into the instruction cache: as two reads.
+        instruction_line_pj = 101.4,
+        /// An instruction's way through the instruction buffer and its decoder.
+        decode_pj = 42.5,
+        /// A look-up and an update of the branch predictor and the table of targets.
+        branch_pj = 36.7,
+        /// Renaming an instruction: two look-ups, an update, the list of free registers. Not in an
+        /// in-order core.
+        rename_pj = 74.5,
+        /// Writing the reorder buffer and reading it at commit. Not in an in-order core.
+        reorder_pj = 40.8,
+        /// An instruction in the scheduler: written, woken once, read. Not in an in-order core.
+        schedule_pj = 20.9,
+        /// A read of a register.
+        register_read_pj = 19.9,
+        /// A write of a register.
+        register_write_pj = 28.1,
+        /// A result on the bypass network.
+        bypass_pj = 93.8,
+        /// An operation of the integer units.
+        integer_pj = 54.4,
+        /// An integer multiplication.
+        multiply_pj = 108.9,
+        /// An integer division: 20 cycles of an integer unit (McPAT wants operations that take
+        /// several cycles counted as often).
+        divide_pj = 1088.0,
+        /// A floating-point operation that is no multiplication, division or square root.
+        float_add_pj = 163.3,
+        /// A floating-point multiplication, alone or fused with an addition.
+        float_multiply_pj = 163.3,
+        /// A floating-point division or square root: 12 cycles of an integer unit.
+        float_divide_pj = 652.8,
+        /// A load or store in the queues of loads and stores: written, and the other one searched.
+        load_store_queue_pj = 143.9,
+        /// A load's read of the data cache, 8 bytes; also the look-up for another cache's request.
+        load_pj = 31.8,
+        /// A store's write to the data cache, 8 bytes.
+        store_pj = 42.4,
+        /// A whole line written to the data cache, or read out of it.
+        data_line_pj = 241.0,
+        /// Pipeline registers and their clock, for each instruction.
+        pipeline_pj = 22.0,
+        /// Leakage of branch prediction, instruction buffer and decoder.
+        front_end_static_mw = 43.2,
+        /// Leakage of the instruction cache.
+        l1_instruction_static_mw = 44.2,
+        /// Leakage of renaming, reorder buffer and scheduler.
+        window_static_mw = 20.8,
+        /// Leakage of the registers and of the bypass network.
+        registers_static_mw = 60.6,
+        /// Leakage of the integer units, with multiplication and division.
+        integer_units_static_mw = 299.5,
+        /// Leakage of the floating-point units.
+        float_units_static_mw = 267.6,
+        /// Leakage of the queues of loads and stores.
+        load_store_queue_static_mw = 18.5,
+        /// Leakage of the data cache.
+        l1_data_static_mw = 57.8,
+        /// Leakage of the pipeline registers, and of all that McPAT calls "undifferentiated".
+        pipeline_static_mw = 770.7,
+    }
+}
+
+table! {
+    /// A second-level cache, if the cores have one.
+    SecondLevelEnergySpec, "l2" {
+        /// A look-up, with the line read: as a bank of the last level of the same size.
+        read_pj = 762.0,
+        /// A line written.
+        write_pj = 1002.0,
+        /// Leakage of each.
+        static_mw = 852.5,
+    }
+}
+
+table! {
+    /// The banks of the last-level cache: 1 MB each, with 16 ways.
+    LastLevelEnergySpec, "last_level" {
+        /// A line read.
+        read_pj = 762.0,
+        /// A line written.
+        write_pj = 1002.0,
+        /// Leakage of each bank.
+        static_mw_per_bank = 852.5,
+    }
+}
+
+table! {
+    /// The directory: 16,384 entries of 8 bytes, 16 ways, beside each bank.
+    DirectoryEnergySpec, "directory" {
+        /// A look-up and what is written of it.
+        access_pj = 40.6,
+        /// Leakage of each bank's directory.
+        static_mw_per_bank = 71.5,
+    }
+}
+
+table! {
+    /// The mesh, for flits of 16 bytes.
+    MeshEnergySpec, "mesh" {
+        /// A flit through a router. Measured silicon: 924 mW at 5.1 GHz, 1.2 V, 65 nm with 4 bytes
+        /// through each of five ports (Hoskote et al., IEEE Micro 27(5), 2007), which is 1.13 pJ a
+        /// bit; times 32/65 for the capacitance and (0.9/1.2)^2 for the voltage.
+        router_flit_pj = 40.0,
+        /// A flit over a link of 4.9 mm, the pitch of McPAT's tile: 0.2 pF a mm (Ho, Mai, Horowitz,
+        /// "The Future of Wires", 2001), as much again for repeaters, half of the bits changing.
+        link_flit_pj = 51.0,
+        /// Leakage of each router.
+        static_mw_per_tile = 124.7,
+    }
+}
+
+table! {
+    /// Memory controllers, and the memory itself.
+    MemoryEnergySpec, "memory" {
+        /// A line through a controller of 25.6 GB/s and its pins.
+        controller_line_pj = 3430.0,
+        /// Leakage of each controller.
+        static_mw_per_controller = 61.4,
+        /// A line in the memory chips: eight words at 1.3 nJ (Horowitz, ISSCC 2014, gives 1.3 to
+        /// 2.6 nJ; eight words in a row share what the first one costs more).
+        dram_line_pj = 10400.0,
+    }
+}
+
+table! {
+    /// HyperPlane's hardware. §IV-C gives 4.1 % of a core's power for the monitoring set and 2.1 %
+    /// for the ready set, and their areas. A core is 13.9 W here (McPAT's peak); the areas leak as
+    /// the core's does, 141 mW a mm²; the rest is taken to be for as many operations as there can be.
+    HyperPlaneEnergySpec, "hyperplane" {
+        /// A look-up in the monitoring set: (570 - 30) mW at one a cycle.
+        look_up_pj = 180.0,
+        /// Leakage of the monitoring set, 0.21 mm².
+        monitoring_set_static_mw = 29.7,
+        /// A selection by the ready set: (292 - 18) mW at one in 12.25 ns.
+        selection_pj = 3350.0,
+        /// Leakage of the ready set, 0.13 mm².
+        ready_set_static_mw = 18.4,
+    }
+}
+
+/// What the events of a server cost, and what its components leak.
+///
+/// These are properties of the hardware that is described beside them: who makes a cache larger
+/// has to say what that costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnergySpec {
+    /// A core and its first-level caches.
+    pub core: CoreEnergySpec,
+    /// A second-level cache, if the cores have one.
+    pub l2: SecondLevelEnergySpec,
+    /// The banks of the last-level cache.
+    pub last_level: LastLevelEnergySpec,
+    /// The directory.
+    pub directory: DirectoryEnergySpec,
+    /// The mesh.
+    pub mesh: MeshEnergySpec,
+    /// Memory controllers, and the memory itself.
+    pub memory: MemoryEnergySpec,
+    /// HyperPlane's hardware.
+    pub hyperplane: HyperPlaneEnergySpec,
+}
+
+impl EnergySpec {
+    /// Whether all numbers are possible.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        within("energy.core.idle_share", self.core.idle_share, 1.0)?;
+        self.core.validate()?;
+        self.l2.validate()?;
+        self.last_level.validate()?;
+        self.directory.validate()?;
+        self.mesh.validate()?;
+        self.memory.validate()?;
+        self.hyperplane.validate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_keys_have_defaults_and_wrong_ones_a_sentence() {
+        let spec: EnergySpec = serde_json::from_str(r#"{"mesh": {"link_flit_pj": 7.5}}"#).unwrap();
+        assert_eq!(spec.mesh.link_flit_pj, 7.5);
+        assert_eq!(spec.mesh.router_flit_pj, 40.0);
+        assert!(serde_json::from_str::<EnergySpec>(r#"{"mesh": {"link_pj": 1}}"#).is_err());
+        assert_eq!(spec.validate(), Ok(()));
+        let mut wrong = spec;
+        wrong.core.idle_share = 1.5;
+        assert_eq!(
+            wrong.validate().unwrap_err().to_string(),
+            "energy.core.idle_share = 1.5 cannot be built: it must be from 0 to 1"
+        );
+        let mut wrong = spec;
+        wrong.memory.dram_line_pj = f64::NAN;
+        assert_eq!(
+            wrong.validate().unwrap_err().to_string(),
+            "energy.memory.dram_line_pj = NaN cannot be built: it must be from 0 to 1000000000"
+        );
+    }
+}

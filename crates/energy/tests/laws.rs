@@ -1,0 +1,341 @@
+//! What must hold of energies, whatever the coefficients are.
+
+use energy::{Activity, CoreActivity, Energy, EnergySpec, NotificationCounts, Split};
+use fabric::{
+    FabricSpec, FabricStatistics, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SecondLevelSpec,
+};
+use pipeline::{CoreSpec, CoreStatistics, CycleStack, Model, Operations};
+use serde_json::{Value, json};
+
+/// A mesh of six tiles with three memory controllers.
+fn fabric() -> FabricSpec {
+    FabricSpec {
+        cores: 6,
+        clock_ghz: 2.0,
+        forward_latency_cycles: 4,
+        last_level: LastLevelSpec {
+            size_bytes_per_bank: 1024 * 1024,
+            ways: 16,
+            latency_cycles: 10,
+            inclusion: Inclusion::Inclusive,
+            directory: None,
+        },
+        mesh: MeshSpec {
+            columns: 3,
+            rows: 2,
+            hop_latency_cycles: 3,
+            link_bytes: 16,
+            local_latency_cycles: 1,
+        },
+        memory: MemorySpec {
+            controllers: 3,
+            latency_ns: 50.0,
+            bandwidth_gb_per_s: 25.6,
+        },
+    }
+}
+
+/// A core with a second-level cache.
+fn core() -> CoreSpec {
+    CoreSpec {
+        l2: Some(SecondLevelSpec::default()),
+        ..CoreSpec::hyperplane_table1()
+    }
+}
+
+/// Some of everything.
+fn busy() -> CoreStatistics {
+    CoreStatistics {
+        instructions: 900_000,
+        squashed_instructions: 100_001,
+        branches: 120_000,
+        data_hits: 200_000,
+        data_misses: 5_000,
+        forwarded_loads: 7_000,
+        stores: 60_000,
+        instruction_misses: 300,
+        l2_hits: 4_000,
+        l2_misses: 1_500,
+        lines_filled: 5_100,
+        lines_evicted: 4_900,
+        snoops: 800,
+        lines_sent: 500,
+        operations: Operations {
+            multiplications: 1_100,
+            divisions: 120,
+            float_additions: 1_300,
+            float_multiplications: 1_400,
+            float_divisions: 150,
+        },
+        stack: CycleStack {
+            base: 300_000,
+            ..CycleStack::default()
+        },
+        ..CoreStatistics::default()
+    }
+}
+
+fn fabric_counts() -> FabricStatistics {
+    FabricStatistics {
+        bank_accesses: 9_000,
+        bank_line_reads: 3_000,
+        bank_line_writes: 2_000,
+        mesh_hop_cycles: 70_000,
+        memory_reads: 1_000,
+        memory_writes: 700,
+        ..FabricStatistics::default()
+    }
+}
+
+const CYCLES: u64 = 1_000_000;
+/// A million cycles at 2 GHz.
+const SECONDS: f64 = 500e-6;
+
+fn energy_of(spec: &EnergySpec, core: &CoreSpec, cores: &[(CoreStatistics, u64)]) -> Energy {
+    let activity = Activity {
+        cycles: CYCLES,
+        seconds: SECONDS,
+        cores: cores
+            .iter()
+            .map(|(statistics, c1_cycles)| CoreActivity {
+                statistics,
+                c1_cycles: *c1_cycles,
+            })
+            .collect(),
+        fabric: &fabric_counts(),
+        notification: Some(NotificationCounts {
+            look_ups: 5_000,
+            selections: 400,
+        }),
+    };
+    Energy::of(spec, core, &fabric(), &activity)
+}
+
+/// Everything happens in it.
+fn eventful(spec: &EnergySpec) -> Energy {
+    energy_of(spec, &core(), &[(busy(), 200_000), (busy(), 0)])
+}
+
+/// The parts of a result: tables that have a `dynamic` and a `static` and nothing else.
+fn parts(of: &Value) -> Vec<(f64, f64)> {
+    match of {
+        Value::Object(table) if table.len() == 2 && table.contains_key("static") => {
+            let number = |name: &str| table[name].as_f64().unwrap();
+            vec![(number("dynamic"), number("static"))]
+        }
+        Value::Object(table) => table.values().flat_map(parts).collect(),
+        Value::Array(values) => values.iter().flat_map(parts).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn assert_near(found: f64, expected: f64, what: &str) {
+    let error = (found - expected).abs() / expected.abs().max(1e-9);
+    assert!(error < 1e-9, "{what}: {found} and not {expected}");
+}
+
+#[test]
+fn the_total_is_the_sum_of_the_parts() {
+    let energy = eventful(&EnergySpec::default());
+    let document = serde_json::to_value(&energy).unwrap();
+    let parts = parts(&document);
+    // Ten of each core and seven that they share.
+    assert_eq!(parts.len(), 2 * 10 + 7);
+    let dynamic: f64 = parts.iter().map(|part| part.0).sum();
+    let leakage: f64 = parts.iter().map(|part| part.1).sum();
+    assert_near(energy.dynamic, dynamic, "dynamic");
+    assert_near(energy.leakage, leakage, "static");
+    assert_eq!(energy.total, energy.dynamic + energy.leakage);
+    assert!(parts.iter().all(|part| part.0 > 0.0));
+    let shared = &document;
+    let of_cores: f64 = energy.cores.iter().map(|core| core.total).sum();
+    let of_shared: f64 = shared
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(name, _)| *name != "cores")
+        .flat_map(|(_, part)| crate::parts(part))
+        .map(|part| part.0 + part.1)
+        .sum();
+    assert_near(
+        energy.total,
+        of_cores + of_shared,
+        "cores and what they share",
+    );
+}
+
+/// Each coefficient by its path, such as `mesh.link_flit_pj`.
+fn coefficients() -> Vec<(String, String)> {
+    let Value::Object(tables) = json!(EnergySpec::default()) else {
+        panic!("a description is a table");
+    };
+    let keys = tables.iter().flat_map(|(table, numbers)| {
+        let names = numbers.as_object().unwrap().keys();
+        names.map(|name| (table.clone(), name.clone()))
+    });
+    keys.collect()
+}
+
+/// The energy is linear in each coefficient, and each counts.
+#[test]
+fn a_coefficient_twice_as_large_doubles_its_part() {
+    let usual = EnergySpec::default();
+    let with = |table: &str, name: &str, factor: f64| {
+        let mut document = json!(usual);
+        let number = document[table][name].as_f64().unwrap();
+        document[table][name] = json!(number * factor);
+        eventful(&serde_json::from_value(document).unwrap()).total
+    };
+    let once = eventful(&usual).total;
+    let coefficients = coefficients();
+    assert!(coefficients.len() > 40);
+    for (table, name) in coefficients {
+        let without = with(&table, &name, 0.0);
+        assert!(without < once, "{table}.{name} costs nothing");
+        let part = once - without;
+        let added = with(&table, &name, 2.0) - once;
+        // The difference of two sums that are some thousand times as large.
+        assert!((added - part).abs() < 1e-9 * once, "{table}.{name}");
+    }
+}
+
+/// A core that is in C1 all the time, on a server in which nothing happens, only leaks.
+#[test]
+fn a_core_in_c1_only_leaks() {
+    let idle = [(CoreStatistics::default(), CYCLES)];
+    let energy = energy_of(
+        &EnergySpec::default(),
+        &CoreSpec::hyperplane_table1(),
+        &idle,
+    );
+    let parts = parts(&json!(energy.cores[0]));
+    assert!(parts.iter().all(|part| part.0 == 0.0));
+    // 43.2 + 44.2 + 20.8 + 60.6 + 299.5 + 267.6 + 18.5 + 57.8 + 770.7 = 1582.9 mW for 500 us are
+    // 791,450 nJ.
+    assert_near(energy.cores[0].total, 791_450.0, "leakage");
+    let power = energy.power(SECONDS);
+    assert_near(power.cores[0].total, 1.5829, "watts");
+    // Every second cycle in C1: the other half of the cycles draws the idle share of everything.
+    let half = [(CoreStatistics::default(), CYCLES / 2)];
+    let spec = EnergySpec::default();
+    let halted = [(CoreStatistics::default(), 0)];
+    let dynamic = |cores| {
+        let energy = energy_of(&spec, &CoreSpec::hyperplane_table1(), cores);
+        energy.cores[0].total - 791_450.0
+    };
+    assert_near(dynamic(&half), dynamic(&halted) / 2.0, "half of the time");
+}
+
+/// A core that has halted without C1: a tenth of what all its units can draw.
+#[test]
+fn idle_units_draw_their_share() {
+    let halted = [(CoreStatistics::default(), 0)];
+    let energy = energy_of(
+        &EnergySpec::default(),
+        &CoreSpec::hyperplane_table1(),
+        &halted,
+    );
+    let components = &energy.cores[0].components;
+    let nj = |pj_per_cycle: f64| 0.1 * pj_per_cycle * CYCLES as f64 / 1e3;
+    // Eight instructions and a branch.
+    let front_end = 8.0 * 42.5 + 36.7;
+    assert_near(components.front_end.dynamic, nj(front_end), "front end");
+    let window = 8.0 * (74.5 + 40.8 + 20.9);
+    assert_near(components.window.dynamic, nj(window), "window");
+    let registers = 16.0 * 19.9 + 8.0 * (28.1 + 93.8);
+    assert_near(components.registers.dynamic, nj(registers), "registers");
+    // Six integer units and two multipliers; four adders and two multipliers; two loads and a store.
+    let integer = 6.0 * 54.4 + 2.0 * 108.9;
+    assert_near(components.integer_units.dynamic, nj(integer), "integer");
+    assert_near(components.float_units.dynamic, nj(6.0 * 163.3), "float");
+    let queue = components.load_store_queue.dynamic;
+    assert_near(queue, nj(3.0 * 143.9), "load and store queues");
+    assert_near(components.l1_instruction.dynamic, nj(50.7), "L1I");
+    let l1_data = 2.0 * 31.8 + 42.4;
+    assert_near(components.l1_data.dynamic, nj(l1_data), "L1D");
+    assert_near(components.pipeline.dynamic, nj(8.0 * 22.0), "pipeline");
+    assert_eq!(components.l2, Split::default());
+}
+
+/// What each event costs, with units that draw nothing while they are idle.
+#[test]
+fn events_cost_what_is_said() {
+    let mut spec = EnergySpec::default();
+    spec.core.idle_share = 0.0;
+    let energy = energy_of(&spec, &core(), &[(busy(), 0)]);
+    let components = &energy.cores[0].components;
+    // 900,000 instructions and 100,001 on wrong paths; 212,000 loads, 60,000 stores, 120,000
+    // branches, 4,070 operations of rarer units; what is left is integer arithmetic.
+    let dispatched = 1_000_001.0;
+    let (loads, stores, branches, rare) = (212_000.0, 60_000.0, 120_000.0, 4_070.0);
+    let arithmetic = dispatched - loads - stores - branches - rare;
+    let front_end = dispatched * 42.5 + branches * 36.7;
+    assert_near(components.front_end.dynamic, front_end / 1e3, "front end");
+    let reads = 2.0 * (arithmetic + branches + stores + rare) + loads;
+    let writes = arithmetic + rare + loads;
+    let registers = reads * 19.9 + writes * (28.1 + 93.8);
+    assert_near(components.registers.dynamic, registers / 1e3, "registers");
+    let integer = (arithmetic + branches) * 54.4 + 1_100.0 * 108.9 + 120.0 * 1088.0;
+    assert_near(components.integer_units.dynamic, integer / 1e3, "integer");
+    let float = (1_300.0 + 1_400.0) * 163.3 + 150.0 * 652.8;
+    assert_near(components.float_units.dynamic, float / 1e3, "float");
+    // Eight instructions of a wrong path at a time: 12,501 fetches.
+    let l1_instruction = (300_000.0 + 12_501.0) * 50.7 + 300.0 * 101.4;
+    assert_near(
+        components.l1_instruction.dynamic,
+        l1_instruction / 1e3,
+        "L1I",
+    );
+    // The second level sends the lines, and looks up what the first level misses.
+    let l1_data = loads * 31.8 + stores * 42.4 + 800.0 * 31.8 + (5_100.0 + 4_900.0) * 241.0;
+    assert_near(components.l1_data.dynamic, l1_data / 1e3, "L1D");
+    let l2 = (5_500.0 + 500.0) * 762.0 + (1_500.0 + 4_900.0) * 1002.0;
+    assert_near(components.l2.dynamic, l2 / 1e3, "L2");
+    let shared = &energy.shared;
+    assert_near(shared.mesh.dynamic, 70_000.0 * (40.0 + 51.0) / 1e3, "mesh");
+    // Six tiles and three controllers, for 500 us.
+    assert_near(shared.mesh.leakage, 6.0 * 124.7 * 500e-6 * 1e6, "routers");
+    assert_near(
+        shared.memory_controllers.leakage,
+        3.0 * 61.4 * 500.0,
+        "controllers",
+    );
+    assert_near(shared.dram.dynamic, 1_700.0 * 10.4, "memory");
+    assert_near(shared.ready_set.dynamic, 400.0 * 3.35, "ready set");
+}
+
+#[test]
+fn an_in_order_core_has_no_window() {
+    let core = CoreSpec {
+        model: Model::InOrder,
+        ..CoreSpec::hyperplane_table1()
+    };
+    let energy = energy_of(&EnergySpec::default(), &core, &[(busy(), 0)]);
+    assert_eq!(energy.cores[0].components.window, Split::default());
+}
+
+/// What is counted from a reading on is what has been added to each part.
+#[test]
+fn energy_since_a_reading_is_a_difference() {
+    let spec = EnergySpec::default();
+    let earlier = energy_of(&spec, &core(), &[(CoreStatistics::default(), 0)]);
+    let later = energy_of(&spec, &core(), &[(busy(), 0)]);
+    let added = later.since(&earlier);
+    let [front_end, before, after] =
+        [&added, &earlier, &later].map(|energy| energy.cores[0].components.front_end.dynamic);
+    assert_near(front_end, after - before, "front end");
+    assert_near(added.total, later.total - earlier.total, "total");
+    assert_eq!(later.since(&Energy::default()), later);
+    assert_eq!(later.since(&later).total, 0.0);
+}
+
+#[test]
+fn power_is_energy_over_time() {
+    let energy = eventful(&EnergySpec::default());
+    let power = energy.power(SECONDS);
+    // A nanojoule in 500 us is 2 uW.
+    assert_near(power.total, energy.total * 2e-6, "all");
+    assert_near(power.cores[1].total, energy.cores[1].total * 2e-6, "core");
+    let (directory, in_nj) = (power.shared.directory, energy.shared.directory);
+    assert_near(directory.dynamic, in_nj.dynamic * 2e-6, "directory");
+}

@@ -1,0 +1,159 @@
+//! What the model of energy is given: counts of events, in small programs whose counts are known.
+
+mod common;
+
+use common::assembler::*;
+use common::servers::{halted, machine, models, run, server, with_second_level};
+use fabric::FabricStatistics;
+use pipeline::{CoreSpec, CoreStatistics, Operations};
+use server::Machine;
+
+const DATA: u64 = 0x8020_0000;
+const FLAG: u64 = 0x8010_0000;
+/// When every program here has halted long ago.
+const END: u64 = 10_000_000;
+
+fn counts(machine: &Machine, hart: usize) -> (CoreStatistics, FabricStatistics) {
+    let core = machine.engine.cores[hart].statistics(END);
+    (core, machine.engine.fabric.statistics())
+}
+
+/// `times` turns of `body`.
+fn repeat(asm: &mut Assembler, times: u64, body: impl Fn(&mut Assembler)) {
+    asm.load_immediate(S1, times);
+    let again = asm.label_here();
+    body(asm);
+    asm.add_immediate(S1, S1, -1);
+    asm.branch(When::NotEqual, S1, ZERO, again);
+}
+
+#[test]
+fn operations_are_counted_by_their_units() {
+    for core in models() {
+        let mut asm = Assembler::new();
+        asm.harts(1, |asm, _| {
+            asm.load_immediate(T0, FLOAT_ON);
+            asm.csr_write(MSTATUS, T0);
+            asm.load_immediate(T1, 77);
+            let operations = [(MUL, 7), (DIV, 5), (FADD_D, 4), (FMUL_D, 3), (FDIV_D, 2)];
+            for (operation, times) in operations {
+                for _ in 0..times {
+                    asm.operate(operation, 7, 6, 6);
+                }
+            }
+            asm.halt();
+        });
+        let machine = halted(&server(1, &core), asm.finish(&[]));
+        let expected = Operations {
+            multiplications: 7,
+            divisions: 5,
+            float_additions: 4,
+            float_multiplications: 3,
+            float_divisions: 2,
+        };
+        assert_eq!(counts(&machine, 0).0.operations, expected);
+    }
+}
+
+/// A loop that multiplies while it polls is skipped, and its multiplications are counted as if it
+/// had not been.
+#[test]
+fn operations_of_skipped_periods_are_counted() {
+    let spec = server(2, &CoreSpec::hyperplane_table1());
+    let mut asm = Assembler::new();
+    asm.harts(2, |asm, hart| {
+        asm.load_immediate(S0, FLAG);
+        if hart == 0 {
+            asm.load_immediate(T1, 3);
+            let again = asm.label_here();
+            asm.operate(MUL, T2, T1, T1);
+            asm.load_double(T0, S0, 0);
+            asm.branch(When::Equal, T0, ZERO, again);
+        } else {
+            repeat(asm, 20_000, |_| {});
+            asm.add_immediate(T0, ZERO, 1);
+            asm.store_double(T0, S0, 0);
+        }
+        asm.halt();
+    });
+    let image = asm.finish(&[(FLAG, vec![0; 64])]);
+    let [skipped, plain] = [true, false].map(|skip| {
+        let mut machine = machine(&spec, image.clone());
+        machine.engine.set_speed(0, skip);
+        run(&mut machine);
+        counts(&machine, 0).0
+    });
+    assert!(skipped.skipped_cycles > 10_000, "{skipped:?}");
+    assert_eq!(plain.skipped_cycles, 0);
+    assert_eq!(skipped.operations, plain.operations);
+    assert!(plain.operations.multiplications > 10_000, "{plain:?}");
+}
+
+/// A walk that writes 1024 lines, more than the first-level cache holds.
+#[test]
+fn lines_come_and_go() {
+    let cores = models();
+    for spec in cores.iter().chain(&cores.clone().map(with_second_level)) {
+        let mut asm = Assembler::new();
+        asm.harts(1, |asm, _| {
+            asm.load_immediate(S0, DATA);
+            repeat(asm, 1024, |asm| {
+                asm.store_double(S0, S0, 0);
+                asm.add_immediate(S0, S0, 64);
+            });
+            asm.halt();
+        });
+        let machine = halted(&server(1, spec), asm.finish(&[(DATA, vec![0; 64 * 1024])]));
+        let (core, fabric) = counts(&machine, 0);
+        assert_eq!(core.lines_filled, 1024);
+        // The cache is full in the end.
+        let evicted = 1024 - spec.l1_data.size_bytes / 64;
+        assert_eq!(core.lines_evicted, evicted);
+        assert_eq!((core.snoops, core.lines_sent), (0, 0));
+        if spec.l2.is_some() {
+            continue;
+        }
+        // Every line comes from memory to its bank and is sent to the core. Those that the core
+        // gives up come back.
+        let fetched = 1024 + core.instruction_misses;
+        assert_eq!(fabric.memory_reads, fetched);
+        assert_eq!(fabric.bank_line_reads, fetched);
+        assert_eq!(fabric.bank_line_writes, fetched + evicted);
+        // A request for each, an answer of memory, and what comes back.
+        assert_eq!(fabric.bank_accesses, 2 * fetched + evicted);
+    }
+}
+
+/// Hart 0 writes 16 lines; later hart 1 reads them; still later hart 0 writes them once more.
+#[test]
+fn lines_go_to_others() {
+    for spec in models() {
+        let mut asm = Assembler::new();
+        asm.harts(2, |asm, hart| {
+            asm.load_immediate(S0, DATA);
+            let later = |asm: &mut Assembler, turns| repeat(asm, turns, |_| {});
+            if hart == 0 {
+                for turn in 0..2 {
+                    for line in 0..16 {
+                        asm.store_double(S0, S0, line * 64);
+                    }
+                    later(asm, 20_000 * (1 - turn) + 1);
+                }
+            } else {
+                later(asm, 10_000);
+                for line in 0..16 {
+                    asm.load_double(T0, S0, line * 64);
+                }
+            }
+            asm.halt();
+        });
+        let machine = halted(&server(2, &spec), asm.finish(&[(DATA, vec![0; 2048])]));
+        // Hart 0 owns the lines and sends them; hart 1 shares them and only gives them up.
+        let (sender, _) = counts(&machine, 0);
+        assert_eq!((sender.snoops, sender.lines_sent), (16, 16));
+        let (receiver, _) = counts(&machine, 1);
+        assert_eq!((receiver.snoops, receiver.lines_sent), (16, 0));
+        // Lines to be written are sent again.
+        assert_eq!((sender.lines_filled, receiver.lines_filled), (32, 16));
+    }
+}
