@@ -275,6 +275,20 @@ def _add_queues(table: rich.table.Table, result: dict[str, Any]) -> None:
         )
 
 
+def _power(result: dict[str, Any]) -> str:
+    """Say where the power goes, most of it first."""
+    power = result["power_w"]
+    parts = {
+        name.replace("_", " "): sum(part.values())
+        for name, part in power.items()
+        if isinstance(part, dict)
+    }
+    parts["cores"] = sum(core["total"] for core in power["cores"])
+    shown = sorted(parts.items(), key=lambda part: -part[1])
+    names = ", ".join(f"{report.number(watts)} {name}" for name, watts in shown if watts > 0)
+    return f"{report.number(power['total'])} W: {names}"
+
+
 def _print_result(outcome: Outcome) -> None:
     result = outcome.result
     data_plane, traffic = outcome.description["data_plane"], outcome.description["traffic"]
@@ -312,6 +326,11 @@ def _print_result(outcome: Outcome) -> None:
     for index, core in enumerate(result["cores"]):
         if core["instructions"]:
             table.add_row(f"ipc of core {index}", report.number(core["ipc"]), _cycles(core))
+    table.add_row(
+        "energy_nj per_request",
+        report.number(result["energy_nj"].get("per_request")),
+        _power(result),
+    )
     table.add_row("simulated_seconds", report.number(result["simulated_seconds"]), "")
     table.add_row("host_seconds", report.number(result["host_seconds"]), "")
     note = "from the store; --fresh runs again" if outcome.stored else ""

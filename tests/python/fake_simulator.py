@@ -210,6 +210,12 @@ def run(
                 "stack": {"base": 400, "branch": 100, "halted": 0},
             }
         ],
+        "energy_nj": {"seconds": 1e-3, "per_request": 7000.0, "total": 7000.0 * requests},
+        "power_w": {
+            "total": 7.0,
+            "cores": [{"total": 4.0, "window": {"dynamic": 4.0, "static": 0.0}}],
+            "mesh": {"dynamic": 1.0, "static": 2.0},
+        },
         "instructions": 1000,
         "cycles": 500,
         "simulated_seconds": 1e-3,

@@ -642,8 +642,8 @@ _FIRST_CLAIMS = (
 )
 
 _MULTICORE = _NOT_MODELLED + "Figure 10, several data plane cores"
-_ENERGY = _NOT_MODELLED + "energy"
-_POWER_MODE = _NOT_MODELLED + "the power-optimized mode"
+_ENERGY = _NOT_MODELLED + "Figure 12, the power of a core over load"
+_POWER_MODE = _NOT_MODELLED + "a figure of the power-optimized mode"
 _SOFTWARE = _NOT_MODELLED + "the software ready set of Figure 13"
 
 
@@ -683,7 +683,7 @@ _LATER_CLAIMS = (
         "the power costs of HyperPlane to be within 0.4% the total core power",
         0.4,
         "%",
-        _ENERGY,
+        "cannot be: the model of energy takes the power of HyperPlane's hardware from here",
     ),
     _not_yet(
         "9.power-mode-queues",
