@@ -44,7 +44,8 @@ static struct {
   uint64_t count;
   uint64_t capacity;
   uint64_t slot_bytes;
-  uint64_t ring_bytes;
+  uint64_t ring_bytes;           /**< Of a device ring. */
+  uint64_t tenant_ring_bytes;    /**< Of a tenant ring. */
   uint64_t cores;                /**< Harts 0 to here - 1 are to run the data plane. */
   struct io_doorbell *doorbells; /**< Where device doorbells can be ... */
   uint64_t doorbell_count;       /**< ... and how many. */
@@ -53,8 +54,8 @@ static struct {
 
 /* A ring, each line of it written once, as a driver clears its buffers. One line more than it needs
    keeps the rings from all beginning in the same cache sets. */
-static inline uint8_t *queues_ring(void) {
-  uint64_t bytes = queues.ring_bytes + LINE_BYTES;
+static inline uint8_t *queues_ring(uint64_t bytes) {
+  bytes += LINE_BYTES;
   uint8_t *ring = aligned_alloc(LINE_BYTES, bytes);
   for (uint64_t offset = 0; offset < bytes; offset += LINE_BYTES)
     *(volatile uint64_t *)(ring + offset) = 0;
@@ -68,7 +69,8 @@ static inline void queues_make(uint64_t spare_harts) {
   queues.count = device->queues;
   queues.capacity = device->capacity;
   queues.slot_bytes = device->slot_bytes;
-  queues.ring_bytes = queues.capacity * queues.slot_bytes;
+  queues.ring_bytes = device->ring_slots * queues.slot_bytes;
+  queues.tenant_ring_bytes = queues.capacity * queues.slot_bytes;
   queues.cores = device->data_plane_cores;
   queues.doorbells = (struct io_doorbell *)device->doorbell_start;
   queues.doorbell_count = device->doorbell_bytes / sizeof(struct io_doorbell);
@@ -78,14 +80,16 @@ static inline void queues_make(uint64_t spare_harts) {
          spare_harts, queues.cores, harts);
   if (device->notify != IO_NOTIFY_HYPERPLANE)
     fail("This program waits with QWAIT: use data_plane.notify = \"hyperplane\".");
+  if (device->cluster_cores != queues.cores)
+    fail("All cores share the queues of this program: use data_plane.organisation = \"scale-up\".");
   struct io_doorbell *tenant_doorbells = (struct io_doorbell *)device->tenant_doorbell_start;
   queues.all = aligned_alloc(LINE_BYTES, queues.count * sizeof(struct queue));
   for (uint64_t number = 0; number < queues.count; number++)
     queues.all[number] = (struct queue){
         .doorbell = &queues.doorbells[number],
-        .ring = queues_ring(),
+        .ring = queues_ring(queues.ring_bytes),
         .tenant_doorbell = &tenant_doorbells[number],
-        .tenant_ring = queues_ring(),
+        .tenant_ring = queues_ring(queues.tenant_ring_bytes),
         .tenant_room = queues.capacity,
     };
 }
@@ -135,16 +139,16 @@ static inline void queues_start(void) {
 }
 
 /* The slot behind the one at `offset`. */
-static inline uint64_t queues_next(uint64_t offset) {
+static inline uint64_t queues_next(uint64_t offset, uint64_t ring_bytes) {
   offset += queues.slot_bytes;
-  return offset == queues.ring_bytes ? 0 : offset;
+  return offset == ring_bytes ? 0 : offset;
 }
 
 /** Dequeues: counts an item down that is there, and returns its slot. */
 static inline const struct io_slot *queue_take(struct queue *queue) {
   io_take(queue->doorbell);
   const struct io_slot *slot = (const struct io_slot *)(queue->ring + queue->offset);
-  queue->offset = queues_next(queue->offset);
+  queue->offset = queues_next(queue->offset, queues.ring_bytes);
   return slot;
 }
 
@@ -159,7 +163,7 @@ static inline void queue_give(struct queue *queue, const struct io_slot *in) {
   out->item = in->item;
   memcpy(out->packet, in->packet, in->length);
   io_ring(queue->tenant_doorbell);
-  queue->tenant_offset = queues_next(queue->tenant_offset);
+  queue->tenant_offset = queues_next(queue->tenant_offset, queues.tenant_ring_bytes);
 }
 
 /** The clock, in microseconds: the CLINT's mtime as a counter of the hart. */

@@ -84,7 +84,8 @@ static _Noreturn void change(void) {
   volatile uint64_t *tenants = io_tenants();
   volatile uint64_t *came = io_counter("came"), *left = io_counter("left");
   volatile uint64_t *conflicted = io_counter("doorbell_conflicts");
-  uint8_t *spare_ring = queues_ring(), *spare_tenant_ring = queues_ring();
+  uint8_t *spare_ring = queues_ring(queues.ring_bytes);
+  uint8_t *spare_tenant_ring = queues_ring(queues.tenant_ring_bytes);
   uint64_t arrivals = 0, departures = 0, conflicts = 0, due_us = time_us();
   for (;; due_us += change_us) {
     while (time_us() < due_us)

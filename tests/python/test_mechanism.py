@@ -239,6 +239,14 @@ def test_a_rate_that_is_none_gets_a_sentence(run: Any) -> None:
         run("rate-limiter", data_plane__parameters={"rate": 1})
 
 
+def test_rings_may_be_longer_than_what_they_hold(run: Any) -> None:
+    # A batch of 4 makes room for 4 items that are taken and not read yet: 32 slots for 15 items.
+    result = run("rate-limiter", data_plane__batch=4, traffic__rate_mrps=0.5)
+    assert_nothing_is_lost(result)
+    with pytest.raises(NanoplaneError, match="All cores share the queues of this program"):
+        run("rate-limiter", data_plane__organisation="scale-out", server__data_plane_cores=2)
+
+
 def test_spurious_wake_ups_are_filtered(run: Any) -> None:
     def with_stray_writes(rate_mrps: float) -> Any:
         return run(
