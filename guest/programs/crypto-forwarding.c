@@ -79,7 +79,8 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
   uint32_t header_bytes = ipv4_header_bytes(header), payload_bytes = in->length - header_bytes;
   const uint32_t *payload = (const uint32_t *)(in->packet + header_bytes);
   uint32_t *to = (uint32_t *)(out->packet + header_bytes);
-  uint32_t sequence = ++association->last_sequence;
+  /* Several harts may be at a queue if its items need not stay in order. */
+  uint32_t sequence = __atomic_add_fetch(&association->last_sequence, 1, __ATOMIC_RELAXED);
   *to++ = association->index;
   *to++ = swap32(sequence);
   struct aes_block block =

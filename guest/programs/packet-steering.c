@@ -46,9 +46,21 @@ struct service {
   struct bucket *buckets;
   uint64_t sessions; /* That have begun. */
   uint32_t servers;  /* The address of the first; the others follow. */
+  uint32_t is_locked;
 } __attribute__((aligned(LINE_BYTES)));
 
 static struct service *services;
+static int services_are_shared; /* Several harts may be at a queue at once. */
+
+static inline void lock(struct service *service) {
+  while (__atomic_exchange_n(&service->is_locked, 1, __ATOMIC_ACQUIRE))
+    while (__atomic_load_n(&service->is_locked, __ATOMIC_RELAXED))
+      ;
+}
+
+static inline void unlock(struct service *service) {
+  __atomic_store_n(&service->is_locked, 0, __ATOMIC_RELEASE);
+}
 
 /* The servers of queue q are 16 addresses of 172.16.0.0/12 (RFC 1918), from 16 q on. */
 static void make_services(uint64_t queues) {
@@ -114,7 +126,12 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
 
   struct service *service = &services[queue];
   uint64_t addresses = (uint64_t)header->source << 32 | header->destination;
-  uint32_t server = affinity(service, addresses, ipv4_flow_rest(header, header_bytes, in->length));
+  uint64_t rest = ipv4_flow_rest(header, header_bytes, in->length);
+  if (services_are_shared)
+    lock(service);
+  uint32_t server = affinity(service, addresses, rest);
+  if (services_are_shared)
+    unlock(service);
 
   memcpy(out->packet, in->packet, in->length);
   out->length = in->length;
@@ -135,6 +152,7 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
 
 int main(void) {
   io_device()->items = IO_ITEMS_SESSIONS;
+  services_are_shared = !io_device()->in_order;
   make_services(io_device()->queues);
   return data_plane();
 }

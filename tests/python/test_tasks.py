@@ -640,6 +640,22 @@ def test_generated_requests_are_spread_over_methods_and_servers() -> None:
 # All of them.
 
 
+def test_harts_share_what_a_queue_keeps() -> None:
+    """Items of one queue are on three harts at once."""
+    shared = (
+        *("server.data_plane_cores=3", "data_plane.in_order=false"),
+        *("traffic.packet_bytes=64", "traffic.rate_mrps=2"),
+    )
+    servers = defaultdict(set)
+    for output in generated("packet-steering", 600, *shared):
+        servers[output[12:16] + output[20:24]].add(output[16:20])
+    assert {len(chosen) for chosen in servers.values()} == {1}
+
+    sequence = [IP(output)[ESP].seq for output in generated("crypto-forwarding", 100, *shared)]
+    assert len(set(sequence)) == len(sequence)
+    assert sequence != sorted(sequence)
+
+
 @pytest.mark.parametrize("program", TASKS)
 def test_queues_on_several_cores(program: str) -> None:
     """Every item arrives as it does with one core, whatever tells of it."""
