@@ -78,6 +78,9 @@ static inline void queues_make(uint64_t spare_harts) {
     fail("This program needs %lu harts beside the %lu of the data plane, and the server has %lu: "
          "use fewer data_plane_cores.",
          spare_harts, queues.cores, harts);
+  if (device->ring_slots != queues.capacity)
+    fail("This program takes items one at a time: leave out data_plane.batch and "
+         "data_plane.in_order.");
   if (device->notify != IO_NOTIFY_HYPERPLANE)
     fail("This program waits with QWAIT: use data_plane.notify = \"hyperplane\".");
   if (device->cluster_cores != queues.cores)

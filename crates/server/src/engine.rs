@@ -13,8 +13,8 @@ use pipeline::{CoreModel, NEVER};
 /// the server can look after it.
 const LONGEST_RUN_CYCLES: u64 = 100_000;
 
-/// The fabric runs no longer in one go: what it does may end the run, and the end must not be past
-/// by then (see [`Engine::set_end`]).
+/// The fabric runs no longer in one go. What it does may end the run, at least 1000 cycles later
+/// (`Machine::end_after`), and it must not have gone past that by then.
 const LONGEST_FABRIC_RUN_CYCLES: u64 = 500;
 
 /// The cores and the fabric of one server, and their clock.

@@ -69,23 +69,19 @@ static inline int spin_claim_queue(uint64_t number, struct data_plane_work *work
 }
 
 /* Takes items of a queue that other harts may be after, too, and leaves it to them. Returns whether
- * there are any. */
+ * there are any. Who loses the race goes on to the next queue. */
 static inline int spin_claim_items(uint64_t number, struct data_plane_work *work) {
   struct data_plane_queue *queue = &data_plane_state.queues[number];
   uint64_t word = __atomic_load_n(&queue->doorbell->count, __ATOMIC_RELAXED);
-  uint64_t head, count, claimed;
-  do {
-    uint64_t items = (uint32_t)word;
-    if (!items)
-      return 0;
-    head = word >> 32;
-    count = items < data_plane_state.batch ? items : data_plane_state.batch;
-    data_plane_await_readers(queue, head + count);
-    claimed = (head + count) << 32 | (items - count);
-  } while (!__atomic_compare_exchange_n(&queue->doorbell->count, &word, claimed, 0,
-                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+  uint64_t items = (uint32_t)word, head = word >> 32;
+  if (!items)
+    return 0;
+  uint64_t count = items < data_plane_state.batch ? items : data_plane_state.batch;
+  data_plane_await_readers(queue, head + count);
+  uint64_t claimed = (head + count) << 32 | (items - count);
   *work = (struct data_plane_work){.queue = number, .first = head, .count = count};
-  return 1;
+  return __atomic_compare_exchange_n(&queue->doorbell->count, &word, claimed, 0, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED);
 }
 
 static inline int spin_claim(uint64_t number, struct data_plane_work *work) {
