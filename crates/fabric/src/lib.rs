@@ -48,6 +48,7 @@ mod tester;
 #[cfg(test)]
 mod tests;
 mod time;
+mod untimed;
 
 pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
 pub use agent::{Agent, AgentContext, AgentId, Attachment, MemoryAccess, ReplyTo, Request};
@@ -66,3 +67,4 @@ pub use spec::{
     SecondLevelSpec, SpecError,
 };
 pub use time::{Clock, Time};
+pub use untimed::{LineChange, UntimedAgents, UntimedMemory};

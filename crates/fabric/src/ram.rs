@@ -61,7 +61,7 @@ state::component!(Ram {
 ///
 /// It holds what the last-level cache and the memory behind it hold; a line that a private cache
 /// owns may be newer there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Ram {
     /// The largest first, for it is asked for most.
     regions: Vec<Region>,

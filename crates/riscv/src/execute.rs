@@ -90,6 +90,12 @@ pub fn evaluate_integer(i: &Instruction, pc: u64, a: u64, b: u64) -> u64 {
 /// as floating point is.
 #[inline(never)]
 fn evaluate_bits(i: &Instruction, a: u64, b: u64) -> u64 {
+    manipulate_bits(i, a, b)
+}
+
+/// [`evaluate_bits`] for callers that know the instruction when they are compiled.
+#[inline(always)]
+pub(crate) fn manipulate_bits(i: &Instruction, a: u64, b: u64) -> u64 {
     use Operation::*;
     let (a_w, b_w) = (a as u32, b as u32);
     let zero_extended = u64::from(a_w);

@@ -28,7 +28,33 @@ pub trait Memory {
     /// Writes the low 1, 2, 4 or 8 bytes of a value; false, and nothing written, if some of
     /// the bytes do not exist.
     fn write(&mut self, address: u64, bytes: u8, value: u64) -> bool;
+
+    /// The two bytes of an instruction at an address; nothing if they cannot be executed. To be
+    /// given by memory with devices in it: those are not executed.
+    fn fetch(&mut self, address: u64) -> Option<u16> {
+        self.read(address, 2).map(|half| half as u16)
+    }
+
+    /// Whether there is memory at an address. To be given by memory with devices in it, which
+    /// must not be asked by this.
+    fn exists(&mut self, address: u64) -> bool {
+        self.read(address, 1).is_some()
+    }
+
+    /// What the counters show of a hart that has retired so many instructions. To be given where
+    /// time is something else.
+    fn counters(&self, retired: u64) -> Counters {
+        Counters {
+            cycle: retired,
+            time: retired,
+            instret: retired,
+        }
+    }
 }
+
+/// `x0` to `x31`, `f0` to `f31`, and the [`SINK`]. The rest makes every byte the number of one, so
+/// that no access needs a test.
+pub type Registers = [u64; 256];
 
 /// One stretch of bytes.
 #[derive(Clone, Debug)]
@@ -105,11 +131,11 @@ pub struct Machine<M> {
     pub hart: Hart,
     /// Address of the next instruction.
     pub pc: u64,
-    /// `x0` to `x31`, `f0` to `f31`, and the [`SINK`].
-    pub registers: [u64; 65],
+    /// What it computes with.
+    pub registers: Registers,
     /// Its memory.
     pub memory: M,
-    /// Instructions retired so far; also its clock, of one cycle an instruction.
+    /// Instructions retired so far; also its clock, unless the memory tells another.
     pub retired: u64,
     /// The address that `lr` has reserved.
     pub reservation: Option<u64>,
@@ -123,7 +149,7 @@ impl<M: Memory> Machine<M> {
         Machine {
             hart: Hart::new(0),
             pc: entry,
-            registers: [0; 65],
+            registers: [0; 256],
             memory,
             retired: 0,
             reservation: None,
@@ -172,18 +198,14 @@ impl<M: Memory> Machine<M> {
                 cause: Cause::InstructionAccess,
                 value: address,
             };
-            machine
-                .memory
-                .read(address, 2)
-                .ok_or(trap)
-                .map(|half| half as u32)
+            machine.memory.fetch(address).ok_or(trap)
         };
         let low = half(self, self.pc)?;
-        if is_compressed(low as u16) {
-            return Ok(decode(low));
+        if is_compressed(low) {
+            return Ok(decode(low.into()));
         }
         let high = half(self, self.pc.wrapping_add(2))?;
-        Ok(decode(high << 16 | low))
+        Ok(decode(u32::from(high) << 16 | u32::from(low)))
     }
 
     /// Executes an instruction: the address of the next one.
@@ -238,16 +260,8 @@ impl<M: Memory> Machine<M> {
             }
             Class::Fence | Class::FenceI => 0, // one hart, and no caches
             Class::Csr => {
-                let (cycle, time, instret) = (self.retired, self.retired, self.retired);
-                self.hart.csr(
-                    i,
-                    a,
-                    Counters {
-                        cycle,
-                        time,
-                        instret,
-                    },
-                )?
+                let counters = self.memory.counters(self.retired);
+                self.hart.csr(i, a, counters)?
             }
             Class::System => {
                 match self.hart.system(i, self.pc)? {
@@ -306,7 +320,7 @@ impl<M: Memory> Machine<M> {
     fn first_missing(&mut self, address: u64, bytes: u8) -> u64 {
         (0..u64::from(bytes))
             .map(|offset| address.wrapping_add(offset))
-            .find(|&byte| self.memory.read(byte, 1).is_none())
+            .find(|&byte| !self.memory.exists(byte))
             .unwrap_or(address)
     }
 

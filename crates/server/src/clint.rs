@@ -14,7 +14,7 @@ pub const CLINT: AddressRange = AddressRange {
 const TIMER_COMPARE: u64 = 0x4000;
 const TIMER: u64 = 0xbff8;
 /// `mtime` counts microseconds.
-const TICK: Time = Time::from_fs(1_000_000_000);
+pub(crate) const TICK: Time = Time::from_fs(1_000_000_000);
 const SOFTWARE_INTERRUPT: u8 = 3;
 const TIMER_INTERRUPT: u8 = 7;
 

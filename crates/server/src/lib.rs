@@ -4,6 +4,7 @@ mod clint;
 mod description;
 mod engine;
 mod error;
+mod functional;
 mod htif;
 mod machine;
 mod run;
@@ -21,7 +22,7 @@ pub use engine::{Advance, Engine};
 pub use error::RunError;
 pub use machine::Machine;
 pub use run::{
-    CoreResult, EnergyResult, ExecuteResult, Options, Program, RunResult, Totals, check, execute,
-    run,
+    CoreResult, EnergyResult, ExecuteResult, FunctionalResult, HartResult, Options, Program,
+    RunResult, Totals, check, execute, execute_functionally, run,
 };
 pub use traces::{TraceOptions, TraceReport};

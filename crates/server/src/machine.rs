@@ -51,7 +51,7 @@ state::component!(Machine {
 
 /// Who answers the program.
 #[derive(Clone, Copy, Debug)]
-enum Personality {
+pub(crate) enum Personality {
     /// Nobody.
     None,
     /// The host-target interface.
@@ -84,6 +84,37 @@ fn memory_ranges(spec: &ServerSpec, htif: Option<AddressRange>) -> Vec<AddressRa
     ranges
 }
 
+/// Main memory, the stacks and `more_memory`, with a bare-metal program in it; and where the
+/// program's host-target interface is.
+pub(crate) fn bare_metal_ram(
+    spec: &ServerSpec,
+    image: &Image,
+    more_memory: &[AddressRange],
+) -> Result<(Ram, Option<AddressRange>), RunError> {
+    let htif_range = match (image.tohost, image.fromhost) {
+        (Some(tohost), Some(fromhost)) => Some(Htif::range(tohost, fromhost)),
+        (Some(tohost), None) => Some(Htif::range(tohost, tohost)),
+        _ => None,
+    };
+    let mut ranges = memory_ranges(spec, htif_range);
+    ranges.extend_from_slice(more_memory);
+    let mut ram = Ram::new(ranges)?;
+    load(&mut ram, image, htif_range)?;
+    Ok((ram, htif_range))
+}
+
+/// Memory with a Linux program in it.
+pub(crate) fn linux_ram(image: &Image, contents: &[(u64, Vec<u8>)]) -> Result<Ram, RunError> {
+    let mut ram = Ram::new(linux::memory())?;
+    for segment in &image.segments {
+        ram.load(segment.address, &segment.bytes)?;
+    }
+    for (address, bytes) in contents {
+        ram.load(*address, bytes)?;
+    }
+    Ok(ram)
+}
+
 impl Machine {
     /// Puts `image` into the memory of the server that `spec` describes.
     ///
@@ -97,15 +128,7 @@ impl Machine {
         live: bool,
         attach: impl FnOnce(&mut Fabric) -> Result<X, RunError>,
     ) -> Result<Machine, RunError> {
-        let htif_range = match (image.tohost, image.fromhost) {
-            (Some(tohost), Some(fromhost)) => Some(Htif::range(tohost, fromhost)),
-            (Some(tohost), None) => Some(Htif::range(tohost, tohost)),
-            _ => None,
-        };
-        let mut ranges = memory_ranges(spec, htif_range);
-        ranges.extend_from_slice(more_memory);
-        let mut ram = Ram::new(ranges)?;
-        load(&mut ram, &image, htif_range)?;
+        let (ram, htif_range) = bare_metal_ram(spec, &image, more_memory)?;
         let mut fabric = Fabric::new(&spec.fabric, ram)?;
         let clint = Attachment {
             owns: Some(CLINT),
@@ -144,13 +167,7 @@ impl Machine {
             contents,
             agent,
         } = prepared;
-        let mut ram = Ram::new(linux::memory())?;
-        for segment in &image.segments {
-            ram.load(segment.address, &segment.bytes)?;
-        }
-        for (address, bytes) in &contents {
-            ram.load(*address, bytes)?;
-        }
+        let ram = linux_ram(&image, &contents)?;
         let mut fabric = Fabric::new(&spec.fabric, ram)?;
         let agent = fabric.attach(Box::new(agent), Linux::attachment())?;
         let personality = Personality::Linux(agent);
@@ -335,81 +352,9 @@ impl Machine {
         })
     }
 
-    fn place(&self, pc: u64) -> String {
-        match self.image.function_at(pc) {
-            Some((name, 0)) => format!("{pc:#x} ({name})"),
-            Some((name, offset)) => format!("{pc:#x} ({name}+{offset:#x})"),
-            None => format!("{pc:#x}"),
-        }
-    }
-
-    /// The addresses below the stack of `hart`, and the stack's size.
-    fn below_stack(&self, hart: usize) -> (AddressRange, u64) {
-        match self.personality {
-            Personality::Linux(_) => {
-                let length = linux::STACK.length;
-                let start = linux::STACK.start - length;
-                (AddressRange { start, length }, length)
-            }
-            _ => {
-                let start = STACKS + hart as u64 * STACK_STRIDE;
-                let length = STACK_STRIDE - STACK_BYTES;
-                (AddressRange { start, length }, STACK_BYTES)
-            }
-        }
-    }
-
     fn describe_crash(&self, crash: &Fault) -> String {
-        let hart = crash.hart;
-        let mut text = format!(
-            "the guest crashed: hart {hart}, {} at pc {}",
-            crash.trap.cause.name(),
-            self.place(crash.pc),
-        );
-        let (below_stack, stack_bytes) = self.below_stack(hart);
-        if crash.instruction.is_none() && crash.trap.value == crash.pc {
-            text += ": there is no memory to execute there";
-        } else if crash.instruction.is_none() {
-            text += &format!(
-                ": the instruction goes on at {:#x}, where there is no memory",
-                crash.trap.value
-            );
-        } else if crash.trap.value != 0 && below_stack.contains(crash.trap.value) {
-            text += &format!(
-                ": address {:#x} is below the stack of {} KiB, which has overrun",
-                crash.trap.value,
-                stack_bytes / 1024
-            );
-        } else if crash.trap.value != 0 {
-            text += &format!(", value {:#x}", crash.trap.value);
-        }
-        if let Some(bits) = crash.instruction {
-            let instruction = riscv::decode(bits);
-            let shown = riscv::disassemble(&instruction, crash.pc);
-            text += &format!("\n  instruction  {bits:08x}  {shown}");
-            if crash.trap.cause == Cause::IllegalInstruction {
-                text += &why_illegal(&instruction);
-            }
-        }
-        let missing = self.image.headers.missing_extensions();
-        if crash.trap.cause == riscv::Cause::IllegalInstruction && !missing.is_empty() {
-            text += &format!(
-                "\n  the program was built for extensions that the harts do not have: {}",
-                missing.join(", ")
-            );
-        }
-        for row in 0..8 {
-            text += "\n ";
-            for column in 0..4 {
-                let register = row + column * 8;
-                text += &format!(
-                    " {:>4} {:016x}",
-                    riscv::register_name(register as u8),
-                    crash.registers[register]
-                );
-            }
-        }
-        text
+        let is_linux = matches!(self.personality, Personality::Linux(_));
+        describe_crash(&self.image, is_linux, crash)
     }
 
     /// `summary`, and then who waits for what.
@@ -417,7 +362,7 @@ impl Machine {
         let mut text = summary.to_string();
         let mut idle = 0;
         for (hart, core) in self.engine.cores.iter().enumerate() {
-            let at = self.place(core.pc());
+            let at = place(&self.image, core.pc());
             match core.waiting_for() {
                 Some(reason) if hart > 0 && reason.contains("WFI") => idle += 1,
                 Some(reason) => text += &format!("\n  hart {hart} at {at} waits for {reason}"),
@@ -432,6 +377,82 @@ impl Machine {
         }
         text
     }
+}
+
+/// An address and its function.
+pub(crate) fn place(image: &Image, pc: u64) -> String {
+    match image.function_at(pc) {
+        Some((name, 0)) => format!("{pc:#x} ({name})"),
+        Some((name, offset)) => format!("{pc:#x} ({name}+{offset:#x})"),
+        None => format!("{pc:#x}"),
+    }
+}
+
+/// The addresses below the stack of `hart`, and the stack's size.
+fn below_stack(is_linux: bool, hart: usize) -> (AddressRange, u64) {
+    if is_linux {
+        let length = linux::STACK.length;
+        let start = linux::STACK.start - length;
+        (AddressRange { start, length }, length)
+    } else {
+        let start = STACKS + hart as u64 * STACK_STRIDE;
+        let length = STACK_STRIDE - STACK_BYTES;
+        (AddressRange { start, length }, STACK_BYTES)
+    }
+}
+
+/// Where and why the guest crashed, and its registers.
+pub(crate) fn describe_crash(image: &Image, is_linux: bool, crash: &Fault) -> String {
+    let hart = crash.hart;
+    let mut text = format!(
+        "the guest crashed: hart {hart}, {} at pc {}",
+        crash.trap.cause.name(),
+        place(image, crash.pc),
+    );
+    let (below_stack, stack_bytes) = below_stack(is_linux, hart);
+    if crash.instruction.is_none() && crash.trap.value == crash.pc {
+        text += ": there is no memory to execute there";
+    } else if crash.instruction.is_none() {
+        text += &format!(
+            ": the instruction goes on at {:#x}, where there is no memory",
+            crash.trap.value
+        );
+    } else if crash.trap.value != 0 && below_stack.contains(crash.trap.value) {
+        text += &format!(
+            ": address {:#x} is below the stack of {} KiB, which has overrun",
+            crash.trap.value,
+            stack_bytes / 1024
+        );
+    } else if crash.trap.value != 0 {
+        text += &format!(", value {:#x}", crash.trap.value);
+    }
+    if let Some(bits) = crash.instruction {
+        let instruction = riscv::decode(bits);
+        let shown = riscv::disassemble(&instruction, crash.pc);
+        text += &format!("\n  instruction  {bits:08x}  {shown}");
+        if crash.trap.cause == Cause::IllegalInstruction {
+            text += &why_illegal(&instruction);
+        }
+    }
+    let missing = image.headers.missing_extensions();
+    if crash.trap.cause == riscv::Cause::IllegalInstruction && !missing.is_empty() {
+        text += &format!(
+            "\n  the program was built for extensions that the harts do not have: {}",
+            missing.join(", ")
+        );
+    }
+    for row in 0..8 {
+        text += "\n ";
+        for column in 0..4 {
+            let register = row + column * 8;
+            text += &format!(
+                " {:>4} {:016x}",
+                riscv::register_name(register as u8),
+                crash.registers[register]
+            );
+        }
+    }
+    text
 }
 
 /// Why an instruction is illegal, as far as can be told, to follow it in a message.

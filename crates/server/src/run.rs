@@ -2,6 +2,7 @@
 
 use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec};
 use crate::error::RunError;
+use crate::functional::FunctionalMachine;
 use crate::machine::Machine;
 use crate::traces::{TraceOptions, TraceReport, Tracer};
 use energy::{Activity, CoreActivity, Energy, NotificationCounts};
@@ -29,8 +30,12 @@ const PATIENCE_NS: f64 = 50e6;
 /// While one core processes an item of a queue whose items need not be in order, each core of its
 /// cluster can take this many of the same queue before they have to wait for it.
 const SLOTS_APART: u32 = 4;
+/// Doorbells of programs that have no I/O device which would say how many.
+const EXECUTED_DOORBELLS: u64 = 2048;
 /// Steps of the engine between two looks at whether it is time to stop or to report.
 const STEPS: u32 = 256;
+/// The same in rounds of a functional run, which take up to two milliseconds.
+const ROUNDS: u32 = 64;
 
 /// What the caller wants beside the measurements.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -832,12 +837,8 @@ pub struct Program {
     pub environment: Vec<Vec<u8>>,
 }
 
-/// A bare-metal program, with the hardware of HyperPlane and without I/O.
-fn bare_metal(
-    description: &Description,
-    image: elf::Image,
-    program: &Program,
-) -> Result<(Machine, Option<AgentId>), RunError> {
+/// Whether a bare-metal program can be run with what it is given.
+fn check_given(image: &elf::Image, program: &Program) -> Result<(), RunError> {
     if image.tohost.is_none() {
         return Err(RunError::Program(
             "the program has no symbol `tohost`, so that it could never end; bare-metal programs \
@@ -850,8 +851,17 @@ fn bare_metal(
             "a bare-metal program takes no arguments and no environment".to_string(),
         ));
     }
-    check_bare_metal(&image)?;
-    let doorbells = doorbell_range(DOORBELLS, 2048);
+    check_bare_metal(image)
+}
+
+/// A bare-metal program, with the hardware of HyperPlane and without I/O.
+fn bare_metal(
+    description: &Description,
+    image: elf::Image,
+    program: &Program,
+) -> Result<(Machine, Option<AgentId>), RunError> {
+    check_given(&image, program)?;
+    let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
     let spec = &description.server;
     let mut hyperplane = None;
     let machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
@@ -864,12 +874,12 @@ fn bare_metal(
     Ok((machine, hyperplane))
 }
 
-/// A Linux program.
-fn with_linux(
+/// A Linux program with what it is given.
+fn prepare_linux(
     description: &Description,
     image: elf::Image,
     program: &Program,
-) -> Result<Machine, RunError> {
+) -> Result<linux::Prepared, RunError> {
     let spec = &description.server;
     let mut arguments = vec![program.path.clone()];
     arguments.extend_from_slice(&program.arguments);
@@ -880,9 +890,7 @@ fn with_linux(
         memory_bytes: spec.memory_mib * 1024 * 1024,
         seed: description.measure.seed,
     };
-    let prepared =
-        linux::prepare(image, &setup).map_err(|error| RunError::Program(error.to_string()))?;
-    Machine::with_linux(spec, prepared)
+    linux::prepare(image, &setup).map_err(|error| RunError::Program(error.to_string()))
 }
 
 /// Runs any program on the server that `description` names: bare-metal, or for Linux. What it
@@ -897,7 +905,8 @@ pub fn execute(
     let begin = Instant::now();
     let image = load(&program.elf)?;
     let (mut machine, hyperplane) = if linux::is_linux(&image) {
-        (with_linux(description, image, program)?, None)
+        let prepared = prepare_linux(description, image, program)?;
+        (Machine::with_linux(&description.server, prepared)?, None)
     } else {
         bare_metal(description, image, program)?
     };
@@ -934,5 +943,75 @@ pub fn execute(
         signal: machine.signal(),
         totals,
         traces,
+    })
+}
+
+/// One hart's part of a functional run.
+#[derive(Clone, Debug, Serialize)]
+pub struct HartResult {
+    /// Instructions that it executed.
+    pub instructions: u64,
+}
+
+/// What came out of [`execute_functionally`].
+#[derive(Clone, Debug, Serialize)]
+pub struct FunctionalResult {
+    /// The guest's exit status; after a signal 128 and its number.
+    pub exit_status: u64,
+    /// The signal that ended it, such as `SIGABRT`.
+    pub signal: Option<&'static str>,
+    /// The harts.
+    pub cores: Vec<HartResult>,
+    /// Instructions of all harts.
+    pub instructions: u64,
+    /// Time of the host.
+    pub host_seconds: f64,
+    /// Millions of instructions in a second of the host.
+    pub host_mips: f64,
+    /// Version of the simulator.
+    pub version: &'static str,
+}
+
+/// Runs any program as [`execute`] does, but only for what it computes: no time is simulated. Of
+/// the description the number of cores, the clock, the size of memory and the seed count.
+pub fn execute_functionally(
+    description: &Description,
+    program: &Program,
+    mut go_on: impl FnMut() -> bool,
+) -> Result<FunctionalResult, RunError> {
+    check_server(&description.server)?;
+    let begin = Instant::now();
+    let image = load(&program.elf)?;
+    let mut machine = if linux::is_linux(&image) {
+        let prepared = prepare_linux(description, image, program)?;
+        FunctionalMachine::with_linux(&description.server, prepared)?
+    } else {
+        check_given(&image, program)?;
+        let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
+        FunctionalMachine::bare_metal(&description.server, image, &[doorbells])?
+    };
+    let mut rounds = 0u32;
+    while machine.advance()? {
+        rounds = rounds.wrapping_add(1);
+        if (rounds.is_multiple_of(ROUNDS) || machine.take_interrupted()) && !go_on() {
+            return Err(RunError::Interrupted);
+        }
+    }
+    let host_seconds = begin.elapsed().as_secs_f64();
+    let cores: Vec<HartResult> = machine
+        .instructions()
+        .into_iter()
+        .map(|instructions| HartResult { instructions })
+        .collect();
+    let instructions = cores.iter().map(|hart| hart.instructions).sum();
+    let (exit_status, signal) = machine.exit().unwrap_or_default();
+    Ok(FunctionalResult {
+        exit_status,
+        signal,
+        cores,
+        instructions,
+        host_seconds,
+        host_mips: instructions as f64 / host_seconds / 1e6,
+        version: crate::VERSION,
     })
 }

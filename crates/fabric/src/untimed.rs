@@ -1,0 +1,328 @@
+//! Agents without a fabric, for runs without times: what they want happens at once.
+
+use crate::agent::Effect;
+use crate::{
+    AddressRange, Agent, AgentContext, AgentId, CoreId, LINE_BYTES, LineAddress, LineData,
+    MemoryAccess, Ram, ReplyTo, Request, RequestKind, Time,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Memory as agents without a fabric see it. What does not exist reads as zeros and is not written.
+pub trait UntimedMemory {
+    /// Reads bytes.
+    fn read(&mut self, address: u64, bytes: &mut [u8]);
+    /// Writes bytes.
+    fn write(&mut self, address: u64, bytes: &[u8]);
+}
+
+/// An interrupt line of a core that an agent has raised or lowered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineChange {
+    /// Whose.
+    pub core: CoreId,
+    /// Its bit in `mip`.
+    pub bit: u8,
+    /// Raised, not lowered.
+    pub level: bool,
+}
+
+/// Agents, and what they want. Their accesses, answers and interrupts take no time; only their
+/// alarms wait. There are no owners of lines, and so no grants to snoop, and nobody observes stores.
+#[derive(Default)]
+pub struct UntimedAgents {
+    agents: Vec<(Box<dyn Agent>, Option<AddressRange>)>,
+    /// Where memory is; what it holds is elsewhere.
+    map: Ram,
+    /// The time last told, which never goes back: harts that take turns do.
+    now: Time,
+    wanted: VecDeque<(usize, Effect)>,
+    /// Agents and their tokens by the time, and then in the order in which they asked.
+    alarms: BTreeMap<(Time, u64), (usize, u64)>,
+    alarms_set: u64,
+    changes: Vec<LineChange>,
+    answer: Option<Result<u64, ()>>,
+}
+
+impl UntimedAgents {
+    /// No agents yet; memory is where `map` has it.
+    pub fn new(map: Ram) -> UntimedAgents {
+        UntimedAgents {
+            map,
+            ..UntimedAgents::default()
+        }
+    }
+
+    /// Adds an agent that owns some addresses.
+    pub fn attach(&mut self, agent: Box<dyn Agent>, owns: Option<AddressRange>) -> AgentId {
+        self.agents.push((agent, owns));
+        AgentId((self.agents.len() - 1) as u16)
+    }
+
+    /// The agent, if it is of this type.
+    pub fn agent_mut<A: 'static>(&mut self, id: AgentId) -> Option<&mut A> {
+        let (agent, _) = self.agents.get_mut(usize::from(id.0))?;
+        agent.as_any().downcast_mut()
+    }
+
+    /// Who owns an address.
+    pub fn owner(&self, address: u64) -> Option<AgentId> {
+        let owns = |(_, range): &(_, Option<AddressRange>)| {
+            range.is_some_and(|range| range.contains(address))
+        };
+        let index = self.agents.iter().position(owns)?;
+        Some(AgentId(index as u16))
+    }
+
+    /// A core asks an agent. `Err`: it refuses. Nothing: it has not answered, and never will.
+    pub fn request(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        agent: AgentId,
+        kind: RequestKind,
+        memory: &mut impl UntimedMemory,
+    ) -> Option<Result<u64, ()>> {
+        self.now = self.now.max(now);
+        self.answer = None;
+        let reply_to = ReplyTo {
+            core,
+            token: 0,
+            tile: None,
+        };
+        let request = Request { reply_to, kind };
+        self.call(usize::from(agent.0), |agent, context| {
+            agent.request(context, request);
+        });
+        self.settle(memory);
+        self.answer.take()
+    }
+
+    /// When the next alarm rings.
+    pub fn next_alarm(&self) -> Option<Time> {
+        self.alarms.first_key_value().map(|(&(at, _), _)| at)
+    }
+
+    /// Lets the alarms ring that are due at `now`.
+    pub fn ring_alarms(&mut self, now: Time, memory: &mut impl UntimedMemory) {
+        while let Some(entry) = self.alarms.first_entry()
+            && entry.key().0 <= now
+        {
+            let ((at, _), (agent, token)) = entry.remove_entry();
+            self.now = self.now.max(at);
+            self.call(agent, |agent, context| agent.timer(context, token));
+            self.settle(memory);
+        }
+    }
+
+    /// The interrupt lines that have changed since this was last asked, in order.
+    pub fn take_changes(&mut self) -> Vec<LineChange> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// What the agents wait for, one sentence each.
+    pub fn waiting_for(&self) -> Vec<String> {
+        let agents = self.agents.iter();
+        agents.flat_map(|(agent, _)| agent.waiting_for()).collect()
+    }
+
+    fn call(&mut self, index: usize, what: impl FnOnce(&mut dyn Agent, &mut AgentContext<'_>)) {
+        let Some((agent, _)) = self.agents.get_mut(index) else {
+            return;
+        };
+        let mut effects = Vec::new();
+        let mut context = AgentContext {
+            now: self.now,
+            minimum_delivery_latency: Time::ZERO,
+            ram: &self.map,
+            effects: &mut effects,
+        };
+        what(agent.as_mut(), &mut context);
+        let effects = effects.into_iter().map(|effect| (index, effect));
+        self.wanted.extend(effects);
+    }
+
+    /// Carries out what agents want, and what they want because of that.
+    fn settle(&mut self, memory: &mut impl UntimedMemory) {
+        while let Some((agent, effect)) = self.wanted.pop_front() {
+            match effect {
+                Effect::Reply { result, .. } => self.answer = Some(result),
+                Effect::Interrupt {
+                    core, bit, level, ..
+                } => self.changes.push(LineChange { core, bit, level }),
+                Effect::Wake { at, token } => {
+                    self.alarms_set += 1;
+                    let key = (at.max(self.now), self.alarms_set);
+                    self.alarms.insert(key, (agent, token));
+                }
+                Effect::Access { access, token } => {
+                    let data = perform(access, memory);
+                    self.call(agent, |agent, context| {
+                        agent.access_done(context, token, access, data);
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The line's content: as read, as it is after a write, or as it was before an addition.
+fn perform(access: MemoryAccess, memory: &mut impl UntimedMemory) -> LineData {
+    let mut line = |address: u64| {
+        let mut data = LineData::ZERO;
+        memory.read(LineAddress::of(address).base(), &mut data.0);
+        data
+    };
+    match access {
+        MemoryAccess::Read { address }
+        | MemoryAccess::ReadAtHome { address }
+        | MemoryAccess::DmaRead { address } => line(address),
+        MemoryAccess::FetchAdd { address, addend } => {
+            let before = line(address);
+            let old = before.read((address % LINE_BYTES as u64) as usize, 8);
+            memory.write(address, &old.wrapping_add(addend).to_le_bytes());
+            before
+        }
+        MemoryAccess::Write {
+            address,
+            bytes,
+            ref data,
+        }
+        | MemoryAccess::DmaWrite {
+            address,
+            bytes,
+            ref data,
+            ..
+        } => {
+            memory.write(address, &data.0[..usize::from(bytes).min(LINE_BYTES)]);
+            let mut after = LineData::ZERO;
+            memory.read(LineAddress::of(address).base(), &mut after.0);
+            after
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bytes(Vec<u8>);
+
+    impl UntimedMemory for Bytes {
+        fn read(&mut self, address: u64, bytes: &mut [u8]) {
+            bytes.copy_from_slice(&self.0[address as usize..address as usize + bytes.len()]);
+        }
+
+        fn write(&mut self, address: u64, bytes: &[u8]) {
+            self.0[address as usize..address as usize + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+
+    /// Adds what is stored to a counter in memory, answers loads with what the counter was before
+    /// the last addition, and interrupts when an alarm rings.
+    #[derive(Default)]
+    struct Adder {
+        before: u64,
+        rung: Vec<(Time, u64)>,
+    }
+
+    const COUNTER: u64 = 0x48;
+
+    impl Agent for Adder {
+        fn name(&self) -> String {
+            "adder".to_string()
+        }
+
+        fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+            match request.kind {
+                RequestKind::Read { .. } => {
+                    context.reply(request.reply_to, self.before, Time::ZERO)
+                }
+                RequestKind::Write { value, .. } => {
+                    let address = COUNTER;
+                    context.access(
+                        MemoryAccess::FetchAdd {
+                            address,
+                            addend: value,
+                        },
+                        0,
+                    );
+                    context.reply(request.reply_to, 0, Time::ZERO);
+                    for token in [1, 2] {
+                        context.wake(Time::from_ns(10.0 * value as f64), token);
+                    }
+                }
+                RequestKind::Custom { code: 0, .. } => context.refuse(request.reply_to),
+                RequestKind::Custom { .. } => {}
+            }
+        }
+
+        fn access_done(
+            &mut self,
+            _context: &mut AgentContext<'_>,
+            _token: u64,
+            _access: MemoryAccess,
+            data: LineData,
+        ) {
+            self.before = data.read((COUNTER % 64) as usize, 8);
+        }
+
+        fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+            self.rung.push((context.now(), token));
+            context.interrupt(CoreId(3), 7, true, Time::ZERO);
+        }
+
+        fn as_any(&mut self) -> &mut dyn std::any::Any {
+            self
+        }
+    }
+
+    #[test]
+    fn what_agents_want_happens_at_once_and_alarms_in_order() {
+        let range = AddressRange {
+            start: 0x1000,
+            length: 64,
+        };
+        let mut memory = Bytes(vec![0; 256]);
+        let mut agents = UntimedAgents::new(Ram::default());
+        let id = agents.attach(Box::new(Adder::default()), Some(range));
+        assert_eq!(
+            (agents.owner(0x1008), agents.owner(0x1040)),
+            (Some(id), None)
+        );
+        let mut ask = |kind| agents.request(Time::ZERO, CoreId(0), id, kind, &mut memory);
+        let (address, bytes) = (0x1000, 8);
+        for value in [5, 2] {
+            let write = RequestKind::Write {
+                address,
+                bytes,
+                value,
+            };
+            assert_eq!(ask(write), Some(Ok(0)));
+        }
+        // 0 + 5 + 2, and before the last addition 5.
+        assert_eq!(ask(RequestKind::Read { address, bytes }), Some(Ok(5)));
+        let custom = |code| RequestKind::Custom {
+            code,
+            arguments: [0; 2],
+        };
+        assert_eq!((ask(custom(0)), ask(custom(1))), (Some(Err(())), None));
+        assert_eq!(memory.0[COUNTER as usize], 7);
+
+        let [early, late] = [20.0, 50.0].map(Time::from_ns);
+        assert_eq!(agents.next_alarm(), Some(early));
+        agents.ring_alarms(Time::from_ns(49.0), &mut memory);
+        assert_eq!(
+            (agents.take_changes().len(), agents.next_alarm()),
+            (2, Some(late))
+        );
+        agents.ring_alarms(Time::from_ns(60.0), &mut memory);
+        let raised = LineChange {
+            core: CoreId(3),
+            bit: 7,
+            level: true,
+        };
+        assert_eq!(agents.take_changes(), [raised; 2]);
+        let adder = agents.agent_mut::<Adder>(id).unwrap();
+        assert_eq!(adder.rung, [(early, 1), (early, 2), (late, 1), (late, 2)]);
+    }
+}

@@ -1,0 +1,214 @@
+//! Memory in pages that are found by one look into a table.
+
+use crate::interpreter::Memory;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 4096;
+/// The content of a page.
+pub type Page = [u8; PAGE_BYTES];
+/// Pages by their number, which is their address divided by [`PAGE_BYTES`]. What is there is
+/// memory from end to end.
+pub type PageTable = [Option<Box<Page>>];
+
+/// Addresses below this are in the table, which takes half a gibibyte for all of them: of the
+/// host's addresses, and of its memory only for what is touched.
+const TABLE_END: u64 = 1 << 38;
+
+/// Memory that the fast interpreter reaches without a call.
+pub trait Paged: Memory {
+    /// Its pages. One that is missing may exist all the same: then [`Memory`] finds it.
+    fn pages(&mut self) -> &mut PageTable;
+}
+
+/// Memory in some ranges of addresses: zero until written, and only taking room on the host when
+/// touched.
+#[derive(Clone, Debug, Default)]
+pub struct PagedMemory {
+    ranges: Vec<Range<u64>>,
+    pages: Vec<Option<Box<Page>>>,
+    /// Pages beyond the table, and pages of which only a part is memory.
+    others: BTreeMap<u64, Box<Page>>,
+}
+
+/// The page's number, and the byte's place in it.
+fn place(address: u64) -> (u64, usize) {
+    let page_bytes = PAGE_BYTES as u64;
+    (address / page_bytes, (address % page_bytes) as usize)
+}
+
+impl PagedMemory {
+    /// Memory at these addresses.
+    pub fn new(ranges: Vec<Range<u64>>) -> PagedMemory {
+        let ends = ranges.iter().map(|range| range.end);
+        let end = ends.filter(|&end| end <= TABLE_END).max().unwrap_or(0);
+        PagedMemory {
+            ranges,
+            pages: vec![None; end.div_ceil(PAGE_BYTES as u64) as usize],
+            others: BTreeMap::new(),
+        }
+    }
+
+    /// Whether there is memory at an address.
+    pub fn contains(&self, address: u64) -> bool {
+        self.ranges.iter().any(|range| range.contains(&address))
+    }
+
+    /// Whether all of a page is memory.
+    fn is_whole(&self, number: u64) -> bool {
+        let first = number * PAGE_BYTES as u64;
+        let last = first + (PAGE_BYTES as u64 - 1);
+        let mut ranges = self.ranges.iter();
+        ranges.any(|range| range.contains(&first) && range.contains(&last))
+    }
+
+    /// The page with this number, of which there must be some.
+    fn page(&mut self, number: u64) -> &mut Page {
+        let new = || Box::new([0; PAGE_BYTES]);
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        if index < self.pages.len() && self.is_whole(number) {
+            self.pages[index].get_or_insert_with(new)
+        } else {
+            self.others.entry(number).or_insert_with(new)
+        }
+    }
+
+    /// These bytes, if they are in one page, and that is memory as a whole.
+    fn together(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+        let (number, offset) = place(address);
+        let end = offset.checked_add(length)?;
+        if end > PAGE_BYTES {
+            return None;
+        }
+        let index = usize::try_from(number).ok()?;
+        match self.pages.get(index) {
+            Some(Some(_)) => self.pages[index].as_mut()?.get_mut(offset..end),
+            _ if self.is_whole(number) => self.page(number).get_mut(offset..end),
+            _ => None,
+        }
+    }
+
+    /// The byte at an address, if it exists.
+    fn byte(&mut self, address: u64) -> Option<&mut u8> {
+        let (number, offset) = place(address);
+        self.contains(address)
+            .then(|| &mut self.page(number)[offset])
+    }
+
+    /// Copies bytes out of memory; those that do not exist are zero.
+    pub fn copy_out(&mut self, address: u64, bytes: &mut [u8]) {
+        if let Some(found) = self.together(address, bytes.len()) {
+            return bytes.copy_from_slice(found);
+        }
+        for (byte, address) in bytes.iter_mut().zip(address..) {
+            *byte = self.byte(address).copied().unwrap_or(0);
+        }
+    }
+
+    /// Copies bytes into memory, those that exist.
+    pub fn copy_in(&mut self, address: u64, bytes: &[u8]) {
+        if let Some(place) = self.together(address, bytes.len()) {
+            return place.copy_from_slice(bytes);
+        }
+        for (&byte, address) in bytes.iter().zip(address..) {
+            if let Some(place) = self.byte(address) {
+                *place = byte;
+            }
+        }
+    }
+
+    /// Whether all bytes of an access exist.
+    fn has(&self, address: u64, bytes: u8) -> bool {
+        let (number, offset) = place(address);
+        let page = usize::try_from(number).map(|index| self.pages.get(index));
+        if offset + usize::from(bytes) <= PAGE_BYTES && matches!(page, Ok(Some(Some(_)))) {
+            return true;
+        }
+        let last = address.checked_add(u64::from(bytes) - 1);
+        self.contains(address) && last.is_some_and(|last| self.contains(last))
+    }
+}
+
+impl Memory for PagedMemory {
+    fn read(&mut self, address: u64, bytes: u8) -> Option<u64> {
+        let mut value = [0; 8];
+        let wanted = value.get_mut(..bytes.into())?;
+        if !self.has(address, bytes) {
+            return None;
+        }
+        self.copy_out(address, wanted);
+        Some(u64::from_le_bytes(value))
+    }
+
+    fn write(&mut self, address: u64, bytes: u8, value: u64) -> bool {
+        let value = value.to_le_bytes();
+        let Some(value) = value.get(..bytes.into()) else {
+            return false;
+        };
+        let exists = self.has(address, bytes);
+        if exists {
+            self.copy_in(address, value);
+        }
+        exists
+    }
+}
+
+impl Paged for PagedMemory {
+    #[inline]
+    fn pages(&mut self) -> &mut PageTable {
+        &mut self.pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page that is memory as a whole, one of which a part is, and one beyond the table.
+    const FAR: u64 = 0xffff_ffff_8000_0000;
+
+    fn memory() -> PagedMemory {
+        PagedMemory::new(vec![0x1000..0x2040, 0x2080..0x3000, FAR..FAR + 0x1000])
+    }
+
+    #[test]
+    fn bytes_come_back_wherever_they_are() {
+        let mut memory = memory();
+        for address in [0x1000, 0x1ffc, 0x2037, 0x2080, 0x2ff8, FAR, FAR + 0xff8] {
+            assert_eq!(memory.read(address, 8), Some(0));
+            assert!(memory.write(address, 8, address ^ 0x0123_4567_89ab_cdef));
+            assert_eq!(
+                memory.read(address, 8),
+                Some(address ^ 0x0123_4567_89ab_cdef)
+            );
+            assert_eq!(memory.read(address + 7, 1), Some(address >> 56 ^ 1));
+        }
+        let present: Vec<usize> = (0..4)
+            .filter(|&page| memory.pages().get(page).is_some_and(Option::is_some))
+            .collect();
+        assert_eq!(present, [1], "the second has a hole");
+    }
+
+    #[test]
+    fn what_is_not_memory_is_refused_as_a_whole() {
+        let mut memory = memory();
+        for address in [
+            0,
+            0xfff,
+            0x203c,
+            0x2040,
+            0x2079,
+            0x2ffc,
+            0x3000,
+            FAR - 1,
+            FAR + 0xffd,
+            u64::MAX - 3,
+        ] {
+            assert_eq!(memory.read(address, 8), None, "{address:#x}");
+            assert!(!memory.write(address, 8, u64::MAX), "{address:#x}");
+        }
+        assert_eq!(memory.read(0x2038, 8), Some(0), "nothing has been written");
+        assert_eq!(memory.read(0x2ff8, 8), Some(0));
+    }
+}

@@ -1,0 +1,459 @@
+//! The functional interpreter's fast twin: plain instructions, decoded once, with a function each.
+//!
+//! Instructions are decoded into *traces*: what is likely to be executed one after the other, over
+//! jumps and branches that are probably taken. Each has the address of the function that executes
+//! it, specialised for its operation, and that function calls the next one's. The compiler makes
+//! jumps of these calls; if it did not, they would nest no deeper than a trace is long. What the
+//! functions compute are the functions that the [interpreter](crate::interpreter) calls, and what is
+//! not plain (CSRs, atomics, traps, devices, accesses that are not aligned) is left to it.
+//!
+//! Written instructions may be executed in their old form until the next `fence.i`, as the manual
+//! allows.
+//!
+//! ```
+//! use riscv::interpreter::{Machine, Memory};
+//! use riscv::paged::PagedMemory;
+//! use riscv::threaded::Threaded;
+//!
+//! let mut memory = PagedMemory::new(vec![0x8000_0000..0x8000_1000]);
+//! memory.write(0x8000_0000, 4, 0x0015_0513); // addi a0, a0, 1
+//! memory.write(0x8000_0004, 4, 0xffdf_f06f); // j -4
+//! let mut machine = Machine::new(memory, 0x8000_0000);
+//! assert_eq!(Threaded::default().run(&mut machine, 1001), 1001);
+//! assert_eq!(machine.registers[10], 501);
+//! ```
+
+use crate::execute::manipulate_bits;
+use crate::instruction::TABLE;
+use crate::interpreter::{Machine, Step};
+use crate::paged::{PAGE_BYTES, Paged};
+use crate::{
+    Class, Instruction, Operation, Register, branch_taken, decode, evaluate, evaluate_integer,
+    illegal_rounding, is_compressed,
+};
+
+/// Instructions in a trace, at most: enough that its beginning and its end cost little.
+const TRACE_LIMIT: usize = 64;
+/// Traces that can be found at a time, each at a place that its address tells.
+const ENTRIES: usize = 4096;
+/// When there are so many instructions in traces, all are forgotten. They take 8 MiB then.
+const OPERATIONS_LIMIT: usize = 1 << 18;
+
+/// Executes the first of some instructions, and then the others.
+type Handler<M> = fn(&[Threadlet<M>], &mut Machine<M>) -> Stop;
+
+/// Where in a trace execution has stopped: instructions that have not been executed, times two, and
+/// one if `pc` has been set. (One word: what is larger would not be returned in a register, and
+/// calls could not be made jumps.)
+#[derive(Clone, Copy)]
+struct Stop(u64);
+
+impl Stop {
+    /// After the last instruction.
+    const END: Stop = Stop(0);
+
+    /// Before the first of these, which the interpreter is to execute.
+    #[inline(always)]
+    fn before<M>(rest: &[Threadlet<M>]) -> Stop {
+        Stop((rest.len() as u64) << 1)
+    }
+
+    /// A jump away, before these.
+    #[inline(always)]
+    fn jumped<M>(rest: &[Threadlet<M>]) -> Stop {
+        Stop((rest.len() as u64) << 1 | 1)
+    }
+
+    fn left(self) -> u64 {
+        self.0 >> 1
+    }
+
+    fn has_jumped(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
+
+/// One instruction of a trace.
+struct Threadlet<M> {
+    handler: Handler<M>,
+    pc: u64,
+    immediate: i32,
+    rd: Register,
+    rs1: Register,
+    rs2: Register,
+    rs3: Register,
+    operation: Operation,
+    rounding: u8,
+    length: u8,
+}
+
+impl<M> Threadlet<M> {
+    fn new(i: &Instruction, pc: u64, handler: Handler<M>) -> Threadlet<M> {
+        Threadlet {
+            handler,
+            pc,
+            immediate: i.immediate,
+            rd: i.rd,
+            rs1: i.rs1,
+            rs2: i.rs2,
+            rs3: i.rs3,
+            operation: i.operation,
+            rounding: i.rounding,
+            length: i.length,
+        }
+    }
+
+    /// The instruction, for functions that do not ask for its encoding.
+    #[inline(always)]
+    fn instruction(&self, operation: Operation) -> Instruction {
+        Instruction {
+            operation,
+            class: TABLE[operation as usize].class,
+            rd: self.rd,
+            rs1: self.rs1,
+            rs2: self.rs2,
+            rs3: self.rs3,
+            length: self.length,
+            rounding: self.rounding,
+            immediate: self.immediate,
+            bits: 0,
+        }
+    }
+
+    /// The instruction with an operation that the compiler knows.
+    #[inline(always)]
+    fn known<const O: u8>(&self) -> Instruction {
+        self.instruction(const { TABLE[O as usize].operation })
+    }
+
+    #[inline(always)]
+    fn sources(&self, machine: &Machine<M>) -> [u64; 2] {
+        [self.rs1, self.rs2].map(|register| machine.registers[usize::from(register)])
+    }
+}
+
+#[inline(always)]
+fn go_on<M>(rest: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    match rest {
+        [first, ..] => (first.handler)(rest, machine),
+        [] => Stop::END,
+    }
+}
+
+fn integer<const O: u8, M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    let [op, rest @ ..] = ops else {
+        return Stop::END;
+    };
+    let [a, b] = op.sources(machine);
+    machine.registers[usize::from(op.rd)] = evaluate_integer(&op.known::<O>(), op.pc, a, b);
+    go_on(rest, machine)
+}
+
+fn bits<const O: u8, M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    let [op, rest @ ..] = ops else {
+        return Stop::END;
+    };
+    let [a, b] = op.sources(machine);
+    machine.registers[usize::from(op.rd)] = manipulate_bits(&op.known::<O>(), a, b);
+    go_on(rest, machine)
+}
+
+/// A branch whose trace goes on where it does if it is not taken.
+fn forward<const O: u8, M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    let [op, rest @ ..] = ops else {
+        return Stop::END;
+    };
+    let [a, b] = op.sources(machine);
+    let i = op.known::<O>();
+    if branch_taken(i.operation, a, b) {
+        machine.pc = i.jump_target(op.pc, a);
+        return Stop::jumped(rest);
+    }
+    go_on(rest, machine)
+}
+
+/// A branch whose trace goes on at its target.
+fn backward<const O: u8, M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    let [op, rest @ ..] = ops else {
+        return Stop::END;
+    };
+    let [a, b] = op.sources(machine);
+    let i = op.known::<O>();
+    if !branch_taken(i.operation, a, b) {
+        machine.pc = i.next(op.pc);
+        return Stop::jumped(rest);
+    }
+    go_on(rest, machine)
+}
+
+fn jump_register<M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    let [op, rest @ ..] = ops else {
+        return Stop::END;
+    };
+    let i = op.instruction(Operation::Jalr);
+    let [a, b] = op.sources(machine);
+    machine.registers[usize::from(op.rd)] = evaluate_integer(&i, op.pc, a, b);
+    machine.pc = i.jump_target(op.pc, a);
+    Stop::jumped(rest)
+}
+
+/// The bytes at an address, if they are aligned and in a page that is there.
+#[inline(always)]
+fn place<M: Paged>(machine: &mut Machine<M>, address: u64, bytes: u8) -> Option<&mut [u8]> {
+    let low = u64::from(bytes) - 1;
+    if address & low != 0 {
+        return None;
+    }
+    let pages = machine.memory.pages();
+    let page = pages.get_mut(usize::try_from(address / PAGE_BYTES as u64).ok()?)?;
+    // The compiler sees from `!low` that the range is in the page.
+    let offset = ((address % PAGE_BYTES as u64) & !low) as usize;
+    page.as_mut()?.get_mut(offset..offset + usize::from(bytes))
+}
+
+fn load<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    let [op, rest @ ..] = ops else {
+        return Stop::END;
+    };
+    let i = op.known::<O>();
+    if i.is_float() && !machine.hart.float_enabled() {
+        return Stop::before(ops);
+    }
+    let [a, _] = op.sources(machine);
+    let Some(place) = place(machine, i.address(a), i.access_bytes()) else {
+        return Stop::before(ops);
+    };
+    let mut raw = [0; 8];
+    raw[..usize::from(i.access_bytes())].copy_from_slice(place);
+    machine.registers[usize::from(op.rd)] = i.load_value(u64::from_le_bytes(raw));
+    if i.is_float() {
+        machine.hart.set_float_dirty();
+    }
+    go_on(rest, machine)
+}
+
+fn store<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    let [op, rest @ ..] = ops else {
+        return Stop::END;
+    };
+    let i = op.known::<O>();
+    if i.is_float() && !machine.hart.float_enabled() {
+        return Stop::before(ops);
+    }
+    let [a, b] = op.sources(machine);
+    let Some(place) = place(machine, i.address(a), i.access_bytes()) else {
+        return Stop::before(ops);
+    };
+    place.copy_from_slice(&b.to_le_bytes()[..usize::from(i.access_bytes())]);
+    go_on(rest, machine)
+}
+
+fn float<M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    let [op, rest @ ..] = ops else {
+        return Stop::END;
+    };
+    if evaluate_float(op, machine) {
+        go_on(rest, machine)
+    } else {
+        Stop::before(ops)
+    }
+}
+
+/// Whether the instruction is legal; then it has been executed. (Out of line: who has variables on
+/// the stack cannot end in a jump.)
+#[inline(never)]
+fn evaluate_float<M>(op: &Threadlet<M>, machine: &mut Machine<M>) -> bool {
+    let i = op.instruction(op.operation);
+    let mode = machine.hart.rounding_mode();
+    if !machine.hart.float_enabled() || illegal_rounding(&i, mode) {
+        return false;
+    }
+    let [a, b] = op.sources(machine);
+    let c = machine.registers[usize::from(op.rs3)];
+    let mut flags = 0;
+    machine.registers[usize::from(op.rd)] = evaluate(&i, op.pc, a, b, c, mode, &mut flags);
+    machine.hart.add_flags(flags);
+    if i.writes_float() {
+        machine.hart.set_float_dirty();
+    }
+    true
+}
+
+/// One hart at a time runs, and there are no caches.
+fn fence<M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    match ops {
+        [_, rest @ ..] => go_on(rest, machine),
+        [] => Stop::END,
+    }
+}
+
+fn not_plain<M>(ops: &[Threadlet<M>], _: &mut Machine<M>) -> Stop {
+    Stop::before(ops)
+}
+
+/// The function that executes an operation, by the lists that each function has.
+macro_rules! choose {
+    ($operation:expr; $($function:ident: $($listed:ident)*;)*) => {
+        match $operation {
+            $($(Operation::$listed => $function::<{ Operation::$listed as u8 }, M>,)*)*
+            _ => not_plain,
+        }
+    };
+}
+
+fn handler<M: Paged>(i: &Instruction) -> Handler<M> {
+    match i.class {
+        Class::JumpRegister => jump_register,
+        Class::Fence => fence,
+        Class::Branch if is_likely(i) => choose! { i.operation;
+            backward: Beq Bne Blt Bge Bltu Bgeu;
+        },
+        class if class.is_float() => float,
+        _ => choose! { i.operation;
+            integer: Lui Auipc Jal Addi Slti Sltiu Xori Ori Andi Slli Srli Srai
+                Addiw Slliw Srliw Sraiw Add Sub Sll Slt Sltu Xor Srl Sra Or And
+                Addw Subw Sllw Srlw Sraw Mul Mulh Mulhsu Mulhu Mulw
+                Div Divu Rem Remu Divw Divuw Remw Remuw;
+            bits: AddUw Sh1add Sh2add Sh3add Sh1addUw Sh2addUw Sh3addUw SlliUw Andn Orn Xnor
+                Clz Ctz Cpop Clzw Ctzw Cpopw Min Minu Max Maxu SextB SextH ZextH
+                Rol Ror Rori Rolw Rorw Roriw OrcB Rev8
+                Bset Bclr Binv Bext Bseti Bclri Binvi Bexti;
+            load: Lb Lh Lw Ld Lbu Lhu Lwu Flw Fld;
+            store: Sb Sh Sw Sd Fsw Fsd;
+            forward: Beq Bne Blt Bge Bltu Bgeu;
+        },
+    }
+}
+
+/// Whether a branch is probably taken: if it leads back, as that of a loop does.
+fn is_likely(i: &Instruction) -> bool {
+    i.class == Class::Branch && i.immediate < 0
+}
+
+/// A trace, and where it begins.
+#[derive(Clone, Copy)]
+struct Trace {
+    start: u64,
+    first: usize,
+    length: usize,
+    /// Where execution goes on after its last instruction.
+    end: u64,
+}
+
+impl Trace {
+    /// None: nothing is executed at an odd address.
+    const NONE: Trace = Trace {
+        start: 1,
+        first: 0,
+        length: 0,
+        end: 0,
+    };
+}
+
+/// Executes plain instructions of harts that share a memory.
+pub struct Threaded<M> {
+    traces: Box<[Trace; ENTRIES]>,
+    operations: Vec<Threadlet<M>>,
+}
+
+impl<M: Paged> Default for Threaded<M> {
+    fn default() -> Threaded<M> {
+        Threaded {
+            traces: Box::new([Trace::NONE; ENTRIES]),
+            operations: Vec::new(),
+        }
+    }
+}
+
+impl<M: Paged> Threaded<M> {
+    /// Executes plain instructions, at most `limit`: how many. If they are fewer, the next one is
+    /// not plain, and is for [`Threaded::step`]. Takes no interrupts, and does not ask whether the
+    /// hart waits.
+    pub fn run(&mut self, machine: &mut Machine<M>, limit: u64) -> u64 {
+        let mut executed = 0;
+        while executed < limit {
+            let trace = self.trace(machine);
+            let all = &self.operations[trace.first..trace.first + trace.length];
+            let within = usize::try_from(limit - executed).unwrap_or(usize::MAX);
+            let operations = &all[..all.len().min(within)];
+            let stop = go_on(operations, machine);
+            let done = operations.len() as u64 - stop.left();
+            executed += done;
+            machine.retired += done;
+            if !stop.has_jumped() {
+                machine.pc = all.get(done as usize).map_or(trace.end, |next| next.pc);
+                if done < operations.len() as u64 || all.is_empty() {
+                    break;
+                }
+            }
+        }
+        executed
+    }
+
+    /// [`Machine::step`], after which changed instructions are seen if that was `fence.i`.
+    pub fn step(&mut self, machine: &mut Machine<M>) -> Step {
+        let step = machine.step();
+        if matches!(step, Step::Retired(instruction) if instruction.class == Class::FenceI) {
+            self.forget();
+        }
+        step
+    }
+
+    fn forget(&mut self) {
+        self.operations.clear();
+        self.traces.fill(Trace::NONE);
+    }
+
+    #[inline]
+    fn trace(&mut self, machine: &mut Machine<M>) -> Trace {
+        let place = (machine.pc / 2) as usize % ENTRIES;
+        let found = self.traces[place];
+        if found.start == machine.pc {
+            return found;
+        }
+        if self.operations.len() > OPERATIONS_LIMIT {
+            self.forget();
+        }
+        self.traces[place] = self.decode(machine);
+        self.traces[place]
+    }
+
+    #[cold]
+    fn decode(&mut self, machine: &mut Machine<M>) -> Trace {
+        let start = machine.pc;
+        let first = self.operations.len();
+        let mut pc = start;
+        while self.operations.len() - first < TRACE_LIMIT
+            && let Some(i) = fetch(&mut machine.memory, pc)
+        {
+            self.operations.push(Threadlet::new(&i, pc, handler(&i)));
+            match i.class {
+                Class::Jump => pc = i.jump_target(pc, 0),
+                Class::Branch if is_likely(&i) => pc = i.jump_target(pc, 0),
+                _ => pc = i.next(pc),
+            }
+            if i.class == Class::JumpRegister || (i.class.ends_block() && !i.class.is_control()) {
+                break;
+            }
+        }
+        Trace {
+            start,
+            first,
+            length: self.operations.len() - first,
+            end: pc,
+        }
+    }
+}
+
+fn fetch<M: Paged>(memory: &mut M, pc: u64) -> Option<Instruction> {
+    let low = memory.fetch(pc)?;
+    let high = if is_compressed(low) {
+        0
+    } else {
+        memory.fetch(pc.wrapping_add(2))?
+    };
+    Some(decode(u32::from(high) << 16 | u32::from(low)))
+}
+
+#[cfg(test)]
+mod tests;

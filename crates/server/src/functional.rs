@@ -1,0 +1,420 @@
+//! Functional runs: what a program computes, and not how long it takes.
+//!
+//! The harts take turns. In a round each executes as many instructions as the others, one a cycle of
+//! the server's clock, so that the time which programs see is that of a machine on which nothing
+//! waits. Devices are the agents of timed runs, and what they want happens at once.
+
+use crate::clint::{CLINT, Clint, TICK};
+use crate::description::ServerSpec;
+use crate::error::RunError;
+use crate::htif::Htif;
+use crate::machine::{Personality, bare_metal_ram, describe_crash, linux_ram, place};
+use fabric::{
+    AddressRange, Clock, CoreId, LineAddress, Ram, RequestKind, Time, UntimedAgents, UntimedMemory,
+};
+use linux::{Ending, Fault, Linux};
+use riscv::elf::Image;
+use riscv::interpreter::{Machine, Memory, Step};
+use riscv::paged::{PageTable, Paged, PagedMemory};
+use riscv::threaded::Threaded;
+use riscv::{Cause, Class, Counters, Operation, Trap};
+
+/// Instructions of each hart in a round. A hart that spins does so to the end of its turn, so long
+/// rounds delay all that wait for others; short ones take more turns.
+const ROUND_CYCLES: u64 = 1000;
+/// The same where only one hart has something to do.
+const LONE_ROUND_CYCLES: u64 = 1_000_000;
+
+/// Memory, which agents see too.
+#[derive(Default)]
+struct SharedMemory(PagedMemory);
+
+impl UntimedMemory for SharedMemory {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) {
+        self.0.copy_out(address, bytes);
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        self.0.copy_in(address, bytes);
+    }
+}
+
+/// What a hart sees beyond its registers. The hart whose turn it is has it.
+#[derive(Default)]
+struct Bus {
+    memory: SharedMemory,
+    agents: UntimedAgents,
+    hart: usize,
+    /// The cycle of the instruction that is executed alone, and its time.
+    cycle: u64,
+    now: Time,
+    /// The hart has asked an agent in this turn.
+    has_asked: bool,
+    /// An agent has not answered a hart, and never will.
+    unanswered: bool,
+}
+
+impl Bus {
+    /// Memory where `ram` is, with what that has in the lines of some addresses and lengths.
+    fn with(ram: &Ram, loaded: &[(u64, u64)]) -> Result<Bus, RunError> {
+        let ranges = ram.ranges().iter().map(|range| range.start..range.end());
+        let mut memory = PagedMemory::new(ranges.collect());
+        for &(address, length) in loaded.iter().filter(|(_, length)| *length > 0) {
+            let (first, last) = (
+                LineAddress::of(address),
+                LineAddress::of(address + length - 1),
+            );
+            for line in first.0..=last.0 {
+                let line = LineAddress(line);
+                memory.copy_in(line.base(), &ram.read_line(line).0);
+            }
+        }
+        // The agents only ask where memory is.
+        let map = Ram::new(ram.ranges().to_vec())?;
+        Ok(Bus {
+            memory: SharedMemory(memory),
+            agents: UntimedAgents::new(map),
+            ..Bus::default()
+        })
+    }
+
+    /// Asks the agent at an address, if there is one: its answer, or nothing if it refuses.
+    fn ask(&mut self, address: u64, bytes: u8, kind: RequestKind) -> Option<Option<u64>> {
+        let agent = self.agents.owner(address)?;
+        if !address.is_multiple_of(u64::from(bytes)) {
+            return Some(None);
+        }
+        self.has_asked = true;
+        let core = CoreId(self.hart as u16);
+        let memory = &mut self.memory;
+        let answer = self.agents.request(self.now, core, agent, kind, memory);
+        self.unanswered |= answer.is_none();
+        Some(answer.unwrap_or(Ok(0)).ok())
+    }
+}
+
+impl Memory for Bus {
+    fn read(&mut self, address: u64, bytes: u8) -> Option<u64> {
+        match self.ask(address, bytes, RequestKind::Read { address, bytes }) {
+            Some(answer) => answer,
+            None => self.memory.0.read(address, bytes),
+        }
+    }
+
+    fn write(&mut self, address: u64, bytes: u8, value: u64) -> bool {
+        let kind = RequestKind::Write {
+            address,
+            bytes,
+            value,
+        };
+        match self.ask(address, bytes, kind) {
+            Some(answer) => answer.is_some(),
+            None => self.memory.0.write(address, bytes, value),
+        }
+    }
+
+    fn fetch(&mut self, address: u64) -> Option<u16> {
+        self.memory.0.fetch(address)
+    }
+
+    fn exists(&mut self, address: u64) -> bool {
+        self.memory.0.contains(address)
+    }
+
+    fn counters(&self, retired: u64) -> Counters {
+        Counters {
+            cycle: self.cycle,
+            time: self.now.as_fs() / TICK.as_fs(),
+            instret: retired,
+        }
+    }
+}
+
+impl Paged for Bus {
+    #[inline]
+    fn pages(&mut self) -> &mut PageTable {
+        self.memory.0.pages()
+    }
+}
+
+/// A server without times, with a program in its memory.
+pub(crate) struct FunctionalMachine {
+    harts: Vec<Machine<Bus>>,
+    /// Between turns.
+    bus: Bus,
+    code: Threaded<Bus>,
+    clock: Clock,
+    /// When the next round begins.
+    cycle: u64,
+    image: Image,
+    personality: Personality,
+}
+
+impl FunctionalMachine {
+    /// Puts a bare-metal program into the memory of the server that `spec` describes, which has
+    /// `more_memory` beside the main one.
+    pub fn bare_metal(
+        spec: &ServerSpec,
+        image: Image,
+        more_memory: &[AddressRange],
+    ) -> Result<FunctionalMachine, RunError> {
+        let (ram, htif_range) = bare_metal_ram(spec, &image, more_memory)?;
+        let segments = image.segments.iter();
+        let loaded: Vec<(u64, u64)> = segments
+            .map(|segment| (segment.address, segment.bytes.len() as u64))
+            .collect();
+        let mut bus = Bus::with(&ram, &loaded)?;
+        let clint = Clint::new(spec.fabric.cores);
+        bus.agents.attach(Box::new(clint), Some(CLINT));
+        let personality = match image.tohost {
+            Some(tohost) => {
+                let fromhost = image.fromhost.unwrap_or(tohost);
+                let htif = Htif::new(tohost, fromhost, true);
+                Personality::Host(bus.agents.attach(Box::new(htif), htif_range))
+            }
+            None => Personality::None,
+        };
+        let entry = image.entry;
+        Ok(FunctionalMachine::new(spec, bus, image, personality, entry))
+    }
+
+    /// Puts a Linux program into the memory of the server that `spec` describes.
+    pub fn with_linux(
+        spec: &ServerSpec,
+        prepared: linux::Prepared,
+    ) -> Result<FunctionalMachine, RunError> {
+        let linux::Prepared {
+            image,
+            contents,
+            agent,
+        } = prepared;
+        let ram = linux_ram(&image, &contents)?;
+        let segments = image.segments.iter();
+        let loaded: Vec<(u64, u64)> = segments
+            .map(|segment| (segment.address, segment.bytes.len() as u64))
+            .chain(contents.iter().map(|(at, bytes)| (*at, bytes.len() as u64)))
+            .collect();
+        let mut bus = Bus::with(&ram, &loaded)?;
+        let owns = Linux::attachment().owns;
+        let personality = Personality::Linux(bus.agents.attach(Box::new(agent), owns));
+        let entry = linux::ENTRY;
+        Ok(FunctionalMachine::new(spec, bus, image, personality, entry))
+    }
+
+    fn new(
+        spec: &ServerSpec,
+        bus: Bus,
+        image: Image,
+        personality: Personality,
+        entry: u64,
+    ) -> FunctionalMachine {
+        let harts = (0..spec.fabric.cores as u64).map(|number| {
+            let mut machine = Machine::new(Bus::default(), entry);
+            machine.hart.csrs.mhartid = number;
+            // As the cores of a timed run: which hart this is, and how many there are.
+            machine.registers[10] = number;
+            machine.registers[11] = spec.fabric.cores as u64;
+            machine
+        });
+        FunctionalMachine {
+            harts: harts.collect(),
+            bus,
+            code: Threaded::default(),
+            clock: Clock::from_ghz(spec.fabric.clock_ghz),
+            cycle: 0,
+            image,
+            personality,
+        }
+    }
+
+    /// Instructions that each hart has executed.
+    pub fn instructions(&self) -> Vec<u64> {
+        self.harts.iter().map(|hart| hart.retired).collect()
+    }
+
+    /// Advances by one round. `Ok(true)`: go on.
+    pub fn advance(&mut self) -> Result<bool, RunError> {
+        let awake: Vec<usize> = (0..self.harts.len())
+            .filter(|&hart| !self.is_asleep(hart))
+            .collect();
+        let alarm = self.bus.agents.next_alarm();
+        let alarm = alarm.map(|at| self.clock.cycle_at_or_after(at));
+        let cycles = match (awake.as_slice(), alarm) {
+            ([], None) => return Err(RunError::Deadlock(self.describe_waiting())),
+            ([], Some(alarm)) => alarm.saturating_sub(self.cycle),
+            ([_], alarm) => alarm.map_or(LONE_ROUND_CYCLES, |at| {
+                at.saturating_sub(self.cycle).clamp(1, LONE_ROUND_CYCLES)
+            }),
+            (_, alarm) => alarm.map_or(ROUND_CYCLES, |at| {
+                at.saturating_sub(self.cycle).clamp(1, ROUND_CYCLES)
+            }),
+        };
+        let mut passed = 0;
+        for &hart in &awake {
+            passed = passed.max(self.take_turn(hart, cycles)?);
+            self.deliver_interrupts();
+            if self.has_ended()? {
+                return Ok(false);
+            }
+            if self.bus.unanswered {
+                return Err(RunError::Deadlock(self.describe_waiting()));
+            }
+        }
+        // One that was alone and has asked a device may have woken others, who do not wait for the
+        // end of a round that is long.
+        self.cycle += if awake.len() == 1 { passed } else { cycles };
+        let now = self.clock.time(self.cycle);
+        self.bus.agents.ring_alarms(now, &mut self.bus.memory);
+        self.deliver_interrupts();
+        Ok(!self.has_ended()?)
+    }
+
+    fn is_asleep(&self, hart: usize) -> bool {
+        let hart = &self.harts[hart];
+        hart.waiting && !hart.hart.wakes_from_wait()
+    }
+
+    /// Lets a hart execute `cycles` instructions, or fewer if it asks a device or waits: the cycles
+    /// that it took.
+    fn take_turn(&mut self, number: usize, cycles: u64) -> Result<u64, RunError> {
+        let hart = &mut self.harts[number];
+        std::mem::swap(&mut hart.memory, &mut self.bus);
+        hart.memory.hart = number;
+        hart.memory.has_asked = false;
+        let mut used = 0;
+        let mut crash = None;
+        while used < cycles && !hart.memory.has_asked {
+            if !hart.waiting && hart.hart.pending_interrupt().is_none() {
+                used += self.code.run(hart, cycles - used);
+                if used == cycles {
+                    break;
+                }
+            }
+            hart.memory.cycle = self.cycle + used;
+            hart.memory.now = self.clock.time(self.cycle + used);
+            let pc = hart.pc;
+            used += 1;
+            match self.code.step(hart) {
+                Step::Trapped(trap) if hart.pc == 0 => {
+                    crash = Some((trap, pc));
+                    break;
+                }
+                Step::Trapped(_) => {}
+                // The others go on; and so does this one, after that.
+                Step::Retired(i)
+                    if matches!(i.operation, Operation::WrsNto | Operation::WrsSto) =>
+                {
+                    break;
+                }
+                Step::Retired(_) if hart.waiting => break,
+                Step::Retired(_) => {}
+                Step::Waiting => break,
+            }
+        }
+        std::mem::swap(&mut hart.memory, &mut self.bus);
+        if self.harts.len() > 1 {
+            // Others may write before the next turn. A loop that retries gets through in a turn.
+            self.harts[number].reservation = None;
+        }
+        match crash {
+            Some((trap, pc)) => Err(self.crashed(number, trap, pc)),
+            None => Ok(used),
+        }
+    }
+
+    fn crashed(&mut self, hart: usize, trap: Trap, pc: u64) -> RunError {
+        let mut registers = [0; 32];
+        registers.copy_from_slice(&self.harts[hart].registers[..32]);
+        let low = self.bus.fetch(pc);
+        let high = self.bus.fetch(pc.wrapping_add(2)).unwrap_or(0);
+        let fetched = low.map(|low| u32::from(high) << 16 | u32::from(low));
+        let executed = trap.cause != Cause::InstructionAccess && !trap.cause.is_interrupt();
+        let instruction = fetched.map(riscv::decode).filter(|_| executed);
+        let fault = Fault {
+            hart,
+            trap,
+            pc,
+            registers,
+            instruction: instruction.map(|instruction| instruction.bits),
+        };
+        let mut text = describe_crash(&self.image, self.is_linux(), &fault);
+        if instruction.is_some_and(|instruction| instruction.class == Class::Custom) {
+            text += "\n  instructions of hardware beside the harts, such as QWAIT, need a timed run: \
+                     leave --functional out";
+        }
+        RunError::Guest(text)
+    }
+
+    fn deliver_interrupts(&mut self) {
+        for change in self.bus.agents.take_changes() {
+            if let Some(hart) = self.harts.get_mut(usize::from(change.core.0)) {
+                hart.hart.set_interrupt(change.bit, change.level);
+            }
+        }
+    }
+
+    fn is_linux(&self) -> bool {
+        matches!(self.personality, Personality::Linux(_))
+    }
+
+    fn linux(&mut self) -> Option<&mut Linux> {
+        match self.personality {
+            Personality::Linux(id) => self.bus.agents.agent_mut(id),
+            _ => None,
+        }
+    }
+
+    fn has_ended(&mut self) -> Result<bool, RunError> {
+        if let Some((_, Ending::Fault(fault))) = self.linux().and_then(|linux| linux.ending()) {
+            let fault = fault.clone();
+            return Err(RunError::Guest(describe_crash(&self.image, true, &fault)));
+        }
+        Ok(self.exit().is_some())
+    }
+
+    /// With which status the guest exited, and the signal that ended it.
+    pub fn exit(&mut self) -> Option<(u64, Option<&'static str>)> {
+        match self.personality {
+            Personality::None => None,
+            Personality::Host(id) => {
+                let htif = self.bus.agents.agent_mut::<Htif>(id)?;
+                htif.exit.map(|(_, status)| (status, None))
+            }
+            Personality::Linux(_) => match self.linux()?.ending()?.1 {
+                Ending::Exit(status) => Some((u64::from(*status), None)),
+                Ending::Signal(signal) => {
+                    let name = linux::signal_name(*signal);
+                    Some((128 + u64::from(*signal), Some(name)))
+                }
+                Ending::Fault(_) => None,
+            },
+        }
+    }
+
+    /// Whether a signal of the host has interrupted what the guest asked of it.
+    pub fn take_interrupted(&mut self) -> bool {
+        self.linux().is_some_and(Linux::take_interrupted)
+    }
+
+    fn describe_waiting(&self) -> String {
+        let mut text = "the program has come to a stop: nothing will ever happen again".to_string();
+        let mut parked = 0;
+        for (number, hart) in self.harts.iter().enumerate() {
+            let at = place(&self.image, hart.pc);
+            if !self.is_asleep(number) {
+                text += &format!("\n  hart {number} at {at} waits for the answer of a device");
+            } else if number == 0 {
+                text += &format!("\n  hart 0 at {at} waits for an interrupt (WFI)");
+            } else {
+                parked += 1;
+            }
+        }
+        if parked > 0 {
+            text += &format!("\n  {parked} harts are parked (WFI)");
+        }
+        for sentence in self.bus.agents.waiting_for() {
+            text += &format!("\n  {sentence}");
+        }
+        text
+    }
+}
