@@ -20,4 +20,18 @@ def conflicts(
     hyperplane_json: str, banks: int, lines: str, doorbells: int, seeds: int
 ) -> list[int]: ...
 def queueing(system_json: str) -> str: ...
-def execute(elf: bytes, arguments: list[str], description_json: str) -> str: ...
+def execute(
+    elf: bytes,
+    path: bytes,
+    arguments: list[bytes],
+    environment: list[bytes],
+    description_json: str,
+    trace_json: str,
+) -> str: ...
+def execute_functionally(
+    elf: bytes,
+    path: bytes,
+    arguments: list[bytes],
+    environment: list[bytes],
+    description_json: str,
+) -> str: ...

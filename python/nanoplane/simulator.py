@@ -129,3 +129,25 @@ def execute(
         raise _translate(error) or error from None
     result: dict[str, Any] = json.loads(text)
     return result
+
+
+def execute_functionally(
+    elf: bytes,
+    path: str,
+    arguments: Sequence[str],
+    environment: Sequence[str],
+    description: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Run an ELF as `execute` does, but only for what it computes: no time is simulated."""
+    try:
+        text = _module().execute_functionally(
+            elf,
+            os.fsencode(path),
+            [os.fsencode(argument) for argument in arguments],
+            [os.fsencode(variable) for variable in environment],
+            json.dumps(description),
+        )
+    except (Exception, KeyboardInterrupt) as error:
+        raise _translate(error) or error from None
+    result: dict[str, Any] = json.loads(text)
+    return result

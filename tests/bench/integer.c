@@ -1,7 +1,11 @@
 /* Integer work out of the first-level cache: mixing, a checksum by table, a histogram. */
 #include <stdint.h>
 
-enum { BYTES = 2048, ROUNDS = 300 };
+#ifndef ROUNDS
+#define ROUNDS 300
+#endif
+
+enum { BYTES = 2048 };
 
 static uint32_t table[256];
 static uint8_t buffer[BYTES];

@@ -249,3 +249,15 @@ def execute(
     json.loads(trace_json)
     print("hello", *(argument.decode() for argument in arguments))
     return json.dumps({"exit_status": 3, "signal": None, "instructions": 10})
+
+
+def execute_functionally(
+    elf: bytes,
+    path: bytes,
+    arguments: list[bytes],
+    environment: list[bytes],
+    description_json: str,
+) -> str:
+    json.loads(description_json)
+    print("hello", *(argument.decode() for argument in arguments))
+    return json.dumps({"exit_status": 3, "signal": None, "instructions": 20})

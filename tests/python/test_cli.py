@@ -71,6 +71,13 @@ def test_exec_is_the_guest(command: Command) -> None:
     assert json.loads(Path("s.json").read_text())["instructions"] == 10
 
 
+def test_exec_without_times(command: Command) -> None:
+    Path("hello.elf").write_bytes(b"\x7fELF")
+    arguments = ("hello.elf", "--functional", "--set", "measure.seed=2", "--stats", "s.json")
+    assert command("exec", *arguments) == (3, "hello\n", "")
+    assert json.loads(Path("s.json").read_text())["instructions"] == 20
+
+
 def test_build(command: Command) -> None:
     Path("mine.c").write_text("int main(void) { return 0; }\n")
     assert command("build", "mine.c") == (0, "mine.elf\n", "")
@@ -172,6 +179,12 @@ def test_every_command_has_help_with_an_example(command: Command) -> None:
         (["build", "missing.c"], "there is no such file"),
         (["exec", "missing.elf"], "there is no such file"),
         (["exec", "example.toml", "--preset", "x"], "server.preset"),
+        (["exec", "hello.elf", "--functional", "--trace", "t.kanata"], "a functional run has none"),
+        (["exec", "hello.elf", "--functional", "--profile", "p"], "a functional run has none"),
+        (
+            ["exec", "hello.elf", "--functional", "--set", "server.core.rob_entries=224"],
+            "what it looks at is server.memory_mib, server.fabric.cores,",
+        ),
         (["run", "."], ".: this is a directory, not a file"),
         (["build", "."], ".: cannot be read: Is a directory"),
         (["build", "example.toml"], "the name of a C program must end in .c"),

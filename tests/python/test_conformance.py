@@ -38,7 +38,7 @@ def build(elf: Path, *flags: str) -> None:
     )
 
 
-@pytest.mark.parametrize("core", [{}, IN_ORDER], ids=["out-of-order", "in-order"])
+@pytest.mark.parametrize("core", ["out-of-order", "in-order", "functional"])
 @pytest.mark.parametrize(
     ("flags", "written"),
     [
@@ -50,14 +50,16 @@ def build(elf: Path, *flags: str) -> None:
     ],
 )
 def test_tohost_is_the_exit_status(
-    tmp_path: Path, core: dict[str, object], flags: list[str], written: int
+    tmp_path: Path, core: str, flags: list[str], written: int
 ) -> None:
+    in_order = [f"--set=server.core.{key}={json.dumps(value)}" for key, value in IN_ORDER.items()]
+    options = {"out-of-order": [], "in-order": in_order, "functional": ["--functional"]}[core]
     elf, stats = tmp_path / "conformance.elf", tmp_path / "stats.json"
     build(elf, *flags)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "nanoplane", "exec", str(elf), "--stats", str(stats)),
-            *(f"--set=server.core.{key}={json.dumps(value)}" for key, value in core.items()),
+            *options,
         ],
         capture_output=True,
         text=True,

@@ -132,7 +132,7 @@ def threads_result(threads: int) -> str:
 FILES = ".\n..\ndata\nlines\nlink (link)\nrenamed\nfiles: right\n"
 
 
-@pytest.mark.parametrize("model", ["out-of-order", "in-order"])
+@pytest.mark.parametrize("model", ["out-of-order", "in-order", "functional"])
 @pytest.mark.parametrize(
     ("name", "arguments", "expected"),
     [
@@ -146,7 +146,8 @@ FILES = ".\n..\ndata\nlines\nlink (link)\nrenamed\nfiles: right\n"
 def test_a_program(
     program: Program, run: Run, model: str, name: str, arguments: list[str], expected: str
 ) -> None:
-    options = ("--set", f"server.core.model={model}")
+    timed = ("--set", f"server.core.model={model}")
+    options = ("--functional",) if model == "functional" else timed
     done = run(program(name), *arguments, options=options)
     assert done.stdout == expected
     assert done.stderr == ""
@@ -167,8 +168,9 @@ def test_memory(program: Program, run: Run) -> None:
     assert run(program("memory")).stdout == "memory: right\n"
 
 
-def test_time(program: Program, run: Run) -> None:
-    assert run(program("time")).stdout.splitlines() == [
+@pytest.mark.parametrize("options", [(), ("--functional",)], ids=["timed", "functional"])
+def test_time(program: Program, run: Run, options: tuple[str, ...]) -> None:
+    assert run(program("time"), options=options).stdout.splitlines() == [
         "slept enough: 1",
         "did not work: 1",
         "woke in time: 1",
@@ -226,6 +228,7 @@ def test_a_crash(program: Program, run: Run, how: str, parts: list[str]) -> None
     errors = run(program("failures"), how, status=1).stderr
     for part in parts:
         assert part in errors
+    assert run(program("failures"), how, options=("--functional",), status=1).stderr == errors
 
 
 def test_a_program_for_other_harts(program: Program, run: Run) -> None:

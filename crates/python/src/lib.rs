@@ -192,6 +192,36 @@ fn conflicts(
     .map_err(|cause| error(py, "description", cause.to_string()))
 }
 
+/// Runs a program as `execute` does, but only for what it computes.
+#[pyfunction]
+fn execute_functionally(
+    py: Python<'_>,
+    elf: Vec<u8>,
+    path: Vec<u8>,
+    arguments: Vec<Vec<u8>>,
+    environment: Vec<Vec<u8>>,
+    description_json: &str,
+) -> PyResult<String> {
+    let program = Program {
+        elf,
+        path,
+        arguments,
+        environment,
+    };
+    let description: Description =
+        serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let mut raised = None;
+    let result = py.detach(|| {
+        server::execute_functionally(&description, &program, || {
+            Python::attach(|py| {
+                raised = py.check_signals().err();
+                raised.is_none()
+            })
+        })
+    });
+    finish(py, raised, result)
+}
+
 fn finish<T: serde::Serialize>(
     py: Python<'_>,
     raised: Option<PyErr>,
@@ -215,5 +245,6 @@ fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(execute, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_queueing, module)?)?;
     module.add_function(wrap_pyfunction!(conflicts, module)?)?;
+    module.add_function(wrap_pyfunction!(execute_functionally, module)?)?;
     Ok(())
 }

@@ -128,7 +128,10 @@ impl<M> Threadlet<M> {
 
     #[inline(always)]
     fn sources(&self, machine: &Machine<M>) -> [u64; 2] {
-        [self.rs1, self.rs2].map(|register| machine.registers[usize::from(register)])
+        [
+            machine.registers[usize::from(self.rs1)],
+            machine.registers[usize::from(self.rs2)],
+        ]
     }
 }
 
@@ -199,16 +202,17 @@ fn jump_register<M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
 
 /// The bytes at an address, if they are aligned and in a page that is there.
 #[inline(always)]
-fn place<M: Paged>(machine: &mut Machine<M>, address: u64, bytes: u8) -> Option<&mut [u8]> {
-    let low = u64::from(bytes) - 1;
-    if address & low != 0 {
+fn place<const BYTES: usize, M: Paged>(
+    machine: &mut Machine<M>,
+    address: u64,
+) -> Option<&mut [u8; BYTES]> {
+    if !address.is_multiple_of(BYTES as u64) {
         return None;
     }
     let pages = machine.memory.pages();
     let page = pages.get_mut(usize::try_from(address / PAGE_BYTES as u64).ok()?)?;
-    // The compiler sees from `!low` that the range is in the page.
-    let offset = ((address % PAGE_BYTES as u64) & !low) as usize;
-    page.as_mut()?.get_mut(offset..offset + usize::from(bytes))
+    let (places, _) = page.as_mut()?.as_chunks_mut();
+    places.get_mut((address % PAGE_BYTES as u64) as usize / BYTES)
 }
 
 fn load<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
@@ -220,12 +224,17 @@ fn load<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -
         return Stop::before(ops);
     }
     let [a, _] = op.sources(machine);
-    let Some(place) = place(machine, i.address(a), i.access_bytes()) else {
+    let address = i.address(a);
+    let raw = match i.access_bytes() {
+        1 => place(machine, address).map(|&mut raw| u8::from_le_bytes(raw).into()),
+        2 => place(machine, address).map(|&mut raw| u16::from_le_bytes(raw).into()),
+        4 => place(machine, address).map(|&mut raw| u32::from_le_bytes(raw).into()),
+        _ => place(machine, address).map(|&mut raw| u64::from_le_bytes(raw)),
+    };
+    let Some(raw) = raw else {
         return Stop::before(ops);
     };
-    let mut raw = [0; 8];
-    raw[..usize::from(i.access_bytes())].copy_from_slice(place);
-    machine.registers[usize::from(op.rd)] = i.load_value(u64::from_le_bytes(raw));
+    machine.registers[usize::from(op.rd)] = i.load_value(raw);
     if i.is_float() {
         machine.hart.set_float_dirty();
     }
@@ -241,10 +250,16 @@ fn store<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) 
         return Stop::before(ops);
     }
     let [a, b] = op.sources(machine);
-    let Some(place) = place(machine, i.address(a), i.access_bytes()) else {
-        return Stop::before(ops);
+    let address = i.address(a);
+    let done = match i.access_bytes() {
+        1 => place(machine, address).map(|place| *place = (b as u8).to_le_bytes()),
+        2 => place(machine, address).map(|place| *place = (b as u16).to_le_bytes()),
+        4 => place(machine, address).map(|place| *place = (b as u32).to_le_bytes()),
+        _ => place(machine, address).map(|place| *place = b.to_le_bytes()),
     };
-    place.copy_from_slice(&b.to_le_bytes()[..usize::from(i.access_bytes())]);
+    if done.is_none() {
+        return Stop::before(ops);
+    }
     go_on(rest, machine)
 }
 

@@ -397,13 +397,15 @@ impl FunctionalMachine {
     }
 
     fn describe_waiting(&self) -> String {
-        let mut text = "the program has come to a stop: nothing will ever happen again".to_string();
+        let mut text = "the server has come to a stop: nothing will ever happen again".to_string();
         let mut parked = 0;
         for (number, hart) in self.harts.iter().enumerate() {
-            let at = place(&self.image, hart.pc);
             if !self.is_asleep(number) {
+                let at = place(&self.image, hart.pc);
                 text += &format!("\n  hart {number} at {at} waits for the answer of a device");
             } else if number == 0 {
+                // It is past its WFI, which has four bytes.
+                let at = place(&self.image, hart.pc.wrapping_sub(4));
                 text += &format!("\n  hart 0 at {at} waits for an interrupt (WFI)");
             } else {
                 parked += 1;

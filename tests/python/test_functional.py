@@ -1,0 +1,100 @@
+"""Functional runs compute what timed runs do, and say the same when a guest fails."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nanoplane import compiler
+
+pytestmark = pytest.mark.simulator
+
+ROOT = Path(__file__).parents[2]
+GUESTS = ROOT / "guest" / "tests"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def execute(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "nanoplane", "exec", *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return execute
+
+
+def outcome(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
+    assert "Traceback" not in done.stderr
+    assert "panicked" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("harts", 0),
+        ("interrupts", 5),
+        # These fail: with the same function, instruction and registers.
+        ("illegal", 1),
+        ("crash", 1),
+        ("stack-overflow", 1),
+        ("deadlock", 1),
+    ],
+)
+def test_both_ways(run: Run, tmp_path: Path, name: str, status: int) -> None:
+    elf = tmp_path / f"{name}.elf"
+    elf.write_bytes(compiler.build(GUESTS / f"{name}.c"))
+    timed = outcome(run(elf))
+    assert outcome(run("--functional", elf)) == timed
+    assert timed[0] == status
+    assert timed[1] or status
+    assert timed[2] or status != 1
+
+
+def test_what_takes_no_time_has_no_time(run: Run, tmp_path: Path) -> None:
+    results: list[dict[str, Any]] = []
+    for way in ((), ("--functional",)):
+        file = tmp_path / "stats.json"
+        done = run(*way, GUESTS / "hello.c", "--set=server.fabric.cores=2", "--stats", file)
+        assert outcome(done)[0] == 0
+        results.append(json.loads(file.read_text()))
+    timed, functional = results
+    assert set(functional) == {
+        *("exit_status", "signal", "cores", "instructions", "host_seconds", "host_mips", "version")
+    }
+    # The first hart does the same, but for how often it asks whether its output has been taken;
+    # the second halts at once.
+    first, second = (core["instructions"] for core in functional["cores"])
+    assert first == pytest.approx(timed["cores"][0]["instructions"], rel=0.2)
+    assert first + second == functional["instructions"]
+    assert 0 < second < 20
+
+
+def test_again_it_is_the_same(run: Run, tmp_path: Path) -> None:
+    """Sixteen harts that wait for each other take their turns alike each time."""
+    file = tmp_path / "stats.json"
+    found = []
+    for _ in range(2):
+        assert outcome(run("--functional", ROOT / "tests/bench/sharing.c", "--stats", file))[0] == 0
+        found.append(json.loads(file.read_text())["cores"])
+    assert len(found[0]) == 16
+    assert all(core["instructions"] > 1000 for core in found[0])
+    assert found[0] == found[1]
+
+
+def test_instructions_of_other_hardware_are_named(run: Run) -> None:
+    status, _, errors = outcome(run("--functional", ROOT / "examples" / "doorbells.c"))
+    assert status == 1
+    assert "illegal instruction at pc" in errors
+    assert "such as QWAIT, need a timed run: leave --functional out" in errors
