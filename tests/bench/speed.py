@@ -69,7 +69,6 @@ ROWS = [
     _exec("integer code", "in-order", 1, "integer.c", *ONE_CORE, *IN_ORDER),
     _exec("integer code", "functional", 1, "integer-long.c", *ONE_CORE, "--functional"),
     _exec("sharing data", "out-of-order", 16, "sharing.c"),
-    _exec("sharing data", "functional", 16, "sharing.c", "--functional"),
     # 1 % of what is served at most: 3.5 and 0.57 million requests a second (the first figure).
     _run("spinning over 20 queues, load 1 %", "spin", 20, "rate_mrps = 0.035", 1000),
     _run("spinning over 1000 queues, load 1 %", "spin", 1000, "rate_mrps = 0.0057", 100),

@@ -22,8 +22,8 @@ use riscv::{Cause, Class, Counters, Operation, Trap};
 /// Instructions of each hart in a round. A hart that spins does so to the end of its turn, so long
 /// rounds delay all that wait for others; short ones take more turns.
 const ROUND_CYCLES: u64 = 1000;
-/// The same where only one hart has something to do.
-const LONE_ROUND_CYCLES: u64 = 1_000_000;
+/// The same where only one hart has something to do. Between rounds the user can stop the run.
+const LONE_ROUND_CYCLES: u64 = 100_000;
 
 /// Memory, which agents see too.
 #[derive(Default)]

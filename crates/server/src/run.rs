@@ -34,7 +34,7 @@ const SLOTS_APART: u32 = 4;
 const EXECUTED_DOORBELLS: u64 = 2048;
 /// Steps of the engine between two looks at whether it is time to stop or to report.
 const STEPS: u32 = 256;
-/// The same in rounds of a functional run, which take up to two milliseconds.
+/// The same in rounds of a functional run.
 const ROUNDS: u32 = 64;
 
 /// What the caller wants beside the measurements.

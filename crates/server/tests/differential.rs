@@ -1,5 +1,5 @@
-//! Random programs of one hart give the same registers and memory on both core models as on the
-//! functional interpreter, which executes one instruction after the other.
+//! Random programs of one hart give the same registers and memory on both core models, and in
+//! threaded code, as on the functional interpreter, which executes one instruction after the other.
 
 mod common;
 
@@ -11,6 +11,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use riscv::elf::Image;
 use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
+use riscv::paged::PagedMemory;
+use riscv::threaded::Threaded;
 use riscv::{Class, Instruction, SINK};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -667,6 +669,33 @@ fn compare(cores: &[CoreSpec]) {
     check(4_000, &(program(), 1u8..4), |(ops, repeat)| {
         let image = image(&ops, repeat);
         cores.iter().try_for_each(|core| same(core, &image))
+    });
+}
+
+#[test]
+fn threaded_code_computes_what_the_interpreter_does() {
+    check(2_000, &(program(), 1u8..4), |(ops, repeat)| {
+        let image = image(&ops, repeat);
+        let (retired, expected) = interpreted(&image);
+        let range = CODE..CODE + MEMORY_BYTES as u64;
+        let mut memory = PagedMemory::new(vec![range]);
+        for segment in &image.segments {
+            memory.copy_in(segment.address, &segment.bytes);
+        }
+        let mut machine = Machine::new(memory, image.entry);
+        machine.registers[11] = 1;
+        let mut threaded = Threaded::default();
+        while !machine.waiting {
+            threaded.run(&mut machine, 1_000);
+            threaded.step(&mut machine);
+            prop_assert!(machine.retired < 1_000_000, "the program does not end");
+        }
+        prop_assert_eq!(machine.retired, retired.len() as u64);
+        for (address, expected) in compared().zip(expected) {
+            let found = machine.memory.read(address, 8).unwrap_or_default();
+            prop_assert_eq!(found, expected, "{}", describe(address));
+        }
+        Ok(())
     });
 }
 
