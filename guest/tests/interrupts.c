@@ -54,6 +54,9 @@ static void show_traps(void) {
   printf("illegal: cause %lu, value %lx\n", trap_cause, trap_value);
   __asm__ volatile("amoadd.d zero, zero, (%0)" ::"r"(&pages[4]) : "memory");
   printf("atomic: cause %lu, low bits %lx\n", trap_cause, trap_value & 7);
+  /* Devices take no atomics. */
+  __asm__ volatile("amoadd.d zero, zero, (%0)" ::"r"(timer_compare) : "memory");
+  printf("device: cause %lu, value %lx\n", trap_cause, trap_value);
 }
 
 static void show_pages(void) {

@@ -308,7 +308,13 @@ impl<M: Memory> Machine<M> {
 
     fn load(&mut self, i: &Instruction, a: u64) -> Result<u64, Trap> {
         self.check_alignment(i, a)?;
-        let read = self.memory.read(i.address(a), i.access_bytes());
+        // Devices take no atomics.
+        let refused = i.is_atomic() && !self.memory.exists(i.address(a));
+        let read = if refused {
+            None
+        } else {
+            self.memory.read(i.address(a), i.access_bytes())
+        };
         read.ok_or_else(|| Trap {
             cause: Cause::LoadAccess,
             value: self.first_missing(i.address(a), i.access_bytes()),
