@@ -121,8 +121,13 @@ impl UntimedAgents {
 
     /// What the agents wait for, one sentence each.
     pub fn waiting_for(&self) -> Vec<String> {
-        let agents = self.agents.iter();
-        agents.flat_map(|(agent, _)| agent.waiting_for()).collect()
+        let mut sentences = Vec::new();
+        for (agent, _) in &self.agents {
+            let name = agent.name();
+            let waits = agent.waiting_for();
+            sentences.extend(waits.iter().map(|what| format!("{name}: {what}")));
+        }
+        sentences
     }
 
     fn call(&mut self, index: usize, what: impl FnOnce(&mut dyn Agent, &mut AgentContext<'_>)) {
