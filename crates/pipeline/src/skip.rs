@@ -274,6 +274,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let slot = self.window.slot_mut(position);
             move_on(&mut slot.complete);
             move_on(&mut slot.issue);
+            // What a squash puts back.
+            move_on(&mut slot.previous_ready);
         }
         for number in self.loads.in_queue() {
             let load = self.loads.get_mut(number);
