@@ -43,6 +43,8 @@ impl LineData {
         match bytes {
             8 => self.0[offset..offset + 8].copy_from_slice(&value),
             4 => self.0[offset..offset + 4].copy_from_slice(&value[..4]),
+            2 => self.0[offset..offset + 2].copy_from_slice(&value[..2]),
+            1 => self.0[offset] = value[0],
             _ => self.0[offset..offset + bytes].copy_from_slice(&value[..bytes]),
         }
     }

@@ -209,6 +209,8 @@ pub struct PrivateCache {
     states: Vec<State>,
     /// 0 for the most recently used way of a set, up to ways - 1.
     ranks: Vec<u8>,
+    /// The slot of rank 0 of each set: what the ranks say, to be had at once.
+    recent: Vec<Slot>,
     data: Vec<AlignedLine>,
     misses: Vec<Miss>,
     /// How many of them there are for the low bits of a line: to see quickly that there is none.
@@ -218,21 +220,37 @@ pub struct PrivateCache {
     version: u64,
 }
 
-state::component!(PrivateCache {
-    id: fixed,
-    ways: fixed,
-    set_mask: fixed,
-    mshrs: fixed,
-    tags: slice,
-    states: slice,
-    ranks: octets,
-    data: slice,
-    misses,
-    missing: slice,
-    evictions,
-    fill,
-    version: count,
-});
+impl state::State for PrivateCache {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        state::fields!(
+            self,
+            walker,
+            PrivateCache {
+                id: fixed,
+                ways: fixed,
+                set_mask: fixed,
+                mshrs: fixed,
+                tags: slice,
+                states: slice,
+                ranks: octets,
+                recent: fixed,
+                data: slice,
+                misses,
+                missing: slice,
+                evictions,
+                fill,
+                version: count,
+            }
+        );
+        if walker.is_restoring() {
+            let sets = self.ranks.chunks(self.ways).enumerate();
+            for (recent, (set, ranks)) in self.recent.iter_mut().zip(sets) {
+                let way = ranks.iter().position(|&rank| rank == 0);
+                *recent = (set * self.ways + way.unwrap_or(0)) as Slot;
+            }
+        }
+    }
+}
 
 #[inline]
 fn low_bits(line: LineAddress) -> usize {
@@ -262,6 +280,7 @@ impl PrivateCache {
             tags: vec![INVALID; sets * ways],
             states: vec![State::Shared; sets * ways],
             ranks: (0..sets * ways).map(|slot| (slot % ways) as u8).collect(),
+            recent: (0..sets).map(|set| (set * ways) as Slot).collect(),
             data: vec![AlignedLine::ZERO; sets * ways],
             misses: Vec::with_capacity(spec.mshrs as usize),
             missing: [0; 64],
@@ -294,6 +313,33 @@ impl PrivateCache {
         None
     }
 
+    /// Where `line` is, if it is the most recently used of its set.
+    #[inline(always)]
+    pub fn find_recent(&self, line: LineAddress) -> Option<Slot> {
+        let recent = self.recent[(line.0 & self.set_mask) as usize];
+        debug_assert_eq!(
+            self.ranks[recent as usize], 0,
+            "a line is not the most recent"
+        );
+        (self.tags[recent as usize] == line.0).then_some(recent)
+    }
+
+    /// Where `line` is, if this cache holds it; then it becomes the most recently used of its set.
+    #[inline(always)]
+    pub fn find_and_touch(&mut self, line: LineAddress) -> Option<Slot> {
+        match self.find_recent(line) {
+            None => self.find_another(line),
+            found => found,
+        }
+    }
+
+    #[inline(never)]
+    fn find_another(&mut self, line: LineAddress) -> Option<Slot> {
+        let slot = self.find(line)?;
+        self.touch(slot);
+        Some(slot)
+    }
+
     /// The bytes at `slot`.
     #[inline]
     pub fn line(&self, slot: Slot) -> &LineData {
@@ -322,6 +368,7 @@ impl PrivateCache {
                 *other += u8::from(*other < rank);
             }
             self.ranks[slot as usize] = 0;
+            self.recent[start / self.ways] = slot;
         }
     }
 

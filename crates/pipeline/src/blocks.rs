@@ -2,8 +2,9 @@
 
 use crate::ports::{Calendar, Need, Unit};
 use crate::serial::FenceEffect;
+use crate::window::{SlotKind, Tags};
 use fabric::{LINE_BYTES, LineData};
-use riscv::{Class, Instruction, decode, is_compressed};
+use riscv::{Class, Instruction, Operation, decode, is_compressed};
 use state::{State, Walker};
 
 const TABLE_ENTRIES: usize = 4096;
@@ -29,19 +30,42 @@ pub enum Route {
     End,
 }
 
+/// The way that an instruction takes through [`crate::quick`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quick {
+    Integer,
+    /// Loads of what memory holds.
+    Load,
+    /// Loads that extend the sign.
+    SignedLoad,
+    Store,
+    Branch,
+    Jump,
+    JumpRegister,
+    /// The end of a block.
+    End,
+    /// None.
+    No,
+}
+
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded {
     pub instruction: Instruction,
-    pub route: Route,
-    pub unit: Unit,
+    pub pc: u64,
     pub need: Need,
+    /// What its slot in the window begins with.
+    pub tags: Tags,
+    pub quick: Quick,
+    pub route: Route,
+    /// Bytes of memory that it accesses.
+    pub bytes: u8,
     /// It is of the F or D extension.
     pub float: bool,
 }
 
 impl Decoded {
-    fn new(instruction: Instruction, calendar: &Calendar) -> Decoded {
+    fn new(instruction: Instruction, pc: u64, calendar: &Calendar) -> Decoded {
         let (route, unit) = match instruction.class {
             Class::Illegal
             | Class::Csr
@@ -68,19 +92,48 @@ impl Decoded {
             Class::Load => (Route::Load, Unit::Load),
             Class::Store | Class::Atomic | Class::StoreConditional => (Route::Store, Unit::Store),
         };
+        let need = calendar.need(unit);
+        let float = instruction.is_float();
+        let quick = match route {
+            _ if float => Quick::No,
+            Route::Integer => Quick::Integer,
+            Route::Jump => Quick::Jump,
+            Route::Branch => Quick::Branch,
+            Route::JumpRegister => Quick::JumpRegister,
+            Route::Load => match instruction.operation {
+                Operation::Lb | Operation::Lh | Operation::Lw => Quick::SignedLoad,
+                _ => Quick::Load,
+            },
+            Route::Store if instruction.class == Class::Store => Quick::Store,
+            Route::Store | Route::Float | Route::Serial | Route::End => Quick::No,
+        };
         Decoded {
             instruction,
+            pc,
+            need,
+            tags: Tags {
+                rd: instruction.rd,
+                flags: 0,
+                kind: match route {
+                    Route::Load => SlotKind::Load,
+                    Route::Store if instruction.class == Class::Store => SlotKind::Store,
+                    Route::Store => SlotKind::Atomic,
+                    _ => SlotKind::Plain,
+                },
+                unit,
+            },
+            quick,
             route,
-            unit,
-            need: calendar.need(unit),
-            float: instruction.is_float(),
+            bytes: instruction.access_bytes(),
+            float,
         }
     }
 
-    fn end(calendar: &Calendar) -> Decoded {
+    fn end(pc: u64, calendar: &Calendar) -> Decoded {
         Decoded {
             route: Route::End,
-            ..Decoded::new(Instruction::illegal(0, 4), calendar)
+            quick: Quick::End,
+            ..Decoded::new(Instruction::illegal(0, 4), pc, calendar)
         }
     }
 }
@@ -102,34 +155,45 @@ pub const NOWHERE: u32 = 0;
 
 /// A hart's decoded blocks, found by their first address.
 pub struct Blocks {
-    table: Box<[Block]>,
+    table: Box<[Block; TABLE_ENTRIES]>,
     /// Block after block, with an end before the first and behind each.
     instructions: Vec<Decoded>,
 }
 
 impl Blocks {
     /// What has been decoded may be older than what is in memory, so it is part of the state. Of
-    /// an instruction its encoding tells all; `None` is an end.
+    /// an instruction its encoding and its address tell all; `None` is an end.
     pub(crate) fn walk(&mut self, calendar: &Calendar, walker: &mut dyn Walker) {
         state::fields!(
             self,
             walker,
             Blocks {
-                table: slice,
+                table: fixed,
                 instructions: fixed
             }
         );
+        state::slice(self.table.as_mut_slice(), walker);
         let instructions = self.instructions.iter();
         let mut encodings: Vec<Option<u32>> = instructions
             .map(|one| (one.route != Route::End).then_some(one.instruction.bits))
             .collect();
         encodings.walk(walker);
+        let mut addresses: Vec<u64> = self.instructions.iter().map(|one| one.pc).collect();
+        addresses.walk(walker);
         if walker.is_restoring() {
-            let decoded = |encoding: &Option<u32>| match encoding {
-                Some(bits) => Decoded::new(decode(*bits), calendar),
-                None => Decoded::end(calendar),
+            if encodings.len() != addresses.len() {
+                walker.refuse(format!(
+                    "it has {} decoded instructions, but addresses of {}",
+                    encodings.len(),
+                    addresses.len()
+                ));
+                return;
+            }
+            let decoded = |(encoding, &pc): (&Option<u32>, &u64)| match encoding {
+                Some(bits) => Decoded::new(decode(*bits), pc, calendar),
+                None => Decoded::end(pc, calendar),
             };
-            self.instructions = encodings.iter().map(decoded).collect();
+            self.instructions = encodings.iter().zip(&addresses).map(decoded).collect();
         }
     }
 }
@@ -137,8 +201,8 @@ impl Blocks {
 impl Blocks {
     pub fn new(calendar: &Calendar) -> Blocks {
         Blocks {
-            table: vec![NO_BLOCK; TABLE_ENTRIES].into_boxed_slice(),
-            instructions: vec![Decoded::end(calendar)],
+            table: Box::new([NO_BLOCK; TABLE_ENTRIES]),
+            instructions: vec![Decoded::end(0, calendar)],
         }
     }
 
@@ -152,6 +216,18 @@ impl Blocks {
     pub fn find(&self, pc: u64) -> Option<u32> {
         let block = self.table[Self::place(pc)];
         (block.pc == pc).then_some(block.start)
+    }
+
+    /// Lends all instructions that are held to someone who changes other things meanwhile.
+    #[inline(always)]
+    pub fn lend(&mut self) -> Vec<Decoded> {
+        std::mem::take(&mut self.instructions)
+    }
+
+    /// Takes them back.
+    #[inline(always)]
+    pub fn take_back(&mut self, instructions: Vec<Decoded>) {
+        self.instructions = instructions;
     }
 
     /// The `index`th instruction of all that are held.
@@ -173,7 +249,8 @@ impl Blocks {
             self.clear();
         }
         let start = self.instructions.len();
-        let mut offset = pc as usize % LINE_BYTES;
+        let first = pc as usize % LINE_BYTES;
+        let mut offset = first;
         while offset + 2 <= LINE_BYTES {
             let low = line.read(offset, 2) as u16;
             let bits = if is_compressed(low) {
@@ -186,13 +263,18 @@ impl Blocks {
                 break;
             };
             let instruction = decode(bits);
-            self.instructions.push(Decoded::new(instruction, calendar));
+            self.instructions.push(Decoded::new(
+                instruction,
+                pc.wrapping_add((offset - first) as u64),
+                calendar,
+            ));
             offset += usize::from(instruction.length);
             if ends_block(&instruction) {
                 break;
             }
         }
-        self.instructions.push(Decoded::end(calendar));
+        let behind = pc.wrapping_add((offset - first) as u64);
+        self.instructions.push(Decoded::end(behind, calendar));
         let start = start as u32;
         self.table[Self::place(pc)] = Block { pc, start };
         Some(start)

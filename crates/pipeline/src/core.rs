@@ -28,7 +28,7 @@ use fabric::{
     AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, LineData,
     MemoryMap, Outbox, PrivateCache, SecondLevel, SecondLevelStatistics, State, Time, ToCache,
 };
-use riscv::{Hart, Trap};
+use riscv::{Hart, SINK, Trap};
 use state::Walker;
 use std::collections::VecDeque;
 
@@ -146,7 +146,7 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) dispatch_cycle: u64,
     pub(crate) dispatch_left: u8,
     pub(crate) last_issue: u64,
-    /// The dispatch cycle may not reach this before events have been handled.
+    /// The dispatch cycle may not reach this before events have been handled; nor `store_event`.
     pub(crate) stop: u64,
     /// The fabric may answer a message so many cycles after its departure.
     pub(crate) feedback: u64,
@@ -448,15 +448,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn own_event(&self) -> u64 {
+        self.store_event.min(self.other_event())
+    }
+
+    /// The same without the store queue.
+    fn other_event(&self) -> u64 {
         let held = if self.held.is_empty() {
             NEVER
         } else {
             self.hold_until
         };
-        self.store_event
-            .min(self.serial_event)
-            .min(held)
-            .min(self.second_level_event)
+        self.serial_event.min(held).min(self.second_level_event)
     }
 
     /// Does everything that happens before cycle `limit`, with the messages in `inbox`; whatever
@@ -503,7 +505,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             } else if self.dispatch_cycle >= limit {
                 break;
             } else {
-                self.stop = limit.min(event);
+                self.stop = limit.min(delivery).min(self.other_event());
                 if let Some(trap) = self.hart.pending_interrupt() {
                     self.begin_serial(Serial::interrupt(trap));
                 } else {
@@ -648,7 +650,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let slot = self.window.unpush();
             let at = self.window.tail;
             let index = self.window.index(at);
-            let register = usize::from(slot.rd);
+            let register = usize::from(slot.tags.rd);
             self.registers[register] = slot.previous_value;
             self.ready[register] = slot.previous_ready;
             if slot.previous_ready >= UNKNOWN {
@@ -660,7 +662,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     self.ready[register] = producer.ready;
                 }
             }
-            match slot.kind {
+            match slot.tags.kind {
                 SlotKind::Plain => {}
                 SlotKind::Load => self.loads.unpush(),
                 SlotKind::Store | SlotKind::Atomic => self.stores.unpush(),
@@ -672,7 +674,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 if !IN_ORDER {
                     self.in_scheduler -= 1;
                 }
-                self.calendar.cancel(slot.unit, slot.issue);
+                self.calendar.cancel(slot.tags.unit, slot.issue);
             }
             let deferred = self.window.deferred_mut(index);
             if deferred.position == at {
@@ -680,6 +682,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 deferred.resolved = true;
             }
         }
+        // Nobody ever waits for what is thrown away.
+        self.ready[usize::from(SINK)] = 0;
         self.window.uncommit();
         let window = &self.window;
         self.parked

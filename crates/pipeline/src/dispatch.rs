@@ -4,10 +4,11 @@ use crate::blocks::{Decoded, NOWHERE, Route};
 use crate::core::Core;
 use crate::extension::Extension;
 use crate::ports::{Need, Unit};
+use crate::predictor::is_link;
 use crate::queues::{Load, Store, StoreKind};
 use crate::serial::Serial;
 use crate::stack::{CycleStack, Stall};
-use crate::window::{Prediction, Slot, SlotKind, UNKNOWN, Waiter};
+use crate::window::{Prediction, Slot, SlotKind, Tags, UNKNOWN, Waiter};
 use fabric::{LineAddress, Outbox, RequestOutcome, Side};
 use riscv::{Class, Instruction, SINK, branch_taken, evaluate, evaluate_integer, illegal_rounding};
 
@@ -23,23 +24,20 @@ enum Stop {
     Block,
 }
 
-const RETURN_ADDRESS: u8 = 1;
-const ALTERNATE_LINK: u8 = 5;
-
-fn is_link(register: u8) -> bool {
-    register == RETURN_ADDRESS || register == ALTERNATE_LINK
-}
-
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Dispatches until the dispatch cycle reaches `self.stop`, or something has to be waited
     /// for.
     pub(crate) fn dispatch(&mut self, outbox: &mut Outbox) {
         loop {
+            self.dispatch_quickly();
             if self.dispatch_left == 0 {
                 self.dispatch_cycle += 1;
                 self.dispatch_left = self.spec.width;
             }
-            if self.dispatch_cycle >= self.stop {
+            if self.dispatch_cycle >= self.next_stop() {
+                if self.store_is_next(outbox) {
+                    continue;
+                }
                 return;
             }
             match self.dispatch_one(outbox) {
@@ -59,14 +57,39 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
+    /// The dispatch cycle may not reach this before events have been handled.
+    #[inline(always)]
+    pub(crate) fn next_stop(&self) -> u64 {
+        self.stop.min(self.store_event)
+    }
+
+    /// The dispatch cycle has reached `next_stop`. If what comes first is that a store is
+    /// performed, does that and returns true, unless others must know of it.
+    #[inline(never)]
+    fn store_is_next(&mut self, outbox: &mut Outbox) -> bool {
+        let now = self.store_event;
+        if now >= self.stop || now > self.dispatch_cycle {
+            return false;
+        }
+        self.advance_scheduler(now);
+        if self.perform_store_at_once(now) {
+            return true;
+        }
+        if !self.stores.next_is_plain() {
+            return false;
+        }
+        let sent = outbox.messages.len();
+        self.perform_stores(now, outbox);
+        outbox.messages.len() == sent
+    }
+
     /// Finds the block at `pc`. Returns false if that has to wait.
     fn fetch(&mut self, outbox: &mut Outbox) -> bool {
         let pc = self.pc;
         let line = LineAddress::of(pc);
-        let Some(slot) = self.instruction_cache.find(line) else {
+        let Some(slot) = self.instruction_cache.find_and_touch(line) else {
             return self.fetch_line(line, outbox);
         };
-        self.instruction_cache.touch(slot);
         self.cursor = match self.blocks.find(pc) {
             Some(start) => start,
             None => {
@@ -134,9 +157,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let Decoded {
             instruction: i,
             route,
-            unit,
             need,
+            tags,
             float,
+            ..
         } = *self.blocks.instruction(self.cursor);
         if route >= Route::Serial {
             return if route == Route::End {
@@ -169,12 +193,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         if route == Route::Integer {
             if ready < UNKNOWN {
-                let issue = self.issue(unit, need, ready);
+                let issue = self.issue(tags.unit, need, ready);
                 let done = issue + u64::from(need.latency);
                 let value = evaluate_integer(&i, self.pc, a, b);
-                self.push(&i, SlotKind::Plain, unit, issue, value, done, 0);
+                self.push(&i, SlotKind::Plain, tags.unit, issue, value, done, 0);
             } else {
-                self.defer::<2>(&i, SlotKind::Plain, unit, UNKNOWN);
+                self.defer::<2>(&i, SlotKind::Plain, tags.unit, UNKNOWN);
             }
             self.step(&i);
             return Ok(());
@@ -185,7 +209,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             Route::Branch => self.dispatch_branch(i, need, [a, b], ready),
             Route::Jump => self.dispatch_jump(i, need),
             Route::JumpRegister => self.dispatch_indirect(i, need, a, a_ready),
-            _ => self.dispatch_float(i, unit, need, [a, b], ready),
+            _ => self.dispatch_float(i, tags.unit, need, [a, b], ready),
         }
         Ok(())
     }
@@ -287,7 +311,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// What the oldest instruction that is not done waits for.
     fn oldest_stall(&self) -> Stall {
-        match self.window.slot(self.window.commit_known).kind {
+        match self.window.slot(self.window.commit_known).tags.kind {
             SlotKind::Atomic => Stall::StoreBuffer,
             _ => Stall::Miss,
         }
@@ -299,7 +323,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.held_up(stall);
         self.dispatch_cycle = cycle;
         self.dispatch_left = self.spec.width;
-        if cycle >= self.stop {
+        if cycle >= self.next_stop() {
             Err(Stop::Time)
         } else {
             Ok(())
@@ -312,6 +336,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn issue(&mut self, unit: Unit, need: Need, ready: u64) -> u64 {
         let mut earliest = ready.max(self.dispatch_cycle + 1);
         if IN_ORDER {
+            if need.is_frequent()
+                && self
+                    .calendar
+                    .is_free_after(self.dispatch_cycle, self.last_issue)
+            {
+                self.last_issue = earliest;
+                return earliest;
+            }
             earliest = earliest.max(self.last_issue);
         }
         let issue = self.calendar.issue(unit, need, earliest);
@@ -351,10 +383,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             previous_value: self.registers[register],
             previous_ready: self.ready[register],
             pc: self.pc,
-            rd: i.rd,
-            flags,
-            kind,
-            unit,
+            tags: Tags {
+                rd: i.rd,
+                flags,
+                kind,
+                unit,
+            },
         });
         self.registers[register] = value;
         self.ready[register] = done;
@@ -369,7 +403,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// floating-point flags become visible.
     pub(crate) fn retire_flags(&mut self) {
         let leaving = self.window.leaving();
-        let flags = std::mem::take(&mut self.window.slot_mut(leaving).flags);
+        let flags = std::mem::take(&mut self.window.slot_mut(leaving).tags.flags);
         if flags != 0 {
             self.hart.add_flags(flags);
         }
@@ -429,10 +463,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             previous_value: self.registers[register],
             previous_ready: self.ready[register],
             pc: self.pc,
-            rd: i.rd,
-            flags: 0,
-            kind,
-            unit,
+            tags: Tags {
+                rd: i.rd,
+                flags: 0,
+                kind,
+                unit,
+            },
         });
         if i.rd != SINK {
             self.ready[register] = UNKNOWN + index as u64;
@@ -492,14 +528,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let pc = self.pc;
         let next = pc.wrapping_add(u64::from(i.length));
         let lookup = self.predictor.lookup(pc);
-        let predicted = if is_link(i.rs1) && i.rs1 != i.rd {
-            Some(self.predictor.pop_return())
-        } else {
-            self.predictor.target(pc)
-        };
-        if is_link(i.rd) {
-            self.predictor.push_return(next);
-        }
+        let predicted = self.predictor.indirect(&i, pc);
         if ready < UNKNOWN {
             let target = i.jump_target(pc, a);
             let issue = self.issue(Unit::Integer, need, ready);
@@ -553,9 +582,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && self.stores.unknown_addresses == 0
             && address % 64 + u64::from(bytes) <= 64
             && !self.stores.may_overlap(address, bytes)
-            && let Some(slot) = self.data_cache.find(LineAddress::of(address))
+            && let Some(slot) = self.data_cache.find_and_touch(LineAddress::of(address))
         {
-            self.data_cache.touch(slot);
             let raw = self
                 .data_cache
                 .line(slot)

@@ -13,6 +13,7 @@ mod ports;
 mod predictor;
 mod probe;
 mod queues;
+mod quick;
 mod resolve;
 mod ring;
 mod serial;

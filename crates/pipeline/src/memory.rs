@@ -183,6 +183,56 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
+    /// Does what [`Core::perform_stores`] does in the common cases, and returns whether it was one: the
+    /// oldest entry is a store; either it has not committed, or it is to a line that is owned, its
+    /// turn has come, no other has to ask for its line, and nobody waits.
+    #[inline]
+    pub(crate) fn perform_store_at_once(&mut self, now: u64) -> bool {
+        let head = self.stores.get(self.stores.head);
+        if !self.stores.next_is_plain()
+            || self.stores.last_performed >= now
+            || !self.parked.is_empty()
+        {
+            return false;
+        }
+        if head.commit >= now {
+            self.store_event = if head.commit < UNKNOWN {
+                head.commit + 1
+            } else {
+                NEVER
+            };
+            self.activity += 1;
+            return true;
+        }
+        let line = LineAddress::of(head.address);
+        let Some(slot) = self.data_cache.find_recent(line) else {
+            return false;
+        };
+        if !self.data_cache.writable(slot) {
+            return false;
+        }
+        let (address, bytes, data) = (head.address, head.bytes, head.data);
+        // The first of the others that has not asked for its line.
+        let next = self.stores.requested.max(self.stores.head + 1);
+        if next < self.stores.tail && self.stores.get(next).commit < now {
+            return false;
+        }
+        self.activity += 1;
+        self.data_cache
+            .line_mut(slot)
+            .write((address % 64) as usize, usize::from(bytes), data);
+        self.observe(now, address, data);
+        self.stores.last_performed = now;
+        self.statistics.stores += 1;
+        self.stores.pop();
+        self.store_event = if self.stores.is_empty() {
+            NEVER
+        } else {
+            now + 1
+        };
+        true
+    }
+
     /// Asks for the lines of committed stores, and performs the oldest if it can be.
     pub(crate) fn perform_stores(&mut self, now: u64, outbox: &mut Outbox) {
         self.activity += 1;
@@ -449,7 +499,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         let oldest = self.window.commit_known;
         let deferred = self.window.deferred(self.window.index(oldest));
-        if self.window.slot(oldest).kind != SlotKind::Load
+        if self.window.slot(oldest).tags.kind != SlotKind::Load
             || LineAddress::of(self.loads.get(deferred.queue_number).address) != line
         {
             return;

@@ -1,7 +1,7 @@
 //! Which execution unit is taken in which cycle.
 
 use crate::ring::Ring;
-use crate::spec::{CoreSpec, UnitSpec};
+use crate::spec::{CoreSpec, Model, UnitSpec};
 use crate::statistics::Operations;
 
 /// Kinds of execution units.
@@ -57,8 +57,16 @@ const fn field(number: u32, count: u8) -> Free {
 pub struct Need {
     /// Nothing, if operations of its unit are counted, or take a port for more than a cycle.
     free: Free,
-    /// Cycles from issue to result.
-    pub latency: u8,
+    /// Cycles from issue to result; of loads, if they hit.
+    pub latency: u32,
+}
+
+impl Need {
+    /// Whether nothing has to be done for it but to take a port for a cycle.
+    #[inline(always)]
+    pub fn is_frequent(self) -> bool {
+        self.free != 0
+    }
 }
 
 /// What is booked in one cycle.
@@ -79,7 +87,7 @@ state::component!(Cycle {
 struct UnitTiming {
     /// Cycles for which an operation keeps its port.
     busy: u64,
-    latency: u8,
+    latency: u32,
 }
 
 impl UnitTiming {
@@ -90,7 +98,7 @@ impl UnitTiming {
             } else {
                 u64::from(spec.latency_cycles)
             },
-            latency: spec.latency_cycles,
+            latency: u32::from(spec.latency_cycles),
         }
     }
 }
@@ -103,6 +111,8 @@ impl UnitTiming {
 pub struct Calendar {
     cycles: Ring<Cycle>,
     width: u8,
+    /// One operation issues in a cycle, and in program order.
+    single: bool,
     /// What a cycle has in which nothing is booked.
     all: Free,
     units: [UnitTiming; UNITS],
@@ -113,6 +123,7 @@ pub struct Calendar {
 state::component!(Calendar {
     cycles,
     width: fixed,
+    single: fixed,
     all: fixed,
     units: fixed,
     operations,
@@ -135,10 +146,13 @@ impl Calendar {
         for (number, unit) in kinds.iter().enumerate() {
             all += field(number as u32, unit.ports);
         }
-        let units = kinds.map(UnitTiming::new);
+        let mut units = kinds.map(UnitTiming::new);
         let slowest = units.iter().map(|unit| unit.latency).max().unwrap_or(1);
         let slowest = u64::from(slowest).max(spec.l1_data.hit_latency_cycles) + 1;
         let length = (u64::from(spec.rob_entries) + 2) * slowest;
+        // A load takes as long as the cache does, and a store is done when it has issued.
+        units[Unit::Load as usize].latency = spec.l1_data.hit_latency_cycles as u32;
+        units[Unit::Store as usize].latency = 1;
         let never = Cycle {
             number: u64::MAX,
             free: all,
@@ -146,6 +160,7 @@ impl Calendar {
         Calendar {
             cycles: Ring::new(length as usize, never),
             width: spec.width,
+            single: spec.width == 1 && spec.model == Model::InOrder,
             all,
             units,
             operations: Operations::default(),
@@ -194,28 +209,58 @@ impl Calendar {
         self.width - (left as u8 & ((1 << (FIELD_BITS - 1)) - 1))
     }
 
+    /// Whether a frequent operation that is dispatched in `cycle` can issue in the next
+    /// one without being booked, when the one before it issued at `last_issue`. This is so if each
+    /// cycle has one operation: those after it are dispatched later, and issue later.
+    #[inline(always)]
+    pub fn is_free_after(&self, cycle: u64, last_issue: u64) -> bool {
+        self.single && last_issue <= cycle
+    }
+
     /// Issues an operation of a kind of which it is known what it takes at `earliest`, or as soon
     /// after it as both a port and a place in the width are free, and returns the cycle.
     #[inline(always)]
     pub fn issue(&mut self, unit: Unit, need: Need, earliest: u64) -> u64 {
-        if need.free == 0 {
-            return self.issue_rare(unit, earliest);
+        if need.is_frequent() {
+            self.take(need.free, earliest)
+        } else {
+            self.issue_rare(unit, earliest)
         }
-        self.take(need.free, earliest)
     }
 
     /// Takes what an operation needs of the first cycle from `earliest` on that has it.
     #[inline(always)]
     fn take(&mut self, need: Free, earliest: u64) -> u64 {
+        let all = self.all;
+        let entry = &mut self.cycles[earliest];
+        let free = if entry.number == earliest {
+            entry.free
+        } else {
+            all
+        };
+        let left = free - need;
+        if left & GUARDS != GUARDS {
+            return self.take_later(need, earliest);
+        }
+        *entry = Cycle {
+            number: earliest,
+            free: left,
+        };
+        earliest
+    }
+
+    /// The same after `earliest`.
+    #[inline(never)]
+    fn take_later(&mut self, need: Free, earliest: u64) -> u64 {
         let mut cycle = earliest;
         loop {
+            cycle += 1;
             let free = self.get_mut(cycle);
             let left = *free - need;
             if left & GUARDS == GUARDS {
                 *free = left;
                 return cycle;
             }
-            cycle += 1;
         }
     }
 
@@ -249,10 +294,13 @@ impl Calendar {
         cycle
     }
 
-    /// Takes back the operation that was to issue at `cycle`.
+    /// Takes back the operation that was to issue at `cycle`, if it has been booked.
     pub fn cancel(&mut self, unit: Unit, cycle: u64) {
         if let Some(count) = self.operations.of(unit) {
             *count -= 1;
+        }
+        if self.issues(cycle) == 0 {
+            return;
         }
         *self.get_mut(cycle) += field(WIDTH, 1);
         for cycle in cycle..cycle + self.units[unit as usize].busy {
@@ -344,6 +392,23 @@ mod tests {
             float_divisions: 5,
         };
         assert_eq!(calendar.operations, expected);
+    }
+
+    #[test]
+    fn what_was_not_booked_is_taken_back_without_a_trace() {
+        let spec = CoreSpec::five_stage();
+        let mut calendar = Calendar::new(&spec);
+        // The operation before it issued in the cycle of its dispatch at the latest.
+        assert!(calendar.is_free_after(9, 9));
+        assert!(!calendar.is_free_after(9, 10));
+        calendar.cancel(Unit::Integer, 10);
+        // One operation a cycle, still.
+        assert_eq!(issue(&mut calendar, Unit::Integer, 10), 10);
+        assert_eq!(issue(&mut calendar, Unit::Load, 10), 11);
+        calendar.cancel(Unit::Integer, 10);
+        assert_eq!(issue(&mut calendar, Unit::Load, 10), 10);
+        let wider = CoreSpec { width: 2, ..spec };
+        assert!(!Calendar::new(&wider).is_free_after(9, 9));
     }
 
     #[test]

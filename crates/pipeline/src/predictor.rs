@@ -1,8 +1,19 @@
 //! Branch prediction.
 
+use crate::ring::Ring;
 use crate::spec::PredictorSpec;
+use riscv::Instruction;
+use state::{State, Walker};
 
 const RETURN_STACK_ENTRIES: usize = 16;
+const RETURN_ADDRESS: u8 = 1;
+const ALTERNATE_LINK: u8 = 5;
+
+/// Whether a jump that writes this register is a call, and one that reads it a return.
+#[inline(always)]
+pub fn is_link(register: u8) -> bool {
+    register == RETURN_ADDRESS || register == ALTERNATE_LINK
+}
 
 /// A tournament of per-address and history-indexed counters, a return-address stack and a table
 /// of indirect targets.
@@ -10,7 +21,7 @@ const RETURN_STACK_ENTRIES: usize = 16;
 pub struct Predictor {
     /// The three tables of two-bit counters, one behind the other: by address, by history, and
     /// the chooser (2 and 3: trust the history).
-    counters: Box<[u8]>,
+    counters: Ring<u8>,
     targets: Box<[(u64, u64)]>,
     returns: ReturnStack,
     history: u32,
@@ -19,15 +30,24 @@ pub struct Predictor {
     target_mask: u32,
 }
 
-state::component!(Predictor {
-    counters: octets,
-    targets: slice,
-    returns,
-    history,
-    table_mask: fixed,
-    history_mask: fixed,
-    target_mask: fixed,
-});
+impl State for Predictor {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Predictor {
+                counters: fixed,
+                targets: slice,
+                returns,
+                history,
+                table_mask: fixed,
+                history_mask: fixed,
+                target_mask: fixed,
+            }
+        );
+        state::octets(self.counters.all_mut(), walker);
+    }
+}
 
 /// What a prediction looked at, and what is restored when it was wrong.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +82,7 @@ impl Predictor {
         let table = 1usize << spec.table_bits;
         let targets = 1usize << spec.target_bits;
         Predictor {
-            counters: vec![1; table * 3].into_boxed_slice(),
+            counters: Ring::new(table * 3, 1),
             targets: vec![(0, 0); targets].into_boxed_slice(),
             returns: ReturnStack::default(),
             history: 0,
@@ -80,7 +100,7 @@ impl Predictor {
         let by_address = address & self.table_mask;
         let by_history = table + ((address ^ self.history) & self.table_mask);
         let chooser = 2 * table + (self.history & self.table_mask);
-        let trusted = if self.counters[chooser as usize] >= 2 {
+        let trusted = if self.counters[chooser.into()] >= 2 {
             by_history
         } else {
             by_address
@@ -90,7 +110,7 @@ impl Predictor {
             by_history,
             chooser,
             history: self.history,
-            taken: self.counters[trusted as usize] >= 2,
+            taken: self.counters[trusted.into()] >= 2,
         }
     }
 
@@ -114,13 +134,13 @@ impl Predictor {
     /// Trains the counters with the outcome.
     #[inline]
     pub fn train(&mut self, lookup: &Lookup, taken: bool) {
-        let address_right = (self.counters[lookup.by_address as usize] >= 2) == taken;
-        let history_right = (self.counters[lookup.by_history as usize] >= 2) == taken;
+        let address_right = (self.counters[lookup.by_address.into()] >= 2) == taken;
+        let history_right = (self.counters[lookup.by_history.into()] >= 2) == taken;
         if address_right != history_right {
-            step(&mut self.counters[lookup.chooser as usize], history_right);
+            step(&mut self.counters[lookup.chooser.into()], history_right);
         }
-        step(&mut self.counters[lookup.by_address as usize], taken);
-        step(&mut self.counters[lookup.by_history as usize], taken);
+        step(&mut self.counters[lookup.by_address.into()], taken);
+        step(&mut self.counters[lookup.by_history.into()], taken);
     }
 
     /// The target last taken by the indirect jump at `pc`, if it is known.
@@ -128,6 +148,21 @@ impl Predictor {
     pub fn target(&self, pc: u64) -> Option<u64> {
         let (tag, target) = self.targets[((pc >> 1) as u32 & self.target_mask) as usize];
         (tag == pc).then_some(target)
+    }
+
+    /// Predicts where the indirect jump `i` at `pc` leads: a return goes where the stack says. A call
+    /// is pushed.
+    #[inline(always)]
+    pub fn indirect(&mut self, i: &Instruction, pc: u64) -> Option<u64> {
+        let predicted = if is_link(i.rs1) && i.rs1 != i.rd {
+            Some(self.pop_return())
+        } else {
+            self.target(pc)
+        };
+        if is_link(i.rd) {
+            self.push_return(i.next(pc));
+        }
+        predicted
     }
 
     /// Remembers the target of the indirect jump at `pc`.

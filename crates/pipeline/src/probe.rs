@@ -162,7 +162,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let value = note.value.unwrap_or(deferred.value);
         let issued = known(slot.issue);
         let address = issued
-            .filter(|_| slot.kind != SlotKind::Plain)
+            .filter(|_| slot.tags.kind != SlotKind::Plain)
             .map(|_| note.instruction.address(base));
         Executed {
             pc: slot.pc,
@@ -178,7 +178,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 .map(|_| value),
             address,
             found: completed
-                .filter(|_| slot.kind == SlotKind::Load)
+                .filter(|_| slot.tags.kind == SlotKind::Load)
                 .map(|_| note.found),
         }
     }

@@ -111,7 +111,7 @@ impl LoadQueue {
     pub fn push(&mut self, load: Load) -> u64 {
         let number = self.tail;
         *self.get_mut(number) = load;
-        self.set_address(number, load.address);
+        self.lines[number] = LineAddress::of(load.address).0 as u32;
         self.tail += 1;
         number
     }
@@ -248,6 +248,12 @@ impl StoreQueue {
         self.tail - self.head >= self.capacity
     }
 
+    /// Whether there is an oldest entry, and it is no atomic.
+    #[inline]
+    pub fn next_is_plain(&self) -> bool {
+        !self.is_empty() && self.get(self.head).kind == StoreKind::Store
+    }
+
     #[inline(always)]
     pub fn get(&self, number: u64) -> &Store {
         &self.entries[number]
@@ -306,7 +312,7 @@ impl StoreQueue {
     }
 
     fn forget(&mut self, number: u64) {
-        let store = *self.get(number);
+        let store = self.get(number);
         if store.address_known {
             self.count(store.address, store.bytes, -1);
         } else {

@@ -95,7 +95,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 let position = deferred.position;
                 let instruction = deferred.instruction;
                 let slot = self.window.slot(position);
-                let (pc, unit) = (slot.pc, slot.unit);
+                let (pc, unit) = (slot.pc, slot.tags.unit);
                 let done = self.issue_deferred(index, unit, now);
                 let mut flags = 0;
                 let value = evaluate(
@@ -110,7 +110,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 if flags != 0 {
                     self.float_in_window = true;
                     self.attends = true;
-                    self.window.slot_mut(position).flags = flags;
+                    self.window.slot_mut(position).tags.flags = flags;
                 }
                 self.resolve(index, value, done);
             }
@@ -257,7 +257,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub(crate) fn commit_known(&mut self) {
         while !self.window.all_known() {
             let slot = self.window.slot(self.window.commit_known);
-            let (kind, complete) = (slot.kind, slot.complete);
+            let (kind, complete) = (slot.tags.kind, slot.complete);
             if complete >= UNKNOWN {
                 if kind == SlotKind::Atomic {
                     self.arm_atomic();
@@ -284,7 +284,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.stores.get_mut(number).commit = commit;
                 self.stores.committed += 1;
                 self.store_event = self.store_event.min(commit + 1);
-                self.stop = self.stop.min(self.store_event);
             }
             SlotKind::Atomic => self.stores.committed += 1,
         }
@@ -299,9 +298,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let store = self.stores.get_mut(number);
         if store.address_known && store.data_ready < UNKNOWN && store.commit >= UNKNOWN {
             store.commit = last_commit.max(store.data_ready);
-            let at = store.commit + 1;
-            self.store_event = self.store_event.min(at);
-            self.stop = self.stop.min(at);
+            self.store_event = self.store_event.min(store.commit + 1);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 /// A ring of a power of two of entries. Every number has an entry: that of the numbers which
 /// differ from it by a multiple of the ring's length.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ring<T> {
     /// A power of two of them.
     entries: Box<[T]>,
@@ -52,6 +52,11 @@ impl<T> Ring<T> {
     /// The same, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut()
+    }
+
+    /// The same, to be changed.
+    pub fn all_mut(&mut self) -> &mut [T] {
+        &mut self.entries
     }
 
     /// The place of the entry of `number`, from 0 to the length less one.

@@ -212,7 +212,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         let slot = self.window.slot(self.window.commit_known);
         let number = self.stores.committed;
-        match slot.kind {
+        match slot.tags.kind {
             SlotKind::Atomic => format!(
                 "its atomic access to {:#x} at pc {:#x} to be performed",
                 self.stores.get(number).address,
@@ -309,7 +309,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return;
         }
         for position in self.window.leaving() - 1..self.window.tail {
-            let flags = std::mem::take(&mut self.window.slot_mut(position).flags);
+            let flags = std::mem::take(&mut self.window.slot_mut(position).tags.flags);
             if flags != 0 {
                 self.hart.add_flags(flags);
             }

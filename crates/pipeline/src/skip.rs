@@ -24,6 +24,9 @@ pub(crate) struct SpinDetector {
     pub enabled: bool,
     activity: u64,
     quiet_turns: u64,
+    /// A register that has differed before from what is remembered, and its value there.
+    telltale: u8,
+    told: u64,
     remembered: Option<Box<Remembered>>,
     doze: Option<Doze>,
 }
@@ -38,6 +41,8 @@ impl SpinDetector {
                 enabled: fixed,
                 activity,
                 quiet_turns,
+                telltale,
+                told,
                 remembered: fixed,
                 doze,
             }
@@ -50,6 +55,23 @@ impl SpinDetector {
         if let Some(remembered) = &mut self.remembered {
             remembered.walk(walker);
         }
+    }
+
+    /// A loop turns once more, after so much `activity`: whether it is time to look for a period.
+    #[inline(always)]
+    pub fn turns_quietly(&mut self, activity: u64, registers: &[u64; REGISTERS]) -> bool {
+        if !self.enabled {
+            return false;
+        }
+        if self.activity != activity {
+            self.activity = activity;
+            self.quiet_turns = 0;
+            return false;
+        }
+        self.quiet_turns += 1;
+        self.quiet_turns >= QUIET_TURNS
+            && (registers[usize::from(self.telltale)] == self.told
+                || self.quiet_turns.is_power_of_two())
     }
 }
 
@@ -109,16 +131,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// A taken backward branch leads to `pc`.
     #[inline]
     pub(crate) fn closes_loop(&mut self, pc: u64) {
-        if !self.spin.enabled {
-            return;
-        }
-        if self.spin.activity != self.activity {
-            self.spin.activity = self.activity;
-            self.spin.quiet_turns = 0;
-            return;
-        }
-        self.spin.quiet_turns += 1;
-        if self.spin.quiet_turns >= QUIET_TURNS {
+        if self.spin.turns_quietly(self.activity, &self.registers) {
             self.look_for_period(pc);
         }
     }
@@ -155,11 +168,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn look_for_period(&mut self, pc: u64) {
+    /// The loop that begins at `pc` is about to turn once more.
+    #[inline(never)]
+    pub(crate) fn look_for_period(&mut self, pc: u64) {
         let turns = self.spin.quiet_turns;
         if turns.is_power_of_two() {
             if self.is_quiet() {
                 self.spin.remembered = Some(Box::new(self.remember(pc)));
+                self.spin.told = self.registers[usize::from(self.spin.telltale)];
             } else {
                 self.spin.quiet_turns = 0;
             }
@@ -168,7 +184,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let Some(remembered) = &self.spin.remembered else {
             return;
         };
-        if remembered.pc != pc || remembered.registers != self.registers {
+        if remembered.pc != pc {
+            return;
+        }
+        let mut pairs = remembered.registers.iter().zip(&self.registers);
+        if let Some(other) = pairs.position(|(then, now)| then != now) {
+            self.spin.telltale = other as u8;
+            self.spin.told = remembered.registers[other];
             return;
         }
         let period = self.dispatch_cycle - remembered.cycle;

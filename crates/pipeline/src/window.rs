@@ -40,7 +40,15 @@ pub struct Slot {
     /// When that was, or is to be, ready.
     pub previous_ready: u64,
     pub pc: u64,
+    pub tags: Tags,
+}
+
+/// The small parts of a [`Slot`], in one word, for they are copied with every instruction.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(4))]
+pub struct Tags {
     pub rd: u8,
+    /// Floating-point flags that it has raised.
     pub flags: u8,
     pub kind: SlotKind,
     pub unit: Unit,
@@ -52,6 +60,10 @@ state::component!(Slot {
     previous_value,
     previous_ready: cycle,
     pc,
+    tags,
+});
+
+state::component!(Tags {
     rd,
     flags,
     kind,
@@ -179,10 +191,12 @@ impl Window {
             previous_value: 0,
             previous_ready: 0,
             pc: 0,
-            rd: SINK,
-            flags: 0,
-            kind: SlotKind::Plain,
-            unit: Unit::Integer,
+            tags: Tags {
+                rd: SINK,
+                flags: 0,
+                kind: SlotKind::Plain,
+                unit: Unit::Integer,
+            },
         };
         let deferred = Deferred {
             id: 0,
@@ -245,7 +259,13 @@ impl Window {
     /// The position that leaves the reorder buffer when the next instruction enters it.
     #[inline(always)]
     pub fn leaving(&self) -> u64 {
-        self.tail - self.rob_entries
+        self.leaving_at(self.tail)
+    }
+
+    /// The position that leaves the reorder buffer when the one at `tail` enters it.
+    #[inline(always)]
+    pub fn leaving_at(&self, tail: u64) -> u64 {
+        tail - self.rob_entries
     }
 
     /// The positions whose commit cycles still matter: of those in the reorder buffer, and of those
@@ -256,9 +276,15 @@ impl Window {
 
     #[inline(always)]
     pub fn push(&mut self, slot: Slot) {
-        self.slots[self.tail] = slot;
-        self.commits[self.tail] = UNKNOWN;
+        self.place(self.tail, slot, UNKNOWN);
         self.tail += 1;
+    }
+
+    /// Puts an instruction that commits at `commit` to its position, without counting it.
+    #[inline(always)]
+    pub fn place(&mut self, position: u64, slot: Slot, commit: u64) {
+        self.slots[position] = slot;
+        self.commits[position] = commit;
     }
 
     #[inline]
@@ -295,12 +321,19 @@ impl Window {
     /// Gives the next instruction in order its commit cycle. It is complete at `complete`.
     #[inline(always)]
     pub fn commit_next(&mut self, complete: u64) -> u64 {
-        // After the one before it, and in another cycle than the one that is a width before it.
-        let width = self.commits[self.commit_known - self.width] + 1;
-        self.last_commit = self.last_commit.max(complete + 1).max(width);
+        self.last_commit = self.commit_at(self.commit_known, self.last_commit, complete);
         self.commits[self.commit_known] = self.last_commit;
         self.commit_known += 1;
         self.last_commit
+    }
+
+    /// When the instruction at `position` commits, which is complete at `complete`, if those before
+    /// it do so up to `last_commit`.
+    #[inline(always)]
+    pub fn commit_at(&self, position: u64, last_commit: u64, complete: u64) -> u64 {
+        // After the one before it, and in another cycle than the one that is a width before it.
+        let width = self.commits[position - self.width] + 1;
+        last_commit.max(complete + 1).max(width)
     }
 
     /// Removes the youngest instruction, which has been squashed.
@@ -310,9 +343,8 @@ impl Window {
     pub fn unpush(&mut self) -> Slot {
         self.tail -= 1;
         self.commits[self.tail] = 0;
-        let flags = 0;
         let slot = self.slots[self.tail];
-        self.slots[self.tail] = Slot { flags, ..slot };
+        self.slots[self.tail].tags.flags = 0;
         slot
     }
 

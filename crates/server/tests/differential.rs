@@ -631,6 +631,9 @@ fn describe(address: u64) -> String {
     }
 }
 
+/// A cycle behind the end of all programs, to count up to.
+const MUCH_LATER: u64 = 1 << 40;
+
 fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
     let (mut retired, expected) = interpreted(image);
     let mut machine = servers::machine(&servers::server(1, core), image.clone());
@@ -650,10 +653,23 @@ fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
         }
         prop_assert_eq!(found, expected, "on {:?}", core.model);
     }
-    let statistics = machine.engine.cores[0].statistics(machine.engine.now());
+    let statistics = machine.engine.cores[0].statistics(MUCH_LATER);
     prop_assert_eq!(statistics.instructions, witness.retired.len() as u64);
     prop_assert_eq!(statistics.squashed_instructions, witness.undone);
+    // With nobody to see them, most instructions take another way through the core.
+    let mut unseen = servers::machine(&servers::server(1, core), image.clone());
+    let ending = servers::run(&mut unseen);
+    prop_assert_eq!(&ending, &servers::Ending::Halted);
+    let unseen_statistics = unseen.engine.cores[0].statistics(MUCH_LATER);
+    prop_assert_eq!(unseen_statistics, statistics, "on {:?}", core.model);
     for (address, expected) in compared().zip(expected) {
+        let unseen = servers::read(&unseen, address);
+        prop_assert!(
+            unseen == expected,
+            "{}: {unseen:#x} on {:?} without a probe, {expected:#x} by the interpreter",
+            describe(address),
+            core.model
+        );
         let found = servers::read(&machine, address);
         prop_assert!(
             found == expected,

@@ -8,7 +8,7 @@ use common::assembler::*;
 use common::cases::check;
 use common::servers::{self, Ending};
 use fabric::{FabricStatistics, LineAddress};
-use pipeline::{CoreSpec, CoreStatistics};
+use pipeline::{CoreSpec, CoreStatistics, Executed, Probe};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use riscv::elf::Image;
@@ -145,6 +145,8 @@ struct Shape {
     exits: bool,
     small_caches: bool,
     second_level: bool,
+    /// Cores that wait for room and ports more often, and the in-order one with two ways.
+    tight: bool,
     small_last_level: bool,
     non_inclusive: bool,
     /// Latencies of a cycle each, the least that the engine can have to do with.
@@ -157,7 +159,7 @@ fn shape() -> impl Strategy<Value = Shape> {
         2..=MAXIMUM_HARTS,
         1u8..4,
         prop::bool::weighted(0.3),
-        (any::<bool>(), any::<bool>()),
+        (any::<bool>(), any::<bool>(), any::<bool>()),
         (prop::bool::weighted(0.3), any::<bool>()),
         prop::bool::weighted(0.3),
         prop::sample::select(vec![3.0, 2.3, 1.0]),
@@ -169,6 +171,7 @@ fn shape() -> impl Strategy<Value = Shape> {
                 exits,
                 small_caches: private.0,
                 second_level: private.1,
+                tight: private.2,
                 small_last_level: last_level.0,
                 non_inclusive: last_level.1,
                 fast,
@@ -406,6 +409,9 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
     if shape.second_level {
         core = servers::with_second_level(core);
     }
+    if shape.tight {
+        core = servers::tight(core);
+    }
     let mut spec = if shape.small_last_level {
         servers::server_with_small_last_level(shape.harts, &core)
     } else {
@@ -449,6 +455,25 @@ fn outcome(
 ) -> Outcome {
     let mut machine = servers::machine(spec, image.clone());
     machine.engine.set_speed(lookahead_cycles, skip_spinning);
+    outcome_of(machine)
+}
+
+/// The outcome in the plainest way: one cycle at a time, nothing skipped, and every instruction
+/// shown to a probe, so that none of them takes the way through dispatch that most do.
+fn plain_outcome(spec: &ServerSpec, image: &Image) -> Outcome {
+    struct Unmoved;
+    impl Probe for Unmoved {
+        fn executed(&mut self, _executed: &Executed) {}
+    }
+    let mut machine = servers::machine(spec, image.clone());
+    machine.engine.set_speed(1, false);
+    for core in &mut machine.engine.cores {
+        core.set_probe(Box::new(Unmoved));
+    }
+    outcome_of(machine)
+}
+
+fn outcome_of(mut machine: Machine) -> Outcome {
     let ending = servers::run(&mut machine);
     end(&mut machine, ending)
 }
@@ -552,8 +577,7 @@ fn difference(one: &Outcome, other: &Outcome) -> String {
 fn always_the_same(core: &CoreSpec, shape: &Shape, ops: &[(u8, Op)]) -> Result<(), TestCaseError> {
     let spec = spec(shape, core);
     let image = image(shape, ops);
-    // One cycle at a time, and nothing skipped, is the plainest way.
-    let plain = outcome(&spec, &image, 1, false);
+    let plain = plain_outcome(&spec, &image);
     let expected = if shape.exits {
         Ending::Exited
     } else {
@@ -564,7 +588,7 @@ fn always_the_same(core: &CoreSpec, shape: &Shape, ops: &[(u8, Op)]) -> Result<(
         let other = outcome(&spec, &image, lookahead_cycles, skip_spinning);
         prop_assert!(
             plain == other,
-            "one cycle at a time, and with lookahead {lookahead_cycles}, skipping \
+            "one cycle at a time with probes, and with lookahead {lookahead_cycles}, skipping \
              {skip_spinning}: {}",
             difference(&plain, &other)
         );

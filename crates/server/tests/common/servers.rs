@@ -25,6 +25,18 @@ pub fn with_small_caches(mut core: CoreSpec) -> CoreSpec {
     core
 }
 
+/// The same core with little room and few ports, but two ways through if it was one.
+pub fn tight(mut core: CoreSpec) -> CoreSpec {
+    core.width = core.width.clamp(2, 3);
+    core.rob_entries = 12;
+    core.scheduler_entries = 5;
+    core.load_queue_entries = 4;
+    core.store_queue_entries = 3;
+    core.units.integer.ports = 1;
+    core.units.load.ports = 1;
+    core
+}
+
 /// The same core with a second-level cache, twice as large as its first level.
 pub fn with_second_level(mut core: CoreSpec) -> CoreSpec {
     core.l2 = Some(SecondLevelSpec {

@@ -1,0 +1,403 @@
+//! The innermost loop: dispatch of what is plain and of which all is known.
+//!
+//! Nearly all instructions are such. [`Core::dispatch_quickly`] does for them what
+//! [`dispatch`](crate::dispatch) does for all, to the bit, and stops before the first that needs
+//! more. What changes with each instruction is in variables, and what is rare is elsewhere, so that
+//! the host has it in registers. A probe turns it off: the server's `tests/exactness.rs` and
+//! `tests/differential.rs` compare runs with and without one.
+
+use crate::blocks::{Decoded, NOWHERE, Quick};
+use crate::core::Core;
+use crate::extension::Extension;
+use crate::predictor::is_link;
+use crate::queues::{Load, Store, StoreKind, low_bytes};
+use crate::stack::Stall;
+use crate::window::{Slot, UNKNOWN};
+use fabric::LineAddress;
+use riscv::{SINK, branch_taken, evaluate_integer};
+
+/// For so many instructions at once it is found out whether there is room.
+const ROOM_FOR: u64 = 8;
+
+/// What changes with each instruction.
+struct Front {
+    cycle: u64,
+    left: u8,
+    tail: u64,
+    last_commit: u64,
+    /// In order: the last issue, if it may be later than the present cycle.
+    last_issue: u64,
+    in_scheduler: u32,
+    /// Instructions before this position have room in the reorder buffer, and in order need not wait
+    /// for `last_issue`.
+    room: u64,
+}
+
+impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+    /// Dispatches instructions, and stops where [`Core::dispatch`] has more to do.
+    #[inline(always)]
+    pub(crate) fn dispatch_quickly(&mut self) {
+        if self.stall == Stall::None
+            && !self.attends
+            && self.window.all_known()
+            && self.blocks.instruction(self.cursor).quick != Quick::No
+            && let Some(pc) = self.dispatch_known()
+        {
+            self.look_for_period(pc);
+        }
+    }
+
+    /// The same when all is known of the instructions in flight, nobody attends to them, and
+    /// dispatch has not been held up. Returns where a loop has come back to that turns quietly.
+    #[inline(never)]
+    fn dispatch_known(&mut self) -> Option<u64> {
+        let mut stop = self.next_stop();
+        let mut at = Front {
+            cycle: self.dispatch_cycle,
+            left: self.dispatch_left,
+            tail: self.window.tail,
+            last_commit: self.window.last_commit,
+            last_issue: self.last_issue,
+            in_scheduler: self.in_scheduler,
+            room: 0,
+        };
+        if at.left != 0 && at.cycle >= stop {
+            return None;
+        }
+        // So that it can be read while other things are changed; nothing is decoded meanwhile.
+        let code = self.blocks.lend();
+        let mut quiet_loop = None;
+        let mut pc = self.pc;
+        let mut start = self.cursor;
+        let mut start_tail = at.tail;
+        'blocks: loop {
+            if start == NOWHERE {
+                if at.left == 0 {
+                    at.cycle += 1;
+                    at.left = self.spec.width;
+                    if at.cycle >= stop {
+                        stop = self.perform_until(at.cycle);
+                        if at.cycle >= stop {
+                            break;
+                        }
+                    }
+                }
+                let line = LineAddress::of(pc);
+                match self.blocks.find(pc) {
+                    Some(found) if self.instruction_cache.find_and_touch(line).is_some() => {
+                        start = found;
+                    }
+                    _ => break,
+                }
+                start_tail = at.tail;
+            }
+            for decoded in &code[start as usize..] {
+                if at.left == 0 {
+                    at.cycle += 1;
+                    at.left = self.spec.width;
+                    if at.cycle >= stop {
+                        stop = self.perform_until(at.cycle);
+                        if at.cycle >= stop {
+                            pc = decoded.pc;
+                            break 'blocks;
+                        }
+                    }
+                }
+                let i = &decoded.instruction;
+                if decoded.quick >= Quick::End {
+                    pc = decoded.pc;
+                    if decoded.quick == Quick::End {
+                        start = NOWHERE;
+                        continue 'blocks;
+                    }
+                    break 'blocks;
+                }
+                let ready = self.ready[usize::from(i.rs1)].max(self.ready[usize::from(i.rs2)]);
+                debug_assert!(ready < UNKNOWN, "a result is unknown while all is known");
+                let waits = if IN_ORDER {
+                    ready > at.cycle + 1
+                } else {
+                    self.issue_scheduled(&mut at);
+                    at.in_scheduler >= u32::from(self.spec.scheduler_entries)
+                };
+                if waits || at.tail >= at.room {
+                    let mut until = self.room_from(&mut at);
+                    if IN_ORDER {
+                        // It stays in front of the execution stage until it can issue.
+                        until = until.max(ready.max(at.last_issue).saturating_sub(1));
+                    } else if waits {
+                        until = until.max(at.cycle + 1);
+                    }
+                    while until > at.cycle {
+                        let dispatched = u64::from(at.left != self.spec.width);
+                        let base = &mut self.statistics.stack.base;
+                        charge(base, &mut self.charged, at.cycle + dispatched);
+                        at.cycle = until;
+                        at.left = self.spec.width;
+                        if at.cycle >= stop {
+                            stop = self.perform_until(at.cycle);
+                            if at.cycle >= stop {
+                                self.stall = Stall::Execution;
+                                pc = decoded.pc;
+                                break 'blocks;
+                            }
+                        }
+                        let execution = &mut self.statistics.stack.execution;
+                        charge(execution, &mut self.charged, at.cycle);
+                        if !IN_ORDER {
+                            self.issue_scheduled(&mut at);
+                            if at.in_scheduler >= u32::from(self.spec.scheduler_entries) {
+                                until += 1;
+                            }
+                        }
+                    }
+                }
+
+                let a = self.registers[usize::from(i.rs1)];
+                let b = self.registers[usize::from(i.rs2)];
+                if decoded.quick == Quick::Integer {
+                    let value = evaluate_integer(i, decoded.pc, a, b);
+                    self.enter(&mut at, decoded, value, ready);
+                    continue;
+                }
+                let bytes = decoded.bytes;
+                match decoded.quick {
+                    Quick::Load | Quick::SignedLoad => {
+                        let address = i.address(a);
+                        // No atomic and no store's address is waited for when all is known.
+                        if self.loads.leaving_commit() >= at.cycle
+                            || address % 64 + u64::from(bytes) > 64
+                            || self.stores.may_overlap(address, bytes)
+                        {
+                            pc = decoded.pc;
+                            break 'blocks;
+                        }
+                        let line = LineAddress::of(address);
+                        let Some(slot) = self.data_cache.find_and_touch(line) else {
+                            pc = decoded.pc;
+                            break 'blocks;
+                        };
+                        let line = self.data_cache.line(slot);
+                        let mut value = line.read((address % 64) as usize, usize::from(bytes));
+                        if decoded.quick == Quick::SignedLoad {
+                            let unused = 64 - 8 * u32::from(bytes);
+                            value = ((value << unused) as i64 >> unused) as u64;
+                        }
+                        let issue = self.enter(&mut at, decoded, value, ready);
+                        self.loads.push(Load {
+                            position: at.tail - 1,
+                            address,
+                            performed: issue,
+                            forwarded_from: 0,
+                            commit: at.last_commit,
+                            bytes,
+                        });
+                        self.loads.committed += 1;
+                        self.statistics.data_hits += 1;
+                    }
+                    Quick::Store => {
+                        let address = i.address(a);
+                        if self.stores.is_full()
+                            || address % 64 + u64::from(bytes) > 64
+                            || !self.region.contains(address)
+                        {
+                            pc = decoded.pc;
+                            break 'blocks;
+                        }
+                        let issue = self.enter(&mut at, decoded, 0, ready);
+                        self.stores.push(Store {
+                            position: at.tail - 1,
+                            address,
+                            data: low_bytes(b, bytes),
+                            data_ready: issue,
+                            commit: at.last_commit,
+                            instruction: *i,
+                            bytes,
+                            address_known: true,
+                            kind: StoreKind::Store,
+                        });
+                        self.stores.committed += 1;
+                        self.store_event = self.store_event.min(at.last_commit + 1);
+                        stop = stop.min(self.store_event);
+                    }
+                    Quick::Branch => {
+                        pc = decoded.pc;
+                        self.statistics.branches += 1;
+                        let taken = branch_taken(i.operation, a, b);
+                        let lookup = self.predictor.lookup(pc);
+                        self.predictor.push_history(taken);
+                        self.predictor.train(&lookup, taken);
+                        let issue = self.enter(&mut at, decoded, 0, ready);
+                        let target = pc.wrapping_add(i.immediate as u64);
+                        if taken != lookup.taken && target != i.next(pc) {
+                            pc = if taken { target } else { i.next(pc) };
+                            start = NOWHERE;
+                            self.mispredicted(&mut at, issue + u64::from(decoded.need.latency));
+                            break 'blocks;
+                        }
+                        if taken {
+                            at.left = 0;
+                            start = NOWHERE;
+                            let backward = target <= pc;
+                            pc = target;
+                            if backward && self.spin.turns_quietly(self.activity, &self.registers) {
+                                quiet_loop = Some(pc);
+                                break 'blocks;
+                            }
+                            continue 'blocks;
+                        }
+                    }
+                    Quick::Jump => {
+                        let next = i.next(decoded.pc);
+                        self.enter(&mut at, decoded, next, ready);
+                        at.left = 0;
+                        start = NOWHERE;
+                        pc = decoded.pc.wrapping_add(i.immediate as u64);
+                        if is_link(i.rd) {
+                            self.predictor.push_return(next);
+                        } else if pc <= decoded.pc
+                            && self.spin.turns_quietly(self.activity, &self.registers)
+                        {
+                            quiet_loop = Some(pc);
+                            break 'blocks;
+                        }
+                        continue 'blocks;
+                    }
+                    _ => {
+                        self.statistics.branches += 1;
+                        let next = i.next(decoded.pc);
+                        let predicted = self.predictor.indirect(i, decoded.pc);
+                        let issue = self.enter(&mut at, decoded, next, ready);
+                        at.left = 0;
+                        start = NOWHERE;
+                        pc = a.wrapping_add(i.immediate as u64) & !1;
+                        if predicted != Some(pc) {
+                            self.predictor.set_target(decoded.pc, pc);
+                            self.mispredicted(&mut at, issue + u64::from(decoded.need.latency));
+                            break 'blocks;
+                        }
+                        continue 'blocks;
+                    }
+                }
+            }
+        }
+        self.blocks.take_back(code);
+        self.pc = pc;
+        self.cursor = if start == NOWHERE {
+            NOWHERE
+        } else {
+            start + (at.tail - start_tail) as u32
+        };
+        self.dispatch_cycle = at.cycle;
+        self.dispatch_left = at.left;
+        if IN_ORDER && at.tail > self.window.tail {
+            self.last_issue = self.window.slot(at.tail - 1).issue;
+        }
+        self.in_scheduler = at.in_scheduler;
+        self.statistics.instructions += at.tail - self.window.tail;
+        self.window.tail = at.tail;
+        self.window.commit_known = at.tail;
+        self.window.last_commit = at.last_commit;
+        // Nobody ever waits for what is thrown away.
+        self.ready[usize::from(SINK)] = 0;
+        quiet_loop
+    }
+
+    /// Puts an instruction into the window whose operands are ready at `ready`; says when it issues.
+    #[inline(always)]
+    fn enter(&mut self, at: &mut Front, decoded: &Decoded, value: u64, ready: u64) -> u64 {
+        let need = decoded.need;
+        let next = at.cycle + 1;
+        let unit = decoded.tags.unit;
+        let issue = if !IN_ORDER {
+            at.in_scheduler += 1;
+            self.calendar.issue(unit, need, ready.max(next))
+        } else if need.is_frequent() && self.calendar.is_free_after(at.cycle, at.last_issue) {
+            next
+        } else {
+            at.last_issue = self.calendar.issue(unit, need, next);
+            if at.last_issue > next {
+                at.room = 0;
+            }
+            at.last_issue
+        };
+        let done = issue + u64::from(need.latency);
+        let commit = self.window.commit_at(at.tail, at.last_commit, done);
+        let register = usize::from(decoded.instruction.rd);
+        let slot = Slot {
+            issue,
+            complete: done,
+            previous_value: self.registers[register],
+            previous_ready: self.ready[register],
+            pc: decoded.pc,
+            tags: decoded.tags,
+        };
+        self.window.place(at.tail, slot, commit);
+        self.registers[register] = value;
+        self.ready[register] = done;
+        at.last_commit = commit;
+        at.tail += 1;
+        at.left -= 1;
+        issue
+    }
+
+    /// The dispatch cycle has come to `cycle`: performs stores whose turn that is, as far as this is
+    /// all that has to be done. Returns which cycle it may not reach now.
+    #[inline(never)]
+    fn perform_until(&mut self, cycle: u64) -> u64 {
+        loop {
+            let now = self.store_event;
+            if now > cycle || now >= self.stop || !self.perform_store_at_once(now) {
+                return self.next_stop();
+            }
+        }
+    }
+
+    /// The first cycle, from the present one on, in which the reorder buffer has room.
+    #[inline(always)]
+    fn room_from(&self, at: &mut Front) -> u64 {
+        // Instructions commit in order: one that can enter when a later one has left can before.
+        let oldest = self.window.leaving_at(at.tail);
+        let later = (oldest + ROOM_FOR - 1).min(at.tail - 1);
+        if self.window.commit(later) < at.cycle {
+            at.room = at.tail + (later - oldest) + 1;
+        }
+        at.cycle.max(self.window.commit(oldest) + 1)
+    }
+
+    /// What was to issue before the present cycle has left the scheduler.
+    #[inline(always)]
+    fn issue_scheduled(&mut self, at: &mut Front) {
+        while self.scheduler_cycle < at.cycle {
+            if at.in_scheduler == self.unissued {
+                self.scheduler_cycle = at.cycle;
+                return;
+            }
+            at.in_scheduler -= u32::from(self.calendar.issues(self.scheduler_cycle));
+            self.scheduler_cycle += 1;
+        }
+    }
+
+    /// The branch or jump that has just been dispatched and is done at `done` leads elsewhere than
+    /// was predicted.
+    #[inline(always)]
+    fn mispredicted(&mut self, at: &mut Front, done: u64) {
+        self.statistics.mispredictions += 1;
+        charge(
+            &mut self.statistics.stack.base,
+            &mut self.charged,
+            at.cycle + 1,
+        );
+        self.stall = Stall::Branch;
+        at.cycle = done + self.front_end();
+        at.left = self.spec.width;
+    }
+}
+
+/// Charges the cycles before `until` that have not been charged to `part`.
+#[inline(always)]
+fn charge(part: &mut u64, charged: &mut u64, until: u64) {
+    let cycles = until.saturating_sub(*charged);
+    *part += cycles;
+    *charged += cycles;
+}
