@@ -23,7 +23,9 @@ help:
 	@echo 'make format put everything into its format'
 
 run: build
-	$(BIN)/nanoplane figure hyperplane.8 hyperplane.9 --html out/first-figure.html
+	$(BIN)/nanoplane figure hyperplane.8 hyperplane.9 --html out/first-figure.html \
+	  --only task=packet-encapsulation --only notify=spin,hyperplane \
+	  --only shape=single-queue,fully-balanced
 
 build: $(VENV)/built
 

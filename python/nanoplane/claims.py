@@ -1,9 +1,11 @@
 """Claims: a row for every number that a paper claims, beside what was measured here."""
 
+import contextlib
 import dataclasses
 import difflib
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from nanoplane.errors import DescriptionError
 from nanoplane.figures import Results, figures
@@ -29,7 +31,7 @@ class Claim:
     """One number that a paper claims."""
 
     id: str
-    paper: str
+    """The paper, the figure or section, and a name: `hyperplane.8.gain`."""
     where: str
     quote: str
     paper_value: float | str
@@ -39,12 +41,17 @@ class Claim:
     """How it is measured here."""
     rule: str
     """When it counts as reproduced."""
-    figure: str | None
+    figure: str | None = None
     """The figure whose runs are needed; None if there is none yet."""
-    measure: Callable[[Results], Judgement] | None
+    measure: Callable[[Results], Judgement] | None = None
     """From the figure's results to a judgement; a KeyError means that runs are missing."""
     why: str = ""
     """Why nothing is measured yet."""
+
+    @property
+    def paper(self) -> str:
+        """The paper that claims it."""
+        return self.id.partition(".")[0]
 
     def row(self, results: Results) -> dict[str, Any]:
         """Return the claim's row for what has been run."""
@@ -73,6 +80,86 @@ class Claim:
             "rule": self.rule,
             "figure": self.figure,
         }
+
+
+Judge = Callable[[float], Judgement]
+"""The rule of a claim: from a measured number to its judgement."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """A number made of several values, of which some may not have been measured yet."""
+
+    value: float
+    found: int
+    wanted: int
+
+
+_T = TypeVar("_T")
+
+Combine = Callable[[Sequence[float]], float]
+"""What makes one number of several: `statistics.fmean`, `max`, `min`."""
+
+
+def part(combine: Combine, value: Callable[[_T], float], cases: Iterable[_T]) -> Part:
+    """Combine the values of all cases whose runs are there; a KeyError if none is."""
+    listed = list(cases)
+    found = []
+    for case in listed:
+        with contextlib.suppress(KeyError):
+            found.append(value(case))
+    if not found:
+        raise KeyError
+    return Part(combine(found), len(found), len(listed))
+
+
+def judged(
+    value: Callable[[Results], float | Part], judge: Judge
+) -> Callable[[Results], Judgement]:
+    """Judge what `value` makes of the results; a part of the runs is not enough for a verdict."""
+
+    def measure(results: Results) -> Judgement:
+        measured = value(results)
+        if not isinstance(measured, Part):
+            return judge(measured)
+        if measured.found == measured.wanted:
+            return judge(measured.value)
+        have = f"{measured.found} of {measured.wanted}"
+        why = f"only {have} values have been run, which give `measured`"
+        return Judgement(measured.value, None, why)
+
+    return measure
+
+
+def below(limit: float, why: str) -> Judge:
+    """Agree with what is below a limit; `why` a value may be above it."""
+    return lambda value: Judgement(value, value < limit, "" if value < limit else why)
+
+
+def above(limit: float, why: str) -> Judge:
+    """Agree with what is above a limit; `why` a value may be below it."""
+    return lambda value: Judgement(value, value > limit, "" if value > limit else why)
+
+
+def between(low: float, high: float, why: str) -> Judge:
+    """Agree with what is between two limits; `why` a value may be outside."""
+
+    def judge(value: float) -> Judgement:
+        agrees = low <= value <= high
+        return Judgement(value, agrees, "" if agrees else why)
+
+    return judge
+
+
+def within(target: float, tolerance: float, *, below: str, above: str) -> Judge:
+    """Agree within a relative tolerance; why a value may be below the target or above it."""
+
+    def judge(value: float) -> Judgement:
+        agrees = math.isclose(value, target, rel_tol=tolerance)
+        why = below if value < target else above
+        return Judgement(value, agrees, "" if agrees else why)
+
+    return judge
 
 
 def claims(paper: str | None = None) -> list[Claim]:

@@ -26,7 +26,7 @@ from nanoplane import description as descriptions
 from nanoplane import store as stores
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError, ProgramError
-from nanoplane.figures import Figure, Results, Row, as_json, figures
+from nanoplane.figures import Figure, Row, as_json, chosen, figures
 from nanoplane.figures import find as find_figure
 from nanoplane.progress import Progress
 from nanoplane.sweep import Outcome, look_up, sweep
@@ -494,20 +494,27 @@ def list_names(as_document: Json = False) -> None:
             print(f"  {value}" + (f": {notes[value]}" if notes.get(value) else ""))
 
 
-def _results(figure: Figure, quick: bool) -> Results:
+def _results(figure: Figure, quick: bool) -> dict[Any, Outcome]:
     """Return what the store has of a figure."""
     points = figure.points(quick)
     outcomes = look_up(points.values())
     return {
-        name: outcome for name, outcome in zip(points, outcomes, strict=True) if outcome is not None
+        point: outcome
+        for point, outcome in zip(points, outcomes, strict=True)
+        if outcome is not None
     }
 
 
 def _run_figures(
-    listed: list[Figure], quick: bool, fresh: bool, workers: int | None, scheduler: str | None
-) -> dict[str, Outcome]:
+    listed: list[Figure],
+    quick: bool,
+    choices: list[str],
+    fresh: bool,
+    workers: int | None,
+    scheduler: str | None,
+) -> dict[Any, Outcome]:
     """Run what is missing of figures, all of them as one sweep."""
-    points = {name: run for figure in listed for name, run in figure.points(quick).items()}
+    points = chosen(listed, quick, choices)
     with Progress() as progress:
         outcomes = sweep(
             points.values(), workers=workers, scheduler=scheduler, fresh=fresh, watcher=progress
@@ -526,6 +533,7 @@ def _check_outputs(*paths: Path | None) -> None:
     epilog=_example(
         "nanoplane figure hyperplane.8 --quick",
         "nanoplane figure hyperplane.8 hyperplane.9 --html out/figures.html",
+        "nanoplane figure hyperplane.8 --only task=raid-protection --only queues=1,1000",
     )
 )
 def figure(
@@ -533,6 +541,13 @@ def figure(
         list[str], typer.Argument(metavar="PAPER.N", help="Figures; `nanoplane list` names them.")
     ],
     quick: Quick = False,
+    only: Annotated[
+        list[str],
+        typer.Option(
+            metavar="LABEL=VALUE,…",
+            help="Run and show these points alone, as in task=crypto-forwarding.",
+        ),
+    ] = [],  # noqa: B006
     as_document: Json = False,
     fresh: Fresh = False,
     html: Annotated[
@@ -548,7 +563,7 @@ def figure(
     """
     listed = [find_figure(name) for name in dict.fromkeys(names)]
     _check_outputs(html, png)
-    results = _run_figures(listed, quick, fresh, workers, scheduler)
+    results = _run_figures(listed, quick, only, fresh, workers, scheduler)
     parts = [(one, one.rows(results)) for one in listed]
     all_claims = [
         claim.row(results)
@@ -626,9 +641,9 @@ def claims(
     listed = paper_claims.claims(paper)
     needed = [find_figure(name) for name in paper_claims.figures_of(listed)]
     if missing:
-        results: Results = _run_figures(needed, quick, False, workers, scheduler)
+        results = _run_figures(needed, quick, [], False, workers, scheduler)
     else:
-        results = {name: of for one in needed for name, of in _results(one, quick).items()}
+        results = {point: of for one in needed for point, of in _results(one, quick).items()}
     rows = [claim.row(results) for claim in listed]
     if as_document:
         _print_json(rows)
@@ -671,7 +686,7 @@ def write_report(
 
     Its figures and numbers stand beside the papers'; nothing is run.
     """
-    results: dict[str, Outcome] = {}
+    results: dict[Any, Outcome] = {}
     for one in figures().values():
         results.update(_results(one, quick))
     parts = [(one, one.rows(results)) for one in figures().values()]

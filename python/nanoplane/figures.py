@@ -2,11 +2,15 @@
 
 A paper's module in `nanoplane.papers` makes its figures: which runs, which plot, and which of the
 paper's claims they bear on.
+
+A point of a figure is a frozen dataclass of the paper's own, whose fields tell it from the others:
+the task, the mechanism, the number of queues. It is the key under which its outcome is found, and
+its fields are what `--only` chooses by.
 """
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import altair
@@ -14,8 +18,8 @@ import altair
 from nanoplane.errors import DescriptionError
 from nanoplane.sweep import Outcome, Run
 
-Results = Mapping[str, Outcome]
-"""What has been measured: a point's name to its outcome; what has not been run is absent."""
+Results = Mapping[Any, Outcome]
+"""What has been measured: a point to its outcome; what has not been run is absent."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,8 +33,8 @@ class Row:
     y_unit: str
     statistic: str
     """What `y` is: `peak throughput`, `mean latency`, `p99 latency`."""
-    notify: str
-    shape: str
+    labels: Mapping[str, str]
+    """What tells the point from others: `task`, `notify`, `shape` and the like."""
     ci95: tuple[float, float] | None
     """95 % confidence interval of `y`; None where the simulator gives none."""
     samples: int
@@ -48,12 +52,14 @@ class Figure:
     title: str
     caption: str
     """What was run, and how it differs from the paper's."""
-    points: Callable[[bool], dict[str, Run]]
-    """Name of each point to its run; True for fewer requests."""
+    points: Callable[[bool], dict[Any, Run]]
+    """Each point and its run; True for fewer requests."""
     rows: Callable[[Results], list[Row]]
     """The rows whose points have been run."""
     chart: Callable[[list[Row]], altair.TopLevelMixin]
     """The plot of the rows."""
+    optional: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    """Labels' values that are run only where `--only` names them."""
 
 
 def figures() -> dict[str, Figure]:
@@ -71,6 +77,71 @@ def find(name: str) -> Figure:
     near = difflib.get_close_matches(name, known, 1, 0.7)
     meant = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
     raise DescriptionError(f'no figure is called "{name}"; {meant}')
+
+
+def labels(point: Any) -> dict[str, str]:
+    """Return what a point can be chosen by: the fields that say something, as text."""
+    fields = ((field.name, getattr(point, field.name)) for field in dataclasses.fields(point))
+    return {name: f"{value}" for name, value in fields if isinstance(value, str | int | float)}
+
+
+def chosen(listed: Iterable[Figure], quick: bool, choices: Sequence[str] = ()) -> dict[Any, Run]:
+    """Return the points of figures that `choices` choose, texts such as `task=echo,synthetic`.
+
+    A figure whose points have no such label is not chosen from.
+    """
+    wanted = [_choice(text) for text in choices]
+    named = {name for name, _ in wanted}
+    points = {
+        point: run
+        for figure in listed
+        for point, run in figure.points(quick).items()
+        if not any(
+            labels(point).get(name) in values
+            for name, values in figure.optional.items()
+            if name not in named
+        )
+    }
+    known: dict[str, set[str]] = {}
+    for point in points:
+        for name, value in labels(point).items():
+            known.setdefault(name, set()).add(value)
+    for name, values in wanted:
+        if name not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise DescriptionError(
+                f'--only "{name}={",".join(values)}": no point of these figures has a label '
+                f'"{name}"; their labels are {names}'
+            )
+        for value in values:
+            if value not in known[name]:
+                there = ", ".join(sorted(known[name], key=_by_number))
+                raise DescriptionError(
+                    f'--only "{name}={",".join(values)}": no point has {name} = "{value}"; there '
+                    f"are {there}"
+                )
+    return {
+        point: run
+        for point, run in points.items()
+        if all(labels(point).get(name, values[0]) in values for name, values in wanted)
+    }
+
+
+def _choice(text: str) -> tuple[str, list[str]]:
+    name, equals, values = text.partition("=")
+    if not (name and equals and values):
+        raise DescriptionError(
+            f'--only "{text}" is not a label, =, and values with commas between, as in '
+            "task=packet-steering,raid-protection"
+        )
+    return name, values.split(",")
+
+
+def _by_number(text: str) -> tuple[float, str]:
+    try:
+        return float(text), text
+    except ValueError:
+        return float("inf"), text
 
 
 def as_json(rows: list[Row]) -> list[dict[str, Any]]:

@@ -41,6 +41,7 @@ _CONFIG = {
         "symbolStrokeColor": _GREY,
         "labelFontSize": 12,
         "titleFontSize": 12,
+        "labelLimit": 400,
     },
 }
 _EMBED_OPTIONS = {
@@ -87,7 +88,11 @@ def claimed(value: float | str) -> str:
 
 def picture(charts: Sequence[altair.TopLevelMixin]) -> bytes:
     """Draw charts one below the other as PNG, on white."""
-    spec = _specification(altair.vconcat(*cast("Any", charts)))
+    # The same colour stands for something else in each.
+    column = altair.vconcat(*cast("Any", charts)).resolve_scale(
+        color="independent", fill="independent", strokeDash="independent"
+    )
+    spec = _specification(column)
     spec["background"] = "white"
     png: bytes = vl_convert.vegalite_to_png(spec, scale=2)
     return png

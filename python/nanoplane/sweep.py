@@ -34,6 +34,8 @@ class Run:
     """The saturated run whose throughput the rate is a part of."""
     part: float = 1.0
     """Which part."""
+    limit: "Limit | None" = None
+    """If given, the rate is not a part, but the largest at which the latency keeps the limit."""
 
     @classmethod
     def of(cls, description: Description) -> "Run":
@@ -41,6 +43,21 @@ class Run:
         if (found := description.part_of_peak()) is not None:
             return cls(description, *found)
         return cls(description)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limit:
+    """A service-level objective: the tail latency that must not be exceeded."""
+
+    service_times: float
+    """The limit on the p99, as a multiple of the mean service time of the peak, which is the
+    number of data plane cores over its throughput."""
+    precision: float = 0.01
+    """The search ends when the rate is known to this part of itself."""
+
+    def kept(self, result: dict[str, Any], limit_ns: float) -> bool:
+        """Say whether a run kept the limit: a queue that overflows hides its latencies."""
+        return bool(result["latency_ns"]["p99"] <= limit_ns and result["dropped"] == 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,12 +174,48 @@ class _Sweep:
         guess = _cost(run.description.set("traffic.load", "saturate").resolve(), run.part)
         self.later_cost += guess
 
-        def at_rate(_: _Job, result: dict[str, Any], __: bool) -> None:
+        def at_rate(job: _Job, result: dict[str, Any], __: bool) -> None:
             self.later_cost -= guess
-            rate = run.part * result["throughput_mrps"]
-            self._request(run.description.set("traffic.rate_mrps", rate), answer)
+            peak_mrps = result["throughput_mrps"]
+            if run.limit is None:
+                rate = run.part * peak_mrps
+                self._request(run.description.set("traffic.rate_mrps", rate), answer)
+                return
+            cores = job.resolved.data["server"]["data_plane_cores"]
+            limit_ns = run.limit.service_times * 1000 * cores / peak_mrps
+            # More than the peak that the limit is made of may be another server's.
+            self._search(run, run.limit, limit_ns, 0.0, 2 * peak_mrps, None, answer)
 
         self._request(run.peak, at_rate)
+
+    def _search(
+        self,
+        run: Run,
+        limit: Limit,
+        limit_ns: float,
+        low: float,
+        high: float,
+        best: tuple[_Job, dict[str, Any], bool] | None,
+        answer: Callable[[_Job, dict[str, Any], bool], None],
+    ) -> None:
+        """Halve the rates between the largest that keeps the limit and the least that does not."""
+        if best is not None and high - low <= limit.precision * high:
+            answer(*best)
+            return
+        if high < 1e-4:
+            sentence = f"{run.description.source}: the p99 is above {limit_ns:.0f} ns at any load"
+            self.failures.append(Failure(sentence))
+            return
+        rate = (low + high) / 2
+
+        def then(job: _Job, result: dict[str, Any], stored: bool) -> None:
+            if limit.kept(result, limit_ns):
+                found = (job, result, stored)
+                self._search(run, limit, limit_ns, rate, high, found, answer)
+            else:
+                self._search(run, limit, limit_ns, low, rate, best, answer)
+
+        self._request(run.description.set("traffic.rate_mrps", rate), then)
 
     def _request(
         self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]

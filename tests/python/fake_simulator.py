@@ -65,6 +65,7 @@ _SCHEMA = {
             "The monitoring set and the ready set.",
             [],
             entries=_integer(2, 65536, "Entries.", default=1024),
+            power_optimised={"type": "boolean", "default": False},
         ),
         "Server": _table(
             "The server.",
@@ -78,14 +79,22 @@ _SCHEMA = {
             "The data plane.",
             ["queues"],
             program={"type": "string", "default": "packet-encapsulation"},
-            notify=_one_of("How it learns of work.", "spin", "hyperplane", default="spin"),
+            notify=_one_of(
+                "How it learns of work.",
+                "spin",
+                "spin-poll-mode",
+                "software-ready-set",
+                "software-bitmap",
+                "hyperplane",
+                default="spin",
+            ),
             policy=_one_of(
                 "Order of queues.", "round-robin", "strict-priority", default="round-robin"
             ),
             queues=_integer(1, 65536, "Number of queues."),
             organisation={
                 "anyOf": [
-                    _one_of("By its name.", "scale-out", "scale-up"),
+                    _one_of("By its name.", "scale-out", "scale-up-2", "scale-up-4"),
                     _integer(1, 32, "The number of cores in a cluster."),
                     {"type": "null"},
                 ],
@@ -113,6 +122,7 @@ _SCHEMA = {
                 "default": None,
             },
             packets={"type": "string", "default": "generated"},
+            imbalance={"type": "number", "minimum": 0, "maximum": 31, "default": 0.0},
             burst_length={"type": "number", "minimum": 1e-6, "maximum": 1e4, "default": 8.0},
         ),
         "Measure": _table(
@@ -177,11 +187,29 @@ def run(
         if progress is not None:
             progress(step / 10)
     queues, requests = description["data_plane"]["queues"], description["measure"]["requests"]
-    poll_ns = 5.0 * queues if description["data_plane"]["notify"] == "spin" else 17.0
-    mean = 500.0 + poll_ns / 2
-    p99 = 500.0 + poll_ns
-    peak = 1000.0 / (500.0 + (poll_ns if description["traffic"]["shape"] == "single-queue" else 5))
+    polls = {
+        "spin": 5.0 * queues,
+        "spin-poll-mode": 10.0 * queues,
+        "software-ready-set": 0.5 * queues,
+        "software-bitmap": 20.0,
+        "hyperplane": 17.0,
+    }
+    poll_ns = polls[description["data_plane"]["notify"]]
+    cores, imbalance = (
+        description["server"]["data_plane_cores"],
+        description["traffic"]["imbalance"],
+    )
+    peak = (
+        cores
+        * 1000.0
+        / (500.0 + (poll_ns if description["traffic"]["shape"] == "single-queue" else 5))
+    )
     rate = description["traffic"].get("rate_mrps")
+    # Above a tenth of the peak latency is in proportion to the load; what is too much is dropped.
+    busy = max(1.0, 10.0 * rate / peak) if rate else 1.0
+    wake_up_ns = 500.0 * description["server"]["hyperplane"]["power_optimised"]
+    mean = (500.0 + poll_ns / 2) * busy + wake_up_ns
+    p99 = (500.0 + poll_ns) * busy + wake_up_ns
     result = {
         "throughput_mrps": rate or peak,
         "latency_ns": {
@@ -198,7 +226,7 @@ def run(
         "steady": True,
         "precise": True,
         "generated": requests + 10,
-        "dropped": 0,
+        "dropped": int(bool(rate) and rate * (1 + imbalance) > peak),
         "delivered": requests + 10,
         "cores": [
             {

@@ -94,17 +94,21 @@ def test_list(command: Command) -> None:
     assert status == 0
     assert "packet-encapsulation" in names["programs"]
     assert names["presets"] == ["hyperplane-table1"]
-    assert names["notify"] == ["spin", "hyperplane"]
-    assert names["organisations"] == ["scale-out", "scale-up"]
-    assert names["figures"] == ["hyperplane.8", "hyperplane.9", "hyperplane.conflicts"]
+    assert names["notify"][:2] == ["spin", "spin-poll-mode"]
+    assert names["organisations"] == ["scale-out", "scale-up-2", "scale-up-4"]
+    assert names["figures"] == [
+        *(f"hyperplane.{number}" for number in range(8, 14)),
+        "hyperplane.conflicts",
+    ]
     status, output, _ = command("list")
     assert "hyperplane.8: Peak throughput" in output
-    assert "  scale-up: scale-up\n" in output  # With the schema's own note.
+    assert "  scale-up-2: scale-up-2\n" in output  # With the schema's own note.
 
 
 def test_figure(command: Command) -> None:
     status, output, _ = command(
         *("figure", "hyperplane.8", "hyperplane.9", "--quick"),
+        *("--only", "task=packet-encapsulation"),
         *("--html", "out/page.html", "--png", "out/page.png"),
     )
     assert status == 0
@@ -115,13 +119,18 @@ def test_figure(command: Command) -> None:
 
 
 def test_figure_json(command: Command) -> None:
-    status, output, _ = command("figure", "hyperplane.8", "--quick", "--json")
+    chosen = ("--only", "task=packet-encapsulation", "--only", "notify=spin,hyperplane")
+    status, output, _ = command("figure", "hyperplane.8", "--quick", *chosen, "--json")
     document = json.loads(output)
     assert status == 0
-    assert len(document["rows"]) == 20
+    assert len(document["rows"]) == 40
+    labels = document["rows"][0]["labels"]
+    assert labels["task"] == "packet-encapsulation"
+    assert labels["notify"] == "spin"
+    assert labels["queues"] == "1"
     assert {"series", "x", "x_unit", "y", "y_unit", "ci95", "samples"} <= set(document["rows"][0])
     assert {claim["id"] for claim in document["claims"]} >= {"hyperplane.8.gain"}
-    _, output, _ = command("figure", "hyperplane.8", "hyperplane.9", "--quick", "--json")
+    _, output, _ = command("figure", "hyperplane.8", "hyperplane.9", "--quick", *chosen, "--json")
     assert [one["figure"] for one in json.loads(output)] == ["hyperplane.8", "hyperplane.9"]
 
 

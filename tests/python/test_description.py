@@ -60,7 +60,7 @@ def test_resolved_has_the_preset_the_overrides_and_the_defaults() -> None:
         "cores": 16,
         "data_plane_cores": 1,
         "core": {"model": "out-of-order", "rob_entries": 224, "clock_ghz": 3.0},
-        "hyperplane": {"entries": 1024},
+        "hyperplane": {"entries": 1024, "power_optimised": False},
     }
     assert data["data_plane"]["policy"] == "round-robin"
     assert data["measure"] == {"requests": 20_000, "warmup": "auto", "seed": 1}
@@ -200,8 +200,8 @@ def test_bounds_are_written_as_a_user_writes_them() -> None:
 
 def test_unknown_choice() -> None:
     assert changed('notify = "hyperplane"', 'notify = "hyperplan"') == (
-        'example.toml: data_plane.notify is "hyperplan"; it must be "spin" or "hyperplane"; '
-        'did you mean "hyperplane"?'
+        'example.toml: data_plane.notify is "hyperplan"; it must be "spin", "spin-poll-mode", '
+        '"software-ready-set", "software-bitmap" or "hyperplane"; did you mean "hyperplane"?'
     )
 
 

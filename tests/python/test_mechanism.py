@@ -12,7 +12,7 @@ import pytest
 
 from nanoplane import Description, Store, simulator, sweep
 from nanoplane.errors import DescriptionError, NanoplaneError
-from nanoplane.papers import hyperplane_conflicts
+from nanoplane.papers.hyperplane import monitoring_set
 
 pytestmark = pytest.mark.simulator
 
@@ -171,14 +171,16 @@ def test_the_command_shows_each_queue(tmp_path: Path) -> None:
 
 
 def test_conflicts_are_those_of_the_ways() -> None:
-    two, _, four, short_walks = hyperplane_conflicts.TABLES_TRIED
+    two, _, four, short_walks = monitoring_set.TABLES_TRIED
     # Two ways hold half of their entries, four ways 98 %; so here they cannot and can.
-    assert hyperplane_conflicts.percent(two, "random-in-turn", 10) > 5
-    in_turn = hyperplane_conflicts.percent(four, "random-in-turn", 10)
+    assert monitoring_set.percent(two, "random-in-turn", 10) > 5
+    in_turn = monitoring_set.percent(four, "random-in-turn", 10)
     assert in_turn < 0.05
-    assert hyperplane_conflicts.percent(four, "random", 10) > 10 * in_turn  # Banks overflow.
-    assert hyperplane_conflicts.percent(short_walks, "random-in-turn", 0) > 1
-    judgement = hyperplane_conflicts.judge({})
+    assert monitoring_set.percent(four, "random", 10) > 10 * in_turn  # Banks overflow.
+    assert monitoring_set.percent(short_walks, "random-in-turn", 0) > 1
+    measure = monitoring_set.CLAIMS[0].measure
+    assert measure is not None
+    judgement = measure({})
     assert judgement.agrees is False
     assert "4 ways" in judgement.why
 
@@ -239,10 +241,9 @@ def test_a_rate_that_is_none_gets_a_sentence(run: Any) -> None:
         run("rate-limiter", data_plane__parameters={"rate": 1})
 
 
-def test_rings_may_be_longer_than_what_they_hold(run: Any) -> None:
-    # A batch of 4 makes room for 4 items that are taken and not read yet: 32 slots for 15 items.
-    result = run("rate-limiter", data_plane__batch=4, traffic__rate_mrps=0.5)
-    assert_nothing_is_lost(result)
+def test_a_loop_of_its_own_refuses_what_it_does_not_do(run: Any) -> None:
+    with pytest.raises(NanoplaneError, match="This program takes items one at a time"):
+        run("rate-limiter", data_plane__batch=4, traffic__rate_mrps=0.5)
     with pytest.raises(NanoplaneError, match="All cores share the queues of this program"):
         run("rate-limiter", data_plane__organisation="scale-out", server__data_plane_cores=2)
 

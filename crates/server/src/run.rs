@@ -50,7 +50,7 @@ pub struct Options {
 /// One core's part of the results.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoreResult {
-    /// Instructions in a cycle.
+    /// Instructions in a cycle, from the beginning of the traffic, if there is any, to the end.
     pub ipc: f64,
     /// Cycles, halted ones included.
     pub cycles: u64,
@@ -114,6 +114,8 @@ struct Metered<'a> {
 struct Reading {
     cycle: u64,
     energy_nj: Energy,
+    /// Instructions of each core that is shown.
+    instructions: Vec<u64>,
     /// Cycles in C1, of each core.
     c1_cycles: Vec<u64>,
     /// Requests delivered.
@@ -159,6 +161,7 @@ impl Metered<'_> {
         Reading {
             cycle,
             energy_nj: Energy::of(&server.energy, &server.core, &server.fabric, &activity),
+            instructions: statistics.iter().map(|core| core.instructions).collect(),
             c1_cycles,
             delivered,
         }
@@ -175,19 +178,28 @@ impl Totals {
         (first, last): (&Reading, &Reading),
     ) -> Totals {
         let end = machine.end();
-        let cores = machine.engine.cores.iter();
-        let mut cores: Vec<CoreResult> = cores
+        let all: Vec<CoreStatistics> = machine
+            .engine
+            .cores
+            .iter()
             .map(|core| core.statistics(end))
-            .zip(&last.c1_cycles)
-            .map(|(statistics, &c1_cycles)| CoreResult {
-                ipc: statistics.instructions as f64 / end as f64,
-                cycles: end,
-                c1_cycles,
-                statistics,
+            .collect();
+        let instructions = all.iter().map(|core| core.instructions).sum();
+        let cycles = (last.cycle - first.cycle) as f64;
+        let cores = all
+            .into_iter()
+            .take(shown)
+            .enumerate()
+            .map(|(core, statistics)| {
+                let before = first.instructions.get(core).copied().unwrap_or(0);
+                CoreResult {
+                    ipc: (statistics.instructions - before) as f64 / cycles,
+                    cycles: end,
+                    c1_cycles: last.c1_cycles[core],
+                    statistics,
+                }
             })
             .collect();
-        let instructions = cores.iter().map(|core| core.statistics.instructions).sum();
-        cores.truncate(shown);
         let host_seconds = begin.elapsed().as_secs_f64();
         let energy = last.energy_nj.since(&first.energy_nj);
         let seconds =

@@ -1,0 +1,15 @@
+"""HyperPlane (MICRO 2020): its figures, and what it claims. One module a section of the paper."""
+
+from nanoplane.papers.hyperplane import (
+    later,
+    monitoring_set,
+    multicore,
+    queue_scalability,
+    ready_set,
+    work_proportionality,
+)
+
+_SECTIONS = (queue_scalability, multicore, work_proportionality, ready_set, monitoring_set)
+
+FIGURES = tuple(figure for section in _SECTIONS for figure in section.FIGURES)
+CLAIMS = (*(claim for section in _SECTIONS for claim in section.CLAIMS), *later.CLAIMS)

@@ -1,0 +1,147 @@
+"""What the paper varies, and the runs that follow from it."""
+
+import dataclasses
+
+from nanoplane.description import Description
+from nanoplane.sweep import Limit, Run
+
+TASKS = {
+    "packet-encapsulation": "packet encapsulation",
+    "crypto-forwarding": "crypto forwarding",
+    "packet-steering": "packet steering",
+    "erasure-coding": "erasure coding",
+    "raid-protection": "RAID protection",
+    "request-dispatching": "request dispatching",
+}
+"""The tasks of Section V-A, in the order of Figure 8; the programs' names."""
+SHAPES = {
+    "fully-balanced": "fully balanced",
+    "proportionally-concentrated": "proportionally concentrated",
+    "non-proportionally-concentrated": "non-proportionally concentrated",
+    "single-queue": "single queue",
+}
+"""The traffic shapes of Section II-C."""
+SYSTEMS = {
+    "spin-poll-mode": "spinning in poll mode",
+    "spin": "spinning, tightest",
+    "hyperplane": "HyperPlane",
+}
+"""How the data plane learns of work. The paper measured against the first."""
+QUEUES = (1, 10, 100, 400, 1000)
+
+REGULAR, POWER_OPTIMISED = "regular", "power-optimised"
+"""The modes of HyperPlane (Section V-D)."""
+
+MODES = {
+    ("spin-poll-mode", REGULAR): "spinning in poll mode",
+    ("spin", REGULAR): "spinning, tightest",
+    ("hyperplane", REGULAR): "HyperPlane",
+    ("hyperplane", POWER_OPTIMISED): "HyperPlane, power-optimised",
+}
+"""A data plane and its mode, and how it is called."""
+
+QUICK = 10
+"""`--quick` divides the number of requests by this."""
+LEAST_REQUESTS = 100
+"""No run has fewer."""
+
+
+def organisation(case: "Case") -> str:
+    """Return how the cores of a case divide the queues, as Figure 10 calls it."""
+    name = "scale-out" if case.cluster == 1 else f"scale-up-{case.cluster}"
+    return f"{name}, {case.imbalance:.0%} imbalance" if case.imbalance else name
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """One run of a figure."""
+
+    task: str
+    notify: str
+    shape: str
+    queues: int
+    cores: int = 1
+    """Cores that run the data plane."""
+    cluster: int = 1
+    """Cores that share their queues: scale-out is 1, scale-up-2 is 2 (Section V-C)."""
+    imbalance: float = 0.0
+    """Static load imbalance between clusters, as a part of the mean (Section V-C)."""
+    power: str = REGULAR
+    """`power-optimised`: halted cores enter C1 (Section V-D)."""
+    load: float | None = None
+    """Offered load, as a part of the peak of the case `of`; None: saturated."""
+    of: "Case | None" = None
+    limit: float | None = None
+    """If given: at the largest load that keeps the p99 within so many mean service times of the
+    case `of`."""
+
+    @property
+    def name(self) -> str:
+        """What progress and errors call it."""
+        load = "saturated" if self.load is None else f"load {self.load:g}"
+        if self.limit is not None:
+            load = f"p99 below {self.limit:g} service times"
+        queues = "1 queue" if self.queues == 1 else f"{self.queues} queues"
+        parts = [self.task, self.notify, self.shape, queues]
+        if self.cores > 1:
+            parts += [f"{self.cores} cores", organisation(self)]
+        if self.power != REGULAR:
+            parts += [self.power]
+        return ", ".join((*parts, load))
+
+    def at(self, load: float, of: "Case | None" = None) -> "Case":
+        """Return the case at a part of its own peak, or of another's."""
+        return dataclasses.replace(self, load=load, of=of or self)
+
+    def within(self, limit: float, of: "Case") -> "Case":
+        """Return the case at the largest load that keeps a limit."""
+        return dataclasses.replace(self, limit=limit, of=of)
+
+    def description(self, requests: int) -> Description:
+        """Return the saturated run of this case."""
+        # With one queue all shapes are the same traffic, and need one run.
+        shape = "single-queue" if self.queues == 1 else self.shape
+        server: dict[str, object] = {
+            "preset": "hyperplane-table1",
+            "data_plane_cores": self.cores,
+        }
+        data_plane: dict[str, object] = {
+            "program": self.task,
+            "notify": self.notify,
+            "policy": "round-robin",
+            "queues": self.queues,
+        }
+        traffic: dict[str, object] = {
+            "shape": shape,
+            "arrivals": "poisson",
+            "load": "saturate",
+            "packets": "generated",
+        }
+        if self.cores > 1:
+            data_plane["organisation"] = (
+                "scale-out" if self.cluster == 1 else f"scale-up-{self.cluster}"
+            )
+        if self.imbalance:
+            traffic["imbalance"] = self.imbalance
+        if self.power == POWER_OPTIMISED:
+            server["hyperplane"] = {"power_optimised": True}
+        return Description.from_dict(
+            {
+                "server": server,
+                "data_plane": data_plane,
+                "traffic": traffic,
+                "measure": {"requests": requests, "seed": 1},
+            },
+            source=self.name,
+        )
+
+    def run(self, quick: bool, requests: int, peak_requests: int) -> Run:
+        """Return the case's run, of so many requests; those of the peak that it is a part of."""
+        divisor = QUICK if quick else 1
+        description = self.description(max(LEAST_REQUESTS, requests // divisor))
+        if self.of is None:
+            return Run(description)
+        peak = self.of.description(peak_requests // divisor)
+        if self.limit is not None:
+            return Run(description, peak=peak, limit=Limit(self.limit))
+        return Run(description, peak=peak, part=self.load or 1.0)

@@ -1,0 +1,134 @@
+"""Section V-E, ready set implementation: Figure 13, and what the paper claims of it."""
+
+import itertools
+
+import altair
+
+from nanoplane.claims import Claim, above, between, judged, part
+from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.papers import plots
+from nanoplane.papers.hyperplane.cases import SHAPES, TASKS, Case
+from nanoplane.sweep import Run
+
+QUEUES = 1000
+REQUESTS = 20_000
+SHAPES_SHOWN = ("proportionally-concentrated", "fully-balanced")
+HARDWARE = "hyperplane"
+SOFTWARE = {
+    "software-ready-set": "list of ready queues, in software",
+    "software-bitmap": "hierarchical bitmap, without new hardware",
+}
+"""The paper's ready set in software, and a better one."""
+
+
+def _case(task: str, notify: str, shape: str) -> Case:
+    return Case(task, notify, shape, QUEUES)
+
+
+def _points(quick: bool) -> dict[Case, Run]:
+    every = itertools.product(TASKS, (HARDWARE, *SOFTWARE), SHAPES_SHOWN)
+    return {case: case.run(quick, REQUESTS, 0) for case in itertools.starmap(_case, every)}
+
+
+def _throughput(results: Results, case: Case) -> float:
+    return float(results[case].result["throughput_mrps"])
+
+
+def _rows(results: Results) -> list[Row]:
+    rows = []
+    for notify, shape, (number, task) in itertools.product(
+        SOFTWARE, SHAPES_SHOWN, enumerate(TASKS, 1)
+    ):
+        case, hardware = _case(task, notify, shape), _case(task, HARDWARE, shape)
+        if case not in results or hardware not in results:
+            continue
+        result = results[case].result
+        rows.append(
+            Row(
+                series=f"{SOFTWARE[notify]}, {SHAPES[shape]}, {TASKS[task]}",
+                x=number,
+                x_unit="tasks",
+                y=_throughput(results, case) / _throughput(results, hardware),
+                y_unit="of the throughput with the ready set in hardware",
+                statistic="normalised peak throughput",
+                labels=labels(case),
+                ci95=None,
+                samples=result["latency_ns"]["samples"],
+                steady=result["steady"] and results[hardware].result["steady"],
+            )
+        )
+    return rows
+
+
+def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+    return plots.bars(
+        rows,
+        lambda row: SHAPES[row.labels["shape"]],
+        group=lambda row: TASKS[row.labels["task"]],
+        y=plots.linear("part of the hardware's throughput"),
+        colour=plots.Series.label("ready set", "notify", SOFTWARE, plots.COLOURS),
+    )
+
+
+FIGURES = (
+    Figure(
+        name="hyperplane.13",
+        title="Throughput of ready sets in software, beside that in hardware",
+        caption=(
+            f"One data plane core and {QUEUES} queues on the 16-core server of Table I, saturated. "
+            "The list is the paper's: the monitoring set is hardware, and a program goes through "
+            "the ready queues. The bitmap needs no new hardware: producers set a bit."
+        ),
+        points=_points,
+        rows=_rows,
+        chart=_chart,
+    ),
+)
+
+
+# What the paper claims.
+
+
+def _kept(results: Results, task: str, shape: str) -> float:
+    software = _throughput(results, _case(task, "software-ready-set", shape))
+    return software / _throughput(results, _case(task, HARDWARE, shape))
+
+
+CLAIMS = (
+    Claim(
+        "hyperplane.13.software-ready-set",
+        "Section V-E",
+        "throughput drop is more severe with the FB traffic (down to 50%)",
+        50,
+        "%",
+        "fully balanced: the least of the tasks of the software ready set's throughput, as a part "
+        "of the hardware's",
+        "reproduced if between 40 and 60",
+        "hyperplane.13",
+        judged(
+            lambda r: part(min, lambda task: 100 * _kept(r, task, "fully-balanced"), TASKS),
+            between(40, 60, "going through the list costs another part of an item's work here"),
+        ),
+    ),
+    Claim(
+        "hyperplane.13.balanced-is-worse",
+        "Section V-E",
+        "throughput drop is more severe with the FB traffic",
+        "above 1",
+        "times",
+        "software's part of the hardware's throughput with proportionally concentrated traffic "
+        "over that with fully balanced traffic, the least of the tasks",
+        "reproduced if above 1",
+        "hyperplane.13",
+        judged(
+            lambda r: part(
+                min,
+                lambda task: (
+                    _kept(r, task, "proportionally-concentrated") / _kept(r, task, "fully-balanced")
+                ),
+                TASKS,
+            ),
+            above(1, "the length of the list does not matter here"),
+        ),
+    ),
+)
