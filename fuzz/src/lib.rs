@@ -6,7 +6,7 @@ use pipeline::{CoreSpec, NoExtension};
 use riscv::elf::{self, Image, Segment};
 use riscv::{Operation, evaluate, is_compressed};
 use serde_json::{Number, Value};
-use server::{Description, Machine, Program, RunError, ServerSpec, TraceOptions, presets};
+use server::{Description, ExecuteOptions, Machine, Program, RunError, ServerSpec, presets};
 use std::path::Path;
 
 /// A program that ends at once, with status 0.
@@ -205,7 +205,7 @@ fn described(description: &Description) {
         elf: EXITS.to_vec(),
         ..Program::default()
     };
-    match server::execute(description, &program, &TraceOptions::default(), || false) {
+    match server::execute(description, &program, &ExecuteOptions::default(), || false) {
         Ok(result) => assert_eq!(result.exit_status, 0),
         Err(RunError::Description(sentence)) => assert!(!sentence.is_empty()),
         Err(RunError::Interrupted) => {}

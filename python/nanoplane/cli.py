@@ -24,12 +24,13 @@ from nanoplane import claims as paper_claims
 from nanoplane import compiler, report, simulator
 from nanoplane import description as descriptions
 from nanoplane import store as stores
+from nanoplane.checkpoints import Checkpoints
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError, ProgramError
 from nanoplane.figures import Figure, Row, as_json, chosen, figures
 from nanoplane.figures import find as find_figure
 from nanoplane.progress import Progress
-from nanoplane.sweep import Outcome, look_up, sweep
+from nanoplane.sweep import Outcome, look_up, run_alone, sweep
 from nanoplane.traces import Traces
 
 app = typer.Typer(
@@ -80,6 +81,18 @@ Functional = Annotated[
         "--functional",
         help="Only what the program computes, ten times as fast: no times, no traces.",
     ),
+]
+SaveCheckpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--save-checkpoint",
+        metavar="FILE",
+        help="Save the state of the server on the way, and go on.",
+    ),
+]
+FromCheckpoint = Annotated[
+    Path | None,
+    typer.Option("--from-checkpoint", metavar="FILE", help="Begin from a state that was saved."),
 ]
 Scheduler = Annotated[
     str | None,
@@ -203,6 +216,8 @@ def _with_settings(description: Description, settings: list[str]) -> Description
     epilog=_example(
         "nanoplane run examples/encapsulation.toml",
         "nanoplane run examples/encapsulation.toml --set data_plane.queues=777 --json",
+        "nanoplane run examples/encapsulation.toml --save-checkpoint warm --checkpoint-at 5000",
+        "nanoplane run examples/encapsulation.toml --from-checkpoint warm",
     )
 )
 def run(
@@ -229,19 +244,38 @@ def run(
     ] = None,
     trace_core: TraceCore = 0,
     profile: Profile = None,
+    save_checkpoint: SaveCheckpoint = None,
+    checkpoint_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="When to save: after so many requests, as in 5000, or so much simulated time, as "
+            "in 10us; default: at the end of measure.warm_start.",
+        ),
+    ] = None,
+    from_checkpoint: FromCheckpoint = None,
 ) -> None:
     """Run one description and print its results."""
     description = _with_settings(Description.from_toml(file), settings)
     traces = Traces(tuple(trace), trace_window, trace_slower_than, trace_core, profile)
-    options = {"capture_packets": capture, "trace": traces.options()}
-    with Progress() as progress:
-        (outcome,) = sweep([description], fresh=fresh, watcher=progress)
+    checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint)
+    options = {
+        "capture_packets": capture,
+        "trace": traces.options(),
+        "checkpoint": checkpoints.options(),
+    }
     again: dict[str, Any] = {}
-    if capture or traces:
+    with Progress() as progress:
+        if checkpoints:
+            outcome = run_alone(description, options, debug=bool(traces), watcher=progress)
+            again = outcome.result
+        else:
+            (outcome,) = sweep([description], fresh=fresh, watcher=progress)
+    if (capture or traces) and not checkpoints:
         # The store has neither packets nor traces, so this runs again.
         elf = compiler.elf(description.program(), debug=bool(traces))
         again = simulator.run(outcome.description, elf, options)
-    captured = again["captured"] if capture else None
+    captured = again.get("captured") if capture else None
     document = _run_document(outcome)
     if captured is not None:
         document["captured"] = captured
@@ -396,6 +430,12 @@ def execute(
     trace_window: TraceWindow = None,
     trace_core: TraceCore = 0,
     profile: Profile = None,
+    save_checkpoint: SaveCheckpoint = None,
+    checkpoint_at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="The simulated time at which to save, as in 10us."),
+    ] = None,
+    from_checkpoint: FromCheckpoint = None,
 ) -> None:
     """Run any program on a simulated server.
 
@@ -409,9 +449,10 @@ def execute(
         if not variable.partition("=")[0] or "=" not in variable:
             raise DescriptionError(f'--env is "{variable}"; it must be NAME=VALUE')
     traces = Traces(tuple(trace), trace_window, None, trace_core, profile)
+    checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint, has_requests=False)
     if functional:
-        _check_functional(settings, traces)
-    options = traces.options()
+        _check_functional(settings, traces, checkpoints)
+    options = {"trace": traces.options(), "checkpoint": checkpoints.options()}
     sys.stdout.flush()
     elf, resolved = compiler.elf(program, debug=bool(traces)), description.resolve()
     what = (elf, str(program), arguments or [], environment, resolved.data)
@@ -432,8 +473,13 @@ def execute(
     raise typer.Exit(status & 0xFF or min(status, 1))
 
 
-def _check_functional(settings: list[str], traces: Traces) -> None:
+def _check_functional(settings: list[str], traces: Traces, checkpoints: Checkpoints) -> None:
     """Refuse what only has a meaning where there are times."""
+    if checkpoints:
+        raise DescriptionError(
+            "checkpoints are of timed runs: leave --save-checkpoint and --from-checkpoint or "
+            "--functional out"
+        )
     if traces or traces != Traces():
         raise DescriptionError(
             "--trace and --profile show times, and a functional run has none; leave them or "

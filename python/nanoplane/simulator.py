@@ -6,6 +6,7 @@ import json
 import os
 import types
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError, ProgramError
@@ -104,13 +105,26 @@ def queueing(system: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def warm_up(
+    description: Mapping[str, Any],
+    elf: bytes,
+    checkpoint: Path,
+    progress: Callable[[float], None] | None = None,
+) -> None:
+    """Run the warm start of a resolved description, and save a checkpoint of its end."""
+    try:
+        _module().warm_up(json.dumps(description), elf, checkpoint, progress)
+    except (Exception, KeyboardInterrupt) as error:
+        raise _translate(error) or error from None
+
+
 def execute(
     elf: bytes,
     path: str,
     arguments: Sequence[str],
     environment: Sequence[str],
     description: Mapping[str, Any],
-    trace: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run an ELF whose output goes to standard output; return `exit_status` and statistics.
 
@@ -123,7 +137,7 @@ def execute(
             [os.fsencode(argument) for argument in arguments],
             [os.fsencode(variable) for variable in environment],
             json.dumps(description),
-            json.dumps(trace or {}),
+            json.dumps(options or {}),
         )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None

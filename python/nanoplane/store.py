@@ -41,7 +41,30 @@ def key(resolved: Resolved, elf: bytes) -> str:
     The table `simulator` only says how fast a result comes, and where the program and the packets
     lie does not matter: their contents do.
     """
+    return _key(resolved, resolved.data, elf)
+
+
+def warm_start_key(resolved: Resolved, elf: bytes) -> str | None:
+    """Return the SHA-256 of everything that determines the end of a run's warm start.
+
+    None if there is no warm start.
+    """
     data = resolved.data
+    measure, traffic = data["measure"], data["traffic"]
+    if measure.get("warm_start") is None:
+        return None
+    for table, name in (
+        (measure, "requests"),
+        (measure, "precision"),
+        (measure, "warmup"),
+        (traffic, "load"),
+        (traffic, "rate_mrps"),
+    ):
+        table.pop(name, None)
+    return _key(resolved, data, elf)
+
+
+def _key(resolved: Resolved, data: dict[str, Any], elf: bytes) -> str:
     data.pop("simulator", None)
     data["data_plane"].pop("program", None)
     if resolved.packets is not None:

@@ -3,6 +3,9 @@
 Runs share nothing, and the simulator does not hold Python's interpreter lock, so threads are all
 that is needed on one host. A cluster is a Dask scheduler's address (`dask-jobqueue` starts one on
 Slurm and its kin). Each result is in the store before the next one is looked at.
+
+Runs that have their warm start in common begin from a checkpoint of its end, which is made once and
+removed with the sweep. Results are the same without.
 """
 
 import concurrent.futures
@@ -11,6 +14,7 @@ import dataclasses
 import heapq
 import itertools
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,7 +23,7 @@ from typing import Any
 from nanoplane import compiler, simulator
 from nanoplane import store as stores
 from nanoplane.description import Description, Resolved
-from nanoplane.errors import Failure, Interrupted, NanoplaneError
+from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
 from nanoplane.progress import Watcher
 
 _LOOK_SECONDS = 0.1
@@ -82,8 +86,24 @@ class _Job:
     elf: bytes
     key: str
     cost: float
+    warm_start: str | None
+    """Tells which warm start the run begins with, if it does."""
     then: list[Callable[["_Job", dict[str, Any], bool], None]]
     done: float = 0.0
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _WarmStart:
+    """A warm start that several runs may have in common."""
+
+    users: int = 0
+    """Runs that have asked for it."""
+    making: "concurrent.futures.Future[Path] | None" = None
+    """Makes its checkpoint, or has made it."""
+    checkpoint: Path | None = None
+    """Its checkpoint, when that is there."""
+    waiting: list[_Job] = dataclasses.field(default_factory=list)
+    """Runs that wait for the checkpoint."""
 
 
 class _StoppedError(Exception):
@@ -112,6 +132,38 @@ def sweep(
     return _Sweep(listed, store, fresh, watcher).go(workers, scheduler)
 
 
+def run_alone(
+    description: Description,
+    options: Mapping[str, Any],
+    *,
+    debug: bool = False,
+    store: stores.Store | None = None,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Run one description with options of the simulator; the store is not asked and gets nothing.
+
+    `debug`: the guest has debug information. The peak that a load is a part of is still looked up.
+    """
+    run = Run.of(description)
+    if run.peak is not None:
+        (peak,) = sweep([run.peak], store=store, watcher=watcher)
+        rate = run.part * peak.result["throughput_mrps"]
+        description = description.set("traffic.rate_mrps", rate)
+    resolved = description.resolve()
+    elf = compiler.elf(resolved.program, debug=debug)
+
+    def report(done: float) -> None:
+        if watcher is not None:
+            watcher.update(done, 0, 1)
+
+    try:
+        result = simulator.run(resolved.data, elf, options, report)
+    except (DescriptionError, Failure) as error:
+        raise type(error)(f"{description.source}: {error}") from error
+    key = stores.key(resolved, compiler.elf(resolved.program))
+    return Outcome(resolved.data, key, result, stored=False)
+
+
 def look_up(runs: Iterable[Run], store: stores.Store | None = None) -> list[Outcome | None]:
     """Return what the store has: an outcome for each run, None where it has not been run."""
     found = _Sweep(list(runs), store, fresh=False, watcher=None)
@@ -137,6 +189,7 @@ class _Sweep:
         self.later_cost = 0.0
         self.failures: list[NanoplaneError] = []
         self.stop = threading.Event()
+        self.warm_starts: dict[str, _WarmStart] = {}
 
     def prepare(self) -> None:
         """Ask for every run; what is stored is answered at once, the rest becomes jobs."""
@@ -149,9 +202,12 @@ class _Sweep:
             workers = workers or os.cpu_count() or 1
             try:
                 with _executor(workers, scheduler) as executor:
-                    # Dask has its own queue and does not know how many workers will come.
-                    limit = workers if scheduler is None else len(self.runs) + 1
-                    self._drain(executor, limit, local=scheduler is None)
+                    if scheduler is None:
+                        with self._room_for_checkpoints() as room:
+                            self._drain(executor, workers, room)
+                    else:
+                        # Dask has its own queue and does not know how many workers will come.
+                        self._drain(executor, len(self.runs) + 1, None)
             except KeyboardInterrupt:
                 raise Interrupted(
                     f"stopped: {len(self.finished)} finished runs are kept in {self.store.path}; "
@@ -228,10 +284,12 @@ class _Sweep:
         job = self.jobs.get(key)
         if job is None:
             cost = _cost(resolved, resolved.data["traffic"].get("rate_mrps"))
-            job = self.jobs[key] = _Job(description.source, resolved, elf, key, cost, [])
+            warm_start = stores.warm_start_key(resolved, elf)
+            job = _Job(description.source, resolved, elf, key, cost, warm_start, [])
+            self.jobs[key] = job
             stored = None if self.fresh else self.store.get(key)
             if stored is None:
-                heapq.heappush(self.ready, (-job.cost, next(self.order), job))
+                self._push(job)
             else:
                 self.finished[key] = stored
         if key in self.finished:
@@ -239,21 +297,70 @@ class _Sweep:
         else:
             job.then.append(then)
 
-    def _drain(self, executor: concurrent.futures.Executor, limit: int, *, local: bool) -> None:
+    def _push(self, job: _Job) -> None:
+        heapq.heappush(self.ready, (-job.cost, next(self.order), job))
+
+    @contextlib.contextmanager
+    def _room_for_checkpoints(self) -> Iterator[Path | None]:
+        """Make a directory beside the store for as long as this lasts, if it can be made."""
+        with contextlib.ExitStack() as stack:
+            room = None
+            if self._shares_warm_starts():
+                parent = self.store.path.parent
+                with contextlib.suppress(OSError):
+                    parent.mkdir(parents=True, exist_ok=True)
+                    directory = tempfile.TemporaryDirectory(prefix="checkpoints-", dir=parent)
+                    room = Path(stack.enter_context(directory))
+            yield room
+
+    def _shares_warm_starts(self) -> bool:
+        """Count who needs which warm start; a part of a peak has that of the peak or its own."""
+        for run in self.runs:
+            for description in {run.description, run.peak} - {None}:
+                assert description is not None
+                resolved = description.set("traffic.load", "saturate").resolve()
+                elf = self.elves.get(resolved.program) or compiler.elf(resolved.program)
+                if (name := stores.warm_start_key(resolved, elf)) is not None:
+                    self.warm_starts.setdefault(name, _WarmStart()).users += 1
+        return any(one.users > 1 for one in self.warm_starts.values())
+
+    def _drain(self, executor: concurrent.futures.Executor, limit: int, room: Path | None) -> None:
+        local = isinstance(executor, concurrent.futures.ThreadPoolExecutor)
         flying: dict[concurrent.futures.Future[dict[str, Any]], _Job] = {}
+        warming: dict[concurrent.futures.Future[Path], _WarmStart] = {}
         try:
-            while self.ready or flying:
-                while self.ready and len(flying) < limit:
+            while self.ready or flying or warming:
+                while self.ready and len(flying) + len(warming) < limit:
                     _, _, job = heapq.heappop(self.ready)
+                    start = self.warm_starts.get(job.warm_start or "", _WarmStart())
+                    if room is not None and start.users > 1 and start.making is None:
+                        path, data = room / str(job.warm_start), job.resolved.data
+                        start.making = executor.submit(
+                            _warm_up, data, job.elf, path, self._stopper()
+                        )
+                        warming[start.making] = start
+                    if start.making in warming:
+                        start.waiting.append(job)
+                        continue
                     report = self._reporter(job) if local else None
-                    future = executor.submit(_run, job.resolved.data, job.elf, report)
+                    data = job.resolved.data
+                    future = executor.submit(_run, data, job.elf, report, start.checkpoint)
                     flying[future] = job
-                done, _ = concurrent.futures.wait(
-                    flying, _LOOK_SECONDS, concurrent.futures.FIRST_COMPLETED
+                under_way: list[concurrent.futures.Future[Any]] = [*flying, *warming]
+                concurrent.futures.wait(
+                    under_way, _LOOK_SECONDS, concurrent.futures.FIRST_COMPLETED
                 )
-                for future in done:
+                for warm in [one for one in warming if one.done()]:
+                    start = warming.pop(warm)
+                    # Where it could not be made, each run has a warm start of its own.
+                    if warm.exception() is None:
+                        start.checkpoint = warm.result()
+                    for job in start.waiting:
+                        self._push(job)
+                for future in [one for one in flying if one.done()]:
                     # Taken off the list afterwards, so that Ctrl-C in between does not lose it.
                     self._finish(flying[future], future)
+                    self._release(flying[future])
                     del flying[future]
                 self._show()
         except BaseException:
@@ -291,6 +398,21 @@ class _Sweep:
         self.finished[job.key] = result
         return result
 
+    def _release(self, job: _Job) -> None:
+        """Remove a checkpoint that nobody will need any more."""
+        start = self.warm_starts.get(job.warm_start or "")
+        if start is not None:
+            start.users -= 1
+            if start.users == 0 and start.checkpoint is not None:
+                start.checkpoint.unlink(missing_ok=True)
+
+    def _stopper(self) -> Callable[[float], None]:
+        def report(_: float) -> None:
+            if self.stop.is_set():
+                raise _StoppedError
+
+        return report
+
     def _reporter(self, job: _Job) -> Callable[[float], None]:
         def report(fraction: float) -> None:
             job.done = fraction
@@ -310,9 +432,20 @@ class _Sweep:
 
 
 def _run(
-    description: Mapping[str, Any], elf: bytes, report: Callable[[float], None] | None
+    description: Mapping[str, Any],
+    elf: bytes,
+    report: Callable[[float], None] | None,
+    checkpoint: Path | None,
 ) -> dict[str, Any]:
-    return simulator.run(description, elf, None, report)
+    options = None if checkpoint is None else {"checkpoint": {"from": str(checkpoint)}}
+    return simulator.run(description, elf, options, report)
+
+
+def _warm_up(
+    description: Mapping[str, Any], elf: bytes, checkpoint: Path, report: Callable[[float], None]
+) -> Path:
+    simulator.warm_up(description, elf, checkpoint, report)
+    return checkpoint
 
 
 @contextlib.contextmanager

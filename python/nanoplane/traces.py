@@ -13,6 +13,12 @@ _UNITS_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
 
 
+def nanoseconds(text: str) -> float | None:
+    """Read a simulated time such as `10us`; None if it is none."""
+    match = _TIME.fullmatch(text)
+    return None if match is None else float(match[1]) * _UNITS_NS[match[2]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Traces:
     """What the command line asks for; all of it may be nothing."""
@@ -67,14 +73,14 @@ class Traces:
 
     @staticmethod
     def _window_ns(window: str) -> list[float]:
-        ends = [_TIME.fullmatch(end) for end in window.split("..")]
-        matches = [end for end in ends if end is not None]
-        if len(ends) != 2 or len(matches) != 2:
+        ends = [nanoseconds(end) for end in window.split("..")]
+        times = [end for end in ends if end is not None]
+        if len(ends) != 2 or len(times) != 2:
             raise DescriptionError(
                 f'--trace-window is "{window}"; it must be two simulated times, as in 10us..20us '
                 "(units: ns, us, ms, s)"
             )
-        start, end = (float(match[1]) * _UNITS_NS[match[2]] for match in matches)
+        start, end = times
         if start >= end:
             raise DescriptionError(
                 f'--trace-window is "{window}", which is empty; the first time must be the earlier'

@@ -93,6 +93,13 @@ def test_again_it_is_the_same(run: Run, tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+def test_there_are_no_checkpoints(run: Run) -> None:
+    save = ("--save-checkpoint", "saved", "--checkpoint-at", "1us")
+    status, _, errors = outcome(run("--functional", ROOT / "examples" / "doorbells.c", *save))
+    assert status == 2
+    assert "checkpoints are of timed runs" in errors
+
+
 def test_instructions_of_other_hardware_are_named(run: Run) -> None:
     status, _, errors = outcome(run("--functional", ROOT / "examples" / "doorbells.c"))
     assert status == 1

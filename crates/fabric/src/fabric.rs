@@ -143,7 +143,7 @@ pub struct FabricStatistics {
     pub events: u64,
 }
 
-state::component!(FabricStatistics {
+state::plain!(FabricStatistics {
     last_level_hits: count,
     last_level_misses: count,
     last_level_evictions: count,

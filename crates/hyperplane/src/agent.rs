@@ -46,7 +46,7 @@ pub struct Statistics {
     pub armed: usize,
 }
 
-state::component!(Statistics {
+state::plain!(Statistics {
     wake_ups: count,
     spurious_wake_ups: count,
     not_ready: count,

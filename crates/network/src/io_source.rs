@@ -83,6 +83,7 @@ mod purpose {
     pub const READ_NEW_DESCRIPTOR: u64 = 6 << 56;
     pub const LOOK_FOR_ROOM: u64 = 7 << 56;
     pub const WAKE: u64 = 8 << 56;
+    pub const CHANGE: u64 = 9 << 56;
     pub const MASK: u64 = 0xff << 56;
 }
 
@@ -205,6 +206,10 @@ struct Imbalance {
 pub struct IoSource {
     setup: IoSetup,
     arrivals: ArrivalProcess,
+    /// The arrivals of the warm start, if there is one.
+    warm_arrivals: Option<ArrivalProcess>,
+    /// The warm start is over, or there is none.
+    is_warm: bool,
     active_queues: Vec<u32>,
     imbalance: Option<Imbalance>,
     queue_choice: Random,
@@ -241,6 +246,8 @@ impl State for IoSource {
             IoSource {
                 setup: fixed,
                 arrivals,
+                warm_arrivals: inside,
+                is_warm,
                 active_queues: fixed,
                 imbalance: fixed,
                 queue_choice,
@@ -288,6 +295,8 @@ impl IoSource {
             doorbells: DoorbellMap::new(setup.doorbells),
             setup,
             arrivals,
+            warm_arrivals: None,
+            is_warm: true,
             active_queues,
             imbalance: None,
             queue_choice,
@@ -317,6 +326,15 @@ impl IoSource {
     pub fn with_settings(self, settings: ProgramSettings) -> IoSource {
         IoSource {
             program: ProgramRegisters::new(settings),
+            ..self
+        }
+    }
+
+    /// Begins with these arrivals, until its timer is set to [`IoSource::CHANGE`].
+    pub fn with_warm_start(self, arrivals: ArrivalProcess) -> IoSource {
+        IoSource {
+            warm_arrivals: Some(arrivals),
+            is_warm: false,
             ..self
         }
     }
@@ -362,6 +380,10 @@ impl IoSource {
         };
         self.active_queues[choice as usize]
     }
+
+    /// The token of the timer at which the warm start is over: the arrivals change, and what is
+    /// delivered from then on is measured.
+    pub const CHANGE: u64 = purpose::CHANGE;
 
     /// How to attach it: it owns its registers. Its cache is as large as those of its producers
     /// together.
@@ -653,8 +675,13 @@ impl IoSource {
     }
 
     fn await_arrival(&mut self, context: &mut AgentContext<'_>) {
-        self.next_arrival = self.arrivals.next_arrival();
-        context.wake(context.now() + self.next_arrival.gap, purpose::ARRIVAL);
+        let arrivals = match &mut self.warm_arrivals {
+            Some(arrivals) if !self.is_warm => arrivals,
+            _ => &mut self.arrivals,
+        };
+        self.next_arrival = arrivals.next_arrival();
+        let token = purpose::ARRIVAL | u64::from(self.is_warm);
+        context.wake(context.now() + self.next_arrival.gap, token);
     }
 
     /// An item arrives at the source.
@@ -875,8 +902,18 @@ impl Agent for IoSource {
     }
 
     fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        if token == purpose::CHANGE {
+            self.is_warm = true;
+            self.ledger.borrow_mut().measure();
+            self.await_arrival(context);
+            return;
+        }
         if token & purpose::MASK == purpose::LOOK_FOR_ROOM {
             self.end_if_possible(context, token as u32);
+            return;
+        }
+        if token != purpose::ARRIVAL | u64::from(self.is_warm) {
+            // The next arrival of a warm start that is over.
             return;
         }
         let queue = self.choose_queue();

@@ -139,10 +139,15 @@ pub struct Ledger {
     inside: Vec<VecDeque<(u64, Time)>>,
     /// Rings of each tenant's doorbell whose items have not been recorded.
     rings: Vec<VecDeque<Time>>,
-    /// Item, queue and arrival of those that their tenants have taken, whose ring is not known yet.
-    /// The end of a queue has no arrival.
-    taken: VecDeque<(u64, u32, Option<Time>)>,
+    /// Item, queue and arrival of those that their tenants have taken, whose ring is not known yet,
+    /// and whether they are measured. The end of a queue has no arrival.
+    taken: VecDeque<(u64, u32, Option<Time>, bool)>,
     recorder: Recorder,
+    /// What is delivered is measured.
+    measures: bool,
+    /// How many requests are delivered before the warm start is over, and when the last of them was.
+    warm_requests: u64,
+    warm_at: Option<Time>,
     /// The latest deliveries, if somebody wants them.
     records: Option<Vec<ItemRecord>>,
     may_reorder: bool,
@@ -163,6 +168,9 @@ state::component!(Ledger {
     rings,
     taken,
     recorder,
+    measures,
+    warm_requests: fixed,
+    warm_at,
     records: fixed,
     may_reorder: fixed,
     fault,
@@ -184,6 +192,9 @@ impl Ledger {
             rings: Vec::new(),
             taken: VecDeque::new(),
             recorder,
+            measures: true,
+            warm_requests: 0,
+            warm_at: None,
             records: None,
             may_reorder: false,
             fault: None,
@@ -194,6 +205,46 @@ impl Ledger {
     /// An empty ledger that can be shared.
     pub fn shared(recorder: Recorder) -> SharedLedger {
         Rc::new(RefCell::new(Ledger::new(recorder)))
+    }
+
+    /// Nothing is measured before [`Ledger::measure`]. The warm start lasts until `requests` have
+    /// been delivered.
+    pub fn warm_up(&mut self, requests: u64) {
+        self.measures = false;
+        self.warm_requests = requests;
+    }
+
+    /// What is delivered from now on is measured.
+    pub(crate) fn measure(&mut self) {
+        self.measures = true;
+    }
+
+    /// Whether latencies are measured: there is no warm start, or it is over.
+    pub fn measures(&self) -> bool {
+        self.measures
+    }
+
+    /// When the last request of the warm start was delivered, if it has been and the change of the
+    /// traffic has not been asked for yet.
+    pub fn warm_at(&self) -> Option<Time> {
+        self.warm_at
+    }
+
+    /// The change of the traffic has been asked for.
+    pub fn end_warm_start(&mut self) {
+        self.warm_at = None;
+    }
+
+    /// Which part of the requests has been delivered, from 0 to 1, as far as is known how many there
+    /// will be.
+    pub fn progress(&self, requests: u64) -> f64 {
+        let (warm, measured) = (self.warm_requests as f64, requests as f64);
+        let done = if self.measures {
+            warm + self.recorder.progress() * measured
+        } else {
+            self.counts.delivered as f64
+        };
+        done / (warm + measured)
     }
 
     /// The latencies.
@@ -315,7 +366,7 @@ impl Ledger {
                  next: the data plane must give each queue's items to its tenant in order."
             )),
             None => {
-                self.taken.push_back((u64::MAX, queue, None));
+                self.taken.push_back((u64::MAX, queue, None, false));
                 self.close_records();
             }
         }
@@ -329,7 +380,7 @@ impl Ledger {
     }
 
     /// A tenant has taken an item.
-    pub(crate) fn taken(&mut self, queue: u32, item: u64, is_error: bool) {
+    pub(crate) fn taken(&mut self, queue: u32, item: u64, is_error: bool, now: Time) {
         let inside = &mut self.inside[queue as usize];
         let place = if self.may_reorder {
             inside.iter().position(|&(inside, _)| inside == item)
@@ -343,7 +394,10 @@ impl Ledger {
                 self.counts.delivered += 1;
                 self.queue_counts[queue as usize].delivered += 1;
                 self.counts.errors += u64::from(is_error);
-                self.taken.push_back((item, queue, Some(at)));
+                self.taken.push_back((item, queue, Some(at), self.measures));
+                if !self.measures && self.counts.delivered == self.warm_requests {
+                    self.warm_at = Some(now);
+                }
                 self.close_records();
             }
             Some((oldest, _)) => self.set_fault(format!(
@@ -365,7 +419,7 @@ impl Ledger {
     /// Records what is complete, in the order of taking: so the order does not depend on when the
     /// rings are observed.
     fn close_records(&mut self) {
-        while let Some(&(item, queue, arrived_at)) = self.taken.front() {
+        while let Some(&(item, queue, arrived_at, is_measured)) = self.taken.front() {
             let Some(done_at) = self.rings[queue as usize].pop_front() else {
                 return;
             };
@@ -374,7 +428,9 @@ impl Ledger {
                 continue;
             };
             let latency = done_at.saturating_sub(arrived_at);
-            self.recorder.record_of(queue, done_at, latency);
+            if is_measured {
+                self.recorder.record_of(queue, done_at, latency);
+            }
             if let Some(records) = &mut self.records {
                 records.push(ItemRecord {
                     item,

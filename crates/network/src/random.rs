@@ -18,6 +18,8 @@ pub enum Stream {
     Packets = 4,
     /// How long requests take to process.
     ServiceTimes = 5,
+    /// When items arrive during a warm start.
+    WarmArrivals = 6,
 }
 
 /// A random number generator, PCG64 (O'Neill 2014).

@@ -175,7 +175,7 @@ impl State for Recorder {
         }
         *self = Recorder::new(self.requests as u64, self.warmup).with_precision(self.precision);
         for sample in &samples {
-            self.record(sample.completed_at, sample.latency);
+            self.record_of(sample.queue, sample.completed_at, sample.latency);
         }
         if self.is_done() {
             walker.refuse(format!(

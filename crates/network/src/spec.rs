@@ -168,6 +168,17 @@ impl TrafficSpec {
         )
     }
 
+    /// The arrival process of a warm start for a seed: as [`TrafficSpec::arrival_process`], at
+    /// another rate or, without one, at that of saturation.
+    pub fn warm_arrivals(&self, rate_mrps: Option<f64>, seed: u64) -> ArrivalProcess {
+        ArrivalProcess::new(
+            self.arrivals,
+            rate_mrps.unwrap_or(self.saturation_rate_mrps),
+            self.burst_length,
+            Random::new(seed, Stream::WarmArrivals),
+        )
+    }
+
     /// The packets for a seed; reads the capture file if there is one.
     pub fn open_packets(&self, seed: u64) -> Result<Packets, PacketError> {
         if self.packets == GENERATED {

@@ -329,7 +329,7 @@ impl TenantSide {
         } else {
             self.ledger
                 .borrow_mut()
-                .taken(number, tenant.item, tenant.is_error);
+                .taken(number, tenant.item, tenant.is_error, context.now());
         }
         if !tenant.is_last && !tenant.slot.is_empty() && self.kept.len() < self.keep {
             let start = SLOT_HEADER_BYTES as usize;

@@ -60,7 +60,7 @@ pub struct CycleStack {
     pub halted: u64,
 }
 
-state::component!(CycleStack {
+state::plain!(CycleStack {
     base: count,
     branch: count,
     memory_order: count,

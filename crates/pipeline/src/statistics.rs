@@ -21,7 +21,7 @@ pub struct Operations {
     pub float_divisions: u64,
 }
 
-state::component!(Operations {
+state::plain!(Operations {
     multiplications: count,
     divisions: count,
     float_additions: count,
@@ -100,7 +100,7 @@ pub struct CoreStatistics {
     pub skipped_cycles: u64,
 }
 
-state::component!(CoreStatistics {
+state::plain!(CoreStatistics {
     instructions: count,
     squashed_instructions: count,
     halted_cycles: count,

@@ -5,7 +5,8 @@ use hyperplane::{DoorbellLines, HyperPlaneSpec};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use server::{Description, Options, Program, RunError, TraceOptions};
+use server::{Description, ExecuteOptions, Options, Program, RunError};
+use std::path::PathBuf;
 
 create_exception!(
     _simulator,
@@ -77,26 +78,66 @@ fn run(
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
     let options: Options =
         serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
-    let mut raised = None;
-    let mut calls = 0u32;
+    let mut reporter = Reporter::new(progress);
+    let result =
+        py.detach(|| server::run(&description, &elf, &options, |done| reporter.goes_on(done)));
+    finish(py, reporter.raised, result)
+}
+
+/// Runs the warm start of a resolved description with an ELF file, and saves a checkpoint of its
+/// end.
+#[pyfunction]
+#[pyo3(signature = (description_json, elf, checkpoint, progress))]
+fn warm_up(
+    py: Python<'_>,
+    description_json: &str,
+    elf: Vec<u8>,
+    checkpoint: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let description: Description =
+        serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let mut reporter = Reporter::new(progress);
     let result = py.detach(|| {
-        server::run(&description, &elf, &options, |done| {
-            calls = calls.wrapping_add(1);
-            if !calls.is_multiple_of(64) {
-                return true;
-            }
-            Python::attach(|py| {
-                let told = py.check_signals().and_then(|()| {
-                    progress
-                        .as_ref()
-                        .map_or(Ok(()), |call| call.call1(py, (done,)).map(drop))
-                });
-                raised = told.err();
-                raised.is_none()
-            })
+        server::warm_up(&description, &elf, &checkpoint, |done| {
+            reporter.goes_on(done)
         })
     });
-    finish(py, raised, result)
+    finish(py, reporter.raised, result).map(drop)
+}
+
+/// Tells Python now and then how far a run is.
+struct Reporter {
+    progress: Option<Py<PyAny>>,
+    calls: u32,
+    raised: Option<PyErr>,
+}
+
+impl Reporter {
+    fn new(progress: Option<Py<PyAny>>) -> Reporter {
+        Reporter {
+            progress,
+            calls: 0,
+            raised: None,
+        }
+    }
+
+    /// Whether the run goes on, of which the part `done` is done.
+    fn goes_on(&mut self, done: f64) -> bool {
+        self.calls = self.calls.wrapping_add(1);
+        if !self.calls.is_multiple_of(64) {
+            return true;
+        }
+        Python::attach(|py| {
+            let told = py.check_signals().and_then(|()| {
+                self.progress
+                    .as_ref()
+                    .map_or(Ok(()), |call| call.call1(py, (done,)).map(drop))
+            });
+            self.raised = told.err();
+            self.raised.is_none()
+        })
+    }
 }
 
 /// Simulates a queueing system, without a server; see `queueing::QueueingSystem`.
@@ -134,7 +175,7 @@ fn execute(
     arguments: Vec<Vec<u8>>,
     environment: Vec<Vec<u8>>,
     description_json: &str,
-    trace_json: &str,
+    options_json: &str,
 ) -> PyResult<String> {
     let program = Program {
         elf,
@@ -144,11 +185,11 @@ fn execute(
     };
     let description: Description =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
-    let trace: TraceOptions =
-        serde_json::from_str(trace_json).map_err(|cause| description_error(py, &cause))?;
+    let options: ExecuteOptions =
+        serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
     let mut raised = None;
     let result = py.detach(|| {
-        server::execute(&description, &program, &trace, || {
+        server::execute(&description, &program, &options, || {
             Python::attach(|py| {
                 raised = py.check_signals().err();
                 raised.is_none()
@@ -242,6 +283,7 @@ fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(warm_up, module)?)?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_queueing, module)?)?;
     module.add_function(wrap_pyfunction!(conflicts, module)?)?;

@@ -215,8 +215,27 @@ pub struct MeasureSpec {
     pub precision: Option<f64>,
     /// How the beginning is cut: "auto", or a number of requests.
     pub warmup: Warmup,
+    /// If given, the server is first warmed up by traffic of its own, of which nothing is measured.
+    /// Runs that differ in nothing but what is offered afterwards share it.
+    pub warm_start: Option<WarmStartSpec>,
     /// All randomness comes from this number.
     pub seed: u64,
+}
+
+/// How a server is warmed up before what is measured begins: by so many requests, at a rate. It is
+/// over some 1000 cycles after the last of them has been delivered, with all queues and caches as
+/// they are; then the traffic changes to what `traffic` says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WarmStartSpec {
+    /// Requests that are delivered until it is over.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub requests: u64,
+    /// What is offered, in millions of items a second over all queues; without it,
+    /// `traffic.saturation_rate_mrps`.
+    #[serde(default)]
+    #[schemars(range(min = 1e-6, max = 1e4))]
+    pub rate_mrps: Option<f64>,
 }
 
 impl Default for MeasureSpec {
@@ -225,6 +244,7 @@ impl Default for MeasureSpec {
             requests: 20_000,
             precision: None,
             warmup: Warmup::Auto,
+            warm_start: None,
             seed: 1,
         }
     }

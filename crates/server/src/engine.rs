@@ -140,11 +140,6 @@ impl Engine {
         self.pause = cycle;
     }
 
-    /// The same, and at an earlier cycle if one is set already.
-    pub fn pause_before(&mut self, cycle: u64) {
-        self.pause = self.pause.min(cycle);
-    }
-
     /// Does what is left before `cycle`, at which the server has paused.
     pub fn settle(&mut self, cycle: u64) {
         // The fabric's events are not all at the beginning of a cycle.

@@ -17,13 +17,16 @@ pub enum RunError {
     /// Nothing can happen any more, or nothing does.
     #[error("{0}")]
     Deadlock(String),
+    /// What was asked for cannot be written.
+    #[error("{0}")]
+    Output(String),
     /// The caller asked to stop.
     #[error("the run was interrupted")]
     Interrupted,
 }
 
 impl RunError {
-    /// A word for the kind of error: "description", "program", "guest", "deadlock" or
+    /// A word for the kind of error: "description", "program", "guest", "deadlock", "output" or
     /// "interrupted".
     pub fn kind(&self) -> &'static str {
         match self {
@@ -31,6 +34,7 @@ impl RunError {
             RunError::Program(_) => "program",
             RunError::Guest(_) => "guest",
             RunError::Deadlock(_) => "deadlock",
+            RunError::Output(_) => "output",
             RunError::Interrupted => "interrupted",
         }
     }

@@ -1,5 +1,6 @@
 //! Builds a server out of a description, runs it, and reports.
 
+mod checkpoint;
 mod clint;
 mod description;
 mod engine;
@@ -7,6 +8,7 @@ mod error;
 mod functional;
 mod htif;
 mod machine;
+mod meter;
 mod run;
 mod traces;
 
@@ -14,15 +16,16 @@ mod traces;
 /// mixed.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NANOPLANE_SOURCES"));
 
+pub use checkpoint::CheckpointOptions;
 pub use description::{
     DataPlaneSpec, Description, MeasureSpec, Notify, Policy, Preset, ServerSpec, SimulatorSpec,
-    presets, schema,
+    WarmStartSpec, presets, schema,
 };
 pub use engine::{Advance, Engine};
 pub use error::RunError;
 pub use machine::Machine;
 pub use run::{
-    CoreResult, EnergyResult, ExecuteResult, FunctionalResult, HartResult, Options, Program,
-    RunResult, Totals, check, execute, execute_functionally, run,
+    CoreResult, EnergyResult, ExecuteOptions, ExecuteResult, FunctionalResult, HartResult, Options,
+    Program, RunResult, Totals, check, execute, execute_functionally, run, warm_up,
 };
 pub use traces::{TraceOptions, TraceReport};

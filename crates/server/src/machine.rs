@@ -5,6 +5,7 @@ use crate::description::ServerSpec;
 use crate::engine::{Advance, Engine};
 use crate::error::RunError;
 use crate::htif::Htif;
+use crate::meter::Reading;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram};
 use linux::{Ending, Fault, Linux};
 use pipeline::{Core, Extension, NoExtension, build_core};
@@ -19,6 +20,10 @@ pub const MEMORY_START: u64 = 0x8000_0000;
 pub const STACKS: u64 = 0x7000_0000;
 const STACK_STRIDE: u64 = 0x10_0000;
 const STACK_BYTES: u64 = 0x4_0000;
+
+/// Why the state of a server with a Linux program cannot be saved.
+pub(crate) const NO_CHECKPOINTS_OF_LINUX: &str = "a Linux program has files, sockets and clocks of \
+    the host, which cannot be saved; checkpoints are for data planes and for bare-metal programs";
 
 /// The cache of devices that write memory now and then.
 pub(crate) fn device_cache() -> CacheSpec {
@@ -39,6 +44,8 @@ pub struct Machine {
     front_end_cycles: u8,
     /// Whether it is all over, and at which cycle.
     end: Option<u64>,
+    /// What had been counted when the traffic began, or what is measured of it, if it has.
+    pub(crate) first_reading: Option<Reading>,
 }
 
 state::component!(Machine {
@@ -47,6 +54,7 @@ state::component!(Machine {
     personality: fixed,
     front_end_cycles: fixed,
     end: maybe_cycle,
+    first_reading,
 });
 
 /// Who answers the program.
@@ -215,6 +223,7 @@ impl Machine {
             personality,
             front_end_cycles: spec.core.front_end_cycles,
             end: None,
+            first_reading: None,
         }
     }
 
@@ -262,11 +271,7 @@ impl Machine {
     /// The state of the machine between two steps of its engine.
     pub fn save(&mut self) -> Result<Vec<u8>, RunError> {
         if let Personality::Linux(_) = self.personality {
-            return Err(RunError::Description(
-                "a Linux program has open files, sockets and clocks of the host, which cannot be \
-                 saved; checkpoints are for data planes and for bare-metal programs"
-                    .to_string(),
-            ));
+            return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
         }
         Writer::write(self).map_err(RunError::Description)
     }
@@ -280,6 +285,11 @@ impl Machine {
     fn has_ended(&mut self) -> bool {
         self.engine.catch_up(self.end());
         false
+    }
+
+    /// Whether the run has got an end, which may be still to come.
+    pub fn is_ending(&self) -> bool {
+        self.end.is_some()
     }
 
     /// Ends the run because of something that happened at `cycle`.

@@ -1,12 +1,14 @@
 //! A run: a description and a program in, measurements out.
 
-use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec};
+use crate::checkpoint::{CheckpointOptions, Saver, Subject, When};
+use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec, WarmStartSpec};
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
-use crate::machine::Machine;
+use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX};
+use crate::meter::{Meter, Reading};
 use crate::traces::{TraceOptions, TraceReport, Tracer};
-use energy::{Activity, CoreActivity, Energy, NotificationCounts};
-use fabric::{AddressRange, AgentId, CoreId, Fabric, FabricStatistics, Time};
+use energy::Energy;
+use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
     IoSetup, IoSource, ItemCounts, Ledger, MOST_NAME_BYTES, Measurement, ProgramSettings, Random,
@@ -17,6 +19,7 @@ use riscv::elf;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 use std::time::Instant;
 
 const IO_REGISTERS: AddressRange = AddressRange {
@@ -45,12 +48,14 @@ pub struct Options {
     pub capture_packets: usize,
     /// Write these traces.
     pub trace: TraceOptions,
+    /// Save and begin from these checkpoints.
+    pub checkpoint: CheckpointOptions,
 }
 
 /// One core's part of the results.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoreResult {
-    /// Instructions in a cycle, from the beginning of the traffic, if there is any, to the end.
+    /// Instructions in a cycle, in the time in which the energy was spent.
     pub ipc: f64,
     /// Cycles, halted ones included.
     pub cycles: u64,
@@ -64,7 +69,8 @@ pub struct CoreResult {
 /// What a run has cost, in nanojoules.
 #[derive(Clone, Debug, Serialize)]
 pub struct EnergyResult {
-    /// The time in which that was: from the beginning of the traffic, if there is any, to the end.
+    /// The time in which that was: from the beginning of the traffic, if there is any, or from the
+    /// end of the warm start, to the end.
     pub seconds: f64,
     /// For each request that was delivered in it, those of the warm-up included.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +93,8 @@ pub struct Totals {
     pub simulated_seconds: f64,
     /// Time of the host.
     pub host_seconds: f64,
-    /// Millions of simulated instructions in a second of the host.
+    /// Millions of simulated instructions in a second of the host, without those before the
+    /// checkpoint from which the run has begun.
     pub host_mips: f64,
     /// What the fabric counted.
     pub fabric: FabricStatistics,
@@ -99,82 +106,14 @@ pub struct Totals {
     pub version: &'static str,
 }
 
-/// A server whose energy is asked for.
-#[derive(Clone, Copy)]
-struct Metered<'a> {
-    server: &'a ServerSpec,
-    /// The first cores are shown, so many.
-    shown: usize,
-    /// HyperPlane, if it is used.
-    hyperplane: Option<AgentId>,
-}
-
-/// What a meter has counted up to a cycle.
-#[derive(Clone, Debug, Default)]
-struct Reading {
-    cycle: u64,
-    energy_nj: Energy,
-    /// Instructions of each core that is shown.
-    instructions: Vec<u64>,
-    /// Cycles in C1, of each core.
-    c1_cycles: Vec<u64>,
-    /// Requests delivered.
-    delivered: u64,
-}
-
-impl Metered<'_> {
-    /// Reads everything at `cycle`, before which everything has been done.
-    fn read(&self, machine: &mut Machine, cycle: u64, delivered: u64) -> Reading {
-        let engine = &mut machine.engine;
-        let (clock, now) = (engine.clock(), engine.time(cycle));
-        let mut c1_cycles = vec![0; engine.cores.len()];
-        let mut notification = None;
-        if let Some(id) = self.hyperplane
-            && let Some(hyperplane) = engine.fabric.agent_mut::<HyperPlane>(id)
-        {
-            let counts = hyperplane.statistics(now);
-            notification = Some(NotificationCounts {
-                look_ups: counts.look_ups,
-                selections: counts.selections(),
-            });
-            for (core, cycles) in c1_cycles.iter_mut().enumerate() {
-                let time = hyperplane.powered_down(CoreId(core as u16), now);
-                *cycles = clock.cycle_of(time);
-            }
-        }
-        let cores = engine.cores.iter().take(self.shown);
-        let statistics: Vec<CoreStatistics> = cores.map(|core| core.statistics(cycle)).collect();
-        let cores = statistics.iter().zip(&c1_cycles);
-        let activity = Activity {
-            cycles: cycle,
-            seconds: now.as_seconds(),
-            cores: cores
-                .map(|(statistics, &c1_cycles)| CoreActivity {
-                    statistics,
-                    c1_cycles,
-                })
-                .collect(),
-            fabric: &engine.fabric.statistics(),
-            notification,
-        };
-        let server = self.server;
-        Reading {
-            cycle,
-            energy_nj: Energy::of(&server.energy, &server.core, &server.fabric, &activity),
-            instructions: statistics.iter().map(|core| core.instructions).collect(),
-            c1_cycles,
-            delivered,
-        }
-    }
-}
-
 impl Totals {
-    /// The totals of a run that `machine` has ended and that had begun at `begin`; its energy
-    /// is counted from the reading `first` to the reading `last`, of requests if there are any.
+    /// The totals of a run that `machine` has ended. It had begun at `begin` with so many
+    /// instructions, which a checkpoint had brought. Its energy and instructions in a cycle are those
+    /// from the reading `first` to the reading `last`, of requests if there are any.
     fn of(
         machine: &Machine,
-        shown: usize,
-        begin: Instant,
+        meter: &Meter<'_>,
+        (begin, brought): (Instant, u64),
         (first, last): (&Reading, &Reading),
     ) -> Totals {
         let end = machine.end();
@@ -188,10 +127,10 @@ impl Totals {
         let cycles = (last.cycle - first.cycle) as f64;
         let cores = all
             .into_iter()
-            .take(shown)
+            .take(meter.shown)
             .enumerate()
             .map(|(core, statistics)| {
-                let before = first.instructions.get(core).copied().unwrap_or(0);
+                let before = first.cores.get(core).map_or(0, |core| core.instructions);
                 CoreResult {
                     ipc: (statistics.instructions - before) as f64 / cycles,
                     cycles: end,
@@ -201,17 +140,17 @@ impl Totals {
             })
             .collect();
         let host_seconds = begin.elapsed().as_secs_f64();
-        let energy = last.energy_nj.since(&first.energy_nj);
+        let energy = meter.energy(machine, first, last);
+        let requests = last.delivered - first.delivered;
         let seconds =
             (machine.engine.time(last.cycle) - machine.engine.time(first.cycle)).as_seconds();
-        let requests = last.delivered - first.delivered;
         Totals {
             cores,
             instructions,
             cycles: end,
             simulated_seconds: machine.engine.time(end).as_seconds(),
             host_seconds,
-            host_mips: instructions as f64 / host_seconds / 1e6,
+            host_mips: instructions.saturating_sub(brought) as f64 / host_seconds / 1e6,
             fabric: machine.engine.fabric.statistics(),
             power_w: energy.power(seconds),
             energy_nj: EnergyResult {
@@ -264,40 +203,6 @@ impl QueueResults {
                 .map(|queue| rounded(queue.p99_ns))
                 .collect(),
         }
-    }
-}
-
-/// Reads a run's energy when its traffic begins.
-struct Meter<'a> {
-    metered: Metered<'a>,
-    /// When the reading is due.
-    due: Option<u64>,
-    first: Option<Reading>,
-}
-
-impl Meter<'_> {
-    /// To be called before each step of the engine. True if a pause that the engine had been set
-    /// is gone.
-    fn prepare(&mut self, machine: &mut Machine, ledger: &SharedLedger) -> bool {
-        if self.first.is_some() {
-            return false;
-        }
-        let engine = &mut machine.engine;
-        let Some(due) = self.due else {
-            let started_at = ledger.borrow().started_at();
-            self.due =
-                started_at.map(|at| engine.settled_after(engine.clock().cycle_at_or_after(at)));
-            return false;
-        };
-        if engine.now() < due {
-            engine.pause_before(due);
-            return false;
-        }
-        engine.settle(due);
-        engine.set_pause(NEVER);
-        let delivered = ledger.borrow().counts().delivered;
-        self.first = Some(self.metered.read(machine, due, delivered));
-        true
     }
 }
 
@@ -411,6 +316,22 @@ pub fn check(description: &Description) -> Result<(), RunError> {
             "server.data_plane_cores is {wanted}; it must be from 1 to server.fabric.cores, \
              which is {cores}"
         ));
+    }
+    if let Some(WarmStartSpec {
+        requests,
+        rate_mrps,
+    }) = &description.measure.warm_start
+    {
+        if *requests == 0 {
+            return wrong(
+                "measure.warm_start.requests is 0; without a warm start, leave it out".to_string(),
+            );
+        }
+        if let Some(rate) = rate_mrps.filter(|rate| !(1e-6..=1e4).contains(rate)) {
+            return wrong(format!(
+                "measure.warm_start.rate_mrps is {rate}; it must be from 1e-6 to 1e4"
+            ));
+        }
     }
     let (queues, entries) = (
         description.data_plane.queues as usize,
@@ -534,7 +455,7 @@ fn attach(
         fabric.clock(),
     )?;
     let mut choice = Random::new(seed, Stream::ActiveQueues);
-    let source = IoSource::new(
+    let mut source = IoSource::new(
         *setup,
         traffic.arrival_process(seed),
         traffic.shape.active_queues(setup.queues, &mut choice),
@@ -550,6 +471,10 @@ fn attach(
     })
     .with_imbalance(traffic.imbalance)
     .map_err(RunError::Description)?;
+    if let Some(warm) = &description.measure.warm_start {
+        source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
+        ledger.borrow_mut().warm_up(warm.requests);
+    }
     // Producers and consumers are far from the data plane's first core.
     let source = fabric.attach(Box::new(source), IoSource::attachment(setup, tiles - 1))?;
     let tenants = TenantSide::new(*setup, ledger.clone(), options.capture_packets);
@@ -608,22 +533,59 @@ pub fn run(
     let mut first_half = |done| progress(done / 2.0);
     let (_, ledger) = run_once(description, program, &untraced, Vec::new(), &mut first_half)?;
     let slowest = ledger.borrow().recorder().slower_than(part);
+    let mut traced = options.clone();
+    // It has been saved.
+    traced.checkpoint.save = None;
     let mut second_half = |done| progress(0.5 + done / 2.0);
-    Ok(run_once(description, program, options, slowest, &mut second_half)?.0)
+    Ok(run_once(description, program, &traced, slowest, &mut second_half)?.0)
 }
 
-/// One run; its traces show what happens in the times of `shown`.
-fn run_once(
+/// Runs the warm start of `description` alone, and saves a checkpoint of its end.
+pub fn warm_up(
     description: &Description,
     program: &[u8],
+    checkpoint: &Path,
+    mut progress: impl FnMut(f64) -> bool,
+) -> Result<(), RunError> {
+    let options = Options {
+        checkpoint: CheckpointOptions {
+            save: Some(checkpoint.to_path_buf()),
+            ..CheckpointOptions::default()
+        },
+        ..Options::default()
+    };
+    let mut prepared = prepare(description, program, &options)?;
+    prepared.saver.stops = true;
+    let mut tracer = Tracer::new(&options.trace, Vec::new(), &prepared.machine, program)?;
+    simulate(&mut prepared, &mut tracer, &mut progress)
+}
+
+/// A server, ready to run.
+struct Prepared<'a> {
+    machine: Machine,
+    meter: Meter<'a>,
+    ledger: SharedLedger,
+    attached: Attached,
+    setup: IoSetup,
+    saver: Saver,
+    /// How many requests are to be measured.
+    requests: u64,
+    begin: Instant,
+    /// Instructions that a checkpoint has brought.
+    brought: u64,
+}
+
+/// Builds a server, and puts a checkpoint into it if one is given.
+fn prepare<'a>(
+    description: &'a Description,
+    program: &[u8],
     options: &Options,
-    shown: Vec<Range<Time>>,
-    progress: &mut dyn FnMut(f64) -> bool,
-) -> Result<(RunResult, SharedLedger), RunError> {
+) -> Result<Prepared<'a>, RunError> {
     check(description)?;
     let begin = Instant::now();
     let image = load(program)?;
     check_bare_metal(&image)?;
+    let subject = Subject::new(description, &image, true)?;
     let setup = setup(description);
     let measure = &description.measure;
     let recorder =
@@ -647,32 +609,60 @@ fn run_once(
     for core in &mut machine.engine.cores {
         core.watch(setup.tenant_doorbells);
     }
-    let mut tracer = Tracer::new(&options.trace, shown, &machine, program)?;
-    if options.trace.timeline.is_some() {
-        ledger.borrow_mut().keep_records();
-    }
     let Some(attached) = attached else {
         return Err(RunError::Description("the server has no I/O".to_string()));
     };
+    let has_warm_start = measure.warm_start.is_some();
+    let saver = Saver::new(&options.checkpoint, subject, has_warm_start)?;
+    saver.restore(&options.checkpoint, &mut machine)?;
     let uses_hyperplane = description.data_plane.notify.monitors();
-    let mut meter = Meter {
-        metered: Metered {
+    Ok(Prepared {
+        brought: instructions(&machine),
+        machine,
+        meter: Meter {
             server: &description.server,
             shown: description.server.data_plane_cores,
             hyperplane: uses_hyperplane.then_some(attached.hyperplane),
         },
-        due: None,
-        first: None,
-    };
-    let simulated = simulate(
-        &mut machine,
-        &ledger,
-        &setup,
-        (&mut tracer, &mut meter),
-        progress,
-    );
-    let traces = tracer.finish(&mut machine);
+        ledger,
+        attached,
+        setup,
+        saver,
+        requests: measure.requests,
+        begin,
+    })
+}
+
+fn instructions(machine: &Machine) -> u64 {
+    let cores = machine.engine.cores.iter();
+    cores.map(|core| core.statistics(0).instructions).sum()
+}
+
+/// One run; its traces show what happens in the times of `shown`.
+fn run_once(
+    description: &Description,
+    program: &[u8],
+    options: &Options,
+    shown: Vec<Range<Time>>,
+    progress: &mut dyn FnMut(f64) -> bool,
+) -> Result<(RunResult, SharedLedger), RunError> {
+    let mut prepared = prepare(description, program, options)?;
+    let mut tracer = Tracer::new(&options.trace, shown, &prepared.machine, program)?;
+    if options.trace.timeline.is_some() {
+        prepared.ledger.borrow_mut().keep_records();
+    }
+    let simulated = simulate(&mut prepared, &mut tracer, progress);
+    let traces = tracer.finish(&mut prepared.machine);
     simulated?;
+    let Prepared {
+        mut machine,
+        meter,
+        ledger,
+        attached,
+        begin,
+        brought,
+        ..
+    } = prepared;
     let end = machine.end();
     let measurement = ledger.borrow().recorder().measurement().ok_or_else(|| {
         RunError::Guest(format!(
@@ -682,9 +672,9 @@ fn run_once(
     })?;
     let end_time = machine.engine.time(end);
     let fabric = &mut machine.engine.fabric;
-    let hyperplane = uses_hyperplane
-        .then(|| fabric.agent_mut::<HyperPlane>(attached.hyperplane))
-        .flatten()
+    let hyperplane = meter
+        .hyperplane
+        .and_then(|id| fabric.agent_mut::<HyperPlane>(id))
         .map(|hyperplane| hyperplane.statistics(end_time));
     let doorbell_conflicts = fabric
         .agent_mut::<IoSource>(attached.source)
@@ -703,10 +693,9 @@ fn run_once(
         let counters = ledger.program_counters().iter().cloned().collect();
         (ledger.counts(), QueueResults::of(&ledger), counters)
     };
-    let first = meter.first.take().unwrap_or_default();
-    let last = meter.metered.read(&mut machine, end, items.delivered);
-    let shown = description.server.data_plane_cores;
-    let totals = Totals::of(&machine, shown, begin, (&first, &last));
+    let first = machine.first_reading.take().unwrap_or_default();
+    let last = meter.read(&mut machine, end, items.delivered);
+    let totals = Totals::of(&machine, &meter, (begin, brought), (&first, &last));
     let result = RunResult {
         measurement,
         items,
@@ -722,33 +711,76 @@ fn run_once(
     Ok((result, ledger))
 }
 
+/// The cycle at which the energy is to be read, if that is known and has not been done: when the
+/// traffic has begun, or what is measured of it after the warm start.
+fn reading_due(machine: &Machine, ledger: &SharedLedger) -> Option<u64> {
+    if machine.first_reading.is_some() {
+        return None;
+    }
+    let ledger = ledger.borrow();
+    let at = if ledger.measures() {
+        ledger.started_at()?
+    } else {
+        ledger.warm_at()?
+    };
+    let engine = &machine.engine;
+    Some(engine.settled_after(engine.clock().cycle_at_or_after(at)))
+}
+
 /// Advances until enough has been measured.
 fn simulate(
-    machine: &mut Machine,
-    ledger: &SharedLedger,
-    setup: &IoSetup,
-    (tracer, meter): (&mut Tracer, &mut Meter<'_>),
+    prepared: &mut Prepared<'_>,
+    tracer: &mut Tracer,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<(), RunError> {
+    let Prepared {
+        machine,
+        meter,
+        ledger,
+        attached,
+        setup,
+        saver,
+        requests,
+        ..
+    } = prepared;
     let patience = machine
         .engine
         .clock()
         .cycle_at_or_after(fabric::Time::from_ns(PATIENCE_NS));
     let mut delivered = 0;
-    let mut delivered_at = 0;
+    let mut delivered_at = machine.engine.now();
     loop {
         for _ in 0..STEPS {
-            tracer.prepare(machine);
-            if meter.prepare(machine, ledger) {
-                tracer.prepare(machine);
+            let due = reading_due(machine, ledger);
+            tracer.prepare(machine, due.unwrap_or(NEVER));
+            if let Some(due) = due.filter(|&due| machine.engine.now() >= due) {
+                let warm_start_ends = ledger.borrow().warm_at().is_some();
+                if warm_start_ends && saver.save_at(machine, When::WarmStartEnds)? {
+                    return Ok(());
+                }
+                machine.engine.settle(due);
+                let delivered = ledger.borrow().counts().delivered;
+                machine.first_reading = Some(meter.read(machine, due, delivered));
+                if warm_start_ends {
+                    ledger.borrow_mut().end_warm_start();
+                    let at = machine.engine.time(due);
+                    let fabric = &mut machine.engine.fabric;
+                    fabric.wake_agent(attached.source, at, IoSource::CHANGE);
+                }
+                continue;
             }
             if !machine.advance()? {
                 tracer.requests(ledger, setup);
-                return finish(machine, ledger);
+                finish(machine, ledger)?;
+                return saver.check();
             }
             let done_at = ledger.borrow().recorder().done_at();
             if let Some(at) = done_at {
                 machine.end_after(machine.engine.clock().cycle_at_or_after(at));
+            }
+            if saver.is_waiting() {
+                let delivered = ledger.borrow().counts().delivered;
+                saver.look(machine, delivered)?;
             }
         }
         tracer.requests(ledger, setup);
@@ -758,8 +790,8 @@ fn simulate(
             }
             let ledger = ledger.borrow();
             check_ledger(&ledger)?;
-            let recorder = ledger.recorder();
-            (ledger.counts(), recorder.progress(), ledger.is_started())
+            let part = ledger.progress(*requests);
+            (ledger.counts(), part, ledger.is_started())
         };
         let now = machine.engine.now();
         if counts.delivered > delivered || (started && counts.inside == 0) {
@@ -905,18 +937,34 @@ fn prepare_linux(
     linux::prepare(image, &setup).map_err(|error| RunError::Program(error.to_string()))
 }
 
+/// What the caller of [`execute`] wants beside the program's output.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExecuteOptions {
+    /// Write these traces.
+    pub trace: TraceOptions,
+    /// Save and begin from these checkpoints.
+    pub checkpoint: CheckpointOptions,
+}
+
 /// Runs any program on the server that `description` names: bare-metal, or for Linux. What it
 /// writes goes to the standard output as it comes.
 pub fn execute(
     description: &Description,
     program: &Program,
-    trace: &TraceOptions,
+    options: &ExecuteOptions,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<ExecuteResult, RunError> {
     check_server(&description.server)?;
     let begin = Instant::now();
+    let ExecuteOptions { trace, checkpoint } = options;
     let image = load(&program.elf)?;
-    let (mut machine, hyperplane) = if linux::is_linux(&image) {
+    let is_linux = linux::is_linux(&image);
+    if is_linux && *checkpoint != CheckpointOptions::default() {
+        return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
+    }
+    let subject = Subject::new(description, &image, false)?;
+    let (mut machine, hyperplane) = if is_linux {
         let prepared = prepare_linux(description, image, program)?;
         (Machine::with_linux(&description.server, prepared)?, None)
     } else {
@@ -926,14 +974,22 @@ pub fn execute(
         description.simulator.lookahead_cycles,
         description.simulator.skip_spinning,
     );
+    let mut saver = Saver::new(checkpoint, subject, false)?;
+    saver.restore(checkpoint, &mut machine)?;
+    let brought = instructions(&machine);
     let window = trace.window()?;
     let mut tracer = Tracer::new(trace, vec![window], &machine, &program.elf)?;
     let mut steps = 0u32;
     let ended = loop {
-        tracer.prepare(&mut machine);
+        tracer.prepare(&mut machine, u64::MAX);
         match machine.advance() {
             Ok(true) => {}
-            other => break other.map(drop),
+            other => break other.and_then(|_| saver.check()),
+        }
+        if saver.is_waiting()
+            && let Err(error) = saver.look(&mut machine, 0)
+        {
+            break Err(error);
         }
         steps = steps.wrapping_add(1);
         if (steps.is_multiple_of(STEPS) || machine.take_interrupted()) && !go_on() {
@@ -942,14 +998,15 @@ pub fn execute(
     };
     let traces = tracer.finish(&mut machine);
     ended?;
-    let metered = Metered {
+    let meter = Meter {
         server: &description.server,
         shown: usize::MAX,
         hyperplane,
     };
     let end = machine.end();
-    let last = metered.read(&mut machine, end, 0);
-    let totals = Totals::of(&machine, usize::MAX, begin, (&Reading::default(), &last));
+    let last = meter.read(&mut machine, end, 0);
+    let readings = (&Reading::default(), &last);
+    let totals = Totals::of(&machine, &meter, (begin, brought), readings);
     Ok(ExecuteResult {
         exit_status: machine.exit().map_or(0, |(_, status)| status),
         signal: machine.signal(),

@@ -182,9 +182,11 @@ impl Tracer {
         Ok(tracer)
     }
 
-    /// Lets probes come and go; to be called before each step of the engine.
-    pub fn prepare(&mut self, machine: &mut Machine) {
+    /// Lets probes come and go, and lets the machine run until cycle `limit`; to be called before
+    /// each step of the engine.
+    pub fn prepare(&mut self, machine: &mut Machine, limit: u64) {
         if self.next == self.windows.len() {
+            machine.engine.set_pause(limit);
             return;
         }
         let engine = &mut machine.engine;
@@ -195,7 +197,7 @@ impl Tracer {
                 Some(window) if self.active => window.end,
                 Some(window) => window.start,
             };
-            engine.set_pause(pause);
+            engine.set_pause(pause.min(limit));
             // A server in which nothing will ever happen again never comes to a pause.
             if now < pause || pause == u64::MAX {
                 return;

@@ -5,8 +5,8 @@ mod common;
 use common::assembler::*;
 use common::servers::{models, server};
 use server::{
-    DataPlaneSpec, Description, ExecuteResult, MeasureSpec, Notify, Policy, Program, RunError,
-    SimulatorSpec, TraceOptions, execute,
+    DataPlaneSpec, Description, ExecuteOptions, ExecuteResult, MeasureSpec, Notify, Policy,
+    Program, RunError, SimulatorSpec, execute,
 };
 use std::sync::mpsc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn executed(harts: usize, program: &[u8]) -> Vec<Result<ExecuteResult, RunError>
                     elf: program.to_vec(),
                     ..Program::default()
                 },
-                &TraceOptions::default(),
+                &ExecuteOptions::default(),
                 || true,
             )
         })
@@ -351,7 +351,7 @@ fn a_loop_without_end_can_be_interrupted() {
                         ..Program::default()
                     };
                     let result =
-                        execute(&description, &program, &TraceOptions::default(), || false);
+                        execute(&description, &program, &ExecuteOptions::default(), || false);
                     sender.send(result.map(|_| ()).map_err(|error| error.kind()))
                 });
                 let result = receiver.recv_timeout(Duration::from_secs(10));

@@ -149,6 +149,7 @@ macro_rules! tuples {
 
 tuples!(A, B);
 tuples!(A, B, C);
+tuples!(A, B, C, D);
 
 /// The number of items of a collection; the one that was written down, while it is put back.
 fn length(length: usize, walker: &mut dyn Walker) -> usize {

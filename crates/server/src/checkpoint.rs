@@ -1,0 +1,404 @@
+//! Checkpoints: the state of a server in a file.
+//!
+//! A file has a line that says what it is, the SHA-256 of all that follows, and then a header in JSON
+//! and the state, both compressed (DEFLATE). A checkpoint is good for the version of the simulator
+//! that has written it, for the same program, and for the same description but for what cannot have
+//! had an effect yet.
+
+use crate::description::Description;
+use crate::error::RunError;
+use crate::machine::Machine;
+use fabric::Time;
+use flate2::Compression;
+use flate2::bufread::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use riscv::elf::Image;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// What a file begins with; the number is that of the format.
+const MAGIC: &[u8] = b"nanoplane checkpoint 1\n";
+/// What the beginning of all formats has in common.
+const KIND: &[u8] = b"nanoplane checkpoint ";
+const DIGEST_BYTES: usize = 32;
+
+/// What may have changed since a checkpoint was saved: how long is measured and how the simulator
+/// goes about it.
+const MAY_CHANGE: &[&str] = &[
+    "measure.requests",
+    "measure.precision",
+    "measure.warmup",
+    "simulator",
+];
+/// At the end of the warm start the traffic has not begun either.
+const MAY_CHANGE_AFTER_WARM_START: &[&str] = &["traffic.load", "traffic.rate_mrps"];
+
+/// Checkpoints to save and to begin from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CheckpointOptions {
+    /// Save one here. When: after so many requests or so much simulated time, and otherwise at the
+    /// end of the warm start.
+    pub save: Option<PathBuf>,
+    /// After so many requests have been delivered.
+    pub at_requests: Option<u64>,
+    /// After so many nanoseconds of simulated time.
+    pub at_ns: Option<f64>,
+    /// Begin from this one.
+    pub from: Option<PathBuf>,
+}
+
+/// What a state is of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Subject {
+    simulator: String,
+    program: String,
+    /// Whether the program is a data plane, with traffic.
+    data_plane: bool,
+    /// It was saved at the end of the warm start, before the traffic changes.
+    warm_start_ends: bool,
+    description: Value,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What of a program is in memory: a file with debug information is the same program.
+fn digest_of(image: &Image) -> String {
+    let mut digest = Sha256::new();
+    let addresses = [Some(image.entry), image.tohost, image.fromhost];
+    for address in addresses {
+        digest.update(address.unwrap_or(u64::MAX).to_le_bytes());
+    }
+    for segment in &image.segments {
+        digest.update(segment.address.to_le_bytes());
+        digest.update((segment.bytes.len() as u64).to_le_bytes());
+        digest.update(&segment.bytes);
+    }
+    hex(&digest.finalize())
+}
+
+impl Subject {
+    pub(crate) fn new(
+        description: &Description,
+        image: &Image,
+        data_plane: bool,
+    ) -> Result<Subject, RunError> {
+        let wrong = |error: &dyn ToString| RunError::Description(error.to_string());
+        let mut value = serde_json::to_value(description).map_err(|error| wrong(&error))?;
+        // Where files are makes no difference, but what is in them.
+        value["data_plane"]["program"] = Value::Null;
+        let packets = Path::new(&description.traffic.packets);
+        if packets.is_file() {
+            let content = fs::read(packets).map_err(|error| {
+                wrong(&format!("{}: cannot be read: {error}", packets.display()))
+            })?;
+            value["traffic"]["packets"] = Value::String(hex(&Sha256::digest(content)));
+        }
+        Ok(Subject {
+            simulator: crate::VERSION.to_string(),
+            program: digest_of(image),
+            data_plane,
+            warm_start_ends: false,
+            description: value,
+        })
+    }
+
+    /// The same, at the end of the warm start or not.
+    fn at(&self, warm_start_ends: bool) -> Subject {
+        Subject {
+            warm_start_ends,
+            ..self.clone()
+        }
+    }
+
+    /// What keeps a state of `self` from being one of `wanted`.
+    fn difference(&self, wanted: &Subject) -> Option<String> {
+        if self.simulator != wanted.simulator {
+            return Some(format!(
+                "it was saved by version {} of the simulator, and this is {}; a checkpoint is good \
+                 for one version only",
+                self.simulator, wanted.simulator
+            ));
+        }
+        if self.data_plane != wanted.data_plane {
+            let what = |data_plane| match data_plane {
+                true => "`nanoplane run`",
+                false => "`nanoplane exec`",
+            };
+            return Some(format!(
+                "it was saved by {}, and this is {}",
+                what(self.data_plane),
+                what(wanted.data_plane)
+            ));
+        }
+        let mut may_change = MAY_CHANGE.to_vec();
+        if self.warm_start_ends {
+            may_change.extend(MAY_CHANGE_AFTER_WARM_START);
+        }
+        let found = differing_key("", &self.description, &wanted.description, &may_change);
+        if let Some((key, saved, given)) = found {
+            return Some(format!(
+                "it was saved with {key} = {saved}, and the description has {given}; only {} may \
+                 have changed",
+                may_change.join(", ")
+            ));
+        }
+        if self.program != wanted.program {
+            return Some("it was saved with another program".to_string());
+        }
+        None
+    }
+}
+
+/// The first key whose value is another, with both values.
+fn differing_key(
+    key: &str,
+    saved: &Value,
+    given: &Value,
+    may_change: &[&str],
+) -> Option<(String, Value, Value)> {
+    if saved == given || may_change.contains(&key) {
+        return None;
+    }
+    let (Value::Object(one), Value::Object(other)) = (saved, given) else {
+        return Some((key.to_string(), saved.clone(), given.clone()));
+    };
+    let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();
+    names.sort();
+    names.dedup();
+    names.into_iter().find_map(|name| {
+        let place = if key.is_empty() {
+            name.clone()
+        } else {
+            format!("{key}.{name}")
+        };
+        let value = |of: &serde_json::Map<String, Value>| of.get(name).cloned().unwrap_or_default();
+        differing_key(&place, &value(one), &value(other), may_change)
+    })
+}
+
+/// When a checkpoint is saved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum When {
+    /// At the end of the warm start.
+    WarmStartEnds,
+    /// When so many requests have been delivered.
+    Requests(u64),
+    /// In the cycle of so much simulated time.
+    Cycle(Time),
+}
+
+/// Saves the checkpoint that was asked for, if one was.
+pub(crate) struct Saver {
+    subject: Subject,
+    waiting: Option<(Writing, When)>,
+    /// Ends the run when that has been done.
+    pub(crate) stops: bool,
+}
+
+impl Saver {
+    /// For a run of `subject`.
+    pub(crate) fn new(
+        options: &CheckpointOptions,
+        subject: Subject,
+        has_warm_start: bool,
+    ) -> Result<Saver, RunError> {
+        let when = match (options.at_requests, options.at_ns) {
+            (Some(requests), _) => When::Requests(requests),
+            (None, Some(ns)) => When::Cycle(Time::from_ns(ns)),
+            (None, None) => When::WarmStartEnds,
+        };
+        let mut waiting = None;
+        if let Some(path) = &options.save {
+            if when == When::WarmStartEnds && !has_warm_start {
+                return Err(RunError::Description(format!(
+                    "{}: a checkpoint is saved at the end of measure.warm_start, which there is \
+                     none of; --checkpoint-at names another moment",
+                    path.display()
+                )));
+            }
+            waiting = Some((Writing::begin(path)?, when));
+        }
+        Ok(Saver {
+            subject,
+            waiting,
+            stops: false,
+        })
+    }
+
+    /// Puts the checkpoint from which the run is to begin into `machine`, if there is one.
+    pub(crate) fn restore(
+        &self,
+        options: &CheckpointOptions,
+        machine: &mut Machine,
+    ) -> Result<(), RunError> {
+        match &options.from {
+            Some(path) => restore(path, machine, &self.subject),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there is something to save.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Saves `machine`, in which so many requests have been delivered, if it is time to.
+    pub(crate) fn look(&mut self, machine: &mut Machine, delivered: u64) -> Result<(), RunError> {
+        let Some((_, when)) = self.waiting else {
+            return Ok(());
+        };
+        let engine = &machine.engine;
+        let due = match when {
+            When::WarmStartEnds => false,
+            When::Requests(requests) => delivered >= requests,
+            When::Cycle(at) => engine.now() >= engine.clock().cycle_at_or_after(at),
+        };
+        if due && !machine.is_ending() {
+            self.save_at(machine, when)?;
+        }
+        Ok(())
+    }
+
+    /// Saves `machine` if it is to be saved at this moment; true if the run ends with that.
+    pub(crate) fn save_at(&mut self, machine: &mut Machine, now: When) -> Result<bool, RunError> {
+        let Some((writing, _)) = self.waiting.take_if(|(_, when)| *when == now) else {
+            return Ok(false);
+        };
+        let subject = self.subject.at(now == When::WarmStartEnds);
+        writing.finish(machine, &subject)?;
+        Ok(self.stops)
+    }
+
+    /// After the end of a run: whether what was to be saved has been.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        match &self.waiting {
+            None => Ok(()),
+            Some((writing, _)) => Err(RunError::Output(format!(
+                "{}: no checkpoint was saved: the run ended before it was time to",
+                writing.path.display()
+            ))),
+        }
+    }
+}
+
+/// A checkpoint that is going to be written. It appears under its name when it is whole.
+struct Writing {
+    path: PathBuf,
+    /// What is written to, if that is another file.
+    part: Option<PathBuf>,
+    file: File,
+}
+
+impl Writing {
+    /// Finds out whether `path` can be written, before long work.
+    fn begin(path: &Path) -> Result<Writing, RunError> {
+        // What is no file, such as a pipe, cannot be replaced by one.
+        let is_file = fs::metadata(path).map_or(true, |data| data.is_file());
+        let part = is_file.then(|| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{}.part", std::process::id()));
+            PathBuf::from(name)
+        });
+        let file = File::create(part.as_deref().unwrap_or(path));
+        let file = file.map_err(|error| cannot_write(path, &error))?;
+        Ok(Writing {
+            path: path.to_path_buf(),
+            part,
+            file,
+        })
+    }
+
+    /// Writes the state of `machine`, which is of `subject`.
+    fn finish(mut self, machine: &mut Machine, subject: &Subject) -> Result<(), RunError> {
+        let state = machine.save()?;
+        let written = self.write(subject, &state);
+        written.map_err(|error| cannot_write(&self.path, &error))
+    }
+
+    fn write(&mut self, subject: &Subject, state: &[u8]) -> io::Result<()> {
+        let header = serde_json::to_vec(subject)?;
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(&(header.len() as u64).to_le_bytes())?;
+        encoder.write_all(&header)?;
+        encoder.write_all(state)?;
+        let body = encoder.finish()?;
+        self.file.write_all(MAGIC)?;
+        self.file.write_all(&Sha256::digest(&body))?;
+        self.file.write_all(&body)?;
+        self.file.flush()?;
+        if let Some(part) = self.part.take() {
+            fs::rename(&part, &self.path).inspect_err(|_| drop(fs::remove_file(&part)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Writing {
+    /// What was not finished leaves nothing.
+    fn drop(&mut self) {
+        if let Some(part) = &self.part {
+            let _ = fs::remove_file(part);
+        }
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> RunError {
+    RunError::Output(format!(
+        "{}: the checkpoint cannot be written: {error}",
+        path.display()
+    ))
+}
+
+/// Puts the checkpoint in the file `path` into `machine`, which has been built for `wanted`.
+fn restore(path: &Path, machine: &mut Machine, wanted: &Subject) -> Result<(), RunError> {
+    let wrong = |sentence: String| {
+        RunError::Description(format!(
+            "{}: this checkpoint cannot be used: {sentence}",
+            path.display()
+        ))
+    };
+    let content = fs::read(path).map_err(|error| {
+        RunError::Description(format!(
+            "{}: the checkpoint cannot be read: {error}",
+            path.display()
+        ))
+    })?;
+    let (subject, state) = read(&content).map_err(wrong)?;
+    if let Some(difference) = subject.difference(wanted) {
+        return Err(wrong(difference));
+    }
+    machine.restore(&state).map_err(wrong)
+}
+
+/// What a file has, or why it is none.
+fn read(content: &[u8]) -> Result<(Subject, Vec<u8>), String> {
+    let Some(body) = content.strip_prefix(MAGIC) else {
+        return Err(if content.starts_with(KIND) {
+            "it has another format, of another version of the simulator".to_string()
+        } else {
+            "it is no checkpoint, or its beginning is damaged".to_string()
+        });
+    };
+    let damaged = || "it is damaged, or not whole".to_string();
+    let (digest, body) = body.split_at_checked(DIGEST_BYTES).ok_or_else(damaged)?;
+    if Sha256::digest(body).as_slice() != digest {
+        return Err(damaged());
+    }
+    let mut bytes = Vec::new();
+    DeflateDecoder::new(body)
+        .read_to_end(&mut bytes)
+        .map_err(|_| damaged())?;
+    let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(damaged)?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| damaged())?;
+    let (header, state) = rest.split_at_checked(length).ok_or_else(damaged)?;
+    let subject = serde_json::from_slice(header).map_err(|_| damaged())?;
+    Ok((subject, state.to_vec()))
+}

@@ -1,0 +1,58 @@
+"""Checkpoints: what the command line asks for."""
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+from nanoplane import report
+from nanoplane.errors import DescriptionError
+from nanoplane.traces import nanoseconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoints:
+    """A checkpoint to save and one to begin from; either may be missing."""
+
+    save: Path | None = None
+    """Where to save one."""
+    at: str | None = None
+    """When: after so many requests, as in `5000`, or so much simulated time, as in `10us`."""
+    begin: Path | None = None
+    """The one to begin from."""
+    has_requests: bool = True
+    """Whether there are requests to count."""
+
+    def __bool__(self) -> bool:
+        """Whether anything is asked for."""
+        return self.save is not None or self.begin is not None
+
+    def options(self) -> dict[str, Any]:
+        """Check everything, and return it as the simulator takes it."""
+        if self.at is not None and self.save is None:
+            raise DescriptionError(
+                "--checkpoint-at tells when --save-checkpoint saves, which is missing"
+            )
+        options: dict[str, Any] = {}
+        if self.save is not None:
+            report.check_writable(self.save)
+            options["save"] = str(self.save)
+            if self.at is not None:
+                options |= self._moment(self.at)
+            elif not self.has_requests:
+                raise DescriptionError(
+                    "--save-checkpoint needs the simulated time, as in --checkpoint-at 10us"
+                )
+        if self.begin is not None:
+            options["from"] = str(self.begin)
+        return options
+
+    def _moment(self, at: str) -> dict[str, Any]:
+        if (time_ns := nanoseconds(at)) is not None:
+            return {"at_ns": time_ns}
+        if self.has_requests and re.fullmatch(r"\d{1,18}", at):
+            return {"at_requests": int(at)}
+        accepted = "a simulated time, as in 10us (units: ns, us, ms, s)"
+        if self.has_requests:
+            accepted = f"a number of requests, as in 5000, or {accepted}"
+        raise DescriptionError(f'--checkpoint-at is "{at}"; it must be {accepted}')
