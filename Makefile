@@ -45,7 +45,7 @@ $(VENV)/built: $(VENV)/tools $(RUST)
 
 test: build
 	cargo test --workspace --locked
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 lint: $(VENV)/tools
 	cargo fmt --check

@@ -6,12 +6,19 @@ import pytest
 
 import fake_simulator
 from nanoplane import description, simulator
+from nanoplane.papers.hyperplane import monitoring_set
 
 ROOT = Path(__file__).parents[2]
 
 
 def _forget() -> None:
-    for cached in (simulator.schema, simulator.presets, simulator.version, description.user_schema):
+    for cached in (
+        simulator.schema,
+        simulator.presets,
+        simulator.version,
+        description.user_schema,
+        monitoring_set._shares,
+    ):
         cached.cache_clear()
 
 
