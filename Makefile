@@ -25,7 +25,7 @@ help:
 run: build
 	$(BIN)/nanoplane figure hyperplane.8 hyperplane.9 --html out/first-figure.html \
 	  --only task=packet-encapsulation --only notify=spin,hyperplane \
-	  --only shape=single-queue,fully-balanced
+	  --only shape=single-queue,fully-balanced --only power=regular
 
 build: $(VENV)/built
 

@@ -17,6 +17,7 @@ CHOICES = (
     "task=packet-encapsulation",
     "notify=spin,hyperplane",
     "shape=single-queue,fully-balanced",
+    "power=regular",
 )
 
 
