@@ -107,7 +107,7 @@ CLAIMS = (
         "hyperplane.13",
         judged(
             lambda r: part(min, lambda task: 100 * _kept(r, task, "fully-balanced"), TASKS),
-            between(40, 60, "going through the list costs another part of an item's work here"),
+            between(40, 60, "the reason is not known"),
         ),
     ),
     Claim(

@@ -295,7 +295,7 @@ CLAIMS = (
             lambda r: _highest(r, BASELINE),
             above(
                 1,
-                "each poll calls a function and reads two lines, which do not all stay in the L1 "
+                "likely because each poll reads several lines, which do not all stay in the L1 "
                 "cache, so that working on items has the higher IPC",
             ),
         ),
@@ -364,7 +364,9 @@ CLAIMS = (
         "hyperplane.12",
         judged(
             _idle_power_percent,
-            between(13, 20, "what leaks is another part of what a busy core draws here"),
+            between(
+                13, 20, "likely because leakage, all that a core in C1 draws, is a larger part here"
+            ),
         ),
     ),
     Claim(
@@ -381,7 +383,7 @@ CLAIMS = (
             between(
                 30,
                 46,
-                "0.5 us are another part of the latency of an item, which takes another time here",
+                "likely because an item takes less time here, of which 0.5 us are a larger part",
             ),
         ),
     ),
@@ -400,7 +402,7 @@ CLAIMS = (
                 _tail(r, BASELINE, REGULAR, multicore.LOADS[0])
                 / _tail(r, "hyperplane", POWER_OPTIMISED, multicore.LOADS[0])
             ),
-            between(7, 11, "polling 100 queues takes another time here, beside that of an item"),
+            between(7, 11, "likely because polls of empty queues hit in a cache here"),
         ),
     ),
     Claim(
@@ -414,7 +416,11 @@ CLAIMS = (
         "hyperplane.12",
         judged(
             lambda r: _wake_up_percent(r, 0.5),
-            between(4, 12, "a core is idle for another part of the time before an item comes"),
+            between(
+                4,
+                12,
+                "likely because an item takes less time here, of which 0.5 us are a larger part",
+            ),
         ),
     ),
 )
