@@ -9,11 +9,19 @@
 /** How many harts the server has. */
 extern uint64_t harts;
 
+/** How many cores they are on. Harts from 0 on are the first ones of the cores, in their order; those
+ * from here on, if the cores have two hardware threads, the second ones. */
+extern uint64_t server_cores;
+
 /**
  * Where every hart but hart 0 begins, once hart 0 has called harts_release(). A program that uses
  * several harts defines it; without a definition they stay halted. Its result is ignored.
  */
 int hart_main(int hart);
+
+/** Where a hart goes whose hart_main has returned. A co-runner defines it (co_runner.h); without a
+ * definition the hart halts. */
+int hart_beside(int hart);
 
 /** Starts the other harts. What this hart has written before is visible to them. */
 void harts_release(void);

@@ -12,7 +12,7 @@
 volatile uint64_t tohost __attribute__((section(".htif"), aligned(64)));
 volatile uint64_t fromhost __attribute__((section(".htif"), aligned(64)));
 
-uint64_t harts;
+uint64_t harts, server_cores;
 uint32_t harts_released;
 
 enum { SYSTEM_CALL_WRITE = 64, STATUS_FAILED = 1, STATUS_ABORTED = 134 };
@@ -198,6 +198,11 @@ void *calloc(size_t count, size_t bytes) {
 void free(void *memory) { (void)memory; }
 
 __attribute__((weak)) int hart_main(int hart) {
+  (void)hart;
+  return 0; /* Back to start.S, which halts. */
+}
+
+__attribute__((weak)) int hart_beside(int hart) {
   (void)hart;
   return 0; /* Back to start.S, which halts. */
 }

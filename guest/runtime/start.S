@@ -1,4 +1,5 @@
-# Where every hart begins: machine mode, a0 = its number, a1 = how many harts there are. Memory is
+# Where every hart begins: machine mode, a0 = its number, a1 = how many harts there are, a2 = how many
+# cores they are on: harts from a2 on are second hardware threads, in the order of the cores. Memory is
 # zero at the start, so nothing needs clearing. mtvec stays 0: a trap is a crash, and the simulator
 # reports it.
 
@@ -25,6 +26,8 @@ _start:
     bnez a0, park
     la t0, harts
     sd a1, 0(t0)
+    la t0, server_cores
+    sd a2, 0(t0)
     li a0, 0 # argc
     la a1, no_arguments
     call main
@@ -47,7 +50,9 @@ park:
     csrci mie, 8
     mv a0, s0
     call hart_main
-    # A hart whose hart_main returns has nothing more to do.
+    # A hart whose hart_main returns is free for a co-runner, if there is one.
+    mv a0, s0
+    call hart_beside
 2:  wfi
     j 2b
     .size _start, . - _start

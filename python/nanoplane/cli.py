@@ -273,7 +273,9 @@ def run(
             (outcome,) = sweep([description], fresh=fresh, watcher=progress)
     if (capture or traces) and not checkpoints:
         # The store has neither packets nor traces, so this runs again.
-        elf = compiler.elf(description.program(), debug=bool(traces))
+        elf = compiler.elf(
+            description.program(), description.co_runner(), debug=bool(traces)
+        )
         again = simulator.run(outcome.description, elf, options)
     captured = again.get("captured") if capture else None
     document = _run_document(outcome)
@@ -518,6 +520,7 @@ def list_names(as_document: Json = False) -> None:
     presets = simulator.presets()
     names: dict[str, list[str]] = {
         "programs": compiler.programs(),
+        "co_runners": compiler.co_runners(),
         "presets": sorted(presets),
         "notify": descriptions.choices("data_plane.notify"),
         "organisations": descriptions.choices("data_plane.organisation"),
@@ -533,7 +536,7 @@ def list_names(as_document: Json = False) -> None:
     notes |= {name: of.title for name, of in figures().items()}
     notes |= descriptions.notes("data_plane.notify")
     notes |= descriptions.notes("data_plane.organisation")
-    notes |= {name: compiler.about(name) for name in names["programs"]}
+    notes |= {name: compiler.about(name) for name in names["programs"] + names["co_runners"]}
     for kind, values in names.items():
         print(kind)
         for value in values:

@@ -47,9 +47,15 @@ def programs() -> list[str]:
     return sorted(path.stem for path in (GUEST / "programs").glob("*.c"))
 
 
+def co_runners() -> list[str]:
+    """Return the names of the built-in co-runners."""
+    return sorted(path.stem for path in (GUEST / "co-runners").glob("*.c"))
+
+
 def about(program: str) -> str:
     """Return what a built-in program says that it is: the first sentence of its first comment."""
-    text = (GUEST / "programs" / f"{program}.c").read_text(encoding="utf-8")
+    (path,) = GUEST.glob(f"*/{program}.c")
+    text = path.read_text(encoding="utf-8")
     comment = " ".join(line.removeprefix(" *").strip() for line in text.splitlines()[1:])
     return comment.split(". ")[0] + "."
 
@@ -79,13 +85,38 @@ def find_program(name: str, directory: Path, what: str) -> Path:
     return path
 
 
-def elf(program: Path, *, debug: bool = False) -> bytes:
-    """Return a program's ELF file, compiling it if it is C; `debug`: with its lines' numbers."""
-    return build(program, debug=debug) if program.suffix == ".c" else _read(program)
+def find_co_runner(name: str, directory: Path, what: str) -> Path:
+    """Find a co-runner as :func:`find_program` finds a program; it is always C."""
+    if name in co_runners():
+        return GUEST / "co-runners" / f"{name}.c"
+    path = directory / name
+    if is_path(name) and path.suffix == ".c" and path.is_file():
+        return path
+    raise DescriptionError(
+        f'{what} is "{name}"; it must be one of {", ".join(co_runners())}, or the path of a .c file '
+        "that is there"
+    )
 
 
-def build(source: Path, *, debug: bool = False) -> bytes:
+def elf(program: Path, co_runner: Path | None = None, *, debug: bool = False) -> bytes:
+    """Return a program's ELF file, compiling it if it is C; `debug`: with its lines' numbers.
+
+    `co_runner` is compiled into it.
+    """
+    if program.suffix == ".c":
+        return build(program, co_runner, debug=debug)
+    if co_runner is not None:
+        raise DescriptionError(
+            f"{program}: a co-runner is compiled together with the data plane, and this is an ELF "
+            "file already; give the program as C, or leave out data_plane.co_runner"
+        )
+    return _read(program)
+
+
+def build(source: Path, co_runner: Path | None = None, *, debug: bool = False) -> bytes:
     """Compile a C file against guest/include and the runtime; return the ELF file.
+
+    `co_runner` is a second C file that goes into it.
 
     `debug` adds debug information, which has paths of this host in it and changes no instruction.
     """
@@ -104,7 +135,7 @@ def build(source: Path, *, debug: bool = False) -> bytes:
                 f"-Wl,-T,{runtime / 'guest.ld'}",
                 *sorted(map(str, runtime.glob("*.S"))),
                 *sorted(map(str, runtime.glob("*.c"))),
-                str(source.absolute()),
+                *(str(file.absolute()) for file in (source, co_runner) if file is not None),
                 "-o",
                 str(output),
             ],

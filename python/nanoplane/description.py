@@ -38,6 +38,7 @@ _GENERATED = "generated"
 
 _PATHS: Mapping[str, Callable[[str], bool]] = {
     "data_plane.program": compiler.is_path,
+    "data_plane.co_runner": compiler.is_path,
     "traffic.packets": lambda text: text != _GENERATED,
 }
 """Keys whose texts can be paths, and which of their texts are."""
@@ -89,6 +90,12 @@ class Resolved:
     """The guest: C source or an ELF file."""
     packets: Path | None
     """The pcap file that traffic is taken from, if any."""
+    co_runner: Path | None = None
+    """C source of what runs on the other hardware threads, if anything."""
+
+    def elf(self, *, debug: bool = False) -> bytes:
+        """Return the guest's ELF file; `debug`: with its lines' numbers."""
+        return compiler.elf(self.program, self.co_runner, debug=debug)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -203,6 +210,7 @@ class Description:
         """Raise a DescriptionError with one sentence for the first thing that is wrong."""
         self._complete()
         self.program()
+        self.co_runner()
         self._packets()
 
     def resolve(self) -> Resolved:
@@ -216,7 +224,7 @@ class Description:
         packets = self._packets()
         if packets is not None:
             data["traffic"]["packets"] = str(packets)
-        return Resolved(_canonical(data), self.program(), packets)
+        return Resolved(_canonical(data), self.program(), packets, self.co_runner())
 
     def _origin(self, key: str) -> str:
         """Name the place where a key, something in it, or the list it is in was last written."""
@@ -278,6 +286,14 @@ class Description:
             self.directory,
             f"{self._origin('data_plane.program')}: data_plane.program",
         )
+
+    def co_runner(self) -> Path | None:
+        """Return the file of what runs on the other hardware threads, if anything does."""
+        name = self.get("data_plane.co_runner")
+        if name is None:
+            return None
+        what = f"{self._origin('data_plane.co_runner')}: data_plane.co_runner"
+        return compiler.find_co_runner(str(name), self.directory, what)
 
     def _packets(self) -> Path | None:
         packets = self.get("traffic.packets")

@@ -67,6 +67,7 @@ def warm_start_key(resolved: Resolved, elf: bytes) -> str | None:
 def _key(resolved: Resolved, data: dict[str, Any], elf: bytes) -> str:
     data.pop("simulator", None)
     data["data_plane"].pop("program", None)
+    data["data_plane"].pop("co_runner", None)
     if resolved.packets is not None:
         data["traffic"]["packets"] = hexdigest(resolved.packets.read_bytes())
     parts = {"description": data, "guest": hexdigest(elf), "simulator": simulator.version()}

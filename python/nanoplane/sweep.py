@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nanoplane import compiler, simulator
+from nanoplane import simulator
 from nanoplane import store as stores
 from nanoplane.description import Description, Resolved
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
@@ -150,7 +150,7 @@ def run_alone(
         rate = run.part * peak.result["throughput_mrps"]
         description = description.set("traffic.rate_mrps", rate)
     resolved = description.resolve()
-    elf = compiler.elf(resolved.program, debug=debug)
+    elf = resolved.elf(debug=debug)
 
     def report(done: float) -> None:
         if watcher is not None:
@@ -160,7 +160,7 @@ def run_alone(
         result = simulator.run(resolved.data, elf, options, report)
     except (DescriptionError, Failure) as error:
         raise type(error)(f"{description.source}: {error}") from error
-    key = stores.key(resolved, compiler.elf(resolved.program))
+    key = stores.key(resolved, resolved.elf())
     return Outcome(resolved.data, key, result, stored=False)
 
 
@@ -184,7 +184,7 @@ class _Sweep:
         self.jobs: dict[str, _Job] = {}
         self.ready: list[tuple[float, int, _Job]] = []
         self.order = itertools.count()
-        self.elves: dict[Path, bytes] = {}
+        self.elves: dict[tuple[Path, Path | None], bytes] = {}
         self.finished: dict[str, dict[str, Any]] = {}
         self.later_cost = 0.0
         self.failures: list[NanoplaneError] = []
@@ -277,9 +277,10 @@ class _Sweep:
         self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]
     ) -> None:
         resolved = description.resolve()
-        if resolved.program not in self.elves:
-            self.elves[resolved.program] = compiler.elf(resolved.program)
-        elf = self.elves[resolved.program]
+        guest = (resolved.program, resolved.co_runner)
+        if guest not in self.elves:
+            self.elves[guest] = resolved.elf()
+        elf = self.elves[guest]
         key = stores.key(resolved, elf)
         job = self.jobs.get(key)
         if job is None:
@@ -319,7 +320,8 @@ class _Sweep:
             for description in {run.description, run.peak} - {None}:
                 assert description is not None
                 resolved = description.set("traffic.load", "saturate").resolve()
-                elf = self.elves.get(resolved.program) or compiler.elf(resolved.program)
+                guest = (resolved.program, resolved.co_runner)
+                elf = self.elves.get(guest) or resolved.elf()
                 if (name := stores.warm_start_key(resolved, elf)) is not None:
                     self.warm_starts.setdefault(name, _WarmStart()).users += 1
         return any(one.users > 1 for one in self.warm_starts.values())

@@ -205,7 +205,7 @@ pub(crate) enum Effect {
         delay: Time,
     },
     Interrupt {
-        core: CoreId,
+        hart: u16,
         bit: u8,
         level: bool,
         delay: Time,
@@ -265,10 +265,12 @@ impl AgentContext<'_> {
         });
     }
 
-    /// Raises or lowers a core's interrupt line after `delay`.
-    pub fn interrupt(&mut self, core: CoreId, bit: u8, level: bool, delay: Time) {
+    /// Raises or lowers a hart's interrupt line after `delay`. The first harts are those of the cores in
+    /// their order; if the cores have more hardware threads, the harts behind them are the second ones,
+    /// in the same order.
+    pub fn interrupt(&mut self, hart: u16, bit: u8, level: bool, delay: Time) {
         self.effects.push(Effect::Interrupt {
-            core,
+            hart,
             bit,
             level,
             delay,

@@ -1154,13 +1154,15 @@ impl Fabric {
                 ),
             },
             Effect::Interrupt {
-                core,
+                hart,
                 bit,
                 level,
                 delay,
             } => {
                 self.statistics.interrupts += 1;
-                let kind = DeliveryKind::Interrupt { bit, level };
+                let cores = inboxes.len().max(1) as u16;
+                let (core, thread) = (CoreId(hart % cores), (hart / cores) as u8);
+                let kind = DeliveryKind::Interrupt { thread, bit, level };
                 self.deliver(now, delay, core, kind, inboxes);
             }
             Effect::Wake { at, token } => {

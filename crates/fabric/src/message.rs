@@ -300,6 +300,8 @@ pub enum DeliveryKind {
     },
     /// An interrupt line changes.
     Interrupt {
+        /// That of which of the core's hardware threads.
+        thread: u8,
         /// Its bit in `mip`.
         bit: u8,
         /// Raised or lowered.
@@ -307,7 +309,7 @@ pub enum DeliveryKind {
     },
 }
 
-state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { bit, level } });
+state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { thread, bit, level } });
 
 impl DeliveryKind {
     /// Whether it only ends an eviction.

@@ -869,7 +869,7 @@ impl Agent for Script {
                 context.reply(request.reply_to, address + 1, self.delay);
             }
             RequestKind::Custom { code: 1, .. } => {
-                context.interrupt(CoreId(2), 11, true, self.delay);
+                context.interrupt(2, 11, true, self.delay);
                 context.reply(request.reply_to, 0, self.delay);
             }
             _ => context.refuse(request.reply_to),
@@ -1022,6 +1022,7 @@ fn requests_reach_agents_and_answers_come_back() {
     };
     let begin = bench.ask(0, Some(agent), Transit::Fixed(ns(7.0)), custom);
     let interrupt = DeliveryKind::Interrupt {
+        thread: 0,
         bit: 11,
         level: true,
     };

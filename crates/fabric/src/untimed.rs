@@ -15,11 +15,11 @@ pub trait UntimedMemory {
     fn write(&mut self, address: u64, bytes: &[u8]);
 }
 
-/// An interrupt line of a core that an agent has raised or lowered.
+/// An interrupt line of a hart that an agent has raised or lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineChange {
     /// Whose.
-    pub core: CoreId,
+    pub hart: u16,
     /// Its bit in `mip`.
     pub bit: u8,
     /// Raised, not lowered.
@@ -152,8 +152,8 @@ impl UntimedAgents {
             match effect {
                 Effect::Reply { result, .. } => self.answer = Some(result),
                 Effect::Interrupt {
-                    core, bit, level, ..
-                } => self.changes.push(LineChange { core, bit, level }),
+                    hart, bit, level, ..
+                } => self.changes.push(LineChange { hart, bit, level }),
                 Effect::Wake { at, token } => {
                     self.alarms_set += 1;
                     let key = (at.max(self.now), self.alarms_set);
@@ -273,7 +273,7 @@ mod tests {
 
         fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
             self.rung.push((context.now(), token));
-            context.interrupt(CoreId(3), 7, true, Time::ZERO);
+            context.interrupt(3, 7, true, Time::ZERO);
         }
 
         fn as_any(&mut self) -> &mut dyn std::any::Any {
@@ -322,7 +322,7 @@ mod tests {
         );
         agents.ring_alarms(Time::from_ns(60.0), &mut memory);
         let raised = LineChange {
-            core: CoreId(3),
+            hart: 3,
             bit: 7,
             level: true,
         };

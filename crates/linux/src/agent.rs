@@ -5,8 +5,8 @@ use crate::layout;
 use crate::stub::{self, Answer};
 use crate::user::{Outcome, Pause, Write};
 use fabric::{
-    Agent, AgentContext, Attachment, CacheSpec, CoreId, LINE_BYTES, LineAddress, LineData,
-    MemoryAccess, ReplyTo, Request, RequestKind, Time,
+    Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData, MemoryAccess,
+    ReplyTo, Request, RequestKind, Time,
 };
 use std::any::Any;
 use std::collections::VecDeque;
@@ -308,7 +308,7 @@ impl Linux {
         let one = &mut self.harts[hart];
         if !one.raised {
             one.raised = true;
-            context.interrupt(CoreId(hart as u16), WAKE_INTERRUPT, true, Time::ZERO);
+            context.interrupt(hart as u16, WAKE_INTERRUPT, true, Time::ZERO);
         }
     }
 
@@ -358,7 +358,7 @@ impl Agent for Linux {
             return context.refuse(request.reply_to);
         };
         if std::mem::take(&mut self.harts[hart].raised) {
-            context.interrupt(CoreId(hart as u16), WAKE_INTERRUPT, false, Time::ZERO);
+            context.interrupt(hart as u16, WAKE_INTERRUPT, false, Time::ZERO);
         }
         self.harts[hart].asked = Some(request.reply_to);
         match address - layout::DEVICE {

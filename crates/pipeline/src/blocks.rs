@@ -230,6 +230,11 @@ impl Blocks {
         self.instructions = instructions;
     }
 
+    /// How many instructions are held. It falls only when all are forgotten.
+    pub fn length(&self) -> usize {
+        self.instructions.len()
+    }
+
     /// The `index`th instruction of all that are held.
     #[inline(always)]
     pub fn instruction(&self, index: u32) -> &Decoded {

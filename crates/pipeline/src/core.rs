@@ -23,6 +23,7 @@ use crate::skip::SpinDetector;
 use crate::spec::{CoreSpec, Model};
 use crate::stack::{CycleStack, Stall};
 use crate::statistics::CoreStatistics;
+use crate::threads::Sibling;
 use crate::window::{SlotKind, UNKNOWN, Window};
 use fabric::{
     AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, LineData,
@@ -91,6 +92,8 @@ state::plain!(ParkedLoad {
 pub struct Crash {
     /// In which cycle.
     pub cycle: u64,
+    /// Which hart.
+    pub hart: u64,
     /// Why.
     pub trap: Trap,
     /// Where.
@@ -103,6 +106,7 @@ pub struct Crash {
 
 state::plain!(Crash {
     cycle: cycle,
+    hart,
     trap,
     pc,
     registers,
@@ -124,7 +128,8 @@ pub struct Observation {
 /// depended on, as bits (the wait table of the Alpha 21264).
 pub(crate) const WAIT_TABLE_ENTRIES: usize = 1024;
 
-/// A core with one hart.
+/// A core with one hart, or with two: then the state of one of them is here, and that of the other in
+/// `sibling`. See [`crate::threads`].
 ///
 /// `IN_ORDER` chooses the model at compile time; see [`Model`].
 pub struct Core<X, const IN_ORDER: bool> {
@@ -132,6 +137,18 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) id: CoreId,
     pub(crate) clock: Clock,
     pub(crate) memory_map: MemoryMap,
+    /// Which of its harts the core is now.
+    pub(crate) thread: u8,
+    /// The other one.
+    pub(crate) sibling: Option<Box<Sibling<X>>>,
+    /// Of two harts: which went first in the last cycle that they shared.
+    pub(crate) went_first: u8,
+    /// A cycle, and how much of its width is left.
+    pub(crate) slots: (u64, u8),
+    /// The width that this hart has in the first cycle of its turn.
+    pub(crate) cycle_width: u8,
+    /// A store may mean something to the other hart.
+    pub(crate) sibling_watches: bool,
     /// The region of memory that was used last.
     pub(crate) region: AddressRange,
     pub(crate) hart: Hart,
@@ -212,6 +229,10 @@ pub struct Core<X, const IN_ORDER: bool> {
 
 impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
     fn walk(&mut self, walker: &mut dyn Walker) {
+        // What is not written down of a hart belongs to it, and not to its place.
+        let mut thread = self.thread;
+        thread.walk(walker);
+        self.switch_to(thread);
         state::fields!(
             self,
             walker,
@@ -220,6 +241,12 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 id: fixed,
                 clock: fixed,
                 memory_map: fixed,
+                thread: fixed,
+                sibling: inside,
+                went_first,
+                slots: fixed,
+                cycle_width: fixed,
+                sibling_watches: fixed,
                 region,
                 hart,
                 extension: fixed,
@@ -274,6 +301,9 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 spin: fixed,
             }
         );
+        let (cycle, left) = &mut self.slots;
+        walker.cycle(cycle);
+        left.walk(walker);
         self.extension.walk(walker);
         self.blocks.walk(&self.calendar, walker);
         self.spin.walk(&self.predictor, walker);
@@ -283,25 +313,42 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
 }
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
-    /// A core that begins at `entry` with its number in `a0`.
+    /// A core whose harts begin at `entry` with their numbers, `harts`, in `a0`: one for each of its
+    /// hardware threads.
     pub fn new(
         spec: &CoreSpec,
         id: CoreId,
         clock: Clock,
         memory_map: MemoryMap,
         extension: X,
+        harts: &[u64],
         entry: u64,
-    ) -> Self {
+    ) -> Self
+    where
+        X: Clone,
+    {
         debug_assert_eq!(IN_ORDER, spec.model == Model::InOrder);
+        debug_assert_eq!(harts.len(), usize::from(spec.threads));
+        let sibling = harts.get(1).map(|&number| {
+            let extension = extension.clone();
+            Box::new(Sibling::new(spec, number, extension, entry))
+        });
+        let number = harts.first().copied().unwrap_or_default();
         let calendar = Calendar::new(spec);
         let mut registers = [0; REGISTERS];
-        registers[10] = u64::from(id.0);
+        registers[10] = number;
         Core {
             id,
             clock,
             memory_map,
+            thread: 0,
+            sibling,
+            went_first: 0,
+            slots: (NEVER, 0),
+            cycle_width: spec.width,
+            sibling_watches: false,
             region: AddressRange::default(),
-            hart: Hart::new(u64::from(id.0)),
+            hart: Hart::new(number),
             extension,
             registers,
             ready: [0; REGISTERS],
@@ -331,7 +378,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 .as_ref()
                 .map(|l2| Box::new(SecondLevel::new(&l2.cache(), CacheId::data(id), clock))),
             second_level_event: NEVER,
-            loads: LoadQueue::new(spec.load_queue_entries),
+            loads: LoadQueue::new(spec.load_queue_entries, spec.threads),
             stores: StoreQueue::new(spec.store_queue_entries),
             missing: Vec::new(),
             arrived: Vec::new(),
@@ -359,10 +406,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    /// Sets an integer register before the core starts.
+    /// Sets an integer register of all harts before the core starts.
     pub fn set_register(&mut self, register: usize, value: u64) {
         if (1..32).contains(&register) {
-            self.registers[register] = value;
+            self.for_each_hart(|core| core.registers[register] = value);
         }
     }
 
@@ -373,7 +420,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Turns the skipping of spinning on or off. It never changes a result.
     pub fn set_skip_spinning(&mut self, on: bool) {
-        self.spin.enabled = on && self.probed.is_none();
+        let other = self.sibling.as_ref();
+        let probed = self.probed.is_some() || other.is_some_and(|other| other.probed.is_some());
+        self.spin.allow(on && !probed);
     }
 
     /// Cycles between what a core does and the departure of the message that it causes: at least
@@ -386,19 +435,46 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             .min(second_level.map_or(NEVER, |l2| l2.hit_latency_cycles))
     }
 
-    /// Counts of what the core has done before `cycle`.
+    /// Counts of what the core has done before `cycle`: all its harts together.
     pub fn statistics(&self, cycle: u64) -> CoreStatistics {
-        let mut statistics = self.statistics.clone();
-        statistics.operations = self.calendar.operations;
-        if let Some(since) = self.serial.as_ref().and_then(Serial::halted_since) {
-            statistics.halted_cycles += cycle.saturating_sub(since);
+        let mut statistics = self.hart_statistics(0, cycle);
+        if self.sibling.is_some() {
+            statistics.join(&self.hart_statistics(1, cycle));
         }
         if let Some(second) = &self.second_level {
             let SecondLevelStatistics { hits, misses } = second.statistics();
             (statistics.l2_hits, statistics.l2_misses) = (hits, misses);
         }
+        statistics
+    }
+
+    /// Counts of what one of its harts has done before `cycle`. What comes and goes between the core
+    /// and the fabric is nobody's: of the lines and the second level only the sum over the harts has a
+    /// meaning.
+    pub fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics {
+        let (statistics, operations, serial, stall, charged) = match &self.sibling {
+            Some(other) if thread != self.thread => (
+                &other.statistics,
+                other.operations,
+                &other.serial,
+                other.stall,
+                other.charged,
+            ),
+            _ => (
+                &self.statistics,
+                self.calendar.operations,
+                &self.serial,
+                self.stall,
+                self.charged,
+            ),
+        };
+        let mut statistics = statistics.clone();
+        statistics.operations = operations;
+        if let Some(since) = serial.as_ref().and_then(Serial::halted_since) {
+            statistics.halted_cycles += cycle.saturating_sub(since);
+        }
         let stack = &mut statistics.stack;
-        stack.add(self.stall, cycle.saturating_sub(self.charged));
+        stack.add(stall, cycle.saturating_sub(charged));
         // A hart halts in instructions that are executed alone.
         stack.halted = statistics.halted_cycles;
         stack.serial = stack.serial.saturating_sub(stack.halted);
@@ -410,14 +486,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.dispatch_cycle
     }
 
-    /// Where the hart is.
-    pub fn pc(&self) -> u64 {
-        self.pc
+    /// Where the hart of a hardware thread is.
+    pub fn pc(&self, thread: u8) -> u64 {
+        match &self.sibling {
+            Some(other) if thread != self.thread => other.pc,
+            _ => self.pc,
+        }
     }
 
-    /// Whether the hart has halted of its own will and waits to be woken.
+    /// Whether all harts have halted of their own will and wait to be woken.
     pub fn is_halted(&self) -> bool {
-        self.serial.as_ref().is_some_and(Serial::is_halted)
+        let other = self.sibling.as_ref();
+        let halted = |serial: &Option<Serial>| serial.as_ref().is_some_and(Serial::is_halted);
+        halted(&self.serial) && other.is_none_or(|other| halted(&other.serial))
     }
 
     /// The core's newest copy of `line`, if it holds one, for checkers.
@@ -437,6 +518,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub fn next_cycle(&self, inbox: &Inbox) -> u64 {
         let (own, delivery) = if self.crash.is_some() || self.dozes() {
             (NEVER, inbox.next_at())
+        } else if self.sibling.is_some() {
+            (self.next_cycle_of_both(), inbox.next_at())
         } else if self.serial.is_some() {
             (self.own_event(), inbox.next_at())
         } else if self.blocked {
@@ -447,24 +530,30 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         own.min(self.clock.cycle_at_or_after(delivery))
     }
 
-    fn own_event(&self) -> u64 {
+    pub(crate) fn own_event(&self) -> u64 {
         self.store_event.min(self.other_event())
     }
 
-    /// The same without the store queue.
-    fn other_event(&self) -> u64 {
+    /// The same without the store queue of the hart that the core is.
+    pub(crate) fn other_event(&self) -> u64 {
         let held = if self.held.is_empty() {
             NEVER
         } else {
             self.hold_until
         };
-        self.serial_event.min(held).min(self.second_level_event)
+        self.serial_event
+            .min(held)
+            .min(self.second_level_event)
+            .min(self.sibling_event())
     }
 
     /// Does everything that happens before cycle `limit`, with the messages in `inbox`; whatever
     /// is for the fabric goes to `outbox`. If the core sends something, it stops `feedback`
     /// cycles after the first departure, for the fabric might answer then.
     pub fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox) {
+        if self.sibling.is_some() {
+            return self.run_both(limit, feedback, inbox, outbox);
+        }
         self.feedback = feedback;
         let mut limit = limit;
         let mut sent = outbox.messages.len();
@@ -525,22 +614,22 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn own_events(&mut self, now: u64, outbox: &mut Outbox) {
-        if self.store_event <= now {
-            self.perform_stores(now, outbox);
-        }
+    pub(crate) fn own_events(&mut self, now: u64, outbox: &mut Outbox) {
+        self.perform_due_stores(now, outbox);
         if self.second_level_event <= now {
             self.second_level_found(now, outbox);
         }
-        if self.serial_event <= now {
-            self.serial_event = NEVER;
-        }
-        if self.hold_until <= now && !self.held.is_empty() {
-            self.release_held(now, outbox);
-        }
+        self.for_each_hart(|core| {
+            if core.serial_event <= now {
+                core.serial_event = NEVER;
+            }
+            if core.hold_until <= now && !core.held.is_empty() {
+                core.release_held(now, outbox);
+            }
+        });
     }
 
-    fn deliver(&mut self, now: u64, kind: &DeliveryKind, outbox: &mut Outbox) {
+    pub(crate) fn deliver(&mut self, now: u64, kind: &DeliveryKind, outbox: &mut Outbox) {
         self.activity += 1;
         match *kind {
             DeliveryKind::Cache {
@@ -553,14 +642,25 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     return;
                 }
                 self.statistics.note_message(message);
-                if self.is_held(now, line, message) {
-                    self.held.push((line, *message));
-                } else {
+                let mut held = false;
+                self.for_each_hart(|core| {
+                    if !held && core.is_held(now, line, message) {
+                        core.held.push((line, *message));
+                        held = true;
+                    }
+                });
+                if !held {
                     self.data_message(now, line, message, outbox);
                 }
             }
-            DeliveryKind::Reply { token, result } => self.serial_reply(token, result),
-            DeliveryKind::Interrupt { bit, level } => self.hart.set_interrupt(bit, level),
+            DeliveryKind::Reply { token, result } => {
+                self.for_each_hart(|core| core.serial_reply(token, result));
+            }
+            DeliveryKind::Interrupt { thread, bit, level } => {
+                if thread == self.thread || self.sibling.is_some() {
+                    self.with_hart(thread, |core| core.hart.set_interrupt(bit, level));
+                }
+            }
         }
     }
 
@@ -720,7 +820,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline]
     pub(crate) fn held_up(&mut self, stall: Stall) {
         if self.stall != stall {
-            let dispatched = self.dispatch_left != self.spec.width;
+            let dispatched = self.dispatch_left != self.cycle_width;
             self.blame(self.dispatch_cycle + u64::from(dispatched), stall);
         }
     }

@@ -68,7 +68,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline(never)]
     fn store_is_next(&mut self, outbox: &mut Outbox) -> bool {
         let now = self.store_event;
-        if now >= self.stop || now > self.dispatch_cycle {
+        if now >= self.stop || now > self.dispatch_cycle || self.sibling_watches {
             return false;
         }
         self.advance_scheduler(now);
@@ -95,12 +95,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             None => {
                 let next_line = LineAddress(line.0 + 1);
                 let next = self.instruction_cache.find(next_line);
+                let before = self.blocks.length();
                 let decoded = self.blocks.decode(
                     pc,
                     self.instruction_cache.line(slot),
                     next.map(|slot| self.instruction_cache.line(slot)),
                     &self.calendar,
                 );
+                if self.blocks.length() < before {
+                    self.forget_cursors();
+                }
                 match decoded {
                     Some(start) => start,
                     None => return self.fetch_line(next_line, outbox),
@@ -311,6 +315,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// What the oldest instruction that is not done waits for.
     fn oldest_stall(&self) -> Stall {
+        if self.window.all_known() {
+            return Stall::OtherHart;
+        }
         match self.window.slot(self.window.commit_known).tags.kind {
             SlotKind::Atomic => Stall::StoreBuffer,
             _ => Stall::Miss,
@@ -402,7 +409,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The instruction that leaves the reorder buffer now can no longer be undone: its
     /// floating-point flags become visible.
     pub(crate) fn retire_flags(&mut self) {
-        let leaving = self.window.leaving();
+        let leaving = self.window.settled();
         let flags = std::mem::take(&mut self.window.slot_mut(leaving).tags.flags);
         if flags != 0 {
             self.hart.add_flags(flags);

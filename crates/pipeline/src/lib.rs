@@ -1,6 +1,6 @@
 //! How long instructions take: the core models.
 //!
-//! A [`Core`] runs a hart's instructions and times them, in order or out of order. It owns its
+//! A [`Core`] runs the instructions of a hart, or of two, and times them, in order or out of order. It owns its
 //! private caches and speaks with the rest of the server through an inbox and an outbox.
 
 mod blocks;
@@ -21,6 +21,7 @@ mod skip;
 mod spec;
 mod stack;
 mod statistics;
+mod threads;
 mod window;
 
 pub use crate::core::{Core, Crash, NEVER, Observation};

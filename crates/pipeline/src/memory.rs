@@ -5,7 +5,7 @@ use crate::core::{
 };
 use crate::extension::Extension;
 use crate::probe::Found;
-use crate::queues::{StoreKind, covers, low_bytes, overlap};
+use crate::queues::{Load, StoreKind, covers, low_bytes, overlap};
 use crate::stack::Stall;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::{
@@ -13,6 +13,7 @@ use fabric::{
     Slot, Source, Time, ToCache,
 };
 use riscv::Class;
+use std::collections::VecDeque;
 
 /// What older stores mean for a load.
 enum Older {
@@ -192,6 +193,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if !self.stores.next_is_plain()
             || self.stores.last_performed >= now
             || !self.parked.is_empty()
+            || self.sibling_watches
         {
             return false;
         }
@@ -293,6 +295,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 match kind {
                     StoreKind::Store => {
                         self.data_cache.line_mut(slot).write(offset, bytes, data);
+                        self.tell_sibling(now, address, bytes as u8);
                         self.observe(now, address, data);
                         self.stores.last_performed = now;
                         self.statistics.stores += 1;
@@ -308,6 +311,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             low_bytes(instruction.atomic_result(old, data), bytes as u8)
                         };
                         self.data_cache.line_mut(slot).write(offset, bytes, new);
+                        self.tell_sibling(now, address, bytes as u8);
                         self.observe(now, address, new);
                         let result = if conditional {
                             0
@@ -484,7 +488,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 source,
                 ..
             } => {
-                self.charge_miss(line, source, now);
+                self.for_each_hart(|core| core.charge_miss(line, source, now));
                 self.line_filled(line, (slot, source), evicted, now, outbox);
             }
         }
@@ -524,7 +528,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         now: u64,
         outbox: &mut Outbox,
     ) {
-        self.charge_miss(fill.line, source, now);
+        self.for_each_hart(|core| core.charge_miss(fill.line, source, now));
         self.line_filled(fill.line, (fill.slot, source), fill.evicted, now, outbox);
     }
 
@@ -542,6 +546,30 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.statistics.lines_evicted += 1;
             self.line_lost(evicted, now);
         }
+        self.for_each_hart(|core| core.use_line(line, (slot, source), now, outbox));
+        // Only now may the line go to someone who has asked for it meanwhile.
+        let mut held = false;
+        self.for_each_hart(|core| {
+            if !held && core.is_held_line(line, now) {
+                held = true;
+                core.hold_fill(line, now, outbox);
+            }
+        });
+        if !held {
+            self.finish_fill(line, now, outbox);
+        }
+        self.use_miss_register(now, outbox);
+    }
+
+    /// The loads, the stores and the instruction executed alone that wait for a line which has come.
+    #[inline(always)]
+    fn use_line(
+        &mut self,
+        line: LineAddress,
+        (slot, source): (Slot, Source),
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
         let hit_latency = self.spec.l1_data.hit_latency_cycles;
         let mut arrived = std::mem::take(&mut self.arrived);
         self.missing.retain(|load| {
@@ -565,7 +593,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         self.arrived = arrived;
         self.wake_all(now, outbox);
-        if self.store_event > now && !self.stores.is_empty() {
+        // What is due now may still be to be done, and the line gone by then.
+        if (self.store_event > now || self.sibling.is_some()) && !self.stores.is_empty() {
             self.perform_stores(now, outbox);
         }
         if let Some(serial) = &self.serial
@@ -573,25 +602,41 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         {
             self.run_serial(now, outbox);
         }
-        // Only now may the line go to someone who has asked for it meanwhile.
-        if self.is_held_line(line, now) {
-            let forward = match &mut self.second_level {
-                None => self.data_cache.keep_fill(),
-                Some(second) => second.keep_fill(now, outbox),
-            };
-            if let Some(forward) = forward {
-                self.held.push((line, forward));
+    }
+
+    /// A line has come that this hart has reserved: who has asked for it meanwhile waits.
+    fn hold_fill(&mut self, line: LineAddress, now: u64, outbox: &mut Outbox) {
+        let forward = match &mut self.second_level {
+            None => self.data_cache.keep_fill(),
+            Some(second) => second.keep_fill(now, outbox),
+        };
+        if let Some(forward) = forward {
+            self.held.push((line, forward));
+        }
+    }
+
+    /// A miss register has become free: the oldest load goes first that found none.
+    #[inline(always)]
+    fn use_miss_register(&mut self, now: u64, outbox: &mut Outbox) {
+        let oldest =
+            |refused: &VecDeque<MissingLoad>| refused.front().map_or(NEVER, |one| one.issue);
+        let first = match &self.sibling {
+            Some(other) if oldest(&other.refused) < oldest(&self.refused) => self.thread ^ 1,
+            _ => self.thread,
+        };
+        for thread in [first, first ^ 1] {
+            if thread != self.thread && self.sibling.is_none() {
+                continue;
             }
-        } else {
-            self.finish_fill(line, now, outbox);
-        }
-        if !self.refused.is_empty() {
-            self.retry_refused(now, outbox);
-            self.wake_all(now, outbox);
-        }
-        if self.store_event > now && !self.stores.is_empty() {
-            // A miss register has become free.
-            self.store_event = self.store_event.min(now + 1);
+            self.with_hart(thread, |core| {
+                if !core.refused.is_empty() {
+                    core.retry_refused(now, outbox);
+                    core.wake_all(now, outbox);
+                }
+                if core.store_event > now && !core.stores.is_empty() {
+                    core.store_event = core.store_event.min(now + 1);
+                }
+            });
         }
     }
 
@@ -620,19 +665,30 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// to come must look again; so must loads that were done before an older one of the same
     /// line, for the two may now see two values in the wrong order.
     fn line_lost(&mut self, line: LineAddress, now: u64) {
+        self.for_each_hart(|core| {
+            core.lose_reservation(line, now);
+            if core.loads.may_touch(line) {
+                core.look_again(now, |load| LineAddress::of(load.address) == line);
+            }
+        });
+    }
+
+    /// Somebody else has written `line`, or taken it.
+    pub(crate) fn lose_reservation(&mut self, line: LineAddress, now: u64) {
         if self.reservation == Some(line) {
             self.reservation = None;
             // It may have been replaced while others were kept waiting for it.
             self.hold_until = if self.held.is_empty() { NEVER } else { now };
         }
-        if !self.loads.may_touch(line) {
-            return;
-        }
+    }
+
+    /// Loads of what is `lost` may have a value that is too old: see [`Core::line_lost`].
+    pub(crate) fn look_again(&mut self, now: u64, lost: impl Fn(&Load) -> bool) {
         let mut older_waits = false;
         for number in self.loads.in_flight(now) {
             let load = *self.loads.get(number);
             let unknown = load.address == u64::MAX;
-            if unknown || LineAddress::of(load.address) == line {
+            if unknown || lost(&load) {
                 let taken = load.performed < UNKNOWN && !unknown;
                 let from_cache = load.forwarded_from == 0;
                 // A forwarded value is no longer the hart's own news once its store is performed.

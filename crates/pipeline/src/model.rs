@@ -17,6 +17,8 @@ pub trait CoreModel: state::State {
     fn next_cycle(&self, inbox: &Inbox) -> u64;
     /// See [`Core::statistics`].
     fn statistics(&self, cycle: u64) -> CoreStatistics;
+    /// See [`Core::hart_statistics`].
+    fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics;
     /// See [`Core::crash`].
     fn crash(&self) -> Option<&Crash>;
     /// See [`Core::observations`].
@@ -24,9 +26,9 @@ pub trait CoreModel: state::State {
     /// See [`Core::is_halted`].
     fn is_halted(&self) -> bool;
     /// See [`Core::waiting_for`].
-    fn waiting_for(&self) -> Option<String>;
+    fn waiting_for(&mut self, thread: u8) -> Option<String>;
     /// See [`Core::pc`].
-    fn pc(&self) -> u64;
+    fn pc(&self, thread: u8) -> u64;
     /// See [`Core::set_register`].
     fn set_register(&mut self, register: usize, value: u64);
     /// See [`Core::watch`].
@@ -34,9 +36,9 @@ pub trait CoreModel: state::State {
     /// See [`Core::set_skip_spinning`].
     fn set_skip_spinning(&mut self, on: bool);
     /// See [`Core::set_probe`].
-    fn set_probe(&mut self, probe: Box<dyn Probe>);
-    /// See [`Core::remove_probe`].
-    fn remove_probe(&mut self, cycle: u64);
+    fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>);
+    /// See [`Core::remove_probes`].
+    fn remove_probes(&mut self, cycle: u64);
     /// See [`Core::copy_of`].
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)>;
 }
@@ -58,6 +60,10 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
         Core::statistics(self, cycle)
     }
 
+    fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics {
+        Core::hart_statistics(self, thread, cycle)
+    }
+
     fn crash(&self) -> Option<&Crash> {
         self.crash.as_ref()
     }
@@ -70,12 +76,12 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
         Core::is_halted(self)
     }
 
-    fn waiting_for(&self) -> Option<String> {
-        Core::waiting_for(self)
+    fn waiting_for(&mut self, thread: u8) -> Option<String> {
+        self.with_hart(thread, |core| Core::waiting_for(core))
     }
 
-    fn pc(&self) -> u64 {
-        Core::pc(self)
+    fn pc(&self, thread: u8) -> u64 {
+        Core::pc(self, thread)
     }
 
     fn set_register(&mut self, register: usize, value: u64) {
@@ -90,12 +96,12 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
         Core::set_skip_spinning(self, on);
     }
 
-    fn set_probe(&mut self, probe: Box<dyn Probe>) {
-        Core::set_probe(self, probe);
+    fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>) {
+        Core::set_probe(self, thread, probe);
     }
 
-    fn remove_probe(&mut self, cycle: u64) {
-        Core::remove_probe(self, cycle);
+    fn remove_probes(&mut self, cycle: u64) {
+        Core::remove_probes(self, cycle);
     }
 
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {
@@ -103,21 +109,22 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
     }
 }
 
-/// Builds the core that `spec` describes.
-pub fn build_core<X: Extension + 'static>(
+/// Builds the core that `spec` describes, with harts of these numbers.
+pub fn build_core<X: Extension + Clone + 'static>(
     spec: &CoreSpec,
     id: CoreId,
     clock: Clock,
     memory_map: MemoryMap,
     extension: X,
+    harts: &[u64],
     entry: u64,
 ) -> Box<dyn CoreModel> {
     match spec.model {
         Model::OutOfOrder => Box::new(Core::<X, false>::new(
-            spec, id, clock, memory_map, extension, entry,
+            spec, id, clock, memory_map, extension, harts, entry,
         )),
         Model::InOrder => Box::new(Core::<X, true>::new(
-            spec, id, clock, memory_map, extension, entry,
+            spec, id, clock, memory_map, extension, harts, entry,
         )),
     }
 }

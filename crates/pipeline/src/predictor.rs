@@ -77,6 +77,15 @@ pub struct ReturnStack {
 
 state::component!(ReturnStack { addresses, top });
 
+/// What a hart has of a predictor for itself.
+#[derive(Default)]
+pub struct BranchContext {
+    returns: ReturnStack,
+    history: u32,
+}
+
+state::component!(BranchContext { returns, history });
+
 impl Predictor {
     pub fn new(spec: &PredictorSpec) -> Predictor {
         let table = 1usize << spec.table_bits;
@@ -189,6 +198,12 @@ impl Predictor {
     /// The return-address stack as it is now.
     pub fn returns(&self) -> ReturnStack {
         self.returns
+    }
+
+    /// Takes another hart's place.
+    pub fn exchange_context(&mut self, context: &mut BranchContext) {
+        std::mem::swap(&mut self.returns, &mut context.returns);
+        std::mem::swap(&mut self.history, &mut context.history);
     }
 
     /// Puts back an earlier return-address stack.

@@ -79,9 +79,13 @@ pub(crate) struct Probed {
 }
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
-    /// Lets `probe` see everything from the next instruction on. Spinning is not skipped while it
-    /// does.
-    pub fn set_probe(&mut self, probe: Box<dyn Probe>) {
+    /// Lets `probe` see everything that the hart of a hardware thread does from its next instruction
+    /// on. Spinning is not skipped while it does.
+    pub fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>) {
+        self.with_hart(thread, |core| core.probe_with(probe));
+    }
+
+    fn probe_with(&mut self, probe: Box<dyn Probe>) {
         let note = Note {
             instruction: Instruction::illegal(0, 4),
             dispatched: 0,
@@ -89,7 +93,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             value: None,
             found: Found::DataCache,
         };
-        self.spin.enabled = false;
+        self.spin.allow(false);
         self.attends = true;
         self.probed = Some(Box::new(Probed {
             probe,
@@ -98,8 +102,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }));
     }
 
-    /// Tells the probe of all that have committed before `cycle`, and lets it go.
-    pub fn remove_probe(&mut self, cycle: u64) {
+    /// Tells the probes of all that have committed before `cycle`, and lets them go.
+    pub fn remove_probes(&mut self, cycle: u64) {
+        self.for_each_hart(|core| core.remove_probe(cycle));
+    }
+
+    fn remove_probe(&mut self, cycle: u64) {
         if let Some(mut probed) = self.probed.take() {
             while probed.next < self.window.tail && self.window.commit(probed.next) < cycle {
                 self.report_next(&mut probed);
@@ -118,7 +126,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if let Some(mut probed) = self.probed.take() {
             // Those that were in the window before the probe may have been undone.
             probed.next = probed.next.min(self.window.tail);
-            if probed.next <= self.window.leaving() {
+            if probed.next <= self.window.settled() {
                 self.report_next(&mut probed);
             }
             probed.notes[self.window.tail] = Note {

@@ -1,6 +1,7 @@
 //! The load queue and the store queue.
 
 use crate::ring::Ring;
+use crate::window::UNKNOWN;
 use fabric::LineAddress;
 use riscv::Instruction;
 
@@ -33,8 +34,12 @@ pub struct LoadQueue {
     entries: Ring<Load>,
     /// The low bits of each entry's line, to see quickly that none is in question.
     lines: Ring<u32>,
+    entries_in_all: u64,
+    /// Entries that this hart may have now: those that the other hart of the core has not got.
     capacity: u64,
     pub tail: u64,
+    /// All before it have left the queue.
+    departed: u64,
     /// The first whose commit cycle is not known.
     pub committed: u64,
     /// All before it have committed and can no longer be undone.
@@ -44,14 +49,17 @@ pub struct LoadQueue {
 state::component!(LoadQueue {
     entries,
     lines,
-    capacity: fixed,
+    entries_in_all: fixed,
+    capacity,
     tail,
+    departed,
     committed,
     settled,
 });
 
 impl LoadQueue {
-    pub fn new(capacity: u16) -> LoadQueue {
+    /// A queue of a core with so many hardware threads.
+    pub fn new(capacity: u16, threads: u8) -> LoadQueue {
         let load = Load {
             position: 0,
             address: 0,
@@ -60,14 +68,18 @@ impl LoadQueue {
             commit: 0,
             bytes: 0,
         };
-        let entries = Ring::new(capacity.into(), load);
+        // Beside all entries a place for the next load, if this hart may have none: see `share_with`.
+        let length = usize::from(capacity) + usize::from(threads > 1);
+        let entries = Ring::new(length, load);
         // There is always something before the first load: it committed in cycle 0.
         let first = entries.length();
         LoadQueue {
             lines: Ring::new(first as usize, 0),
             entries,
+            entries_in_all: u64::from(capacity),
             capacity: u64::from(capacity),
             tail: first,
+            departed: first,
             committed: first,
             settled: first,
         }
@@ -87,6 +99,25 @@ impl LoadQueue {
     #[inline(always)]
     pub fn leaving_commit(&self) -> u64 {
         self.get(self.tail - self.capacity).commit
+    }
+
+    /// Leaves this hart all entries but those that the other one has.
+    pub fn share_with(&mut self, others: u64) {
+        self.capacity = self.entries_in_all - others;
+        if self.capacity == 0 {
+            // The load that would have to leave is the next one itself.
+            let tail = self.tail;
+            self.get_mut(tail).commit = UNKNOWN;
+        }
+    }
+
+    /// How many entries are taken at `cycle`, which never goes back.
+    pub fn occupied(&mut self, cycle: u64) -> u64 {
+        self.departed = self.departed.max(self.tail - self.entries_in_all);
+        while self.departed < self.committed && self.get(self.departed).commit < cycle {
+            self.departed += 1;
+        }
+        self.tail - self.departed
     }
 
     /// Tells the address of a load that was pushed without.
@@ -127,14 +158,14 @@ impl LoadQueue {
 
     /// The numbers of all that have their place in the queue.
     pub fn in_queue(&self) -> std::ops::Range<u64> {
-        self.tail - self.capacity..self.tail
+        self.tail - self.entries_in_all..self.tail
     }
 
     /// The numbers of all that have not committed at `now`.
     #[inline]
     pub fn in_flight(&mut self, now: u64) -> std::ops::Range<u64> {
         // Those before have left the queue, and their entries are others'.
-        self.settled = self.settled.max(self.tail - self.capacity);
+        self.settled = self.settled.max(self.tail - self.entries_in_all);
         while self.settled < self.committed && self.get(self.settled).commit <= now {
             self.settled += 1;
         }
@@ -185,6 +216,8 @@ const FILTER_ENTRIES: usize = 1024;
 /// Stores in program order, numbered for ever, from dispatch until they are performed.
 pub struct StoreQueue {
     entries: Ring<Store>,
+    entries_in_all: u64,
+    /// Entries that this hart may have now: those that the other hart of the core has not got.
     capacity: u64,
     pub head: u64,
     pub tail: u64,
@@ -202,7 +235,8 @@ pub struct StoreQueue {
 
 state::component!(StoreQueue {
     entries,
-    capacity: fixed,
+    entries_in_all: fixed,
+    capacity,
     head,
     tail,
     committed,
@@ -227,6 +261,7 @@ impl StoreQueue {
         };
         StoreQueue {
             entries: Ring::new(capacity.into(), store),
+            entries_in_all: u64::from(capacity),
             capacity: u64::from(capacity),
             head: 0,
             tail: 0,
@@ -241,6 +276,16 @@ impl StoreQueue {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
+    }
+
+    /// How many entries are taken.
+    pub fn occupied(&self) -> u64 {
+        self.tail - self.head
+    }
+
+    /// Leaves this hart all entries but those that the other one has.
+    pub fn share_with(&mut self, others: u64) {
+        self.capacity = self.entries_in_all - others;
     }
 
     #[inline]

@@ -41,6 +41,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && !self.attends
             && self.window.all_known()
             && self.blocks.instruction(self.cursor).quick != Quick::No
+            && self.window.capacity() != 0
             && let Some(pc) = self.dispatch_known()
         {
             self.look_for_period(pc);
@@ -121,6 +122,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     at.in_scheduler >= u32::from(self.spec.scheduler_entries)
                 };
                 if waits || at.tail >= at.room {
+                    if !IN_ORDER && waits && at.in_scheduler == self.unissued {
+                        // All are the other hart's.
+                        pc = decoded.pc;
+                        break 'blocks;
+                    }
                     let mut until = self.room_from(&mut at);
                     if IN_ORDER {
                         // It stays in front of the execution stage until it can issue.
@@ -129,7 +135,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         until = until.max(at.cycle + 1);
                     }
                     while until > at.cycle {
-                        let dispatched = u64::from(at.left != self.spec.width);
+                        let dispatched = u64::from(at.left != self.cycle_width);
                         let base = &mut self.statistics.stack.base;
                         charge(base, &mut self.charged, at.cycle + dispatched);
                         at.cycle = until;
@@ -147,6 +153,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         if !IN_ORDER {
                             self.issue_scheduled(&mut at);
                             if at.in_scheduler >= u32::from(self.spec.scheduler_entries) {
+                                if at.in_scheduler == self.unissued {
+                                    pc = decoded.pc;
+                                    break 'blocks;
+                                }
                                 until += 1;
                             }
                         }

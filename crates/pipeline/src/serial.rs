@@ -308,7 +308,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if !self.float_in_window {
             return;
         }
-        for position in self.window.leaving() - 1..self.window.tail {
+        for position in self.window.settled() - 1..self.window.tail {
             let flags = std::mem::take(&mut self.window.slot_mut(position).tags.flags);
             if flags != 0 {
                 self.hart.add_flags(flags);
@@ -350,6 +350,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             Class::Fence => self.finish(serial, 0, now + 1),
             Class::FenceI => {
                 self.blocks.clear();
+                self.forget_cursors();
                 self.finish(serial, 0, now + 1);
                 self.redirect(next, now + self.front_end());
             }
@@ -448,6 +449,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             registers.copy_from_slice(&self.registers[..32]);
             self.crash = Some(Crash {
                 cycle: now,
+                hart: self.hart.csrs.mhartid,
                 trap,
                 pc: serial.pc,
                 registers,
@@ -719,6 +721,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 } else {
                     let data = i.store_value(self.registers[usize::from(i.rs2)]) >> shift;
                     self.data_cache.line_mut(slot).write(offset, bytes, data);
+                    self.tell_sibling(now, part.address, part.bytes);
                 }
                 serial.bytes_done += part.bytes;
                 if serial.bytes_done < i.access_bytes() {

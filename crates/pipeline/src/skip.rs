@@ -21,7 +21,10 @@ const QUIET_TURNS: u64 = 32;
 /// remember a new one after twice as many turns.
 #[derive(Default)]
 pub(crate) struct SpinDetector {
+    /// Whether a loop may be skipped.
     pub enabled: bool,
+    /// The same, if the core's other hart does nothing.
+    pub wanted: bool,
     activity: u64,
     quiet_turns: u64,
     /// A register that has differed before from what is remembered, and its value there.
@@ -39,6 +42,7 @@ impl SpinDetector {
             walker,
             SpinDetector {
                 enabled: fixed,
+                wanted: fixed,
                 activity,
                 quiet_turns,
                 telltale,
@@ -55,6 +59,12 @@ impl SpinDetector {
         if let Some(remembered) = &mut self.remembered {
             remembered.walk(walker);
         }
+    }
+
+    /// Allows or forbids to skip loops, and returns whether it was allowed.
+    pub fn allow(&mut self, on: bool) -> bool {
+        self.enabled = on;
+        std::mem::replace(&mut self.wanted, on)
     }
 
     /// A loop turns once more, after so much `activity`: whether it is time to look for a period.
@@ -162,9 +172,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.dozes() {
             self.wake_up(cycle);
             let (mut inbox, mut outbox) = (fabric::Inbox::default(), Outbox::default());
-            let enabled = std::mem::replace(&mut self.spin.enabled, false);
+            let wanted = self.spin.allow(false);
             self.run(cycle, NEVER, &mut inbox, &mut outbox);
-            self.spin.enabled = enabled;
+            self.spin.allow(wanted);
         }
     }
 

@@ -74,6 +74,11 @@ pub struct PredictorSpec {
 pub struct CoreSpec {
     /// `out-of-order` or `in-order`.
     pub model: Model,
+    /// Hardware threads (harts). With two, which only an out-of-order core can have, they share
+    /// everything but registers, program counter, branch history and return-address stack.
+    #[serde(default = "one_thread")]
+    #[schemars(range(min = 1, max = 2))]
+    pub threads: u8,
     /// Instructions dispatched, issued and committed in one cycle, at most.
     #[schemars(range(min = 1, max = 16))]
     pub width: u8,
@@ -106,6 +111,10 @@ pub struct CoreSpec {
     pub l2: Option<SecondLevelSpec>,
 }
 
+fn one_thread() -> u8 {
+    1
+}
+
 const fn unit(ports: u8, latency_cycles: u8) -> UnitSpec {
     UnitSpec {
         ports,
@@ -135,6 +144,14 @@ fn within(key: &str, found: u16, accepted: RangeInclusive<u16>) -> Result<(), Sp
 impl CoreSpec {
     /// Whether the core can be built.
     pub fn validate(&self) -> Result<(), SpecError> {
+        within("threads", self.threads.into(), 1..=2)?;
+        if self.threads > 1 && self.model == Model::InOrder {
+            return Err(SpecError::new(
+                "core.threads",
+                self.threads,
+                "an in-order core has one hardware thread; two need core.model = \"out-of-order\"",
+            ));
+        }
         within("width", self.width.into(), 1..=16)?;
         within("rob_entries", self.rob_entries, 2..=1024)?;
         within("scheduler_entries", self.scheduler_entries, 1..=1024)?;
@@ -199,6 +216,7 @@ impl CoreSpec {
     pub fn hyperplane_table1() -> CoreSpec {
         CoreSpec {
             model: Model::OutOfOrder,
+            threads: 1,
             width: 8,
             rob_entries: 192,
             scheduler_entries: 64,
@@ -242,6 +260,7 @@ impl CoreSpec {
     pub fn five_stage() -> CoreSpec {
         CoreSpec {
             model: Model::InOrder,
+            threads: 1,
             width: 1,
             rob_entries: 16,
             scheduler_entries: 1,

@@ -15,6 +15,8 @@ pub(crate) enum Stall {
     Miss,
     StoreBuffer,
     Serial,
+    /// The core's other hart dispatches, or has all entries.
+    OtherHart,
 }
 
 state::choice!(Stall {
@@ -25,11 +27,13 @@ state::choice!(Stall {
     Execution,
     Miss,
     StoreBuffer,
-    Serial
+    Serial,
+    OtherHart
 });
 
-/// A core's cycles by what held up dispatch in them; their sum is the core's cycles. (A stack at
-/// dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.)
+/// A hart's cycles by what held up dispatch in them; their sum is the core's cycles. (A stack at
+/// dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.) That of a core is the sum over
+/// its harts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CycleStack {
     /// Cycles in which instructions were dispatched that were not undone.
@@ -56,8 +60,16 @@ pub struct CycleStack {
     pub store_buffer: u64,
     /// Instructions that are executed alone, and the wait for those before them.
     pub serial: u64,
+    /// The core's other hart took the whole width, or had all entries of the reorder buffer or of a
+    /// queue. Cores with one hart do not show it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub other_hart: u64,
     /// The hart had halted of its own will.
     pub halted: u64,
+}
+
+fn is_zero(cycles: &u64) -> bool {
+    *cycles == 0
 }
 
 state::plain!(CycleStack {
@@ -72,8 +84,16 @@ state::plain!(CycleStack {
     memory: count,
     store_buffer: count,
     serial: count,
+    other_hart: count,
     halted: count,
 });
+
+impl Stall {
+    /// Whether dispatch waits for a cycle that is known, in which entries become free.
+    pub(crate) fn is_for_room(self) -> bool {
+        self == Stall::Execution
+    }
+}
 
 impl CycleStack {
     pub(crate) fn add(&mut self, stall: Stall, cycles: u64) {
@@ -85,6 +105,7 @@ impl CycleStack {
             Stall::Execution | Stall::Miss => &mut self.execution,
             Stall::StoreBuffer => &mut self.store_buffer,
             Stall::Serial => &mut self.serial,
+            Stall::OtherHart => &mut self.other_hart,
         } += cycles;
     }
 
@@ -102,10 +123,28 @@ impl CycleStack {
             self.memory,
             self.store_buffer,
             self.serial,
+            self.other_hart,
             self.halted,
         ]
         .iter()
         .sum()
+    }
+
+    /// Adds the cycles of another hart.
+    pub(crate) fn join(&mut self, other: &CycleStack) {
+        self.base += other.base;
+        self.branch += other.branch;
+        self.memory_order += other.memory_order;
+        self.instruction_cache += other.instruction_cache;
+        self.execution += other.execution;
+        self.l2 += other.l2;
+        self.last_level += other.last_level;
+        self.remote_cache += other.remote_cache;
+        self.memory += other.memory;
+        self.store_buffer += other.store_buffer;
+        self.serial += other.serial;
+        self.other_hart += other.other_hart;
+        self.halted += other.halted;
     }
 
     /// Adds what has come since `before`, another `times` times. A core that repeats periods

@@ -42,6 +42,14 @@ impl Operations {
         }
     }
 
+    fn join(&mut self, other: &Operations) {
+        self.multiplications += other.multiplications;
+        self.divisions += other.divisions;
+        self.float_additions += other.float_additions;
+        self.float_multiplications += other.float_multiplications;
+        self.float_divisions += other.float_divisions;
+    }
+
     /// All of them.
     pub fn total(&self) -> u64 {
         self.multiplications + self.divisions + self.float()
@@ -134,6 +142,30 @@ impl CoreStatistics {
                 self.lines_sent += 1;
             }
         }
+    }
+
+    /// Adds what another hart of the core has done.
+    pub(crate) fn join(&mut self, other: &CoreStatistics) {
+        self.instructions += other.instructions;
+        self.squashed_instructions += other.squashed_instructions;
+        self.halted_cycles += other.halted_cycles;
+        self.branches += other.branches;
+        self.mispredictions += other.mispredictions;
+        self.data_hits += other.data_hits;
+        self.data_misses += other.data_misses;
+        self.forwarded_loads += other.forwarded_loads;
+        self.stores += other.stores;
+        self.instruction_misses += other.instruction_misses;
+        self.l2_hits += other.l2_hits;
+        self.l2_misses += other.l2_misses;
+        self.lines_filled += other.lines_filled;
+        self.lines_evicted += other.lines_evicted;
+        self.snoops += other.snoops;
+        self.lines_sent += other.lines_sent;
+        self.operations.join(&other.operations);
+        self.memory_order_squashes += other.memory_order_squashes;
+        self.stack.join(&other.stack);
+        self.skipped_cycles += other.skipped_cycles;
     }
 
     /// Adds what has been counted since `before`, another `times` times.

@@ -158,7 +158,14 @@ pub struct Window {
     /// By the indices of what is deferred.
     pub predictions: Box<[Prediction]>,
     rob_entries: u64,
+    /// Entries of the reorder buffer that this hart may have now: those that the other hart of the
+    /// core has not got.
+    capacity: u64,
     width: u64,
+    /// All before this position have left the reorder buffer.
+    departed: u64,
+    /// All before this position have issued.
+    issued: u64,
     /// Position of the next instruction.
     pub tail: u64,
     /// The first position whose commit cycle is not known.
@@ -173,7 +180,10 @@ state::component!(Window {
     deferred: slice,
     predictions: slice,
     rob_entries: fixed,
+    capacity,
     width: fixed,
+    departed,
+    issued,
     tail,
     commit_known,
     last_commit: cycle,
@@ -221,7 +231,10 @@ impl Window {
             deferred: vec![deferred; ring].into_boxed_slice(),
             predictions: vec![Prediction::default(); ring].into_boxed_slice(),
             rob_entries: u64::from(rob_entries),
+            capacity: u64::from(rob_entries),
             width: u64::from(width),
+            departed: first,
+            issued: first,
             tail: first,
             commit_known: first,
             last_commit: 0,
@@ -265,7 +278,48 @@ impl Window {
     /// The position that leaves the reorder buffer when the one at `tail` enters it.
     #[inline(always)]
     pub fn leaving_at(&self, tail: u64) -> u64 {
-        tail - self.rob_entries
+        tail - self.capacity
+    }
+
+    /// The last position that can no longer be undone when the next instruction enters, however few
+    /// entries this hart has.
+    #[inline]
+    pub fn settled(&self) -> u64 {
+        self.tail - self.rob_entries
+    }
+
+    /// How many entries this hart may have now.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Leaves this hart all entries but those that the other one has.
+    pub fn share_with(&mut self, others: u64) {
+        self.capacity = self.rob_entries - others;
+        if self.capacity == 0 {
+            // The instruction that would have to leave is the next one itself.
+            self.commits[self.tail] = UNKNOWN;
+        }
+    }
+
+    /// How many entries are taken at `cycle`, which never goes back.
+    pub fn occupied(&mut self, cycle: u64) -> u64 {
+        self.departed = self.departed.max(self.settled());
+        while self.departed < self.commit_known && self.commits[self.departed] < cycle {
+            self.departed += 1;
+        }
+        self.tail - self.departed
+    }
+
+    /// How many instructions have not issued before `cycle`, which never goes back.
+    pub fn waiting(&mut self, cycle: u64) -> u64 {
+        // Some that had issued may have been undone, and their places taken by others.
+        self.issued = self.issued.max(self.settled());
+        while self.issued < self.tail && self.slots[self.issued].issue < cycle {
+            self.issued += 1;
+        }
+        let waiting = (self.issued..self.tail).filter(|&at| self.slots[at].issue >= cycle);
+        waiting.count() as u64
     }
 
     /// The positions whose commit cycles still matter: of those in the reorder buffer, and of those
@@ -342,6 +396,7 @@ impl Window {
     /// dispatched, and that may be about to leave it once more: nobody has to wait for that one.
     pub fn unpush(&mut self) -> Slot {
         self.tail -= 1;
+        self.issued = self.issued.min(self.tail);
         self.commits[self.tail] = 0;
         let slot = self.slots[self.tail];
         self.slots[self.tail].tags.flags = 0;

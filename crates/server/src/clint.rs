@@ -1,7 +1,7 @@
 //! The core-local interruptor: software and timer interrupts (SiFive's CLINT, as on the platforms
 //! of the published programs).
 
-use fabric::{AddressRange, Agent, AgentContext, CoreId, Request, RequestKind, Time};
+use fabric::{AddressRange, Agent, AgentContext, Request, RequestKind, Time};
 use state::{State, Walker};
 use std::any::Any;
 
@@ -93,7 +93,7 @@ impl Clint {
             let hart = self.harts.get_mut(index)?;
             hart.software = value & 1 != 0;
             let level = hart.software;
-            context.interrupt(CoreId(index as u16), SOFTWARE_INTERRUPT, level, Time::ZERO);
+            context.interrupt(index as u16, SOFTWARE_INTERRUPT, level, Time::ZERO);
         } else {
             // `mtime` cannot be set: it is the time of the simulation.
             return None;
@@ -107,7 +107,7 @@ impl Clint {
         let pending = now >= hart.compare;
         if pending != hart.pending {
             hart.pending = pending;
-            context.interrupt(CoreId(index as u16), TIMER_INTERRUPT, pending, Time::ZERO);
+            context.interrupt(index as u16, TIMER_INTERRUPT, pending, Time::ZERO);
         }
         if !pending && let Some(due) = hart.compare.checked_mul(TICK.as_fs()) {
             let token = hart.generation * self.harts.len() as u64 + index as u64;

@@ -50,6 +50,14 @@ pub struct ServerSpec {
     pub energy: EnergySpec,
 }
 
+impl ServerSpec {
+    /// How many harts there are. Those from 0 on are the first ones of the cores, in their order; if
+    /// the cores have two hardware threads, the second ones follow.
+    pub fn harts(&self) -> usize {
+        self.fabric.cores * usize::from(self.core.threads)
+    }
+}
+
 /// How the data plane learns of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -153,6 +161,11 @@ pub struct DataPlaneSpec {
     #[serde(default)]
     #[schemars(inner(range(min = 1, max = 65535)))]
     pub weights: Vec<u32>,
+    /// The program that runs on the other hardware thread of each data plane core, if
+    /// `server.core.threads` is 2: a built-in one by its name, or the path of a `.c` file. Without
+    /// it, that thread is halted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub co_runner: Option<String>,
     /// Queues between the I/O sources and the data plane; each has a tenant of its own.
     #[schemars(range(min = 1, max = 8192))]
     pub queues: u32,

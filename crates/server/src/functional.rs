@@ -164,7 +164,7 @@ impl FunctionalMachine {
             .map(|segment| (segment.address, segment.bytes.len() as u64))
             .collect();
         let mut bus = Bus::with(&ram, &loaded)?;
-        let clint = Clint::new(spec.fabric.cores);
+        let clint = Clint::new(spec.harts());
         bus.agents.attach(Box::new(clint), Some(CLINT));
         let personality = match image.tohost {
             Some(tohost) => {
@@ -208,12 +208,13 @@ impl FunctionalMachine {
         personality: Personality,
         entry: u64,
     ) -> FunctionalMachine {
-        let harts = (0..spec.fabric.cores as u64).map(|number| {
+        let harts = (0..spec.harts() as u64).map(|number| {
             let mut machine = Machine::new(Bus::default(), entry);
             machine.hart.csrs.mhartid = number;
-            // As the cores of a timed run: which hart this is, and how many there are.
+            // As in a timed run: which hart this is, how many there are, and of how many cores.
             machine.registers[10] = number;
-            machine.registers[11] = spec.fabric.cores as u64;
+            machine.registers[11] = spec.harts() as u64;
+            machine.registers[12] = spec.fabric.cores as u64;
             machine
         });
         FunctionalMachine {
@@ -347,7 +348,7 @@ impl FunctionalMachine {
 
     fn deliver_interrupts(&mut self) {
         for change in self.bus.agents.take_changes() {
-            if let Some(hart) = self.harts.get_mut(usize::from(change.core.0)) {
+            if let Some(hart) = self.harts.get_mut(usize::from(change.hart)) {
                 hart.hart.set_interrupt(change.bit, change.level);
             }
         }

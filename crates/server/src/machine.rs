@@ -42,6 +42,7 @@ pub struct Machine {
     image: Image,
     personality: Personality,
     front_end_cycles: u8,
+    threads: u8,
     /// Whether it is all over, and at which cycle.
     end: Option<u64>,
     /// What had been counted when the traffic began, or what is measured of it, if it has.
@@ -53,6 +54,7 @@ state::component!(Machine {
     image: fixed,
     personality: fixed,
     front_end_cycles: fixed,
+    threads: fixed,
     end: maybe_cycle,
     first_reading,
 });
@@ -70,7 +72,7 @@ pub(crate) enum Personality {
 
 /// Where memory is, except where `htif` is in its way.
 fn memory_ranges(spec: &ServerSpec, htif: Option<AddressRange>) -> Vec<AddressRange> {
-    let mut ranges: Vec<AddressRange> = (0..spec.fabric.cores as u64)
+    let mut ranges: Vec<AddressRange> = (0..spec.harts() as u64)
         .map(|hart| AddressRange {
             start: STACKS + hart * STACK_STRIDE + STACK_STRIDE - STACK_BYTES,
             length: STACK_BYTES,
@@ -142,7 +144,7 @@ impl Machine {
             owns: Some(CLINT),
             ..Attachment::default()
         };
-        fabric.attach(Box::new(Clint::new(spec.fabric.cores)), clint)?;
+        fabric.attach(Box::new(Clint::new(spec.harts())), clint)?;
         let personality = match (image.tohost, htif_range) {
             (Some(tohost), Some(range)) => {
                 let fromhost = image.fromhost.unwrap_or(tohost);
@@ -199,19 +201,25 @@ impl Machine {
         entry: u64,
     ) -> Machine {
         let map = fabric.memory_map();
-        let cores = (0..spec.fabric.cores)
+        let count = spec.fabric.cores as u64;
+        let cores = (0..count)
             .map(|number| {
                 let id = CoreId(number as u16);
+                let harts: Vec<u64> = (0..u64::from(spec.core.threads))
+                    .map(|thread| thread * count + number)
+                    .collect();
                 let mut core = build_core(
                     &spec.core,
                     id,
                     fabric.clock(),
                     map.clone(),
                     extension.clone(),
+                    &harts,
                     entry,
                 );
-                // a1 tells how many harts there are.
-                core.set_register(11, spec.fabric.cores as u64);
+                // a1 tells how many harts there are, and a2 how many cores.
+                core.set_register(11, spec.harts() as u64);
+                core.set_register(12, count);
                 core
             })
             .collect();
@@ -222,6 +230,7 @@ impl Machine {
             image,
             personality,
             front_end_cycles: spec.core.front_end_cycles,
+            threads: spec.core.threads,
             end: None,
             first_reading: None,
         }
@@ -230,11 +239,11 @@ impl Machine {
     /// Advances by one step of the engine. `Ok(true)`: go on.
     pub fn advance(&mut self) -> Result<bool, RunError> {
         let advance = self.engine.advance();
-        if let Some(hart) = self.engine.crashed()
-            && let Some(crash) = self.engine.cores[hart].crash()
+        if let Some(core) = self.engine.crashed()
+            && let Some(crash) = self.engine.cores[core].crash()
         {
             let crash = Fault {
-                hart,
+                hart: crash.hart as usize,
                 trap: crash.trap,
                 pc: crash.pc,
                 registers: crash.registers,
@@ -316,6 +325,11 @@ impl Machine {
         self.front_end_cycles
     }
 
+    /// Hardware threads of a core.
+    pub fn threads(&self) -> u8 {
+        self.threads
+    }
+
     fn htif(&mut self) -> Option<&mut Htif> {
         match self.personality {
             Personality::Host(id) => self.engine.fabric.agent_mut::<Htif>(id),
@@ -368,12 +382,14 @@ impl Machine {
     }
 
     /// `summary`, and then who waits for what.
-    pub fn describe_waiting(&self, summary: &str) -> String {
+    pub fn describe_waiting(&mut self, summary: &str) -> String {
         let mut text = summary.to_string();
         let mut idle = 0;
-        for (hart, core) in self.engine.cores.iter().enumerate() {
-            let at = place(&self.image, core.pc());
-            match core.waiting_for() {
+        let cores = self.engine.cores.len();
+        for hart in 0..cores * usize::from(self.threads) {
+            let (core, thread) = (&mut self.engine.cores[hart % cores], (hart / cores) as u8);
+            let at = place(&self.image, core.pc(thread));
+            match core.waiting_for(thread) {
                 Some(reason) if hart > 0 && reason.contains("WFI") => idle += 1,
                 Some(reason) => text += &format!("\n  hart {hart} at {at} waits for {reason}"),
                 None => text += &format!("\n  hart {hart} runs at {at}"),

@@ -25,6 +25,8 @@ pub(crate) struct Reading {
     pub delivered: u64,
     /// The cores that are shown.
     pub cores: Vec<CoreStatistics>,
+    /// Instructions of the harts of the cores that are shown, if a core has two, core by core.
+    pub hart_instructions: Vec<u64>,
     /// Cycles in C1, of each core.
     pub c1_cycles: Vec<u64>,
     fabric: FabricStatistics,
@@ -35,6 +37,7 @@ state::plain!(Reading {
     cycle: cycle,
     delivered: count,
     cores,
+    hart_instructions,
     c1_cycles,
     fabric,
     hyperplane,
@@ -45,6 +48,7 @@ impl Meter<'_> {
     pub fn read(&self, machine: &mut Machine, cycle: u64, delivered: u64) -> Reading {
         let engine = &mut machine.engine;
         let (clock, now) = (engine.clock(), engine.time(cycle));
+        let threads = self.server.core.threads;
         let mut c1_cycles = vec![0; engine.cores.len()];
         let mut statistics = None;
         if let Some(id) = self.hyperplane
@@ -57,10 +61,19 @@ impl Meter<'_> {
             }
         }
         let cores = engine.cores.iter().take(self.shown);
+        let harts = cores
+            .clone()
+            .flat_map(|core| (0..threads).map(|thread| core.hart_statistics(thread, cycle)));
+        let hart_instructions = if threads > 1 {
+            harts.map(|hart| hart.instructions).collect()
+        } else {
+            Vec::new()
+        };
         Reading {
             cycle,
             delivered,
             cores: cores.map(|core| core.statistics(cycle)).collect(),
+            hart_instructions,
             c1_cycles,
             fabric: engine.fabric.statistics(),
             hyperplane: statistics,

@@ -14,7 +14,7 @@ use network::{
     IoSetup, IoSource, ItemCounts, Ledger, MOST_NAME_BYTES, Measurement, ProgramSettings, Random,
     Recorder, SharedLedger, Stream, TenantSide,
 };
-use pipeline::{CoreStatistics, NEVER};
+use pipeline::{CoreStatistics, CycleStack, NEVER};
 use riscv::elf;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -61,9 +61,37 @@ pub struct CoreResult {
     pub cycles: u64,
     /// Those of them in C1, the core's clock standing still.
     pub c1_cycles: u64,
-    /// Everything that was counted.
+    /// Everything that was counted, of all its harts together.
     #[serde(flatten)]
     pub statistics: CoreStatistics,
+    /// Its harts, if they are two.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub harts: Vec<CoreHartResult>,
+}
+
+/// The part of one of a core's two harts.
+#[derive(Clone, Debug, Serialize)]
+pub struct CoreHartResult {
+    /// Its number.
+    pub hart: usize,
+    /// Instructions in a cycle, as that of the core.
+    pub ipc: f64,
+    /// Instructions, without those that were undone.
+    pub instructions: u64,
+    /// Instructions that were executed on a wrong path or had to be done again.
+    pub squashed_instructions: u64,
+    /// Cycles in which it had halted of its own will.
+    pub halted_cycles: u64,
+    /// Conditional branches and indirect jumps.
+    pub branches: u64,
+    /// Those predicted wrongly.
+    pub mispredictions: u64,
+    /// Loads that found their line.
+    pub data_hits: u64,
+    /// Loads that did not.
+    pub data_misses: u64,
+    /// Where its cycles went.
+    pub stack: CycleStack,
 }
 
 /// What a run has cost, in nanojoules.
@@ -125,6 +153,30 @@ impl Totals {
             .collect();
         let instructions = all.iter().map(|core| core.instructions).sum();
         let cycles = (last.cycle - first.cycle) as f64;
+        let count = machine.engine.cores.len();
+        let threads = usize::from(machine.threads());
+        let harts = |core: usize| {
+            let hart = |thread: usize| {
+                let one = machine.engine.cores[core].hart_statistics(thread as u8, end);
+                let before = first.hart_instructions.get(core * threads + thread);
+                CoreHartResult {
+                    hart: thread * count + core,
+                    ipc: (one.instructions - before.copied().unwrap_or(0)) as f64 / cycles,
+                    instructions: one.instructions,
+                    squashed_instructions: one.squashed_instructions,
+                    halted_cycles: one.halted_cycles,
+                    branches: one.branches,
+                    mispredictions: one.mispredictions,
+                    data_hits: one.data_hits,
+                    data_misses: one.data_misses,
+                    stack: one.stack,
+                }
+            };
+            match threads {
+                1 => Vec::new(),
+                _ => (0..threads).map(hart).collect(),
+            }
+        };
         let cores = all
             .into_iter()
             .take(meter.shown)
@@ -136,6 +188,7 @@ impl Totals {
                     cycles: end,
                     c1_cycles: last.c1_cycles[core],
                     statistics,
+                    harts: harts(core),
                 }
             })
             .collect();
@@ -348,6 +401,7 @@ pub fn check(description: &Description) -> Result<(), RunError> {
             "data_plane.queues is {queues}; it must be from 1 to 8192"
         ));
     }
+    check_threads(description)?;
     check_settings(&description.data_plane)?;
     check_organisation(description)?;
     if description.data_plane.notify.monitors() && queues > entries {
@@ -355,6 +409,28 @@ pub fn check(description: &Description) -> Result<(), RunError> {
             "data_plane.queues is {queues}, but HyperPlane's monitoring set holds {entries} \
              (server.hyperplane.entries)"
         ));
+    }
+    Ok(())
+}
+
+/// Whether what is asked of a core's hardware threads is possible.
+fn check_threads(description: &Description) -> Result<(), RunError> {
+    let threads = description.server.core.threads;
+    let wrong = |sentence: String| Err(RunError::Description(sentence));
+    if let Some(program) = &description.data_plane.co_runner
+        && threads < 2
+    {
+        return wrong(format!(
+            "data_plane.co_runner is {program:?}, and it runs on the other hardware thread of each \
+             data plane core; the cores have one: set server.core.threads = 2"
+        ));
+    }
+    if threads > 1 && description.server.hyperplane.power_optimised {
+        return wrong(
+            "server.hyperplane.power_optimised puts a core to sleep when its hart halts in QWAIT, \
+             and with server.core.threads = 2 the other hart may run on; leave one of the two out"
+                .to_string(),
+        );
     }
     Ok(())
 }
@@ -930,7 +1006,7 @@ fn prepare_linux(
     let setup = linux::Setup {
         arguments,
         environment: program.environment.clone(),
-        harts: spec.fabric.cores,
+        harts: spec.harts(),
         memory_bytes: spec.memory_mib * 1024 * 1024,
         seed: description.measure.seed,
     };

@@ -26,7 +26,7 @@ pub struct TraceOptions {
     pub timeline: Option<PathBuf>,
     /// The pipeline of one core for the viewer Konata.
     pub pipeline: Option<PathBuf>,
-    /// Which core that is.
+    /// Which core that is, and with two hardware threads which hart.
     pub pipeline_core: usize,
     /// Only what happens in this simulated time: from and until, in nanoseconds.
     pub window_ns: Option<[f64; 2]>,
@@ -128,13 +128,19 @@ impl Tracer {
         elf: &[u8],
     ) -> Result<Tracer, RunError> {
         let (clock, cores) = (machine.engine.clock(), machine.engine.cores.len());
-        if options.pipeline.is_some() && options.pipeline_core >= cores {
+        let harts = cores * usize::from(machine.threads());
+        if options.pipeline.is_some() && options.pipeline_core >= harts {
+            let what = if harts > cores { "hart" } else { "core" };
             return Err(RunError::Description(format!(
-                "core {} is to be traced, but the server has cores 0 to {}",
+                "{what} {} is to be traced, but the server has {what}s 0 to {}",
                 options.pipeline_core,
-                cores - 1
+                harts - 1
             )));
         }
+        let name = |hart: usize| match hart.checked_sub(cores) {
+            Some(core) => format!("core {core}, second hart"),
+            None => format!("core {hart}"),
+        };
         let shown = merge(shown);
         let cycles: Vec<Range<u64>> = shown
             .iter()
@@ -153,8 +159,8 @@ impl Tracer {
         };
         if let Some(path) = &options.timeline {
             let timeline = Timeline::shared(create(path)?, clock, shown);
-            tracer.timelines = each(cores, |core| {
-                CoreTimeline::new(timeline.clone(), core, program.clone())
+            tracer.timelines = each(harts, |hart| {
+                CoreTimeline::new(timeline.clone(), hart, &name(hart), program.clone())
             });
             tracer.timeline = Some(timeline);
         }
@@ -168,9 +174,7 @@ impl Tracer {
         }
         tracer.windows = if let Some(path) = &options.profile {
             create(path)?;
-            tracer.profiles = each(cores, |core| {
-                Profile::new(&format!("core {core}"), program.clone())
-            });
+            tracer.profiles = each(harts, |hart| Profile::new(&name(hart), program.clone()));
             let always = 0..u64::MAX;
             vec![always]
         } else {
@@ -189,6 +193,7 @@ impl Tracer {
             machine.engine.set_pause(limit);
             return;
         }
+        let threads = machine.threads();
         let engine = &mut machine.engine;
         loop {
             let now = engine.now();
@@ -202,12 +207,16 @@ impl Tracer {
             if now < pause || pause == u64::MAX {
                 return;
             }
+            let cores = engine.cores.len();
             for (number, core) in engine.cores.iter_mut().enumerate() {
                 if self.active {
-                    core.remove_probe(pause);
+                    core.remove_probes(pause);
                 } else {
                     core.catch_up(pause);
-                    core.set_probe(self.probe(number));
+                    for thread in 0..threads {
+                        let hart = usize::from(thread) * cores + number;
+                        core.set_probe(thread, self.probe(hart));
+                    }
                 }
             }
             if self.active {
@@ -217,17 +226,17 @@ impl Tracer {
         }
     }
 
-    fn probe(&self, core: usize) -> Box<dyn Probe> {
+    fn probe(&self, hart: usize) -> Box<dyn Probe> {
         let mut probes: Vec<Box<dyn Probe>> = Vec::new();
-        if let Some(timeline) = self.timelines.get(core) {
+        if let Some(timeline) = self.timelines.get(hart) {
             probes.push(Box::new(timeline.clone()));
         }
         if let Some(pipeline) = &self.pipeline
-            && core == self.options.pipeline_core
+            && hart == self.options.pipeline_core
         {
             probes.push(Box::new(pipeline.clone()));
         }
-        if let Some(profile) = self.profiles.get(core) {
+        if let Some(profile) = self.profiles.get(hart) {
             probes.push(Box::new(profile.clone()));
         }
         Box::new(Both(probes))
@@ -272,7 +281,7 @@ impl Tracer {
         let engine = &mut machine.engine;
         if self.active {
             for core in &mut engine.cores {
-                core.remove_probe(end);
+                core.remove_probes(end);
             }
         }
         let mut reports = Vec::new();
@@ -290,9 +299,13 @@ impl Tracer {
             reports.push(report(path, pipeline.instructions(), error));
         }
         if let Some(path) = &self.options.profile {
-            for (profile, core) in self.profiles.iter().zip(&engine.cores) {
-                let halted_cycles = core.statistics(end).halted_cycles;
-                profile.borrow_mut().finish(core.pc(), end, halted_cycles);
+            let cores = engine.cores.len();
+            for (hart, profile) in self.profiles.iter().enumerate() {
+                let (core, thread) = (&engine.cores[hart % cores], (hart / cores) as u8);
+                let halted_cycles = core.hart_statistics(thread, end).halted_cycles;
+                profile
+                    .borrow_mut()
+                    .finish(core.pc(thread), end, halted_cycles);
             }
             let profiles: Vec<_> = self.profiles.iter().map(|one| one.borrow()).collect();
             let text = trace::folded(profiles.iter().map(|profile| &**profile));
@@ -303,9 +316,9 @@ impl Tracer {
     }
 }
 
-fn each<T>(cores: usize, make: impl Fn(usize) -> T) -> Vec<Rc<RefCell<T>>> {
-    (0..cores)
-        .map(|core| Rc::new(RefCell::new(make(core))))
+fn each<T>(harts: usize, make: impl Fn(usize) -> T) -> Vec<Rc<RefCell<T>>> {
+    (0..harts)
+        .map(|hart| Rc::new(RefCell::new(make(hart))))
         .collect()
 }
 

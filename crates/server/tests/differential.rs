@@ -638,10 +638,10 @@ fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
     let (mut retired, expected) = interpreted(image);
     let mut machine = servers::machine(&servers::server(1, core), image.clone());
     let witness = Rc::new(RefCell::new(Witness::default()));
-    machine.engine.cores[0].set_probe(Box::new(witness.clone()));
+    machine.engine.cores[0].set_probe(0, Box::new(witness.clone()));
     let ending = servers::run(&mut machine);
     prop_assert_eq!(&ending, &servers::Ending::Halted);
-    machine.engine.cores[0].remove_probe(u64::MAX);
+    machine.engine.cores[0].remove_probes(u64::MAX);
     // The last instruction halts the hart; on a core it never ends.
     retired.pop();
     let witness = witness.borrow();

@@ -8,7 +8,7 @@ use common::assembler::*;
 use common::cases::check;
 use common::servers::{self, Ending};
 use fabric::{FabricStatistics, LineAddress};
-use pipeline::{CoreSpec, CoreStatistics, Executed, Probe};
+use pipeline::{CoreSpec, CoreStatistics, CycleStack, Executed, Probe};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use riscv::elf::Image;
@@ -441,6 +441,8 @@ struct Outcome {
     ending: Ending,
     end_cycle: u64,
     cores: Vec<CoreStatistics>,
+    /// Of each hart: its instructions, and where its cycles went.
+    harts: Vec<(u64, CycleStack)>,
     pcs: Vec<u64>,
     fabric: FabricStatistics,
     /// Every line of data: in memory, and in each core's cache.
@@ -468,7 +470,9 @@ fn plain_outcome(spec: &ServerSpec, image: &Image) -> Outcome {
     let mut machine = servers::machine(spec, image.clone());
     machine.engine.set_speed(1, false);
     for core in &mut machine.engine.cores {
-        core.set_probe(Box::new(Unmoved));
+        for thread in 0..spec.core.threads {
+            core.set_probe(thread, Box::new(Unmoved));
+        }
     }
     outcome_of(machine)
 }
@@ -525,7 +529,17 @@ fn end(machine: &mut Machine, ending: Ending) -> Outcome {
             ..core.statistics(end_cycle)
         })
         .collect();
-    let pcs = machine.engine.cores.iter().map(|core| core.pc()).collect();
+    let threads = machine.threads();
+    let each = machine
+        .engine
+        .cores
+        .iter()
+        .flat_map(|core| (0..threads).map(move |thread| (core, thread)));
+    let pcs = each.clone().map(|(core, thread)| core.pc(thread)).collect();
+    let harts = each
+        .map(|(core, thread)| core.hart_statistics(thread, end_cycle))
+        .map(|hart| (hart.instructions, hart.stack))
+        .collect();
     let data = (SHARED..PROGRESS + 64 * MAXIMUM_HARTS as u64)
         .chain(WALKED..WALKED + WALKED_BYTES)
         .chain(DUMP..DUMP + DUMP_BYTES * MAXIMUM_HARTS as u64)
@@ -547,6 +561,7 @@ fn end(machine: &mut Machine, ending: Ending) -> Outcome {
         ending,
         end_cycle,
         cores,
+        harts,
         pcs,
         fabric: machine.engine.fabric.statistics(),
         lines,
@@ -569,6 +584,7 @@ fn difference(one: &Outcome, other: &Outcome) -> String {
     let lines = one.lines.iter().zip(&other.lines);
     match lines.into_iter().find(|(one, other)| one != other) {
         Some((one, other)) => format!("line {:#x?}, {:#x?}", one, other),
+        None if one.harts != other.harts => format!("{:?}, {:?}", one.harts, other.harts),
         None if one.pcs != other.pcs => format!("at {:x?}, at {:x?}", one.pcs, other.pcs),
         None => format!("{:?}, {:?}", one.fabric, other.fabric),
     }
@@ -612,6 +628,14 @@ fn in_order_cores_are_exact() {
     });
 }
 
+#[test]
+fn cores_with_two_harts_are_exact() {
+    let core = servers::with_two_threads(CoreSpec::hyperplane_table1());
+    check(800, &(shape(), program()), |(shape, ops)| {
+        always_the_same(&core, &shape, &ops)
+    });
+}
+
 /// Saves every few steps at first, so that all that can be under way is met, and seldom later.
 fn saving_changes_nothing(core: &CoreSpec) {
     let steps = prop::collection::vec(prop_oneof![1u64..40, 1u64..400], 1..6);
@@ -632,6 +656,11 @@ fn saving_is_exact_on_out_of_order_cores() {
 }
 
 #[test]
+fn saving_is_exact_on_cores_with_two_harts() {
+    saving_changes_nothing(&servers::with_two_threads(CoreSpec::hyperplane_table1()));
+}
+
+#[test]
 fn saving_is_exact_on_in_order_cores() {
     saving_changes_nothing(&CoreSpec::five_stage());
 }
@@ -639,7 +668,9 @@ fn saving_is_exact_on_in_order_cores() {
 /// Hart 1 spins while hart 0 sleeps: almost all of that is skipped.
 #[test]
 fn long_spinning_is_skipped() {
-    for core in servers::models() {
+    let [out_of_order, in_order] = servers::models();
+    let shared = servers::with_two_threads(out_of_order.clone());
+    for core in [out_of_order, in_order, shared] {
         let mut asm = Assembler::new();
         asm.harts(2, |asm, hart| {
             asm.load_immediate(S0, SHARED);
@@ -663,7 +694,8 @@ fn long_spinning_is_skipped() {
         let mut machine = servers::machine(&spec, image.clone());
         machine.engine.set_speed(0, true);
         assert_eq!(servers::run(&mut machine), Ending::Halted);
-        let skipped = machine.engine.cores[1].statistics(0).skipped_cycles;
+        let cores = machine.engine.cores.iter();
+        let skipped: u64 = cores.map(|core| core.statistics(0).skipped_cycles).sum();
         // 10 microseconds of 3000 cycles each, less what it takes to begin.
         assert!(skipped > 27_000, "{skipped} cycles were skipped");
         assert_eq!(
@@ -816,7 +848,9 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         let mut machine = servers::machine(&spec, image);
         machine.engine.set_speed(0, true);
         servers::run(&mut machine);
-        skipped.set(skipped.get() + machine.engine.cores[1].statistics(0).skipped_cycles);
+        let cores = machine.engine.cores.iter();
+        let cycles_skipped: u64 = cores.map(|core| core.statistics(0).skipped_cycles).sum();
+        skipped.set(skipped.get() + cycles_skipped);
         cycles.set(cycles.get() + servers::read(&machine, DUMP + DUMP_BYTES + 8 * 5));
         Ok(())
     });
@@ -831,6 +865,11 @@ fn skipping_changes_nothing(core: &CoreSpec) {
 #[test]
 fn skipping_is_exact_on_out_of_order_cores() {
     skipping_changes_nothing(&CoreSpec::hyperplane_table1());
+}
+
+#[test]
+fn skipping_is_exact_beside_a_halted_hart() {
+    skipping_changes_nothing(&servers::with_two_threads(CoreSpec::hyperplane_table1()));
 }
 
 #[test]

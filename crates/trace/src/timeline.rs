@@ -133,7 +133,7 @@ pub struct Timeline<W: Write> {
     /// By their start: the queues' rings.
     rings: BTreeMap<u64, (u32, Ring)>,
     /// The core that was the first to read what is in a slot, and when.
-    first_read: HashMap<(u32, u64), (usize, Time)>,
+    first_read: HashMap<(u32, u64), (Rc<str>, Time)>,
     /// How many requests of each queue have been served.
     served: HashMap<u32, u64>,
     events: u64,
@@ -212,18 +212,17 @@ impl<W: Write> Timeline<W> {
         });
     }
 
-    fn core_track(&mut self, core: usize) -> u64 {
-        let name = format!("core {core}");
-        let uuid = 10 + core as u64;
-        if self.tracks.insert(name.clone(), uuid).is_none() {
+    fn core_track(&mut self, number: usize, name: &Rc<str>) -> u64 {
+        let uuid = 10 + number as u64;
+        if self.tracks.insert(name.to_string(), uuid).is_none() {
             self.describe(TrackDescriptor {
                 uuid,
                 parent_uuid: Some(CORES as u64),
-                name: name.clone(),
+                name: name.to_string(),
                 thread: Some(ThreadDescriptor {
                     pid: CORES,
-                    tid: core as i32 + 1,
-                    thread_name: name,
+                    tid: number as i32 + 1,
+                    thread_name: name.to_string(),
                 }),
                 ..TrackDescriptor::default()
             });
@@ -286,12 +285,14 @@ impl<W: Write> Timeline<W> {
         window.contains(&at).then_some(next)
     }
 
-    /// A load of `core` has been committed.
-    fn loaded(&mut self, core: usize, address: u64, at: Time) {
+    /// A load of the core called `core` has been committed.
+    fn loaded(&mut self, core: &Rc<str>, address: u64, at: Time) {
         if let Some((_, &(queue, ring))) = self.rings.range(..=address).next_back() {
             let slot = (address - ring.start) / ring.slot_bytes;
             if slot < ring.slots {
-                self.first_read.entry((queue, slot)).or_insert((core, at));
+                self.first_read
+                    .entry((queue, slot))
+                    .or_insert_with(|| (core.clone(), at));
             }
         }
     }
@@ -318,10 +319,12 @@ impl<W: Write> Timeline<W> {
         let name = format!("request {number}");
         let track = self.track_for_one(&format!("queue {queue}"));
         self.begin(track, arrived_at, &name, Some(flow));
-        let taken_at = read.map_or(done_at, |(_, at)| at.max(arrived_at).min(done_at));
+        let taken_at = read
+            .as_ref()
+            .map_or(done_at, |&(_, at)| at.max(arrived_at).min(done_at));
         self.end(track, taken_at);
         if let Some((core, _)) = read {
-            let track = self.track_for_one(&format!("requests of core {core}"));
+            let track = self.track_for_one(&format!("requests of {core}"));
             self.begin(track, taken_at, &name, Some(flow));
             self.end(track, done_at);
         }
@@ -343,7 +346,8 @@ impl<W: Write> Timeline<W> {
 /// instructions that may halt it.
 pub struct CoreTimeline<W: Write> {
     timeline: SharedTimeline<W>,
-    core: usize,
+    number: usize,
+    name: Rc<str>,
     tree: CallTree,
     /// The function whose slices are open, and the window in which that is.
     open: usize,
@@ -353,15 +357,17 @@ pub struct CoreTimeline<W: Write> {
 }
 
 impl<W: Write> CoreTimeline<W> {
-    /// The part of core number `core`.
+    /// The part of the core, or of the hart of a core with several, that has this number and name.
     pub fn new(
         timeline: SharedTimeline<W>,
-        core: usize,
+        number: usize,
+        name: &str,
         program: SharedProgram,
     ) -> CoreTimeline<W> {
         CoreTimeline {
             timeline,
-            core,
+            number,
+            name: name.into(),
             tree: CallTree::new(program),
             open: ROOT,
             window: None,
@@ -377,7 +383,7 @@ impl<W: Write> CoreTimeline<W> {
 
     fn go_to(&mut self, function: usize, at: Time) {
         let mut timeline = self.timeline.borrow_mut();
-        let track = timeline.core_track(self.core);
+        let track = timeline.core_track(self.number, &self.name);
         let (common, ends) = self.tree.common(self.open, function);
         for _ in 0..ends {
             timeline.end(track, at);
@@ -399,7 +405,7 @@ impl<W: Write> Probe for CoreTimeline<W> {
             let mut timeline = self.timeline.borrow_mut();
             let now = timeline.clock.time(executed.ended);
             if let (Class::Load, Some(address)) = (executed.instruction.class, executed.address) {
-                timeline.loaded(self.core, address, now);
+                timeline.loaded(&self.name, address, now);
             }
             let began = timeline.clock.time(executed.dispatched);
             (now, timeline.window(now), began)
@@ -418,7 +424,7 @@ impl<W: Write> Probe for CoreTimeline<W> {
         }
         if matches!(executed.instruction.class, Class::Custom | Class::System) {
             let mut timeline = self.timeline.borrow_mut();
-            let track = timeline.core_track(self.core);
+            let track = timeline.core_track(self.number, &self.name);
             let text = disassemble(&executed.instruction, executed.pc);
             timeline.begin(track, began.max(since), &text, None);
             timeline.end(track, now);

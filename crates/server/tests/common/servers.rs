@@ -37,6 +37,11 @@ pub fn tight(mut core: CoreSpec) -> CoreSpec {
     core
 }
 
+/// The same core with two hardware threads.
+pub fn with_two_threads(core: CoreSpec) -> CoreSpec {
+    CoreSpec { threads: 2, ..core }
+}
+
 /// The same core with a second-level cache, twice as large as its first level.
 pub fn with_second_level(mut core: CoreSpec) -> CoreSpec {
     core.l2 = Some(SecondLevelSpec {
@@ -70,8 +75,9 @@ pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
     spec
 }
 
-/// A server of the paper's cores, cut down to `cores` of them on as small a mesh.
-pub fn server(cores: usize, core: &CoreSpec) -> ServerSpec {
+/// A server of the paper's cores, cut down to as many as are needed for `harts`, on as small a mesh.
+pub fn server(harts: usize, core: &CoreSpec) -> ServerSpec {
+    let cores = harts.div_ceil(core.threads.into());
     let mut spec = presets()
         .into_iter()
         .next()
@@ -94,8 +100,8 @@ pub fn server(cores: usize, core: &CoreSpec) -> ServerSpec {
 }
 
 /// As [`server`], with a last-level cache so small that it takes lines back from the cores.
-pub fn server_with_small_last_level(cores: usize, core: &CoreSpec) -> ServerSpec {
-    let mut spec = server(cores, core);
+pub fn server_with_small_last_level(harts: usize, core: &CoreSpec) -> ServerSpec {
+    let mut spec = server(harts, core);
     spec.fabric.last_level = LastLevelSpec {
         size_bytes_per_bank: 2048,
         ways: 4,

@@ -66,6 +66,8 @@ class Case:
     """Cores that share their queues: scale-out is 1, scale-up-2 is 2 (Section V-C)."""
     imbalance: float = 0.0
     """Static load imbalance between clusters, as a part of the mean (Section V-C)."""
+    co_runner: str | None = None
+    """What runs on the other hardware thread of each core (Section V-D)."""
     power: str = REGULAR
     """`power-optimised`: halted cores enter C1 (Section V-D)."""
     load: float | None = None
@@ -85,6 +87,8 @@ class Case:
         parts = [self.task, self.notify, self.shape, queues]
         if self.cores > 1:
             parts += [f"{self.cores} cores", organisation(self)]
+        if self.co_runner is not None:
+            parts += [f"beside {self.co_runner}"]
         if self.power != REGULAR:
             parts += [self.power]
         return ", ".join((*parts, load))
@@ -123,6 +127,9 @@ class Case:
             )
         if self.imbalance:
             traffic["imbalance"] = self.imbalance
+        if self.co_runner is not None:
+            server["core"] = {"threads": 2}
+            data_plane["co_runner"] = self.co_runner
         if self.power == POWER_OPTIMISED:
             server["hyperplane"] = {"power_optimised": True}
         return Description.from_dict(

@@ -29,21 +29,4 @@ CLAIMS = (
         "%",
         "energy of its own for the two sets: theirs is made of this number",
     ),
-    _not_yet(
-        "11.co-runner-spin",
-        "Section V-D",
-        "when the spinning data plane is used, the co-runner IPC increases with the data plane "
-        "load",
-        "above 1",
-        "times",
-        "two hardware threads on a core",
-    ),
-    _not_yet(
-        "11.co-runner-hyperplane",
-        "Section V-D",
-        "With HyperPlane, however, the co-runner IPC decreases when data plane load increases",
-        "below 1",
-        "times",
-        "two hardware threads on a core",
-    ),
 )

@@ -1,0 +1,30 @@
+/**
+ * A co-runner: what runs on the second hardware thread of each core that runs the data plane.
+ *
+ * It is compiled into the data plane's program (`data_plane.co_runner`) and defines co_run(), which
+ * begins when the data plane calls harts_release() and does not return:
+ *
+ *     #include <co_runner.h>
+ *
+ *     static void co_run(void) {
+ *       for (;;)
+ *         ...
+ *     }
+ */
+#ifndef CO_RUNNER_H
+#define CO_RUNNER_H
+
+#include <io.h>
+#include <runtime.h>
+#include <stdint.h>
+
+static void co_run(void);
+
+int hart_beside(int hart) {
+  uint64_t number = (uint64_t)hart;
+  if (number >= server_cores && number - server_cores < io_device()->data_plane_cores)
+    co_run();
+  return 0;
+}
+
+#endif
