@@ -567,6 +567,7 @@ fn interpreted(image: &Image) -> (Vec<Retired>, Vec<u64>) {
     assert!(memory.load(image));
     let mut machine = Machine::new(memory, image.entry);
     machine.registers[11] = 1; // how many harts there are
+    machine.registers[12] = 1; // on how many cores
     let mut retired = Vec::new();
     loop {
         let pc = machine.pc;

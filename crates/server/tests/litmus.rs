@@ -9,7 +9,9 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, models, non_inclusive, read, server, with_second_level};
+use common::servers::{
+    halted, models, non_inclusive, read, server, with_second_level, with_two_threads,
+};
 use pipeline::CoreSpec;
 use riscv::elf::Image;
 use server::{Machine, ServerSpec};
@@ -910,7 +912,8 @@ fn try_all(
 ) {
     // And behind a second level, without inclusion.
     let behind = models().map(with_second_level);
-    for core in models().into_iter().chain(behind) {
+    let shared = with_two_threads(CoreSpec::hyperplane_table1());
+    for core in models().into_iter().chain(behind).chain([shared]) {
         let mut spec = spec(harts, &core);
         if core.l2.is_some() {
             spec = non_inclusive(spec);
