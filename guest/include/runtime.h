@@ -9,8 +9,8 @@
 /** How many harts the server has. */
 extern uint64_t harts;
 
-/** How many cores they are on. Harts from 0 on are the first ones of the cores, in their order; those
- * from here on, if the cores have two hardware threads, the second ones. */
+/** How many cores they are on. Harts from 0 on are the first ones of the cores, in their order;
+ * those from here on, if the cores have two hardware threads, the second ones. */
 extern uint64_t server_cores;
 
 /**

@@ -273,9 +273,7 @@ def run(
             (outcome,) = sweep([description], fresh=fresh, watcher=progress)
     if (capture or traces) and not checkpoints:
         # The store has neither packets nor traces, so this runs again.
-        elf = compiler.elf(
-            description.program(), description.co_runner(), debug=bool(traces)
-        )
+        elf = compiler.elf(description.program(), description.co_runner(), debug=bool(traces))
         again = simulator.run(outcome.description, elf, options)
     captured = again.get("captured") if capture else None
     document = _run_document(outcome)

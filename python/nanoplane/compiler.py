@@ -93,8 +93,8 @@ def find_co_runner(name: str, directory: Path, what: str) -> Path:
     if is_path(name) and path.suffix == ".c" and path.is_file():
         return path
     raise DescriptionError(
-        f'{what} is "{name}"; it must be one of {", ".join(co_runners())}, or the path of a .c file '
-        "that is there"
+        f'{what} is "{name}"; it must be one of {", ".join(co_runners())}, or the path of a '
+        ".c file that is there"
     )
 
 

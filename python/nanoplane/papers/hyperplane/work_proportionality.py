@@ -133,10 +133,10 @@ def _ipc_rows(results: Results) -> list[Row]:
 
 def _ipc_chart(rows: list[Row]) -> altair.TopLevelMixin:
     beside = [row for row in rows if row.statistic == BESIDE]
-    own = _own_ipc_chart([row for row in rows if row.statistic != BESIDE])
+    own: Any = _own_ipc_chart([row for row in rows if row.statistic != BESIDE])
     if not beside:
-        return own
-    co_runner = plots.panels(
+        return _own_ipc_chart(rows)
+    co_runner: Any = plots.panels(
         beside,
         lambda _: "The co-runner on the other hardware thread",
         x=plots.linear("load, % of the peak beside the co-runner"),
@@ -144,8 +144,6 @@ def _ipc_chart(rows: list[Row]) -> altair.TopLevelMixin:
         colour=plots.Series.label("data plane", "notify", SYSTEMS, plots.COLOURS),
         dash=plots.Series.label("data plane", "notify", SYSTEMS, plots.SYSTEM_DASHES),
     )
-    if len(beside) == len(rows):
-        return co_runner
     chart: altair.VConcatChart = altair.vconcat(own, co_runner).resolve_scale(
         color="independent", strokeDash="independent"
     )
@@ -312,8 +310,8 @@ FIGURES = (
         caption=(
             f"Packet encapsulation, {QUEUES} queues, one data plane core of the 16-core server of "
             "Table I. Useful instructions are those that an item takes where no poll is in vain. "
-            "Below, as in Figure 11(b) of the paper: the core has two hardware threads, and a program "
-            "that multiplies matrices runs on the other one."
+            "Below, as in Figure 11(b) of the paper: the core has two hardware threads, and a "
+            "program that multiplies matrices runs on the other one."
         ),
         points=_ipc_points,
         rows=_ipc_rows,
