@@ -145,7 +145,7 @@ def _ipc_chart(rows: list[Row]) -> altair.TopLevelMixin:
         dash=plots.Series.label("data plane", "notify", SYSTEMS, plots.SYSTEM_DASHES),
     )
     chart: altair.VConcatChart = altair.vconcat(own, co_runner).resolve_scale(
-        color="independent", strokeDash="independent"
+        color="independent", fill="independent", strokeDash="independent"
     )
     return chart
 
