@@ -363,6 +363,7 @@ mod tests {
         let mut description = Description {
             server: preset.server,
             data_plane: DataPlaneSpec {
+                co_runner: None,
                 program: default_program(),
                 notify: Notify::Spin,
                 policy: Policy::default(),

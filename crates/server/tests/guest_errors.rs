@@ -20,6 +20,7 @@ fn description(harts: usize, core: &pipeline::CoreSpec, simulator: SimulatorSpec
     Description {
         server: server(harts, core),
         data_plane: DataPlaneSpec {
+            co_runner: None,
             program: String::new(),
             notify: Notify::Spin,
             policy: Policy::RoundRobin,
