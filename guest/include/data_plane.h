@@ -155,12 +155,10 @@ int hart_main(int number) {
        data_plane_state.notify);
 }
 
-/* A ring, each line of it written once: a driver clears its buffers, and caches are then from the
-   beginning as they are later. */
+/* A ring that has been cleared, so that caches are from the beginning as they are later. */
 static uint8_t *data_plane_ring(uint64_t bytes) {
   uint8_t *ring = aligned_alloc(LINE_BYTES, bytes);
-  for (uint64_t offset = 0; offset < bytes; offset += LINE_BYTES)
-    *(volatile uint64_t *)(ring + offset) = 0;
+  io_cleared(ring, bytes);
   return ring;
 }
 

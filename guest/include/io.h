@@ -37,7 +37,9 @@ struct io_registers {
   uint64_t parameter;             /**< 0x90: the parameter of that name: see io_parameter(). */
   uint64_t counter;               /**< 0x98: makes a counter of that name: see io_counter(). */
   uint64_t items;                 /**< 0xa0: write enum io_items before start: what items are. */
-  uint64_t unused[(0x800 - 0xa8) / 8];
+  uint64_t cleared;               /**< 0xa8: write an address, and then ... */
+  uint64_t cleared_bytes;         /**< 0xb0: ... write how many bytes: see io_cleared(). */
+  uint64_t unused[(0x800 - 0xb8) / 8];
   uint64_t counters[128]; /**< 0x800: write what the program has counted. */
   uint64_t unused_too[(0x10000 - 0xc00) / 8];
   uint64_t weights[8192]; /**< 0x10000: the weight of each queue. */
@@ -125,6 +127,17 @@ static inline double io_parameter(const char *name, double otherwise) {
 static inline volatile uint64_t *io_counter(const char *name) {
   io_name(name);
   return &io_device()->counters[io_device()->counter];
+}
+
+/**
+ * From now on the last-level cache is as if this memory had been written before the simulation
+ * began, as a driver clears its buffers: it has the lines, newer than memory, as far as there is
+ * room. What is in memory stays as it is: zeros, where nobody has written. It takes no time, while
+ * to write the 36 MB of 1000 queues takes 4 milliseconds, and the host a second.
+ */
+static inline void io_cleared(const void *memory, uint64_t bytes) {
+  io_device()->cleared = (uint64_t)memory;
+  io_device()->cleared_bytes = bytes;
 }
 
 /** Counts the items in a ring; a line of its own. Producers add 1 after they have written an item,

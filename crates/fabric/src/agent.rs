@@ -218,6 +218,9 @@ pub(crate) enum Effect {
         access: MemoryAccess,
         token: u64,
     },
+    WarmLastLevel {
+        range: AddressRange,
+    },
 }
 
 /// What an agent can do.
@@ -288,5 +291,13 @@ impl AgentContext<'_> {
     /// recorded in [`Fabric::errors`](crate::Fabric::errors), reads zeros and writes nothing.
     pub fn access(&mut self, access: MemoryAccess, token: u64) {
         self.effects.push(Effect::Access { access, token });
+    }
+
+    /// From now on the last-level cache is as if somebody had written all of `range`, from its start
+    /// to its end, before the simulation began: it has the lines, newer than memory, as far as there
+    /// is room for them beside lines that private caches hold or wait for. Takes no time and changes
+    /// no byte; lines that a private cache holds or waits for stay as they are.
+    pub fn warm_last_level(&mut self, range: AddressRange) {
+        self.effects.push(Effect::WarmLastLevel { range });
     }
 }

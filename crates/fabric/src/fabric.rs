@@ -1167,6 +1167,18 @@ impl Fabric {
                 self.push(at.max(now), Event::Timer { agent: id, token });
             }
             Effect::Access { access, token } => self.access(now, id, access, token, inboxes),
+            Effect::WarmLastLevel { range } => self.warm_last_level(range),
+        }
+    }
+
+    /// Puts the lines of `range` into the last-level cache as if they had just been written.
+    fn warm_last_level(&mut self, range: AddressRange) {
+        let lines = LineAddress::of(range.start).0..range.end().div_ceil(LINE_BYTES as u64);
+        for line in lines.map(LineAddress) {
+            if self.ram.contains(line) {
+                let bank = self.bank_of(line);
+                self.banks[bank].warm(line);
+            }
         }
     }
 

@@ -687,6 +687,43 @@ impl Bank {
         None
     }
 
+    /// The last-level cache gets a line as if it had just been written, if nobody holds it or waits
+    /// for it, and if it finds a place without taking a line from those who do.
+    pub(crate) fn warm(&mut self, line: LineAddress) {
+        let found = self.find(line);
+        let is_held = |entry: &Entry| {
+            entry.owner != NO_OWNER || entry.sharers != 0 || entry.transaction != IDLE
+        };
+        if found.is_some_and(|slot| is_held(&self.entries[slot])) {
+            return;
+        }
+        if let Some(lines) = &mut self.lines {
+            // What leaves it has been written to memory by now.
+            lines.install(self.banks.divide(line.0), line, true);
+            return;
+        }
+        let set = self.set(line);
+        let start = set * self.ways;
+        let ranks = &self.sets[start * 2 + self.ways..(start + self.ways) * 2];
+        let ways = self.entries[start..start + self.ways].iter().zip(ranks);
+        let victim = ways
+            .enumerate()
+            .filter(|(_, (entry, _))| !is_held(entry))
+            .max_by_key(|(_, (entry, rank))| (entry.line == NO_LINE, **rank));
+        let Some(slot) = found.or(victim.map(|(way, _)| start + way)) else {
+            return;
+        };
+        self.used[set] += u16::from(self.entries[slot].line == NO_LINE);
+        self.entries[slot] = Entry {
+            line: line.0,
+            present: true,
+            dirty: true,
+            ..EMPTY
+        };
+        self.sets[slot + start] = self.tag_byte(line);
+        self.touch(slot);
+    }
+
     fn invalidate(&mut self, line: LineAddress, mut sharers: u64, out: &mut Vec<HomeAction>) {
         self.statistics.invalidations += u64::from(sharers.count_ones());
         while sharers != 0 {

@@ -854,6 +854,7 @@ struct Script {
     requests: Vec<Request>,
     delay: Time,
     accesses: Vec<(MemoryAccess, u64)>,
+    warm: Option<AddressRange>,
 }
 
 impl Agent for Script {
@@ -901,6 +902,9 @@ impl Agent for Script {
     fn timer(&mut self, context: &mut AgentContext<'_>, _token: u64) {
         for (access, token) in self.accesses.drain(..) {
             context.access(access, token);
+        }
+        if let Some(range) = self.warm.take() {
+            context.warm_last_level(range);
         }
     }
 
@@ -1397,6 +1401,73 @@ fn a_line_that_loses_its_directory_entry_leaves_the_private_caches() {
     // it came from memory.
     assert_eq!(bench.fabric.statistics().memory_writes, 1);
     assert_eq!(bench.fabric.ram().read_line(line).read(0, 8), 42);
+}
+
+/// Banks of two ways in one set. Core 0 has read the lines `held` of tile 5, and then the last-level cache was
+/// warmed with lines 0 to 4 of it.
+fn warmed(inclusion: Inclusion, held: std::ops::Range<u64>) -> Bench {
+    let mut spec = quiet_spec();
+    spec.last_level = LastLevelSpec {
+        size_bytes_per_bank: 128,
+        ways: 2,
+        inclusion,
+        ..spec.last_level
+    };
+    let mut fabric = Fabric::new(&spec, memory()).unwrap();
+    let agent = with_script(&mut fabric);
+    let mut bench = Bench::new(fabric);
+    for number in held {
+        bench.miss(0, line_at(5, number), false);
+    }
+    // The lines of other tiles are between them.
+    let start = line_at(5, 0).base();
+    let script = bench.fabric.agent_mut::<Script>(agent).unwrap();
+    script.warm = Some(AddressRange {
+        start,
+        length: line_at(5, 5).base() - start,
+    });
+    assert!(bench.script(agent, &[]).is_empty());
+    let statistics = bench.fabric.statistics();
+    assert_eq!(statistics.last_level_evictions, 0);
+    assert_eq!(statistics.memory_writes, 0);
+    bench
+}
+
+#[test]
+fn a_warm_last_level_cache_has_what_was_written_last() {
+    // From home 5 to core 6 is one hop: 3 + 10 + 3 + 4; from memory, as in
+    // `latencies_are_those_described`, 3 + 10 + 9 + 50 + 13 + 10 + 7 = 102. A line that is newer than
+    // memory goes there first. In an inclusive cache that is before the request: it comes 5 cycles later,
+    // and waits until the 6.4 ns from 13 on are over, at 19.4 instead of 9. In the other it is when the
+    // new line has come, and both take the same first link.
+    let near = ns(20.0);
+    let cases = [
+        (Inclusion::Inclusive, ns(102.0 + 11.0)),
+        (Inclusion::NonInclusive, ns(102.0 + 5.0)),
+    ];
+    for (inclusion, far) in cases {
+        // The last two lines are there: the third to last is not, and takes the place of one.
+        let mut bench = warmed(inclusion, 0..0);
+        assert_eq!(bench.miss(6, line_at(5, 2), false), far);
+        assert_eq!(bench.fabric.statistics().memory_writes, 1);
+        assert_eq!(bench.miss(6, line_at(5, 4), false), near);
+    }
+    // A line that a core holds keeps its way in an inclusive cache, where another would have been
+    // used less recently; the other way has the last line.
+    let mut bench = warmed(Inclusion::Inclusive, 1..2);
+    let slot = bench.caches[0].find(line_at(5, 1)).unwrap();
+    assert_eq!(bench.caches[0].state(slot), State::Exclusive);
+    assert_eq!(bench.miss(6, line_at(5, 4), false), near);
+    // If all ways are held, they stay so. A miss recalls the first line then: 6 -> 5 3, bank 10,
+    // 5 -> 0 control 6, forward 4, 0 -> 5 6, and from memory 10 + 9 + 50 + 13 + 10 + 7.
+    let mut bench = warmed(Inclusion::Inclusive, 0..2);
+    assert_eq!(bench.miss(6, line_at(5, 4), false), ns(128.0));
+    assert_eq!(bench.fabric.statistics().recalls, 1);
+    // A non-inclusive one loses it, and still knows who has it: 6 -> 5 3, bank 10, 5 -> 0 control 6,
+    // forward 4, 0 -> 6 data 9 + 4.
+    let mut bench = warmed(Inclusion::NonInclusive, 1..2);
+    assert_eq!(bench.miss(6, line_at(5, 3), false), near);
+    assert_eq!(bench.miss(6, line_at(5, 1), false), ns(36.0));
 }
 
 #[test]

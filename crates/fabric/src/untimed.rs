@@ -154,6 +154,8 @@ impl UntimedAgents {
                 Effect::Interrupt {
                     core, bit, level, ..
                 } => self.changes.push(LineChange { core, bit, level }),
+                // There is no cache.
+                Effect::WarmLastLevel { .. } => {}
                 Effect::Wake { at, token } => {
                     self.alarms_set += 1;
                     let key = (at.max(self.now), self.alarms_set);

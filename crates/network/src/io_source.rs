@@ -65,6 +65,8 @@ mod register {
     pub const PARAMETER: u64 = 0x90;
     pub const COUNTER: u64 = 0x98;
     pub const ITEMS: u64 = 0xa0;
+    pub const CLEARED: u64 = 0xa8;
+    pub const CLEARED_BYTES: u64 = 0xb0;
     /// The counters, 8 bytes each.
     pub const COUNTERS: std::ops::Range<u64> = 0x800..0xc00;
     /// The weights of the queues, 8 bytes each.
@@ -220,6 +222,8 @@ pub struct IoSource {
     table: u64,
     is_started: bool,
     conflicts: u64,
+    /// Where the memory begins that is to be as if it had been cleared.
+    cleared: u64,
     items: ItemKind,
     descriptors: Vec<QueueDescriptor>,
     descriptors_left: u32,
@@ -258,6 +262,7 @@ impl State for IoSource {
                 table,
                 is_started,
                 conflicts,
+                cleared,
                 descriptors,
                 descriptors_left,
                 queues,
@@ -306,6 +311,7 @@ impl IoSource {
             table: 0,
             is_started: false,
             conflicts: 0,
+            cleared: 0,
             items: ItemKind::Packets,
             descriptors: Vec::new(),
             descriptors_left: 0,
@@ -469,6 +475,18 @@ impl IoSource {
             }
             register::CONFLICTS => self.conflicts = value,
             register::NAME => return self.program.add_to_name(value),
+            register::CLEARED => self.cleared = value,
+            register::CLEARED_BYTES => {
+                let (start, length) = (self.cleared, value);
+                let last = start.checked_add(length).and_then(|end| end.checked_sub(1));
+                if length == 0
+                    || !context.in_memory(start)
+                    || !last.is_some_and(|last| context.in_memory(last))
+                {
+                    return false;
+                }
+                context.warm_last_level(AddressRange { start, length });
+            }
             _ if register::COUNTERS.contains(&offset) => {
                 let index = (offset - register::COUNTERS.start) / 8;
                 let mut ledger = self.ledger.borrow_mut();

@@ -506,6 +506,15 @@ fn registers_are_read_and_written() {
     assert_eq!(server.read(0xa0), Ok(2));
     assert_eq!(server.write(0xa0, 3), Err(()), "said already");
     assert_eq!(server.write(0x00, 1), Err(()), "read only");
+    assert_eq!(server.write(0xa8, RINGS), Ok(0));
+    assert_eq!(server.write(0xb0, 4096), Ok(0));
+    assert_eq!(server.write(0xb0, 0), Err(()), "nothing is cleared");
+    assert_eq!(server.write(0xb0, 1 << 40), Err(()), "more than memory");
+    assert_eq!(
+        server.write(0xb0, u64::MAX),
+        Err(()),
+        "behind all addresses"
+    );
     assert_eq!(server.write(0x50, TABLE + 8), Err(()), "not aligned");
     assert_eq!(server.write(0x58, 1), Err(()), "no table");
     assert_eq!(server.write(0x60, 7), Ok(0));
