@@ -60,6 +60,9 @@ pub struct LatencySummary {
 pub struct Measurement {
     /// Requests that completed in the measured time, in millions a second.
     pub throughput_mrps: f64,
+    /// 95 % confidence interval of `throughput_mrps`, by batch means of the times between
+    /// completions; `None` with less than 61 samples.
+    pub throughput_mrps_ci95: Option<Interval>,
     /// From an item's arrival in its queue to the ring of the tenant's doorbell.
     pub latency_ns: LatencySummary,
     /// How many requests at the beginning are left out.
@@ -359,6 +362,7 @@ impl Recorder {
             } else {
                 0.0
             },
+            throughput_mrps_ci95: throughput_interval(measured),
             latency_ns: LatencySummary {
                 mean: values.iter().sum::<f64>() / values.len() as f64,
                 p50: quantile(&sorted, 0.5),
@@ -381,6 +385,18 @@ impl Recorder {
             histogram: histogram(&values),
         })
     }
+}
+
+/// The interval of the mean time between completions, as a rate.
+fn throughput_interval(samples: &[Sample]) -> Option<Interval> {
+    let mut completed: Vec<Time> = samples.iter().map(|sample| sample.completed_at).collect();
+    completed.sort_unstable();
+    let gaps_us: Vec<f64> = completed
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).as_ns() / 1e3)
+        .collect();
+    let [low, high] = mean_interval(&gaps_us)?;
+    (low > 0.0).then(|| [1.0 / high, 1.0 / low])
 }
 
 fn latencies_ns(samples: &[Sample]) -> Vec<f64> {
@@ -461,6 +477,8 @@ mod tests {
         let measurement = recorder.measurement().unwrap();
         assert_eq!(measurement.warmup_samples, 10);
         assert!((measurement.throughput_mrps - 10.0).abs() < 1e-9);
+        let [low, high] = measurement.throughput_mrps_ci95.unwrap();
+        assert!((low - 10.0).abs() < 1e-9 && (high - 10.0).abs() < 1e-9);
         let latency = &measurement.latency_ns;
         assert_eq!(
             (
@@ -620,6 +638,32 @@ mod tests {
         let measurement = recorder.measurement().unwrap();
         assert!(measurement.precise);
         assert!(recorder.recorded() < 1000, "{}", recorder.recorded());
+    }
+
+    /// Of a Poisson process of 2 Mrps: 3000 gaps have a relative standard error of 1 / sqrt(3000),
+    /// 1.8 %, which Student's t for 30 batches makes 3.7 %. 95 of 100 intervals have the rate in
+    /// them, give or take three times sqrt(100 * 0.95 * 0.05), which is 2.2.
+    #[test]
+    fn the_interval_of_the_throughput_has_the_rate_in_it() {
+        let (mut hits, mut halves) = (0, 0.0);
+        for seed in 0..100 {
+            let mut random = Random::new(seed, Stream::Arrivals);
+            let mut recorder = Recorder::new(3001, Warmup::Requests(0));
+            let mut now = 0.0;
+            while !recorder.is_done() {
+                now += 500.0 * random.exponential();
+                recorder.record(ns(now), ns(1.0));
+            }
+            let [low, high] = recorder
+                .measurement()
+                .unwrap()
+                .throughput_mrps_ci95
+                .unwrap();
+            hits += i32::from(low <= 2.0 && 2.0 <= high);
+            halves += (high - low) / 2.0 / 2.0 / 100.0;
+        }
+        assert!((88..=100).contains(&hits), "{hits}");
+        assert!((0.033..0.045).contains(&halves), "{halves}");
     }
 
     /// An M/D/1 queue: what is recorded obeys Little's law and the Pollaczek-Khinchine formula.
