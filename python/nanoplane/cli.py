@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,10 +28,10 @@ from nanoplane import store as stores
 from nanoplane.checkpoints import Checkpoints
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError, ProgramError
-from nanoplane.figures import Figure, Row, as_json, chosen, figures
+from nanoplane.figures import Figure, Measured, Row, as_json, chosen, figures
 from nanoplane.figures import find as find_figure
 from nanoplane.progress import Progress
-from nanoplane.sweep import Outcome, look_up, run_alone, sweep
+from nanoplane.sweep import Outcome, Run, look_up, run_alone, sweep
 from nanoplane.traces import Traces
 
 app = typer.Typer(
@@ -540,15 +541,16 @@ def list_names(as_document: Json = False) -> None:
             print(f"  {value}" + (f": {notes[value]}" if notes.get(value) else ""))
 
 
-def _results(figure: Figure, quick: bool) -> dict[Any, Outcome]:
-    """Return what the store has of a figure."""
-    points = figure.points(quick)
-    outcomes = look_up(points.values())
-    return {
-        point: outcome
-        for point, outcome in zip(points, outcomes, strict=True)
-        if outcome is not None
-    }
+def _points(listed: Iterable[Figure], quick: bool) -> dict[Any, Run]:
+    """Return all points of figures."""
+    return {point: run for figure in listed for point, run in figure.points(quick).items()}
+
+
+def _stored(listed: Iterable[Figure], quick: bool) -> Measured:
+    """Return what the store has of figures."""
+    points = _points(listed, quick)
+    outcomes = zip(points, look_up(points.values()), strict=True)
+    return Measured({point: of for point, of in outcomes if of is not None}, points)
 
 
 def _run_figures(
@@ -611,8 +613,9 @@ def figure(
     _check_outputs(html, png)
     results = _run_figures(listed, quick, only, fresh, workers, scheduler)
     parts = [(one, one.rows(results)) for one in listed]
+    measured = Measured(results, _points(listed, quick))
     all_claims = [
-        claim.row(results)
+        claim.row(measured)
         for claim in paper_claims.claims()
         if claim.figure in [one.name for one in listed]
     ]
@@ -687,9 +690,11 @@ def claims(
     listed = paper_claims.claims(paper)
     needed = [find_figure(name) for name in paper_claims.figures_of(listed)]
     if missing:
-        results = _run_figures(needed, quick, [], False, workers, scheduler)
+        results = Measured(
+            _run_figures(needed, quick, [], False, workers, scheduler), _points(needed, quick)
+        )
     else:
-        results = {point: of for one in needed for point, of in _results(one, quick).items()}
+        results = _stored(needed, quick)
     rows = [claim.row(results) for claim in listed]
     if as_document:
         _print_json(rows)
@@ -703,7 +708,7 @@ def _print_claims(rows: list[dict[str, Any]]) -> None:
     table = rich.table.Table(box=rich.box.SIMPLE, pad_edge=False)
     for name, justify in (("claim", "left"), ("paper", "right"), ("measured", "right")):
         table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
-    for name in ("unit", "verdict"):
+    for name in ("95 %", "unit", "verdict"):
         table.add_column(name, no_wrap=True)
     table.add_column("why")
     colours = {"reproduced": "green", "differs": "red", "not yet run": "dim"}
@@ -713,6 +718,7 @@ def _print_claims(rows: list[dict[str, Any]]) -> None:
             row["id"],
             report.claimed(row["paper_value"]),
             report.number(row["measured"]),
+            report.interval(row["measured_ci95"]),
             row["unit"],
             f"[{colours[verdict]}]{verdict}[/]",
             rich.markup.escape(row["why"]),
@@ -732,9 +738,7 @@ def write_report(
 
     Its figures and numbers stand beside the papers'; nothing is run.
     """
-    results: dict[Any, Outcome] = {}
-    for one in figures().values():
-        results.update(_results(one, quick))
+    results = _stored(figures().values(), quick)
     parts = [(one, one.rows(results)) for one in figures().values()]
     rows = [claim.row(results) for claim in paper_claims.claims()]
     introduction = f"All figures that have been run, and every claim of the papers{_rough(quick)}."

@@ -79,6 +79,7 @@ _SCHEMA = {
             "The data plane.",
             ["queues"],
             program={"type": "string", "default": "packet-encapsulation"},
+            parameters={"type": "object", "default": {}},
             notify=_one_of(
                 "How it learns of work.",
                 "spin",
@@ -205,6 +206,7 @@ def run(
         / (500.0 + (poll_ns if description["traffic"]["shape"] == "single-queue" else 5))
     )
     rate = description["traffic"].get("rate_mrps")
+    stray_mrps = description["data_plane"].get("parameters", {}).get("stray_mrps", 0.0)
     # Above a tenth of the peak latency is in proportion to the load; what is too much is dropped.
     busy = max(1.0, 10.0 * rate / peak) if rate else 1.0
     wake_up_ns = 500.0 * description["server"]["hyperplane"]["power_optimised"]
@@ -243,6 +245,8 @@ def run(
             "total": 7.0,
             "cores": [{"total": 4.0, "window": {"dynamic": 4.0, "static": 0.0}}],
             "mesh": {"dynamic": 1.0, "static": 2.0},
+            "monitoring_set": {"dynamic": 0.03, "static": 0.01},
+            "ready_set": {"dynamic": 0.03, "static": 0.01},
         },
         "instructions": 1000,
         "cycles": 500,
@@ -251,7 +255,9 @@ def run(
         "host_mips": 20.0,
         "histogram": base64.b64encode(b"histogram").decode(),
         "fabric": {},
-        "hyperplane": None,
+        "hyperplane": {"spurious_wake_ups": requests * stray_mrps}
+        if description["data_plane"]["notify"] == "hyperplane"
+        else None,
         "captured": ["00" * 20] * json.loads(options_json).get("capture_packets", 0),
         "version": version(),
     }

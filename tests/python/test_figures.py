@@ -10,13 +10,28 @@ import vl_convert
 
 import fake_simulator
 from nanoplane import report
-from nanoplane.claims import DIFFERS, NOT_YET_RUN, REPRODUCED, claims, figures_of
+from nanoplane.claims import (
+    DIFFERS,
+    NOT_YET_RUN,
+    REPRODUCED,
+    Claim,
+    Judgement,
+    claims,
+    figures_of,
+    judged,
+    part,
+)
 from nanoplane.errors import DescriptionError, Failure
-from nanoplane.figures import Row, chosen, figures, find
+from nanoplane.figures import Measured, Row, chosen, figures, find
 from nanoplane.papers.hyperplane import multicore
 from nanoplane.papers.hyperplane.cases import SYSTEMS, Case
 from nanoplane.papers.hyperplane.monitoring_set import TABLES
-from nanoplane.papers.hyperplane.queue_scalability import LIGHT_LOAD, LIGHT_SHAPES, light
+from nanoplane.papers.hyperplane.queue_scalability import (
+    LIGHT_LOAD,
+    LIGHT_SHAPES,
+    SLOW_TASK,
+    light,
+)
 from nanoplane.sweep import Outcome, sweep
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -149,8 +164,72 @@ def test_claims_without_runs_say_how_to_run_them() -> None:
     assert "only 20 of 120 values have been run" in rows["hyperplane.8.gain"]["why"]
 
 
-def every_run() -> dict[Any, Outcome]:
-    return {point: of for name in figures() for point, of in run(name).items()}
+def every_run() -> Measured:
+    points = {point for figure in figures().values() for point in figure.points(True)}
+    return Measured({point: of for name in figures() for point, of in run(name).items()}, points)
+
+
+def made_up(value: float, low: float, high: float) -> Outcome:
+    latency = {"p99": value, "p99_ci95": [low, high], "mean": 1.0}
+    return Outcome({}, "", {"latency_ns": latency, "throughput_mrps": 2.0}, stored=True)
+
+
+def p99(results: Any, point: str) -> float:
+    return float(results[point].result["latency_ns"]["p99"])
+
+
+def claim(measure: Any) -> Claim:
+    return Claim("a.b", "", "", 1, "times", "", "", "hyperplane.8", measure)
+
+
+def test_the_interval_of_a_claim_follows_from_those_of_its_runs() -> None:
+    results = {"a": made_up(100, 98, 104), "b": made_up(50, 49, 52), "c": made_up(9, 1, 99)}
+    ratio = claim(lambda r: Judgement(p99(r, "a") / p99(r, "b"), agrees=True)).row(results)
+    assert ratio["measured"] == 2
+    # Upwards, 104 / 50 and 100 / 49 are 0.08 and 0.0408 more; downwards, 98 / 50 and 100 / 52 are
+    # 0.04 and 0.0769 less. What is independent adds up by squares; "c" has no part in it.
+    low, high = 2 - (0.04**2 + 0.0769**2) ** 0.5, 2 + (0.08**2 + 0.0408**2) ** 0.5
+    assert ratio["measured_ci95"] == pytest.approx((low, high), abs=1e-4)
+    # What has no interval makes none.
+    of_mean = claim(lambda r: Judgement(r["a"].result["latency_ns"]["mean"], agrees=True))
+    assert of_mean.row(results)["measured_ci95"] is None
+    of_peak = claim(lambda r: Judgement(r["a"].result["throughput_mrps"], agrees=True))
+    assert of_peak.row(results)["measured_ci95"] is None
+
+
+def test_what_a_figure_leaves_out_is_not_missing() -> None:
+    results = Measured({"a": made_up(3, 2, 4)}, {"a", "b"})
+    for wanted, verdict, why in (
+        ("ac", REPRODUCED, ""),
+        ("ab", NOT_YET_RUN, "only 1 of 2 values have been run"),
+        ("b", NOT_YET_RUN, "runs are missing"),
+        ("c", NOT_YET_RUN, "--quick leaves its runs out"),
+    ):
+
+        def largest(results: Any, wanted: str = wanted) -> Any:
+            return part(max, lambda point: p99(results, point), wanted)
+
+        row = claim(judged(largest, lambda value: Judgement(value, value == 3))).row(results)
+        assert row["verdict"] == verdict
+        assert row["why"].startswith(why)
+
+
+def test_quick_figure_9_has_all_tasks_but_the_slow_one() -> None:
+    tasks = {case.task for case in find("hyperplane.9").points(True)}
+    assert {case.task for case in find("hyperplane.9").points(False)} - tasks == {SLOW_TASK}
+
+
+def test_saturated_runs_leave_out_what_fills_the_rings() -> None:
+    for shape, queues, full in (
+        ("fully-balanced", 1000, 16_000),  # 16 slots each.
+        ("proportionally-concentrated", 1000, 3200),  # A fifth of them.
+        ("non-proportionally-concentrated", 1000, 1600),  # 100.
+        ("single-queue", 1000, 100),
+        ("fully-balanced", 1, 100),
+    ):
+        case = Case("packet-encapsulation", "spin", shape, queues)
+        for quick, warmup in ((False, full), (True, max(100, full // 2))):
+            assert case.saturated(quick, 1000).resolve().data["measure"]["warmup"] == warmup
 
 
 def test_a_limit_is_searched_for() -> None:
@@ -232,7 +311,7 @@ def test_a_page_needs_nothing_else() -> None:
     text = report.page("Title", "Text.", parts, [claim.row(results) for claim in claims()])
     page = Page()
     page.feed(text)
-    assert page.plots == 7
+    assert page.plots == 8
     assert page.fetched == []
     assert not re.search(r"@import|url\(", text.split("<script>")[0])
     assert text.count("vegaEmbed(") >= 2

@@ -1,6 +1,8 @@
 """HyperPlane (MICRO 2020): its figures, and what it claims. One module a section of the paper."""
 
 from nanoplane.papers.hyperplane import (
+    false_sharing,
+    hardware_costs,
     later,
     monitoring_set,
     multicore,
@@ -9,7 +11,18 @@ from nanoplane.papers.hyperplane import (
     work_proportionality,
 )
 
-_SECTIONS = (queue_scalability, multicore, work_proportionality, ready_set, monitoring_set)
+_SECTIONS = (
+    queue_scalability,
+    multicore,
+    work_proportionality,
+    ready_set,
+    monitoring_set,
+    false_sharing,
+)
 
 FIGURES = tuple(figure for section in _SECTIONS for figure in section.FIGURES)
-CLAIMS = (*(claim for section in _SECTIONS for claim in section.CLAIMS), *later.CLAIMS)
+CLAIMS = (
+    *(claim for section in _SECTIONS for claim in section.CLAIMS),
+    *hardware_costs.CLAIMS,
+    *later.CLAIMS,
+)

@@ -13,23 +13,6 @@ def _not_yet(
 
 CLAIMS = (
     _not_yet(
-        "4.area",
-        "Section IV-C",
-        "the overall area overhead of the HyperPlane hardware components is within 0.26% of "
-        "the total core area",
-        0.26,
-        "%",
-        "area",
-    ),
-    _not_yet(
-        "4.power",
-        "Section IV-C",
-        "the power costs of HyperPlane to be within 0.4% the total core power",
-        0.4,
-        "%",
-        "energy of its own for the two sets: theirs is made of this number",
-    ),
-    _not_yet(
         "11.co-runner-spin",
         "Section V-D",
         "when the spinning data plane is used, the co-runner IPC increases with the data plane "

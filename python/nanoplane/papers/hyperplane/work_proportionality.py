@@ -148,7 +148,7 @@ def _power_points(quick: bool) -> dict[Case, Run]:
             case = _powered(notify, power, load)
             points[case] = _run(case, quick)
         if notify != TIGHTEST:
-            for load in multicore.LOADS:
+            for load in multicore.loads(quick):
                 case = _awake(notify, power, load)
                 points[case] = multicore.run(case, quick)
     return points
