@@ -1,7 +1,7 @@
 //! Puts the network interface and the cluster around it on a server's fabric.
 
 use crate::Statistics;
-use crate::backend::{Backend, BackendStatistics, Dispatcher, Neighbours, Parts};
+use crate::backend::{Backend, Dispatcher, Neighbours, Parts};
 use crate::dispatch::Policy;
 use crate::domain::{Domain, QueuePairs};
 use crate::frontend::Frontend;
@@ -61,12 +61,14 @@ pub fn attach(
             .collect(),
     };
     let queues = spec.cores_of_queues(columns, rows, cores);
-    let domain = Domain::new(
+    let is_software = spec.dispatch.mode == Mode::Software;
+    let mut domain = Domain::new(
         setup.queues,
         spec.slots,
         spec.max_message_bytes,
         queues.len(),
     );
+    domain.is_software = is_software;
     let domain = Rc::new(RefCell::new(domain));
 
     let cluster = cluster(ClusterSetup {
@@ -102,7 +104,7 @@ pub fn attach(
             let policy = Policy::new(&spec.dispatch, Random::new(seed, Stream::Dispatch));
             let mut dispatcher =
                 Dispatcher::new(queue, cores.clone(), spec.dispatch.threshold, policy);
-            dispatcher.is_software = spec.dispatch.mode == Mode::Software;
+            dispatcher.is_software = is_software;
             dispatcher
         });
         let backend = Backend::new(Parts {
@@ -147,16 +149,11 @@ impl Attached {
             if let Some(frontend) = fabric.agent_mut::<Frontend>(id) {
                 statistics.work_queue_entries += frontend.work_queue_entries();
                 statistics.completion_queue_entries += frontend.completion_queue_entries();
+                let service = frontend.service();
+                statistics.service.service_fs += service.service_fs;
+                statistics.service.served += service.served;
             }
         }
         statistics
-    }
-
-    /// Statistics of one kind, for tests.
-    pub fn backend_statistics(&self, fabric: &mut Fabric) -> Vec<BackendStatistics> {
-        let backends = self.backends.iter();
-        backends
-            .filter_map(|&id| Some(fabric.agent_mut::<Backend>(id)?.statistics()))
-            .collect()
     }
 }

@@ -386,7 +386,7 @@ impl Backend {
             0x30 => QueuePairs::COMPLETION_ENTRIES,
             0x38 => domain.shared_bytes(),
             0x40 => domain.shared_entries(),
-            0x48 => u64::from(self.dispatchers.iter().any(|one| one.is_software)),
+            0x48 => u64::from(domain.is_software),
             0x50 => self.neighbours.frontends.len() as u64,
             register::SEND_BUFFER => domain.send_buffer,
             register::RECEIVE_BUFFER => domain.receive_buffer,

@@ -100,6 +100,8 @@ pub struct Domain {
     pub shared_queues: u64,
     /// How many there are.
     pub shared_queue_count: usize,
+    /// Cores take messages off the shared queue by themselves.
+    pub is_software: bool,
     /// The program has opened it.
     pub is_open: bool,
     /// For each receive slot, how many packets of its message have come: the guard against a source
@@ -123,6 +125,7 @@ impl State for Domain {
                 receive_buffer,
                 shared_queues,
                 shared_queue_count: fixed,
+                is_software: fixed,
                 is_open,
                 guard: slice,
             }
@@ -146,6 +149,7 @@ impl Domain {
             receive_buffer: 0,
             shared_queues: 0,
             shared_queue_count,
+            is_software: false,
             is_open: false,
             guard: vec![0; nodes as usize * slots as usize],
         }

@@ -261,7 +261,9 @@ fn setup(description: &Description) -> IoSetup {
     let queue_capacity = description.traffic.queue_capacity;
     // A queue never holds more.
     let batch = data_plane.batch().min(queue_capacity - 1);
-    let in_order = data_plane.in_order || cluster_cores == 1;
+    // Messages of one node go to whichever core is free.
+    let is_dispatched = data_plane.notify == Notify::Rpcvalet;
+    let in_order = (data_plane.in_order || cluster_cores == 1) && !is_dispatched;
     // Slots that are counted down and may still be being read: those of one visit; without order,
     // those of all cores, which may be far apart (see `struct data_plane_sharing` in the guest's
     // `data_plane.h`).
