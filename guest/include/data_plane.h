@@ -22,6 +22,7 @@
  * | `software-bitmap` | bitmap.h | looks for a bit that the device sets |
  * | `software-ready-set` | ready_set.h | iterates over a list that QWAIT feeds |
  * | `hyperplane` | hyperplane.h | executes QWAIT |
+ * | `rpcvalet` | rpcvalet.h | is given messages by the network interface, and sends replies |
  *
  * A visit to a queue takes up to a batch of items, one if nothing else is asked for.
  */
@@ -34,6 +35,7 @@
 #include <notify/poll_mode.h>
 #include <notify/queues.h>
 #include <notify/ready_set.h>
+#include <notify/rpcvalet.h>
 #include <notify/spin.h>
 #include <notify/wrs.h>
 #include <runtime.h>
@@ -130,6 +132,8 @@ data_plane_run(struct data_plane_hart hart, const struct notify_mechanism *mecha
 int hart_main(int number) {
   if ((uint64_t)number >= data_plane_state.cores)
     return 0;
+  if (data_plane_state.notify == IO_NOTIFY_RPCVALET)
+    rpcvalet_run(number, process);
   uint64_t cluster = (uint64_t)number / data_plane_state.cluster_cores;
   uint64_t member = (uint64_t)number % data_plane_state.cluster_cores;
   struct data_plane_hart hart = {
@@ -174,6 +178,15 @@ static struct data_plane_sharing *data_plane_make_sharing(void) {
 static inline int data_plane(void) {
   volatile struct io_registers *device = io_device();
   uint64_t queues = device->queues;
+  if (device->notify == IO_NOTIFY_RPCVALET) {
+    data_plane_state.cores = device->data_plane_cores;
+    data_plane_state.notify = IO_NOTIFY_RPCVALET;
+    data_plane_state.slot_bytes = device->slot_bytes;
+    rpcvalet_set_up();
+    harts_release();
+    device->start = 1;
+    return hart_main(0);
+  }
   struct io_doorbell *tenant_doorbells = (struct io_doorbell *)device->tenant_doorbell_start;
 
   data_plane_state.queue_count = queues;

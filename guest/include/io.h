@@ -74,6 +74,7 @@ enum io_notify {
   IO_NOTIFY_WRS = 3,                /**< It polls every doorbell, and sleeps if all are empty. */
   IO_NOTIFY_SOFTWARE_BITMAP = 4,    /**< It looks at a bitmap of the queues with items. */
   IO_NOTIFY_SOFTWARE_READY_SET = 5, /**< QWAIT tells it what to put into a list of its own. */
+  IO_NOTIFY_RPCVALET = 6,           /**< The network interface gives it messages: see sonuma.h. */
 };
 
 /** What items are. With a pcap file, items of the last two kinds are the payloads of its UDP
@@ -165,6 +166,9 @@ struct io_slot {
 enum io_flags {
   IO_FLAG_ERROR = 1, /**< The data plane could not process the item; there is no packet. */
   IO_FLAG_LAST = 2,  /**< The end of a queue that was closed; there is no packet. */
+  IO_FLAG_RENDEZVOUS =
+      4, /**< All of the slot is at its sender; in place of the packet are its
+              address there and its bytes, 8 bytes each. Data planes never see it. */
 };
 
 /** What the data plane tells the device about a queue; a line of its own. */

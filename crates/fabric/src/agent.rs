@@ -139,6 +139,17 @@ impl MemoryAccess {
     }
 }
 
+/// What one agent tells another. They agree on what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentMessage {
+    /// What it is.
+    pub header: u64,
+    /// What comes with it.
+    pub data: LineData,
+}
+
+state::plain!(AgentMessage { header, data });
+
 /// Hardware on the fabric beside the cores: devices, network interfaces, accelerators.
 ///
 /// All methods run at the time that the context tells, in the order of simulated time.
@@ -171,6 +182,10 @@ pub trait Agent {
     /// The agent's private cache has lost its copy of `line`: somebody else wants it, or the cache
     /// needed its place.
     fn line_lost(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
+
+    /// Another agent tells something.
+    fn message(&mut self, _context: &mut AgentContext<'_>, _from: AgentId, _message: AgentMessage) {
+    }
 
     /// A time that the agent asked for has come.
     fn timer(&mut self, _context: &mut AgentContext<'_>, _token: u64) {}
@@ -221,6 +236,20 @@ pub(crate) enum Effect {
     WarmLastLevel {
         range: AddressRange,
     },
+    Send {
+        to: AgentId,
+        way: Way,
+        message: AgentMessage,
+    },
+}
+
+/// How a message gets from one agent to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    /// Over the mesh, as so many bytes.
+    Mesh { bytes: u64 },
+    /// Over wires of its own, in so much time.
+    Wires { delay: Time },
 }
 
 /// What an agent can do.
@@ -299,5 +328,19 @@ impl AgentContext<'_> {
     /// no byte; lines that a private cache holds or waits for stay as they are.
     pub fn warm_last_level(&mut self, range: AddressRange) {
         self.effects.push(Effect::WarmLastLevel { range });
+    }
+
+    /// Sends another agent a message of `bytes` bytes over the mesh, where it takes links like any
+    /// other; [`Agent::message`] is called there. Messages between two agents may overtake each
+    /// other.
+    pub fn send(&mut self, to: AgentId, bytes: u64, message: AgentMessage) {
+        let way = Way::Mesh { bytes };
+        self.effects.push(Effect::Send { to, way, message });
+    }
+
+    /// The same over wires of its own, on which the message takes `delay`.
+    pub fn send_over_wires(&mut self, to: AgentId, delay: Time, message: AgentMessage) {
+        let way = Way::Wires { delay };
+        self.effects.push(Effect::Send { to, way, message });
     }
 }

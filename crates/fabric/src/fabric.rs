@@ -23,7 +23,7 @@
 //! - DMA: like the above, with way(acknowledgement) last for a write. Copies that it takes away
 //!   cost what they cost a cache that writes.
 
-use crate::agent::Effect;
+use crate::agent::{Effect, Way};
 use crate::divisor::Divisor;
 use crate::home::{Bank, BankStatistics, HomeAction, HomeWrite, TransactionId};
 use crate::memory::Memory;
@@ -32,10 +32,10 @@ use crate::queue::Queue;
 use crate::ram::overlap;
 use crate::spec::MAXIMUM_CACHES;
 use crate::{
-    AddressRange, Agent, AgentContext, AgentId, Attachment, CacheId, CacheNotice, Clock, CoreId,
-    DeliveryKind, FabricSpec, Inbox, LINE_BYTES, LineAddress, LineData, MemoryAccess, Outbox,
-    OutgoingKind, PrivateCache, Ram, ReplyTo, Request, RequestKind, RequestOutcome, Source,
-    SpecError, Time, ToCache, ToHome, Transit,
+    AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheId, CacheNotice,
+    Clock, CoreId, DeliveryKind, FabricSpec, Inbox, LINE_BYTES, LineAddress, LineData,
+    MemoryAccess, Outbox, OutgoingKind, PrivateCache, Ram, ReplyTo, Request, RequestKind,
+    RequestOutcome, Source, SpecError, Time, ToCache, ToHome, Transit,
 };
 use serde::Serialize;
 use state::{State, Walker};
@@ -264,6 +264,12 @@ enum Event {
     },
     /// An agent's time has come.
     Timer { agent: AgentId, token: u64 },
+    /// A message arrives at an agent.
+    Message {
+        from: AgentId,
+        to: AgentId,
+        message: AgentMessage,
+    },
 }
 
 state::choice!(Event {
@@ -279,7 +285,8 @@ state::choice!(Event {
     Lookup { agent, serial },
     AccessRefused { agent, access, token },
     DmaDone { agent, line, data },
-    Timer { agent, token }
+    Timer { agent, token },
+    Message { from, to, message }
 });
 
 /// Where the sender's number is in an event's order; below it is the sender's count.
@@ -617,6 +624,11 @@ impl Fabric {
         Ok(id)
     }
 
+    /// The number that the next agent gets: for agents that have to know each other.
+    pub fn next_agent(&self) -> AgentId {
+        AgentId(self.agents.len() as u16)
+    }
+
     fn agent_name(&self, id: AgentId) -> String {
         let agent = self
             .agents
@@ -843,6 +855,11 @@ impl Fabric {
             Event::Timer { agent, token } => {
                 self.call(now, agent, inboxes, |agent, context| {
                     agent.timer(context, token)
+                });
+            }
+            Event::Message { from, to, message } => {
+                self.call(now, to, inboxes, |agent, context| {
+                    agent.message(context, from, message);
                 });
             }
         }
@@ -1167,6 +1184,7 @@ impl Fabric {
                 self.push(at.max(now), Event::Timer { agent: id, token });
             }
             Effect::Access { access, token } => self.access(now, id, access, token, inboxes),
+            Effect::Send { to, way, message } => self.send_to_agent(now, id, to, way, message),
             Effect::WarmLastLevel { range } => self.warm_last_level(range),
         }
     }
@@ -1180,6 +1198,36 @@ impl Fabric {
                 self.banks[bank].warm(line);
             }
         }
+    }
+
+    /// An agent sends another a message.
+    fn send_to_agent(
+        &mut self,
+        now: Time,
+        from: AgentId,
+        to: AgentId,
+        way: Way,
+        message: AgentMessage,
+    ) {
+        let Some(receiver) = self.agents.get(usize::from(to.0)) else {
+            if self.errors.len() < 100 {
+                let name = self.agent_name(from);
+                self.errors.push(format!(
+                    "{name} sends a message to agent {} at {now}, and there is none.",
+                    to.0
+                ));
+            }
+            return;
+        };
+        let arrival = match way {
+            Way::Mesh { bytes } => {
+                let (from, to) = (self.agents[usize::from(from.0)].tile, receiver.tile);
+                let bytes = bytes.max(1);
+                self.mesh.send(now, now, from, to, bytes, Order::Free)
+            }
+            Way::Wires { delay } => now.saturating_add(delay),
+        };
+        self.push(arrival, Event::Message { from, to, message });
     }
 
     /// Brings something to a core over wires of its own.

@@ -167,6 +167,12 @@ impl UntimedAgents {
                         agent.access_done(context, token, access, data);
                     });
                 }
+                Effect::Send { to, message, .. } => {
+                    let from = AgentId(agent as u16);
+                    self.call(usize::from(to.0), |agent, context| {
+                        agent.message(context, from, message);
+                    });
+                }
             }
         }
     }

@@ -302,7 +302,8 @@ impl Ledger {
         self.wrong_description.get_or_insert(sentence);
     }
 
-    pub(crate) fn set_fault(&mut self, sentence: String) {
+    /// The program has done something wrong, which the sentence says; the first one counts.
+    pub fn set_fault(&mut self, sentence: String) {
         self.fault.get_or_insert(sentence);
     }
 
@@ -408,6 +409,17 @@ impl Ledger {
                 "The tenant of queue {queue} was given item {item}, which is not in that queue."
             )),
         }
+    }
+
+    /// An item's latency has ended at `done_at`, which is known now, and its place is free again.
+    pub(crate) fn completed(&mut self, queue: u32, item: u64, done_at: Time, now: Time) {
+        self.rings[queue as usize].push_back(done_at);
+        self.taken(queue, item, false, now);
+    }
+
+    /// An item could not be processed, as its reply says.
+    pub(crate) fn has_failed(&mut self) {
+        self.counts.errors += 1;
     }
 
     /// A tenant's doorbell was rung for its next item: that item's latency ends.

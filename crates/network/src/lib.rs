@@ -6,24 +6,29 @@
 //! [`TenantSide`] takes the data plane's result; the [`Recorder`] keeps its latency.
 
 mod arrivals;
+mod cluster;
 mod elementary;
 mod io_source;
 mod items;
 mod ledger;
+mod link;
 mod packets;
 mod program;
 mod random;
 mod recorder;
 mod service_times;
 mod shape;
+pub mod sonuma;
 mod spec;
 mod statistics;
 mod tenant;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
+pub use cluster::{Cluster, ClusterSetup, ClusterStatistics, NetworkSpec};
 pub use io_source::{IoSetup, IoSource};
 pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
+pub use link::{Link, LinkFaultCounts, LinkFaults};
 pub use packets::{PacketError, Packets, checksum};
 pub use program::{MOST_NAME_BYTES, ProgramSettings};
 pub use random::{Random, Stream};

@@ -6,6 +6,7 @@ use fabric::{DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, Me
 use hyperplane::HyperPlaneSpec;
 use network::{TrafficSpec, Warmup};
 use pipeline::CoreSpec;
+use rpcvalet::RpcValetSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,6 +46,9 @@ pub struct ServerSpec {
     pub fabric: FabricSpec,
     /// HyperPlane's hardware.
     pub hyperplane: HyperPlaneSpec,
+    /// RPCValet's network interface, for data planes that take messages from it.
+    #[serde(default)]
+    pub rpcvalet: RpcValetSpec,
     /// What events cost and what components leak. It changes no other result.
     #[serde(default)]
     pub energy: EnergySpec,
@@ -66,6 +70,9 @@ pub enum Notify {
     SoftwareReadySet,
     /// It waits with HyperPlane's `QWAIT`.
     Hyperplane,
+    /// It gets messages from an integrated network interface, which dispatches them to cores as
+    /// RPCValet does. The queues are the nodes of the cluster around the server.
+    Rpcvalet,
 }
 
 impl Notify {
@@ -78,6 +85,7 @@ impl Notify {
             Notify::Wrs => 3,
             Notify::SoftwareBitmap => 4,
             Notify::SoftwareReadySet => 5,
+            Notify::Rpcvalet => 6,
         }
     }
 
@@ -178,7 +186,7 @@ impl DataPlaneSpec {
     /// How many of `cores` share queues.
     pub fn cluster_cores(&self, cores: u32) -> u32 {
         match self.organisation {
-            None if self.notify == Notify::Hyperplane => cores,
+            None if matches!(self.notify, Notify::Hyperplane | Notify::Rpcvalet) => cores,
             None | Some(Organisation::Named(NamedOrganisation::ScaleOut)) => 1,
             Some(Organisation::Named(NamedOrganisation::ScaleUp2)) => 2,
             Some(Organisation::Named(NamedOrganisation::ScaleUp4)) => 4,
@@ -328,6 +336,7 @@ fn hyperplane_table1() -> Preset {
             },
             core,
             hyperplane: HyperPlaneSpec::default(),
+            rpcvalet: RpcValetSpec::default(),
             energy: EnergySpec::default(),
         },
     }
@@ -378,6 +387,7 @@ fn rpcvalet_table1() -> Preset {
             },
             core,
             hyperplane: HyperPlaneSpec::default(),
+            rpcvalet: RpcValetSpec::default(),
             energy: EnergySpec::default(),
         },
     }

@@ -11,11 +11,12 @@ use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
-    IoSetup, IoSource, ItemCounts, Ledger, MOST_NAME_BYTES, Measurement, ProgramSettings, Random,
-    Recorder, SharedLedger, Stream, TenantSide,
+    Cluster, IoSetup, IoSource, ItemCounts, Ledger, MOST_NAME_BYTES, Measurement, ProgramSettings,
+    Random, Recorder, SharedLedger, Stream, TenantSide,
 };
 use pipeline::{CoreStatistics, NEVER};
 use riscv::elf;
+use rpcvalet::QueuePairs;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,6 +27,13 @@ const IO_REGISTERS: AddressRange = AddressRange {
     start: 0x1000_0000,
     length: 0x3_0000,
 };
+/// The registers of RPCValet's network interface.
+const INTERFACE_REGISTERS: AddressRange = AddressRange {
+    start: 0x1020_0000,
+    length: 0x1000,
+};
+/// Where its queue pairs are.
+const QUEUE_PAIRS: u64 = 0x6c00_0000;
 const DOORBELLS: u64 = 0x6000_0000;
 const TENANT_DOORBELLS: u64 = 0x6800_0000;
 /// A guest that has let work wait for this long without finishing any is stuck.
@@ -224,6 +232,9 @@ pub struct RunResult {
     pub totals: Totals,
     /// What HyperPlane counted, if the data plane used it.
     pub hyperplane: Option<hyperplane::Statistics>,
+    /// What RPCValet's network interface and the cluster around it counted, if the data plane used
+    /// them.
+    pub rpcvalet: Option<rpcvalet::Statistics>,
     /// Doorbells that were given another address because of a conflict.
     pub doorbell_conflicts: u64,
     /// What the guest printed.
@@ -250,7 +261,9 @@ fn setup(description: &Description) -> IoSetup {
     let queue_capacity = description.traffic.queue_capacity;
     // A queue never holds more.
     let batch = data_plane.batch().min(queue_capacity - 1);
-    let in_order = data_plane.in_order || cluster_cores == 1;
+    // Messages of one node go to whichever core is free.
+    let is_dispatched = data_plane.notify == Notify::Rpcvalet;
+    let in_order = (data_plane.in_order || cluster_cores == 1) && !is_dispatched;
     // Slots that are counted down and may still be being read: those of one visit; without order,
     // those of all cores, which may be far apart (see `struct data_plane_sharing` in the guest's
     // `data_plane.h`).
@@ -350,6 +363,7 @@ pub fn check(description: &Description) -> Result<(), RunError> {
     }
     check_settings(&description.data_plane)?;
     check_organisation(description)?;
+    check_rpcvalet(description)?;
     if description.data_plane.notify.monitors() && queues > entries {
         return wrong(format!(
             "data_plane.queues is {queues}, but HyperPlane's monitoring set holds {entries} \
@@ -431,10 +445,106 @@ fn check_organisation(description: &Description) -> Result<(), RunError> {
     Ok(())
 }
 
+/// Whether messages can be dispatched so.
+fn check_rpcvalet(description: &Description) -> Result<(), RunError> {
+    let Description {
+        server,
+        data_plane,
+        traffic,
+        ..
+    } = description;
+    if data_plane.notify != Notify::Rpcvalet {
+        return Ok(());
+    }
+    let mesh = &server.fabric.mesh;
+    let mesh = (mesh.columns, mesh.rows);
+    let cores = server.data_plane_cores;
+    server.rpcvalet.check(data_plane.queues, mesh, cores)?;
+    let wrong = |sentence: &str| Err(RunError::Description(sentence.to_string()));
+    if data_plane.organisation.is_some() || data_plane.policy != Policy::RoundRobin {
+        return wrong(
+            "data_plane.organisation and data_plane.policy have no meaning with \
+             data_plane.notify = \"rpcvalet\": server.rpcvalet.dispatch says which core gets what",
+        );
+    }
+    if data_plane.batch() != 1 {
+        return wrong(
+            "data_plane.batch must be 1 with data_plane.notify = \"rpcvalet\": a core is given one \
+             message at a time",
+        );
+    }
+    if traffic.imbalance != 0.0 {
+        return wrong(
+            "traffic.imbalance must be 0 with data_plane.notify = \"rpcvalet\": no core has queues \
+             of its own",
+        );
+    }
+    Ok(())
+}
+
 struct Attached {
     source: fabric::AgentId,
-    tenants: fabric::AgentId,
+    /// The tenants, if there are any: the cluster takes its replies itself.
+    tenants: Option<fabric::AgentId>,
     hyperplane: fabric::AgentId,
+    rpcvalet: Option<rpcvalet::Attached>,
+}
+
+/// Where the queue pairs of RPCValet's network interface are, if it is used.
+fn queue_pairs(description: &Description) -> Option<QueuePairs> {
+    let mesh = &description.server.fabric.mesh;
+    let is_used = description.data_plane.notify == Notify::Rpcvalet;
+    is_used.then(|| QueuePairs::new(QUEUE_PAIRS, mesh.columns * mesh.rows))
+}
+
+/// Attaches RPCValet's network interface and the cluster around it.
+fn attach_rpcvalet(
+    fabric: &mut Fabric,
+    description: &Description,
+    setup: &IoSetup,
+    queue_pairs: QueuePairs,
+    ledger: &SharedLedger,
+    options: &Options,
+) -> Result<rpcvalet::Attached, RunError> {
+    let (traffic, seed) = (&description.traffic, description.measure.seed);
+    let mesh = &description.server.fabric.mesh;
+    let packets = traffic
+        .open_packets(seed)
+        .map_err(|error| RunError::Description(error.to_string()))?;
+    let mut choice = Random::new(seed, Stream::ActiveQueues);
+    let cluster = |parts| {
+        let settings = ProgramSettings {
+            weights: description.data_plane.weights.clone(),
+            parameters: description.data_plane.parameters.clone(),
+        };
+        let chance = Random::new(seed, Stream::Faults);
+        let cluster = Cluster::new(
+            parts,
+            traffic.arrival_process(seed),
+            traffic.shape.active_queues(setup.queues, &mut choice),
+            (Random::new(seed, Stream::Queues), chance),
+            packets,
+            settings,
+            ledger.clone(),
+            options.capture_packets,
+        );
+        match &description.measure.warm_start {
+            None => cluster,
+            Some(warm) => cluster.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed)),
+        }
+    };
+    let attached = rpcvalet::attach(
+        fabric,
+        &description.server.rpcvalet,
+        setup,
+        (mesh.columns, mesh.rows),
+        INTERFACE_REGISTERS,
+        queue_pairs,
+        seed,
+        ledger,
+        cluster,
+    )?;
+    Ok(attached)
 }
 
 fn attach(
@@ -454,6 +564,18 @@ fn attach(
         setup.doorbells,
         fabric.clock(),
     )?;
+    if let Some(warm) = &description.measure.warm_start {
+        ledger.borrow_mut().warm_up(warm.requests);
+    }
+    if let Some(pairs) = queue_pairs(description) {
+        let rpcvalet = attach_rpcvalet(fabric, description, setup, pairs, ledger, options)?;
+        return Ok(Attached {
+            source: rpcvalet.cluster,
+            tenants: None,
+            hyperplane,
+            rpcvalet: Some(rpcvalet),
+        });
+    }
     let mut choice = Random::new(seed, Stream::ActiveQueues);
     let mut source = IoSource::new(
         *setup,
@@ -473,7 +595,6 @@ fn attach(
     .map_err(RunError::Description)?;
     if let Some(warm) = &description.measure.warm_start {
         source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
-        ledger.borrow_mut().warm_up(warm.requests);
     }
     // Producers and consumers are far from the data plane's first core.
     let source = fabric.attach(Box::new(source), IoSource::attachment(setup, tiles - 1))?;
@@ -485,8 +606,9 @@ fn attach(
     fabric.wake_agent(tenants, fabric::Time::ZERO, 0);
     Ok(Attached {
         source,
-        tenants,
+        tenants: Some(tenants),
         hyperplane,
+        rpcvalet: None,
     })
 }
 
@@ -595,7 +717,12 @@ fn prepare<'a>(
         ledger.borrow_mut().allow_reordering();
     }
     let mut attached = None;
-    let memory = [setup.doorbells, setup.tenant_doorbells];
+    let mut memory = vec![setup.doorbells, setup.tenant_doorbells];
+    let pairs = queue_pairs(description).map(|pairs| AddressRange {
+        start: pairs.start,
+        length: pairs.bytes(),
+    });
+    memory.extend(pairs);
     let mut machine = Machine::new(&description.server, image, &memory, false, |fabric| {
         let agents = attach(fabric, description, &setup, &ledger, options)?;
         let extension = QwaitExtension::new(agents.hyperplane);
@@ -607,7 +734,8 @@ fn prepare<'a>(
         description.simulator.skip_spinning,
     );
     for core in &mut machine.engine.cores {
-        core.watch(setup.tenant_doorbells);
+        // What ends a request's latency.
+        core.watch(pairs.unwrap_or(setup.tenant_doorbells));
     }
     let Some(attached) = attached else {
         return Err(RunError::Description("the server has no I/O".to_string()));
@@ -679,15 +807,19 @@ fn run_once(
     let doorbell_conflicts = fabric
         .agent_mut::<IoSource>(attached.source)
         .map_or(0, |source| source.conflicts());
-    let captured = fabric
-        .agent_mut::<TenantSide>(attached.tenants)
-        .map_or_else(Vec::new, |tenants| {
-            tenants
-                .delivered()
-                .iter()
-                .map(|item| hex(&item.bytes))
-                .collect()
-        });
+    let delivered = match attached.tenants {
+        Some(tenants) => fabric
+            .agent_mut::<TenantSide>(tenants)
+            .map(|tenants| tenants.delivered()),
+        None => fabric
+            .agent_mut::<Cluster>(attached.source)
+            .map(|cluster| cluster.delivered()),
+    };
+    let captured = delivered.unwrap_or_default();
+    let captured = captured.iter().map(|item| hex(&item.bytes)).collect();
+    let rpcvalet = attached
+        .rpcvalet
+        .map(|rpcvalet| rpcvalet.statistics(fabric, end_time));
     let (items, queues, program_counters) = {
         let ledger = ledger.borrow();
         let counters = ledger.program_counters().iter().cloned().collect();
@@ -703,6 +835,7 @@ fn run_once(
         program_counters,
         totals,
         hyperplane,
+        rpcvalet,
         doorbell_conflicts,
         output: machine.output(),
         captured,
