@@ -51,7 +51,9 @@ mod time;
 mod untimed;
 
 pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
-pub use agent::{Agent, AgentContext, AgentId, Attachment, MemoryAccess, ReplyTo, Request};
+pub use agent::{
+    Agent, AgentContext, AgentId, Attachment, MemoryAccess, Observation, ReplyTo, Request,
+};
 pub use fabric::{Fabric, FabricStatistics, MemoryMap, Region};
 pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
