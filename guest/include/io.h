@@ -77,13 +77,14 @@ enum io_notify {
   IO_NOTIFY_RPCVALET = 6,           /**< The network interface gives it messages: see sonuma.h. */
 };
 
-/** What items are. With a pcap file, items of the last two kinds are the payloads of its UDP
+/** What items are. With a pcap file, items of the last three kinds are the payloads of its UDP
  * packets. */
 enum io_items {
-  IO_ITEMS_PACKETS = 0,  /**< IPv4 packets; those generated have random addresses and ports. */
-  IO_ITEMS_SESSIONS = 1, /**< IPv4 packets; those generated are of 128 sessions with a service. */
-  IO_ITEMS_BLOCKS = 2,   /**< Data to be stored; generated: random bytes. */
-  IO_ITEMS_REQUESTS = 3, /**< Remote procedure calls in MessagePack-RPC. */
+  IO_ITEMS_PACKETS = 0,    /**< IPv4 packets; those generated have random addresses and ports. */
+  IO_ITEMS_SESSIONS = 1,   /**< IPv4 packets; those generated are of 128 sessions with a service. */
+  IO_ITEMS_BLOCKS = 2,     /**< Data to be stored; generated: random bytes. */
+  IO_ITEMS_REQUESTS = 3,   /**< Remote procedure calls in MessagePack-RPC. */
+  IO_ITEMS_OPERATIONS = 4, /**< Operations on the keys of a store: see operations.h. */
 };
 
 /** The registers' place. */

@@ -25,6 +25,7 @@ _start:
     bnez a0, park
     la t0, harts
     sd a1, 0(t0)
+    call prepare
     li a0, 0 # argc
     la a1, no_arguments
     call main

@@ -19,6 +19,21 @@ impl state::Plain for AgentId {
     }
 }
 
+/// A core's store to a watched address that has been performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// When.
+    pub at: Time,
+    /// Whose store.
+    pub core: CoreId,
+    /// Where.
+    pub address: u64,
+    /// The value that was there before.
+    pub before: u64,
+    /// The value that is there now.
+    pub value: u64,
+}
+
 /// Where and how an agent is attached.
 #[derive(Clone, Debug, Default)]
 pub struct Attachment {
@@ -191,8 +206,8 @@ pub trait Agent {
     fn timer(&mut self, _context: &mut AgentContext<'_>, _token: u64) {}
 
     /// A core's store to a watched address has been performed. This is an instrument, not
-    /// hardware: it comes some time after `at` and must not influence what is simulated.
-    fn observe(&mut self, _at: Time, _address: u64, _value: u64) {}
+    /// hardware: it comes some time after it has happened and must not influence what is simulated.
+    fn observe(&mut self, _observation: &Observation) {}
 
     /// What the agent waits for, one sentence each: for reports of deadlocks.
     fn waiting_for(&self) -> Vec<String> {

@@ -34,8 +34,8 @@ use crate::spec::MAXIMUM_CACHES;
 use crate::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheId, CacheNotice,
     Clock, CoreId, DeliveryKind, FabricSpec, Inbox, LINE_BYTES, LineAddress, LineData,
-    MemoryAccess, Outbox, OutgoingKind, PrivateCache, Ram, ReplyTo, Request, RequestKind,
-    RequestOutcome, Source, SpecError, Time, ToCache, ToHome, Transit,
+    MemoryAccess, Observation, Outbox, OutgoingKind, PrivateCache, Ram, ReplyTo, Request,
+    RequestKind, RequestOutcome, Source, SpecError, Time, ToCache, ToHome, Transit,
 };
 use serde::Serialize;
 use state::{State, Walker};
@@ -1654,13 +1654,13 @@ impl Fabric {
     }
 
     /// Tells every agent of a store that a core has performed to a watched address.
-    pub fn observe(&mut self, at: Time, address: u64, value: u64) {
+    pub fn observe(&mut self, observation: &Observation) {
         for agent in self
             .agents
             .iter_mut()
             .filter_map(|port| port.agent.as_mut())
         {
-            agent.observe(at, address, value);
+            agent.observe(observation);
         }
     }
 

@@ -52,7 +52,8 @@ mod untimed;
 
 pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
 pub use agent::{
-    Agent, AgentContext, AgentId, AgentMessage, Attachment, MemoryAccess, ReplyTo, Request,
+    Agent, AgentContext, AgentId, AgentMessage, Attachment, MemoryAccess, Observation, ReplyTo,
+    Request,
 };
 pub use fabric::{Fabric, FabricStatistics, MemoryMap, Region};
 pub use message::{

@@ -14,8 +14,8 @@ use crate::{
     LinkFaults, Packets, QueueDescriptor, Random, SharedLedger,
 };
 use fabric::{
-    Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData, Request,
-    RequestKind, Time,
+    Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData, Observation,
+    Request, RequestKind, Time,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -588,7 +588,9 @@ impl Cluster {
         let (node, slot) = ((place / slots) as u16, (place % slots) as u16);
         let item = self.slots[place].item;
         let now = context.now();
-        self.ledger.borrow_mut().arrived(u32::from(node), item, now);
+        self.ledger
+            .borrow_mut()
+            .arrived(u32::from(node), (item, 0), now);
         let network = &self.setup.network;
         if network.slots_used_twice > 0.0 && self.chance.unit() < network.slots_used_twice {
             self.statistics.violations += 1;
@@ -841,15 +843,15 @@ impl Agent for Cluster {
 
     /// A core has posted something to the network interface: the latency of what it replenishes is
     /// over. Whether it really does so is known when the packet comes.
-    fn observe(&mut self, at: Time, _address: u64, value: u64) {
+    fn observe(&mut self, observation: &Observation) {
         let Some(header) =
-            Header::decode(value).filter(|header| header.kind == Kind::PostReplenish)
+            Header::decode(observation.value).filter(|header| header.kind == Kind::PostReplenish)
         else {
             return;
         };
         let place = self.index(header.node, header.slot);
         if let Some(slot) = self.slots.get_mut(place) {
-            slot.posted_at = Some(at);
+            slot.posted_at = Some(observation.at);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::spec::SLOT_HEADER_BYTES;
 use crate::{Arrival, ArrivalProcess, ItemKind, Packets, QueueDescriptor, Random, SharedLedger};
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
-    MemoryAccess, Request, RequestKind, Time,
+    MemoryAccess, Observation, Request, RequestKind, Time,
 };
 use state::{State, Walker};
 use std::collections::VecDeque;
@@ -38,6 +38,8 @@ pub struct IoSetup {
     pub ring_slots: u32,
     /// Bytes in a slot, a multiple of 64.
     pub slot_bytes: u32,
+    /// Bytes of the longest item.
+    pub packet_bytes: u32,
     /// How many harts run the data plane.
     pub data_plane_cores: u32,
     /// How many of them share their queues.
@@ -54,6 +56,16 @@ pub struct IoSetup {
     pub doorbells: AddressRange,
     /// Where tenant doorbells can be.
     pub tenant_doorbells: AddressRange,
+}
+
+impl IoSetup {
+    /// From the first device doorbell to the last tenant doorbell; nothing else is in between.
+    pub fn all_doorbells(&self) -> AddressRange {
+        AddressRange {
+            start: self.doorbells.start,
+            length: self.tenant_doorbells.end() - self.doorbells.start,
+        }
+    }
 }
 
 /// Offsets of the registers that can be written.
@@ -186,12 +198,15 @@ impl Queue {
 struct Writing {
     queue: u32,
     item: u64,
+    /// See [`ItemKind::kind_of`].
+    kind: u8,
     lines_left: u32,
 }
 
 state::component!(Writing {
     queue,
     item,
+    kind,
     lines_left
 });
 
@@ -504,6 +519,7 @@ impl IoSource {
                     return false;
                 };
                 self.items = kind;
+                self.check_room();
                 if let Err(error) = self.packets.set_kind(kind) {
                     self.ledger.borrow_mut().set_fault(error.to_string());
                 }
@@ -511,6 +527,29 @@ impl IoSource {
             _ => return false,
         }
         true
+    }
+
+    /// Whether requests and replies of a key-value store fit into the slots.
+    fn check_room(&mut self) {
+        let operations = self.program.operations();
+        let packet_bytes = self.setup.packet_bytes;
+        let (request, reply) = (
+            operations.longest_request_bytes(),
+            operations.longest_reply_bytes(),
+        );
+        let longest = request.max(reply);
+        if self.items == ItemKind::Operations && longest > packet_bytes {
+            let which = if request > reply { "request" } else { "reply" };
+            self.ledger.borrow_mut().set_wrong_description(format!(
+                "traffic.packet_bytes is {packet_bytes}, and with traffic.operations the longest \
+                 {which} has {longest} bytes; it must be at least as many"
+            ));
+        }
+    }
+
+    /// The name of a kind of items, by which results are told apart.
+    pub fn kind_name(&self, kind: u8) -> Option<&'static str> {
+        self.items.kind_name(kind)
     }
 
     /// The program closes a queue that is open, or opens one that is closed.
@@ -766,6 +805,7 @@ impl IoSource {
         self.writing[usize::from(producer)] = Writing {
             queue: number,
             item,
+            kind: self.items.kind_of(&self.slot[SLOT_HEADER_BYTES as usize..]),
             lines_left: self.slot.len().div_ceil(LINE_BYTES) as u32,
         };
         let queue = &mut self.queues[number as usize];
@@ -831,13 +871,13 @@ impl IoSource {
         let Some(producer) = queue.writing.pop_front() else {
             return;
         };
-        let item = self.writing[usize::from(producer)].item;
+        let Writing { item, kind, .. } = self.writing[usize::from(producer)];
         if queue.state == QueueState::Ending {
             queue.state = QueueState::Closed;
         } else {
             self.ledger
                 .borrow_mut()
-                .arrived(number, item, context.now());
+                .arrived(number, (item, kind), context.now());
         }
         match self.waiting.pop_front() {
             Some(next) => self.write_item(context, producer, next),
@@ -939,6 +979,22 @@ impl Agent for IoSource {
             self.offer(context, queue);
         }
         self.await_arrival(context);
+    }
+
+    /// A hart takes items off a queue by counting its doorbell down.
+    fn observe(&mut self, observation: &Observation) {
+        let Some(number) = self.doorbells.queue(LineAddress::of(observation.address)) else {
+            return;
+        };
+        let Some(queue) = self.queues.get(number as usize) else {
+            return;
+        };
+        // The upper half of a doorbell is its consumers'.
+        let items = (observation.before as u32).wrapping_sub(observation.value as u32);
+        if queue.descriptor.doorbell == observation.address && items as i32 > 0 {
+            let mut ledger = self.ledger.borrow_mut();
+            ledger.claimed(number, items, observation.at);
+        }
     }
 
     fn waiting_for(&self) -> Vec<String> {

@@ -12,6 +12,7 @@ mod io_source;
 mod items;
 mod ledger;
 mod link;
+mod operations;
 mod packets;
 mod program;
 mod random;
@@ -29,10 +30,13 @@ pub use io_source::{IoSetup, IoSource};
 pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use link::{Link, LinkFaultCounts, LinkFaults};
+pub use operations::{OperationsSpec, Popularity};
 pub use packets::{PacketError, Packets, checksum};
-pub use program::{MOST_NAME_BYTES, ProgramSettings};
+pub use program::{MOST_NAME_BYTES, ProgramSettings, TRAFFIC_PARAMETERS};
 pub use random::{Random, Stream};
-pub use recorder::{Interval, LatencySummary, Measurement, QueueLatency, Recorder, Warmup};
+pub use recorder::{
+    Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency, Recorder, Sample, Warmup,
+};
 pub use service_times::ServiceTimes;
 pub use shape::Shape;
 pub use spec::{Load, TrafficError, TrafficSpec};

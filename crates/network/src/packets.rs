@@ -1,7 +1,8 @@
 //! What items contain: generated ones, or the packets of a capture file.
 
-use crate::Random;
 use crate::items::{self, ItemKind};
+use crate::operations::Operations;
+use crate::{OperationsSpec, Random};
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapParser;
 use state::{State, Walker};
@@ -111,6 +112,7 @@ enum Content {
     Generated {
         kind: ItemKind,
         bytes: usize,
+        operations: Operations,
         random: Random,
     },
     Captured {
@@ -127,6 +129,7 @@ impl State for Content {
             Content::Generated {
                 kind: _,
                 bytes: _,
+                operations: _,
                 random,
             } => random.walk(walker),
             Content::Captured {
@@ -140,12 +143,14 @@ impl State for Content {
 
 impl Packets {
     /// Items of `bytes` (28 to 65535) bytes: [`ItemKind::Packets`] until a program says otherwise.
-    pub fn generated(bytes: u32, random: Random) -> Packets {
+    /// Those of a program that takes operations are as `operations` says.
+    pub fn generated(bytes: u32, operations: &OperationsSpec, random: Random) -> Packets {
         let bytes = bytes.clamp(MINIMUM_PACKET_BYTES, 65535) as usize;
         Packets {
             content: Content::Generated {
                 kind: ItemKind::Packets,
                 bytes,
+                operations: Operations::new(operations),
                 random,
             },
             skipped_frames: 0,
@@ -271,8 +276,9 @@ impl Packets {
             Content::Generated {
                 kind,
                 bytes,
+                operations,
                 random,
-            } => items::append_generated(*kind, *bytes, random, to),
+            } => items::append_generated(*kind, *bytes, operations, random, to),
             Content::Captured { packets, next, .. } => {
                 to.extend_from_slice(&packets[*next]);
                 *next = (*next + 1) % packets.len();
@@ -369,7 +375,7 @@ mod tests {
 
     fn generated(bytes: u32) -> Vec<u8> {
         let mut packet = Vec::new();
-        Packets::generated(bytes, random()).append_next(&mut packet);
+        Packets::generated(bytes, &OperationsSpec::default(), random()).append_next(&mut packet);
         packet
     }
 

@@ -1,12 +1,15 @@
 //! What the description tells the program beside its queues, and what the program tells the result:
 //! named parameters, weights and named counters, all through registers of the I/O device.
 
+use crate::OperationsSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many counters a program can have.
 const COUNTERS: usize = 128;
 /// Bytes of a name, at most.
 pub const MOST_NAME_BYTES: usize = 64;
+/// How the names of parameters begin that say what is in the description under `traffic`.
+pub const TRAFFIC_PARAMETERS: &str = "traffic.";
 
 /// What a description says to the program alone.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +18,9 @@ pub struct ProgramSettings {
     pub weights: Vec<u32>,
     /// Numbers by name. What they mean is the program's affair.
     pub parameters: BTreeMap<String, f64>,
+    /// What the traffic asks of a store. The program knows it as parameters that begin with
+    /// [`TRAFFIC_PARAMETERS`].
+    pub operations: OperationsSpec,
 }
 
 /// The registers behind which the settings are.
@@ -45,6 +51,10 @@ impl ProgramRegisters {
         }
     }
 
+    pub fn operations(&self) -> &OperationsSpec {
+        &self.settings.operations
+    }
+
     pub fn weight(&self, queue: u64) -> u64 {
         let weights = &self.settings.weights;
         let place = queue.checked_rem(weights.len() as u64);
@@ -71,7 +81,10 @@ impl ProgramRegisters {
     /// The bits of the named parameter's value; a NaN if the description has none.
     pub fn parameter(&mut self) -> Option<u64> {
         let name = self.take_name()?;
-        let value = self.settings.parameters.get(&name).copied();
+        let value = match self.settings.operations.parameter(&name) {
+            None => self.settings.parameters.get(&name).copied(),
+            some => some,
+        };
         self.asked.push(name);
         Some(value.unwrap_or(f64::NAN).to_bits())
     }
@@ -91,7 +104,10 @@ impl ProgramRegisters {
     pub fn unknown_parameter(&self) -> Option<String> {
         let mut given = self.settings.parameters.keys();
         let unknown = given.find(|name| !self.asked.contains(*name))?;
-        let known: BTreeSet<&str> = self.asked.iter().map(String::as_str).collect();
+        let asked = self.asked.iter().map(String::as_str);
+        let known: BTreeSet<&str> = asked
+            .filter(|name| !name.starts_with(TRAFFIC_PARAMETERS))
+            .collect();
         Some(if known.is_empty() {
             format!("data_plane.parameters.{unknown} is not known: the program has no parameters")
         } else {
@@ -114,6 +130,7 @@ mod tests {
         ProgramRegisters::new(ProgramSettings {
             weights: weights.to_vec(),
             parameters: named.collect(),
+            operations: OperationsSpec::default(),
         })
     }
 

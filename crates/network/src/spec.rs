@@ -1,7 +1,9 @@
 //! The description of the traffic.
 
 use crate::packets::MINIMUM_PACKET_BYTES;
-use crate::{ArrivalProcess, Arrivals, PacketError, Packets, Random, Shape, Stream};
+use crate::{
+    ArrivalProcess, Arrivals, OperationsSpec, PacketError, Packets, Random, Shape, Stream,
+};
 use fabric::LINE_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,6 +62,8 @@ pub struct TrafficSpec {
     /// the rest.
     #[schemars(range(min = 0.0, max = 31.0))]
     pub imbalance: f64,
+    /// What key-value stores are asked for, and have.
+    pub operations: OperationsSpec,
 }
 
 impl Default for TrafficSpec {
@@ -75,6 +79,7 @@ impl Default for TrafficSpec {
             packet_bytes: 1024,
             queue_capacity: 16,
             imbalance: 0.0,
+            operations: OperationsSpec::default(),
         }
     }
 }
@@ -144,7 +149,7 @@ impl TrafficSpec {
         if !(0.0..=31.0).contains(&self.imbalance) {
             return refuse("imbalance", &self.imbalance, "it must be from 0 to 31");
         }
-        Ok(())
+        self.operations.check()
     }
 
     /// What is offered, in millions of items a second.
@@ -184,6 +189,7 @@ impl TrafficSpec {
         if self.packets == GENERATED {
             Ok(Packets::generated(
                 self.packet_bytes,
+                &self.operations,
                 Random::new(seed, Stream::Packets),
             ))
         } else {
@@ -228,6 +234,16 @@ mod tests {
             (r#"{"queue_capacity": 12}"#, "power of two"),
             (r#"{"burst_length": 0.5}"#, "from 1"),
             (r#"{"imbalance": -0.1}"#, "from 0 to 31"),
+            (
+                r#"{"operations": {"keys": 0}}"#,
+                "traffic.operations.keys = 0 is not possible",
+            ),
+            (
+                r#"{"operations": {"gets": 0.95, "scans": 0.1}}"#,
+                "with operations.gets it must be at most 1",
+            ),
+            (r#"{"operations": {"scan_keys": 1001}}"#, "from 1 to 1000"),
+            (r#"{"operations": {"get": 1}}"#, "unknown field `get`"),
         ] {
             let message = parse(json).unwrap_err();
             assert!(message.contains(part), "{json}: {message}");

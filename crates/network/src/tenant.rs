@@ -9,7 +9,7 @@ use crate::spec::SLOT_HEADER_BYTES;
 use crate::{IoSetup, QueueDescriptor, SharedLedger};
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
-    MemoryAccess, Request, RequestKind, Time,
+    MemoryAccess, Observation, Request, RequestKind, Time,
 };
 use state::{State, Walker};
 
@@ -425,14 +425,17 @@ impl Agent for TenantSide {
         }
     }
 
-    fn observe(&mut self, at: Time, address: u64, _value: u64) {
+    fn observe(&mut self, observation: &Observation) {
+        let address = observation.address;
         if self.tenants.is_empty() {
             self.learn_queues();
         }
         if let Some(queue) = self.doorbells.queue(LineAddress::of(address))
             && self.tenants[queue as usize].descriptor.tenant_doorbell == address
         {
-            self.ledger.borrow_mut().rung(queue, at);
+            self.ledger
+                .borrow_mut()
+                .rung(queue, observation.core, observation.at);
         }
     }
 

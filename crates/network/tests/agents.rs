@@ -2,8 +2,8 @@
 
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, Attachment, CacheSpec, CoreId, Fabric, FabricSpec,
-    Inbox, LINE_BYTES, LineData, MemoryAccess, Outbox, OutgoingKind, Ram, RequestKind, Time,
-    Transit,
+    Inbox, LINE_BYTES, LineData, MemoryAccess, Observation, Outbox, OutgoingKind, Ram, RequestKind,
+    Time, Transit,
 };
 use network::{
     IoSetup, IoSource, Ledger, Measurement, Random, Recorder, SharedLedger, Stream, TenantSide,
@@ -237,6 +237,7 @@ impl Server {
             queues,
             queue_capacity: traffic.queue_capacity,
             slot_bytes: traffic.slot_bytes(),
+            packet_bytes: traffic.packet_bytes,
             ring_slots: traffic.queue_capacity,
             data_plane_cores: 1,
             cluster_cores: 1,
@@ -367,7 +368,15 @@ impl Server {
         self.now += self.step;
         self.fabric.run_until(self.now, &mut self.inboxes);
         for (at, address) in self.rings.take() {
-            self.fabric.observe(at, address, 0);
+            let core = CoreId(0);
+            let (before, value) = (0, 0);
+            self.fabric.observe(&Observation {
+                at,
+                core,
+                address,
+                before,
+                value,
+            });
         }
     }
 
@@ -501,7 +510,7 @@ fn registers_are_read_and_written() {
     assert_eq!(server.read(0x80), Ok(1));
     assert_eq!(server.read(0xa0), Ok(0));
     assert_eq!(server.read(0xa8), Err(()));
-    assert_eq!(server.write(0xa0, 4), Err(()), "no such kind of items");
+    assert_eq!(server.write(0xa0, 5), Err(()), "no such kind of items");
     assert_eq!(server.write(0xa0, 2), Ok(0));
     assert_eq!(server.read(0xa0), Ok(2));
     assert_eq!(server.write(0xa0, 3), Err(()), "said already");

@@ -23,7 +23,7 @@ mod stack;
 mod statistics;
 mod window;
 
-pub use crate::core::{Core, Crash, NEVER, Observation};
+pub use crate::core::{Core, Crash, NEVER};
 pub use extension::{Action, Extension, Invocation, NoExtension};
 pub use model::{CoreModel, build_core};
 pub use probe::{Executed, Found, Probe};

@@ -1,11 +1,15 @@
 //! What the rest of a server sees of a core, whichever model it is.
 
-use crate::core::{Core, Crash, Observation};
+use crate::core::{Core, Crash};
 use crate::extension::Extension;
 use crate::probe::Probe;
 use crate::spec::{CoreSpec, Model};
 use crate::statistics::CoreStatistics;
-use fabric::{AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, Outbox, State};
+use fabric::{
+    AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, Observation, Outbox,
+    State,
+};
+use riscv::Hart;
 
 /// A core of any model.
 pub trait CoreModel: state::State {
@@ -29,6 +33,8 @@ pub trait CoreModel: state::State {
     fn pc(&self) -> u64;
     /// See [`Core::set_register`].
     fn set_register(&mut self, register: usize, value: u64);
+    /// See [`Core::begin`].
+    fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]);
     /// See [`Core::watch`].
     fn watch(&mut self, range: AddressRange);
     /// See [`Core::set_skip_spinning`].
@@ -80,6 +86,10 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
 
     fn set_register(&mut self, register: usize, value: u64) {
         Core::set_register(self, register, value);
+    }
+
+    fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]) {
+        Core::begin(self, hart, pc, registers);
     }
 
     fn watch(&mut self, range: AddressRange) {

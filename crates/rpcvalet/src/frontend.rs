@@ -4,7 +4,7 @@ use crate::domain::QueuePairs;
 use crate::spec::Latencies;
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES, LineAddress,
-    LineData, MemoryAccess, Time,
+    LineData, MemoryAccess, Observation, Time,
 };
 use network::sonuma::{Header, Kind};
 use serde::Serialize;
@@ -267,7 +267,10 @@ impl Agent for Frontend {
         }
     }
 
-    fn observe(&mut self, at: Time, address: u64, value: u64) {
+    fn observe(&mut self, observation: &Observation) {
+        let Observation {
+            at, address, value, ..
+        } = *observation;
         let mut entries = (0..QueuePairs::WORK_ENTRIES)
             .map(|count| self.queue_pairs.work_entry(self.core, count) + HEADER_AT as u64);
         let is_replenish =

@@ -2,8 +2,8 @@
 
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, CoreId, Fabric, FabricSpec, Inbox,
-    LastLevelSpec, LineAddress, LineData, MemoryAccess, MemorySpec, MeshSpec, Outbox, OutgoingKind,
-    Ram, RequestKind, Time, Transit,
+    LastLevelSpec, LineAddress, LineData, MemoryAccess, MemorySpec, MeshSpec, Observation, Outbox,
+    OutgoingKind, Ram, RequestKind, Time, Transit,
 };
 use network::sonuma::{Header, Kind};
 use network::{
@@ -262,6 +262,7 @@ fn run(case: &Case) -> Ran {
         queue_capacity: 64,
         ring_slots: 64,
         slot_bytes: 2048,
+        packet_bytes: 1024,
         data_plane_cores: case.cores as u32,
         cluster_cores: case.cores as u32,
         batch: 1,
@@ -376,7 +377,13 @@ fn run(case: &Case) -> Ran {
         fabric.run_until(next + Time::from_ns(1.0), &mut inboxes);
         let notes = notes.borrow();
         for note in notes[observed..].iter().filter(|note| note.is_post) {
-            fabric.observe(note.at, note.address, note.word);
+            fabric.observe(&Observation {
+                at: note.at,
+                core: CoreId(0),
+                address: note.address,
+                before: 0,
+                value: note.word,
+            });
         }
         observed = notes.len();
         now = next;

@@ -236,8 +236,7 @@ impl Engine {
                     self.fabric.send(CoreId(core as u16), &mut self.outbox);
                 }
                 for observation in self.cores[core].observations().drain(..) {
-                    self.fabric
-                        .observe(observation.at, observation.address, observation.value);
+                    self.fabric.observe(&observation);
                 }
                 if let Some(crash) = self.cores[core].crash() {
                     let crash = (crash.cycle, core);

@@ -362,6 +362,13 @@ impl Machine {
         })
     }
 
+    /// What the guest has written before.
+    pub(crate) fn add_output(&mut self, output: &[u8]) {
+        if let Some(htif) = self.htif() {
+            htif.output.extend_from_slice(output);
+        }
+    }
+
     fn describe_crash(&self, crash: &Fault) -> String {
         let is_linux = matches!(self.personality, Personality::Linux(_));
         describe_crash(&self.image, is_linux, crash)

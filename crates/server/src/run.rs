@@ -6,13 +6,14 @@ use crate::error::RunError;
 use crate::functional::FunctionalMachine;
 use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX};
 use crate::meter::{Meter, Reading};
+use crate::preparation::{self, Device, Preparation};
 use crate::traces::{TraceOptions, TraceReport, Tracer};
 use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
-    Cluster, IoSetup, IoSource, ItemCounts, Ledger, MOST_NAME_BYTES, Measurement, ProgramSettings,
-    Random, Recorder, SharedLedger, Stream, TenantSide,
+    Cluster, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger, MOST_NAME_BYTES, Measurement,
+    ProgramSettings, Random, Recorder, SharedLedger, Stream, TRAFFIC_PARAMETERS, TenantSide,
 };
 use pipeline::{CoreStatistics, NEVER};
 use riscv::elf;
@@ -220,6 +221,9 @@ pub struct RunResult {
     /// Throughput, latencies, their intervals and histogram.
     #[serde(flatten)]
     pub measurement: Measurement,
+    /// The same for the requests of each kind, by its name, if the program takes several kinds.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_kind: BTreeMap<&'static str, KindMeasurement>,
     /// Where all items went.
     #[serde(flatten)]
     pub items: ItemCounts,
@@ -282,6 +286,7 @@ fn setup(description: &Description) -> IoSetup {
         queue_capacity,
         ring_slots: (queue_capacity - 1 + reading).next_power_of_two(),
         slot_bytes: description.traffic.slot_bytes(),
+        packet_bytes: description.traffic.packet_bytes,
         data_plane_cores,
         cluster_cores,
         batch,
@@ -415,6 +420,12 @@ fn check_settings(data_plane: &DataPlaneSpec) -> Result<(), RunError> {
                  {MOST_NAME_BYTES} bytes, and none of them zero"
             ));
         }
+        if name.starts_with(TRAFFIC_PARAMETERS) {
+            return wrong(format!(
+                "data_plane.parameters has the name {name:?}; what the program knows of the traffic \
+                 is described under traffic.operations"
+            ));
+        }
         if !value.is_finite() {
             return wrong(format!(
                 "data_plane.parameters.{name} is {value}; it must be a number"
@@ -516,6 +527,7 @@ fn attach_rpcvalet(
         let settings = ProgramSettings {
             weights: description.data_plane.weights.clone(),
             parameters: description.data_plane.parameters.clone(),
+            operations: traffic.operations.clone(),
         };
         let chance = Random::new(seed, Stream::Faults);
         let cluster = Cluster::new(
@@ -547,6 +559,37 @@ fn attach_rpcvalet(
     Ok(attached)
 }
 
+/// The I/O sources that `description` has.
+fn io_source(
+    description: &Description,
+    setup: &IoSetup,
+    ledger: &SharedLedger,
+) -> Result<IoSource, RunError> {
+    let (traffic, seed) = (&description.traffic, description.measure.seed);
+    let mut choice = Random::new(seed, Stream::ActiveQueues);
+    let mut source = IoSource::new(
+        *setup,
+        traffic.arrival_process(seed),
+        traffic.shape.active_queues(setup.queues, &mut choice),
+        Random::new(seed, Stream::Queues),
+        traffic
+            .open_packets(seed)
+            .map_err(|error| RunError::Description(error.to_string()))?,
+        ledger.clone(),
+    )
+    .with_settings(ProgramSettings {
+        weights: description.data_plane.weights.clone(),
+        parameters: description.data_plane.parameters.clone(),
+        operations: traffic.operations.clone(),
+    })
+    .with_imbalance(traffic.imbalance)
+    .map_err(RunError::Description)?;
+    if let Some(warm) = &description.measure.warm_start {
+        source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
+    }
+    Ok(source)
+}
+
 fn attach(
     fabric: &mut Fabric,
     description: &Description,
@@ -554,7 +597,6 @@ fn attach(
     ledger: &SharedLedger,
     options: &Options,
 ) -> Result<Attached, RunError> {
-    let (traffic, seed) = (&description.traffic, description.measure.seed);
     let mesh = &description.server.fabric.mesh;
     let tiles = mesh.columns * mesh.rows;
     let hyperplane = hyperplane::attach(
@@ -576,26 +618,7 @@ fn attach(
             rpcvalet: Some(rpcvalet),
         });
     }
-    let mut choice = Random::new(seed, Stream::ActiveQueues);
-    let mut source = IoSource::new(
-        *setup,
-        traffic.arrival_process(seed),
-        traffic.shape.active_queues(setup.queues, &mut choice),
-        Random::new(seed, Stream::Queues),
-        traffic
-            .open_packets(seed)
-            .map_err(|error| RunError::Description(error.to_string()))?,
-        ledger.clone(),
-    )
-    .with_settings(ProgramSettings {
-        weights: description.data_plane.weights.clone(),
-        parameters: description.data_plane.parameters.clone(),
-    })
-    .with_imbalance(traffic.imbalance)
-    .map_err(RunError::Description)?;
-    if let Some(warm) = &description.measure.warm_start {
-        source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
-    }
+    let source = io_source(description, setup, ledger)?;
     // Producers and consumers are far from the data plane's first core.
     let source = fabric.attach(Box::new(source), IoSource::attachment(setup, tiles - 1))?;
     let tenants = TenantSide::new(*setup, ledger.clone(), options.capture_packets);
@@ -676,7 +699,7 @@ pub fn warm_up(
         },
         ..Options::default()
     };
-    let mut prepared = prepare(description, program, &options)?;
+    let mut prepared = prepare(description, program, &options, &mut progress)?;
     prepared.saver.stops = true;
     let mut tracer = Tracer::new(&options.trace, Vec::new(), &prepared.machine, program)?;
     simulate(&mut prepared, &mut tracer, &mut progress)
@@ -697,11 +720,38 @@ struct Prepared<'a> {
     brought: u64,
 }
 
+/// What the program does before its `main()`, if it has something to prepare.
+fn preparation(
+    description: &Description,
+    setup: &IoSetup,
+    image: &elf::Image,
+    memory: &[AddressRange],
+    progress: &mut dyn FnMut(f64) -> bool,
+) -> Result<Option<Preparation>, RunError> {
+    // What the program tells this one, the other will know.
+    let ledger = Ledger::shared(Recorder::new(1, network::Warmup::Auto));
+    let source = io_source(description, setup, &ledger)?;
+    let device = Some((source, IO_REGISTERS));
+    let mut go_on = || progress(0.0);
+    let server = &description.server;
+    let preparation = preparation::prepare(server, image, memory, false, device, &mut go_on)?;
+    check_ledger(&ledger.borrow())?;
+    if ledger.borrow().is_started() {
+        return Err(RunError::Guest(
+            "the program starts its queues in prepare(), in which no time passes; that is for \
+             main() to do"
+                .to_string(),
+        ));
+    }
+    Ok(preparation)
+}
+
 /// Builds a server, and puts a checkpoint into it if one is given.
 fn prepare<'a>(
     description: &'a Description,
     program: &[u8],
     options: &Options,
+    progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Prepared<'a>, RunError> {
     check(description)?;
     let begin = Instant::now();
@@ -723,6 +773,11 @@ fn prepare<'a>(
         length: pairs.bytes(),
     });
     memory.extend(pairs);
+    // A checkpoint has what was prepared.
+    let preparation = match &options.checkpoint.from {
+        Some(_) => None,
+        None => preparation(description, &setup, &image, &memory, progress)?,
+    };
     let mut machine = Machine::new(&description.server, image, &memory, false, |fabric| {
         let agents = attach(fabric, description, &setup, &ledger, options)?;
         let extension = QwaitExtension::new(agents.hyperplane);
@@ -734,12 +789,15 @@ fn prepare<'a>(
         description.simulator.skip_spinning,
     );
     for core in &mut machine.engine.cores {
-        // What ends a request's latency.
-        core.watch(pairs.unwrap_or(setup.tenant_doorbells));
+        // What begins and ends a request's service.
+        core.watch(pairs.unwrap_or(setup.all_doorbells()));
     }
     let Some(attached) = attached else {
         return Err(RunError::Description("the server has no I/O".to_string()));
     };
+    if let Some(preparation) = preparation {
+        preparation.begin::<IoSource>(&mut machine, Some(attached.source))?;
+    }
     let has_warm_start = measure.warm_start.is_some();
     let saver = Saver::new(&options.checkpoint, subject, has_warm_start)?;
     saver.restore(&options.checkpoint, &mut machine)?;
@@ -774,7 +832,7 @@ fn run_once(
     shown: Vec<Range<Time>>,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<(RunResult, SharedLedger), RunError> {
-    let mut prepared = prepare(description, program, options)?;
+    let mut prepared = prepare(description, program, options, progress)?;
     let mut tracer = Tracer::new(&options.trace, shown, &prepared.machine, program)?;
     if options.trace.timeline.is_some() {
         prepared.ledger.borrow_mut().keep_records();
@@ -804,9 +862,14 @@ fn run_once(
         .hyperplane
         .and_then(|id| fabric.agent_mut::<HyperPlane>(id))
         .map(|hyperplane| hyperplane.statistics(end_time));
-    let doorbell_conflicts = fabric
+    let (doorbell_conflicts, by_kind) = fabric
         .agent_mut::<IoSource>(attached.source)
-        .map_or(0, |source| source.conflicts());
+        .map(|source| {
+            let kinds = ledger.borrow().recorder().by_kind().into_iter();
+            let named = kinds.filter_map(|(kind, of)| Some((source.kind_name(kind)?, of)));
+            (source.conflicts(), named.collect())
+        })
+        .unwrap_or_default();
     let delivered = match attached.tenants {
         Some(tenants) => fabric
             .agent_mut::<TenantSide>(tenants)
@@ -830,6 +893,7 @@ fn run_once(
     let totals = Totals::of(&machine, &meter, (begin, brought), (&first, &last));
     let result = RunResult {
         measurement,
+        by_kind,
         items,
         queues,
         program_counters,
@@ -1036,18 +1100,29 @@ fn bare_metal(
     description: &Description,
     image: elf::Image,
     program: &Program,
+    is_restored: bool,
+    go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(Machine, Option<AgentId>), RunError> {
     check_given(&image, program)?;
     let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
     let spec = &description.server;
+    let preparation = if is_restored {
+        None
+    } else {
+        let no_device = None::<Device<IoSource>>;
+        preparation::prepare(spec, &image, &[doorbells], true, no_device, go_on)?
+    };
     let mut hyperplane = None;
-    let machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
+    let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
         let tiles = spec.fabric.mesh.columns * spec.fabric.mesh.rows;
         let clock = fabric.clock();
         let agent = hyperplane::attach(fabric, tiles, &spec.hyperplane, doorbells, clock)?;
         hyperplane = Some(agent);
         Ok(QwaitExtension::new(agent))
     })?;
+    if let Some(preparation) = preparation {
+        preparation.begin::<IoSource>(&mut machine, None)?;
+    }
     Ok((machine, hyperplane))
 }
 
@@ -1101,7 +1176,8 @@ pub fn execute(
         let prepared = prepare_linux(description, image, program)?;
         (Machine::with_linux(&description.server, prepared)?, None)
     } else {
-        bare_metal(description, image, program)?
+        let is_restored = checkpoint.from.is_some();
+        bare_metal(description, image, program, is_restored, &mut go_on)?
     };
     machine.engine.set_speed(
         description.simulator.lookahead_cycles,
@@ -1190,7 +1266,7 @@ pub fn execute_functionally(
     } else {
         check_given(&image, program)?;
         let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
-        FunctionalMachine::bare_metal(&description.server, image, &[doorbells])?
+        FunctionalMachine::bare_metal(&description.server, image, &[doorbells], true)?
     };
     let mut rounds = 0u32;
     while machine.advance()? {
