@@ -183,6 +183,12 @@ pub trait Agent {
     /// this is called. Reads at home, and DMA reads, never cause it.
     fn ownership_granted(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
+    /// Whether it wants to hear of ownership now. As long as it does not, [`Agent::ownership_granted`]
+    /// is not called.
+    fn is_snooping(&self) -> bool {
+        true
+    }
+
     /// An access is done. `data` is the line's content: as read, as it is after a write, or as it
     /// was *before* a fetch-and-add.
     fn access_done(

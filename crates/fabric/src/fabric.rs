@@ -28,7 +28,7 @@ use crate::divisor::Divisor;
 use crate::home::{Bank, BankStatistics, HomeAction, HomeWrite, TransactionId};
 use crate::memory::Memory;
 use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Mesh, Order, WORD_BYTES};
-use crate::queue::Queue;
+use crate::queue::{Alarm, Queue};
 use crate::ram::overlap;
 use crate::spec::MAXIMUM_CACHES;
 use crate::{
@@ -38,7 +38,7 @@ use crate::{
     RequestKind, RequestOutcome, Source, SpecError, Time, ToCache, ToHome, Transit,
 };
 use serde::Serialize;
-use state::{State, Walker};
+use state::{Purpose, State, Walker};
 
 /// What an address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,6 +289,12 @@ state::choice!(Event {
     Message { from, to, message }
 });
 
+impl Alarm for Event {
+    fn is_alarm(&self) -> bool {
+        matches!(self, Event::Timer { .. })
+    }
+}
+
 /// Where the sender's number is in an event's order; below it is the sender's count.
 const SENDER_SHIFT: u32 = 48;
 /// The sender of what comes out of processing events; cores come before it.
@@ -403,11 +409,13 @@ impl State for Port {
                 cache: inside,
                 hit_latency: fixed,
                 pending,
-                next_serial,
+                next_serial: exact,
                 refused,
             }
         );
-        if let Some(agent) = &mut self.agent {
+        if let Some(agent) = &mut self.agent
+            && walker.purpose() == Purpose::Exact
+        {
             agent.walk(walker);
         }
     }
@@ -447,6 +455,8 @@ pub struct Fabric {
     delivered_to: u64,
     /// The earliest of what they have got in this run.
     first_delivery: Time,
+    /// How often an agent has been called.
+    calls: u64,
     /// What agents have written at home, and the lines as they were then.
     #[cfg(test)]
     pub(crate) written_at_home: Vec<(AgentId, LineAddress, LineData)>,
@@ -459,15 +469,15 @@ state::component!(Fabric {
     minimum_delivery_latency: fixed,
     cores: fixed,
     queue,
-    core_counts: slice,
-    server_count,
-    internal_count,
+    core_counts: content,
+    server_count: exact,
+    internal_count: exact,
     done_until,
     mesh,
     memory,
     banks: slice,
     bank_count: fixed,
-    ram,
+    ram: exact,
     caches: fixed,
     agents: slice,
     devices: fixed,
@@ -478,8 +488,9 @@ state::component!(Fabric {
     effects: fixed,
     agent_outbox: fixed,
     lines: fixed,
-    delivered_to,
+    delivered_to: exact,
     first_delivery: fixed,
+    calls: exact,
     #[cfg(test)]
     written_at_home: fixed,
 });
@@ -535,6 +546,7 @@ impl Fabric {
             lines: Vec::new(),
             delivered_to: 0,
             first_delivery: Time::NEVER,
+            calls: 0,
             #[cfg(test)]
             written_at_home: Vec::new(),
             mesh,
@@ -1109,7 +1121,10 @@ impl Fabric {
             let (range, agent) = self.snoops[index];
             // A range may begin or end within the line.
             let offset = line.base().wrapping_sub(range.start);
-            if offset < range.length || range.start.wrapping_sub(line.base()) < LINE_BYTES as u64 {
+            let near =
+                offset < range.length || range.start.wrapping_sub(line.base()) < LINE_BYTES as u64;
+            let snooping = self.agents[usize::from(agent.0)].agent.as_ref();
+            if near && snooping.is_some_and(|agent| agent.is_snooping()) {
                 self.call(now, agent, inboxes, |agent, context| {
                     agent.ownership_granted(context, line);
                 });
@@ -1129,6 +1144,7 @@ impl Fabric {
         let Some(mut agent) = self.agents[index].agent.take() else {
             return;
         };
+        self.calls += 1;
         let mut effects = std::mem::take(&mut self.effects);
         let mut context = AgentContext {
             now,
@@ -1622,6 +1638,43 @@ impl Fabric {
         // The largest is asked for most.
         ranges.sort_by_key(|(range, _)| std::cmp::Reverse(range.length));
         MemoryMap { ranges }
+    }
+
+    /// How often an agent has been called: as long as that stays, no agent has changed.
+    pub fn agent_calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// The first time that an agent has asked for.
+    pub fn next_timer(&self) -> Time {
+        self.queue.next_alarm()
+    }
+
+    /// Brings what goes by cycles up to `cycle`, before which nothing is still to happen. It changes
+    /// nothing but that two moments can be compared.
+    pub fn settle(&mut self, cycle: u64) {
+        self.mesh.settle(cycle);
+    }
+
+    /// Whether periods can be told from each other: only with an inclusive last-level cache, where
+    /// lines that cores give up stay what they are.
+    pub fn can_repeat(&self) -> bool {
+        self.banks.iter().all(Bank::can_repeat)
+    }
+
+    /// Begins to record what is done at the banks of the last-level cache, and what they hold now.
+    pub fn begin_footprint(&mut self) {
+        self.banks.iter_mut().for_each(Bank::begin_footprint);
+    }
+
+    /// Records no more.
+    pub fn end_footprint(&mut self) {
+        self.banks.iter_mut().for_each(Bank::end_footprint);
+    }
+
+    /// Whether the banks hold what they held when recording began, as far as that has been of use.
+    pub fn footprint_holds(&self) -> bool {
+        self.banks.iter().all(Bank::footprint_holds)
     }
 
     /// The memory image.

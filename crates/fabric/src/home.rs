@@ -72,6 +72,7 @@ use crate::{
     AgentId, CacheId, Grant, Inclusion, LINE_BYTES, LastLevelSpec, LineAddress, LineData, Ram,
     Source, Time, ToCache, ToHome,
 };
+use state::{State, Walker};
 use std::collections::VecDeque;
 
 /// What a bank wants done, in order.
@@ -131,7 +132,7 @@ const NO_OWNER: u16 = u16::MAX;
 const IDLE: TransactionId = TransactionId::MAX;
 
 /// A directory entry; of an inclusive cache with the last-level cache's line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     /// [`NO_LINE`] in a free way.
     line: u64,
@@ -223,7 +224,7 @@ struct Transaction {
 
 state::plain!(Transaction {
     line,
-    slot,
+    slot: exact,
     step,
     waiting
 });
@@ -290,25 +291,47 @@ pub(crate) struct Bank {
     spare: Vec<VecDeque<(LineAddress, Request)>>,
     /// The first time at which the bank can take another message.
     pub(crate) port_free: Time,
+    footprint: Footprint,
     pub(crate) statistics: BankStatistics,
 }
 
-state::component!(Bank {
-    banks: fixed,
-    ways: fixed,
-    ways_divisor: fixed,
-    set_mask: fixed,
-    entries: slice,
-    used: slice,
-    lines: inside,
-    sets: octets,
-    transactions,
-    free,
-    stalled,
-    spare: fixed,
-    port_free,
-    statistics,
-});
+/// The entries of a bank that have been looked at since a moment, as they were then. Nothing else of its
+/// content has decided on what the bank has done since, as long as no line came or went.
+#[derive(Clone, Debug, Default)]
+struct Footprint {
+    recording: bool,
+    /// A line came or went, or an agent asked for one.
+    failed: bool,
+    /// Whether each entry has been looked at, as bits.
+    seen: Vec<u64>,
+    entries: Vec<(usize, Entry)>,
+}
+
+impl State for Bank {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Bank {
+                banks: fixed,
+                ways: fixed,
+                ways_divisor: fixed,
+                set_mask: fixed,
+                entries: content,
+                used: content,
+                lines: inside,
+                sets: packed,
+                transactions,
+                free,
+                stalled,
+                spare: fixed,
+                port_free,
+                footprint: fixed,
+                statistics,
+            }
+        );
+    }
+}
 
 #[cold]
 #[inline(never)]
@@ -349,6 +372,7 @@ impl Bank {
             stalled: Vec::new(),
             spare: Vec::new(),
             port_free: Time::ZERO,
+            footprint: Footprint::default(),
             statistics: BankStatistics::default(),
         }
     }
@@ -401,6 +425,45 @@ impl Bank {
         (&mut self.sets[start..start + self.ways], way)
     }
 
+    /// Whether a footprint is ever of use.
+    pub(crate) fn can_repeat(&self) -> bool {
+        self.lines.is_none()
+    }
+
+    /// Begins to record what is done.
+    pub(crate) fn begin_footprint(&mut self) {
+        let footprint = &mut self.footprint;
+        footprint.recording = true;
+        footprint.failed = self.lines.is_some();
+        footprint.seen.clear();
+        footprint.seen.resize(self.entries.len().div_ceil(64), 0);
+        footprint.entries.clear();
+    }
+
+    /// Records no more.
+    pub(crate) fn end_footprint(&mut self) {
+        self.footprint.recording = false;
+    }
+
+    /// Whether the bank holds what it held when recording began, as far as that has been of use.
+    pub(crate) fn footprint_holds(&self) -> bool {
+        let mut entries = self.footprint.entries.iter();
+        !self.footprint.failed && entries.all(|(slot, entry)| self.entries[*slot] == *entry)
+    }
+
+    #[cold]
+    fn record(&mut self, line: LineAddress) {
+        let Some(slot) = self.find(line) else {
+            self.footprint.failed = true;
+            return;
+        };
+        let seen = &mut self.footprint.seen[slot / 64];
+        if *seen & 1 << (slot % 64) == 0 {
+            *seen |= 1 << (slot % 64);
+            self.footprint.entries.push((slot, self.entries[slot]));
+        }
+    }
+
     #[inline]
     fn touch(&mut self, slot: usize) {
         let (ranks, way) = self.ranks(slot);
@@ -423,6 +486,9 @@ impl Bank {
         out: &mut Vec<HomeAction>,
     ) {
         cell!(self.note_message(from, line, message));
+        if self.footprint.recording {
+            self.record(line);
+        }
         let get = |write| Request::Get { cache: from, write };
         match *message {
             ToHome::GetS => self.request(line, get(false), ram, out),
@@ -451,6 +517,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
+        self.footprint.failed = true;
         self.statistics.reads_at_home += 1;
         cell!(self.note("ReadAtHome", line));
         self.request(line, Request::ReadAtHome { agent }, ram, out);
@@ -464,6 +531,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
+        self.footprint.failed = true;
         self.statistics.writes_at_home += 1;
         cell!(self.note_write(line, &write));
         self.request(line, Request::WriteAtHome(write), ram, out);
@@ -644,6 +712,7 @@ impl Bank {
 
     /// A free way for `line`, or `None` after having begun to make one free, where possible.
     fn make_room(&mut self, line: LineAddress, out: &mut Vec<HomeAction>) -> Option<usize> {
+        self.footprint.failed = true;
         let ways = self.ways;
         let set = self.set(line);
         let start = set * ways;
@@ -1075,6 +1144,7 @@ impl Bank {
         let Step::Memory(request) = step else {
             internal_error(line, "an answer of memory that nobody waits for");
         };
+        self.footprint.failed = true;
         self.install(Some(slot), line, false, out);
         self.transactions[transaction as usize].step = Step::Between;
         let before = out.len();
@@ -1115,6 +1185,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
+        self.footprint.failed = true;
         let slot = self.transactions[transaction as usize].slot;
         self.next_request(slot, transaction, ram, out);
     }

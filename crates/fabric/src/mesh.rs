@@ -207,6 +207,15 @@ impl Mesh {
         }
     }
 
+    /// See [`crate::Fabric::settle`].
+    pub(crate) fn settle(&mut self, cycle: u64) {
+        for link in &mut self.links {
+            if cycle > link.base {
+                link.move_on(cycle, cycle - link.base);
+            }
+        }
+    }
+
     pub(crate) fn tiles(&self) -> usize {
         self.tiles
     }

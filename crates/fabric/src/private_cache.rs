@@ -47,6 +47,8 @@ use crate::{
     ToHome,
 };
 
+use state::{Purpose, State as _, Walker};
+
 /// A place for a line in a private cache.
 pub type Slot = u32;
 
@@ -221,7 +223,10 @@ pub struct PrivateCache {
 }
 
 impl state::State for PrivateCache {
-    fn walk(&mut self, walker: &mut dyn state::Walker) {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        if walker.purpose() == Purpose::Compare {
+            self.compare(walker);
+        }
         state::fields!(
             self,
             walker,
@@ -230,13 +235,13 @@ impl state::State for PrivateCache {
                 ways: fixed,
                 set_mask: fixed,
                 mshrs: fixed,
-                tags: slice,
-                states: slice,
-                ranks: octets,
+                tags: content,
+                states: content,
+                ranks: packed,
                 recent: fixed,
-                data: slice,
-                misses,
-                missing: slice,
+                data: content,
+                misses: exact,
+                missing: content,
                 evictions,
                 fill,
                 version: count,
@@ -255,6 +260,26 @@ impl state::State for PrivateCache {
 #[inline]
 fn low_bits(line: LineAddress) -> usize {
     (line.0 % 64) as usize
+}
+
+impl PrivateCache {
+    /// Of each set the lines that are here, the most recently used first. Where nothing has been
+    /// written, they have the data that they had.
+    fn compare(&mut self, walker: &mut dyn Walker) {
+        for start in (0..self.tags.len()).step_by(self.ways) {
+            for place in state::by_rank(&self.ranks[start..start + self.ways], start) {
+                if self.tags[place] != INVALID {
+                    walker.number(&mut self.tags[place]);
+                    walker.number(&mut (self.states[place] as u64));
+                }
+            }
+            walker.number(&mut INVALID.clone());
+        }
+        // In which order the requests are kept makes no difference either.
+        let mut misses = self.misses.clone();
+        misses.sort_by_key(|miss| miss.line);
+        misses.walk(walker);
+    }
 }
 
 #[cold]

@@ -1,7 +1,7 @@
 //! Events in the order of their times.
 
 use crate::{Clock, Time};
-use state::{Plain, State, Walker};
+use state::{Plain, Purpose, State, Walker};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -54,13 +54,30 @@ pub(crate) struct Queue<E> {
     next_bucket: u32,
 }
 
+/// Events that come at times which somebody has asked for.
+pub(crate) trait Alarm {
+    /// Whether this is one. It does not take part in periods.
+    fn is_alarm(&self) -> bool;
+}
+
 /// Where an event lies makes no difference, so they are walked in their order.
-impl<E: Copy + Plain> State for Queue<E> {
+impl<E: Copy + Plain + Alarm> State for Queue<E> {
     fn walk(&mut self, walker: &mut dyn Walker) {
         let mut events = self.in_order();
-        events.walk(walker);
         let mut base = self.base;
-        walker.cycle(&mut base);
+        if walker.purpose() == Purpose::Exact {
+            events.walk(walker);
+            walker.cycle(&mut base);
+        } else {
+            for (at, _, event) in events.iter_mut().filter(|one| !one.2.is_alarm()) {
+                at.walk(walker);
+                event.walk(walker);
+            }
+            if walker.purpose() == Purpose::Compare {
+                return;
+            }
+            walker.cycle(&mut base);
+        }
         *self = Queue::new(self.clock);
         self.base = base;
         for (at, order, event) in events {
@@ -151,6 +168,16 @@ impl<E: Copy> Queue<E> {
         }
         self.entries[before as usize].next = place;
         self.entries[place as usize].next = after;
+    }
+
+    /// When the first [alarm](Alarm) is; [`Time::NEVER`] if there is none.
+    pub fn next_alarm(&self) -> Time
+    where
+        E: Alarm,
+    {
+        let events = self.in_order().into_iter();
+        let mut alarms = events.filter(|(_, _, event)| event.is_alarm());
+        alarms.next().map_or(Time::NEVER, |(at, ..)| at)
     }
 
     /// All events in their order.

@@ -486,6 +486,10 @@ impl Agent for HyperPlane {
 
     /// A write transaction to a doorbell, or a read that is granted the line exclusively, whose
     /// cache could write it unseen.
+    fn is_snooping(&self) -> bool {
+        self.monitoring_set.occupied() > 0
+    }
+
     fn ownership_granted(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
         self.statistics.look_ups += 1;
         if let Some(qid) = self.monitoring_set.snoop(line) {

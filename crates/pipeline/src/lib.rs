@@ -9,6 +9,7 @@ mod dispatch;
 mod extension;
 mod memory;
 mod model;
+mod period;
 mod ports;
 mod predictor;
 mod probe;

@@ -10,6 +10,7 @@ use fabric::{
     State,
 };
 use riscv::Hart;
+use state::Walker;
 
 /// A core of any model.
 pub trait CoreModel: state::State {
@@ -43,6 +44,16 @@ pub trait CoreModel: state::State {
     fn set_probe(&mut self, probe: Box<dyn Probe>);
     /// See [`Core::remove_probe`].
     fn remove_probe(&mut self, cycle: u64);
+    /// See [`Core::take_closed_loop`].
+    fn take_closed_loop(&mut self) -> Option<u64>;
+    /// See [`Core::refuse_period`].
+    fn refuse_period(&mut self);
+    /// See [`Core::forget_loops`].
+    fn forget_loops(&mut self);
+    /// See [`Core::compare`].
+    fn compare(&mut self, now: u64, walker: &mut dyn Walker);
+    /// See [`Core::move_on`].
+    fn move_on(&mut self, now: u64, cycles: u64, walker: &mut dyn Walker);
     /// See [`Core::copy_of`].
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)>;
 }
@@ -106,6 +117,26 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
 
     fn remove_probe(&mut self, cycle: u64) {
         Core::remove_probe(self, cycle);
+    }
+
+    fn take_closed_loop(&mut self) -> Option<u64> {
+        Core::take_closed_loop(self)
+    }
+
+    fn refuse_period(&mut self) {
+        Core::refuse_period(self);
+    }
+
+    fn forget_loops(&mut self) {
+        Core::forget_loops(self);
+    }
+
+    fn compare(&mut self, now: u64, walker: &mut dyn Walker) {
+        Core::compare(self, now, walker);
+    }
+
+    fn move_on(&mut self, now: u64, cycles: u64, walker: &mut dyn Walker) {
+        Core::move_on(self, now, cycles, walker);
     }
 
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {

@@ -90,22 +90,51 @@ impl CycleStack {
 
     /// All cycles.
     pub fn total(&self) -> u64 {
+        self.parts().iter().sum()
+    }
+
+    /// The parts, in their order.
+    pub(crate) fn parts(&self) -> [u64; 12] {
+        let mut copy = *self;
+        copy.parts_mut().map(|part| *part)
+    }
+
+    fn parts_mut(&mut self) -> [&mut u64; 12] {
+        let CycleStack {
+            base,
+            branch,
+            memory_order,
+            instruction_cache,
+            execution,
+            l2,
+            last_level,
+            remote_cache,
+            memory,
+            store_buffer,
+            serial,
+            halted,
+        } = self;
         [
-            self.base,
-            self.branch,
-            self.memory_order,
-            self.instruction_cache,
-            self.execution,
-            self.l2,
-            self.last_level,
-            self.remote_cache,
-            self.memory,
-            self.store_buffer,
-            self.serial,
-            self.halted,
+            base,
+            branch,
+            memory_order,
+            instruction_cache,
+            execution,
+            l2,
+            last_level,
+            remote_cache,
+            memory,
+            store_buffer,
+            serial,
+            halted,
         ]
-        .iter()
-        .sum()
+    }
+
+    /// Adds to each of the parts.
+    pub(crate) fn add_parts(&mut self, more: &[u64; 12]) {
+        for (part, more) in self.parts_mut().into_iter().zip(more) {
+            *part = part.wrapping_add(*more);
+        }
     }
 
     /// Adds what has come since `before`, another `times` times. A core that repeats periods

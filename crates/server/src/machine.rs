@@ -273,6 +273,7 @@ impl Machine {
         if let Personality::Linux(_) = self.personality {
             return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
         }
+        self.engine.forget_loops();
         Writer::write(self).map_err(RunError::Description)
     }
 

@@ -959,6 +959,8 @@ fn simulate(
                 let delivered = ledger.borrow().counts().delivered;
                 machine.first_reading = Some(meter.read(machine, due, delivered));
                 if warm_start_ends {
+                    // Saved or not, the run goes on in the same way.
+                    machine.engine.forget_loops();
                     ledger.borrow_mut().end_warm_start();
                     let at = machine.engine.time(due);
                     let fabric = &mut machine.engine.fabric;
