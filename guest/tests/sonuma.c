@@ -1,6 +1,6 @@
 /**
- * The network interface by hand: each misuse and its error, one-sided operations, and a loop of its own
- * that gives each message back as it came.
+ * The network interface by hand: each misuse and its error, one-sided operations, and a loop of its
+ * own that gives each message back as it came.
  */
 #include <sonuma.h>
 #include <stdlib.h>
