@@ -107,13 +107,14 @@ struct sonuma_lock_node {
 
 /** A hart's queue pair, and what the hart knows of it. */
 struct sonuma_endpoint {
-  uint8_t *work;       /* Entries are `stride` bytes apart. */
-  uint8_t *completion; /* As well. */
-  uint64_t *consumed;  /* How far the network interface has read the work queue. */
+  /* The next entries of both queues, which are `stride` bytes apart, and their phases. */
+  uint8_t *work, *completion;
+  uint64_t work_phase, completion_phase;
+  uint8_t *work_begin, *work_end, *completion_end;
   uint64_t stride;
+  uint64_t *consumed; /* How far the network interface has read the work queue. */
   uint64_t posted;    /* Entries posted. */
   uint64_t free_from; /* At least so many of them have been read. */
-  uint64_t taken;     /* Entries of the completion queue taken. */
   uint64_t pending_first, pending_end;
   uint64_t
       pending[SONUMA_MOST_PENDING]; /* Messages that came while it waited for something else. */
@@ -122,7 +123,7 @@ struct sonuma_endpoint {
 
 static struct {
   uint64_t nodes, slots, max_message_bytes;
-  uint64_t work_entries, completion_entries;
+  uint64_t work_entries;
   uint64_t is_software;
   struct sonuma_send_slot *send_buffer;
   uint8_t *receive_buffer;
@@ -130,9 +131,10 @@ static struct {
   uint32_t *heads; /* For each node the send slot that is looked at first. */
   struct sonuma_endpoint *endpoints;
   uint64_t *shared;
-  uint64_t shared_entries;
+  uint64_t *shared_end;
   uint64_t is_open;
-  uint64_t head __attribute__((aligned(LINE_BYTES))); /* Of the shared queue, for software. */
+  /* For software: the entry at the head of the shared queue; its phase is the lowest bit. */
+  uint64_t head __attribute__((aligned(LINE_BYTES)));
   struct sonuma_lock_node *lock __attribute__((aligned(LINE_BYTES)));
 } sonuma_state __attribute__((aligned(LINE_BYTES)));
 
@@ -163,7 +165,6 @@ static inline int sonuma_open(void) {
   sonuma_state.slots = slots;
   sonuma_state.max_message_bytes = device->max_message_bytes;
   sonuma_state.work_entries = device->work_entries;
-  sonuma_state.completion_entries = device->completion_entries;
   sonuma_state.is_software = device->is_software;
   sonuma_state.receive_stride = sonuma_state.max_message_bytes + LINE_BYTES;
   uint64_t send_bytes = nodes * slots * sizeof(struct sonuma_send_slot);
@@ -171,19 +172,25 @@ static inline int sonuma_open(void) {
   sonuma_state.receive_buffer = sonuma_memory(nodes * slots * sonuma_state.receive_stride);
   sonuma_state.heads = aligned_alloc(LINE_BYTES, nodes * sizeof(uint32_t) + LINE_BYTES);
   sonuma_state.shared = sonuma_memory(device->shared_bytes);
-  sonuma_state.shared_entries = device->shared_entries;
+  sonuma_state.shared_end = sonuma_state.shared + device->shared_entries;
+  sonuma_state.head = (uint64_t)sonuma_state.shared | 1;
 
   uint64_t endpoints = device->harts, stride = device->stride_lines * LINE_BYTES;
   sonuma_state.endpoints = aligned_alloc(LINE_BYTES, endpoints * sizeof(struct sonuma_endpoint));
   for (uint64_t hart = 0; hart < endpoints; hart++) {
-    uint8_t *lines = (uint8_t *)device->queue_pairs + hart * LINE_BYTES;
+    uint8_t *work = (uint8_t *)device->queue_pairs + hart * LINE_BYTES;
+    uint8_t *completion = work + sonuma_state.work_entries * stride;
+    uint8_t *end = completion + device->completion_entries * stride;
     sonuma_state.endpoints[hart] = (struct sonuma_endpoint){
-        .work = lines,
-        .completion = lines + sonuma_state.work_entries * stride,
-        .consumed =
-            (uint64_t *)(lines +
-                         (sonuma_state.work_entries + sonuma_state.completion_entries) * stride),
+        .work = work,
+        .work_phase = 1,
+        .work_begin = work,
+        .work_end = completion,
+        .completion = completion,
+        .completion_phase = 1,
+        .completion_end = end,
         .stride = stride,
+        .consumed = (uint64_t *)end,
     };
   }
   device->send_buffer = (uint64_t)sonuma_state.send_buffer;
@@ -206,13 +213,16 @@ static inline void sonuma_post(struct sonuma_endpoint *endpoint, uint64_t word, 
                                uint64_t remote) {
   while (endpoint->posted - endpoint->free_from == sonuma_state.work_entries)
     endpoint->free_from = __atomic_load_n(endpoint->consumed, __ATOMIC_RELAXED);
-  uint64_t place = endpoint->posted % sonuma_state.work_entries;
-  uint64_t phase = ~(endpoint->posted / sonuma_state.work_entries) & 1;
-  uint64_t *entry = (uint64_t *)(endpoint->work + place * endpoint->stride);
+  uint64_t *entry = (uint64_t *)endpoint->work;
   entry[0] = (uint64_t)local;
   entry[1] = remote;
-  __atomic_store_n(&entry[7], word | phase << SONUMA_PHASE, __ATOMIC_RELEASE);
+  __atomic_store_n(&entry[7], word | endpoint->work_phase << SONUMA_PHASE, __ATOMIC_RELEASE);
   endpoint->posted++;
+  endpoint->work += endpoint->stride;
+  if (endpoint->work == endpoint->work_end) {
+    endpoint->work = endpoint->work_begin;
+    endpoint->work_phase ^= 1;
+  }
 }
 
 static inline struct sonuma_message sonuma_message_of(uint64_t word) {
@@ -226,16 +236,18 @@ static inline struct sonuma_message sonuma_message_of(uint64_t word) {
   };
 }
 
-/* The next entry of the completion queue, or 0. */
+/* The next entry of the completion queue, or 0. Memory is 0 at first, so that nothing has the phase
+ * of the first lap. */
 static inline uint64_t sonuma_completion(struct sonuma_endpoint *endpoint) {
-  uint64_t place = endpoint->taken % sonuma_state.completion_entries;
-  uint64_t phase = ~(endpoint->taken / sonuma_state.completion_entries) & 1;
-  uint64_t word = __atomic_load_n((uint64_t *)(endpoint->completion + place * endpoint->stride),
-                                  __ATOMIC_RELAXED);
-  if (!word || (word >> SONUMA_PHASE & 1) != phase)
+  uint64_t word = __atomic_load_n((uint64_t *)endpoint->completion, __ATOMIC_RELAXED);
+  if ((word >> SONUMA_PHASE & 1) != endpoint->completion_phase)
     return 0;
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  endpoint->taken++;
+  endpoint->completion += endpoint->stride;
+  if (endpoint->completion == endpoint->completion_end) {
+    endpoint->completion = endpoint->work_end; /* Behind the work queue. */
+    endpoint->completion_phase ^= 1;
+  }
   return word;
 }
 
@@ -264,23 +276,25 @@ static inline void sonuma_unlock(struct sonuma_lock_node *node) {
   __atomic_store_n(&next->waits, 0, __ATOMIC_RELEASE);
 }
 
-/* The entry at the head of the shared queue, or 0. */
-static inline uint64_t sonuma_shared_head(uint64_t head) {
-  uint64_t phase = ~(head / sonuma_state.shared_entries) & 1;
-  uint64_t word =
-      __atomic_load_n(&sonuma_state.shared[head % sonuma_state.shared_entries], __ATOMIC_RELAXED);
-  return word && (word >> SONUMA_PHASE & 1) == phase ? word : 0;
+/* The entry at a head of the shared queue, or 0. */
+static inline uint64_t sonuma_shared_entry(uint64_t head) {
+  uint64_t word = __atomic_load_n((uint64_t *)(head & ~7ul), __ATOMIC_RELAXED);
+  return ((word >> SONUMA_PHASE ^ head) & 1) == 0 ? word : 0;
 }
 
 /* Takes a message off the shared queue, under the lock, which nobody asks for while it is empty. */
 static inline uint64_t sonuma_pull(struct sonuma_endpoint *endpoint) {
-  if (!sonuma_shared_head(__atomic_load_n(&sonuma_state.head, __ATOMIC_RELAXED)))
+  if (!sonuma_shared_entry(__atomic_load_n(&sonuma_state.head, __ATOMIC_RELAXED)))
     return 0;
   sonuma_lock(&endpoint->lock_node);
   uint64_t head = sonuma_state.head;
-  uint64_t word = sonuma_shared_head(head);
-  if (word)
-    __atomic_store_n(&sonuma_state.head, head + 1, __ATOMIC_RELAXED);
+  uint64_t word = sonuma_shared_entry(head);
+  if (word) {
+    head += sizeof word;
+    if ((head & ~7ul) == (uint64_t)sonuma_state.shared_end)
+      head = (uint64_t)sonuma_state.shared | (~head & 1);
+    __atomic_store_n(&sonuma_state.head, head, __ATOMIC_RELAXED);
+  }
   sonuma_unlock(&endpoint->lock_node);
   if (word)
     __atomic_thread_fence(__ATOMIC_ACQUIRE);

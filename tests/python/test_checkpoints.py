@@ -89,6 +89,15 @@ def run(description: Description, **checkpoint: Any) -> dict[str, Any]:
         {"data_plane.notify": "spin", "server.data_plane_cores": 2},
         {"data_plane.notify": "spin", **IN_ORDER, **NON_INCLUSIVE},
         {"data_plane.notify": "software-bitmap", "traffic.arrivals": "bursty"},
+        {
+            "data_plane.notify": "rpcvalet",
+            "server.data_plane_cores": 2,
+            "server.rpcvalet.backends": 2,
+            "server.rpcvalet.dispatch.policy": "power-of-two",
+            "server.rpcvalet.network.shuffle": True,
+            "server.rpcvalet.network.faults.lost": 0.02,
+            "traffic.rate_mrps": 3.0,
+        },
     ],
 )
 def test_a_run_that_was_saved_and_restored_is_the_same_run(settings: dict[str, Any]) -> None:

@@ -1573,3 +1573,88 @@ fn a_dma_write_takes_a_newer_line_with_it() {
         }
     }
 }
+
+/// Tells another agent something at each of its times, and notes what it is told.
+struct Talker {
+    to: AgentId,
+    heard: std::rc::Rc<RefCell<Vec<(Time, AgentId, AgentMessage)>>>,
+}
+
+impl Agent for Talker {
+    fn name(&self) -> String {
+        "talker".to_string()
+    }
+
+    fn message(&mut self, context: &mut AgentContext<'_>, from: AgentId, message: AgentMessage) {
+        self.heard.borrow_mut().push((context.now(), from, message));
+    }
+
+    /// Tokens below 100 are bytes over the mesh, others nanoseconds over wires.
+    fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        let mut data = LineData::ZERO;
+        data.write(8, 8, token);
+        let message = AgentMessage {
+            header: token,
+            data,
+        };
+        if token < 100 {
+            context.send(self.to, token, message);
+        } else {
+            context.send_over_wires(self.to, Time::from_ns(token as f64), message);
+        }
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[test]
+fn agents_tell_each_other_things_over_the_mesh_and_over_wires() {
+    let spec = FabricSpec {
+        clock_ghz: 1.0,
+        ..FabricSpec::default()
+    };
+    let mut fabric = Fabric::new(&spec, memory()).unwrap();
+    let heard = std::rc::Rc::default();
+    let mut attach = |tile, to| {
+        let heard = std::rc::Rc::clone(&heard);
+        let attachment = Attachment {
+            tile,
+            ..Attachment::default()
+        };
+        fabric
+            .attach(Box::new(Talker { to, heard }), attachment)
+            .unwrap()
+    };
+    let first = AgentId(0);
+    let second = attach(0, AgentId(1));
+    assert_eq!(second, first);
+    let last = attach(3, AgentId(7));
+    assert_eq!(fabric.next_agent(), AgentId(2));
+    let ns = |ns: u64| Time::from_ns(ns as f64);
+    for (at, token) in [(100, 16), (200, 64), (200, 16), (300, 500)] {
+        fabric.wake_agent(first, ns(at), token);
+    }
+    // There is nobody whom the last one could tell anything.
+    fabric.wake_agent(last, ns(1000), 8);
+    let mut inboxes: Vec<Inbox> = (0..16).map(|_| Inbox::default()).collect();
+    fabric.run_until(ns(2000), &mut inboxes);
+    // Three hops of 3 cycles; 64 bytes are four flits, behind which the next message waits.
+    let expected = [(109, 16), (200 + 9 + 3, 64), (200 + 4 + 9, 16), (800, 500)];
+    let heard: Vec<_> = heard.borrow().clone();
+    let told = heard.iter().map(|&(at, from, message)| {
+        assert_eq!(from, first);
+        assert_eq!(message.data.read(8, 8), message.header);
+        (at, message.header)
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        expected.map(|(at, token)| (ns(at), token))
+    );
+    let errors = fabric.errors();
+    assert!(
+        errors.len() == 1 && errors[0].contains("to agent 7"),
+        "{errors:?}"
+    );
+}

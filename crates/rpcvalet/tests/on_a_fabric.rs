@@ -278,7 +278,8 @@ fn run(case: &Case) -> Ran {
         memory(0x8000_0000, 0x1000_0000),
     ]);
     let fabric_spec = FabricSpec {
-        cores: case.cores,
+        // They are scripted, and have caches of their own.
+        cores: 1,
         clock_ghz: 1.0,
         mesh: MeshSpec {
             columns,
@@ -354,7 +355,7 @@ fn run(case: &Case) -> Ran {
         let id = fabric.attach(Box::new(scripted), attachment).unwrap();
         fabric.wake_agent(id, Time::ZERO, 0);
     }
-    let mut inboxes: Vec<Inbox> = (0..case.cores).map(|_| Inbox::default()).collect();
+    let mut inboxes = [Inbox::default()];
     let mut now = Time::from_ns(1000.0);
     for (address, value) in [
         (INTERFACE + 0x60, SEND_BUFFER),
@@ -473,7 +474,15 @@ fn every_message_is_dispatched_once_in_every_mode() {
             check(&case, &ran);
             let cores: std::collections::BTreeSet<_> =
                 ran.notes.iter().map(|note| note.core).collect();
-            assert_eq!(cores.len(), 16, "{mode:?} {policy:?}");
+            // What is in the packets here is random, so that all requests look long: two cores of each
+            // queue get none.
+            let queues = if mode == Mode::OneQueue { 1 } else { 4 };
+            let kept = if policy == PolicySpec::TypeAware {
+                2 * queues
+            } else {
+                0
+            };
+            assert_eq!(cores.len(), 16 - kept, "{mode:?} {policy:?}");
         }
     }
 }
@@ -579,7 +588,7 @@ fn messages_are_dispatched_in_the_order_in_which_they_come() {
 fn the_latency_of_a_message_is_the_sum_of_its_way() {
     // One tile, 1 GHz, and messages so far apart that nothing waits. One node with one slot: after the
     // first laps every line is where it was the last time.
-    let mut case = Case {
+    let case = Case {
         nodes: 1,
         cores: 1,
         mesh: (1, 1),
@@ -596,39 +605,41 @@ fn the_latency_of_a_message_is_the_sum_of_its_way() {
     };
     let ran = run(&case);
     check(&case, &ran);
-    let latency_ns = ran
+    // Cycles of 1 ns; a tile's own mesh takes 1, a bank 10, a look-up in a cache of the interface 2, in a
+    // core's 4, and a forward 4.
+    let (way, bank, look_up, core_look_up, forward) = (1, 10, 2, 4, 4);
+    let received = 4 // Remote request processing;
+        + way + bank + way // the block goes to its home, and the acknowledgement comes back;
+        + look_up // the counter goes up, in the backend's cache,
+        + look_up; // and back to 0.
+    let dispatched = look_up // The entry of the shared queue is written, and read behind that;
+        + 1; // the decision.
+    let completing = way + 3 + look_up; // The notice; request completion; the entry is not owned:
+    let seen = way + bank + way // the home is asked, and invalidates the copy of the core, which polls,
+        + core_look_up + way // looks for it again,
+        + bank + way + forward + way; // and gets it from the frontend.
+    let posted = core_look_up // The core writes the entry of its work queue, which both have:
+        + way + bank + way + way + bank + way; // the frontend's copy is invalidated first.
+    let expected = received + dispatched + completing + seen + 100 + posted;
+    assert_eq!(expected, 190);
+    // A packet arrives within a cycle and goes on at the next. The frontend writes down every fourth time
+    // how far it has read, which may cost a cycle; so the median is without.
+    let latency = ran
         .ledger
         .borrow()
         .recorder()
         .measurement()
         .unwrap()
         .latency_ns;
-    // Cycles of 1 ns; a tile's own mesh takes 1, a bank 10, a cache of the interface 2, a core's 4.
-    let way = 1;
-    let processing = 4; // Remote request processing,
-    let payload = way + 10 + way; // the block written at its home, and the acknowledgement,
-    let counting = 2; // the counter, in the backend's cache,
-    let reset = 2; // and set back there;
-    let entry = 2; // the entry of the shared queue, written and read back,
-    let decision = 1; // the dispatch,
-    let notice = way; // the notice to the frontend,
-    let completing = 3; // request completion.
-    let completion = 2 // The frontend's cache does not own the entry's line,
-        + way + 10 // and asks the home,
-        + way // which asks the core, who polls it,
-        + 4 + way; // and who sends it.
-    // The core has lost the line when the forward came to it, and looks for it again at once: the look-up
-    // is over before the home is free, which waits for the core's acknowledgement.
-    let seen_by_home = 2 + way + 10 + way + 4 + way;
-    let polling = way + 10 + way + 4 + way;
-    let _ = (completion, seen_by_home, polling);
-    let until_dispatch = processing + payload + counting + reset + entry + decision;
+    let median_ns = latency.p50;
+    assert!((190.0..191.0).contains(&median_ns), "{latency:?}");
+    // "Adding just a few ns to the end-to-end message delivery latency" (Section 4.3).
     let backends = ran.statistics.backends;
-    assert_eq!(
-        backends.unhindered_fs / backends.unhindered / 1_000_000,
-        (entry + decision) as u64
+    let dispatcher_ns = backends.unhindered_fs as f64 / backends.unhindered as f64 / 1e6;
+    // The first message of 100 finds the line of the shared queue in memory, some 80 ns away.
+    let most_ns = f64::from(dispatched) + 1.0;
+    assert!(
+        (f64::from(dispatched)..most_ns).contains(&dispatcher_ns),
+        "{dispatcher_ns}"
     );
-    let until_completion = until_dispatch + notice + completing;
-    eprintln!("{latency_ns:?} {until_completion}");
-    case.requests = 1;
 }
