@@ -27,7 +27,9 @@ pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use operations::{OperationsSpec, Popularity};
 pub use packets::{PacketError, Packets, checksum};
-pub use program::{MOST_NAME_BYTES, ProgramSettings, TRAFFIC_PARAMETERS};
+pub use program::{
+    MOST_NAME_BYTES, ProgramDevice, ProgramPreparation, ProgramSettings, TRAFFIC_PARAMETERS,
+};
 pub use random::{Random, Stream};
 pub use recorder::{
     Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency, Recorder, Sample, Warmup,
