@@ -342,6 +342,18 @@ def _power(result: dict[str, Any]) -> str:
     return f"{report.number(power['total'])} W: {names}"
 
 
+def _add_services(table: rich.table.Table, result: dict[str, Any]) -> None:
+    """Add how long harts worked on requests, and the same and more of each kind."""
+    if (service := result.get("service_ns")) is not None:
+        table.add_row("service_ns mean", report.number(service["mean"]), "from take to reply")
+    for kind, measured in result.get("by_kind", {}).items():
+        latency, service = measured["latency_ns"], measured["service_ns"]
+        note = f"of {latency['samples']:,}"
+        if service is not None:
+            note += f"; service_ns mean {report.number(service['mean'])}"
+        table.add_row(f"latency_ns p99 of {kind}", report.number(latency["p99"]), note)
+
+
 def _print_result(outcome: Outcome) -> None:
     result = outcome.result
     data_plane, traffic = outcome.description["data_plane"], outcome.description["traffic"]
@@ -373,6 +385,7 @@ def _print_result(outcome: Outcome) -> None:
     table.add_row("dropped", f"{result['dropped']:,}", f"of {result['generated']:,} generated")
     table.add_row("instructions", f"{result['instructions']:,}", "")
     table.add_row("cycles", f"{result['cycles']:,}", "")
+    _add_services(table, result)
     _add_queues(table, result)
     for name, value in result.get("program_counters", {}).items():
         table.add_row(name, f"{value:,}", "counted by the program")

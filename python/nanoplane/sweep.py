@@ -58,10 +58,32 @@ class Limit:
     number of data plane cores over its throughput."""
     precision: float = 0.01
     """The search ends when the rate is known to this part of itself."""
+    kind: str | None = None
+    """If given, the limit is on requests of this kind alone, such as `get`, and a multiple of their
+    own mean service time at the peak; others may take as long as they do."""
+
+    def limit_ns(self, peak: dict[str, Any], cores: int) -> float:
+        """Return what the p99 may be, by the result of the peak."""
+        if self.kind is None:
+            return self.service_times * 1000 * cores / float(peak["throughput_mrps"])
+        service = self._measured(peak)["service_ns"]
+        if service is None:
+            raise Failure("there are no service times: the way to learn of work does not show them")
+        return self.service_times * float(service["mean"])
 
     def kept(self, result: dict[str, Any], limit_ns: float) -> bool:
         """Say whether a run kept the limit: a queue that overflows hides its latencies."""
-        return bool(result["latency_ns"]["p99"] <= limit_ns and result["dropped"] == 0)
+        p99 = self._measured(result)["latency_ns"]["p99"]
+        return bool(p99 <= limit_ns and result["dropped"] == 0)
+
+    def _measured(self, result: dict[str, Any]) -> dict[str, Any]:
+        if self.kind is None:
+            return result
+        kinds: dict[str, dict[str, Any]] = result.get("by_kind", {})
+        if self.kind not in kinds:
+            there = f"there are {', '.join(kinds)}" if kinds else "they are all of one kind"
+            raise Failure(f"no request of the kind {self.kind} was measured; {there}")
+        return kinds[self.kind]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -238,7 +260,7 @@ class _Sweep:
                 self._request(run.description.set("traffic.rate_mrps", rate), answer)
                 return
             cores = job.resolved.data["server"]["data_plane_cores"]
-            limit_ns = run.limit.service_times * 1000 * cores / peak_mrps
+            limit_ns = run.limit.limit_ns(result, cores)
             # More than the peak that the limit is made of may be another server's.
             self._search(run, run.limit, limit_ns, 0.0, 2 * peak_mrps, None, answer)
 

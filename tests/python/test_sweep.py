@@ -3,13 +3,14 @@ import multiprocessing
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fake_simulator
 from nanoplane import Description, Failure, Interrupted, NanoplaneError, Run, Store, sweep
 from nanoplane import store as stores
-from nanoplane.sweep import look_up
+from nanoplane.sweep import Limit, look_up
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -196,3 +197,32 @@ def test_a_store_that_cannot_be_used() -> None:
     Path("file").write_text("")
     with pytest.raises(Failure, match="cannot be used"):
         Store("file").put("key", describe().resolve(), b"", {})
+
+
+def test_a_limit_on_one_kind_of_requests() -> None:
+    """Ten times the mean service time of gets, 1.25 us; scans may take as long as they do."""
+    peak = {
+        "throughput_mrps": 4.0,
+        "by_kind": {"get": {"service_ns": {"mean": 1250.0}}, "scan": {"service_ns": None}},
+    }
+    limit = Limit(10, kind="get")
+    assert limit.limit_ns(peak, 16) == 12_500
+    assert Limit(10).limit_ns(peak, 16) == 40_000
+
+    def result(get_p99: float, dropped: int) -> dict[str, Any]:
+        kinds = {"get": get_p99, "scan": 100_000.0}
+        latencies = {kind: {"latency_ns": {"p99": p99}} for kind, p99 in kinds.items()}
+        return {"latency_ns": {"p99": 90_000.0}, "dropped": dropped, "by_kind": latencies}
+
+    assert limit.kept(result(12_500, 0), 12_500)
+    assert not limit.kept(result(12_501, 0), 12_500)
+    assert not limit.kept(result(12_500, 1), 12_500)
+    assert not Limit(10).kept(result(12_500, 0), 12_500)
+    for kind, sentence in (
+        ("put", "no request of the kind put was measured; there are get, scan"),
+        ("scan", "there are no service times"),
+    ):
+        with pytest.raises(Failure, match=sentence):
+            Limit(10, kind=kind).limit_ns(peak, 16)
+    with pytest.raises(Failure, match="they are all of one kind"):
+        limit.kept({"latency_ns": {"p99": 1.0}, "dropped": 0}, 12_500)

@@ -4,7 +4,7 @@
 //! V-A): it writes like a core, coherently and through a private cache, and is as fast as
 //! [`PRODUCERS`] cores, each of which writes one item at a time.
 
-use crate::program::{ProgramRegisters, ProgramSettings};
+use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
 use crate::spec::SLOT_HEADER_BYTES;
 use crate::{Arrival, ArrivalProcess, ItemKind, Packets, QueueDescriptor, Random, SharedLedger};
 use fabric::{
@@ -69,7 +69,7 @@ impl IoSetup {
 }
 
 /// Offsets of the registers that can be written.
-mod register {
+pub(crate) mod register {
     pub const TABLE: u64 = 0x50;
     pub const START: u64 = 0x58;
     pub const CONFLICTS: u64 = 0x60;
@@ -290,6 +290,7 @@ impl State for IoSource {
                 slot: fixed,
             }
         );
+        self.ledger.borrow_mut().items = self.items;
         if self.items != items
             && let Err(error) = self.packets.set_kind(self.items)
         {
@@ -345,6 +346,7 @@ impl IoSource {
 
     /// The same source, whose program is given `settings`.
     pub fn with_settings(self, settings: ProgramSettings) -> IoSource {
+        self.ledger.borrow_mut().program_counters = settings.prepared.counters.clone();
         IoSource {
             program: ProgramRegisters::new(settings),
             ..self
@@ -503,12 +505,8 @@ impl IoSource {
                 context.warm_last_level(AddressRange { start, length });
             }
             _ if register::COUNTERS.contains(&offset) => {
-                let index = (offset - register::COUNTERS.start) / 8;
-                let mut ledger = self.ledger.borrow_mut();
-                match ledger.program_counters.get_mut(index as usize) {
-                    Some((_, counter)) => *counter = value,
-                    None => return false,
-                }
+                let counters = &mut self.ledger.borrow_mut().program_counters;
+                return write_counter(counters, offset, value);
             }
             _ if offset >= register::STATES => {
                 return self.set_state(context, ((offset - register::STATES) / 8) as u32, value);
@@ -519,6 +517,7 @@ impl IoSource {
                     return false;
                 };
                 self.items = kind;
+                self.ledger.borrow_mut().items = kind;
                 self.check_room();
                 if let Err(error) = self.packets.set_kind(kind) {
                     self.ledger.borrow_mut().set_fault(error.to_string());
@@ -545,11 +544,6 @@ impl IoSource {
                  {which} has {longest} bytes; it must be at least as many"
             ));
         }
-    }
-
-    /// The name of a kind of items, by which results are told apart.
-    pub fn kind_name(&self, kind: u8) -> Option<&'static str> {
-        self.items.kind_name(kind)
     }
 
     /// The program closes a queue that is open, or opens one that is closed.

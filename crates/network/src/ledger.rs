@@ -1,10 +1,11 @@
 //! What the I/O source and the tenants keep together: the queues, and each item's record.
 
-use crate::recorder::{Recorder, Sample};
+use crate::ItemKind;
+use crate::recorder::{KindMeasurement, Recorder, Sample};
 use fabric::{CoreId, LineData, Time};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// The ledger, as its two agents and the builder of the server hold it.
@@ -174,6 +175,8 @@ pub struct Ledger {
     tenants: Vec<u64>,
     /// When the source began to run.
     started_at_fs: Option<u64>,
+    /// What the program's items are.
+    pub(crate) items: ItemKind,
     pub(crate) counts: ItemCounts,
     queue_counts: Vec<QueueCounts>,
     /// What the program has counted, by the names that it gave.
@@ -205,6 +208,7 @@ state::component!(Ledger {
     queues,
     tenants,
     started_at_fs,
+    items: fixed,
     counts,
     queue_counts,
     program_counters,
@@ -230,6 +234,7 @@ impl Ledger {
             queues: Vec::new(),
             tenants: Vec::new(),
             started_at_fs: None,
+            items: ItemKind::Packets,
             counts: ItemCounts::default(),
             queue_counts: Vec::new(),
             program_counters: Vec::new(),
@@ -296,6 +301,14 @@ impl Ledger {
     /// The latencies.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
+    }
+
+    /// The measured requests of each kind, by its name; none if the program does not take several.
+    pub fn by_kind(&self) -> BTreeMap<&'static str, KindMeasurement> {
+        let kinds = self.recorder.by_kind().into_iter();
+        kinds
+            .filter_map(|(kind, measurement)| Some((self.items.kind_name(kind)?, measurement)))
+            .collect()
     }
 
     /// Keeps a record of each delivery until it is taken.

@@ -32,7 +32,9 @@ pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, S
 pub use link::{Link, LinkFaultCounts, LinkFaults};
 pub use operations::{OperationsSpec, Popularity};
 pub use packets::{PacketError, Packets, checksum};
-pub use program::{MOST_NAME_BYTES, ProgramSettings, TRAFFIC_PARAMETERS};
+pub use program::{
+    MOST_NAME_BYTES, ProgramDevice, ProgramPreparation, ProgramSettings, TRAFFIC_PARAMETERS,
+};
 pub use random::{Random, Stream};
 pub use recorder::{
     Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency, Recorder, Sample, Warmup,

@@ -2,6 +2,8 @@
 //! named parameters, weights and named counters, all through registers of the I/O device.
 
 use crate::OperationsSpec;
+use crate::io_source::register;
+use fabric::{AddressRange, Agent, AgentContext, Request, RequestKind, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many counters a program can have.
@@ -21,6 +23,17 @@ pub struct ProgramSettings {
     /// What the traffic asks of a store. The program knows it as parameters that begin with
     /// [`TRAFFIC_PARAMETERS`].
     pub operations: OperationsSpec,
+    /// What it has done before, without times.
+    pub prepared: ProgramPreparation,
+}
+
+/// What a program has asked for and counted in `prepare()`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProgramPreparation {
+    /// The parameters that it has asked for.
+    pub asked: Vec<String>,
+    /// Its counters.
+    pub counters: Vec<(String, u64)>,
 }
 
 /// The registers behind which the settings are.
@@ -46,6 +59,7 @@ state::component!(ProgramRegisters {
 impl ProgramRegisters {
     pub fn new(settings: ProgramSettings) -> ProgramRegisters {
         ProgramRegisters {
+            asked: settings.prepared.asked.clone(),
             settings,
             ..ProgramRegisters::default()
         }
@@ -119,6 +133,81 @@ impl ProgramRegisters {
     }
 }
 
+/// The part of the I/O device that a program can use in `prepare()`, when no time passes: parameters
+/// and counters.
+pub struct ProgramDevice {
+    registers: AddressRange,
+    program: ProgramRegisters,
+    counters: Vec<(String, u64)>,
+}
+
+impl ProgramDevice {
+    /// A device with its registers where the I/O device has them.
+    pub fn new(registers: AddressRange, settings: ProgramSettings) -> ProgramDevice {
+        ProgramDevice {
+            registers,
+            program: ProgramRegisters::new(settings),
+            counters: Vec::new(),
+        }
+    }
+
+    /// What the program has asked for and counted.
+    pub fn preparation(&mut self) -> ProgramPreparation {
+        ProgramPreparation {
+            asked: std::mem::take(&mut self.program.asked),
+            counters: std::mem::take(&mut self.counters),
+        }
+    }
+}
+
+impl Agent for ProgramDevice {
+    fn name(&self) -> String {
+        "the program's parameters".to_string()
+    }
+
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        let start = self.registers.start;
+        let answer = match request.kind {
+            RequestKind::Read { address, bytes } if bytes >= 4 => match address - start {
+                register::PARAMETER => self.program.parameter(),
+                register::COUNTER => self.program.add_counter(&mut self.counters),
+                _ => None,
+            },
+            RequestKind::Write {
+                address,
+                bytes: 8,
+                value,
+            } => match address - start {
+                register::NAME => self.program.add_to_name(value).then_some(0),
+                offset => write_counter(&mut self.counters, offset, value).then_some(0),
+            },
+            _ => None,
+        };
+        match answer {
+            Some(value) => context.reply(request.reply_to, value, Time::ZERO),
+            None => context.refuse(request.reply_to),
+        }
+    }
+
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+/// Writes the counter whose register is at an offset, if there is one.
+pub(crate) fn write_counter(counters: &mut [(String, u64)], offset: u64, value: u64) -> bool {
+    let index = (offset.wrapping_sub(register::COUNTERS.start) / 8) as usize;
+    let counter = counters.get_mut(index);
+    let is_one = register::COUNTERS.contains(&offset);
+    match counter.filter(|_| is_one) {
+        Some((_, counter)) => {
+            *counter = value;
+            true
+        }
+        None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,7 +219,7 @@ mod tests {
         ProgramRegisters::new(ProgramSettings {
             weights: weights.to_vec(),
             parameters: named.collect(),
-            operations: OperationsSpec::default(),
+            ..ProgramSettings::default()
         })
     }
 

@@ -7,11 +7,11 @@ use crate::description::ServerSpec;
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
 use crate::machine::Machine;
-use fabric::{AddressRange, Agent, AgentId, LineAddress, LineData};
+use fabric::{AddressRange, LineAddress, LineData};
+use network::{ProgramDevice, ProgramPreparation};
 use riscv::Hart;
 use riscv::elf::Image;
 use riscv::paged::PagedMemory;
-use state::{Reader, State, Writer};
 
 /// WFI: it ends the preparation at the beginning of `main()`.
 const HALT: [u8; 4] = 0x1050_0073_u32.to_le_bytes();
@@ -25,84 +25,70 @@ pub(crate) struct Preparation {
     main: u64,
     registers: [u64; 64],
     output: Vec<u8>,
-    /// The state of the device that was given.
-    device: Vec<u8>,
-}
-
-/// A device that a program may use in `prepare()`, and where.
-pub(crate) type Device<A> = (A, AddressRange);
-
-/// Executes `prepare()` of a bare-metal program, if it has one. `go_on` may end it.
-pub(crate) fn prepare<A: Agent + State + 'static>(
-    spec: &ServerSpec,
-    image: &Image,
-    more_memory: &[AddressRange],
-    live: bool,
-    device: Option<Device<A>>,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<Option<Preparation>, RunError> {
-    let symbols = ["main", "prepare", "prepare_nothing"].map(|name| image.symbol(name));
-    let [Some(main), Some(prepare), Some(nothing)] = symbols else {
-        return Ok(None);
-    };
-    if prepare == nothing {
-        return Ok(None);
-    }
-    let mut machine = FunctionalMachine::bare_metal(spec, image.clone(), more_memory, live)?;
-    let device = device.map(|(agent, owns)| machine.attach(Box::new(agent), owns));
-    let mut first = [0; HALT.len()];
-    machine.memory().copy_out(main, &mut first);
-    machine.memory().copy_in(main, &HALT);
-
-    let mut rounds = 0u32;
-    let (hart, registers) = loop {
-        let (hart, pc, registers, has_halted) = machine.first_hart();
-        if has_halted && pc == main + HALT.len() as u64 {
-            break (hart.clone(), registers);
-        }
-        if !machine.advance()? {
-            let status = machine.exit().map_or(0, |(status, _)| status);
-            let output = machine.output();
-            let said = String::from_utf8_lossy(&output);
-            let mut text = format!("the program ended with status {status} in prepare()");
-            if !said.trim().is_empty() {
-                text += &format!("; it said: {}", said.trim());
-            }
-            return Err(RunError::Guest(text));
-        }
-        rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(ROUNDS) && !go_on() {
-            return Err(RunError::Interrupted);
-        }
-    };
-    machine.memory().copy_in(main, &first);
-    let device = match device.and_then(|id| machine.agent_mut::<A>(id)) {
-        Some(agent) => Writer::write(agent).map_err(RunError::Description)?,
-        None => Vec::new(),
-    };
-    Ok(Some(Preparation {
-        hart,
-        main,
-        registers,
-        output: machine.output(),
-        device,
-        memory: std::mem::take(machine.memory()),
-    }))
+    /// What the program has told the device that it was given.
+    pub program: ProgramPreparation,
 }
 
 impl Preparation {
-    /// Lets `machine`, in which nothing has happened, begin with `main()`. Its `device` goes on from
-    /// what the program has told the one that it used.
-    pub fn begin<A: Agent + State + 'static>(
-        self,
-        machine: &mut Machine,
-        device: Option<AgentId>,
-    ) -> Result<(), RunError> {
-        let fabric = &mut machine.engine.fabric;
-        if let Some(device) = device.and_then(|id| fabric.agent_mut::<A>(id)) {
-            Reader::read(device, &self.device).map_err(RunError::Guest)?;
+    /// Executes `prepare()` of a bare-metal program, if it has one. `go_on` may end it.
+    pub fn of(
+        spec: &ServerSpec,
+        image: &Image,
+        more_memory: &[AddressRange],
+        live: bool,
+        device: Option<(ProgramDevice, AddressRange)>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Preparation>, RunError> {
+        let symbols = ["main", "prepare", "prepare_nothing"].map(|name| image.symbol(name));
+        let [Some(main), Some(prepare), Some(nothing)] = symbols else {
+            return Ok(None);
+        };
+        if prepare == nothing {
+            return Ok(None);
         }
-        let ram = fabric.ram_mut();
+        let mut machine = FunctionalMachine::bare_metal(spec, image.clone(), more_memory, live)?;
+        let device = device.map(|(agent, owns)| machine.attach(Box::new(agent), owns));
+        let mut first = [0; HALT.len()];
+        machine.memory().copy_out(main, &mut first);
+        machine.memory().copy_in(main, &HALT);
+
+        let mut rounds = 0u32;
+        let (hart, registers) = loop {
+            let (hart, pc, registers, has_halted) = machine.first_hart();
+            if has_halted && pc == main + HALT.len() as u64 {
+                break (hart.clone(), registers);
+            }
+            if !machine.advance()? {
+                let status = machine.exit().map_or(0, |(status, _)| status);
+                let output = machine.output();
+                let said = String::from_utf8_lossy(&output);
+                let mut text = format!("the program ended with status {status} in prepare()");
+                if !said.trim().is_empty() {
+                    text += &format!("; it said: {}", said.trim());
+                }
+                return Err(RunError::Guest(text));
+            }
+            rounds = rounds.wrapping_add(1);
+            if rounds.is_multiple_of(ROUNDS) && !go_on() {
+                return Err(RunError::Interrupted);
+            }
+        };
+        machine.memory().copy_in(main, &first);
+        let device = device.and_then(|id| machine.agent_mut::<ProgramDevice>(id));
+        let program = device.map(ProgramDevice::preparation);
+        Ok(Some(Preparation {
+            hart,
+            main,
+            registers,
+            output: machine.output(),
+            program: program.unwrap_or_default(),
+            memory: std::mem::take(machine.memory()),
+        }))
+    }
+
+    /// Lets `machine`, in which nothing has happened, begin with `main()`.
+    pub fn begin(self, machine: &mut Machine) {
+        let ram = machine.engine.fabric.ram_mut();
         for (address, page) in self.memory.touched() {
             let (lines, _) = page.as_chunks();
             for (line, &bytes) in (LineAddress::of(address).0..).zip(lines) {
@@ -115,6 +101,5 @@ impl Preparation {
         }
         machine.engine.cores[0].begin(&self.hart, self.main, &self.registers);
         machine.add_output(&self.output);
-        Ok(())
     }
 }

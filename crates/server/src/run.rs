@@ -6,14 +6,15 @@ use crate::error::RunError;
 use crate::functional::FunctionalMachine;
 use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX};
 use crate::meter::{Meter, Reading};
-use crate::preparation::{self, Device, Preparation};
+use crate::preparation::Preparation;
 use crate::traces::{TraceOptions, TraceReport, Tracer};
 use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
     Cluster, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger, MOST_NAME_BYTES, Measurement,
-    ProgramSettings, Random, Recorder, SharedLedger, Stream, TRAFFIC_PARAMETERS, TenantSide,
+    ProgramDevice, ProgramPreparation, ProgramSettings, Random, Recorder, SharedLedger, Stream,
+    TRAFFIC_PARAMETERS, TenantSide,
 };
 use pipeline::{CoreStatistics, NEVER};
 use riscv::elf;
@@ -516,6 +517,7 @@ fn attach_rpcvalet(
     queue_pairs: QueuePairs,
     ledger: &SharedLedger,
     options: &Options,
+    settings: ProgramSettings,
 ) -> Result<rpcvalet::Attached, RunError> {
     let (traffic, seed) = (&description.traffic, description.measure.seed);
     let mesh = &description.server.fabric.mesh;
@@ -524,11 +526,6 @@ fn attach_rpcvalet(
         .map_err(|error| RunError::Description(error.to_string()))?;
     let mut choice = Random::new(seed, Stream::ActiveQueues);
     let cluster = |parts| {
-        let settings = ProgramSettings {
-            weights: description.data_plane.weights.clone(),
-            parameters: description.data_plane.parameters.clone(),
-            operations: traffic.operations.clone(),
-        };
         let chance = Random::new(seed, Stream::Faults);
         let cluster = Cluster::new(
             parts,
@@ -559,44 +556,15 @@ fn attach_rpcvalet(
     Ok(attached)
 }
 
-/// The I/O sources that `description` has.
-fn io_source(
-    description: &Description,
-    setup: &IoSetup,
-    ledger: &SharedLedger,
-) -> Result<IoSource, RunError> {
-    let (traffic, seed) = (&description.traffic, description.measure.seed);
-    let mut choice = Random::new(seed, Stream::ActiveQueues);
-    let mut source = IoSource::new(
-        *setup,
-        traffic.arrival_process(seed),
-        traffic.shape.active_queues(setup.queues, &mut choice),
-        Random::new(seed, Stream::Queues),
-        traffic
-            .open_packets(seed)
-            .map_err(|error| RunError::Description(error.to_string()))?,
-        ledger.clone(),
-    )
-    .with_settings(ProgramSettings {
-        weights: description.data_plane.weights.clone(),
-        parameters: description.data_plane.parameters.clone(),
-        operations: traffic.operations.clone(),
-    })
-    .with_imbalance(traffic.imbalance)
-    .map_err(RunError::Description)?;
-    if let Some(warm) = &description.measure.warm_start {
-        source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
-    }
-    Ok(source)
-}
-
 fn attach(
     fabric: &mut Fabric,
     description: &Description,
     setup: &IoSetup,
     ledger: &SharedLedger,
     options: &Options,
+    settings: ProgramSettings,
 ) -> Result<Attached, RunError> {
+    let (traffic, seed) = (&description.traffic, description.measure.seed);
     let mesh = &description.server.fabric.mesh;
     let tiles = mesh.columns * mesh.rows;
     let hyperplane = hyperplane::attach(
@@ -610,15 +578,32 @@ fn attach(
         ledger.borrow_mut().warm_up(warm.requests);
     }
     if let Some(pairs) = queue_pairs(description) {
-        let rpcvalet = attach_rpcvalet(fabric, description, setup, pairs, ledger, options)?;
+        let attached =
+            attach_rpcvalet(fabric, description, setup, pairs, ledger, options, settings)?;
         return Ok(Attached {
-            source: rpcvalet.cluster,
+            source: attached.cluster,
             tenants: None,
             hyperplane,
-            rpcvalet: Some(rpcvalet),
+            rpcvalet: Some(attached),
         });
     }
-    let source = io_source(description, setup, ledger)?;
+    let mut choice = Random::new(seed, Stream::ActiveQueues);
+    let mut source = IoSource::new(
+        *setup,
+        traffic.arrival_process(seed),
+        traffic.shape.active_queues(setup.queues, &mut choice),
+        Random::new(seed, Stream::Queues),
+        traffic
+            .open_packets(seed)
+            .map_err(|error| RunError::Description(error.to_string()))?,
+        ledger.clone(),
+    )
+    .with_settings(settings)
+    .with_imbalance(traffic.imbalance)
+    .map_err(RunError::Description)?;
+    if let Some(warm) = &description.measure.warm_start {
+        source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
+    }
     // Producers and consumers are far from the data plane's first core.
     let source = fabric.attach(Box::new(source), IoSource::attachment(setup, tiles - 1))?;
     let tenants = TenantSide::new(*setup, ledger.clone(), options.capture_packets);
@@ -720,32 +705,6 @@ struct Prepared<'a> {
     brought: u64,
 }
 
-/// What the program does before its `main()`, if it has something to prepare.
-fn preparation(
-    description: &Description,
-    setup: &IoSetup,
-    image: &elf::Image,
-    memory: &[AddressRange],
-    progress: &mut dyn FnMut(f64) -> bool,
-) -> Result<Option<Preparation>, RunError> {
-    // What the program tells this one, the other will know.
-    let ledger = Ledger::shared(Recorder::new(1, network::Warmup::Auto));
-    let source = io_source(description, setup, &ledger)?;
-    let device = Some((source, IO_REGISTERS));
-    let mut go_on = || progress(0.0);
-    let server = &description.server;
-    let preparation = preparation::prepare(server, image, memory, false, device, &mut go_on)?;
-    check_ledger(&ledger.borrow())?;
-    if ledger.borrow().is_started() {
-        return Err(RunError::Guest(
-            "the program starts its queues in prepare(), in which no time passes; that is for \
-             main() to do"
-                .to_string(),
-        ));
-    }
-    Ok(preparation)
-}
-
 /// Builds a server, and puts a checkpoint into it if one is given.
 fn prepare<'a>(
     description: &'a Description,
@@ -774,12 +733,25 @@ fn prepare<'a>(
     });
     memory.extend(pairs);
     // A checkpoint has what was prepared.
-    let preparation = match &options.checkpoint.from {
-        Some(_) => None,
-        None => preparation(description, &setup, &image, &memory, progress)?,
+    let mut settings = ProgramSettings {
+        weights: description.data_plane.weights.clone(),
+        parameters: description.data_plane.parameters.clone(),
+        operations: description.traffic.operations.clone(),
+        prepared: ProgramPreparation::default(),
     };
+    let mut preparation = None;
+    if options.checkpoint.from.is_none() {
+        let device = ProgramDevice::new(IO_REGISTERS, settings.clone());
+        let device = Some((device, IO_REGISTERS));
+        let go_on = &mut || progress(0.0);
+        let server = &description.server;
+        preparation = Preparation::of(server, &image, &memory, false, device, go_on)?;
+    }
+    if let Some(preparation) = &mut preparation {
+        settings.prepared = std::mem::take(&mut preparation.program);
+    }
     let mut machine = Machine::new(&description.server, image, &memory, false, |fabric| {
-        let agents = attach(fabric, description, &setup, &ledger, options)?;
+        let agents = attach(fabric, description, &setup, &ledger, options, settings)?;
         let extension = QwaitExtension::new(agents.hyperplane);
         attached = Some(agents);
         Ok(extension)
@@ -796,7 +768,7 @@ fn prepare<'a>(
         return Err(RunError::Description("the server has no I/O".to_string()));
     };
     if let Some(preparation) = preparation {
-        preparation.begin::<IoSource>(&mut machine, Some(attached.source))?;
+        preparation.begin(&mut machine);
     }
     let has_warm_start = measure.warm_start.is_some();
     let saver = Saver::new(&options.checkpoint, subject, has_warm_start)?;
@@ -862,14 +834,9 @@ fn run_once(
         .hyperplane
         .and_then(|id| fabric.agent_mut::<HyperPlane>(id))
         .map(|hyperplane| hyperplane.statistics(end_time));
-    let (doorbell_conflicts, by_kind) = fabric
+    let doorbell_conflicts = fabric
         .agent_mut::<IoSource>(attached.source)
-        .map(|source| {
-            let kinds = ledger.borrow().recorder().by_kind().into_iter();
-            let named = kinds.filter_map(|(kind, of)| Some((source.kind_name(kind)?, of)));
-            (source.conflicts(), named.collect())
-        })
-        .unwrap_or_default();
+        .map_or(0, |source| source.conflicts());
     let delivered = match attached.tenants {
         Some(tenants) => fabric
             .agent_mut::<TenantSide>(tenants)
@@ -883,10 +850,11 @@ fn run_once(
     let rpcvalet = attached
         .rpcvalet
         .map(|rpcvalet| rpcvalet.statistics(fabric, end_time));
-    let (items, queues, program_counters) = {
+    let (items, queues, by_kind, program_counters) = {
         let ledger = ledger.borrow();
         let counters = ledger.program_counters().iter().cloned().collect();
-        (ledger.counts(), QueueResults::of(&ledger), counters)
+        let queues = QueueResults::of(&ledger);
+        (ledger.counts(), queues, ledger.by_kind(), counters)
     };
     let first = machine.first_reading.take().unwrap_or_default();
     let last = meter.read(&mut machine, end, items.delivered);
@@ -1111,8 +1079,7 @@ fn bare_metal(
     let preparation = if is_restored {
         None
     } else {
-        let no_device = None::<Device<IoSource>>;
-        preparation::prepare(spec, &image, &[doorbells], true, no_device, go_on)?
+        Preparation::of(spec, &image, &[doorbells], true, None, go_on)?
     };
     let mut hyperplane = None;
     let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
@@ -1123,7 +1090,7 @@ fn bare_metal(
         Ok(QwaitExtension::new(agent))
     })?;
     if let Some(preparation) = preparation {
-        preparation.begin::<IoSource>(&mut machine, None)?;
+        preparation.begin(&mut machine);
     }
     Ok((machine, hyperplane))
 }
