@@ -19,6 +19,7 @@ mod shape;
 mod spec;
 mod statistics;
 mod tenant;
+mod work;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use io_source::{IoSetup, IoSource};
@@ -28,8 +29,9 @@ pub use packets::{PacketError, Packets, checksum};
 pub use program::{MOST_NAME_BYTES, ProgramSettings};
 pub use random::{Random, Stream};
 pub use recorder::{Interval, LatencySummary, Measurement, QueueLatency, Recorder, Warmup};
-pub use service_times::ServiceTimes;
+pub use service_times::{Distribution, ServiceTimes};
 pub use shape::Shape;
 pub use spec::{Load, TrafficError, TrafficSpec};
 pub use statistics::{mean_interval, mser5, quantile, quantile_interval};
 pub use tenant::{DeliveredPacket, TenantSide};
+pub use work::{Work, WorkSpec};

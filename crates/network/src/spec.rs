@@ -1,7 +1,7 @@
 //! The description of the traffic.
 
 use crate::packets::MINIMUM_PACKET_BYTES;
-use crate::{ArrivalProcess, Arrivals, PacketError, Packets, Random, Shape, Stream};
+use crate::{ArrivalProcess, Arrivals, PacketError, Packets, Random, Shape, Stream, WorkSpec};
 use fabric::LINE_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,9 @@ pub struct TrafficSpec {
     /// the rest.
     #[schemars(range(min = 0.0, max = 31.0))]
     pub imbalance: f64,
+    /// How long a program that does synthetic work takes for each item, which generated packets then
+    /// say. Without it they say nothing.
+    pub work: Option<WorkSpec>,
 }
 
 impl Default for TrafficSpec {
@@ -75,6 +78,7 @@ impl Default for TrafficSpec {
             packet_bytes: 1024,
             queue_capacity: 16,
             imbalance: 0.0,
+            work: None,
         }
     }
 }
@@ -144,7 +148,17 @@ impl TrafficSpec {
         if !(0.0..=31.0).contains(&self.imbalance) {
             return refuse("imbalance", &self.imbalance, "it must be from 0 to 31");
         }
-        Ok(())
+        let Some(work) = &self.work else {
+            return Ok(());
+        };
+        if self.packets != GENERATED {
+            return refuse(
+                "packets",
+                &self.packets,
+                "with traffic.work it must be \"generated\": packets of a capture file stay as they are",
+            );
+        }
+        work.check(self.packet_bytes)
     }
 
     /// What is offered, in millions of items a second.
@@ -182,10 +196,14 @@ impl TrafficSpec {
     /// The packets for a seed; reads the capture file if there is one.
     pub fn open_packets(&self, seed: u64) -> Result<Packets, PacketError> {
         if self.packets == GENERATED {
-            Ok(Packets::generated(
-                self.packet_bytes,
-                Random::new(seed, Stream::Packets),
-            ))
+            let packets = Packets::generated(self.packet_bytes, Random::new(seed, Stream::Packets));
+            let Some(work) = &self.work else {
+                return Ok(packets);
+            };
+            let work = work
+                .open(Random::new(seed, Stream::ServiceTimes))
+                .map_err(PacketError::Work)?;
+            Ok(packets.with_work(work))
         } else {
             Packets::from_pcap(Path::new(&self.packets), self.packet_bytes)
         }
