@@ -254,9 +254,9 @@ def within(target: float, tolerance: float, *, below: str, above: str) -> Judge:
 
 def claims(paper: str | None = None) -> list[Claim]:
     """Return the claims of a paper, or of all papers."""
-    from nanoplane.papers import hyperplane
+    from nanoplane.papers import hyperplane, rpcvalet
 
-    papers = {"hyperplane": hyperplane.CLAIMS}
+    papers = {"hyperplane": hyperplane.CLAIMS, "rpcvalet": rpcvalet.CLAIMS}
     if paper is None:
         return [claim for of in papers.values() for claim in of]
     if paper not in papers:

@@ -260,6 +260,11 @@ def run(
     description = _with_settings(Description.from_toml(file), settings)
     traces = Traces(tuple(trace), trace_window, trace_slower_than, trace_core, profile)
     checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint)
+    if description.is_queueing and (capture or traces or checkpoints):
+        raise DescriptionError(
+            f"{file} describes a queueing system, which has neither packets nor checkpoints, nor "
+            "anything to trace"
+        )
     options = {
         "capture_packets": capture,
         "trace": traces.options(),
@@ -354,8 +359,45 @@ def _add_services(table: rich.table.Table, result: dict[str, Any]) -> None:
         table.add_row(f"latency_ns p99 of {kind}", report.number(latency["p99"]), note)
 
 
+def _result_table() -> rich.table.Table:
+    table = rich.table.Table(box=rich.box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column()
+    return table
+
+
+def _add_latencies(table: rich.table.Table, name: str, latency: dict[str, Any]) -> None:
+    for statistic in ("mean", "p50", "p90", "p99", "p999"):
+        interval = latency.get(f"{statistic}_ci95")
+        note = ""
+        if interval is not None:
+            note = f"95 % confidence: {report.number(interval[0])} to {report.number(interval[1])}"
+        table.add_row(f"{name} {statistic}", report.number(latency[statistic]), note)
+
+
+def _print_queueing(outcome: Outcome) -> None:
+    result, system = outcome.result, outcome.description["queueing"]
+    console = _console()
+    console.print(
+        f"{system['queues']} x {system['units']}, {system['service_times']['distribution']} "
+        f"service times, load {report.number(system['load'])}"
+    )
+    table = _result_table()
+    table.add_row("throughput", report.number(result["throughput"]), "of what all units can serve")
+    _add_latencies(table, "latency_service_times", result["latency_service_times"])
+    table.add_row("mean_wait_service_times", report.number(result["mean_wait_service_times"]), "")
+    table.add_row("samples", f"{result['latency_service_times']['samples']:,}", "")
+    note = "from the store; --fresh runs again" if outcome.stored else ""
+    table.add_row("host_seconds", report.number(result["host_seconds"]), note)
+    console.print(table)
+
+
 def _print_result(outcome: Outcome) -> None:
     result = outcome.result
+    if "queueing" in outcome.description:
+        _print_queueing(outcome)
+        return
     data_plane, traffic = outcome.description["data_plane"], outcome.description["traffic"]
     load = traffic.get("load") or f"{report.number(traffic.get('rate_mrps'))} Mrps"
     console = _console()
@@ -365,17 +407,9 @@ def _print_result(outcome: Outcome) -> None:
         f"{traffic['shape']}, {traffic['arrivals']}, load {load}"
     )
     latency = result["latency_ns"]
-    table = rich.table.Table(box=rich.box.SIMPLE, show_header=False, pad_edge=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
+    table = _result_table()
     table.add_row("throughput_mrps", report.number(result["throughput_mrps"]), "")
-    for name in ("mean", "p50", "p90", "p99", "p999"):
-        interval = latency.get(f"{name}_ci95")
-        note = ""
-        if interval is not None:
-            note = f"95 % confidence: {report.number(interval[0])} to {report.number(interval[1])}"
-        table.add_row(f"latency_ns {name}", report.number(latency[name]), note)
+    _add_latencies(table, "latency_ns", latency)
     note = f"after {result['warmup_samples']:,} of warm-up"
     if not result["steady"]:
         note += "; NOT STEADY: the numbers may still change with time, take more requests"
@@ -538,6 +572,7 @@ def list_names(as_document: Json = False) -> None:
         "policies": descriptions.choices("data_plane.policy"),
         "shapes": descriptions.choices("traffic.shape"),
         "arrivals": descriptions.choices("traffic.arrivals"),
+        "service_times": descriptions.choices("queueing.service_times.distribution"),
         "figures": list(figures()),
     }
     if as_document:
@@ -667,6 +702,18 @@ def _rough(quick: bool) -> str:
 
 
 def _print_rows(figure: Figure, rows: list[Row]) -> None:
+    """Print a table for each unit of x, and an empty one if there is nothing."""
+    if not rows:
+        _print_table(figure, rows)
+    for _, of in itertools.groupby(sorted(rows, key=_x_unit), _x_unit):
+        _print_table(figure, list(of))
+
+
+def _x_unit(row: Row) -> str:
+    return row.x_unit
+
+
+def _print_table(figure: Figure, rows: list[Row]) -> None:
     """Print one table: a line for each statistic and series, a column for each x."""
     xs = sorted({row.x for row in rows})
     units = " and ".join(sorted({row.y_unit for row in rows}))

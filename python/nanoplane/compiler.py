@@ -79,8 +79,13 @@ def find_program(name: str, directory: Path, what: str) -> Path:
     return path
 
 
-def elf(program: Path, *, debug: bool = False) -> bytes:
-    """Return a program's ELF file, compiling it if it is C; `debug`: with its lines' numbers."""
+def elf(program: Path | None, *, debug: bool = False) -> bytes:
+    """Return a program's ELF file, compiling it if it is C; `debug`: with its lines' numbers.
+
+    Where there is no program, there are no bytes.
+    """
+    if program is None:
+        return b""
     return build(program, debug=debug) if program.suffix == ".c" else _read(program)
 
 

@@ -81,9 +81,9 @@ class Figure:
 
 def figures() -> dict[str, Figure]:
     """Return all figures by their names."""
-    from nanoplane.papers import hyperplane
+    from nanoplane.papers import hyperplane, rpcvalet
 
-    return {figure.name: figure for figure in hyperplane.FIGURES}
+    return {figure.name: figure for figure in (*hyperplane.FIGURES, *rpcvalet.FIGURES)}
 
 
 def find(name: str) -> Figure:

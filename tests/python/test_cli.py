@@ -99,7 +99,10 @@ def test_list(command: Command) -> None:
     assert names["figures"] == [
         *(f"hyperplane.{number}" for number in range(8, 14)),
         "hyperplane.conflicts",
+        "rpcvalet.2",
+        "rpcvalet.6",
     ]
+    assert names["service_times"][:3] == ["fixed", "uniform", "exponential"]
     status, output, _ = command("list")
     assert "hyperplane.8: Peak throughput" in output
     assert "  scale-up-2: scale-up-2\n" in output  # With the schema's own note.

@@ -1,6 +1,7 @@
 import dataclasses
 import functools
 import html
+import math
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -32,6 +33,7 @@ from nanoplane.papers.hyperplane.queue_scalability import (
     SLOW_TASK,
     light,
 )
+from nanoplane.papers.rpcvalet import theory
 from nanoplane.sweep import Outcome, sweep
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -144,9 +146,37 @@ def test_claims_have_distinct_names_and_known_figures() -> None:
     assert len({claim.id for claim in listed}) == len(listed)
     assert {claim.paper for claim in listed} == {"hyperplane"}
     assert {claim.figure for claim in listed} - {None} <= set(figures())
-    assert figures_of(listed) == list(figures())
+    assert figures_of(listed) == [name for name in figures() if name.startswith("hyperplane.")]
     with pytest.raises(DescriptionError, match='did you mean "hyperplane"'):
         claims("hyperplan")
+
+
+def test_figure_2_of_rpcvalet_has_tails_and_the_largest_loads() -> None:
+    results = run("rpcvalet.2")
+    rows = find("rpcvalet.2").rows(results)
+    # Five organisations with exponential service times, two with three others.
+    assert len({row.series for row in rows}) == 5 + 2 * 3
+    assert len(rows) == 11 * (len(theory.LOADS_PERCENT) + 1)
+    tail = next(row for row in rows if row.series == "4x4, exponential" and row.x == 50)
+    # By the fake's formula: ln 100 / (1 - load) / sqrt(units).
+    assert tail.y == pytest.approx(math.log(100) / 0.5 / 2)
+    largest = next(row for row in rows if row.series == "16x1, GEV" and row.x_unit != "% load")
+    assert largest.y == pytest.approx(100 * (1 - math.log(100) / 10), rel=theory.PRECISION)
+    assert largest.ci95 is not None
+    assert largest.ci95[0] < largest.y < largest.ci95[1]
+    judged = {claim.id: claim.row(results) for claim in claims("rpcvalet")}
+    # 16x1 up to 1 - ln 100 / 10, 1x16 up to 1 - ln 100 / 40.
+    loss = 1 - (1 - math.log(100) / 10) / (1 - math.log(100) / 40)
+    assert judged["rpcvalet.2.loss-least"]["measured"] == pytest.approx(100 * loss, rel=0.02)
+    assert judged["rpcvalet.2.units"]["verdict"] == REPRODUCED
+    assert len(run("rpcvalet.2", "fixed_part=0.0")) == 2 * 4 * (len(theory.LOADS_PERCENT) + 1)
+
+
+def test_figure_6_of_rpcvalet_has_the_times_that_are_drawn() -> None:
+    rows = find("rpcvalet.6").rows(run("rpcvalet.6"))
+    # The fake's histogram has one value, the mean.
+    assert {row.series for row in rows} == set(theory.DISTRIBUTIONS.values())
+    assert [(row.x, row.y) for row in rows] == [(625, 100)] * 4
 
 
 def test_claims_without_runs_say_how_to_run_them() -> None:
@@ -311,7 +341,7 @@ def test_a_page_needs_nothing_else() -> None:
     text = report.page("Title", "Text.", parts, [claim.row(results) for claim in claims()])
     page = Page()
     page.feed(text)
-    assert page.plots == 8
+    assert page.plots == len(figures())
     assert page.fetched == []
     assert not re.search(r"@import|url\(", text.split("<script>")[0])
     assert text.count("vegaEmbed(") >= 2

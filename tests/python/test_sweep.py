@@ -1,4 +1,6 @@
 import _thread
+import dataclasses
+import math
 import multiprocessing
 import threading
 import time
@@ -226,3 +228,53 @@ def test_a_limit_on_one_kind_of_requests() -> None:
             Limit(10, kind=kind).limit_ns(peak, 16)
     with pytest.raises(Failure, match="they are all of one kind"):
         limit.kept({"latency_ns": {"p99": 1.0}, "dropped": 0}, 12_500)
+
+
+def queueing(**changes: object) -> Description:
+    system = {
+        "queues": 1,
+        "units": 1,
+        "service_times": {"distribution": "exponential"},
+        "load": 0.5,
+        **changes,
+    }
+    return Description.from_dict({"queueing": system})
+
+
+def test_queueing_systems_are_runs_like_others() -> None:
+    (outcome,) = sweep([queueing()])
+    assert outcome.result["throughput"] == 0.5
+    assert outcome.result["host_seconds"] >= 0
+    assert outcome.description["queueing"]["load"] == 0.5
+    assert not outcome.stored
+    assert sweep([queueing()])[0].stored
+    # Beside a server, whose warm starts and programs it has none of.
+    assert len(sweep([queueing(load=0.6), describe(1)])) == 2
+    assert len(fake_simulator.calls) == 3
+
+
+def test_the_search_in_a_queueing_system() -> None:
+    run = Run(queueing(), limit=Limit(10, 0.01))
+    (plain,) = sweep([run])
+    # The fake's p99 is ln 100 / (1 - load): 10 at 0.539.
+    exact = 1 - math.log(100) / 10
+    found = plain.description["queueing"]["load"]
+    assert 0.99 * exact < found <= exact
+    assert plain.load_ci95 is not None
+    wide = dataclasses.replace(run, limit=Limit(10, 0.01, interval=True))
+    (outcome,) = sweep([wide])
+    assert outcome.description["queueing"]["load"] == found
+    assert outcome.load_ci95 is not None
+    low, high = outcome.load_ci95
+    # Its intervals are 2 % wide on both sides: it is surely kept up to 1 - 1.02 ln 100 / 10, and
+    # surely broken from 1 - 0.98 ln 100 / 10 on. The steps outwards double: each end is near.
+    surely_kept, surely_broken = (1 - part * math.log(100) / 10 for part in (1.02, 0.98))
+    assert 0.97 * surely_kept < low <= surely_kept
+    assert surely_broken <= high < 1.03 * surely_broken
+    assert plain.load_ci95[0] <= low
+    assert plain.load_ci95[1] >= high
+
+
+def test_a_limit_that_nothing_keeps() -> None:
+    with pytest.raises(Failure, match="the p99 is above 4 service times at any load"):
+        sweep([Run(queueing(), limit=Limit(4))])

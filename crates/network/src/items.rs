@@ -2,7 +2,7 @@
 
 use crate::Random;
 use crate::operations::{self, Operations};
-use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, checksum};
+use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, checksum, udp_checksum};
 
 /// What a program's items are. The program says so before it starts the device (`enum io_items` in
 /// `guest/include/io.h`).
@@ -159,13 +159,8 @@ fn append_packet(bytes: usize, flow: &Flow, identification: [u8; 2], to: &mut Ve
     for (place, byte) in datagram[UDP_HEADER_BYTES..].iter_mut().enumerate() {
         *byte = place as u8;
     }
-    // Over addresses, protocol and length too (RFC 768). 0 would mean that there is none.
-    let pseudo_header = [0, 17, datagram_bytes[0], datagram_bytes[1]];
-    let sum = match checksum(&[&header[12..20], &pseudo_header, datagram]) {
-        0 => 0xffff,
-        sum => sum,
-    };
-    datagram[6..8].copy_from_slice(&sum.to_be_bytes());
+    let sum = udp_checksum(&to[start..]);
+    to[start + IPV4_HEADER_BYTES + 6..][..2].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// `[0, number, method, [key, value]]` in MessagePack, the value as long as it takes.

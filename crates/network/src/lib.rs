@@ -23,6 +23,7 @@ pub mod sonuma;
 mod spec;
 mod statistics;
 mod tenant;
+mod work;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use cluster::{Cluster, ClusterSetup, ClusterStatistics, NetworkSpec};
@@ -39,8 +40,9 @@ pub use random::{Random, Stream};
 pub use recorder::{
     Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency, Recorder, Sample, Warmup,
 };
-pub use service_times::ServiceTimes;
+pub use service_times::{Distribution, ServiceTimes};
 pub use shape::Shape;
 pub use spec::{Load, TrafficError, TrafficSpec};
 pub use statistics::{mean_interval, mser5, quantile, quantile_interval};
 pub use tenant::{DeliveredPacket, TenantSide};
+pub use work::{Work, WorkSpec};

@@ -2,7 +2,7 @@
 
 use crate::items::{self, ItemKind};
 use crate::operations::Operations;
-use crate::{OperationsSpec, Random};
+use crate::{OperationsSpec, Random, Work};
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapParser;
 use state::{State, Walker};
@@ -77,6 +77,15 @@ pub enum PacketError {
         /// How many IPv4 packets there are.
         packets: usize,
     },
+    /// Packets are to say how long they take, and the program takes something else.
+    #[error("traffic.work is written into generated IPv4 packets, and the program takes {kind}")]
+    NoWork {
+        /// What the program takes.
+        kind: &'static str,
+    },
+    /// How long items are to take is not described as it must be.
+    #[error("traffic.work cannot be used: {0}")]
+    Work(String),
     /// A packet does not fit into a slot.
     #[error(
         "{path}: packet {packet}, at byte {offset}, has {bytes} bytes, more than traffic.packet_bytes = {maximum}"
@@ -99,13 +108,28 @@ pub enum PacketError {
 #[derive(Clone, Debug)]
 pub struct Packets {
     content: Content,
+    /// What is written into generated packets, if anything.
+    work: Option<Work>,
     skipped_frames: u64,
 }
 
-state::component!(Packets {
-    content,
-    skipped_frames: fixed
-});
+/// Whether there is work to be written follows from the description.
+impl State for Packets {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Packets {
+                content,
+                work: fixed,
+                skipped_frames: fixed
+            }
+        );
+        if let Some(work) = &mut self.work {
+            work.walk(walker);
+        }
+    }
+}
 
 #[derive(Clone, Debug)]
 enum Content {
@@ -153,8 +177,15 @@ impl Packets {
                 operations: Operations::new(operations),
                 random,
             },
+            work: None,
             skipped_frames: 0,
         }
+    }
+
+    /// Generated packets say how long a program is to take for each.
+    pub fn with_work(mut self, work: Work) -> Packets {
+        self.work = Some(work);
+        self
     }
 
     /// The IPv4 packets of a pcap file, over and over. Other frames are skipped, and so are
@@ -228,6 +259,7 @@ impl Packets {
         }
         Ok(Packets {
             skipped_frames: frames - packets.len() as u64,
+            work: None,
             content: Content::Captured {
                 path: path.into(),
                 packets,
@@ -239,6 +271,11 @@ impl Packets {
     /// Makes the items what a program takes. Out of a capture file, what is not an IP packet is
     /// the payload of a UDP packet; other packets are then skipped.
     pub fn set_kind(&mut self, wanted: ItemKind) -> Result<(), PacketError> {
+        if self.work.is_some() && !wanted.is_ip() {
+            return Err(PacketError::NoWork {
+                kind: wanted.name(),
+            });
+        }
         match &mut self.content {
             Content::Generated { kind, .. } => *kind = wanted,
             Content::Captured { .. } if wanted.is_ip() => {}
@@ -272,6 +309,7 @@ impl Packets {
 
     /// Appends the next item to `to`.
     pub fn append_next(&mut self, to: &mut Vec<u8>) {
+        let begin = to.len();
         match &mut self.content {
             Content::Generated {
                 kind,
@@ -283,6 +321,9 @@ impl Packets {
                 to.extend_from_slice(&packets[*next]);
                 *next = (*next + 1) % packets.len();
             }
+        }
+        if let Some(work) = &mut self.work {
+            work.write_next(&mut to[begin..]);
         }
     }
 }
@@ -337,6 +378,18 @@ pub fn checksum(parts: &[&[u8]]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     !(sum as u16)
+}
+
+/// The checksum of the UDP packet in an IPv4 packet without options, whatever stands there now: over
+/// addresses, protocol and length too (RFC 768). 0 would mean that there is none.
+pub(crate) fn udp_checksum(packet: &[u8]) -> u16 {
+    let (header, datagram) = packet.split_at(IPV4_HEADER_BYTES);
+    let pseudo_header = [0, PROTOCOL_UDP, datagram[4], datagram[5]];
+    let (before, behind) = (&datagram[..6], &datagram[UDP_HEADER_BYTES..]);
+    match checksum(&[&header[12..20], &pseudo_header, before, behind]) {
+        0 => 0xffff,
+        sum => sum,
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::packets::MINIMUM_PACKET_BYTES;
 use crate::{
-    ArrivalProcess, Arrivals, OperationsSpec, PacketError, Packets, Random, Shape, Stream,
+    ArrivalProcess, Arrivals, OperationsSpec, PacketError, Packets, Random, Shape, Stream, WorkSpec,
 };
 use fabric::LINE_BYTES;
 use schemars::JsonSchema;
@@ -64,6 +64,9 @@ pub struct TrafficSpec {
     pub imbalance: f64,
     /// What key-value stores are asked for, and have.
     pub operations: OperationsSpec,
+    /// How long a program that does synthetic work takes for each item, which generated packets then
+    /// say. Without it they say nothing.
+    pub work: Option<WorkSpec>,
 }
 
 impl Default for TrafficSpec {
@@ -80,6 +83,7 @@ impl Default for TrafficSpec {
             queue_capacity: 16,
             imbalance: 0.0,
             operations: OperationsSpec::default(),
+            work: None,
         }
     }
 }
@@ -149,7 +153,18 @@ impl TrafficSpec {
         if !(0.0..=31.0).contains(&self.imbalance) {
             return refuse("imbalance", &self.imbalance, "it must be from 0 to 31");
         }
-        self.operations.check()
+        self.operations.check()?;
+        let Some(work) = &self.work else {
+            return Ok(());
+        };
+        if self.packets != GENERATED {
+            return refuse(
+                "packets",
+                &self.packets,
+                "with traffic.work it must be \"generated\": packets of a capture file stay as they are",
+            );
+        }
+        work.check(self.packet_bytes)
     }
 
     /// What is offered, in millions of items a second.
@@ -187,11 +202,18 @@ impl TrafficSpec {
     /// The packets for a seed; reads the capture file if there is one.
     pub fn open_packets(&self, seed: u64) -> Result<Packets, PacketError> {
         if self.packets == GENERATED {
-            Ok(Packets::generated(
+            let packets = Packets::generated(
                 self.packet_bytes,
                 &self.operations,
                 Random::new(seed, Stream::Packets),
-            ))
+            );
+            let Some(work) = &self.work else {
+                return Ok(packets);
+            };
+            let work = work
+                .open(Random::new(seed, Stream::ServiceTimes))
+                .map_err(PacketError::Work)?;
+            Ok(packets.with_work(work))
         } else {
             Packets::from_pcap(Path::new(&self.packets), self.packet_bytes)
         }
