@@ -39,6 +39,8 @@ class Run:
     """The saturated run whose throughput the rate is a part of."""
     part: float = 1.0
     """Which part."""
+    derive: Callable[[dict[str, Any]], Description] | None = None
+    """If given, makes the description out of the result of `peak`, instead of a rate."""
     limit: "Limit | None" = None
     """If given, the rate is not a part, but the largest at which the latency keeps the limit. A
     queueing system without a server has no peak: its load is at most 1."""
@@ -106,13 +108,12 @@ class Outcome:
     key: str
     """Under which the store has the result."""
     result: dict[str, Any]
-    """What was measured; README.md says what the fields mean."""
+    """What was measured; README.md says what the fields mean. Where the largest load was searched
+    for that keeps a limit, that load is here as `largest_load`, in what the description has it
+    in. `largest_load_ci95` goes from the largest load tried whose p99 keeps the limit with all of
+    its 95 % confidence interval, to the least whose p99 breaks it with all of it."""
     stored: bool
     """The result was there before; nothing was run."""
-    load_ci95: tuple[float, float] | None = None
-    """Where the load was searched for that just keeps a limit: from the largest load tried whose
-    p99 keeps it with all of its 95 % confidence interval, to the least whose p99 breaks it with all
-    of it."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -319,10 +320,19 @@ class _Sweep:
             self.outcomes[index] = Outcome(job.resolved.data, job.key, result, stored)
 
         def found(job: _Job, result: dict[str, Any], stored: bool, known: _Bracket) -> None:
-            interval = (known.surely_kept, known.surely_broken)
-            data = job.resolved.data
-            self.outcomes[index] = Outcome(data, job.key, result, stored, interval)
+            search = {
+                "largest_load": known.low,
+                "largest_load_ci95": [known.surely_kept, known.surely_broken],
+            }
+            answer(job, {**result, **search}, stored)
 
+        if run.peak is not None and (derive := run.derive) is not None:
+
+            def derived(_: _Job, result: dict[str, Any], __: bool) -> None:
+                self._ask(index, dataclasses.replace(run, description=derive(result), peak=None))
+
+            self._request(run.peak, derived)
+            return
         if run.description.is_queueing and run.limit is not None:
             limit = run.limit
             known = _Bracket.within("queueing.load", limit.service_times, 1.0, limit.precision)
