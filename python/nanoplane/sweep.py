@@ -39,6 +39,8 @@ class Run:
     """The saturated run whose throughput the rate is a part of."""
     part: float = 1.0
     """Which part."""
+    derive: Callable[[dict[str, Any]], Description] | None = None
+    """If given, makes the description out of the result of `peak`, instead of a rate."""
     limit: "Limit | None" = None
     """If given, the rate is not a part, but the largest at which the latency keeps the limit. A
     queueing system without a server has no peak: its load is at most 1."""
@@ -78,8 +80,14 @@ class Limit:
 
     def kept(self, result: dict[str, Any], limit: float) -> bool:
         """Say whether a run kept the limit: a queue that overflows hides its latencies."""
-        p99 = _latencies(self._measured(result))["p99"]
+        p99 = self.latencies(result)["p99"]
         return bool(p99 <= limit and not result.get("dropped"))
+
+    def latencies(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the latencies that are limited, in nanoseconds or in service times."""
+        measured = self._measured(result)
+        found: dict[str, Any] = measured.get("latency_service_times") or measured["latency_ns"]
+        return found
 
     def _measured(self, result: dict[str, Any]) -> dict[str, Any]:
         if self.kind is None:
@@ -91,12 +99,6 @@ class Limit:
         return kinds[self.kind]
 
 
-def _latencies(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the latencies of a run, in nanoseconds or in service times."""
-    found: dict[str, Any] = result.get("latency_service_times") or result["latency_ns"]
-    return found
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
     """One run and its result."""
@@ -106,13 +108,12 @@ class Outcome:
     key: str
     """Under which the store has the result."""
     result: dict[str, Any]
-    """What was measured; README.md says what the fields mean."""
+    """What was measured; README.md says what the fields mean. Where the largest load was searched
+    for that keeps a limit, that load is here as `largest_load`, in what the description has it
+    in. `largest_load_ci95` goes from the largest load tried whose p99 keeps the limit with all of
+    its 95 % confidence interval, to the least whose p99 breaks it with all of it."""
     stored: bool
     """The result was there before; nothing was run."""
-    load_ci95: tuple[float, float] | None = None
-    """Where the load was searched for that just keeps a limit: from the largest load tried whose
-    p99 keeps it with all of its 95 % confidence interval, to the least whose p99 breaks it with all
-    of it."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -319,10 +320,19 @@ class _Sweep:
             self.outcomes[index] = Outcome(job.resolved.data, job.key, result, stored)
 
         def found(job: _Job, result: dict[str, Any], stored: bool, known: _Bracket) -> None:
-            interval = (known.surely_kept, known.surely_broken)
-            data = job.resolved.data
-            self.outcomes[index] = Outcome(data, job.key, result, stored, interval)
+            search = {
+                "largest_load": known.low,
+                "largest_load_ci95": [known.surely_kept, known.surely_broken],
+            }
+            answer(job, {**result, **search}, stored)
 
+        if run.peak is not None and (derive := run.derive) is not None:
+
+            def derived(_: _Job, result: dict[str, Any], __: bool) -> None:
+                self._ask(index, dataclasses.replace(run, description=derive(result), peak=None))
+
+            self._request(run.peak, derived)
+            return
         if run.description.is_queueing and run.limit is not None:
             limit = run.limit
             known = _Bracket.within("queueing.load", limit.service_times, 1.0, limit.precision)
@@ -372,7 +382,7 @@ class _Sweep:
         def then(job: _Job, result: dict[str, Any], stored: bool) -> None:
             kept = limit.kept(result, known.limit)
             # Without an interval nothing is sure; a queue that overflows surely breaks the limit.
-            interval = _latencies(result).get("p99_ci95") or (0.0, math.inf)
+            interval = limit.latencies(result).get("p99_ci95") or (0.0, math.inf)
             if result.get("dropped"):
                 interval = (math.inf, math.inf)
             # What is tried for the interval alone is no answer.

@@ -260,21 +260,34 @@ def test_the_search_in_a_queueing_system() -> None:
     exact = 1 - math.log(100) / 10
     found = plain.description["queueing"]["load"]
     assert 0.99 * exact < found <= exact
-    assert plain.load_ci95 is not None
     wide = dataclasses.replace(run, limit=Limit(10, 0.01, interval=True))
     (outcome,) = sweep([wide])
     assert outcome.description["queueing"]["load"] == found
-    assert outcome.load_ci95 is not None
-    low, high = outcome.load_ci95
+    assert outcome.result["largest_load"] == found
+    low, high = outcome.result["largest_load_ci95"]
     # Its intervals are 2 % wide on both sides: it is surely kept up to 1 - 1.02 ln 100 / 10, and
     # surely broken from 1 - 0.98 ln 100 / 10 on. The steps outwards double: each end is near.
     surely_kept, surely_broken = (1 - part * math.log(100) / 10 for part in (1.02, 0.98))
     assert 0.97 * surely_kept < low <= surely_kept
     assert surely_broken <= high < 1.03 * surely_broken
-    assert plain.load_ci95[0] <= low
-    assert plain.load_ci95[1] >= high
+    assert plain.result["largest_load_ci95"][0] <= low
+    assert plain.result["largest_load_ci95"][1] >= high
 
 
 def test_a_limit_that_nothing_keeps() -> None:
     with pytest.raises(Failure, match="the p99 is above 4 service times at any load"):
         sweep([Run(queueing(), limit=Limit(4))])
+
+
+def test_a_description_that_follows_from_another_result() -> None:
+    def derive(result: dict[str, Any]) -> Description:
+        return queueing(fixed_part=result["throughput"])
+
+    run = Run(queueing(), peak=queueing(load=0.25), derive=derive)
+    assert look_up([run]) == [None]
+    (outcome,) = sweep([run])
+    assert outcome.description["queueing"]["fixed_part"] == 0.25
+    assert look_up([run]) == [dataclasses.replace(outcome, stored=True)]
+    (searched,) = sweep([dataclasses.replace(run, limit=Limit(10))])
+    assert searched.description["queueing"]["fixed_part"] == 0.25
+    assert searched.result["largest_load"] == searched.description["queueing"]["load"]

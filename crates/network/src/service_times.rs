@@ -188,12 +188,13 @@ impl Distribution {
                 scale,
                 shape,
             } => {
+                let ratio = scale / shape;
                 for value in values {
                     // By inversion of exp(-(1 + shape (x - location) / scale)^(-1 / shape)). The
                     // smallest number in place of 0, which comes once in 2^53 times.
                     let exponential = (-ln(*value)).max(f64::EPSILON);
                     let power = exp(-shape * ln(exponential));
-                    *value = location + scale * (power - 1.0) / shape;
+                    *value = location + ratio * (power - 1.0);
                 }
             }
             Distribution::Recorded(ref histogram) => {

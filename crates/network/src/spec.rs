@@ -202,8 +202,11 @@ impl TrafficSpec {
     /// The packets for a seed; reads the capture file if there is one.
     pub fn open_packets(&self, seed: u64) -> Result<Packets, PacketError> {
         if self.packets == GENERATED {
-            let random = Random::new(seed, Stream::Packets);
-            let packets = Packets::generated(self.packet_bytes, &self.operations, random);
+            let packets = Packets::generated(
+                self.packet_bytes,
+                &self.operations,
+                Random::new(seed, Stream::Packets),
+            );
             let Some(work) = &self.work else {
                 return Ok(packets);
             };

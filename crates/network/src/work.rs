@@ -113,17 +113,16 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::OperationsSpec;
-    use crate::{ItemKind, Packets, Stream};
+    use crate::{ItemKind, OperationsSpec, Packets, Stream};
+
+    fn plain() -> Packets {
+        let random = Random::new(1, Stream::Packets);
+        Packets::generated(64, &OperationsSpec::default(), random)
+    }
 
     fn packets(spec: &WorkSpec) -> Packets {
         let work = spec.open(Random::new(1, Stream::ServiceTimes)).unwrap();
-        Packets::generated(
-            64,
-            &OperationsSpec::default(),
-            Random::new(1, Stream::Packets),
-        )
-        .with_work(work)
+        plain().with_work(work)
     }
 
     fn spec(service_times: ServiceTimes) -> WorkSpec {
@@ -160,11 +159,7 @@ mod tests {
 
     #[test]
     fn packets_are_otherwise_the_same() {
-        let mut plain = Packets::generated(
-            64,
-            &OperationsSpec::default(),
-            Random::new(1, Stream::Packets),
-        );
+        let mut plain = plain();
         let mut working = packets(&spec(ServiceTimes::Fixed));
         for _ in 0..10 {
             let (mut one, mut other) = (Vec::new(), Vec::new());

@@ -124,14 +124,15 @@ impl Units {
     }
 }
 
-/// The mean of the batches, and half of its 95 % confidence interval.
-fn interval(batches: &[f64]) -> [f64; 2] {
+/// The 95 % confidence interval of a number that is not below 0, by how it differs between batches.
+/// It is around the number over all of them: in a tail that comes rarely, few batches have a part.
+fn interval(value: f64, batches: &[f64]) -> [f64; 2] {
     let count = batches.len() as f64;
     let mean = batches.iter().sum::<f64>() / count;
     let squares = batches.iter().map(|batch| (batch - mean).powi(2));
     let variance = squares.sum::<f64>() / (count - 1.0);
     let half = STUDENT_T * (variance / count).sqrt();
-    [mean - half, mean + half]
+    [(value - half).max(0.0), value + half]
 }
 
 impl QueueingSystem {
@@ -235,16 +236,18 @@ impl QueueingSystem {
         }
         let samples = batch_requests * BATCHES;
         let quantile = |share| all.value_at_quantile(share) as f64 * RESOLUTION;
+        let mean = means.iter().sum::<f64>() / BATCHES as f64;
+        let p99 = quantile(0.99);
         Ok(Some(Measured {
             throughput: samples as f64 / (now - begin) / all_units,
             latency_service_times: Latencies {
                 samples,
-                mean: means.iter().sum::<f64>() / BATCHES as f64,
-                mean_ci95: interval(&means),
+                mean,
+                mean_ci95: interval(mean, &means),
                 p50: quantile(0.5),
                 p90: quantile(0.9),
-                p99: quantile(0.99),
-                p99_ci95: interval(&p99s),
+                p99,
+                p99_ci95: interval(p99, &p99s),
                 p999: quantile(0.999),
             },
             mean_wait_service_times: waits / samples as f64,

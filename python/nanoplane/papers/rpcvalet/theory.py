@@ -134,7 +134,7 @@ def _rows(results: Results) -> list[Row]:
         within = System(organisation, distribution, fixed_part=fixed_part)
         if (outcome := results.get(within)) is None:
             continue
-        low, high = outcome.load_ci95 or (0.0, 1.0)
+        low, high = outcome.result["largest_load_ci95"]
         rows.append(
             Row(
                 series=_series(*shown),
@@ -211,7 +211,7 @@ FIGURES = (
 
 def largest_load(results: Results, system: System) -> float:
     """Return the largest load within the SLO, from 0 to 1."""
-    return float(results[system].description["queueing"]["load"])
+    return float(results[system].result["largest_load"])
 
 
 def _loss_percent(results: Results, distribution: str) -> float:
