@@ -143,11 +143,10 @@ static inline uint64_t sonuma_footprint(uint64_t nodes, uint64_t slots, uint64_t
   return nodes * slots * sizeof(struct sonuma_send_slot) + nodes * slots * (max_bytes + LINE_BYTES);
 }
 
-/* Memory, each line of it written once, so that it is as it is later. */
+/* Memory that has been cleared, as a driver does. */
 static inline void *sonuma_memory(uint64_t bytes) {
-  uint8_t *memory = aligned_alloc(LINE_BYTES, bytes);
-  for (uint64_t offset = 0; offset < bytes; offset += LINE_BYTES)
-    *(volatile uint64_t *)(memory + offset) = 0;
+  void *memory = aligned_alloc(LINE_BYTES, bytes);
+  io_cleared(memory, bytes);
   return memory;
 }
 

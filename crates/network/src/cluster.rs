@@ -6,7 +6,8 @@
 //! ledger is kept here: an item is in its queue when the last packet of its message has arrived at
 //! the server, and done when a core of the server has posted the replenish.
 
-use crate::program::{ProgramRegisters, ProgramSettings};
+use crate::io_source::register;
+use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
 use crate::sonuma::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
 use crate::spec::SLOT_HEADER_BYTES;
 use crate::{
@@ -14,8 +15,8 @@ use crate::{
     LinkFaults, Packets, QueueDescriptor, Random, SharedLedger,
 };
 use fabric::{
-    Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData, Observation,
-    Request, RequestKind, Time,
+    AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
+    Observation, Request, RequestKind, Time,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -168,18 +169,6 @@ mod purpose {
     pub const MASK: u64 = 0xff << 56;
 }
 
-/// Offsets of the registers, those of the I/O device in `guest/include/io.h`.
-mod register {
-    pub const START: u64 = 0x58;
-    pub const NAME: u64 = 0x88;
-    pub const PARAMETER: u64 = 0x90;
-    pub const COUNTER: u64 = 0x98;
-    pub const ITEMS: u64 = 0xa0;
-    pub const COUNTERS: std::ops::Range<u64> = 0x800..0xc00;
-    pub const WEIGHTS: u64 = 0x1_0000;
-    pub const STATES: u64 = 0x2_0000;
-}
-
 #[derive(Clone, Debug, Default)]
 struct Node {
     /// Send slots towards the server, the one that has been free for longest first.
@@ -195,8 +184,10 @@ state::plain!(Node { free, waiting });
 struct Slot {
     in_use: bool,
     item: u64,
-    /// When a core has posted the replenish.
-    posted_at: Option<Time>,
+    /// See [`ItemKind::kind_of`].
+    kind: u8,
+    /// When a core has posted the replenish, and when it had posted the one before.
+    posted_at: Option<(Time, Time)>,
     /// What the server has to read, if it did not fit into a message.
     window: Vec<u8>,
     /// Blocks of the reply that have arrived.
@@ -212,6 +203,7 @@ struct Slot {
 state::plain!(Slot {
     in_use,
     item,
+    kind,
     posted_at,
     window,
     reply_blocks,
@@ -236,6 +228,8 @@ pub struct Cluster {
     items: ItemKind,
     ledger: SharedLedger,
     program: ProgramRegisters,
+    /// Where the memory begins that is to be as if it had been cleared.
+    cleared: u64,
     is_started: bool,
     next_arrival: Arrival,
     next_item: u64,
@@ -247,6 +241,8 @@ pub struct Cluster {
     memory: BTreeMap<(u16, u32), LineData>,
     /// To each backend.
     links: Vec<Link>,
+    /// When each core has posted its last replenish: an instrument.
+    cores_posted_at: Vec<Time>,
     keep: usize,
     kept: Vec<DeliveredPacket>,
     statistics: ClusterStatistics,
@@ -273,6 +269,7 @@ impl State for Cluster {
                 items,
                 ledger: fixed,
                 program,
+                cleared,
                 is_started,
                 next_arrival,
                 next_item,
@@ -281,6 +278,7 @@ impl State for Cluster {
                 unanswered,
                 memory,
                 links: slice,
+                cores_posted_at: slice,
                 keep: fixed,
                 kept,
                 statistics,
@@ -292,6 +290,7 @@ impl State for Cluster {
         {
             walker.refuse(error.to_string());
         }
+        self.ledger.borrow_mut().items = self.items;
         self.ledger.borrow_mut().walk(walker);
     }
 }
@@ -316,11 +315,17 @@ impl Cluster {
             free: (0..setup.slots as u16).collect(),
             waiting: VecDeque::new(),
         };
-        ledger.borrow_mut().allow_reordering();
+        {
+            let mut ledger = ledger.borrow_mut();
+            ledger.allow_reordering();
+            ledger.program_counters = settings.prepared.counters.clone();
+        }
         Cluster {
             latency: Time::from_ns(setup.network.latency_ns),
             links: vec![Link::new(setup.network.link_gb_per_s); setup.backends.len()],
             arrivals,
+            cores_posted_at: vec![Time::ZERO; setup.io.data_plane_cores as usize],
+            cleared: 0,
             warm_arrivals: None,
             is_warm: true,
             active_nodes,
@@ -419,19 +424,26 @@ impl Cluster {
         match offset {
             register::START if !self.is_started && value == 1 => self.start(context),
             register::NAME => return self.program.add_to_name(value),
-            _ if register::COUNTERS.contains(&offset) => {
-                let index = (offset - register::COUNTERS.start) / 8;
-                let mut ledger = self.ledger.borrow_mut();
-                match ledger.program_counters.get_mut(index as usize) {
-                    Some((_, counter)) => *counter = value,
-                    None => return false,
+            register::CLEARED => self.cleared = value,
+            register::CLEARED_BYTES => {
+                let (start, length) = (self.cleared, value);
+                let last = start.checked_add(length).and_then(|end| end.checked_sub(1));
+                let is_memory = last.is_some_and(|last| context.in_memory(last));
+                if length == 0 || !context.in_memory(start) || !is_memory {
+                    return false;
                 }
+                context.warm_last_level(AddressRange { start, length });
+            }
+            _ if register::COUNTERS.contains(&offset) => {
+                let counters = &mut self.ledger.borrow_mut().program_counters;
+                return write_counter(counters, offset, value);
             }
             register::ITEMS if !self.is_started && self.items == ItemKind::Packets => {
                 let Some(kind) = ItemKind::from_register(value) else {
                     return false;
                 };
                 self.items = kind;
+                self.ledger.borrow_mut().items = kind;
                 if let Err(error) = self.packets.set_kind(kind) {
                     self.ledger.borrow_mut().set_fault(error.to_string());
                 }
@@ -491,8 +503,10 @@ impl Cluster {
         self.packets.append_next(&mut message);
         let packet_bytes = message.len() as u64 - u64::from(SLOT_HEADER_BYTES);
         let place = self.index(node, slot);
+        let kind = self.items.kind_of(&message[SLOT_HEADER_BYTES as usize..]);
         let state = &mut self.slots[place];
         state.in_use = true;
+        state.kind = kind;
         state.item = item;
         state.posted_at = None;
         state.window.clear();
@@ -586,11 +600,11 @@ impl Cluster {
     fn received(&mut self, context: &mut AgentContext<'_>, place: usize) {
         let slots = self.setup.slots as usize;
         let (node, slot) = ((place / slots) as u16, (place % slots) as u16);
-        let item = self.slots[place].item;
+        let Slot { item, kind, .. } = self.slots[place];
         let now = context.now();
         self.ledger
             .borrow_mut()
-            .arrived(u32::from(node), (item, 0), now);
+            .arrived(u32::from(node), (item, kind), now);
         let network = &self.setup.network;
         if network.slots_used_twice > 0.0 && self.chance.unit() < network.slots_used_twice {
             self.statistics.violations += 1;
@@ -617,12 +631,12 @@ impl Cluster {
             return;
         };
         slot.in_use = false;
-        let done_at = slot.posted_at.take().unwrap_or(now);
-        let item = slot.item;
+        let posted_at = slot.posted_at.take().unwrap_or((now, now));
+        let item = (slot.item, place);
         let number = u32::from(node);
         self.ledger
             .borrow_mut()
-            .completed(number, item, done_at, now);
+            .completed(number, item, posted_at, now);
         let node_state = &mut self.nodes[usize::from(node)];
         node_state.free.push_back(header.slot);
         if let Some(since) = node_state.waiting.pop_front()
@@ -850,8 +864,12 @@ impl Agent for Cluster {
             return;
         };
         let place = self.index(header.node, header.slot);
-        if let Some(slot) = self.slots.get_mut(place) {
-            slot.posted_at = Some(observation.at);
+        let core = usize::from(observation.core.0);
+        if let Some(slot) = self.slots.get_mut(place)
+            && let Some(before) = self.cores_posted_at.get_mut(core)
+        {
+            slot.posted_at = Some((observation.at, *before));
+            *before = observation.at;
         }
     }
 

@@ -187,6 +187,8 @@ pub struct Ledger {
     rings: Vec<VecDeque<Ring>>,
     /// When each hart rang last.
     harts_rang_at: Vec<Time>,
+    /// When a core was given the message in each slot of a messaging domain.
+    given_at: Vec<Option<Time>>,
     /// What tenants have taken, in this order.
     taken: VecDeque<Delivered>,
     recorder: Recorder,
@@ -215,6 +217,7 @@ state::component!(Ledger {
     inside,
     rings,
     harts_rang_at,
+    given_at,
     taken,
     recorder,
     measures,
@@ -241,6 +244,7 @@ impl Ledger {
             inside: Vec::new(),
             rings: Vec::new(),
             harts_rang_at: Vec::new(),
+            given_at: Vec::new(),
             taken: VecDeque::new(),
             recorder,
             measures: true,
@@ -494,12 +498,29 @@ impl Ledger {
         }
     }
 
-    /// An item's latency has ended at `done_at`, which is known now, and its place is free again.
-    pub(crate) fn completed(&mut self, queue: u32, item: u64, done_at: Time, now: Time) {
-        self.rings[queue as usize].push_back(Ring {
-            at: done_at,
-            hart_rang_at: Time::ZERO,
-        });
+    /// A core has been given the message in a slot of the messaging domain.
+    pub fn given(&mut self, slot: usize, at: Time) {
+        if slot >= self.given_at.len() {
+            self.given_at.resize(slot + 1, None);
+        }
+        self.given_at[slot] = Some(at);
+    }
+
+    /// An item's latency has ended, which is known now, and its slot is free again. `at` is when, and
+    /// when the same hart had done the one before.
+    pub(crate) fn completed(
+        &mut self,
+        queue: u32,
+        (item, slot): (u64, usize),
+        (at, hart_rang_at): (Time, Time),
+        now: Time,
+    ) {
+        let given_at = self.given_at.get_mut(slot).and_then(Option::take);
+        let inside = &mut self.inside[queue as usize];
+        if let Some(inside) = inside.iter_mut().find(|inside| inside.item == item) {
+            inside.taken_at = given_at;
+        }
+        self.rings[queue as usize].push_back(Ring { at, hart_rang_at });
         self.taken(queue, item, false, now);
     }
 

@@ -92,6 +92,8 @@ pub fn attach(
             latencies,
             neighbours.backends[of_row],
             neighbours.backends[home],
+            domain.clone(),
+            ledger.clone(),
         );
         fabric.attach(Box::new(frontend), Frontend::attachment(core))?;
     }
@@ -149,9 +151,6 @@ impl Attached {
             if let Some(frontend) = fabric.agent_mut::<Frontend>(id) {
                 statistics.work_queue_entries += frontend.work_queue_entries();
                 statistics.completion_queue_entries += frontend.completion_queue_entries();
-                let service = frontend.service();
-                statistics.service.service_fs += service.service_fs;
-                statistics.service.served += service.served;
             }
         }
         statistics

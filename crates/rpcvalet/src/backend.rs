@@ -432,7 +432,7 @@ impl Backend {
     }
 
     /// Sends a packet to the network.
-    fn to_network(&mut self, context: &mut AgentContext<'_>, header: Header, data: LineData) {
+    fn inject(&mut self, context: &mut AgentContext<'_>, header: Header, data: LineData) {
         let bytes = match header.kind {
             Kind::Send | Kind::ReadReply | Kind::Write => BLOCK_PACKET_BYTES,
             _ => CONTROL_PACKET_BYTES,
@@ -473,7 +473,7 @@ impl Backend {
             _ => {
                 drop(domain);
                 self.statistics.refused += 1;
-                self.to_network(context, header.of_kind(Kind::Refused), LineData::ZERO);
+                self.inject(context, header.of_kind(Kind::Refused), LineData::ZERO);
             }
         }
     }
@@ -708,7 +708,7 @@ impl Backend {
             bytes: 0,
             ..header
         };
-        self.to_network(context, header, LineData::ZERO);
+        self.inject(context, header, LineData::ZERO);
     }
 
     /// What is wrong with something that a core has posted.
@@ -785,7 +785,7 @@ impl Backend {
                 ..header
             };
             for block in 0..transfer.left {
-                self.to_network(context, header.at_block(first + block), LineData::ZERO);
+                self.inject(context, header.at_block(first + block), LineData::ZERO);
             }
             return;
         }
@@ -811,7 +811,7 @@ impl Backend {
                 slot: place as u16,
                 ..header
             };
-            self.to_network(context, header.at_block(first + block), data);
+            self.inject(context, header.at_block(first + block), data);
             return;
         }
         transfer.left -= 1;
@@ -823,7 +823,7 @@ impl Backend {
             index: block as u16,
             ..header
         };
-        self.to_network(context, header, data);
+        self.inject(context, header, data);
     }
 
     /// A node has answered a one-sided operation.
@@ -886,7 +886,7 @@ impl Backend {
         let address = u64::from(header.block()) * LINE;
         if !context.in_memory(address) {
             self.statistics.refused += 1;
-            self.to_network(context, header.of_kind(Kind::Refused), LineData::ZERO);
+            self.inject(context, header.of_kind(Kind::Refused), LineData::ZERO);
             return;
         }
         let access = match header.kind {
@@ -916,7 +916,7 @@ impl Backend {
             _ => return,
         };
         let header = at_length(token & 0xffff_ffff).of_kind(kind);
-        self.to_network(context, header.at_block((address / LINE) as u32), data);
+        self.inject(context, header.at_block((address / LINE) as u32), data);
     }
 }
 

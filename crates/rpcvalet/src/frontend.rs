@@ -1,13 +1,13 @@
 //! The frontend beside a core: it polls the core's work queue and fills its completion queue.
 
-use crate::domain::QueuePairs;
+use crate::domain::{QueuePairs, SharedDomain};
 use crate::spec::Latencies;
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES, LineAddress,
-    LineData, MemoryAccess, Observation, Time,
+    LineData, MemoryAccess,
 };
+use network::SharedLedger;
 use network::sonuma::{Header, Kind};
-use serde::Serialize;
 use state::{State, Walker};
 use std::collections::VecDeque;
 
@@ -44,28 +44,9 @@ pub struct Frontend {
     generating: VecDeque<(u64, LineData)>,
     /// Completions in the pipeline, oldest first.
     completing: VecDeque<(u64, u64)>,
-    /// When the core was given each message that it has not replenished, and when it replenished the
-    /// last one: an instrument.
-    given_at: VecDeque<Time>,
-    posted_at: Time,
-    service: ServiceStatistics,
+    domain: SharedDomain,
+    ledger: SharedLedger,
 }
-
-/// How long a core has been occupied by messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ServiceStatistics {
-    /// From the write of a message's entry into the core's completion queue, or from the replenish
-    /// before if that is later, to its replenish, summed, in femtoseconds. With software dispatch,
-    /// where no core is given anything, nothing.
-    pub service_fs: u64,
-    /// How many messages those are.
-    pub served: u64,
-}
-
-state::component!(ServiceStatistics {
-    service_fs: count,
-    served: count
-});
 
 state::component!(Frontend {
     core: fixed,
@@ -80,9 +61,8 @@ state::component!(Frontend {
     completed,
     generating,
     completing,
-    given_at,
-    posted_at,
-    service,
+    domain: fixed,
+    ledger: fixed,
 });
 
 impl Frontend {
@@ -92,6 +72,8 @@ impl Frontend {
         latencies: Latencies,
         backend: AgentId,
         dispatcher: AgentId,
+        domain: SharedDomain,
+        ledger: SharedLedger,
     ) -> Frontend {
         Frontend {
             core,
@@ -106,9 +88,8 @@ impl Frontend {
             completed: 0,
             generating: VecDeque::new(),
             completing: VecDeque::new(),
-            given_at: VecDeque::new(),
-            posted_at: Time::ZERO,
-            service: ServiceStatistics::default(),
+            domain,
+            ledger,
         }
     }
 
@@ -135,11 +116,6 @@ impl Frontend {
     /// Entries written into the completion queue.
     pub fn completion_queue_entries(&self) -> u64 {
         self.completed
-    }
-
-    /// How long its core has been occupied.
-    pub fn service(&self) -> ServiceStatistics {
-        self.service
     }
 
     fn next_entry(&self) -> u64 {
@@ -261,27 +237,12 @@ impl Agent for Frontend {
         if token == purpose::POLL {
             self.polled(context, data);
         } else if token == purpose::COMPLETE
-            && Header::decode(data.read(0, 8)).is_some_and(|header| header.kind == Kind::Dispatch)
+            && let Some(header) = Header::decode(data.read(0, 8))
+            && header.kind == Kind::Dispatch
+            && let Some(place) = self.domain.borrow().place(header.node, header.slot)
         {
-            self.given_at.push_back(context.now());
-        }
-    }
-
-    fn observe(&mut self, observation: &Observation) {
-        let Observation {
-            at, address, value, ..
-        } = *observation;
-        let mut entries = (0..QueuePairs::WORK_ENTRIES)
-            .map(|count| self.queue_pairs.work_entry(self.core, count) + HEADER_AT as u64);
-        let is_replenish =
-            Header::decode(value).is_some_and(|header| header.kind == Kind::PostReplenish);
-        if is_replenish
-            && entries.any(|entry| entry == address)
-            && let Some(given_at) = self.given_at.pop_front()
-        {
-            self.service.service_fs += at.saturating_sub(given_at.max(self.posted_at)).as_fs();
-            self.service.served += 1;
-            self.posted_at = at;
+            let now = context.now();
+            self.ledger.borrow_mut().given(place as usize, now);
         }
     }
 

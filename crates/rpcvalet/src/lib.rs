@@ -21,7 +21,7 @@ mod spec;
 pub use attach::{Attached, attach};
 pub use backend::{Backend, BackendStatistics};
 pub use domain::{Domain, QueuePairs, SharedDomain, footprint_bytes};
-pub use frontend::{Frontend, ServiceStatistics};
+pub use frontend::Frontend;
 pub use spec::{DispatchSpec, Mode, PolicySpec, RpcValetSpec};
 
 use network::ClusterStatistics;
@@ -38,7 +38,4 @@ pub struct Statistics {
     pub work_queue_entries: u64,
     /// Entries that they have written into the cores' completion queues.
     pub completion_queue_entries: u64,
-    /// How long the cores have been occupied.
-    #[serde(flatten)]
-    pub service: ServiceStatistics,
 }

@@ -247,8 +247,8 @@ impl RpcValetSpec {
     /// The backend of a core: the last one that is not below its row.
     pub(crate) fn backend_of_core(&self, core: usize, columns: usize, rows: usize) -> usize {
         let row = core / columns;
-        let above = (0..self.backends).filter(|&one| self.row(one, rows) <= row);
-        above.last().unwrap_or(0)
+        let is_above = |&backend: &usize| self.row(backend, rows) <= row;
+        (0..self.backends).rfind(is_above).unwrap_or(0)
     }
 
     /// The cores of each queue.

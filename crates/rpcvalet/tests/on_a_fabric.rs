@@ -243,7 +243,7 @@ fn write(fabric: &mut Fabric, inboxes: &mut [Inbox], now: &mut Time, address: u6
         },
     );
     fabric.send(CoreId(0), &mut outbox);
-    *now = *now + Time::from_ns(500.0);
+    *now += Time::from_ns(500.0);
     fabric.run_until(*now, inboxes);
     assert!(inboxes[0].pop().is_some(), "{address:#x} has been written");
 }
