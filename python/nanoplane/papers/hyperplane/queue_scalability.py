@@ -33,7 +33,7 @@ from nanoplane.papers.hyperplane.cases import (
 )
 from nanoplane.sweep import Run
 
-PEAK_REQUESTS = 10_000
+PEAK_REQUESTS = 5_000
 
 LIGHT_LOAD = 0.008
 """Light traffic, as a part of the same system's peak with one queue (the paper: "<1% load")."""
