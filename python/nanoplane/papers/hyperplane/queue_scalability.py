@@ -41,18 +41,17 @@ LIGHT_LOAD = 0.008
 LIGHT_SHAPES = ("single-queue", "fully-balanced")
 """The paper does not say which shape light traffic has: the two extremes."""
 LIGHT_REQUESTS = 10_000
-SPINNING_LIGHT_REQUESTS = 2_000
-"""For a spinning core whose polls miss, so that none of them can be skipped."""
-_MISSES_FROM = {"spin": 1000, "spin-poll-mode": 100}
-"""From how many queues on that is so: a poll reads one line or almost four, and L1 has 512."""
+_SLOW = {"spin": (1000, 1_000), "spin-poll-mode": (100, 2_000)}
+"""From how many queues on polls of a spinning core miss, so that none of them can be skipped, and
+how many requests there are then. A poll reads one line, or almost four, and L1 has 512."""
 SLOW_TASK = "crypto-forwarding"
 """With `--quick`, Figure 9 is without it: an item takes 5 us, so that there are 0.6 ms from one
 request to the next, in which a core polls 60,000 queues."""
 
 
 def _light_requests(case: Case) -> int:
-    slow = case.queues >= _MISSES_FROM.get(case.notify, math.inf)
-    return SPINNING_LIGHT_REQUESTS if slow else LIGHT_REQUESTS
+    queues, requests = _SLOW.get(case.notify, (math.inf, 0))
+    return requests if case.queues >= queues else LIGHT_REQUESTS
 
 
 def _light_tasks(quick: bool) -> list[str]:
