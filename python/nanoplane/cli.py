@@ -50,7 +50,8 @@ Json = Annotated[
     typer.Option("--json", help="Print one JSON document and nothing else on standard output."),
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="A tenth of the requests: rough numbers, soon.")
+    bool,
+    typer.Option("--quick", help="Fewer points, and a tenth of the requests: rough numbers, soon."),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what the store has already.")]
 Trace = Annotated[
@@ -698,7 +699,7 @@ def figure(
 
 
 def _rough(quick: bool) -> str:
-    return " (quick: a tenth of the requests, so the numbers are rough)" if quick else ""
+    return " (quick: a tenth of the requests, fewer points, so rough numbers)" if quick else ""
 
 
 def _print_rows(figure: Figure, rows: list[Row]) -> None:

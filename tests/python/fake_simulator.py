@@ -96,6 +96,7 @@ _SCHEMA = {
                 "Order of queues.", "round-robin", "strict-priority", default="round-robin"
             ),
             queues=_integer(1, 65536, "Number of queues."),
+            batch=_integer(1, 1024, "Items of a visit.", default=1),
             organisation={
                 "anyOf": [
                     _one_of("By its name.", "scale-out", "scale-up-2", "scale-up-4"),

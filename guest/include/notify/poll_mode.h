@@ -29,6 +29,12 @@
 
 enum { POLL_MODE_SINGLE_CONSUMER = 2 }; /* RING_F_SC_DEQ */
 
+/* 0: harts that share queues try the lock of every queue, also of those that are empty. To show
+ * what that costs: no data plane here does so. */
+#ifndef POLL_MODE_LOOKS_FIRST
+#define POLL_MODE_LOOKS_FIRST 1
+#endif
+
 /* A ring, as struct rte_ring. The producer's line is the doorbell. */
 struct poll_mode_ring {
   struct {
@@ -112,8 +118,10 @@ static inline uint64_t poll_mode_receive_burst(uint64_t number, uint64_t most, u
 /* For harts that share queues. Returns whether the queue is now this hart's. */
 static inline int poll_mode_try_lock(uint64_t number) {
   struct poll_mode_queue *queue = poll_mode_port.queues[number];
-  return poll_mode_items(queue) != 0 && !__atomic_load_n(&queue->ring->lock, __ATOMIC_RELAXED) &&
-         !__atomic_exchange_n(&queue->ring->lock, 1, __ATOMIC_ACQUIRE);
+  if (POLL_MODE_LOOKS_FIRST &&
+      (poll_mode_items(queue) == 0 || __atomic_load_n(&queue->ring->lock, __ATOMIC_RELAXED)))
+    return 0;
+  return !__atomic_exchange_n(&queue->ring->lock, 1, __ATOMIC_ACQUIRE);
 }
 
 static inline struct data_plane_work poll_mode_next(struct data_plane_hart *hart) {
