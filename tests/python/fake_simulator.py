@@ -77,6 +77,7 @@ _SCHEMA = {
             data_plane_cores=_integer(1, 64, "Cores that run the data plane.", default=1),
             core={"$ref": "#/$defs/Core"},
             hyperplane={"$ref": "#/$defs/HyperPlane", "default": {}},
+            rpcvalet={"type": "object", "default": {}},
         ),
         "DataPlane": _table(
             "The data plane.",
@@ -90,6 +91,7 @@ _SCHEMA = {
                 "software-ready-set",
                 "software-bitmap",
                 "hyperplane",
+                "rpcvalet",
                 default="spin",
             ),
             policy=_one_of(
@@ -128,6 +130,9 @@ _SCHEMA = {
             },
             packets={"type": "string", "default": "generated"},
             imbalance={"type": "number", "minimum": 0, "maximum": 31, "default": 0.0},
+            saturation_rate_mrps={"type": "number", "default": 20.0},
+            packet_bytes=_integer(28, 9000, "Bytes.", default=1024),
+            work={"type": ["object", "null"], "default": None},
             burst_length={"type": "number", "minimum": 1e-6, "maximum": 1e4, "default": 8.0},
         ),
         "Measure": _table(
@@ -159,7 +164,16 @@ _PRESETS = {
         },
         "description": "The 16-core server of Table I.",
         "source": "HyperPlane, MICRO 2020, Table I",
-    }
+    },
+    "rpcvalet-table1": {
+        "server": {
+            "cores": 16,
+            "data_plane_cores": 16,
+            "core": {"model": "out-of-order", "rob_entries": 128, "clock_ghz": 2.0},
+        },
+        "description": "The 16-core chip of Table 1.",
+        "source": "RPCValet, ASPLOS 2019, Table 1",
+    },
 }
 
 
@@ -240,6 +254,7 @@ def run(
         "software-ready-set": 0.5 * queues,
         "software-bitmap": 20.0,
         "hyperplane": 17.0,
+        "rpcvalet": 10.0,
     }
     poll_ns = polls[description["data_plane"]["notify"]]
     cores, imbalance = (

@@ -61,6 +61,7 @@ def test_resolved_has_the_preset_the_overrides_and_the_defaults() -> None:
         "data_plane_cores": 1,
         "core": {"model": "out-of-order", "rob_entries": 224, "clock_ghz": 3.0},
         "hyperplane": {"entries": 1024, "power_optimised": False},
+        "rpcvalet": {},
     }
     assert data["data_plane"]["policy"] == "round-robin"
     assert data["measure"] == {"requests": 20_000, "warmup": "auto", "seed": 1}
@@ -213,7 +214,8 @@ def test_unknown_preset() -> None:
 
 def test_missing_preset() -> None:
     assert changed('preset = "hyperplane-table1"', "") == (
-        'example.toml: server.cores is missing; a preset has all of server: "hyperplane-table1"'
+        'example.toml: server.cores is missing; a preset has all of server: "hyperplane-table1" '
+        'or "rpcvalet-table1"'
     )
 
 

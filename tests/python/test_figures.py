@@ -33,7 +33,7 @@ from nanoplane.papers.hyperplane.queue_scalability import (
     SLOW_TASK,
     light,
 )
-from nanoplane.papers.rpcvalet import theory
+from nanoplane.papers.rpcvalet import dispatch, theory
 from nanoplane.sweep import Outcome, sweep
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -177,6 +177,26 @@ def test_figure_6_of_rpcvalet_has_the_times_that_are_drawn() -> None:
     # The fake's histogram has one value, the mean.
     assert {row.series for row in rows} == set(theory.DISTRIBUTIONS.values())
     assert [(row.x, row.y) for row in rows] == [(625, 100)] * 4
+
+
+def test_figures_of_rpcvalets_dispatch() -> None:
+    rows = find("rpcvalet.7").rows(run("rpcvalet.7"))
+    # Two distributions, three ways to dispatch; three loads, and the largest within the SLO.
+    assert len(rows) == 2 * 3 * (3 + 1)
+    results = run("rpcvalet.9")
+    rows = find("rpcvalet.9").rows(results)
+    assert len(rows) == 2 * 4 * (3 + 1)
+    assert {row.y_unit for row in rows} == {"mean service times"}
+    # The fake's cores take a request every 505 ns, of which 300 are drawn.
+    theory_point = dispatch.Yardstick("fixed", load=0.7)
+    fixed_part = results[theory_point].description["queueing"]["fixed_part"]
+    assert fixed_part == pytest.approx(1 - 300 / 505)
+    measured = {claim.id: claim.row(results) for claim in claims("rpcvalet")}
+    gap = measured["rpcvalet.9.gap-most"]
+    # By the fake's formulas: a server sustains what it is asked for, as far as it drops nothing; of
+    # theory it is 1 - ln 100 / 10 / 4.
+    assert gap["measured"] == pytest.approx(100 * (1 - 1 / (1 - math.log(100) / 40)), abs=5)
+    assert gap["measured_ci95"] is not None
 
 
 def test_claims_without_runs_say_how_to_run_them() -> None:

@@ -19,20 +19,10 @@ _RELAXED = (
     "Under a more relaxed SLO of 75us, RPCValet's 1x16 configuration delivers 54% higher "
     "throughput than 16x1 and 20% higher than 4x4"
 )
-_FIXED = (
-    "For the fixed distribution, 1x16 delivers 1.13x and 1.2x higher throughput than 4x4 and "
-    "16x1 under SLO, respectively"
-)
-_GEV = "For GEV, the throughput improvement grows to 1.17x and 1.4x, respectively"
 _THRESHOLD = (
     "Reducing this to one marginally degrades HERD's throughput, because of its short sub-us "
     "service times, but has no measurable performance difference in the rest of our experiments"
 )
-_SOFTWARE = (
-    "our hardware implementation delivers 2.3-2.7x higher throughput under SLO, depending on the "
-    "request processing time distribution"
-)
-_GAP = "RPCValet performs as close as 3% to 1x16, and within 15% in the worst case (GEV)"
 
 CLAIMS = (
     _not_yet(
@@ -165,32 +155,7 @@ CLAIMS = (
     ),
     _not_yet("7b.relaxed-over-16x1", "Section 6.1", _RELAXED, 54, "%", _STORES),
     _not_yet("7b.relaxed-over-4x4", "Section 6.1", _RELAXED, 20, "%", _STORES),
-    _not_yet("7c.fixed-over-4x4", "Section 6.1", _FIXED, 1.13, "times", _SYSTEM),
-    _not_yet("7c.fixed-over-16x1", "Section 6.1", _FIXED, 1.2, "times", _SYSTEM),
-    _not_yet("7c.gev-over-4x4", "Section 6.1", _GEV, 1.17, "times", _SYSTEM),
-    _not_yet("7c.gev-over-16x1", "Section 6.1", _GEV, 1.4, "times", _SYSTEM),
-    _not_yet(
-        "7c.tail",
-        "Section 6.1",
-        "RPCValet also delivers up to 4x lower tail latency before saturation",
-        4,
-        "times",
-        _SYSTEM,
-    ),
     _not_yet("7.threshold-herd", "Section 6.1", _THRESHOLD, "below 1", "times", _STORES),
-    _not_yet("7.threshold", "Section 6.1", _THRESHOLD, 1, "times", _SYSTEM),
-    _not_yet("8.gain-least", "Section 6.2", _SOFTWARE, 2.3, "times", _SYSTEM),
-    _not_yet("8.gain-most", "Section 6.2", _SOFTWARE, 2.7, "times", _SYSTEM),
-    _not_yet(
-        "8.below-all",
-        "Section 6.2",
-        "even the 16x1 hardware implementation is superior to the software 1x16 implementation",
-        "above 1",
-        "times",
-        _SYSTEM,
-    ),
-    _not_yet("9.gap-least", "Section 6.3", _GAP, 3, "%", _SYSTEM),
-    _not_yet("9.gap-most", "Section 6.3", _GAP, 15, "%", _SYSTEM),
     _not_yet(
         "1.over-rss-least",
         "Section 1",
