@@ -159,9 +159,14 @@ int hart_main(int number) {
        data_plane_state.notify);
 }
 
-/* A ring that has been cleared, so that caches are from the beginning as they are later. */
+/* A ring that has been cleared, so that caches are from the beginning as they are later. Behind it
+ * are 1 to 32 lines, as if by chance (Knuth's multiplicative hash): rings at equal distances meet
+ * in the same cache sets, all or every few of them, and so would queues at equal distances that are
+ * busy. */
 static uint8_t *data_plane_ring(uint64_t bytes) {
-  uint8_t *ring = aligned_alloc(LINE_BYTES, bytes);
+  static uint32_t rings;
+  uint64_t lines_behind = 1 + (++rings * 2654435761u >> 27);
+  uint8_t *ring = aligned_alloc(LINE_BYTES, bytes + lines_behind * LINE_BYTES);
   io_cleared(ring, bytes);
   return ring;
 }
@@ -210,9 +215,8 @@ static inline int data_plane(void) {
       queues * sizeof(struct io_doorbell) > device->tenant_doorbell_bytes)
     fail("The doorbell ranges are too small for %lu queues.", queues);
 
-  /* A line more than a ring needs keeps the rings from all beginning in the same cache sets. */
-  uint64_t ring_bytes = data_plane_state.ring_slots * data_plane_state.slot_bytes + LINE_BYTES;
-  uint64_t tenant_bytes = data_plane_state.capacity * data_plane_state.slot_bytes + LINE_BYTES;
+  uint64_t ring_bytes = data_plane_state.ring_slots * data_plane_state.slot_bytes;
+  uint64_t tenant_bytes = data_plane_state.capacity * data_plane_state.slot_bytes;
   int is_overlapping = data_plane_is_shared() && !data_plane_state.is_late;
   struct io_descriptor *table = aligned_alloc(LINE_BYTES, queues * sizeof(struct io_descriptor));
   for (uint64_t number = 0; number < queues; number++) {
