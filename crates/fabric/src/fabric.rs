@@ -39,6 +39,7 @@ use crate::{
 };
 use serde::Serialize;
 use state::{Purpose, State, Walker};
+use std::collections::VecDeque;
 
 /// What an address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -358,7 +359,8 @@ state::choice!(PendingState {
 struct PendingAccesses {
     /// The line of each: a list of its own, for it is searched often and may be long.
     lines: Vec<LineAddress>,
-    accesses: Vec<PendingAccess>,
+    /// The first ones are done first, as a rule.
+    accesses: VecDeque<PendingAccess>,
 }
 
 state::component!(PendingAccesses { lines, accesses });
@@ -366,7 +368,7 @@ state::component!(PendingAccesses { lines, accesses });
 impl PendingAccesses {
     fn push(&mut self, line: LineAddress, access: PendingAccess) {
         self.lines.push(line);
-        self.accesses.push(access);
+        self.accesses.push_back(access);
     }
 
     /// The first one to `line`: the others wait for it.
@@ -381,8 +383,10 @@ impl PendingAccesses {
     }
 
     fn remove(&mut self, index: usize) -> PendingAccess {
+        let access = self.accesses[index];
         self.lines.remove(index);
-        self.accesses.remove(index)
+        self.accesses.remove(index);
+        access
     }
 }
 

@@ -342,6 +342,15 @@ fn internal_error(line: LineAddress, what: &str) -> ! {
     )
 }
 
+/// The upper bit of each of eight bytes that is `byte`, and of some that are not.
+#[inline(always)]
+fn maybe_alike(eight: u64, byte: u8) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    // A byte is zero where they agree; only then, or below a borrow, it loses its upper bit so.
+    let differences = eight ^ (u64::from(byte) * ONES);
+    differences.wrapping_sub(ONES) & !differences & (ONES << 7)
+}
+
 fn bit(cache: CacheId) -> u64 {
     1 << cache.0
 }
@@ -395,12 +404,22 @@ impl Bank {
         let byte = self.tag_byte(line);
         let start = set * self.ways;
         let bytes = &self.sets[start * 2..start * 2 + self.ways];
-        for (way, &other) in bytes.iter().enumerate() {
-            if other == byte && self.entries[start + way].line == line.0 {
-                return Some(start + way);
+        let (eights, rest) = bytes.as_chunks::<8>();
+        for (eight, bytes) in eights.iter().enumerate() {
+            let mut alike = maybe_alike(u64::from_le_bytes(*bytes), byte);
+            while alike != 0 {
+                let slot = start + eight * 8 + (alike.trailing_zeros() / 8) as usize;
+                if self.entries[slot].line == line.0 {
+                    return Some(slot);
+                }
+                alike &= alike - 1;
             }
         }
-        None
+        let first = start + eights.len() * 8;
+        let found = |&(way, &other): &(usize, &u8)| {
+            other == byte && self.entries[first + way].line == line.0
+        };
+        rest.iter().enumerate().find(found).map(|one| first + one.0)
     }
 
     /// The set that `slot` is in.
@@ -773,13 +792,20 @@ impl Bank {
         }
         let set = self.set(line);
         let start = set * self.ways;
+        let entries = &self.entries[start..start + self.ways];
         let ranks = &self.sets[start * 2 + self.ways..(start + self.ways) * 2];
-        let ways = self.entries[start..start + self.ways].iter().zip(ranks);
-        let victim = ways
-            .enumerate()
-            .filter(|(_, (entry, _))| !is_held(entry))
-            .max_by_key(|(_, (entry, rank))| (entry.line == NO_LINE, **rank));
-        let Some(slot) = found.or(victim.map(|(way, _)| start + way)) else {
+        let victim = if usize::from(self.used[set]) < self.ways {
+            entries.iter().position(|entry| entry.line == NO_LINE)
+        } else {
+            // As a rule nobody holds the least recently used.
+            let free = || (0..self.ways).filter(|&way| !is_held(&entries[way]));
+            let last = ranks
+                .iter()
+                .position(|&rank| usize::from(rank) + 1 == self.ways);
+            last.filter(|&way| !is_held(&entries[way]))
+                .or_else(|| free().max_by_key(|&way| ranks[way]))
+        };
+        let Some(slot) = found.or(victim.map(|way| start + way)) else {
             return;
         };
         self.used[set] += u16::from(self.entries[slot].line == NO_LINE);
@@ -1490,5 +1516,27 @@ impl Bank {
             self.transactions.clear();
         }
         self.statistics = BankStatistics::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// None of the ways that may have a line is left out.
+        #[test]
+        fn bytes_that_are_alike_are_found(bytes in prop::array::uniform8(0u8..4), byte in 0u8..4) {
+            let alike = maybe_alike(u64::from_le_bytes(bytes), byte);
+            prop_assert_eq!(alike & !(0x8080 * 0x1_0001_0001_0001), 0);
+            for (place, &other) in bytes.iter().enumerate() {
+                let found = alike >> (place * 8 + 7) & 1 == 1;
+                prop_assert!(found || other != byte);
+                // Only a byte above one that is alike can be taken for one.
+                let below = bytes[..place].contains(&byte);
+                prop_assert!(!found || other == byte || below);
+            }
+        }
     }
 }

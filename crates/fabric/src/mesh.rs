@@ -51,21 +51,30 @@ state::component!(Link {
 
 impl Link {
     /// Reserves `flits` cycles in a row, from `earliest` or as soon as possible after it. Nothing
-    /// will be reserved before `now` any more.
+    /// will be reserved before `now` any more. `cycles` has as many bits set as there are flits, the
+    /// lowest ones.
     #[inline(always)]
-    fn reserve(&mut self, now: u64, earliest: u64, flits: u64) -> u64 {
-        let passed = now - self.base;
-        if passed > 0 {
-            self.move_on(now, passed);
-        }
-        // As a rule nothing is in the way.
-        let offset = earliest - now;
+    fn reserve(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
+        // As a rule nothing is in the way, and the window reaches so far that it need not be moved.
+        let offset = earliest - self.base;
         if offset + flits <= WINDOW {
-            let cycles = u64::MAX >> (WINDOW - flits) << offset;
+            let cycles = cycles << offset;
             if self.taken & cycles == 0 {
                 self.taken |= cycles;
                 return earliest;
             }
+        }
+        self.reserve_behind(now, earliest, flits, cycles)
+    }
+
+    /// The same, where the window has to be moved.
+    #[inline(never)]
+    fn reserve_behind(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
+        self.move_on(now, now - self.base);
+        let offset = earliest - now;
+        if offset + flits <= WINDOW && self.taken & cycles << offset == 0 {
+            self.taken |= cycles << offset;
+            return earliest;
         }
         self.reserve_later(now, earliest, flits)
     }
@@ -255,9 +264,12 @@ impl Mesh {
             let flits = self.link_bytes.divide(bytes - 1) + 1;
             let route = self.route_starts[pair] as usize..self.route_starts[pair + 1] as usize;
             let hops = route.len() as u64;
+            let cycles = u64::MAX >> (WINDOW - flits);
             let mut head = departure;
+            let links = self.links.as_mut_slice();
             for &link in &self.routes[route] {
-                head = self.links[usize::from(link)].reserve(now, head, flits) + self.hop;
+                let link = &mut links[usize::from(link)];
+                head = link.reserve(now, head, flits, cycles) + self.hop;
             }
             self.hops += hops;
             self.hop_cycles += hops * flits;
@@ -378,16 +390,19 @@ mod tests {
     #[test]
     fn reservations_far_ahead_are_kept() {
         let mut link = Link::default();
-        assert_eq!(link.reserve(0, 62, 5), 64);
-        assert_eq!(link.reserve(0, 56, 5), 56);
-        assert_eq!(link.reserve(0, 1000, 5), 1000);
+        let reserve = |link: &mut Link, now, earliest, flits| {
+            link.reserve(now, earliest, flits, u64::MAX >> (WINDOW - flits))
+        };
+        assert_eq!(reserve(&mut link, 0, 62, 5), 64);
+        assert_eq!(reserve(&mut link, 0, 56, 5), 56);
+        assert_eq!(reserve(&mut link, 0, 1000, 5), 1000);
         // What is behind the window has come into it: from 64 to 1005 nothing is free.
-        assert_eq!(link.reserve(50, 58, 4), 1005);
-        assert_eq!(link.reserve(1000, 1000, 1), 1009);
-        assert_eq!(link.reserve(5000, 5000, 1), 5000);
+        assert_eq!(reserve(&mut link, 50, 58, 4), 1005);
+        assert_eq!(reserve(&mut link, 1000, 1000, 1), 1009);
+        assert_eq!(reserve(&mut link, 5000, 5000, 1), 5000);
         // As long as the window.
-        assert_eq!(link.reserve(6000, 6000, 64), 6000);
-        assert_eq!(link.reserve(6000, 6000, 1), 6064);
+        assert_eq!(reserve(&mut link, 6000, 6000, 64), 6000);
+        assert_eq!(reserve(&mut link, 6000, 6000, 1), 6064);
     }
 
     #[test]

@@ -46,6 +46,7 @@ use crate::{
     CacheId, CacheSpec, Grant, LineAddress, LineData, Outbox, OutgoingKind, Source, Time, ToCache,
     ToHome,
 };
+use std::collections::VecDeque;
 
 use state::{Purpose, State as _, Walker};
 
@@ -217,7 +218,8 @@ pub struct PrivateCache {
     misses: Vec<Miss>,
     /// How many of them there are for the low bits of a line: to see quickly that there is none.
     missing: [u16; 64],
-    evictions: Vec<Eviction>,
+    /// The oldest is acknowledged first, as a rule.
+    evictions: VecDeque<Eviction>,
     fill: Option<Fill>,
     version: u64,
 }
@@ -309,7 +311,7 @@ impl PrivateCache {
             data: vec![AlignedLine::ZERO; sets * ways],
             misses: Vec::with_capacity(spec.mshrs as usize),
             missing: [0; 64],
-            evictions: Vec::with_capacity(spec.mshrs as usize),
+            evictions: VecDeque::with_capacity(spec.mshrs as usize),
             fill: None,
             version: 0,
         }
@@ -383,17 +385,24 @@ impl PrivateCache {
         self.states[slot as usize] != State::Shared
     }
 
-    /// Makes `slot` the most recently used of its set.
+    /// Makes `slot`, which holds a line, the most recently used of its set.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
         let rank = self.ranks[slot as usize];
         if rank != 0 {
-            let start = slot as usize / self.ways * self.ways;
+            // The set as the line tells it: a division would take the host longer than all else.
+            let set = (self.tags[slot as usize] & self.set_mask) as usize;
+            debug_assert_eq!(
+                set,
+                slot as usize / self.ways,
+                "a slot without a line is used"
+            );
+            let start = set * self.ways;
             for other in &mut self.ranks[start..start + self.ways] {
                 *other += u8::from(*other < rank);
             }
             self.ranks[slot as usize] = 0;
-            self.recent[start / self.ways] = slot;
+            self.recent[set] = slot;
         }
     }
 
@@ -679,7 +688,7 @@ impl PrivateCache {
             State::Exclusive => false,
             State::Modified => true,
         };
-        self.evictions.push(Eviction { line, dirty, data });
+        self.evictions.push_back(Eviction { line, dirty, data });
         let message = if dirty {
             ToHome::PutM(data)
         } else {

@@ -7,6 +7,7 @@ use std::collections::BinaryHeap;
 
 /// Cycles for which there is a list each.
 const NEAR_CYCLES: u64 = 1024;
+const WORDS: usize = NEAR_CYCLES as usize / 64;
 const NONE: u32 = u32::MAX;
 
 /// Orders events: by their times, and those of one time by the numbers that came with them.
@@ -39,7 +40,9 @@ pub(crate) struct Queue<E> {
     clock: Clock,
     /// The first event of each near cycle, and which cycles have one.
     first: Box<[u32; NEAR_CYCLES as usize]>,
-    occupied: [u64; NEAR_CYCLES as usize / 64],
+    occupied: [u64; WORDS],
+    /// Which words of `occupied` are not zero.
+    occupied_words: u32,
     /// Nothing in the lists is before this cycle, nor [`NEAR_CYCLES`] after it.
     base: u64,
     far: BinaryHeap<Reverse<(Key, u32)>>,
@@ -91,7 +94,8 @@ impl<E: Copy> Queue<E> {
         Queue {
             clock,
             first: Box::new([NONE; NEAR_CYCLES as usize]),
-            occupied: [0; NEAR_CYCLES as usize / 64],
+            occupied: [0; WORDS],
+            occupied_words: 0,
             base: 0,
             far: BinaryHeap::new(),
             entries: Vec::new(),
@@ -133,6 +137,7 @@ impl<E: Copy> Queue<E> {
         self.entries[place as usize].next = first;
         self.first[bucket] = place;
         self.occupied[bucket / 64] |= 1 << (bucket % 64);
+        self.occupied_words |= 1 << (bucket / 64);
         if key < self.next {
             self.next = key;
             self.next_bucket = bucket as u32;
@@ -230,6 +235,8 @@ impl<E: Copy> Queue<E> {
             let rest = u64::from(after != NONE) << (bucket % 64);
             let word = &mut self.occupied[bucket / 64];
             *word = *word & !(1 << (bucket % 64)) | rest;
+            let emptied = u32::from(*word == 0);
+            self.occupied_words &= !(emptied << (bucket / 64));
         }
         self.find_next();
         Some((at, &self.events[place as usize]))
@@ -263,13 +270,13 @@ impl<E: Copy> Queue<E> {
     }
 
     /// The same, behind word `first` of `occupied`; what is before the base in that word comes last.
-    #[inline(never)]
+    #[inline]
     fn first_bucket_behind(&self, first: usize) -> Option<usize> {
-        let words = self.occupied.len();
-        (1..=words)
-            .map(|step| (first + step) % words)
-            .find(|&word| self.occupied[word] != 0)
-            .map(|word| word * 64 + self.occupied[word].trailing_zeros() as usize)
+        let twice = self.occupied_words | self.occupied_words << WORDS;
+        let steps = (twice >> first >> 1).trailing_zeros() as usize;
+        let word = (first + 1 + steps) % WORDS;
+        (self.occupied_words != 0)
+            .then(|| word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
 }
 
