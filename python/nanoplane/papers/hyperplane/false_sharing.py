@@ -162,7 +162,7 @@ def _chart(rows: list[Row]) -> altair.TopLevelMixin:
         if any(row.statistic in statistics for row in rows)
     ]
     chart: altair.HConcatChart = altair.hconcat(*charts).resolve_scale(
-        color="independent", strokeDash="independent"
+        color="independent", fill="independent", strokeDash="independent"
     )
     return chart
 
