@@ -264,7 +264,8 @@ impl Mesh {
             let flits = self.link_bytes.divide(bytes - 1) + 1;
             let route = self.route_starts[pair] as usize..self.route_starts[pair + 1] as usize;
             let hops = route.len() as u64;
-            let cycles = u64::MAX >> (WINDOW - flits);
+            // Longer ones are never looked for in the window.
+            let cycles = u64::MAX >> WINDOW.saturating_sub(flits);
             let mut head = departure;
             let links = self.links.as_mut_slice();
             for &link in &self.routes[route] {
@@ -403,6 +404,21 @@ mod tests {
         // As long as the window.
         assert_eq!(reserve(&mut link, 6000, 6000, 64), 6000);
         assert_eq!(reserve(&mut link, 6000, 6000, 1), 6064);
+    }
+
+    #[test]
+    fn messages_longer_than_the_window_are_carried_behind_it() {
+        // A byte a cycle: 72 flits, which begin behind the window of 64 cycles. The second waits for
+        // them: 136 + 3 for the hop + 71 for its tail. A short one goes before both.
+        let spec = MeshSpec {
+            link_bytes: 1,
+            ..MeshSpec::default()
+        };
+        let mut mesh = Mesh::new(&spec, Clock::from_ghz(1.0));
+        let mut send = |bytes| mesh.send(cycles(0), cycles(0), 0, 1, bytes, Order::Free);
+        assert_eq!(send(LINE_MESSAGE_BYTES), cycles(64 + 3 + 71));
+        assert_eq!(send(LINE_MESSAGE_BYTES), cycles(136 + 3 + 71));
+        assert_eq!(send(CONTROL_BYTES), cycles(3 + 7));
     }
 
     #[test]
