@@ -4,8 +4,9 @@
  * A UDP packet (IPv4, no options) whose payload begins with the text "work" takes as many
  * nanoseconds as the four bytes behind it say, most significant byte first. So a pcap file holds
  * the distribution of service times, and each request has the same one whatever serves it. Any
- * other packet takes DEFAULT_NS. The tenant gets the packet's headers and first eight bytes, or, with
- * the parameter `reply_bytes`, that many bytes (16 more in all with the header of a slot), written anew.
+ * other packet takes DEFAULT_NS. The tenant gets the packet's headers and first eight bytes, or,
+ * with the parameter `reply_bytes`, that many bytes (16 more in all with the header of a slot),
+ * written anew.
  *
  * The time is that of a loop of dependent divisions, counted against the clock (`mtime`) when the
  * program starts. What the data plane itself does for an item comes on top.
