@@ -58,8 +58,8 @@ class Limit:
     """A service-level objective: the tail latency that must not be exceeded."""
 
     service_times: float
-    """The limit on the p99, as a multiple of the mean service time; a server's is that of the peak,
-    the number of data plane cores over its throughput."""
+    """The limit on the p99, as a multiple of the mean service time; a server's is that of the run
+    `peak`."""
     precision: float = 0.01
     """The search ends when the rate is known to this part of itself."""
     interval: bool = False
@@ -72,7 +72,7 @@ class Limit:
     def limit_ns(self, peak: dict[str, Any], cores: int) -> float:
         """Return what the p99 may be, by the result of the peak."""
         if self.kind is None:
-            return self.service_times * 1000 * cores / float(peak["throughput_mrps"])
+            return self.service_times * mean_service_ns(peak, cores)
         service = self._measured(peak)["service_ns"]
         if service is None:
             raise Failure("there are no service times: the way to learn of work does not show them")
@@ -97,6 +97,18 @@ class Limit:
             there = f"there are {', '.join(kinds)}" if kinds else "they are all of one kind"
             raise Failure(f"no request of the kind {self.kind} was measured; {there}")
         return kinds[self.kind]
+
+
+def mean_service_ns(result: Mapping[str, Any], cores: int) -> float:
+    """Return the mean service time of a run with so many data plane cores.
+
+    It is how long RPCValet's network interface saw a core occupied; where there is none, how long a
+    core takes if the run is saturated.
+    """
+    interface = result.get("rpcvalet") or {}
+    if interface.get("served"):
+        return float(interface["service_fs"] / interface["served"] / 1e6)
+    return 1000 * cores / float(result["throughput_mrps"])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

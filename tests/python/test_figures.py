@@ -181,21 +181,23 @@ def test_figure_6_of_rpcvalet_has_the_times_that_are_drawn() -> None:
 
 def test_figures_of_rpcvalets_dispatch() -> None:
     rows = find("rpcvalet.7").rows(run("rpcvalet.7"))
-    # Two distributions, three ways to dispatch; three loads, and the largest within the SLO.
-    assert len(rows) == 2 * 3 * (3 + 1)
+    # Two distributions, three ways to dispatch; four loads, and the largest within the SLO.
+    assert len(rows) == 2 * 3 * (4 + 1)
     results = run("rpcvalet.9")
     rows = find("rpcvalet.9").rows(results)
-    assert len(rows) == 2 * 4 * (3 + 1)
+    assert len(rows) == 4 * ((4 + 1) + len(theory.LOADS_PERCENT) + 1)
     assert {row.y_unit for row in rows} == {"mean service times"}
     # The fake's cores take a request every 505 ns, of which 300 are drawn.
-    theory_point = dispatch.Yardstick("fixed", load=0.7)
+    theory_point = dispatch.Yardstick("fixed", load_percent=70)
     fixed_part = results[theory_point].description["queueing"]["fixed_part"]
     assert fixed_part == pytest.approx(1 - 300 / 505)
     measured = {claim.id: claim.row(results) for claim in claims("rpcvalet")}
     gap = measured["rpcvalet.9.gap-most"]
-    # By the fake's formulas: a server sustains what it is asked for, as far as it drops nothing; of
-    # theory it is 1 - ln 100 / 10 / 4.
-    assert gap["measured"] == pytest.approx(100 * (1 - 1 / (1 - math.log(100) / 40)), abs=5)
+    # The fake keeps the limit up to the largest load that is tried, twice the reference's; of 31.7
+    # million requests a second theory sustains 1 - ln 100 / 40.
+    sustained = 1000 * 16 / 505 * (1 - math.log(100) / 40)
+    expected = 100 * (1 - 2 * dispatch.REFERENCE_MRPS / sustained)
+    assert gap["measured"] == pytest.approx(expected, abs=4)
     assert gap["measured_ci95"] is not None
 
 

@@ -17,10 +17,11 @@ from nanoplane.papers.rpcvalet.theory import (
     BASE_NS,
     DISTRIBUTIONS,
     EXTRA_NS,
+    LOADS_PERCENT,
     SLO,
     System,
 )
-from nanoplane.sweep import Limit, Run
+from nanoplane.sweep import Limit, Run, mean_service_ns
 
 MODES = {
     "one-queue": "1x16",
@@ -41,12 +42,15 @@ _HEADER_BYTES = 16
 """In front of what a packet's program writes, in the same message."""
 _HEADROOM_BYTES = 48
 """What a slot has room for beside a packet."""
-SATURATION_MRPS = 60.0
-"""Three times what 16 cores take of requests of 0.8 us."""
-LOADS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
-QUICK_LOADS = (0.3, 0.7, 0.9)
+REFERENCE_MRPS = 12.0
+"""The load at which the mean service time is measured, some two thirds of what 16 cores take. When
+saturated they take longer for a request: thousands of messages that wait do not fit the last-level
+cache."""
+RATES_MRPS = (2.0, 6.0, 10.0, 12.0, 14.0, 16.0, 17.0, 18.0, 19.0)
+SOFTWARE_RATES_MRPS = (1.0, 2.0, 4.0, 6.0, 8.0, 9.0)
+QUICK_RATES_MRPS = (2.0, 6.0, 8.0, 12.0, 16.0)
+"""Of those above."""
 REQUESTS, QUICK_REQUESTS = 200_000, 10_000
-PEAK_REQUESTS, QUICK_PEAK_REQUESTS = 40_000, 10_000
 PRECISION, QUICK_PRECISION = 0.01, 0.04
 """Of the largest load within the SLO."""
 SHOWN = ("fixed", "generalized-extreme-value")
@@ -59,23 +63,19 @@ class Case:
 
     distribution: str
     mode: str
-    load: float | None = None
-    """Offered load, as a part of the peak of 1x16; None: saturated, or what `within_slo` says."""
-    within_slo: bool = False
-    """At the largest load within the SLO."""
+    rate_mrps: float | None = None
+    """Offered load; None: the largest within the SLO."""
     threshold: int = 2
     """Messages that a core may have."""
 
     @property
     def name(self) -> str:
         """What progress and errors call it."""
-        load = "saturated" if self.load is None else f"load {self.load:g}"
-        if self.within_slo:
-            load = "within the SLO"
+        load = "within the SLO" if self.rate_mrps is None else f"{self.rate_mrps:g} Mrps"
         return f"{self.distribution}, {MODES[self.mode]}, threshold {self.threshold}, {load}"
 
-    def description(self, requests: int) -> Description:
-        """Return its saturated run."""
+    def description(self, quick: bool) -> Description:
+        """Return its description."""
         return Description.from_dict(
             {
                 "server": {
@@ -91,8 +91,7 @@ class Case:
                 },
                 "traffic": {
                     "arrivals": "poisson",
-                    "load": "saturate",
-                    "saturation_rate_mrps": SATURATION_MRPS,
+                    "rate_mrps": self.rate_mrps or REFERENCE_MRPS,
                     "packet_bytes": REPLY_BYTES - _HEADER_BYTES - _HEADROOM_BYTES,
                     "work": {
                         "base_ns": float(BASE_NS),
@@ -100,37 +99,38 @@ class Case:
                         "service_times": {"distribution": self.distribution},
                     },
                 },
-                "measure": {"requests": requests, "seed": 1},
+                "measure": {"requests": QUICK_REQUESTS if quick else REQUESTS, "seed": 1},
             },
             source=self.name,
         )
 
     def run(self, quick: bool) -> Run:
         """Return its run."""
-        description = self.description(QUICK_REQUESTS if quick else REQUESTS)
-        peak = peak_of(self.distribution)
-        saturated = peak.description(QUICK_PEAK_REQUESTS if quick else PEAK_REQUESTS)
-        if self.within_slo:
-            limit = Limit(SLO, QUICK_PRECISION if quick else PRECISION, interval=not quick)
-            return Run(description, peak=saturated, limit=limit)
-        if self.load is None:
-            return Run(saturated)
-        return Run(description, peak=saturated, part=self.load)
+        if self.rate_mrps is not None:
+            return Run(self.description(quick))
+        limit = Limit(SLO, QUICK_PRECISION if quick else PRECISION, interval=not quick)
+        peak = reference(self.distribution).description(quick)
+        return Run(self.description(quick), peak=peak, limit=limit)
 
 
-def peak_of(distribution: str) -> Case:
-    """Return the case whose peak gives the mean service time, and of which loads are parts."""
-    return Case(distribution, BEST)
+def reference(distribution: str) -> Case:
+    """Return the case that gives the mean service time."""
+    return Case(distribution, BEST, REFERENCE_MRPS)
 
 
 def slo(distribution: str, mode: str, threshold: int = 2) -> Case:
     """Return the case of the largest load within the SLO."""
-    return Case(distribution, mode, within_slo=True, threshold=threshold)
+    return Case(distribution, mode, threshold=threshold)
 
 
-def service_ns(peak: dict[str, Any]) -> float:
-    """Return the mean service time, which is what a core takes for a request that is there."""
-    return 1000 * CORES / float(peak["throughput_mrps"])
+def service_ns(results: Results, distribution: str) -> float:
+    """Return the mean service time."""
+    return mean_service_ns(results[reference(distribution)].result, CORES)
+
+
+def capacity_mrps(results: Results, distribution: str) -> float:
+    """Return what all cores could serve, if none ever waited."""
+    return 1000 * CORES / service_ns(results, distribution)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -139,32 +139,31 @@ class Yardstick:
 
     distribution: str
     mode: str = "theory"
-    load: float | None = None
+    load_percent: float | None = None
     """None: the largest within the SLO."""
 
     def run(self, quick: bool) -> Run:
         """Return its run, whose fixed part follows from the mean service time on the server."""
-        percent = None if self.load is None else 100 * self.load
-        run = System("1x16", self.distribution, percent).run(quick)
-        peak = peak_of(self.distribution).run(quick).description
+        run = System("1x16", self.distribution, self.load_percent).run(quick)
+        peak = reference(self.distribution).description(quick)
 
         def derive(result: dict[str, Any]) -> Description:
-            fixed_part = 1 - EXTRA_NS / service_ns(result)
+            fixed_part = 1 - EXTRA_NS / mean_service_ns(result, CORES)
             return run.description.set("queueing.fixed_part", fixed_part)
 
         return dataclasses.replace(run, peak=peak, derive=derive)
 
 
-def _loads(quick: bool) -> tuple[float, ...]:
-    return QUICK_LOADS if quick else LOADS
+def _rates(mode: str, quick: bool) -> list[float]:
+    rates = SOFTWARE_RATES_MRPS if mode == SOFTWARE else RATES_MRPS
+    return [rate for rate in rates if not quick or rate in QUICK_RATES_MRPS]
 
 
 def _points(distributions: tuple[str, ...], modes: tuple[str, ...], quick: bool) -> dict[Any, Run]:
     cases = []
     for distribution, mode in itertools.product(distributions, modes):
-        cases += [Case(distribution, mode, load) for load in _loads(quick)]
-        cases.append(slo(distribution, mode))
-        cases.append(peak_of(distribution))
+        cases += [Case(distribution, mode, rate) for rate in _rates(mode, quick)]
+        cases += [slo(distribution, mode), reference(distribution)]
     return {case: case.run(quick) for case in cases}
 
 
@@ -183,8 +182,8 @@ def _points_8(quick: bool) -> dict[Any, Run]:
 def _points_9(quick: bool) -> dict[Any, Run]:
     points = _points(tuple(DISTRIBUTIONS), (BEST,), quick)
     for distribution in DISTRIBUTIONS:
-        for load in (None, *_loads(quick)):
-            yardstick = Yardstick(distribution, load=load)
+        for load_percent in (None, *LOADS_PERCENT):
+            yardstick = Yardstick(distribution, load_percent=load_percent)
             points[yardstick] = yardstick.run(quick)
     return points
 
@@ -203,9 +202,7 @@ def _row(results: Results, case: Case, unit_ns: float, y_unit: str) -> Row:
         x_unit="million requests a second",
         y=latency["p99"] / unit_ns,
         y_unit=y_unit,
-        statistic="p99 latency"
-        if not case.within_slo
-        else "p99 at the largest load within the SLO",
+        statistic=_AT_MOST if case.rate_mrps is None else "p99 latency",
         labels=labels(case),
         ci95=None if interval is None else (interval[0] / unit_ns, interval[1] / unit_ns),
         samples=latency["samples"],
@@ -218,12 +215,12 @@ def _rows(
 ) -> list[Row]:
     rows = []
     for distribution, mode in itertools.product(distributions, modes):
-        cases = [Case(distribution, mode, load) for load in LOADS] + [slo(distribution, mode)]
-        for case in cases:
-            if case not in results or peak_of(distribution) not in results:
+        cases = [Case(distribution, mode, rate) for rate in _rates(mode, quick=False)]
+        for case in (*cases, slo(distribution, mode)):
+            if case not in results or reference(distribution) not in results:
                 continue
             if in_service_times:
-                unit_ns = service_ns(results[peak_of(distribution)].result)
+                unit_ns = service_ns(results, distribution)
                 rows.append(_row(results, case, unit_ns, "mean service times"))
             else:
                 rows.append(_row(results, case, 1000.0, "microseconds"))
@@ -241,17 +238,16 @@ def _rows_8(results: Results) -> list[Row]:
 def _rows_9(results: Results) -> list[Row]:
     rows = _rows(results, tuple(DISTRIBUTIONS), (BEST,), in_service_times=True)
     for distribution in DISTRIBUTIONS:
-        for load in (None, *LOADS):
-            yardstick = Yardstick(distribution, load=load)
-            if yardstick not in results or peak_of(distribution) not in results:
+        for load in (None, *LOADS_PERCENT):
+            yardstick = Yardstick(distribution, load_percent=load)
+            if yardstick not in results or reference(distribution) not in results:
                 continue
-            peak_mrps = float(results[peak_of(distribution)].result["throughput_mrps"])
             result = results[yardstick].result
             latency = result["latency_service_times"]
             rows.append(
                 Row(
                     series=f"{DISTRIBUTIONS[distribution]}, theory",
-                    x=peak_mrps * result["throughput"],
+                    x=capacity_mrps(results, distribution) * result["throughput"],
                     x_unit="million requests a second",
                     y=latency["p99"],
                     y_unit="mean service times",
@@ -282,9 +278,9 @@ def _chart(rows: list[Row]) -> altair.TopLevelMixin:
 
 _SERVER = (
     f"The chip of Table 1, {CORES} cores, {NODES} nodes; processing times of {BASE_NS} ns and "
-    f"{EXTRA_NS} ns more on average, and replies of {REPLY_BYTES} bytes. Loads are parts of the "
-    "peak of 1x16; the last point of a line is the largest load with a p99 within "
-    f"{SLO:g} mean service times."
+    f"{EXTRA_NS} ns more on average, and replies of {REPLY_BYTES} bytes. The last point "
+    f"of a line is the largest load with a p99 within {SLO:g} mean service times, which are those "
+    f"of 1x16 at {REFERENCE_MRPS:g} million requests a second."
 )
 
 FIGURES = (
@@ -330,15 +326,13 @@ def _gain(results: Results, distribution: str, over: str) -> float:
 
 
 def _most_tail_gain(results: Results) -> float:
-    """Return the most by which a p99 of 1x16 is lower, at loads that the other sustains as well."""
+    """Return the most by which a p99 of 1x16 is lower, at loads that it sustains."""
     gains = []
     for distribution, other in itertools.product(SHOWN, (ROWS, WORST)):
         most = _mrps(results, distribution, BEST)
-        for load in LOADS:
-            best, worse = Case(distribution, BEST, load), Case(distribution, other, load)
-            if best not in results or worse not in results:
-                continue
-            if results[best].description["traffic"]["rate_mrps"] <= most:
+        for rate in RATES_MRPS:
+            best, worse = Case(distribution, BEST, rate), Case(distribution, other, rate)
+            if best in results and worse in results and rate <= most:
                 gains.append(_p99(results, worse) / _p99(results, best))
     if not gains:
         raise KeyError(SHOWN)
@@ -351,8 +345,9 @@ def _p99(results: Results, case: Case) -> float:
 
 def _gap_percent(results: Results, distribution: str) -> float:
     """Return by how much the throughput within the SLO is below that of theory."""
-    peak_mrps = float(results[peak_of(distribution)].result["throughput_mrps"])
-    theory = peak_mrps * float(results[Yardstick(distribution)].result["largest_load"])
+    theory = capacity_mrps(results, distribution) * float(
+        results[Yardstick(distribution)].result["largest_load"]
+    )
     return 100 * (1 - _mrps(results, distribution, BEST) / theory)
 
 
