@@ -552,7 +552,7 @@ def test_wrong_descriptions_get_a_sentence(
 
 
 @pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("notify", ["spin", "hyperplane"])
+@pytest.mark.parametrize("notify", ["spin", "hyperplane", "rpcvalet"])
 def test_the_examples(tmp_path: Path, store: str, notify: str) -> None:
     """As they are but for fewer keys and requests."""
     command = [sys.executable, "-m", "nanoplane", "run", str(ROOT / "examples" / f"{store}.toml")]

@@ -290,7 +290,6 @@ impl State for IoSource {
                 slot: fixed,
             }
         );
-        self.ledger.borrow_mut().items = self.items;
         if self.items != items
             && let Err(error) = self.packets.set_kind(self.items)
         {

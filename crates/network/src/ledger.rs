@@ -210,7 +210,7 @@ state::component!(Ledger {
     queues,
     tenants,
     started_at_fs,
-    items: fixed,
+    items,
     counts,
     queue_counts,
     program_counters,
