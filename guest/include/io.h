@@ -39,7 +39,8 @@ struct io_registers {
   uint64_t items;                 /**< 0xa0: write enum io_items before start: what items are. */
   uint64_t cleared;               /**< 0xa8: write an address, and then ... */
   uint64_t cleared_bytes;         /**< 0xb0: ... write how many bytes: see io_cleared(). */
-  uint64_t unused[(0x800 - 0xb8) / 8];
+  uint64_t second_socket;         /**< 0xb8: where the memory of the second socket begins; or 0. */
+  uint64_t unused[(0x800 - 0xc0) / 8];
   uint64_t counters[128]; /**< 0x800: write what the program has counted. */
   uint64_t unused_too[(0x10000 - 0xc00) / 8];
   uint64_t weights[8192]; /**< 0x10000: the weight of each queue. */

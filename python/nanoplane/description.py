@@ -289,11 +289,13 @@ class Description:
         if not monitors or not isinstance(hyperplane, dict):
             return
         entries = hyperplane.get("entries")
+        sockets = data["server"].get("fabric", {}).get("sockets", 1)
         queues = data["data_plane"]["queues"]
-        if entries is not None and queues > entries:
+        if entries is not None and queues > entries * sockets:
+            sets = "the monitoring set has" if sockets == 1 else "each of two monitoring sets has"
             raise DescriptionError(
-                f"{self._origin('data_plane.queues')}: data_plane.queues is {queues}, but the "
-                f"monitoring set has {entries} entries "
+                f"{self._origin('data_plane.queues')}: data_plane.queues is {queues}, but "
+                f"{sets} {entries} entries "
                 "(server.hyperplane.entries); ask for fewer queues or more entries"
             )
 

@@ -69,6 +69,14 @@ _SCHEMA = {
             [],
             entries=_integer(2, 65536, "Entries.", default=1024),
             power_optimised={"type": "boolean", "default": False},
+            ready_sets=_one_of("How many.", "per-socket", "one", default="per-socket"),
+            stealing=_one_of("When.", "none", "when-idle", default="none"),
+        ),
+        "Fabric": _table(
+            "What the cores share.",
+            [],
+            sockets=_integer(1, 2, "Sockets.", default=1),
+            cores=_integer(1, 64, "Cores.", default=16),
         ),
         "Server": _table(
             "The server.",
@@ -76,6 +84,7 @@ _SCHEMA = {
             cores=_integer(1, 64, "Cores."),
             data_plane_cores=_integer(1, 64, "Cores that run the data plane.", default=1),
             core={"$ref": "#/$defs/Core"},
+            fabric={"$ref": "#/$defs/Fabric", "default": {}},
             hyperplane={"$ref": "#/$defs/HyperPlane", "default": {}},
             rpcvalet={"type": "object", "default": {}},
         ),
@@ -101,7 +110,7 @@ _SCHEMA = {
             batch=_integer(1, 1024, "Items of a visit.", default=1),
             organisation={
                 "anyOf": [
-                    _one_of("By its name.", "scale-out", "scale-up-2", "scale-up-4"),
+                    _one_of("By its name.", "scale-out", "scale-up-2", "scale-up-4", "scale-up"),
                     _integer(1, 32, "The number of cores in a cluster."),
                     {"type": "null"},
                 ],
@@ -129,10 +138,16 @@ _SCHEMA = {
                 "default": None,
             },
             packets={"type": "string", "default": "generated"},
+            saturation_rate_mrps={
+                "type": "number",
+                "minimum": 1e-6,
+                "maximum": 1e4,
+                "default": 20.0,
+            },
             imbalance={"type": "number", "minimum": 0, "maximum": 31, "default": 0.0},
-            saturation_rate_mrps={"type": "number", "default": 20.0},
             packet_bytes=_integer(28, 9000, "Bytes.", default=1024),
             work={"type": ["object", "null"], "default": None},
+            socket_imbalance={"type": "number", "minimum": 0, "maximum": 1, "default": 0.0},
             burst_length={"type": "number", "minimum": 1e-6, "maximum": 1e4, "default": 8.0},
         ),
         "Measure": _table(

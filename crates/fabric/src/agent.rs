@@ -45,6 +45,9 @@ pub struct Attachment {
     pub snoops: Option<AddressRange>,
     /// A private cache, for agents that read and write memory.
     pub cache: Option<CacheSpec>,
+    /// Of two sockets it is on both: it has such a cache on the same tile of the other one, too, and
+    /// accesses each line from the socket that the line belongs to.
+    pub on_each_socket: bool,
 }
 
 /// Whom to answer, and over which way.
@@ -262,6 +265,12 @@ pub(crate) enum Effect {
         way: Way,
         message: AgentMessage,
     },
+    Word {
+        from: usize,
+        to: usize,
+        delay: Time,
+        token: u64,
+    },
 }
 
 /// How a message gets from one agent to another.
@@ -297,6 +306,22 @@ impl AgentContext<'_> {
     /// Whether the line that holds `address` is memory, so that it can be accessed.
     pub fn in_memory(&self, address: u64) -> bool {
         self.ram.contains(LineAddress::of(address))
+    }
+
+    /// The socket that the line at `address` belongs to.
+    pub fn socket_of(&self, address: u64) -> usize {
+        self.ram.socket_of(LineAddress::of(address))
+    }
+
+    /// Sends a word from one tile to another, both of which the agent has a part on, after `delay`;
+    /// [`Agent::timer`] is called with `token` when it arrives.
+    pub fn send_word(&mut self, from: usize, to: usize, delay: Time, token: u64) {
+        self.effects.push(Effect::Word {
+            from,
+            to,
+            delay,
+            token,
+        });
     }
 
     /// Answers a request with an access fault.

@@ -27,6 +27,7 @@ macro_rules! cell {
 
 mod address;
 mod agent;
+mod calendar;
 #[cfg(test)]
 mod coverage;
 mod divisor;
@@ -67,7 +68,7 @@ pub use second_level::{
 };
 pub use spec::{
     CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
-    SecondLevelSpec, SpecError,
+    SecondLevelSpec, SocketLinkSpec, SpecError,
 };
 pub use time::{Clock, Time};
 pub use untimed::{LineChange, UntimedAgents, UntimedMemory};

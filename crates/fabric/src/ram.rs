@@ -54,7 +54,8 @@ fn is_zero(page: &Page) -> bool {
 
 state::component!(Ram {
     regions: slice,
-    ranges: fixed
+    ranges: fixed,
+    second_socket: fixed
 });
 
 /// The bytes of memory: zero until written, and only taking room on the host from then on.
@@ -66,6 +67,8 @@ pub struct Ram {
     /// The largest first, for it is asked for most; the others by their addresses.
     regions: Vec<Region>,
     ranges: Vec<AddressRange>,
+    /// What of it belongs to the second socket, the largest first.
+    second_socket: Vec<AddressRange>,
 }
 
 impl Ram {
@@ -101,7 +104,28 @@ impl Ram {
         if let Some((_, others)) = regions.split_first_mut() {
             others.sort_by_key(|region| region.first_line);
         }
-        Ok(Ram { regions, ranges })
+        Ok(Ram {
+            regions,
+            ranges,
+            second_socket: Vec::new(),
+        })
+    }
+
+    /// The same memory, of which the lines that begin in `ranges` belong to the second socket of a
+    /// server that has two.
+    pub fn with_second_socket(self, mut ranges: Vec<AddressRange>) -> Ram {
+        ranges.sort_by_key(|range| Reverse(range.length));
+        Ram {
+            second_socket: ranges,
+            ..self
+        }
+    }
+
+    /// The socket that `line` belongs to: 0 or 1.
+    #[inline]
+    pub fn socket_of(&self, line: LineAddress) -> usize {
+        let second = &self.second_socket;
+        usize::from(second.iter().any(|range| range.contains(line.base())))
     }
 
     /// Where memory is.

@@ -67,6 +67,15 @@ pub(crate) fn memory() -> Ram {
     .unwrap()
 }
 
+/// The same; of two sockets, every other three lines belong to the second.
+pub(crate) fn memory_of_two_sockets() -> Ram {
+    let second = |three: u64| AddressRange {
+        start: MEMORY + (6 * three + 3) * 64,
+        length: 3 * 64,
+    };
+    memory().with_second_socket((0..64).map(second).collect())
+}
+
 /// A write makes the count at the start of the line one more, so that a write that is lost shows
 /// as a count that two writes made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,6 +312,7 @@ impl Agent for TestAgent {
 #[derive(Clone, Debug)]
 struct Scenario {
     seed: u64,
+    sockets: usize,
     cores: usize,
     columns: usize,
     rows: usize,
@@ -321,9 +331,23 @@ struct Scenario {
 
 impl Scenario {
     fn random(seed: u64) -> Scenario {
-        if seed % 10 == 9 {
-            return Scenario::contended(seed);
+        match seed % 10 {
+            9 => Scenario::contended(seed),
+            6..9 => Scenario::of_one_socket(seed).with_two_sockets(),
+            _ => Scenario::of_one_socket(seed),
         }
+    }
+
+    /// The same on two sockets of such a mesh each.
+    fn with_two_sockets(self) -> Scenario {
+        Scenario {
+            sockets: 2,
+            cores: self.cores.next_multiple_of(2),
+            ..self
+        }
+    }
+
+    fn of_one_socket(seed: u64) -> Scenario {
         let mut random = Random(seed);
         let (columns, rows) =
             [(2, 2), (3, 1), (4, 2), (3, 3), (1, 2), (8, 1)][random.below(6) as usize];
@@ -331,6 +355,7 @@ impl Scenario {
         let cache_ways = [1, 2][random.below(2) as usize];
         Scenario {
             seed,
+            sockets: 1,
             cores: (2 + random.below(7) as usize).min(columns * rows),
             columns,
             rows,
@@ -353,6 +378,7 @@ impl Scenario {
     fn contended(seed: u64) -> Scenario {
         Scenario {
             seed,
+            sockets: 1,
             cores: 8,
             columns: 8,
             rows: 1,
@@ -382,6 +408,11 @@ impl Scenario {
     fn fabric(&self) -> Fabric {
         let spec = FabricSpec {
             cores: self.cores,
+            sockets: self.sockets,
+            socket_link: SocketLinkSpec {
+                latency_ns: 10.0,
+                bandwidth_gb_per_s: 10.0,
+            },
             clock_ghz: 2.0,
             forward_latency_cycles: 4,
             last_level: LastLevelSpec {
@@ -403,7 +434,7 @@ impl Scenario {
                 bandwidth_gb_per_s: 20.0,
             },
         };
-        Fabric::new(&spec, memory()).unwrap()
+        Fabric::new(&spec, memory_of_two_sockets()).unwrap()
     }
 
     fn run(&self, window: Window) -> Outcome {
@@ -455,7 +486,7 @@ impl Scenario {
                     next_token: 0,
                 };
                 let attachment = Attachment {
-                    tile: (index * 5 + 1) % (self.columns * self.rows),
+                    tile: (index * 5 + 1) % (self.sockets * self.columns * self.rows),
                     snoops: Some(AddressRange {
                         start: MEMORY,
                         length: 1 << 20,
@@ -827,6 +858,135 @@ fn latencies_are_those_described() {
     assert_eq!(bench.fabric.minimum_delivery_latency(), ns(5.0));
 }
 
+/// Two sockets of [`quiet_spec`], whose second half of memory is the second's. The link begins at
+/// tile 2 of each mesh, takes 25 ns and carries 8 bytes a nanosecond.
+fn two_quiet_sockets() -> Fabric {
+    let spec = FabricSpec {
+        sockets: 2,
+        cores: 16,
+        socket_link: SocketLinkSpec {
+            latency_ns: 25.0,
+            bandwidth_gb_per_s: 8.0,
+        },
+        ..quiet_spec()
+    };
+    Fabric::new(&spec, memory().with_second_socket(vec![UPPER_HALF])).unwrap()
+}
+
+const UPPER_HALF: AddressRange = AddressRange {
+    start: MEMORY + (1 << 19),
+    length: 1 << 19,
+};
+
+/// A line whose home is `tile` of the second socket.
+fn upper_line_at(tile: u64, number: u64) -> LineAddress {
+    LineAddress(line_at(tile, number).0 + (1 << 19) / 64)
+}
+
+#[test]
+fn latencies_between_sockets_are_those_described() {
+    let mut bench = Bench::new(two_quiet_sockets());
+    // Core 8 is the first of the second socket, on its tile 0. The line's home is tile 5 there,
+    // and its controller number 1, on tile 3: as within one socket.
+    let line = upper_line_at(5, 0);
+    assert_eq!(
+        bench.miss(8, line, false),
+        ns(6.0 + 10.0 + 9.0 + 50.0 + 13.0 + 10.0 + 10.0)
+    );
+    assert_eq!(bench.fabric.statistics().socket_link_messages, 0);
+    // The same from core 0, on tile 0 of the first socket, which core 8 has to share first. To
+    // the home: 0 -> 2 control 6, transmission 1, link 25, 2 -> 5 control 2 hops = 6; bank 10;
+    // 5 -> 0 control 6; forward 4; back from core 8: 0 -> 2 data 6 + 4, 9 + 25, 2 -> 0 6 + 4.
+    let to_home = 6.0 + 1.0 + 25.0 + 6.0;
+    let from_tile_0 = 10.0 + 9.0 + 25.0 + 10.0;
+    assert_eq!(
+        bench.miss(0, line, false),
+        ns(to_home + 10.0 + 6.0 + 4.0 + from_tile_0)
+    );
+    // The home answers core 2 on tile 2 of the first socket. There: local 1, 1 + 25, 6; bank 10;
+    // data 6 + 4, 9 + 25, local 1. Within a socket it would be 6 + 10 + 10: 2 * 25 + 10 for the
+    // transmissions and 2 for the routers of the links more.
+    assert_eq!(
+        bench.miss(2, line, false),
+        ns(1.0 + 26.0 + 6.0 + 10.0 + 10.0 + 34.0 + 1.0)
+    );
+    // Core 10, on tile 2 of the home's socket, writes: 6, bank 10; the Invalidates to 0 and to 2
+    // leave together, and that to core 0 comes first over the link: 5 -> 2 6, 1 + 25; then to
+    // tile 0 6, and back 6 + 26 + 6; bank 10, data 6 + 4. That to core 2 is a nanosecond later
+    // on the link, and there at once.
+    assert_eq!(
+        bench.miss(10, line, true),
+        ns(6.0 + 10.0 + (6.0 + 26.0 + 6.0) * 2.0 + 10.0 + 10.0)
+    );
+    // Nothing but what is within a socket bounds how soon a core can be reached.
+    assert_eq!(bench.fabric.minimum_delivery_latency(), ns(5.0));
+}
+
+/// The link's bandwidth is what a stream of lines from the other socket gets.
+#[test]
+fn a_stream_from_the_other_socket_takes_the_link_s_bandwidth() {
+    let mut bench = Bench::new(two_quiet_sockets());
+    // In the last-level cache of the second socket; each bank has one line of those asked for at
+    // once, and each cache asks for 8.
+    let lines: Vec<LineAddress> = (0..64).map(|number| upper_line_at(number, 0)).collect();
+    for &line in &lines {
+        bench.miss(8, line, false);
+        bench.miss(9, line, false);
+    }
+    let begin = bench.now + ns(1000.0);
+    let mut out = Outbox::default();
+    for (index, &line) in lines.iter().enumerate() {
+        let core = index / 8;
+        bench.caches[core].request(line, false, begin, &mut out);
+        if index % 8 == 7 {
+            bench.fabric.send(CoreId(core as u16), &mut out);
+        }
+    }
+    bench.settle(0);
+    let last = bench.now;
+    let crossed = bench.fabric.statistics();
+    assert_eq!(crossed.socket_link_messages, 128);
+    assert_eq!(crossed.socket_link_bytes, 64 * (8 + 72));
+    // 64 lines of 72 bytes take 576 ns on the link. Before the first are its request, 1 + 25 and
+    // the bank, and the ways between; behind the last 25 and the way: less than 80 ns more.
+    let taken = (last - begin).as_ns();
+    assert!(
+        (576.0 + 26.0 + 10.0 + 25.0..656.0 + 26.0).contains(&taken),
+        "{taken}"
+    );
+}
+
+/// An agent on both sockets accesses each line from the socket that it belongs to.
+#[test]
+fn an_agent_on_each_socket_stays_on_it() {
+    let mut fabric = two_quiet_sockets();
+    let attachment = |on_each_socket| Attachment {
+        tile: 5,
+        cache: Some(CacheSpec::default()),
+        on_each_socket,
+        ..Attachment::default()
+    };
+    let both = fabric
+        .attach(Box::new(Script::default()), attachment(true))
+        .unwrap();
+    let one = fabric
+        .attach(Box::new(Script::default()), attachment(false))
+        .unwrap();
+    assert_eq!((both, one), (AgentId(0), AgentId(2)));
+    let mut bench = Bench::new(fabric);
+    let (lower, upper) = (line_at(5, 0).base(), upper_line_at(5, 0).base());
+    let add = |address| MemoryAccess::FetchAdd { address, addend: 1 };
+    let log = bench.script(both, &[add(lower), add(upper), add(upper)]);
+    assert_eq!(log.len(), 3);
+    assert_eq!(bench.fabric.statistics().socket_link_messages, 0);
+    // The other one sees what it has written, over the link.
+    bench.script(one, &[add(lower), add(upper)]);
+    assert!(bench.fabric.statistics().socket_link_messages > 0);
+    bench.miss(0, LineAddress::of(upper), false);
+    let slot = bench.caches[0].find(LineAddress::of(upper)).unwrap();
+    assert_eq!(bench.caches[0].line(slot).read(0, 8), 3);
+}
+
 #[test]
 fn a_bank_takes_one_message_a_cycle_and_a_channel_one_line_at_a_time() {
     let mut bench = Bench::new(quiet_fabric());
@@ -937,6 +1097,7 @@ fn with_script(fabric: &mut Fabric) -> AgentId {
             hit_latency_cycles: 3,
             mshrs: 2,
         }),
+        ..Attachment::default()
     };
     fabric
         .attach(Box::new(Script::default()), attachment)

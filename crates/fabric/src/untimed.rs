@@ -161,6 +161,9 @@ impl UntimedAgents {
                     let key = (at.max(self.now), self.alarms_set);
                     self.alarms.insert(key, (agent, token));
                 }
+                Effect::Word { token, .. } => {
+                    self.call(agent, |agent, context| agent.timer(context, token));
+                }
                 Effect::Access { access, token } => {
                     let data = perform(access, memory);
                     self.call(agent, |agent, context| {

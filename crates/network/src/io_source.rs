@@ -56,6 +56,9 @@ pub struct IoSetup {
     pub doorbells: AddressRange,
     /// Where tenant doorbells can be.
     pub tenant_doorbells: AddressRange,
+    /// Where the main memory of the second socket begins, if there is one. The second half of the
+    /// doorbells of each kind is in its memory, too, and that of the queues should be.
+    pub second_socket: Option<u64>,
 }
 
 impl IoSetup {
@@ -213,7 +216,7 @@ state::component!(Writing {
 /// A static imbalance of the load (HyperPlane, Section V-C).
 #[derive(Clone, Copy, Debug)]
 struct Imbalance {
-    /// How many of the active queues are the first core's: the first ones.
+    /// How many of the active queues are the first core's, or the first socket's: the first ones.
     first: u64,
     /// The part of the traffic that goes to them.
     share: f64,
@@ -375,8 +378,7 @@ impl IoSource {
                  server.data_plane_cores) it can be at most {most}: then all traffic is one core's"
             ));
         }
-        let end = self.setup.queues / cores;
-        let first = self.active_queues.partition_point(|&queue| queue < end);
+        let first = self.first_part(cores);
         if first == 0 || first == self.active_queues.len() {
             return Err(format!(
                 "traffic.imbalance is {imbalance}, but of the queues that have traffic {first} are \
@@ -387,6 +389,39 @@ impl IoSource {
         self.imbalance = Some(Imbalance {
             first: first as u64,
             share: (1.0 + imbalance) / f64::from(cores),
+        });
+        Ok(self)
+    }
+
+    /// How many of the active queues are in the first of so many equal parts of all.
+    fn first_part(&self, parts: u32) -> usize {
+        let end = self.setup.queues / parts;
+        self.active_queues.partition_point(|&queue| queue < end)
+    }
+
+    /// Gives the queues of the first socket `1 + imbalance` times an equal share of the traffic. An
+    /// error is a sentence about `traffic.socket_imbalance`.
+    pub fn with_socket_imbalance(mut self, imbalance: f64) -> Result<IoSource, String> {
+        if imbalance == 0.0 {
+            return Ok(self);
+        }
+        if self.setup.second_socket.is_none() {
+            return Err(format!(
+                "traffic.socket_imbalance is {imbalance}, and there is one socket \
+                 (server.fabric.sockets)"
+            ));
+        }
+        let first = self.first_part(2);
+        if first == 0 || first == self.active_queues.len() {
+            return Err(format!(
+                "traffic.socket_imbalance is {imbalance}, but of the queues that have traffic \
+                 {first} are the first socket's and {} the other's: both must have some",
+                self.active_queues.len() - first
+            ));
+        }
+        self.imbalance = Some(Imbalance {
+            first: first as u64,
+            share: (1.0 + imbalance) / 2.0,
         });
         Ok(self)
     }
@@ -408,12 +443,13 @@ impl IoSource {
     pub const CHANGE: u64 = purpose::CHANGE;
 
     /// How to attach it: it owns its registers. Its cache is as large as those of its producers
-    /// together.
+    /// together. Of two sockets each has such producers, which write the queues in its memory.
     pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
         Attachment {
             tile,
             owns: Some(setup.registers),
             snoops: None,
+            on_each_socket: true,
             cache: Some(CacheSpec {
                 size_bytes: PRODUCERS as u64 * CacheSpec::default().size_bytes,
                 mshrs: PRODUCERS as u32 * CacheSpec::default().mshrs,
@@ -449,6 +485,7 @@ impl IoSource {
             0x78 => u64::from(setup.batch),
             0x80 => u64::from(setup.in_order),
             register::ITEMS => self.items as u64,
+            0xb8 => setup.second_socket.unwrap_or(0),
             register::PARAMETER => self.program.parameter()?,
             register::COUNTER => self
                 .program

@@ -67,6 +67,10 @@ pub struct TrafficSpec {
     /// How long a program that does synthetic work takes for each item, which generated packets then
     /// say. Without it they say nothing.
     pub work: Option<WorkSpec>,
+    /// Static load imbalance between two sockets: the queues of the first one get
+    /// `1 + socket_imbalance` times an equal share of the traffic; the others share the rest.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub socket_imbalance: f64,
 }
 
 impl Default for TrafficSpec {
@@ -84,6 +88,7 @@ impl Default for TrafficSpec {
             imbalance: 0.0,
             operations: OperationsSpec::default(),
             work: None,
+            socket_imbalance: 0.0,
         }
     }
 }
@@ -152,6 +157,20 @@ impl TrafficSpec {
         }
         if !(0.0..=31.0).contains(&self.imbalance) {
             return refuse("imbalance", &self.imbalance, "it must be from 0 to 31");
+        }
+        if !(0.0..=1.0).contains(&self.socket_imbalance) {
+            return refuse(
+                "socket_imbalance",
+                &self.socket_imbalance,
+                "it must be from 0 to 1",
+            );
+        }
+        if self.imbalance > 0.0 && self.socket_imbalance > 0.0 {
+            return refuse(
+                "socket_imbalance",
+                &self.socket_imbalance,
+                "imbalance is given too, and only one of the two can hold",
+            );
         }
         self.operations.check()?;
         let Some(work) = &self.work else {
@@ -266,6 +285,8 @@ mod tests {
             ),
             (r#"{"operations": {"scan_keys": 1001}}"#, "from 1 to 1000"),
             (r#"{"operations": {"get": 1}}"#, "unknown field `get`"),
+            (r#"{"socket_imbalance": 1.1}"#, "from 0 to 1"),
+            (r#"{"socket_imbalance": 0.1, "imbalance": 0.1}"#, "only one"),
         ] {
             let message = parse(json).unwrap_err();
             assert!(message.contains(part), "{json}: {message}");

@@ -124,7 +124,8 @@ impl TenantSide {
         }
     }
 
-    /// How to attach it. Its cache is as large as those of 32 cores together. Wake it at time 0.
+    /// How to attach it. Its cache is as large as those of 32 cores together. Of two sockets each has
+    /// such tenants, for the queues in its memory. Wake it at time 0.
     pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
         Attachment {
             tile,
@@ -133,6 +134,7 @@ impl TenantSide {
                 length: 8 * u64::from(setup.queues),
             }),
             snoops: None,
+            on_each_socket: true,
             cache: Some(CacheSpec {
                 size_bytes: 32 * CacheSpec::default().size_bytes,
                 mshrs: 32 * CacheSpec::default().mshrs,

@@ -230,6 +230,7 @@ impl Server {
             length: u64::from(queues) * LINE,
         };
         let setup = IoSetup {
+            second_socket: None,
             registers: AddressRange {
                 start: REGISTERS,
                 length: 4096,

@@ -2,7 +2,9 @@
 //! shown.
 
 use energy::EnergySpec;
-use fabric::{DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec};
+use fabric::{
+    DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SocketLinkSpec,
+};
 use hyperplane::HyperPlaneSpec;
 use network::{TrafficSpec, Warmup};
 use pipeline::CoreSpec;
@@ -312,6 +314,8 @@ fn hyperplane_table1() -> Preset {
             memory_mib: 1024,
             fabric: FabricSpec {
                 cores: 16,
+                sockets: 1,
+                socket_link: SocketLinkSpec::default(),
                 clock_ghz: 3.0,
                 forward_latency_cycles: core.l1_data.hit_latency_cycles,
                 last_level: LastLevelSpec {
@@ -360,6 +364,8 @@ fn rpcvalet_table1() -> Preset {
             memory_mib: 1024,
             fabric: FabricSpec {
                 cores: 16,
+                sockets: 1,
+                socket_link: SocketLinkSpec::default(),
                 clock_ghz: 2.0,
                 forward_latency_cycles: core.l1_data.hit_latency_cycles,
                 last_level: LastLevelSpec {

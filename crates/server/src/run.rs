@@ -4,7 +4,7 @@ use crate::checkpoint::{CheckpointOptions, Saver, Subject, When};
 use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec, WarmStartSpec};
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
-use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX};
+use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX, second_half};
 use crate::meter::{Meter, Reading};
 use crate::preparation::Preparation;
 use crate::traces::{TraceOptions, TraceReport, Tracer};
@@ -301,6 +301,10 @@ fn setup(description: &Description) -> IoSetup {
         // Twice what is needed, so that a doorbell in conflict can be given another address.
         doorbells: doorbell_range(DOORBELLS, 2 * u64::from(queues)),
         tenant_doorbells: doorbell_range(TENANT_DOORBELLS, u64::from(queues)),
+        second_socket: match description.server.fabric.sockets {
+            1 => None,
+            _ => Some(second_half(&description.server)),
+        },
     }
 }
 
@@ -352,9 +356,10 @@ pub fn check(description: &Description) -> Result<(), RunError> {
             ));
         }
     }
+    let sockets = description.server.fabric.sockets;
     let (queues, entries) = (
         description.data_plane.queues as usize,
-        description.server.hyperplane.entries,
+        description.server.hyperplane.entries * sockets,
     );
     let precision = description.measure.precision;
     if let Some(precision) = precision.filter(|precision| !(0.001..=1.0).contains(precision)) {
@@ -372,8 +377,14 @@ pub fn check(description: &Description) -> Result<(), RunError> {
     check_rpcvalet(description)?;
     if description.data_plane.notify.monitors() && queues > entries {
         return wrong(format!(
-            "data_plane.queues is {queues}, but HyperPlane's monitoring set holds {entries} \
-             (server.hyperplane.entries)"
+            "data_plane.queues is {queues}, but HyperPlane's monitoring {} {entries} \
+             (server.hyperplane.entries{})",
+            if sockets == 1 {
+                "set holds"
+            } else {
+                "sets hold"
+            },
+            if sockets == 1 { "" } else { " on each socket" },
         ));
     }
     Ok(())
@@ -485,6 +496,12 @@ fn check_rpcvalet(description: &Description) -> Result<(), RunError> {
              message at a time",
         );
     }
+    if server.fabric.sockets != 1 {
+        return wrong(
+            "server.fabric.sockets must be 1 with data_plane.notify = \"rpcvalet\": its network \
+             interface is part of one mesh",
+        );
+    }
     if traffic.imbalance != 0.0 {
         return wrong(
             "traffic.imbalance must be 0 with data_plane.notify = \"rpcvalet\": no core has queues \
@@ -566,6 +583,7 @@ fn attach(
 ) -> Result<Attached, RunError> {
     let (traffic, seed) = (&description.traffic, description.measure.seed);
     let mesh = &description.server.fabric.mesh;
+    // Of the first socket, if there are two.
     let tiles = mesh.columns * mesh.rows;
     let hyperplane = hyperplane::attach(
         fabric,
@@ -600,6 +618,7 @@ fn attach(
     )
     .with_settings(settings)
     .with_imbalance(traffic.imbalance)
+    .and_then(|source| source.with_socket_imbalance(traffic.socket_imbalance))
     .map_err(RunError::Description)?;
     if let Some(warm) = &description.measure.warm_start {
         source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));

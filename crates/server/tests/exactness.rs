@@ -149,6 +149,8 @@ struct Shape {
     tight: bool,
     small_last_level: bool,
     non_inclusive: bool,
+    /// An even number of harts is on two sockets.
+    two_sockets: bool,
     /// Latencies of a cycle each, the least that the engine can have to do with.
     fast: bool,
     clock_ghz: f64,
@@ -160,7 +162,7 @@ fn shape() -> impl Strategy<Value = Shape> {
         1u8..4,
         prop::bool::weighted(0.3),
         (any::<bool>(), any::<bool>(), any::<bool>()),
-        (prop::bool::weighted(0.3), any::<bool>()),
+        (prop::bool::weighted(0.3), any::<bool>(), any::<bool>()),
         prop::bool::weighted(0.3),
         prop::sample::select(vec![3.0, 2.3, 1.0]),
     )
@@ -174,6 +176,7 @@ fn shape() -> impl Strategy<Value = Shape> {
                 tight: private.2,
                 small_last_level: last_level.0,
                 non_inclusive: last_level.1,
+                two_sockets: last_level.2,
                 fast,
                 clock_ghz,
             },
@@ -421,6 +424,12 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
         spec = servers::non_inclusive(spec);
     }
     spec.fabric.clock_ghz = shape.clock_ghz;
+    if shape.two_sockets && shape.harts.is_multiple_of(2) {
+        spec.fabric.sockets = 2;
+        // The code is in the memory of the first socket, the data in that of the second.
+        spec.memory_mib = 2;
+        assert_eq!(SHARED, 0x8000_0000 + (1 << 20));
+    }
     if shape.fast {
         spec.core.l1_data.hit_latency_cycles = 1;
         spec.core.l1_instruction.hit_latency_cycles = 1;

@@ -8,6 +8,7 @@ from nanoplane.papers.hyperplane import (
     multicore,
     queue_scalability,
     ready_set,
+    sockets,
     work_proportionality,
 )
 
@@ -18,6 +19,7 @@ _SECTIONS = (
     ready_set,
     monitoring_set,
     false_sharing,
+    sockets,
 )
 
 FIGURES = tuple(figure for section in _SECTIONS for figure in section.FIGURES)
