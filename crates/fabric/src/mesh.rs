@@ -675,7 +675,7 @@ mod tests {
             link_bytes: 1,
             ..MeshSpec::default()
         };
-        let mut mesh = Mesh::new(&spec, Clock::from_ghz(1.0));
+        let mut mesh = Mesh::new(&spec, 1, Clock::from_ghz(1.0));
         let mut send = |bytes| mesh.send(cycles(0), cycles(0), 0, 1, bytes, Order::Free);
         assert_eq!(send(LINE_MESSAGE_BYTES), cycles(64 + 3 + 71));
         assert_eq!(send(LINE_MESSAGE_BYTES), cycles(136 + 3 + 71));

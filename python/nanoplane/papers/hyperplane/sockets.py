@@ -103,9 +103,7 @@ def _points(quick: bool) -> dict[Case, Run]:
     cases = itertools.starmap(Case, itertools.product(SYSTEMS, IMBALANCES, (None, *loads)))
     # What spinning sustains is not asked: polling alone may take its p99 above the limit.
     return {
-        case: case.run(quick)
-        for case in cases
-        if case.load is not None or case.system != SPINNING
+        case: case.run(quick) for case in cases if case.load is not None or case.system != SPINNING
     }
 
 
