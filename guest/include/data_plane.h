@@ -22,6 +22,7 @@
  * | `software-bitmap` | bitmap.h | looks for a bit that the device sets |
  * | `software-ready-set` | ready_set.h | iterates over a list that QWAIT feeds |
  * | `hyperplane` | hyperplane.h | executes QWAIT |
+ * | `rpcvalet` | rpcvalet.h | is given messages by the network interface, and sends replies |
  *
  * A visit to a queue takes up to a batch of items, one if nothing else is asked for.
  */
@@ -34,6 +35,7 @@
 #include <notify/poll_mode.h>
 #include <notify/queues.h>
 #include <notify/ready_set.h>
+#include <notify/rpcvalet.h>
 #include <notify/spin.h>
 #include <notify/wrs.h>
 #include <runtime.h>
@@ -130,6 +132,8 @@ data_plane_run(struct data_plane_hart hart, const struct notify_mechanism *mecha
 int hart_main(int number) {
   if ((uint64_t)number >= data_plane_state.cores)
     return 0;
+  if (data_plane_state.notify == IO_NOTIFY_RPCVALET)
+    rpcvalet_run(number, process);
   uint64_t cluster = (uint64_t)number / data_plane_state.cluster_cores;
   uint64_t member = (uint64_t)number % data_plane_state.cluster_cores;
   struct data_plane_hart hart = {
@@ -155,19 +159,55 @@ int hart_main(int number) {
        data_plane_state.notify);
 }
 
-/* A ring, each line of it written once: a driver clears its buffers, and caches are then from the
-   beginning as they are later. */
-static uint8_t *data_plane_ring(uint64_t bytes) {
-  uint8_t *ring = aligned_alloc(LINE_BYTES, bytes);
-  for (uint64_t offset = 0; offset < bytes; offset += LINE_BYTES)
-    *(volatile uint64_t *)(ring + offset) = 0;
+/* Decides which queues are in the memory of the second socket, if there is one: the second half.
+   Their states follow on the others' in memory, so that it begins with theirs, and so do their
+   doorbells, of which the second half is in its memory. */
+static void data_plane_place_queues(volatile struct io_registers *device, uint64_t count) {
+  uint64_t second_socket = device->second_socket, bytes = sizeof(struct data_plane_queue);
+  if (second_socket) {
+    uint64_t first_queues = count / 2;
+    data_plane_state.second_queue = first_queues;
+    data_plane_state.queues = (struct data_plane_queue *)second_socket - first_queues;
+    data_plane_state.doorbells +=
+        device->doorbell_bytes / sizeof(struct io_doorbell) / 2 - first_queues;
+    data_plane_state.second_memory = second_socket + (count - first_queues) * bytes;
+  } else {
+    data_plane_state.second_queue = count;
+    data_plane_state.queues = aligned_alloc(LINE_BYTES, count * bytes);
+  }
+}
+
+/* Memory for a queue. */
+static void *data_plane_allocate(uint64_t queue, uint64_t bytes) {
+  if (queue < data_plane_state.second_queue) {
+    void *memory = aligned_alloc(LINE_BYTES, bytes);
+    if (data_plane_state.second_memory &&
+        (uint64_t)memory + bytes > (uint64_t)data_plane_state.queues)
+      fail("The queues do not fit into the memory of the first socket: use a larger memory_mib, or "
+           "fewer queues.");
+    return memory;
+  }
+  void *memory = (void *)data_plane_state.second_memory;
+  data_plane_state.second_memory += (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+  return memory;
+}
+
+/* A ring that has been cleared, so that caches are from the beginning as they are later. Behind it
+ * are 1 to 32 lines, as if by chance (Knuth's multiplicative hash): rings at equal distances meet
+ * in the same cache sets, all or every few of them, and so would queues at equal distances that are
+ * busy. */
+static uint8_t *data_plane_ring(uint64_t queue, uint64_t bytes) {
+  static uint32_t rings;
+  uint64_t lines_behind = 1 + (++rings * 2654435761u >> 27);
+  uint8_t *ring = data_plane_allocate(queue, bytes + lines_behind * LINE_BYTES);
+  io_cleared(ring, bytes);
   return ring;
 }
 
 /* What harts keep together that process items of one queue at the same time. */
-static struct data_plane_sharing *data_plane_make_sharing(void) {
+static struct data_plane_sharing *data_plane_make_sharing(uint64_t queue) {
   struct data_plane_sharing *sharing =
-      aligned_alloc(LINE_BYTES, sizeof *sharing + data_plane_state.ring_slots);
+      data_plane_allocate(queue, sizeof *sharing + data_plane_state.ring_slots);
   sharing->empty_below = data_plane_state.capacity;
   return sharing;
 }
@@ -176,6 +216,15 @@ static struct data_plane_sharing *data_plane_make_sharing(void) {
 static inline int data_plane(void) {
   volatile struct io_registers *device = io_device();
   uint64_t queues = device->queues;
+  if (device->notify == IO_NOTIFY_RPCVALET) {
+    data_plane_state.cores = device->data_plane_cores;
+    data_plane_state.notify = IO_NOTIFY_RPCVALET;
+    data_plane_state.slot_bytes = device->slot_bytes;
+    rpcvalet_set_up();
+    harts_release();
+    device->start = 1;
+    return hart_main(0);
+  }
   struct io_doorbell *tenant_doorbells = (struct io_doorbell *)device->tenant_doorbell_start;
 
   data_plane_state.queue_count = queues;
@@ -190,7 +239,7 @@ static inline int data_plane(void) {
   data_plane_state.is_late = data_plane_is_shared() && device->in_order;
   data_plane_state.notify = device->notify;
   data_plane_state.doorbells = (struct io_doorbell *)device->doorbell_start;
-  data_plane_state.queues = aligned_alloc(LINE_BYTES, queues * sizeof(struct data_plane_queue));
+  data_plane_place_queues(device, queues);
 
   if (data_plane_state.cores > harts)
     fail("The data plane is to run on %lu harts, and the server has %lu.", data_plane_state.cores,
@@ -199,20 +248,19 @@ static inline int data_plane(void) {
       queues * sizeof(struct io_doorbell) > device->tenant_doorbell_bytes)
     fail("The doorbell ranges are too small for %lu queues.", queues);
 
-  /* A line more than a ring needs keeps the rings from all beginning in the same cache sets. */
-  uint64_t ring_bytes = data_plane_state.ring_slots * data_plane_state.slot_bytes + LINE_BYTES;
-  uint64_t tenant_bytes = data_plane_state.capacity * data_plane_state.slot_bytes + LINE_BYTES;
+  uint64_t ring_bytes = data_plane_state.ring_slots * data_plane_state.slot_bytes;
+  uint64_t tenant_bytes = data_plane_state.capacity * data_plane_state.slot_bytes;
   int is_overlapping = data_plane_is_shared() && !data_plane_state.is_late;
   struct io_descriptor *table = aligned_alloc(LINE_BYTES, queues * sizeof(struct io_descriptor));
   for (uint64_t number = 0; number < queues; number++) {
     struct data_plane_queue *queue = &data_plane_state.queues[number];
     *queue = (struct data_plane_queue){
         .doorbell = &data_plane_state.doorbells[number],
-        .ring = data_plane_ring(ring_bytes),
+        .ring = data_plane_ring(number, ring_bytes),
         .tenant_doorbell = &tenant_doorbells[number],
-        .tenant_ring = data_plane_ring(tenant_bytes),
+        .tenant_ring = data_plane_ring(number, tenant_bytes),
         .tenant_room = data_plane_state.capacity,
-        .sharing = is_overlapping ? data_plane_make_sharing() : 0,
+        .sharing = is_overlapping ? data_plane_make_sharing(number) : 0,
     };
     table[number] = (struct io_descriptor){
         .doorbell = (uint64_t)queue->doorbell,
@@ -223,7 +271,7 @@ static inline int data_plane(void) {
   }
   if (is_overlapping)
     data_plane_state.results =
-        data_plane_ring(data_plane_state.cores * data_plane_state.slot_bytes);
+        data_plane_ring(0, data_plane_state.cores * data_plane_state.slot_bytes);
 #define DATA_PLANE_SET_UP(code, mechanism)                                                         \
   if (data_plane_state.notify == code)                                                             \
   mechanism.set_up(device, table)

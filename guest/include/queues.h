@@ -52,13 +52,12 @@ static struct {
   struct io_descriptor *table;   /**< What the device is told. */
 } queues __attribute__((aligned(LINE_BYTES)));
 
-/* A ring, each line of it written once, as a driver clears its buffers. One line more than it needs
-   keeps the rings from all beginning in the same cache sets. */
+/* A ring that has been cleared. One line more than it needs keeps the rings from all beginning in
+   the same cache sets. */
 static inline uint8_t *queues_ring(uint64_t bytes) {
   bytes += LINE_BYTES;
   uint8_t *ring = aligned_alloc(LINE_BYTES, bytes);
-  for (uint64_t offset = 0; offset < bytes; offset += LINE_BYTES)
-    *(volatile uint64_t *)(ring + offset) = 0;
+  io_cleared(ring, bytes);
   return ring;
 }
 

@@ -87,6 +87,9 @@ enum qwait_error {
  * the hart halts, without executing anything, until one is. Which queue comes back need not have
  * an item (see qwait_verify). Harts that wait at the same time get different QIDs.
  *
+ * On two sockets each has a ready set, of the queues whose doorbells are in its memory, and a hart
+ * asks its own; that of the other socket as well, while it halts, if the server is described so.
+ *
  * Cost: 50 cycles (Section IV-C: conservative for the way to the one ready set of the chip and its
  * 12.25 ns). A hart that halts resumes when a doorbell's write reaches the monitoring set, 5 cycles
  * of look-up later.

@@ -14,6 +14,15 @@ extern uint64_t harts;
 extern uint64_t server_cores;
 
 /**
+ * Called on hart 0 before main(), if the program defines it. What it does takes no simulated time,
+ * and costs no energy: the simulator executes it without its pipelines and caches, which are empty
+ * when main() begins. So a program can fill its memory with what a server has had for long, such as
+ * the data set of a store. It has the memory, the console, io_parameter() and io_counter(); other
+ * devices and instructions of hardware beside the harts are for main().
+ */
+void prepare(void);
+
+/**
  * Where every hart but hart 0 begins, once hart 0 has called harts_release(). A program that uses
  * several harts defines it; without a definition they stay halted. Its result is ignored.
  */

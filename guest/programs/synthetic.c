@@ -4,7 +4,9 @@
  * A UDP packet (IPv4, no options) whose payload begins with the text "work" takes as many
  * nanoseconds as the four bytes behind it say, most significant byte first. So a pcap file holds
  * the distribution of service times, and each request has the same one whatever serves it. Any
- * other packet takes DEFAULT_NS. The tenant gets the packet's headers and first eight bytes.
+ * other packet takes DEFAULT_NS. The tenant gets the packet's headers and first eight bytes, or,
+ * with the parameter `reply_bytes`, that many bytes (16 more in all with the header of a slot),
+ * written anew.
  *
  * The time is that of a loop of dependent divisions, counted against the clock (`mtime`) when the
  * program starts. What the data plane itself does for an item comes on top.
@@ -18,6 +20,9 @@ enum { WORK = 28, TIME = 32, WORK_END = 36, PROTOCOL = 9, PROTOCOL_UDP = 17 };
 
 /* Divisions in a nanosecond, times 2^20. */
 static uint64_t divisions_per_ns;
+
+/* Bytes of a result; 0: see above. */
+static uint64_t reply_bytes;
 
 /* Divisions that wait for each other: few instructions for a long time, so cheap to simulate. */
 static inline void divide(uint64_t divisions) {
@@ -67,9 +72,19 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
   divide(service_ns(in) * divisions_per_ns >> 20);
   out->length = in->length < WORK_END ? in->length : WORK_END;
   memcpy(out->packet, in->packet, out->length);
+  if (reply_bytes > out->length) {
+    memset(out->packet + out->length, 0, reply_bytes - out->length);
+    out->length = (uint32_t)reply_bytes;
+  }
 }
 
 int main(void) {
+  reply_bytes = (uint64_t)io_parameter("reply_bytes", 0);
+  uint64_t most = io_device()->slot_bytes - sizeof(struct io_slot);
+  if (reply_bytes > most)
+    fail("data_plane.parameters.reply_bytes is %lu, and a slot has room for %lu: make "
+         "traffic.packet_bytes larger.",
+         reply_bytes, most);
   measure_division();
   return data_plane();
 }

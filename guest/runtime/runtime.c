@@ -197,6 +197,10 @@ void *calloc(size_t count, size_t bytes) {
 
 void free(void *memory) { (void)memory; }
 
+/* The simulator knows by this name that a program has nothing to prepare. */
+void prepare_nothing(void) {}
+__attribute__((weak, alias("prepare_nothing"))) void prepare(void);
+
 __attribute__((weak)) int hart_main(int hart) {
   (void)hart;
   return 0; /* Back to start.S, which halts. */

@@ -28,6 +28,7 @@ _start:
     sd a1, 0(t0)
     la t0, server_cores
     sd a2, 0(t0)
+    call prepare
     li a0, 0 # argc
     la a1, no_arguments
     call main

@@ -1,14 +1,14 @@
 """Claims: a row for every number that a paper claims, beside what was measured here."""
 
-import contextlib
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from nanoplane.errors import DescriptionError
-from nanoplane.figures import Results, figures
+from nanoplane.figures import LeftOutError, Results, figures
+from nanoplane.sweep import Outcome
 
 REPRODUCED = "reproduced"
 DIFFERS = "differs"
@@ -24,6 +24,8 @@ class Judgement:
     """Whether the claim's rule is met; None if what was run is not enough to say."""
     why: str = ""
     """Why it differs, or what is missing."""
+    ci95: tuple[float, float] | None = None
+    """95 % confidence interval of `measured`, where it does not follow from those of the runs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,14 +58,18 @@ class Claim:
     def row(self, results: Results) -> dict[str, Any]:
         """Return the claim's row for what has been run."""
         measured: float | None = None
+        interval: tuple[float, float] | None = None
         verdict, why = NOT_YET_RUN, self.why
         if self.measure is not None:
             try:
                 judgement = self.measure(results)
+            except LeftOutError:
+                why = f"--quick leaves its runs out: `nanoplane figure {self.figure}` makes them"
             except KeyError:
                 why = f"runs are missing: `nanoplane figure {self.figure}` makes them"
             else:
                 measured, why = judgement.measured, judgement.why
+                interval = judgement.ci95 or _interval(results, self.measure)
                 if judgement.agrees is not None:
                     verdict = REPRODUCED if judgement.agrees else DIFFERS
         return {
@@ -73,6 +79,7 @@ class Claim:
             "quote": self.quote,
             "paper_value": self.paper_value,
             "measured": measured,
+            "measured_ci95": interval,
             "unit": self.unit,
             "verdict": verdict,
             "why": why,
@@ -102,15 +109,24 @@ Combine = Callable[[Sequence[float]], float]
 
 
 def part(combine: Combine, value: Callable[[_T], float], cases: Iterable[_T]) -> Part:
-    """Combine the values of all cases whose runs are there; a KeyError if none is."""
-    listed = list(cases)
-    found = []
-    for case in listed:
-        with contextlib.suppress(KeyError):
+    """Combine the values of all cases whose runs are there; a KeyError if none is.
+
+    Cases that the figure leaves out are not wanted.
+    """
+    found, wanted = [], 0
+    for case in cases:
+        wanted += 1
+        try:
             found.append(value(case))
+        except LeftOutError:
+            wanted -= 1
+        except KeyError:
+            pass
+    if not wanted:
+        raise LeftOutError
     if not found:
         raise KeyError
-    return Part(combine(found), len(found), len(listed))
+    return Part(combine(found), len(found), wanted)
 
 
 def judged(
@@ -129,6 +145,80 @@ def judged(
         return Judgement(measured.value, None, why)
 
     return measure
+
+
+_Path = tuple[Any, ...]
+"""A point, and the names that lead to a number of its result."""
+
+
+class _Numbers(dict[str, Any]):
+    """A result that notes which of its numbers are read that have an interval."""
+
+    def __init__(self, numbers: Mapping[str, Any], path: _Path, read: set[_Path]) -> None:
+        super().__init__(numbers)
+        self._path, self._read = path, read
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        if isinstance(value, dict):
+            return _Numbers(value, (*self._path, name), self._read)
+        if self.get(f"{name}_ci95"):
+            self._read.add((*self._path, name))
+        return value
+
+
+class _Changed(Mapping[Any, Outcome]):
+    """Results of which some are not as they were measured."""
+
+    def __init__(self, results: Results, change: Callable[[Any, Outcome], Outcome]) -> None:
+        self._results, self._change = results, change
+
+    def __getitem__(self, point: Any) -> Outcome:
+        return self._change(point, self._results[point])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+
+def _with(numbers: Mapping[str, Any], names: _Path, end: int) -> dict[str, Any]:
+    """Return a result in which a number is an end of its interval."""
+    name, *rest = names
+    value = _with(numbers[name], tuple(rest), end) if rest else numbers[f"{name}_ci95"][end]
+    return {**numbers, name: value}
+
+
+def _interval(
+    results: Results, measure: Callable[[Results], Judgement]
+) -> tuple[float, float] | None:
+    """Return the 95 % confidence interval of what a claim's runs give; None if they have none.
+
+    The runs are independent, so what each number's interval is worth adds up by squares.
+    """
+    read: set[_Path] = set()
+
+    def noting(point: Any, outcome: Outcome) -> Outcome:
+        return dataclasses.replace(outcome, result=_Numbers(outcome.result, (point,), read))
+
+    value = measure(_Changed(results, noting)).measured
+    below, above = 0.0, 0.0
+    for of, *names in sorted(read, key=repr):
+        moved = []
+        for end in (0, 1):
+            outcome = results[of]
+            shifted = dataclasses.replace(outcome, result=_with(outcome.result, tuple(names), end))
+
+            def shifting(
+                point: Any, outcome: Outcome, of: Any = of, shifted: Outcome = shifted
+            ) -> Outcome:
+                return shifted if point == of else outcome
+
+            moved.append(measure(_Changed(results, shifting)).measured - value)
+        below += min(*moved, 0.0) ** 2
+        above += max(*moved, 0.0) ** 2
+    return (value - math.sqrt(below), value + math.sqrt(above)) if read else None
 
 
 def below(limit: float, why: str) -> Judge:
@@ -164,9 +254,9 @@ def within(target: float, tolerance: float, *, below: str, above: str) -> Judge:
 
 def claims(paper: str | None = None) -> list[Claim]:
     """Return the claims of a paper, or of all papers."""
-    from nanoplane.papers import hyperplane
+    from nanoplane.papers import hyperplane, rpcvalet
 
-    papers = {"hyperplane": hyperplane.CLAIMS}
+    papers = {"hyperplane": hyperplane.CLAIMS, "rpcvalet": rpcvalet.CLAIMS}
     if paper is None:
         return [claim for of in papers.values() for claim in of]
     if paper not in papers:

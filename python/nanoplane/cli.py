@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,10 +28,10 @@ from nanoplane import store as stores
 from nanoplane.checkpoints import Checkpoints
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError, ProgramError
-from nanoplane.figures import Figure, Row, as_json, chosen, figures
+from nanoplane.figures import Figure, Measured, Row, as_json, chosen, figures
 from nanoplane.figures import find as find_figure
 from nanoplane.progress import Progress
-from nanoplane.sweep import Outcome, look_up, run_alone, sweep
+from nanoplane.sweep import Outcome, Run, look_up, run_alone, sweep
 from nanoplane.traces import Traces
 
 app = typer.Typer(
@@ -49,7 +50,8 @@ Json = Annotated[
     typer.Option("--json", help="Print one JSON document and nothing else on standard output."),
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="A tenth of the requests: rough numbers, soon.")
+    bool,
+    typer.Option("--quick", help="Fewer points, and a tenth of the requests: rough numbers, soon."),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what the store has already.")]
 Trace = Annotated[
@@ -259,6 +261,11 @@ def run(
     description = _with_settings(Description.from_toml(file), settings)
     traces = Traces(tuple(trace), trace_window, trace_slower_than, trace_core, profile)
     checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint)
+    if description.is_queueing and (capture or traces or checkpoints):
+        raise DescriptionError(
+            f"{file} describes a queueing system, which has neither packets nor checkpoints, nor "
+            "anything to trace"
+        )
     options = {
         "capture_packets": capture,
         "trace": traces.options(),
@@ -341,8 +348,57 @@ def _power(result: dict[str, Any]) -> str:
     return f"{report.number(power['total'])} W: {names}"
 
 
+def _add_services(table: rich.table.Table, result: dict[str, Any]) -> None:
+    """Add how long harts worked on requests, and the same and more of each kind."""
+    if (service := result.get("service_ns")) is not None:
+        table.add_row("service_ns mean", report.number(service["mean"]), "from take to reply")
+    for kind, measured in result.get("by_kind", {}).items():
+        latency, service = measured["latency_ns"], measured["service_ns"]
+        note = f"of {latency['samples']:,}"
+        if service is not None:
+            note += f"; service_ns mean {report.number(service['mean'])}"
+        table.add_row(f"latency_ns p99 of {kind}", report.number(latency["p99"]), note)
+
+
+def _result_table() -> rich.table.Table:
+    table = rich.table.Table(box=rich.box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column()
+    return table
+
+
+def _add_latencies(table: rich.table.Table, name: str, latency: dict[str, Any]) -> None:
+    for statistic in ("mean", "p50", "p90", "p99", "p999"):
+        interval = latency.get(f"{statistic}_ci95")
+        note = ""
+        if interval is not None:
+            note = f"95 % confidence: {report.number(interval[0])} to {report.number(interval[1])}"
+        table.add_row(f"{name} {statistic}", report.number(latency[statistic]), note)
+
+
+def _print_queueing(outcome: Outcome) -> None:
+    result, system = outcome.result, outcome.description["queueing"]
+    console = _console()
+    console.print(
+        f"{system['queues']} x {system['units']}, {system['service_times']['distribution']} "
+        f"service times, load {report.number(system['load'])}"
+    )
+    table = _result_table()
+    table.add_row("throughput", report.number(result["throughput"]), "of what all units can serve")
+    _add_latencies(table, "latency_service_times", result["latency_service_times"])
+    table.add_row("mean_wait_service_times", report.number(result["mean_wait_service_times"]), "")
+    table.add_row("samples", f"{result['latency_service_times']['samples']:,}", "")
+    note = "from the store; --fresh runs again" if outcome.stored else ""
+    table.add_row("host_seconds", report.number(result["host_seconds"]), note)
+    console.print(table)
+
+
 def _print_result(outcome: Outcome) -> None:
     result = outcome.result
+    if "queueing" in outcome.description:
+        _print_queueing(outcome)
+        return
     data_plane, traffic = outcome.description["data_plane"], outcome.description["traffic"]
     load = traffic.get("load") or f"{report.number(traffic.get('rate_mrps'))} Mrps"
     console = _console()
@@ -352,17 +408,9 @@ def _print_result(outcome: Outcome) -> None:
         f"{traffic['shape']}, {traffic['arrivals']}, load {load}"
     )
     latency = result["latency_ns"]
-    table = rich.table.Table(box=rich.box.SIMPLE, show_header=False, pad_edge=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
+    table = _result_table()
     table.add_row("throughput_mrps", report.number(result["throughput_mrps"]), "")
-    for name in ("mean", "p50", "p90", "p99", "p999"):
-        interval = latency.get(f"{name}_ci95")
-        note = ""
-        if interval is not None:
-            note = f"95 % confidence: {report.number(interval[0])} to {report.number(interval[1])}"
-        table.add_row(f"latency_ns {name}", report.number(latency[name]), note)
+    _add_latencies(table, "latency_ns", latency)
     note = f"after {result['warmup_samples']:,} of warm-up"
     if not result["steady"]:
         note += "; NOT STEADY: the numbers may still change with time, take more requests"
@@ -372,6 +420,7 @@ def _print_result(outcome: Outcome) -> None:
     table.add_row("dropped", f"{result['dropped']:,}", f"of {result['generated']:,} generated")
     table.add_row("instructions", f"{result['instructions']:,}", "")
     table.add_row("cycles", f"{result['cycles']:,}", "")
+    _add_services(table, result)
     _add_queues(table, result)
     for name, value in result.get("program_counters", {}).items():
         table.add_row(name, f"{value:,}", "counted by the program")
@@ -525,6 +574,7 @@ def list_names(as_document: Json = False) -> None:
         "policies": descriptions.choices("data_plane.policy"),
         "shapes": descriptions.choices("traffic.shape"),
         "arrivals": descriptions.choices("traffic.arrivals"),
+        "service_times": descriptions.choices("queueing.service_times.distribution"),
         "figures": list(figures()),
     }
     if as_document:
@@ -541,15 +591,16 @@ def list_names(as_document: Json = False) -> None:
             print(f"  {value}" + (f": {notes[value]}" if notes.get(value) else ""))
 
 
-def _results(figure: Figure, quick: bool) -> dict[Any, Outcome]:
-    """Return what the store has of a figure."""
-    points = figure.points(quick)
-    outcomes = look_up(points.values())
-    return {
-        point: outcome
-        for point, outcome in zip(points, outcomes, strict=True)
-        if outcome is not None
-    }
+def _points(listed: Iterable[Figure], quick: bool) -> dict[Any, Run]:
+    """Return all points of figures."""
+    return {point: run for figure in listed for point, run in figure.points(quick).items()}
+
+
+def _stored(listed: Iterable[Figure], quick: bool) -> Measured:
+    """Return what the store has of figures."""
+    points = _points(listed, quick)
+    outcomes = zip(points, look_up(points.values()), strict=True)
+    return Measured({point: of for point, of in outcomes if of is not None}, points)
 
 
 def _run_figures(
@@ -612,8 +663,9 @@ def figure(
     _check_outputs(html, png)
     results = _run_figures(listed, quick, only, fresh, workers, scheduler)
     parts = [(one, one.rows(results)) for one in listed]
+    measured = Measured(results, _points(listed, quick))
     all_claims = [
-        claim.row(results)
+        claim.row(measured)
         for claim in paper_claims.claims()
         if claim.figure in [one.name for one in listed]
     ]
@@ -648,10 +700,22 @@ def figure(
 
 
 def _rough(quick: bool) -> str:
-    return " (quick: a tenth of the requests, so the numbers are rough)" if quick else ""
+    return " (quick: a tenth of the requests, fewer points, so rough numbers)" if quick else ""
 
 
 def _print_rows(figure: Figure, rows: list[Row]) -> None:
+    """Print a table for each unit of x, and an empty one if there is nothing."""
+    if not rows:
+        _print_table(figure, rows)
+    for _, of in itertools.groupby(sorted(rows, key=_x_unit), _x_unit):
+        _print_table(figure, list(of))
+
+
+def _x_unit(row: Row) -> str:
+    return row.x_unit
+
+
+def _print_table(figure: Figure, rows: list[Row]) -> None:
     """Print one table: a line for each statistic and series, a column for each x."""
     xs = sorted({row.x for row in rows})
     units = " and ".join(sorted({row.y_unit for row in rows}))
@@ -688,9 +752,11 @@ def claims(
     listed = paper_claims.claims(paper)
     needed = [find_figure(name) for name in paper_claims.figures_of(listed)]
     if missing:
-        results = _run_figures(needed, quick, [], False, workers, scheduler)
+        results = Measured(
+            _run_figures(needed, quick, [], False, workers, scheduler), _points(needed, quick)
+        )
     else:
-        results = {point: of for one in needed for point, of in _results(one, quick).items()}
+        results = _stored(needed, quick)
     rows = [claim.row(results) for claim in listed]
     if as_document:
         _print_json(rows)
@@ -704,7 +770,7 @@ def _print_claims(rows: list[dict[str, Any]]) -> None:
     table = rich.table.Table(box=rich.box.SIMPLE, pad_edge=False)
     for name, justify in (("claim", "left"), ("paper", "right"), ("measured", "right")):
         table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
-    for name in ("unit", "verdict"):
+    for name in ("95 %", "unit", "verdict"):
         table.add_column(name, no_wrap=True)
     table.add_column("why")
     colours = {"reproduced": "green", "differs": "red", "not yet run": "dim"}
@@ -714,6 +780,7 @@ def _print_claims(rows: list[dict[str, Any]]) -> None:
             row["id"],
             report.claimed(row["paper_value"]),
             report.number(row["measured"]),
+            report.interval(row["measured_ci95"]),
             row["unit"],
             f"[{colours[verdict]}]{verdict}[/]",
             rich.markup.escape(row["why"]),
@@ -733,9 +800,7 @@ def write_report(
 
     Its figures and numbers stand beside the papers'; nothing is run.
     """
-    results: dict[Any, Outcome] = {}
-    for one in figures().values():
-        results.update(_results(one, quick))
+    results = _stored(figures().values(), quick)
     parts = [(one, one.rows(results)) for one in figures().values()]
     rows = [claim.row(results) for claim in paper_claims.claims()]
     introduction = f"All figures that have been run, and every claim of the papers{_rough(quick)}."

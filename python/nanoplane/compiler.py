@@ -98,11 +98,13 @@ def find_co_runner(name: str, directory: Path, what: str) -> Path:
     )
 
 
-def elf(program: Path, co_runner: Path | None = None, *, debug: bool = False) -> bytes:
+def elf(program: Path | None, co_runner: Path | None = None, *, debug: bool = False) -> bytes:
     """Return a program's ELF file, compiling it if it is C; `debug`: with its lines' numbers.
 
-    `co_runner` is compiled into it.
+    `co_runner` is compiled into it. Where there is no program, there are no bytes.
     """
+    if program is None:
+        return b""
     if program.suffix == ".c":
         return build(program, co_runner, debug=debug)
     if co_runner is not None:

@@ -1,9 +1,11 @@
 """Descriptions: what to run, on which server, under which traffic, measured how.
 
 A description is data: five tables, `server`, `data_plane`, `traffic`, `measure` and `simulator`,
-from TOML or from Python. Which keys there are, their units, defaults and ranges, comes from the
-simulator's JSON schema alone. What only Python resolves is `server.preset`, the path of
-`data_plane.program`, and a `traffic.load` that is a part of the measured peak.
+from TOML or from Python; or one table, `queueing`, a queueing system without a server. Which keys
+there are, their units, defaults and ranges, comes from the
+simulator's JSON schemas alone. What only Python resolves is `server.preset`, the paths of
+`data_plane.program` and of files with data, and a `traffic.load` that is a part of the measured
+peak.
 """
 
 import copy
@@ -13,7 +15,7 @@ import functools
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,10 +38,16 @@ _Validator = _extend(jsonschema.Draft202012Validator, type_checker=_type_checker
 
 _GENERATED = "generated"
 
+_FILES: Mapping[str, Callable[[str], bool]] = {
+    "traffic.packets": lambda text: text != _GENERATED,
+    "traffic.work.service_times.file": lambda _: True,
+    "queueing.service_times.file": lambda _: True,
+}
+"""Keys that can name a file with data, and which of their texts do."""
 _PATHS: Mapping[str, Callable[[str], bool]] = {
     "data_plane.program": compiler.is_path,
     "data_plane.co_runner": compiler.is_path,
-    "traffic.packets": lambda text: text != _GENERATED,
+    **_FILES,
 }
 """Keys whose texts can be paths, and which of their texts are."""
 
@@ -86,10 +94,10 @@ class Resolved:
 
     text: str
     """Canonical JSON of all tables; `data` is the same as a dictionary."""
-    program: Path
-    """The guest: C source or an ELF file."""
-    packets: Path | None
-    """The pcap file that traffic is taken from, if any."""
+    program: Path | None
+    """The guest: C source or an ELF file; None for a queueing system without a server."""
+    files: Mapping[str, Path]
+    """The files with data that it names, by their keys: a pcap file, recorded service times."""
     co_runner: Path | None = None
     """C source of what runs on the other hardware threads, if anything."""
 
@@ -206,12 +214,18 @@ class Description:
             return self.set("traffic.load", "saturate"), float(load)
         return None
 
+    @property
+    def is_queueing(self) -> bool:
+        """Whether it is a queueing system without a server."""
+        return "queueing" in self.data
+
     def check(self) -> None:
         """Raise a DescriptionError with one sentence for the first thing that is wrong."""
         self._complete()
-        self.program()
-        self.co_runner()
-        self._packets()
+        if not self.is_queueing:
+            self.program()
+            self.co_runner()
+        self._files()
 
     def resolve(self) -> Resolved:
         """Put in the preset's fields and all defaults, find the files, and check everything.
@@ -221,10 +235,12 @@ class Description:
         if self.part_of_peak() is not None:
             raise ValueError("traffic.load is a part of a peak that has to be measured first")
         data = self._complete()
-        packets = self._packets()
-        if packets is not None:
-            data["traffic"]["packets"] = str(packets)
-        return Resolved(_canonical(data), self.program(), packets, self.co_runner())
+        files = self._files()
+        for key, path in files.items():
+            put(data, key, str(path))
+        if self.is_queueing:
+            return Resolved(_canonical(data), None, files)
+        return Resolved(_canonical(data), self.program(), files, self.co_runner())
 
     def _origin(self, key: str) -> str:
         """Name the place where a key, something in it, or the list it is in was last written."""
@@ -250,6 +266,8 @@ class Description:
         return data
 
     def _complete(self) -> dict[str, Any]:
+        if self.is_queueing:
+            return self._complete_queueing()
         data = self._merged()
         schema = user_schema()
         _validate(self, data, schema)
@@ -264,17 +282,29 @@ class Description:
         self._check_monitoring_set(data)
         return data
 
+    def _complete_queueing(self) -> dict[str, Any]:
+        data, schema = self.data, queueing_schema()
+        if others := sorted(data.keys() - {"queueing"}):
+            raise DescriptionError(
+                f"{self._origin(others[0])}: a queueing system has no server; keep either the "
+                f"table queueing or {_alternatives(others)}"
+            )
+        _validate(self, data, schema)
+        return dict(_with_defaults(data, schema, schema))
+
     def _check_monitoring_set(self, data: dict[str, Any]) -> None:
         hyperplane = data["server"].get("hyperplane")
         monitors = data["data_plane"].get("notify") in ("hyperplane", "software-ready-set")
         if not monitors or not isinstance(hyperplane, dict):
             return
         entries = hyperplane.get("entries")
+        sockets = data["server"].get("fabric", {}).get("sockets", 1)
         queues = data["data_plane"]["queues"]
-        if entries is not None and queues > entries:
+        if entries is not None and queues > entries * sockets:
+            sets = "the monitoring set has" if sockets == 1 else "each of two monitoring sets has"
             raise DescriptionError(
-                f"{self._origin('data_plane.queues')}: data_plane.queues is {queues}, but the "
-                f"monitoring set has {entries} entries "
+                f"{self._origin('data_plane.queues')}: data_plane.queues is {queues}, but "
+                f"{sets} {entries} entries "
                 "(server.hyperplane.entries); ask for fewer queues or more entries"
             )
 
@@ -295,19 +325,18 @@ class Description:
         what = f"{self._origin('data_plane.co_runner')}: data_plane.co_runner"
         return compiler.find_co_runner(str(name), self.directory, what)
 
-    def _packets(self) -> Path | None:
-        packets = self.get("traffic.packets")
-        if packets is None or packets == _GENERATED:
-            return None
-        path = (self.directory / str(packets)).absolute()
-        if not path.is_file():
-            near = difflib.get_close_matches(path.name, [_GENERATED], 1, 0.8)
-            why = f'did you mean "{_GENERATED}"?' if near else _no_such_file(path)
-            raise DescriptionError(
-                f"{self._origin('traffic.packets')}: traffic.packets is {_show(packets)}; it must "
-                f'be "{_GENERATED}" or a pcap file; {why}'
-            )
-        return path
+    def _files(self) -> dict[str, Path]:
+        """Find the files with data."""
+        files = {}
+        for key, is_path in _FILES.items():
+            text = self.get(key)
+            if not isinstance(text, str) or not is_path(text):
+                continue
+            path = (self.directory / text).absolute()
+            if not path.is_file():
+                raise DescriptionError(f"{self._origin(key)}: {_no_such_data(key, text, path)}")
+            files[key] = path
+        return files
 
 
 @functools.cache
@@ -333,6 +362,30 @@ def user_schema() -> dict[str, Any]:
     }
     _bound_integers(schema)
     return schema
+
+
+@functools.cache
+def queueing_schema() -> dict[str, Any]:
+    """Return the schema of a description of a queueing system without a server."""
+    schema = copy.deepcopy(simulator.queueing_schema())
+    _bound_integers(schema)
+    return schema
+
+
+def put(data: dict[str, Any], key: str, value: Any) -> None:
+    """Change the value of a dotted key that is there."""
+    *parents, name = key.split(".")
+    for parent in parents:
+        data = data[parent]
+    data[name] = value
+
+
+def _no_such_data(key: str, text: str, path: Path) -> str:
+    if key != "traffic.packets":
+        return f"{key} is {_show(text)}; it must be a CSV file; {_no_such_file(path)}"
+    near = difflib.get_close_matches(path.name, [_GENERATED], 1, 0.8)
+    why = f'did you mean "{_GENERATED}"?' if near else _no_such_file(path)
+    return f'{key} is {_show(text)}; it must be "{_GENERATED}" or a pcap file; {why}'
 
 
 def _bound_integers(schema: Any) -> None:
@@ -436,9 +489,10 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 def _schema_at(key: str) -> list[dict[str, Any]]:
     """Return the alternatives that the schema has for a dotted key; none if it is not known."""
-    root = user_schema()
+    names = key.split(".")
+    root = queueing_schema() if names[0] == "queueing" else user_schema()
     found = [root]
-    for name in key.split("."):
+    for name in names:
         found = [
             branch
             for one in found
@@ -569,16 +623,7 @@ def _accepted_type(name: str, schema: Mapping[str, Any], key: str) -> str:
 def _validate(description: Description, data: dict[str, Any], schema: dict[str, Any]) -> None:
     errors = list(_Validator(schema).iter_errors(data))
     if errors:
-        # A key that is not known explains one that is missing, so it comes first.
-        first = min(
-            errors,
-            key=lambda error: (
-                error.validator != "additionalProperties",
-                error.validator == "required",
-                [str(part) for part in error.absolute_path],
-            ),
-        )
-        raise DescriptionError(_sentence(description, first, schema))
+        raise DescriptionError(_sentence(description, _first(errors), schema))
 
 
 def _sentence(
@@ -586,7 +631,14 @@ def _sentence(
 ) -> str:
     while error.validator in ("anyOf", "oneOf") and error.context:
         nested = [one for one in error.context if one.relative_path]
-        if not isinstance(error.instance, dict) or not nested:
+        if not isinstance(error.instance, dict):
+            break
+        if (tagged := _tagged(description, error, root)) is not None:
+            if isinstance(tagged, str):
+                return tagged
+            error = tagged
+            continue
+        if not nested:
             break
         # The alternative that was meant is the one whose constants agree.
         meant = [one for one in nested if one.validator not in ("const", "enum")]
@@ -626,6 +678,58 @@ def _sentence(
     return f"{origin}: {key} is {_show(error.instance)}; it must be {accepted}{near}"
 
 
+def _tagged(
+    description: Description, error: jsonschema.ValidationError, root: dict[str, Any]
+) -> jsonschema.ValidationError | str | None:
+    """Return what is wrong with a table that can be one of several.
+
+    It is the error of the only alternative that is a table, or of that which the table names by a
+    key that all of them have; or a sentence about this key. None if there is no such key.
+    """
+    schema = cast("dict[str, Any]", error.schema)
+    listed = [_dereference(one, root) for one in schema[cast("str", error.validator)]]
+    tables = {place: one for place, one in enumerate(listed) if one.get("type") == "object"}
+    if len(tables) == 1:
+        (place,) = tables
+        return _first(one for one in error.context or [] if one.relative_schema_path[0] == place)
+    constants = {
+        place: {
+            name: of["const"] for name, of in one.get("properties", {}).items() if "const" in of
+        }
+        for place, one in tables.items()
+    }
+    common = [set(one) for one in constants.values()]
+    tags = common[0].intersection(*common[1:]) if common else set()
+    if len(tags) != 1:
+        return None
+    (tag,) = tags
+    instance = cast("dict[str, Any]", error.instance)
+    key = ".".join([*(str(part) for part in error.absolute_path), tag])
+    places = {one[tag]: place for place, one in constants.items()}
+    if tag not in instance:
+        accepted = _alternatives([_show(name) for name in places])
+        return f"{description.source}: {key} is missing; it must be {accepted}"
+    found = instance[tag]
+    if not isinstance(found, str) or found not in places:
+        origin = description._origin(key)
+        return f"{origin}: {key} is {_show(found)}; {_choice(str(found), places)}"
+    return _first(
+        one for one in error.context or [] if one.relative_schema_path[0] == places[found]
+    )
+
+
+def _first(errors: Iterable[jsonschema.ValidationError]) -> jsonschema.ValidationError:
+    """Choose the error to report: a key that is not known explains one that is missing."""
+    return min(
+        errors,
+        key=lambda error: (
+            error.validator != "additionalProperties",
+            error.validator == "required",
+            [str(part) for part in error.absolute_path],
+        ),
+    )
+
+
 def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) -> str:
     """Guess which key was meant by one that is not known."""
     without_unit = [one for one in known if one.startswith(f"{name}_") and _unit(one)]
@@ -636,7 +740,10 @@ def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) ->
         return f"did you mean {units}? The unit is part of the name"
     if near := difflib.get_close_matches(name, known, 1, 0.6):
         return f'did you mean "{near[0]}"?'
-    elsewhere = [key for key in _keys(root, root) if key.endswith(f".{name}")]
+    # Not the key itself, which another alternative may have.
+    elsewhere = [
+        key for key in _keys(root, root) if key.endswith(f".{name}") and key != prefix + name
+    ]
     if elsewhere:
         return f'did you mean "{elsewhere[0]}"?'
     return f"{prefix.rstrip('.') or 'a description'} has {', '.join(sorted(known))}"

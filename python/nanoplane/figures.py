@@ -10,7 +10,7 @@ its fields are what `--only` chooses by.
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import altair
@@ -20,6 +20,23 @@ from nanoplane.sweep import Outcome, Run
 
 Results = Mapping[Any, Outcome]
 """What has been measured: a point to its outcome; what has not been run is absent."""
+
+
+class LeftOutError(KeyError):
+    """A point that its figure does not have: `--quick` leaves some out."""
+
+
+class Measured(dict[Any, Outcome]):
+    """What has been measured of figures of which it is known what points they have."""
+
+    def __init__(self, outcomes: Mapping[Any, Outcome], points: Collection[Any]) -> None:
+        """Keep the outcomes of some of the points."""
+        super().__init__(outcomes)
+        self._points = points
+
+    def __missing__(self, point: Any) -> Outcome:
+        """Tell what has not been run from what never is."""
+        raise (KeyError if point in self._points else LeftOutError)(point)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,9 +81,9 @@ class Figure:
 
 def figures() -> dict[str, Figure]:
     """Return all figures by their names."""
-    from nanoplane.papers import hyperplane
+    from nanoplane.papers import hyperplane, rpcvalet
 
-    return {figure.name: figure for figure in hyperplane.FIGURES}
+    return {figure.name: figure for figure in (*hyperplane.FIGURES, *rpcvalet.FIGURES)}
 
 
 def find(name: str) -> Figure:

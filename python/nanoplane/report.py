@@ -81,6 +81,11 @@ def number(value: float | str | None) -> str:
     return f"{value:,.{digits}f}"
 
 
+def interval(ends: Sequence[float] | None) -> str:
+    """Write a confidence interval."""
+    return "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"
+
+
 def claimed(value: float | str) -> str:
     """Write a paper's number as the paper does."""
     return value if isinstance(value, str) else f"{value:g}"
@@ -190,7 +195,7 @@ def _figure(figure: Figure, rows: list[Row], claims: Sequence[dict[str, Any]], i
                 row.series,
                 f"{row.x:.0f}",
                 number(row.y),
-                f"{number(row.ci95[0])} to {number(row.ci95[1])}" if row.ci95 else "-",
+                interval(row.ci95) or "-",
                 row.y_unit,
                 f"{row.samples:,}" + ("" if row.steady else " (not settled)"),
             ]
@@ -208,13 +213,13 @@ def _claims(claims: Sequence[dict[str, Any]]) -> str:
         where, quote, how, rule, unit, why = (
             html.escape(claim[name]) for name in ("where", "quote", "how", "rule", "unit", "why")
         )
-        verdict = claim["verdict"]
+        verdict, within = claim["verdict"], interval(claim["measured_ci95"])
         measured_how = "" if claim["figure"] is None else f"<br><small>{how}; {rule}</small>"
         cells.append(
             [
                 f"“{quote}” <small>{where}</small>{measured_how}",
                 html.escape(claimed(claim["paper_value"])),
-                number(claim["measured"]),
+                number(claim["measured"]) + (f"<br><small>{within}</small>" if within else ""),
                 unit,
                 f'<span class="{verdict.replace(" ", "-")}">{verdict}</span>',
                 re.sub("`(.+?)`", r"<code>\1</code>", why),

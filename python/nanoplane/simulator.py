@@ -4,6 +4,7 @@ import functools
 import importlib
 import json
 import os
+import time
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,13 @@ def _module() -> types.ModuleType:
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a resolved description."""
     parsed: dict[str, Any] = json.loads(_module().schema())
+    return parsed
+
+
+@functools.cache
+def queueing_schema() -> dict[str, Any]:
+    """Return the JSON schema of a description of a queueing system without a server."""
+    parsed: dict[str, Any] = json.loads(_module().queueing_schema())
     return parsed
 
 
@@ -90,19 +98,21 @@ def conflicts(
     return found
 
 
-def queueing(system: Mapping[str, Any]) -> dict[str, Any]:
+def queueing(
+    description: Mapping[str, Any], progress: Callable[[float], None] | None = None
+) -> dict[str, Any]:
     """Simulate a queueing system Q x U without a server; return latencies in mean service times.
 
-    For example `{"queues": 1, "units": 16, "service_times": {"distribution": "exponential"},
-    "load": 0.8, "requests": 1_000_000}`; distributions are `fixed`, `uniform`, `exponential` and
-    `generalized-extreme-value`. `fixed_part` of the mean service time is the same for all.
+    For example `{"queueing": {"queues": 1, "units": 16, "load": 0.8, "service_times":
+    {"distribution": "exponential"}}}`. `progress` is as in `run`.
     """
+    begin = time.perf_counter()
     try:
-        text = _module().queueing(json.dumps(system))
+        text = _module().queueing(json.dumps(description), progress)
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
     result: dict[str, Any] = json.loads(text)
-    return result
+    return {**result, "host_seconds": time.perf_counter() - begin, "version": version()}
 
 
 def warm_up(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoplane import simulator
-from nanoplane.description import Resolved
+from nanoplane.description import Resolved, put
 from nanoplane.errors import Failure
 
 _TABLE = """
@@ -38,8 +38,8 @@ def hexdigest(data: bytes) -> str:
 def key(resolved: Resolved, elf: bytes) -> str:
     """Return the SHA-256 of everything that determines a result.
 
-    The table `simulator` only says how fast a result comes, and where the program and the packets
-    lie does not matter: their contents do.
+    The table `simulator` only says how fast a result comes, and where the program and the files
+    with data lie does not matter: their contents do.
     """
     return _key(resolved, resolved.data, elf)
 
@@ -49,6 +49,8 @@ def warm_start_key(resolved: Resolved, elf: bytes) -> str | None:
 
     None if there is no warm start.
     """
+    if resolved.program is None:
+        return None
     data = resolved.data
     measure, traffic = data["measure"], data["traffic"]
     if measure.get("warm_start") is None:
@@ -66,10 +68,11 @@ def warm_start_key(resolved: Resolved, elf: bytes) -> str | None:
 
 def _key(resolved: Resolved, data: dict[str, Any], elf: bytes) -> str:
     data.pop("simulator", None)
-    data["data_plane"].pop("program", None)
-    data["data_plane"].pop("co_runner", None)
-    if resolved.packets is not None:
-        data["traffic"]["packets"] = hexdigest(resolved.packets.read_bytes())
+    if resolved.program is not None:
+        data["data_plane"].pop("program", None)
+        data["data_plane"].pop("co_runner", None)
+    for name, path in resolved.files.items():
+        put(data, name, hexdigest(path.read_bytes()))
     parts = {"description": data, "guest": hexdigest(elf), "simulator": simulator.version()}
     return hexdigest(json.dumps(parts, sort_keys=True).encode())
 

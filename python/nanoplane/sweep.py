@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import heapq
 import itertools
+import math
 import os
 import tempfile
 import threading
@@ -38,8 +39,11 @@ class Run:
     """The saturated run whose throughput the rate is a part of."""
     part: float = 1.0
     """Which part."""
+    derive: Callable[[dict[str, Any]], Description] | None = None
+    """If given, makes the description out of the result of `peak`, instead of a rate."""
     limit: "Limit | None" = None
-    """If given, the rate is not a part, but the largest at which the latency keeps the limit."""
+    """If given, the rate is not a part, but the largest at which the latency keeps the limit. A
+    queueing system without a server has no peak: its load is at most 1."""
 
     @classmethod
     def of(cls, description: Description) -> "Run":
@@ -54,14 +58,57 @@ class Limit:
     """A service-level objective: the tail latency that must not be exceeded."""
 
     service_times: float
-    """The limit on the p99, as a multiple of the mean service time of the peak, which is the
-    number of data plane cores over its throughput."""
+    """The limit on the p99, as a multiple of the mean service time; a server's is that of the run
+    `peak`."""
     precision: float = 0.01
     """The search ends when the rate is known to this part of itself."""
+    interval: bool = False
+    """Whether it then goes on until it knows a load that surely keeps the limit and one that surely
+    breaks it. Without, its interval is made of the loads that happened to be tried."""
+    kind: str | None = None
+    """If given, the limit is on requests of this kind alone, such as `get`, and a multiple of their
+    own mean service time at the peak; others may take as long as they do."""
 
-    def kept(self, result: dict[str, Any], limit_ns: float) -> bool:
+    def limit_ns(self, peak: dict[str, Any], cores: int) -> float:
+        """Return what the p99 may be, by the result of the peak."""
+        if self.kind is None:
+            return self.service_times * mean_service_ns(peak, cores)
+        service = self._measured(peak)["service_ns"]
+        if service is None:
+            raise Failure("there are no service times: the way to learn of work does not show them")
+        return self.service_times * float(service["mean"])
+
+    def kept(self, result: dict[str, Any], limit: float) -> bool:
         """Say whether a run kept the limit: a queue that overflows hides its latencies."""
-        return bool(result["latency_ns"]["p99"] <= limit_ns and result["dropped"] == 0)
+        p99 = self.latencies(result)["p99"]
+        return bool(p99 <= limit and not result.get("dropped"))
+
+    def latencies(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the latencies that are limited, in nanoseconds or in service times."""
+        measured = self._measured(result)
+        found: dict[str, Any] = measured.get("latency_service_times") or measured["latency_ns"]
+        return found
+
+    def _measured(self, result: dict[str, Any]) -> dict[str, Any]:
+        if self.kind is None:
+            return result
+        kinds: dict[str, dict[str, Any]] = result.get("by_kind", {})
+        if self.kind not in kinds:
+            there = f"there are {', '.join(kinds)}" if kinds else "they are all of one kind"
+            raise Failure(f"no request of the kind {self.kind} was measured; {there}")
+        return kinds[self.kind]
+
+
+def mean_service_ns(result: Mapping[str, Any], cores: int) -> float:
+    """Return the mean service time of a run with so many data plane cores.
+
+    It is how long RPCValet's network interface saw a core occupied; where there is none, how long a
+    core takes if the run is saturated.
+    """
+    interface = result.get("rpcvalet") or {}
+    if interface.get("served"):
+        return float(interface["service_fs"] / interface["served"] / 1e6)
+    return 1000 * cores / float(result["throughput_mrps"])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +120,10 @@ class Outcome:
     key: str
     """Under which the store has the result."""
     result: dict[str, Any]
-    """What was measured; README.md says what the fields mean."""
+    """What was measured; README.md says what the fields mean. Where the largest load was searched
+    for that keeps a limit, that load is here as `largest_load`, in what the description has it
+    in. `largest_load_ci95` goes from the largest load tried whose p99 keeps the limit with all of
+    its 95 % confidence interval, to the least whose p99 breaks it with all of it."""
     stored: bool
     """The result was there before; nothing was run."""
 
@@ -90,6 +140,63 @@ class _Job:
     """Tells which warm start the run begins with, if it does."""
     then: list[Callable[["_Job", dict[str, Any], bool], None]]
     done: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Bracket:
+    """What a search knows of the largest load that keeps a limit."""
+
+    key: str
+    """Of the load in the description."""
+    limit: float
+    """Of the p99."""
+    most: float
+    """No load is as large as this, which breaks the limit."""
+    low: float
+    """The largest load found that keeps the limit; 0 if none was."""
+    high: float
+    """The least found that does not."""
+    surely_kept: float
+    """The largest whose p99 keeps it with all of its interval."""
+    surely_broken: float
+    """The least whose p99 breaks it with all of its interval."""
+    below: float
+    """How far below `low` the next load is that may keep it surely, as a part of `low`."""
+    above: float
+    """How far above `high` the next load is that may break it surely, as a part of `high`."""
+
+    @classmethod
+    def within(cls, key: str, limit: float, most: float, precision: float) -> "_Bracket":
+        """Return what is known in the beginning."""
+        return cls(key, limit, most, 0.0, most, 0.0, most, precision, precision)
+
+    def next(self, limit: Limit) -> float | None:
+        """Return the load to try next; None if the search is over."""
+        if not self.low or self.high - self.low > limit.precision * self.high:
+            return (self.low + self.high) / 2
+        if not limit.interval:
+            return None
+        if self.surely_kept < (load := self.low * (1 - self.below)):
+            return load
+        if (load := self.high * (1 + self.above)) < min(self.surely_broken, self.most):
+            return load
+        return None
+
+    def tried(self, load: float, kept: bool, interval: tuple[float, float]) -> "_Bracket":
+        """Return what is known when a load has been tried; the steps outwards double."""
+        least, most = interval
+        known = self
+        if most <= self.limit:
+            known = dataclasses.replace(known, surely_kept=max(load, known.surely_kept))
+        if least > self.limit:
+            known = dataclasses.replace(known, surely_broken=min(load, known.surely_broken))
+        if load <= self.low:
+            return dataclasses.replace(known, below=2 * self.below)
+        if load >= self.high:
+            return dataclasses.replace(known, above=2 * self.above)
+        if kept:
+            return dataclasses.replace(known, low=load)
+        return dataclasses.replace(known, high=load)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -184,7 +291,7 @@ class _Sweep:
         self.jobs: dict[str, _Job] = {}
         self.ready: list[tuple[float, int, _Job]] = []
         self.order = itertools.count()
-        self.elves: dict[tuple[Path, Path | None], bytes] = {}
+        self.elves: dict[tuple[Path | None, Path | None], bytes] = {}
         self.finished: dict[str, dict[str, Any]] = {}
         self.later_cost = 0.0
         self.failures: list[NanoplaneError] = []
@@ -224,6 +331,25 @@ class _Sweep:
         def answer(job: _Job, result: dict[str, Any], stored: bool) -> None:
             self.outcomes[index] = Outcome(job.resolved.data, job.key, result, stored)
 
+        def found(job: _Job, result: dict[str, Any], stored: bool, known: _Bracket) -> None:
+            search = {
+                "largest_load": known.low,
+                "largest_load_ci95": [known.surely_kept, known.surely_broken],
+            }
+            answer(job, {**result, **search}, stored)
+
+        if run.peak is not None and (derive := run.derive) is not None:
+
+            def derived(_: _Job, result: dict[str, Any], __: bool) -> None:
+                self._ask(index, dataclasses.replace(run, description=derive(result), peak=None))
+
+            self._request(run.peak, derived)
+            return
+        if run.description.is_queueing and run.limit is not None:
+            limit = run.limit
+            known = _Bracket.within("queueing.load", limit.service_times, 1.0, limit.precision)
+            self._search(run, limit, known, None, found)
+            return
         if run.peak is None:
             self._request(run.description, answer)
             return
@@ -238,9 +364,11 @@ class _Sweep:
                 self._request(run.description.set("traffic.rate_mrps", rate), answer)
                 return
             cores = job.resolved.data["server"]["data_plane_cores"]
-            limit_ns = run.limit.service_times * 1000 * cores / peak_mrps
+            limit_ns = run.limit.limit_ns(result, cores)
             # More than the peak that the limit is made of may be another server's.
-            self._search(run, run.limit, limit_ns, 0.0, 2 * peak_mrps, None, answer)
+            precision = run.limit.precision
+            known = _Bracket.within("traffic.rate_mrps", limit_ns, 2 * peak_mrps, precision)
+            self._search(run, run.limit, known, None, found)
 
         self._request(run.peak, at_rate)
 
@@ -248,43 +376,42 @@ class _Sweep:
         self,
         run: Run,
         limit: Limit,
-        limit_ns: float,
-        low: float,
-        high: float,
+        known: _Bracket,
         best: tuple[_Job, dict[str, Any], bool] | None,
-        answer: Callable[[_Job, dict[str, Any], bool], None],
+        answer: Callable[[_Job, dict[str, Any], bool, _Bracket], None],
     ) -> None:
-        """Halve the rates between the largest that keeps the limit and the least that does not."""
-        if best is not None and high - low <= limit.precision * high:
-            answer(*best)
+        """Halve the loads between the largest that keeps the limit and the least that does not."""
+        load = known.next(limit)
+        if load is None and best is not None:
+            answer(*best, known)
             return
-        if high < 1e-4:
-            sentence = f"{run.description.source}: the p99 is above {limit_ns:.0f} ns at any load"
-            self.failures.append(Failure(sentence))
+        if load is None or known.high < 1e-4:
+            unit = "service times" if run.description.is_queueing else "ns"
+            sentence = f"the p99 is above {known.limit:.0f} {unit} at any load"
+            self.failures.append(Failure(f"{run.description.source}: {sentence}"))
             return
-        rate = (low + high) / 2
 
         def then(job: _Job, result: dict[str, Any], stored: bool) -> None:
-            if limit.kept(result, limit_ns):
-                found = (job, result, stored)
-                self._search(run, limit, limit_ns, rate, high, found, answer)
-            else:
-                self._search(run, limit, limit_ns, low, rate, best, answer)
+            kept = limit.kept(result, known.limit)
+            # Without an interval nothing is sure; a queue that overflows surely breaks the limit.
+            interval = limit.latencies(result).get("p99_ci95") or (0.0, math.inf)
+            if result.get("dropped"):
+                interval = (math.inf, math.inf)
+            # What is tried for the interval alone is no answer.
+            found = (job, result, stored) if kept and known.low < load < known.high else best
+            self._search(run, limit, known.tried(load, kept, interval), found, answer)
 
-        self._request(run.description.set("traffic.rate_mrps", rate), then)
+        self._request(run.description.set(known.key, load), then)
 
     def _request(
         self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]
     ) -> None:
         resolved = description.resolve()
-        guest = (resolved.program, resolved.co_runner)
-        if guest not in self.elves:
-            self.elves[guest] = resolved.elf()
-        elf = self.elves[guest]
+        elf = self._elf(resolved)
         key = stores.key(resolved, elf)
         job = self.jobs.get(key)
         if job is None:
-            cost = _cost(resolved, resolved.data["traffic"].get("rate_mrps"))
+            cost = _cost(resolved, description.get("traffic.rate_mrps"))
             warm_start = stores.warm_start_key(resolved, elf)
             job = _Job(description.source, resolved, elf, key, cost, warm_start, [])
             self.jobs[key] = job
@@ -297,6 +424,12 @@ class _Sweep:
             then(job, self.finished[key], True)
         else:
             job.then.append(then)
+
+    def _elf(self, resolved: Resolved) -> bytes:
+        guest = (resolved.program, resolved.co_runner)
+        if guest not in self.elves:
+            self.elves[guest] = resolved.elf()
+        return self.elves[guest]
 
     def _push(self, job: _Job) -> None:
         heapq.heappush(self.ready, (-job.cost, next(self.order), job))
@@ -319,9 +452,10 @@ class _Sweep:
         for run in self.runs:
             for description in {run.description, run.peak} - {None}:
                 assert description is not None
+                if description.is_queueing:
+                    continue
                 resolved = description.set("traffic.load", "saturate").resolve()
-                guest = (resolved.program, resolved.co_runner)
-                elf = self.elves.get(guest) or resolved.elf()
+                elf = self._elf(resolved)
                 if (name := stores.warm_start_key(resolved, elf)) is not None:
                     self.warm_starts.setdefault(name, _WarmStart()).users += 1
         return any(one.users > 1 for one in self.warm_starts.values())
@@ -439,6 +573,8 @@ def _run(
     report: Callable[[float], None] | None,
     checkpoint: Path | None,
 ) -> dict[str, Any]:
+    if "queueing" in description:
+        return simulator.queueing(description, report)
     options = None if checkpoint is None else {"checkpoint": {"from": str(checkpoint)}}
     return simulator.run(description, elf, options, report)
 
@@ -484,6 +620,9 @@ def _cost(resolved: Resolved, rate_mrps: float | None) -> float:
     costs nothing.
     """
     data = resolved.data
+    if resolved.program is None:
+        # Some 40 ns of the host, where a server takes more than 100 us for a simulated microsecond.
+        return float(0.4 * data["queueing"]["requests"])
     request_ns = 1000.0  # Taking, processing and giving away.
     notify = data["data_plane"]["notify"]
     request_ns += _POLL_NS.get(notify, 0.0) * data["data_plane"]["queues"]

@@ -14,9 +14,11 @@ ROOT = Path(__file__).parents[2]
 def _forget() -> None:
     for cached in (
         simulator.schema,
+        simulator.queueing_schema,
         simulator.presets,
         simulator.version,
         description.user_schema,
+        description.queueing_schema,
         monitoring_set._shares,
     ):
         cached.cache_clear()

@@ -6,7 +6,10 @@ figures and reports can be tested in milliseconds.
 
 import base64
 import json
+import math
+import struct
 import time
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -66,6 +69,14 @@ _SCHEMA = {
             [],
             entries=_integer(2, 65536, "Entries.", default=1024),
             power_optimised={"type": "boolean", "default": False},
+            ready_sets=_one_of("How many.", "per-socket", "one", default="per-socket"),
+            stealing=_one_of("When.", "none", "when-idle", default="none"),
+        ),
+        "Fabric": _table(
+            "What the cores share.",
+            [],
+            sockets=_integer(1, 2, "Sockets.", default=1),
+            cores=_integer(1, 64, "Cores.", default=16),
         ),
         "Server": _table(
             "The server.",
@@ -73,12 +84,15 @@ _SCHEMA = {
             cores=_integer(1, 64, "Cores."),
             data_plane_cores=_integer(1, 64, "Cores that run the data plane.", default=1),
             core={"$ref": "#/$defs/Core"},
+            fabric={"$ref": "#/$defs/Fabric", "default": {}},
             hyperplane={"$ref": "#/$defs/HyperPlane", "default": {}},
+            rpcvalet={"type": "object", "default": {}},
         ),
         "DataPlane": _table(
             "The data plane.",
             ["queues"],
             program={"type": "string", "default": "packet-encapsulation"},
+            parameters={"type": "object", "default": {}},
             notify=_one_of(
                 "How it learns of work.",
                 "spin",
@@ -86,15 +100,17 @@ _SCHEMA = {
                 "software-ready-set",
                 "software-bitmap",
                 "hyperplane",
+                "rpcvalet",
                 default="spin",
             ),
             policy=_one_of(
                 "Order of queues.", "round-robin", "strict-priority", default="round-robin"
             ),
             queues=_integer(1, 65536, "Number of queues."),
+            batch=_integer(1, 1024, "Items of a visit.", default=1),
             organisation={
                 "anyOf": [
-                    _one_of("By its name.", "scale-out", "scale-up-2", "scale-up-4"),
+                    _one_of("By its name.", "scale-out", "scale-up-2", "scale-up-4", "scale-up"),
                     _integer(1, 32, "The number of cores in a cluster."),
                     {"type": "null"},
                 ],
@@ -122,7 +138,16 @@ _SCHEMA = {
                 "default": None,
             },
             packets={"type": "string", "default": "generated"},
+            saturation_rate_mrps={
+                "type": "number",
+                "minimum": 1e-6,
+                "maximum": 1e4,
+                "default": 20.0,
+            },
             imbalance={"type": "number", "minimum": 0, "maximum": 31, "default": 0.0},
+            packet_bytes=_integer(28, 9000, "Bytes.", default=1024),
+            work={"type": ["object", "null"], "default": None},
+            socket_imbalance={"type": "number", "minimum": 0, "maximum": 1, "default": 0.0},
             burst_length={"type": "number", "minimum": 1e-6, "maximum": 1e4, "default": 8.0},
         ),
         "Measure": _table(
@@ -154,12 +179,63 @@ _PRESETS = {
         },
         "description": "The 16-core server of Table I.",
         "source": "HyperPlane, MICRO 2020, Table I",
-    }
+    },
+    "rpcvalet-table1": {
+        "server": {
+            "cores": 16,
+            "data_plane_cores": 16,
+            "core": {"model": "out-of-order", "rob_entries": 128, "clock_ghz": 2.0},
+        },
+        "description": "The 16-core chip of Table 1.",
+        "source": "RPCValet, ASPLOS 2019, Table 1",
+    },
+}
+
+
+_DISTRIBUTIONS = ("fixed", "uniform", "exponential", "generalized-extreme-value")
+
+_QUEUEING_SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "Description",
+    **_table(
+        "A description without a server.", ["queueing"], queueing={"$ref": "#/$defs/Queueing"}
+    ),
+    "$defs": {
+        "Queueing": _table(
+            "A queueing system.",
+            ["queues", "units", "service_times", "load"],
+            queues=_integer(1, 1024, "Queues."),
+            units=_integer(1, 1024, "Units."),
+            service_times={"$ref": "#/$defs/ServiceTimes"},
+            fixed_part={"type": "number", "minimum": 0, "maximum": 1, "default": 0.0},
+            load={"type": "number", "minimum": 1e-6, "maximum": 10},
+            requests=_integer(3000, 10**11, "Requests.", default=1_000_000),
+            seed={"type": "integer", "format": "uint64", "minimum": 0, "default": 1},
+        ),
+        "ServiceTimes": {
+            "oneOf": [
+                *(
+                    _table(name, ["distribution"], distribution={"type": "string", "const": name})
+                    for name in _DISTRIBUTIONS
+                ),
+                _table(
+                    "recorded",
+                    ["distribution", "file"],
+                    distribution={"type": "string", "const": "recorded"},
+                    file={"type": "string"},
+                ),
+            ]
+        },
+    },
 }
 
 
 def schema() -> str:
     return json.dumps(_SCHEMA)
+
+
+def queueing_schema() -> str:
+    return json.dumps(_QUEUEING_SCHEMA)
 
 
 def presets() -> str:
@@ -193,6 +269,7 @@ def run(
         "software-ready-set": 0.5 * queues,
         "software-bitmap": 20.0,
         "hyperplane": 17.0,
+        "rpcvalet": 10.0,
     }
     poll_ns = polls[description["data_plane"]["notify"]]
     cores, imbalance = (
@@ -205,6 +282,7 @@ def run(
         / (500.0 + (poll_ns if description["traffic"]["shape"] == "single-queue" else 5))
     )
     rate = description["traffic"].get("rate_mrps")
+    stray_mrps = description["data_plane"].get("parameters", {}).get("stray_mrps", 0.0)
     # Above a tenth of the peak latency is in proportion to the load; what is too much is dropped.
     busy = max(1.0, 10.0 * rate / peak) if rate else 1.0
     wake_up_ns = 500.0 * description["server"]["hyperplane"]["power_optimised"]
@@ -243,6 +321,8 @@ def run(
             "total": 7.0,
             "cores": [{"total": 4.0, "window": {"dynamic": 4.0, "static": 0.0}}],
             "mesh": {"dynamic": 1.0, "static": 2.0},
+            "monitoring_set": {"dynamic": 0.03, "static": 0.01},
+            "ready_set": {"dynamic": 0.03, "static": 0.01},
         },
         "instructions": 1000,
         "cycles": 500,
@@ -251,11 +331,54 @@ def run(
         "host_mips": 20.0,
         "histogram": base64.b64encode(b"histogram").decode(),
         "fabric": {},
-        "hyperplane": None,
+        "hyperplane": {"spurious_wake_ups": requests * stray_mrps}
+        if description["data_plane"]["notify"] == "hyperplane"
+        else None,
+        "rpcvalet": {"service_fs": 505e6, "served": 1}
+        if description["data_plane"]["notify"] == "rpcvalet"
+        else None,
         "captured": ["00" * 20] * json.loads(options_json).get("capture_packets", 0),
         "version": version(),
     }
     return json.dumps(result)
+
+
+def queueing(description_json: str, progress: Callable[[float], None] | None) -> str:
+    """M/M/1's p99, which is ln 100 / (1 - load), for as many units a queue as there are."""
+    description = json.loads(description_json)
+    calls.append(description)
+    if progress is not None:
+        progress(0.5)
+    system = description["queueing"]
+    p99 = math.log(100) / (1 - system["load"]) / math.sqrt(system["units"])
+    latency = dict.fromkeys(("mean", "p50", "p90", "p99", "p999"), p99)
+    return json.dumps(
+        {
+            "throughput": system["load"],
+            "latency_service_times": {
+                **latency,
+                "mean_ci95": [0.99 * p99, 1.01 * p99],
+                "p99_ci95": [0.98 * p99, 1.02 * p99],
+                "samples": system["requests"],
+            },
+            "mean_wait_service_times": 0.0,
+            "mean_drawn_service_time": 600.0,
+            "histogram": _HISTOGRAM,
+        }
+    )
+
+
+def _histogram() -> str:
+    """One value, 1024, in an HdrHistogram with three digits: empty bins, and a count of 1000."""
+    # Seven bits a byte, the lowest first, of a number whose lowest bit is its sign.
+    numbers = ((1024 << 1) - 1, 1000 << 1)
+    counts = b"".join(bytes([number & 0x7F | 0x80, number >> 7]) for number in numbers)
+    header = struct.pack(">IIIIQQd", 0x1C849303, len(counts), 0, 3, 1, 1 << 32, 1.0)
+    packed = zlib.compress(header + counts)
+    return base64.b64encode(struct.pack(">II", 0x1C849304, len(packed)) + packed).decode()
+
+
+_HISTOGRAM = _histogram()
 
 
 def conflicts(

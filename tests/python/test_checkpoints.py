@@ -66,7 +66,11 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def measured(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name not in HOST}
+    """Return what must not depend on how the simulator goes about it."""
+    left = {name: value for name, value in result.items() if name not in HOST}
+    # To save makes it look anew for loops that repeat themselves.
+    cores = [{**core, "skipped_cycles": None} for core in left["cores"]]
+    return {**left, "cores": cores}
 
 
 def run(description: Description, **checkpoint: Any) -> dict[str, Any]:
@@ -85,6 +89,15 @@ def run(description: Description, **checkpoint: Any) -> dict[str, Any]:
         {"data_plane.notify": "spin", "server.data_plane_cores": 2},
         {"data_plane.notify": "spin", **IN_ORDER, **NON_INCLUSIVE},
         {"data_plane.notify": "software-bitmap", "traffic.arrivals": "bursty"},
+        {
+            "data_plane.notify": "rpcvalet",
+            "server.data_plane_cores": 2,
+            "server.rpcvalet.backends": 2,
+            "server.rpcvalet.dispatch.policy": "power-of-two",
+            "server.rpcvalet.network.shuffle": True,
+            "server.rpcvalet.network.faults.lost": 0.02,
+            "traffic.rate_mrps": 3.0,
+        },
     ],
 )
 def test_a_run_that_was_saved_and_restored_is_the_same_run(settings: dict[str, Any]) -> None:
@@ -248,10 +261,7 @@ def test_a_sweep_begins_from_one_warm_server(notify: str, monkeypatch: pytest.Mo
         )
     # The change of the traffic does not depend on how far cores may run ahead.
     slow = points[0].set("simulator.lookahead_cycles", 1).set("simulator.skip_spinning", False)
-    for result in (alone[0], slow_result := run(slow)):
-        for core in result["cores"]:
-            core.pop("skipped_cycles")
-    assert slow_result == alone[0]
+    assert run(slow) == alone[0]
 
 
 def test_the_end_of_a_warm_start_is_saved() -> None:

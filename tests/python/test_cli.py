@@ -93,13 +93,14 @@ def test_list(command: Command) -> None:
     names = json.loads(output)
     assert status == 0
     assert "packet-encapsulation" in names["programs"]
-    assert names["presets"] == ["hyperplane-table1"]
+    assert names["presets"] == ["hyperplane-table1", "rpcvalet-table1"]
     assert names["notify"][:2] == ["spin", "spin-poll-mode"]
     assert names["organisations"] == ["scale-out", "scale-up-2", "scale-up-4"]
-    assert names["figures"] == [
-        *(f"hyperplane.{number}" for number in range(8, 14)),
-        "hyperplane.conflicts",
-    ]
+    assert {f"hyperplane.{number}" for number in range(8, 14)} < set(names["figures"])
+    assert {"hyperplane.conflicts", *(f"rpcvalet.{number}" for number in (2, 6, 7, 8, 9))} < set(
+        names["figures"]
+    )
+    assert names["service_times"][:3] == ["fixed", "uniform", "exponential"]
     status, output, _ = command("list")
     assert "hyperplane.8: Peak throughput" in output
     assert "  scale-up-2: scale-up-2\n" in output  # With the schema's own note.

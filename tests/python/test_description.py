@@ -61,6 +61,7 @@ def test_resolved_has_the_preset_the_overrides_and_the_defaults() -> None:
         "data_plane_cores": 1,
         "core": {"model": "out-of-order", "rob_entries": 224, "clock_ghz": 3.0},
         "hyperplane": {"entries": 1024, "power_optimised": False},
+        "rpcvalet": {},
     }
     assert data["data_plane"]["policy"] == "round-robin"
     assert data["measure"] == {"requests": 20_000, "warmup": "auto", "seed": 1}
@@ -213,7 +214,8 @@ def test_unknown_preset() -> None:
 
 def test_missing_preset() -> None:
     assert changed('preset = "hyperplane-table1"', "") == (
-        'example.toml: server.cores is missing; a preset has all of server: "hyperplane-table1"'
+        'example.toml: server.cores is missing; a preset has all of server: "hyperplane-table1" '
+        'or "rpcvalet-table1"'
     )
 
 
@@ -385,3 +387,60 @@ def test_any_file_is_taken_or_refused_in_a_sentence(text: str) -> None:
     path.write_bytes(text.encode(errors="surrogatepass"))
     with contextlib.suppress(DescriptionError):
         Description.from_toml(path).check()
+
+
+QUEUEING = """
+[queueing]
+queues = 1
+units = 16
+service_times = {distribution = "exponential"}
+load = 0.5
+"""
+
+
+def test_a_queueing_system_has_no_server() -> None:
+    description = Description.from_toml(write(QUEUEING))
+    resolved = description.resolve()
+    assert resolved.program is None
+    assert resolved.data["queueing"]["requests"] == 1_000_000
+    assert description.set("queueing.fixed_part", "1").resolve().data["queueing"] == {
+        "queues": 1,
+        "units": 16,
+        "service_times": {"distribution": "exponential"},
+        "fixed_part": 1.0,
+        "load": 0.5,
+        "requests": 1_000_000,
+        "seed": 1,
+    }
+    assert sentence(QUEUEING + "[measure]\nseed = 1") == (
+        "example.toml: a queueing system has no server; keep either the table queueing or measure"
+    )
+    assert "queueing.unit is not known" in sentence(QUEUEING.replace("units", "unit"))
+
+
+def test_a_table_that_can_be_one_of_several() -> None:
+    def of(times: str) -> str:
+        return sentence(QUEUEING.replace('{distribution = "exponential"}', times))
+
+    assert of('{distribution = "expo"}') == (
+        'example.toml: queueing.service_times.distribution is "expo"; it must be "exponential", '
+        '"fixed", "generalized-extreme-value", "recorded" or "uniform"'
+    )
+    assert of('{distribution = "recordet"}').endswith('did you mean "recorded"?')
+    assert of("{distribution = 3}").startswith(
+        'example.toml: queueing.service_times.distribution is 3; it must be "exponential"'
+    )
+    assert of("{}").startswith(
+        'example.toml: queueing.service_times.distribution is missing; it must be "fixed"'
+    )
+    assert of('{distribution = "fixed", file = "x.csv"}') == (
+        "example.toml: queueing.service_times.file is not known; queueing.service_times has "
+        "distribution"
+    )
+    assert of('{distribution = "recorded"}') == (
+        "example.toml: queueing.service_times.file is missing; it must be a text"
+    )
+    assert of('{distribution = "recorded", file = "x.csv"}') == (
+        'example.toml: queueing.service_times.file is "x.csv"; it must be a CSV file; '
+        f"{Path('x.csv').absolute()}: there is no such file"
+    )

@@ -1,6 +1,7 @@
 import dataclasses
 import functools
 import html
+import math
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -10,13 +11,29 @@ import vl_convert
 
 import fake_simulator
 from nanoplane import report
-from nanoplane.claims import DIFFERS, NOT_YET_RUN, REPRODUCED, claims, figures_of
+from nanoplane.claims import (
+    DIFFERS,
+    NOT_YET_RUN,
+    REPRODUCED,
+    Claim,
+    Judgement,
+    claims,
+    figures_of,
+    judged,
+    part,
+)
 from nanoplane.errors import DescriptionError, Failure
-from nanoplane.figures import Row, chosen, figures, find
+from nanoplane.figures import Measured, Row, chosen, figures, find
 from nanoplane.papers.hyperplane import multicore
 from nanoplane.papers.hyperplane.cases import SYSTEMS, Case
 from nanoplane.papers.hyperplane.monitoring_set import TABLES
-from nanoplane.papers.hyperplane.queue_scalability import LIGHT_LOAD, LIGHT_SHAPES, light
+from nanoplane.papers.hyperplane.queue_scalability import (
+    LIGHT_LOAD,
+    LIGHT_SHAPES,
+    SLOW_TASK,
+    light,
+)
+from nanoplane.papers.rpcvalet import dispatch, theory
 from nanoplane.sweep import Outcome, sweep
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -129,9 +146,59 @@ def test_claims_have_distinct_names_and_known_figures() -> None:
     assert len({claim.id for claim in listed}) == len(listed)
     assert {claim.paper for claim in listed} == {"hyperplane"}
     assert {claim.figure for claim in listed} - {None} <= set(figures())
-    assert figures_of(listed) == list(figures())
+    assert figures_of(listed) == [name for name in figures() if name.startswith("hyperplane.")]
     with pytest.raises(DescriptionError, match='did you mean "hyperplane"'):
         claims("hyperplan")
+
+
+def test_figure_2_of_rpcvalet_has_tails_and_the_largest_loads() -> None:
+    results = run("rpcvalet.2")
+    rows = find("rpcvalet.2").rows(results)
+    # Five organisations with exponential service times, two with three others.
+    assert len({row.series for row in rows}) == 5 + 2 * 3
+    assert len(rows) == 11 * (len(theory.LOADS_PERCENT) + 1)
+    tail = next(row for row in rows if row.series == "4x4, exponential" and row.x == 50)
+    # By the fake's formula: ln 100 / (1 - load) / sqrt(units).
+    assert tail.y == pytest.approx(math.log(100) / 0.5 / 2)
+    largest = next(row for row in rows if row.series == "16x1, GEV" and row.x_unit != "% load")
+    assert largest.y == pytest.approx(100 * (1 - math.log(100) / 10), rel=theory.PRECISION)
+    assert largest.ci95 is not None
+    assert largest.ci95[0] < largest.y < largest.ci95[1]
+    judged = {claim.id: claim.row(results) for claim in claims("rpcvalet")}
+    # 16x1 up to 1 - ln 100 / 10, 1x16 up to 1 - ln 100 / 40.
+    loss = 1 - (1 - math.log(100) / 10) / (1 - math.log(100) / 40)
+    assert judged["rpcvalet.2.loss-least"]["measured"] == pytest.approx(100 * loss, rel=0.02)
+    assert judged["rpcvalet.2.units"]["verdict"] == REPRODUCED
+    assert len(run("rpcvalet.2", "fixed_part=0.0")) == 2 * 4 * (len(theory.LOADS_PERCENT) + 1)
+
+
+def test_figure_6_of_rpcvalet_has_the_times_that_are_drawn() -> None:
+    rows = find("rpcvalet.6").rows(run("rpcvalet.6"))
+    # The fake's histogram has one value, the mean.
+    assert {row.series for row in rows} == set(theory.DISTRIBUTIONS.values())
+    assert [(row.x, row.y) for row in rows] == [(625, 100)] * 4
+
+
+def test_figures_of_rpcvalets_dispatch() -> None:
+    rows = find("rpcvalet.7").rows(run("rpcvalet.7"))
+    # Two distributions, three ways to dispatch; four loads, and the largest within the SLO.
+    assert len(rows) == 2 * 3 * (4 + 1)
+    results = run("rpcvalet.9")
+    rows = find("rpcvalet.9").rows(results)
+    assert len(rows) == 4 * ((4 + 1) + len(theory.LOADS_PERCENT) + 1)
+    assert {row.y_unit for row in rows} == {"mean service times"}
+    # The fake's cores take a request every 505 ns, of which 300 are drawn.
+    theory_point = dispatch.Yardstick("fixed", load_percent=70)
+    fixed_part = results[theory_point].description["queueing"]["fixed_part"]
+    assert fixed_part == pytest.approx(1 - 300 / 505)
+    measured = {claim.id: claim.row(results) for claim in claims("rpcvalet")}
+    gap = measured["rpcvalet.9.gap-most"]
+    # The fake keeps the limit up to the largest load that is tried, twice the reference's; of 31.7
+    # million requests a second theory sustains 1 - ln 100 / 40.
+    sustained = 1000 * 16 / 505 * (1 - math.log(100) / 40)
+    expected = 100 * (1 - 2 * dispatch.REFERENCE_MRPS / sustained)
+    assert gap["measured"] == pytest.approx(expected, abs=4)
+    assert gap["measured_ci95"] is not None
 
 
 def test_claims_without_runs_say_how_to_run_them() -> None:
@@ -149,8 +216,72 @@ def test_claims_without_runs_say_how_to_run_them() -> None:
     assert "only 20 of 120 values have been run" in rows["hyperplane.8.gain"]["why"]
 
 
-def every_run() -> dict[Any, Outcome]:
-    return {point: of for name in figures() for point, of in run(name).items()}
+def every_run() -> Measured:
+    points = {point for figure in figures().values() for point in figure.points(True)}
+    return Measured({point: of for name in figures() for point, of in run(name).items()}, points)
+
+
+def made_up(value: float, low: float, high: float) -> Outcome:
+    latency = {"p99": value, "p99_ci95": [low, high], "mean": 1.0}
+    return Outcome({}, "", {"latency_ns": latency, "throughput_mrps": 2.0}, stored=True)
+
+
+def p99(results: Any, point: str) -> float:
+    return float(results[point].result["latency_ns"]["p99"])
+
+
+def claim(measure: Any) -> Claim:
+    return Claim("a.b", "", "", 1, "times", "", "", "hyperplane.8", measure)
+
+
+def test_the_interval_of_a_claim_follows_from_those_of_its_runs() -> None:
+    results = {"a": made_up(100, 98, 104), "b": made_up(50, 49, 52), "c": made_up(9, 1, 99)}
+    ratio = claim(lambda r: Judgement(p99(r, "a") / p99(r, "b"), agrees=True)).row(results)
+    assert ratio["measured"] == 2
+    # Upwards, 104 / 50 and 100 / 49 are 0.08 and 0.0408 more; downwards, 98 / 50 and 100 / 52 are
+    # 0.04 and 0.0769 less. What is independent adds up by squares; "c" has no part in it.
+    low, high = 2 - (0.04**2 + 0.0769**2) ** 0.5, 2 + (0.08**2 + 0.0408**2) ** 0.5
+    assert ratio["measured_ci95"] == pytest.approx((low, high), abs=1e-4)
+    # What has no interval makes none.
+    of_mean = claim(lambda r: Judgement(r["a"].result["latency_ns"]["mean"], agrees=True))
+    assert of_mean.row(results)["measured_ci95"] is None
+    of_peak = claim(lambda r: Judgement(r["a"].result["throughput_mrps"], agrees=True))
+    assert of_peak.row(results)["measured_ci95"] is None
+
+
+def test_what_a_figure_leaves_out_is_not_missing() -> None:
+    results = Measured({"a": made_up(3, 2, 4)}, {"a", "b"})
+    for wanted, verdict, why in (
+        ("ac", REPRODUCED, ""),
+        ("ab", NOT_YET_RUN, "only 1 of 2 values have been run"),
+        ("b", NOT_YET_RUN, "runs are missing"),
+        ("c", NOT_YET_RUN, "--quick leaves its runs out"),
+    ):
+
+        def largest(results: Any, wanted: str = wanted) -> Any:
+            return part(max, lambda point: p99(results, point), wanted)
+
+        row = claim(judged(largest, lambda value: Judgement(value, value == 3))).row(results)
+        assert row["verdict"] == verdict
+        assert row["why"].startswith(why)
+
+
+def test_quick_figure_9_has_all_tasks_but_the_slow_one() -> None:
+    tasks = {case.task for case in find("hyperplane.9").points(True)}
+    assert {case.task for case in find("hyperplane.9").points(False)} - tasks == {SLOW_TASK}
+
+
+def test_saturated_runs_leave_out_what_fills_the_rings() -> None:
+    for shape, queues, full in (
+        ("fully-balanced", 1000, 16_000),  # 16 slots each.
+        ("proportionally-concentrated", 1000, 3840),  # A fifth of them, and 5 % of 800.
+        ("non-proportionally-concentrated", 1000, 2320),  # 100, and 5 % of 900.
+        ("single-queue", 1000, 100),
+        ("fully-balanced", 1, 100),
+    ):
+        case = Case("packet-encapsulation", "spin", shape, queues)
+        for quick, warmup in ((False, full), (True, min(full, 8000))):
+            assert case.saturated(quick, 1000).resolve().data["measure"]["warmup"] == warmup
 
 
 def test_a_limit_is_searched_for() -> None:
@@ -232,7 +363,7 @@ def test_a_page_needs_nothing_else() -> None:
     text = report.page("Title", "Text.", parts, [claim.row(results) for claim in claims()])
     page = Page()
     page.feed(text)
-    assert page.plots == 7
+    assert page.plots == len(figures())
     assert page.fetched == []
     assert not re.search(r"@import|url\(", text.split("<script>")[0])
     assert text.count("vegaEmbed(") >= 2

@@ -300,6 +300,40 @@ def test_imbalance_is_the_first_cores_share() -> None:
         assert abs(served[queue] - expected) < 5 * math.sqrt(expected)
 
 
+def test_who_tries_locks_without_a_look_loses_nothing(numbered: Path, tmp_path: Path) -> None:
+    program = tmp_path / "lock-first.c"
+    program.write_text("#define POLL_MODE_LOOKS_FIRST 0\n" + TAG.read_text())
+    settings: dict[str, Any] = {
+        "data_plane.program": str(program),
+        "data_plane.notify": "spin-poll-mode",
+        "data_plane.organisation": "scale-up-2",
+        "server.data_plane_cores": 4,
+        "traffic.packets": str(numbered),
+    }
+    check_conservation(run(settings, capture=PACKETS), in_order=True)
+
+
+def test_busy_queues_at_equal_distances_do_not_meet_in_the_cache() -> None:
+    """Rings in use that fit into the last-level cache stay there, wherever their queues are.
+
+    100 of 1000 queues at equal distances, and some 45 of the others, have rings of 35 KB: 5 MB of
+    16. So they reach what 100 queues do that are all there are.
+    """
+
+    def peak(queues: int) -> float:
+        settings: dict[str, Any] = {
+            "data_plane.program": "echo",
+            "data_plane.notify": "hyperplane",
+            "data_plane.queues": queues,
+            "traffic.shape": "non-proportionally-concentrated",
+            "measure.warmup": 2320,  # Each of 16 slots of 145 rings once.
+            "measure.requests": 500,
+        }
+        return float(run(settings)["throughput_mrps"])
+
+    assert peak(1000) > 0.9 * peak(100)
+
+
 def test_a_sleeping_hart_executes_nothing() -> None:
     """At 0.1 million items a second of 300 ns at most, a hart is idle for 97 % of the time."""
     light = {"traffic.rate_mrps": 0.1, "measure.requests": 200}

@@ -11,13 +11,12 @@ queues: to arm a doorbell takes longer than to find another item there, and a sy
 hardly ever arms one. Work of 5 us makes that a small part.
 """
 
-import base64
 import dataclasses
 import math
 import random
+import re
 import struct
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,10 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
-from nanoplane import Description, Store, simulator, sweep
-from nanoplane.errors import DescriptionError
+from nanoplane import Description, Store, sweep
+from nanoplane.errors import DescriptionError, NanoplaneError
+from nanoplane.histograms import decode
+from nanoplane.sweep import Limit, Run
 
 pytestmark = pytest.mark.simulator
 
@@ -71,32 +72,8 @@ def service_times(distribution: str) -> list[float]:
     return [times[distribution]() for _ in range(REQUESTS)]
 
 
-def histogram(text: str) -> Iterator[tuple[int, int]]:
-    """Decode an HdrHistogram with four digits (V2, compressed): values and how often they are."""
-    data = zlib.decompress(base64.b64decode(text)[8:])[40:]
-    index = place = 0
-    while place < len(data):
-        number = shift = 0
-        for length in range(9):
-            byte = data[place]
-            place += 1
-            # The ninth byte has all its eight bits.
-            number |= (byte & (0x7F if length < 8 else 0xFF)) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        count = number >> 1 ^ -(number & 1)
-        if count < 0:
-            index -= count
-            continue
-        bucket = max(0, (index >> 14) - 1)
-        if count:
-            yield (index - (bucket << 14)) << bucket, count
-        index += 1
-
-
 def variance(text: str) -> float:
-    pairs = list(histogram(text))
+    pairs = list(decode(text))
     number = sum(count for _, count in pairs)
     mean = sum(value * count for value, count in pairs) / number
     return sum((value - mean) ** 2 * count for value, count in pairs) / number
@@ -273,17 +250,88 @@ def test_a_core_is_busy_for_as_long_as_its_items_take(
     assert system.service_ns - 50 / 3 - 5 < each_ns < system.service_ns + 5
 
 
-def test_queueing_systems_without_a_server() -> None:
-    system = {
+SYSTEM = {
+    "queueing": {
         "queues": 1,
         "units": 1,
         "service_times": {"distribution": "fixed"},
         "load": 0.5,
         "requests": 100_000,
     }
+}
+
+
+def test_queueing_systems_without_a_server(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    one = Description.from_dict(SYSTEM)
+    (outcome,) = sweep([one], store=store)
     # M/D/1: wait = load / (1 - load) / 2 service times.
-    assert simulator.queueing(system)["mean_wait"] == pytest.approx(0.5, rel=0.05)
-    with pytest.raises(DescriptionError, match="units is 0; it must be from 1 to 1024"):
-        simulator.queueing({**system, "units": 0})
-    with pytest.raises(DescriptionError, match="unknown variant `normal`"):
-        simulator.queueing({**system, "service_times": {"distribution": "normal"}})
+    assert outcome.result["mean_wait_service_times"] == pytest.approx(0.5, rel=0.05)
+    values = dict(decode(outcome.result["histogram"]))
+    assert sum(values.values()) == outcome.result["latency_service_times"]["samples"]
+    # Nothing is faster than its service, which is 1024 of the histogram's units.
+    assert min(values) == 1024
+    assert sweep([one], store=store)[0].stored
+    for key, value, sentence in (
+        ("queueing.units", 0, "queueing.units is 0; it must be a whole number from 1 to 1024"),
+        ("queueing.service_times.distribution", "normal", 'did you mean "uniform"?'),
+        ("server.preset", "rpcvalet-table1", "keep either the table queueing or server"),
+    ):
+        with pytest.raises(DescriptionError, match=re.escape(sentence)):
+            sweep([one.set(key, value)], store=store)
+
+
+def test_the_largest_load_that_keeps_a_limit(tmp_path: Path) -> None:
+    system = Description.from_dict(SYSTEM).set("queueing.requests", 1_000_000)
+    system = system.set("queueing.service_times.distribution", "exponential")
+    (outcome,) = sweep([Run(system, limit=Limit(10))], store=Store(tmp_path))
+    # M/M/1: the p99 is ln 100 / (1 - load), which is 10 at a load of 0.539.
+    exact = 1 - math.log(100) / 10
+    assert outcome.description["queueing"]["load"] == pytest.approx(exact, rel=0.02)
+    assert outcome.result["latency_service_times"]["p99"] <= 10
+    low, high = outcome.result["largest_load_ci95"]
+    assert low <= exact <= high
+    assert high - low < 0.1 * exact
+
+
+def test_recorded_service_times(tmp_path: Path) -> None:
+    recorded = tmp_path / "recorded.csv"
+    recorded.write_text("service_time_ns,count\n100,3\n500,1\n")
+    system = Description.from_dict(SYSTEM).set(
+        "queueing.service_times", {"distribution": "recorded", "file": str(recorded)}
+    )
+    store = Store(tmp_path / "store")
+    (outcome,) = sweep([system], store=store)
+    # Pollaczek and Khinchine: mean 200, variance (3 * 100^2 + 300^2) / 4, a squared coefficient of
+    # variation of 0.75; wait = load / (1 - load) * (1 + 0.75) / 2.
+    assert outcome.result["mean_wait_service_times"] == pytest.approx(0.875, rel=0.05)
+    # A result belongs to what is in the file, wherever that is.
+    again = recorded.rename(tmp_path / "moved.csv")
+    assert sweep([system.set("queueing.service_times.file", str(again))], store=store)[0].stored
+    again.write_text("service_time_ns,count\n100,1\n500,1\n")
+    assert not sweep([system.set("queueing.service_times.file", str(again))], store=store)[0].stored
+    again.write_text("service_time_ns,count\nsoon,1\n")
+    with pytest.raises(DescriptionError, match='line 2: "soon,1" has no time'):
+        sweep([system.set("queueing.service_times.file", str(again))], store=store)
+    with pytest.raises(DescriptionError, match="it must be a CSV file"):
+        sweep([system], store=store)
+
+
+def test_packets_say_how_long_they_take(tmp_path: Path) -> None:
+    work = {"base_ns": 300, "mean_ns": 300, "service_times": {"distribution": "fixed"}}
+    written = tmp_path / "600.pcap"
+    write_pcap(written, [600])
+    one = description(written, 1, 0.1).set("measure.requests", 300).set("measure.warmup", 0)
+    other = one.set("traffic.packets", "generated").set("traffic.work", work)
+    means = [
+        outcome.result["latency_ns"]["mean"]
+        for outcome in sweep([one, other], store=Store(tmp_path))
+    ]
+    assert means[0] == pytest.approx(means[1], abs=1)
+    for wrong, sentence in (
+        (one.set("traffic.work", work), "packets of a capture file stay as they are"),
+        (other.set("data_plane.program", "raid-protection"), "the program takes blocks"),
+        (other.set("traffic.packet_bytes", 35), "it must be 36 or more"),
+    ):
+        with pytest.raises(NanoplaneError, match=sentence):
+            sweep([wrong], store=Store(tmp_path))

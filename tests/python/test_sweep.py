@@ -1,15 +1,18 @@
 import _thread
+import dataclasses
+import math
 import multiprocessing
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fake_simulator
 from nanoplane import Description, Failure, Interrupted, NanoplaneError, Run, Store, sweep
 from nanoplane import store as stores
-from nanoplane.sweep import look_up
+from nanoplane.sweep import Limit, look_up
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -196,3 +199,95 @@ def test_a_store_that_cannot_be_used() -> None:
     Path("file").write_text("")
     with pytest.raises(Failure, match="cannot be used"):
         Store("file").put("key", describe().resolve(), b"", {})
+
+
+def test_a_limit_on_one_kind_of_requests() -> None:
+    """Ten times the mean service time of gets, 1.25 us; scans may take as long as they do."""
+    peak = {
+        "throughput_mrps": 4.0,
+        "by_kind": {"get": {"service_ns": {"mean": 1250.0}}, "scan": {"service_ns": None}},
+    }
+    limit = Limit(10, kind="get")
+    assert limit.limit_ns(peak, 16) == 12_500
+    assert Limit(10).limit_ns(peak, 16) == 40_000
+
+    def result(get_p99: float, dropped: int) -> dict[str, Any]:
+        kinds = {"get": get_p99, "scan": 100_000.0}
+        latencies = {kind: {"latency_ns": {"p99": p99}} for kind, p99 in kinds.items()}
+        return {"latency_ns": {"p99": 90_000.0}, "dropped": dropped, "by_kind": latencies}
+
+    assert limit.kept(result(12_500, 0), 12_500)
+    assert not limit.kept(result(12_501, 0), 12_500)
+    assert not limit.kept(result(12_500, 1), 12_500)
+    assert not Limit(10).kept(result(12_500, 0), 12_500)
+    for kind, sentence in (
+        ("put", "no request of the kind put was measured; there are get, scan"),
+        ("scan", "there are no service times"),
+    ):
+        with pytest.raises(Failure, match=sentence):
+            Limit(10, kind=kind).limit_ns(peak, 16)
+    with pytest.raises(Failure, match="they are all of one kind"):
+        limit.kept({"latency_ns": {"p99": 1.0}, "dropped": 0}, 12_500)
+
+
+def queueing(**changes: object) -> Description:
+    system = {
+        "queues": 1,
+        "units": 1,
+        "service_times": {"distribution": "exponential"},
+        "load": 0.5,
+        **changes,
+    }
+    return Description.from_dict({"queueing": system})
+
+
+def test_queueing_systems_are_runs_like_others() -> None:
+    (outcome,) = sweep([queueing()])
+    assert outcome.result["throughput"] == 0.5
+    assert outcome.result["host_seconds"] >= 0
+    assert outcome.description["queueing"]["load"] == 0.5
+    assert not outcome.stored
+    assert sweep([queueing()])[0].stored
+    # Beside a server, whose warm starts and programs it has none of.
+    assert len(sweep([queueing(load=0.6), describe(1)])) == 2
+    assert len(fake_simulator.calls) == 3
+
+
+def test_the_search_in_a_queueing_system() -> None:
+    run = Run(queueing(), limit=Limit(10, 0.01))
+    (plain,) = sweep([run])
+    # The fake's p99 is ln 100 / (1 - load): 10 at 0.539.
+    exact = 1 - math.log(100) / 10
+    found = plain.description["queueing"]["load"]
+    assert 0.99 * exact < found <= exact
+    wide = dataclasses.replace(run, limit=Limit(10, 0.01, interval=True))
+    (outcome,) = sweep([wide])
+    assert outcome.description["queueing"]["load"] == found
+    assert outcome.result["largest_load"] == found
+    low, high = outcome.result["largest_load_ci95"]
+    # Its intervals are 2 % wide on both sides: it is surely kept up to 1 - 1.02 ln 100 / 10, and
+    # surely broken from 1 - 0.98 ln 100 / 10 on. The steps outwards double: each end is near.
+    surely_kept, surely_broken = (1 - part * math.log(100) / 10 for part in (1.02, 0.98))
+    assert 0.97 * surely_kept < low <= surely_kept
+    assert surely_broken <= high < 1.03 * surely_broken
+    assert plain.result["largest_load_ci95"][0] <= low
+    assert plain.result["largest_load_ci95"][1] >= high
+
+
+def test_a_limit_that_nothing_keeps() -> None:
+    with pytest.raises(Failure, match="the p99 is above 4 service times at any load"):
+        sweep([Run(queueing(), limit=Limit(4))])
+
+
+def test_a_description_that_follows_from_another_result() -> None:
+    def derive(result: dict[str, Any]) -> Description:
+        return queueing(fixed_part=result["throughput"])
+
+    run = Run(queueing(), peak=queueing(load=0.25), derive=derive)
+    assert look_up([run]) == [None]
+    (outcome,) = sweep([run])
+    assert outcome.description["queueing"]["fixed_part"] == 0.25
+    assert look_up([run]) == [dataclasses.replace(outcome, stored=True)]
+    (searched,) = sweep([dataclasses.replace(run, limit=Limit(10))])
+    assert searched.description["queueing"]["fixed_part"] == 0.25
+    assert searched.result["largest_load"] == searched.description["queueing"]["load"]

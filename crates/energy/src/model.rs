@@ -361,7 +361,8 @@ fn shared_components(
     activity: &Activity<'_>,
 ) -> SharedComponents {
     let counts = activity.fabric;
-    let tiles = (fabric.mesh.columns * fabric.mesh.rows) as f64;
+    let sockets = fabric.sockets as f64;
+    let tiles = fabric.tiles_of_socket() as f64 * sockets;
     let leaked = |milliwatts: f64| leaked(milliwatts, activity.seconds);
     let (last_level, memory) = (&spec.last_level, &spec.memory);
     let memory_lines = counts.memory_reads + counts.memory_writes;
@@ -371,7 +372,8 @@ fn shared_components(
             .as_ref()
             .map_or_else(Split::default, |counts| Split {
                 dynamic: spent(pj, count(counts)),
-                leakage: leaked(milliwatts),
+                // Of two sockets each has its own, or one ready set has all QIDs of both.
+                leakage: leaked(milliwatts * sockets),
             })
     };
     let hyperplane = &spec.hyperplane;
@@ -392,7 +394,9 @@ fn shared_components(
         },
         memory_controllers: Split {
             dynamic: spent(memory.controller_line_pj, memory_lines),
-            leakage: leaked(memory.static_mw_per_controller * fabric.memory.controllers as f64),
+            leakage: leaked(
+                memory.static_mw_per_controller * fabric.memory.controllers as f64 * sockets,
+            ),
         },
         dram: Split {
             dynamic: spent(memory.dram_line_pj, memory_lines),

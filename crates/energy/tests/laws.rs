@@ -3,6 +3,7 @@
 use energy::{Activity, CoreActivity, Energy, EnergySpec, NotificationCounts, Split};
 use fabric::{
     FabricSpec, FabricStatistics, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SecondLevelSpec,
+    SocketLinkSpec,
 };
 use pipeline::{CoreSpec, CoreStatistics, CycleStack, Model, Operations};
 use serde_json::{Value, json};
@@ -11,6 +12,8 @@ use serde_json::{Value, json};
 fn fabric() -> FabricSpec {
     FabricSpec {
         cores: 6,
+        sockets: 1,
+        socket_link: SocketLinkSpec::default(),
         clock_ghz: 2.0,
         forward_latency_cycles: 4,
         last_level: LastLevelSpec {
@@ -92,6 +95,15 @@ const CYCLES: u64 = 1_000_000;
 const SECONDS: f64 = 500e-6;
 
 fn energy_of(spec: &EnergySpec, core: &CoreSpec, cores: &[(CoreStatistics, u64)]) -> Energy {
+    energy_on(&fabric(), spec, core, cores)
+}
+
+fn energy_on(
+    fabric: &FabricSpec,
+    spec: &EnergySpec,
+    core: &CoreSpec,
+    cores: &[(CoreStatistics, u64)],
+) -> Energy {
     let activity = Activity {
         cycles: CYCLES,
         seconds: SECONDS,
@@ -108,7 +120,7 @@ fn energy_of(spec: &EnergySpec, core: &CoreSpec, cores: &[(CoreStatistics, u64)]
             selections: 400,
         }),
     };
-    Energy::of(spec, core, &fabric(), &activity)
+    Energy::of(spec, core, fabric, &activity)
 }
 
 /// Everything happens in it.
@@ -162,6 +174,23 @@ fn the_total_is_the_sum_of_the_parts() {
         of_cores + of_shared,
         "cores and what they share",
     );
+}
+
+/// What cores share is there twice, and leaks twice as much for the same work.
+#[test]
+fn two_sockets_leak_twice() {
+    let two = FabricSpec {
+        sockets: 2,
+        ..fabric()
+    };
+    let spec = EnergySpec::default();
+    let (once, twice) = (
+        energy_of(&spec, &core(), &[]),
+        energy_on(&two, &spec, &core(), &[]),
+    );
+    assert!(once.leakage > 0.0);
+    assert_near(twice.leakage, 2.0 * once.leakage, "leakage");
+    assert_eq!(twice.dynamic, once.dynamic);
 }
 
 /// Each coefficient by its path, such as `mesh.link_flit_pj`.

@@ -19,6 +19,21 @@ impl state::Plain for AgentId {
     }
 }
 
+/// A core's store to a watched address that has been performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// When.
+    pub at: Time,
+    /// Whose store.
+    pub core: CoreId,
+    /// Where.
+    pub address: u64,
+    /// The value that was there before.
+    pub before: u64,
+    /// The value that is there now.
+    pub value: u64,
+}
+
 /// Where and how an agent is attached.
 #[derive(Clone, Debug, Default)]
 pub struct Attachment {
@@ -30,6 +45,9 @@ pub struct Attachment {
     pub snoops: Option<AddressRange>,
     /// A private cache, for agents that read and write memory.
     pub cache: Option<CacheSpec>,
+    /// Of two sockets it is on both: it has such a cache on the same tile of the other one, too, and
+    /// accesses each line from the socket that the line belongs to.
+    pub on_each_socket: bool,
 }
 
 /// Whom to answer, and over which way.
@@ -139,6 +157,17 @@ impl MemoryAccess {
     }
 }
 
+/// What one agent tells another. They agree on what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentMessage {
+    /// What it is.
+    pub header: u64,
+    /// What comes with it.
+    pub data: LineData,
+}
+
+state::plain!(AgentMessage { header, data });
+
 /// Hardware on the fabric beside the cores: devices, network interfaces, accelerators.
 ///
 /// All methods run at the time that the context tells, in the order of simulated time.
@@ -157,6 +186,12 @@ pub trait Agent {
     /// this is called. Reads at home, and DMA reads, never cause it.
     fn ownership_granted(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
+    /// Whether it wants to hear of ownership now. As long as it does not, [`Agent::ownership_granted`]
+    /// is not called.
+    fn is_snooping(&self) -> bool {
+        true
+    }
+
     /// An access is done. `data` is the line's content: as read, as it is after a write, or as it
     /// was *before* a fetch-and-add.
     fn access_done(
@@ -172,12 +207,16 @@ pub trait Agent {
     /// needed its place.
     fn line_lost(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
+    /// Another agent tells something.
+    fn message(&mut self, _context: &mut AgentContext<'_>, _from: AgentId, _message: AgentMessage) {
+    }
+
     /// A time that the agent asked for has come.
     fn timer(&mut self, _context: &mut AgentContext<'_>, _token: u64) {}
 
     /// A core's store to a watched address has been performed. This is an instrument, not
-    /// hardware: it comes some time after `at` and must not influence what is simulated.
-    fn observe(&mut self, _at: Time, _address: u64, _value: u64) {}
+    /// hardware: it comes some time after it has happened and must not influence what is simulated.
+    fn observe(&mut self, _observation: &Observation) {}
 
     /// What the agent waits for, one sentence each: for reports of deadlocks.
     fn waiting_for(&self) -> Vec<String> {
@@ -218,6 +257,29 @@ pub(crate) enum Effect {
         access: MemoryAccess,
         token: u64,
     },
+    WarmLastLevel {
+        range: AddressRange,
+    },
+    Send {
+        to: AgentId,
+        way: Way,
+        message: AgentMessage,
+    },
+    Word {
+        from: usize,
+        to: usize,
+        delay: Time,
+        token: u64,
+    },
+}
+
+/// How a message gets from one agent to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    /// Over the mesh, as so many bytes.
+    Mesh { bytes: u64 },
+    /// Over wires of its own, in so much time.
+    Wires { delay: Time },
 }
 
 /// What an agent can do.
@@ -244,6 +306,22 @@ impl AgentContext<'_> {
     /// Whether the line that holds `address` is memory, so that it can be accessed.
     pub fn in_memory(&self, address: u64) -> bool {
         self.ram.contains(LineAddress::of(address))
+    }
+
+    /// The socket that the line at `address` belongs to.
+    pub fn socket_of(&self, address: u64) -> usize {
+        self.ram.socket_of(LineAddress::of(address))
+    }
+
+    /// Sends a word from one tile to another, both of which the agent has a part on, after `delay`;
+    /// [`Agent::timer`] is called with `token` when it arrives.
+    pub fn send_word(&mut self, from: usize, to: usize, delay: Time, token: u64) {
+        self.effects.push(Effect::Word {
+            from,
+            to,
+            delay,
+            token,
+        });
     }
 
     /// Answers a request with an access fault.
@@ -290,5 +368,27 @@ impl AgentContext<'_> {
     /// recorded in [`Fabric::errors`](crate::Fabric::errors), reads zeros and writes nothing.
     pub fn access(&mut self, access: MemoryAccess, token: u64) {
         self.effects.push(Effect::Access { access, token });
+    }
+
+    /// From now on the last-level cache is as if somebody had written all of `range`, from its start
+    /// to its end, before the simulation began: it has the lines, newer than memory, as far as there
+    /// is room for them beside lines that private caches hold or wait for. Takes no time and changes
+    /// no byte; lines that a private cache holds or waits for stay as they are.
+    pub fn warm_last_level(&mut self, range: AddressRange) {
+        self.effects.push(Effect::WarmLastLevel { range });
+    }
+
+    /// Sends another agent a message of `bytes` bytes over the mesh, where it takes links like any
+    /// other; [`Agent::message`] is called there. Messages between two agents may overtake each
+    /// other.
+    pub fn send(&mut self, to: AgentId, bytes: u64, message: AgentMessage) {
+        let way = Way::Mesh { bytes };
+        self.effects.push(Effect::Send { to, way, message });
+    }
+
+    /// The same over wires of its own, on which the message takes `delay`.
+    pub fn send_over_wires(&mut self, to: AgentId, delay: Time, message: AgentMessage) {
+        let way = Way::Wires { delay };
+        self.effects.push(Effect::Send { to, way, message });
     }
 }

@@ -18,11 +18,10 @@ impl Divisor {
             64 - (value - 1).leading_zeros()
         };
         // From 2^63 to 2^64 - 1. For n below 2^63 the rounding adds less than 1/value to n/value.
-        let shift = 63 + bits;
-        let reciprocal = (1u128 << shift).div_ceil(value as u128) as u64;
+        let reciprocal = (1u128 << (63 + bits)).div_ceil(value as u128) as u64;
         Divisor {
             reciprocal,
-            shift,
+            shift: bits,
             value,
         }
     }
@@ -35,7 +34,8 @@ impl Divisor {
     #[inline(always)]
     pub const fn divide(self, n: u64) -> u64 {
         debug_assert!(n < 1 << 63);
-        ((n as u128 * self.reciprocal as u128) >> self.shift) as u64
+        // Twice n, so that the upper half of the product is wanted whatever the shift.
+        (((n * 2) as u128 * self.reciprocal as u128) >> 64) as u64 >> self.shift
     }
 
     /// `n % value`, for `n` below 2^63.

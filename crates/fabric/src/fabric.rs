@@ -11,7 +11,8 @@
 //! # Latencies
 //!
 //! With `way` for hops x hop latency + (flits - 1) cycles, or the local latency on one tile, and
-//! without queueing, from the departure of a request to the delivery of its data:
+//! without queueing, from the departure of a request to the delivery of its data (between sockets
+//! `way` is that to the link, the transmission, the link's latency, and the way from there):
 //!
 //! - line in the last-level cache: way(request) + bank + way(data);
 //! - line of another cache: way(request) + bank + way(forward) + forward latency + way(data), and
@@ -23,22 +24,23 @@
 //! - DMA: like the above, with way(acknowledgement) last for a write. Copies that it takes away
 //!   cost what they cost a cache that writes.
 
-use crate::agent::Effect;
+use crate::agent::{Effect, Way};
 use crate::divisor::Divisor;
 use crate::home::{Bank, BankStatistics, HomeAction, HomeWrite, TransactionId};
 use crate::memory::Memory;
 use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Mesh, Order, WORD_BYTES};
-use crate::queue::Queue;
+use crate::queue::{Alarm, Queue};
 use crate::ram::overlap;
 use crate::spec::MAXIMUM_CACHES;
 use crate::{
-    AddressRange, Agent, AgentContext, AgentId, Attachment, CacheId, CacheNotice, Clock, CoreId,
-    DeliveryKind, FabricSpec, Inbox, LINE_BYTES, LineAddress, LineData, MemoryAccess, Outbox,
-    OutgoingKind, PrivateCache, Ram, ReplyTo, Request, RequestKind, RequestOutcome, Source,
-    SpecError, Time, ToCache, ToHome, Transit,
+    AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheId, CacheNotice,
+    CacheSpec, Clock, CoreId, DeliveryKind, FabricSpec, Inbox, LINE_BYTES, LineAddress, LineData,
+    MemoryAccess, Observation, Outbox, OutgoingKind, PrivateCache, Ram, ReplyTo, Request,
+    RequestKind, RequestOutcome, Source, SpecError, Time, ToCache, ToHome, Transit,
 };
 use serde::Serialize;
-use state::{State, Walker};
+use state::{Purpose, State, Walker};
+use std::collections::VecDeque;
 
 /// What an address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +134,12 @@ pub struct FabricStatistics {
     pub mesh_hop_cycles: u64,
     /// Time that messages waited for links, in femtoseconds.
     pub mesh_queueing_fs: u64,
+    /// Messages that have crossed the link between two sockets.
+    pub socket_link_messages: u64,
+    /// Their bytes.
+    pub socket_link_bytes: u64,
+    /// Time that they waited for it, in femtoseconds.
+    pub socket_link_queueing_fs: u64,
     /// Time that messages waited for their turn at a bank, in femtoseconds.
     pub bank_queueing_fs: u64,
     /// Time that reads and writes waited for a memory channel, in femtoseconds.
@@ -168,6 +176,9 @@ state::plain!(FabricStatistics {
     mesh_hops: count,
     mesh_hop_cycles: count,
     mesh_queueing_fs: count,
+    socket_link_messages: count,
+    socket_link_bytes: count,
+    socket_link_queueing_fs: count,
     bank_queueing_fs: count,
     memory_queueing_fs: count,
     lengthened_deliveries: count,
@@ -264,6 +275,12 @@ enum Event {
     },
     /// An agent's time has come.
     Timer { agent: AgentId, token: u64 },
+    /// A message arrives at an agent.
+    Message {
+        from: AgentId,
+        to: AgentId,
+        message: AgentMessage,
+    },
 }
 
 state::choice!(Event {
@@ -279,8 +296,15 @@ state::choice!(Event {
     Lookup { agent, serial },
     AccessRefused { agent, access, token },
     DmaDone { agent, line, data },
-    Timer { agent, token }
+    Timer { agent, token },
+    Message { from, to, message }
 });
+
+impl Alarm for Event {
+    fn is_alarm(&self) -> bool {
+        matches!(self, Event::Timer { .. })
+    }
+}
 
 /// Where the sender's number is in an event's order; below it is the sender's count.
 const SENDER_SHIFT: u32 = 48;
@@ -345,7 +369,8 @@ state::choice!(PendingState {
 struct PendingAccesses {
     /// The line of each: a list of its own, for it is searched often and may be long.
     lines: Vec<LineAddress>,
-    accesses: Vec<PendingAccess>,
+    /// The first ones are done first, as a rule.
+    accesses: VecDeque<PendingAccess>,
 }
 
 state::component!(PendingAccesses { lines, accesses });
@@ -353,7 +378,7 @@ state::component!(PendingAccesses { lines, accesses });
 impl PendingAccesses {
     fn push(&mut self, line: LineAddress, access: PendingAccess) {
         self.lines.push(line);
-        self.accesses.push(access);
+        self.accesses.push_back(access);
     }
 
     /// The first one to `line`: the others wait for it.
@@ -368,14 +393,21 @@ impl PendingAccesses {
     }
 
     fn remove(&mut self, index: usize) -> PendingAccess {
+        let access = self.accesses[index];
         self.lines.remove(index);
-        self.accesses.remove(index)
+        self.accesses.remove(index);
+        access
     }
 }
 
+/// An agent's place on the fabric, or the second one of an agent that is on both sockets.
 struct Port {
-    /// Taken out while one of its methods runs.
+    /// Taken out while one of its methods runs; none in a second place.
     agent: Option<Box<dyn Agent>>,
+    /// The agent's first place.
+    first: AgentId,
+    /// Its place on the second socket, from where it accesses the lines of that socket.
+    second: Option<AgentId>,
     tile: usize,
     cache: Option<PrivateCache>,
     hit_latency: Time,
@@ -392,15 +424,19 @@ impl State for Port {
             walker,
             Port {
                 agent: fixed,
+                first: fixed,
+                second: fixed,
                 tile: fixed,
                 cache: inside,
                 hit_latency: fixed,
                 pending,
-                next_serial,
+                next_serial: exact,
                 refused,
             }
         );
-        if let Some(agent) = &mut self.agent {
+        if let Some(agent) = &mut self.agent
+            && walker.purpose() == Purpose::Exact
+        {
             agent.walk(walker);
         }
     }
@@ -422,8 +458,11 @@ pub struct Fabric {
     done_until: Time,
     mesh: Mesh,
     memory: Memory,
+    /// One for each tile.
     banks: Vec<Bank>,
+    /// Of one socket.
     bank_count: Divisor,
+    sockets: usize,
     ram: Ram,
     caches: Vec<CachePlace>,
     agents: Vec<Port>,
@@ -440,6 +479,8 @@ pub struct Fabric {
     delivered_to: u64,
     /// The earliest of what they have got in this run.
     first_delivery: Time,
+    /// How often an agent has been called.
+    calls: u64,
     /// What agents have written at home, and the lines as they were then.
     #[cfg(test)]
     pub(crate) written_at_home: Vec<(AgentId, LineAddress, LineData)>,
@@ -452,15 +493,16 @@ state::component!(Fabric {
     minimum_delivery_latency: fixed,
     cores: fixed,
     queue,
-    core_counts: slice,
-    server_count,
-    internal_count,
+    core_counts: content,
+    server_count: exact,
+    internal_count: exact,
     done_until,
     mesh,
     memory,
     banks: slice,
     bank_count: fixed,
-    ram,
+    sockets: fixed,
+    ram: exact,
     caches: fixed,
     agents: slice,
     devices: fixed,
@@ -471,8 +513,9 @@ state::component!(Fabric {
     effects: fixed,
     agent_outbox: fixed,
     lines: fixed,
-    delivered_to,
+    delivered_to: exact,
     first_delivery: fixed,
+    calls: exact,
     #[cfg(test)]
     written_at_home: fixed,
 });
@@ -490,8 +533,13 @@ impl Fabric {
     pub fn new(spec: &FabricSpec, ram: Ram) -> Result<Fabric, SpecError> {
         spec.validate()?;
         let clock = Clock::from_ghz(spec.clock_ghz);
-        let mesh = Mesh::new(&spec.mesh, clock);
+        let mesh = Mesh::of(spec, clock);
         let tiles = mesh.tiles();
+        let socket_tiles = spec.tiles_of_socket();
+        let ram = match spec.sockets {
+            1 => ram.with_second_socket(Vec::new()),
+            _ => ram,
+        };
         let bank_latency = clock.time(spec.last_level.latency_cycles);
         let forward_latency = clock.time(spec.forward_latency_cycles);
         Ok(Fabric {
@@ -505,16 +553,22 @@ impl Fabric {
             server_count: 0,
             internal_count: 0,
             done_until: Time::ZERO,
-            memory: Memory::new(&spec.memory, &spec.mesh),
+            memory: Memory::new(spec),
             banks: (0..tiles)
-                .map(|_| Bank::new(&spec.last_level, tiles))
+                .map(|_| Bank::new(&spec.last_level, socket_tiles))
                 .collect(),
-            bank_count: Divisor::new(tiles as u64),
+            bank_count: Divisor::new(socket_tiles as u64),
+            sockets: spec.sockets,
             ram,
             caches: (0..spec.cores * 2)
-                .map(|cache| CachePlace {
-                    tile: cache / 2,
-                    owner: CacheOwner::Core(CoreId((cache / 2) as u16)),
+                .map(|cache| {
+                    let core = cache / 2;
+                    let socket = spec.socket_of_core(core);
+                    let first_core = socket * (spec.cores / spec.sockets);
+                    CachePlace {
+                        tile: socket * socket_tiles + core - first_core,
+                        owner: CacheOwner::Core(CoreId(core as u16)),
+                    }
                 })
                 .collect(),
             agents: Vec::new(),
@@ -528,6 +582,7 @@ impl Fabric {
             lines: Vec::new(),
             delivered_to: 0,
             first_delivery: Time::NEVER,
+            calls: 0,
             #[cfg(test)]
             written_at_home: Vec::new(),
             mesh,
@@ -547,6 +602,7 @@ impl Fabric {
             owns,
             snoops,
             cache,
+            on_each_socket,
         } = attachment;
         if tile >= self.mesh.tiles() {
             return Err(SpecError::new(
@@ -587,34 +643,83 @@ impl Fabric {
                 ));
             }
         }
-        let mut private_cache = None;
-        let mut hit_latency = Time::ZERO;
-        if let Some(spec) = cache {
+        if let Some(spec) = &cache {
             spec.validate(&format!("cache of {name}"))?;
-            if self.caches.len() >= MAXIMUM_CACHES {
-                return Err(SpecError::new(
-                    format!("cache of {name}"),
-                    format!("private cache number {}", self.caches.len() + 1),
-                    format!("a directory entry has a bit for each of {MAXIMUM_CACHES}"),
-                ));
-            }
-            hit_latency = self.clock.time(spec.hit_latency_cycles);
-            private_cache = Some(PrivateCache::new(&spec, CacheId(self.caches.len() as u16)));
-            let owner = CacheOwner::Agent(id);
-            self.caches.push(CachePlace { tile, owner });
         }
+        let is_twofold = on_each_socket && self.sockets > 1;
+        let tiles = [tile, self.other_socket(tile)];
+        let ids = [id, AgentId(id.0 + 1)];
+        for place in 0..1 + usize::from(is_twofold) {
+            let private_cache = match &cache {
+                Some(spec) => Some(self.add_cache(spec, &name, ids[place], tiles[place])?),
+                None => None,
+            };
+            self.agents.push(Port {
+                agent: None,
+                first: id,
+                second: None,
+                tile: tiles[place],
+                cache: private_cache,
+                hit_latency: cache
+                    .as_ref()
+                    .map_or(Time::ZERO, |spec| self.clock.time(spec.hit_latency_cycles)),
+                pending: PendingAccesses::default(),
+                next_serial: 0,
+                refused: false,
+            });
+        }
+        let port = &mut self.agents[usize::from(id.0)];
+        port.agent = Some(agent);
+        // The first place may be on the second socket.
+        port.second = is_twofold.then_some(ids[1]);
         self.devices.extend(owns.map(|range| (range, id)));
         self.snoops.extend(snoops.map(|range| (range, id)));
-        self.agents.push(Port {
-            agent: Some(agent),
-            tile,
-            cache: private_cache,
-            hit_latency,
-            pending: PendingAccesses::default(),
-            next_serial: 0,
-            refused: false,
-        });
         Ok(id)
+    }
+
+    /// The number that the next agent gets: for agents that have to know each other.
+    pub fn next_agent(&self) -> AgentId {
+        AgentId(self.agents.len() as u16)
+    }
+
+    /// The same tile of the other socket, or the tile itself if there is none.
+    fn other_socket(&self, tile: usize) -> usize {
+        let tiles = self.bank_count.value() as usize;
+        (tile + tiles) % (tiles * self.sockets)
+    }
+
+    /// A private cache of an agent on `tile`.
+    fn add_cache(
+        &mut self,
+        spec: &CacheSpec,
+        name: &str,
+        owner: AgentId,
+        tile: usize,
+    ) -> Result<PrivateCache, SpecError> {
+        if self.caches.len() >= MAXIMUM_CACHES {
+            return Err(SpecError::new(
+                format!("cache of {name}"),
+                format!("private cache number {}", self.caches.len() + 1),
+                format!("a directory entry has a bit for each of {MAXIMUM_CACHES}"),
+            ));
+        }
+        let cache = PrivateCache::new(spec, CacheId(self.caches.len() as u16));
+        let owner = CacheOwner::Agent(owner);
+        self.caches.push(CachePlace { tile, owner });
+        Ok(cache)
+    }
+
+    /// From where agent `id` accesses `line`.
+    fn place_of_access(&self, id: AgentId, line: LineAddress) -> AgentId {
+        let port = &self.agents[usize::from(id.0)];
+        match port.second {
+            Some(second) if self.socket_of_tile(port.tile) != self.ram.socket_of(line) => second,
+            _ => id,
+        }
+    }
+
+    fn socket_of_tile(&self, tile: usize) -> usize {
+        tile / self.bank_count.value() as usize
     }
 
     fn agent_name(&self, id: AgentId) -> String {
@@ -845,12 +950,20 @@ impl Fabric {
                     agent.timer(context, token)
                 });
             }
+            Event::Message { from, to, message } => {
+                self.call(now, to, inboxes, |agent, context| {
+                    agent.message(context, from, message);
+                });
+            }
         }
     }
 
+    /// The bank that is the line's home, which is on the tile of the same number: lines are
+    /// interleaved over the banks of the socket that they belong to.
     #[inline]
     fn bank_of(&self, line: LineAddress) -> usize {
-        self.bank_count.remainder(line.0) as usize
+        let first = self.ram.socket_of(line) * self.bank_count.value() as usize;
+        first + self.bank_count.remainder(line.0) as usize
     }
 
     /// A message leaves a core.
@@ -1037,7 +1150,7 @@ impl Fabric {
                 HomeAction::Granted(line) => self.granted(now, *line, inboxes),
                 HomeAction::FetchFromMemory(transaction, line) => {
                     let (transaction, line) = (*transaction, *line);
-                    let controller = self.memory.controller(line);
+                    let controller = self.memory.controller(line, self.ram.socket_of(line));
                     let to = self.memory.tile(controller);
                     let arrival =
                         self.mesh
@@ -1055,7 +1168,7 @@ impl Fabric {
                 }
                 HomeAction::WriteToMemory(line) => {
                     self.statistics.bank_line_reads += 1;
-                    let controller = self.memory.controller(*line);
+                    let controller = self.memory.controller(*line, self.ram.socket_of(*line));
                     let to = self.memory.tile(controller);
                     let arrival =
                         self.mesh
@@ -1092,7 +1205,10 @@ impl Fabric {
             let (range, agent) = self.snoops[index];
             // A range may begin or end within the line.
             let offset = line.base().wrapping_sub(range.start);
-            if offset < range.length || range.start.wrapping_sub(line.base()) < LINE_BYTES as u64 {
+            let near =
+                offset < range.length || range.start.wrapping_sub(line.base()) < LINE_BYTES as u64;
+            let snooping = self.agents[usize::from(agent.0)].agent.as_ref();
+            if near && snooping.is_some_and(|agent| agent.is_snooping()) {
                 self.call(now, agent, inboxes, |agent, context| {
                     agent.ownership_granted(context, line);
                 });
@@ -1108,10 +1224,12 @@ impl Fabric {
         inboxes: &mut [Inbox],
         method: impl FnOnce(&mut dyn Agent, &mut AgentContext<'_>),
     ) {
+        let id = self.agents[usize::from(id.0)].first;
         let index = usize::from(id.0);
         let Some(mut agent) = self.agents[index].agent.take() else {
             return;
         };
+        self.calls += 1;
         let mut effects = std::mem::take(&mut self.effects);
         let mut context = AgentContext {
             now,
@@ -1169,7 +1287,61 @@ impl Fabric {
                 self.push(at.max(now), Event::Timer { agent: id, token });
             }
             Effect::Access { access, token } => self.access(now, id, access, token, inboxes),
+            Effect::Send { to, way, message } => self.send_to_agent(now, id, to, way, message),
+            Effect::Word {
+                from,
+                to,
+                delay,
+                token,
+            } => {
+                let departure = now + delay;
+                let (bytes, order) = (WORD_BYTES, Order::Free);
+                let arrival = self.mesh.send(now, departure, from, to, bytes, order);
+                self.push(arrival, Event::Timer { agent: id, token });
+            }
+            Effect::WarmLastLevel { range } => self.warm_last_level(range),
         }
+    }
+
+    /// Puts the lines of `range` into the last-level cache as if they had just been written.
+    fn warm_last_level(&mut self, range: AddressRange) {
+        let lines = LineAddress::of(range.start).0..range.end().div_ceil(LINE_BYTES as u64);
+        for line in lines.map(LineAddress) {
+            if self.ram.contains(line) {
+                let bank = self.bank_of(line);
+                self.banks[bank].warm(line);
+            }
+        }
+    }
+
+    /// An agent sends another a message.
+    fn send_to_agent(
+        &mut self,
+        now: Time,
+        from: AgentId,
+        to: AgentId,
+        way: Way,
+        message: AgentMessage,
+    ) {
+        let Some(receiver) = self.agents.get(usize::from(to.0)) else {
+            if self.errors.len() < 100 {
+                let name = self.agent_name(from);
+                self.errors.push(format!(
+                    "{name} sends a message to agent {} at {now}, and there is none.",
+                    to.0
+                ));
+            }
+            return;
+        };
+        let arrival = match way {
+            Way::Mesh { bytes } => {
+                let (from, to) = (self.agents[usize::from(from.0)].tile, receiver.tile);
+                let bytes = bytes.max(1);
+                self.mesh.send(now, now, from, to, bytes, Order::Free)
+            }
+            Way::Wires { delay } => now.saturating_add(delay),
+        };
+        self.push(arrival, Event::Message { from, to, message });
     }
 
     /// Brings something to a core over wires of its own.
@@ -1237,6 +1409,7 @@ impl Fabric {
         let (address, bytes) = access.bytes();
         let at_home = access.is_at_home();
         let line = LineAddress::of(address);
+        let id = self.place_of_access(id, line);
         let port = &mut self.agents[usize::from(id.0)];
         let problem = if !self.ram.contains(line) {
             Some("there is no memory")
@@ -1252,7 +1425,7 @@ impl Fabric {
         if let Some(problem) = problem {
             // The first ones tell what is wrong; an agent in a loop must not fill the host.
             if self.errors.len() < 100 {
-                let name = self.agent_name(id);
+                let name = self.agent_name(self.agents[usize::from(id.0)].first);
                 self.errors.push(format!(
                     "{name} accesses {bytes} bytes at {address:#x} at {now}, but {problem}."
                 ));
@@ -1566,6 +1739,43 @@ impl Fabric {
         MemoryMap { ranges }
     }
 
+    /// How often an agent has been called: as long as that stays, no agent has changed.
+    pub fn agent_calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// The first time that an agent has asked for.
+    pub fn next_timer(&self) -> Time {
+        self.queue.next_alarm()
+    }
+
+    /// Brings what goes by cycles up to `cycle`, before which nothing is still to happen. It changes
+    /// nothing but that two moments can be compared.
+    pub fn settle(&mut self, cycle: u64) {
+        self.mesh.settle(cycle);
+    }
+
+    /// Whether periods can be told from each other: only with an inclusive last-level cache, where
+    /// lines that cores give up stay what they are.
+    pub fn can_repeat(&self) -> bool {
+        self.banks.iter().all(Bank::can_repeat)
+    }
+
+    /// Begins to record what is done at the banks of the last-level cache, and what they hold now.
+    pub fn begin_footprint(&mut self) {
+        self.banks.iter_mut().for_each(Bank::begin_footprint);
+    }
+
+    /// Records no more.
+    pub fn end_footprint(&mut self) {
+        self.banks.iter_mut().for_each(Bank::end_footprint);
+    }
+
+    /// Whether the banks hold what they held when recording began, as far as that has been of use.
+    pub fn footprint_holds(&self) -> bool {
+        self.banks.iter().all(Bank::footprint_holds)
+    }
+
     /// The memory image.
     pub fn ram(&self) -> &Ram {
         &self.ram
@@ -1596,19 +1806,23 @@ impl Fabric {
     }
 
     /// Tells every agent of a store that a core has performed to a watched address.
-    pub fn observe(&mut self, at: Time, address: u64, value: u64) {
+    pub fn observe(&mut self, observation: &Observation) {
         for agent in self
             .agents
             .iter_mut()
             .filter_map(|port| port.agent.as_mut())
         {
-            agent.observe(at, address, value);
+            agent.observe(observation);
         }
     }
 
     /// What has happened so far.
     pub fn statistics(&self) -> FabricStatistics {
+        let crossings = self.mesh.crossings();
         let mut statistics = FabricStatistics {
+            socket_link_messages: crossings.messages,
+            socket_link_bytes: crossings.bytes,
+            socket_link_queueing_fs: crossings.queueing.as_fs(),
             memory_reads: self.memory.reads,
             memory_writes: self.memory.writes,
             memory_queueing_fs: self.memory.queueing.as_fs(),
@@ -1650,14 +1864,12 @@ impl Fabric {
             bank.waiting_for(&mut sentences);
         }
         for port in &self.agents {
-            let Some(agent) = &port.agent else {
-                continue;
-            };
-            let name = agent.name();
+            let name = self.agent_name(port.first);
+            let waiting = port.agent.as_ref().map(|agent| agent.waiting_for());
             sentences.extend(
-                agent
-                    .waiting_for()
+                waiting
                     .iter()
+                    .flatten()
                     .map(|what| format!("{name}: {what}")),
             );
             for line in &port.pending.lines {
@@ -1700,6 +1912,16 @@ impl Fabric {
     /// How many cores there are.
     pub fn cores(&self) -> usize {
         self.cores
+    }
+
+    /// How many sockets there are; of the cores each has as many.
+    pub fn sockets(&self) -> usize {
+        self.sockets
+    }
+
+    /// The tile where the link of `socket` to the other one begins.
+    pub fn link_tile(&self, socket: usize) -> usize {
+        self.mesh.link_tile(socket)
     }
 
     /// The clock that the fabric's cycles are of.

@@ -72,6 +72,7 @@ use crate::{
     AgentId, CacheId, Grant, Inclusion, LINE_BYTES, LastLevelSpec, LineAddress, LineData, Ram,
     Source, Time, ToCache, ToHome,
 };
+use state::{State, Walker};
 use std::collections::VecDeque;
 
 /// What a bank wants done, in order.
@@ -131,7 +132,7 @@ const NO_OWNER: u16 = u16::MAX;
 const IDLE: TransactionId = TransactionId::MAX;
 
 /// A directory entry; of an inclusive cache with the last-level cache's line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     /// [`NO_LINE`] in a free way.
     line: u64,
@@ -223,7 +224,7 @@ struct Transaction {
 
 state::plain!(Transaction {
     line,
-    slot,
+    slot: exact,
     step,
     waiting
 });
@@ -290,25 +291,47 @@ pub(crate) struct Bank {
     spare: Vec<VecDeque<(LineAddress, Request)>>,
     /// The first time at which the bank can take another message.
     pub(crate) port_free: Time,
+    footprint: Footprint,
     pub(crate) statistics: BankStatistics,
 }
 
-state::component!(Bank {
-    banks: fixed,
-    ways: fixed,
-    ways_divisor: fixed,
-    set_mask: fixed,
-    entries: slice,
-    used: slice,
-    lines: inside,
-    sets: octets,
-    transactions,
-    free,
-    stalled,
-    spare: fixed,
-    port_free,
-    statistics,
-});
+/// The entries of a bank that have been looked at since a moment, as they were then. Nothing else of its
+/// content has decided on what the bank has done since, as long as no line came or went.
+#[derive(Clone, Debug, Default)]
+struct Footprint {
+    recording: bool,
+    /// A line came or went, or an agent asked for one.
+    failed: bool,
+    /// Whether each entry has been looked at, as bits.
+    seen: Vec<u64>,
+    entries: Vec<(usize, Entry)>,
+}
+
+impl State for Bank {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Bank {
+                banks: fixed,
+                ways: fixed,
+                ways_divisor: fixed,
+                set_mask: fixed,
+                entries: content,
+                used: content,
+                lines: inside,
+                sets: packed,
+                transactions,
+                free,
+                stalled,
+                spare: fixed,
+                port_free,
+                footprint: fixed,
+                statistics,
+            }
+        );
+    }
+}
 
 #[cold]
 #[inline(never)]
@@ -317,6 +340,15 @@ fn internal_error(line: LineAddress, what: &str) -> ! {
         "the coherence protocol of the simulator is broken: home of the line at {:#x}: {what}",
         line.base()
     )
+}
+
+/// The upper bit of each of eight bytes that is `byte`, and of some that are not.
+#[inline(always)]
+fn maybe_alike(eight: u64, byte: u8) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    // A byte is zero where they agree; only then, or below a borrow, it loses its upper bit so.
+    let differences = eight ^ (u64::from(byte) * ONES);
+    differences.wrapping_sub(ONES) & !differences & (ONES << 7)
 }
 
 fn bit(cache: CacheId) -> u64 {
@@ -349,6 +381,7 @@ impl Bank {
             stalled: Vec::new(),
             spare: Vec::new(),
             port_free: Time::ZERO,
+            footprint: Footprint::default(),
             statistics: BankStatistics::default(),
         }
     }
@@ -371,12 +404,22 @@ impl Bank {
         let byte = self.tag_byte(line);
         let start = set * self.ways;
         let bytes = &self.sets[start * 2..start * 2 + self.ways];
-        for (way, &other) in bytes.iter().enumerate() {
-            if other == byte && self.entries[start + way].line == line.0 {
-                return Some(start + way);
+        let (eights, rest) = bytes.as_chunks::<8>();
+        for (eight, bytes) in eights.iter().enumerate() {
+            let mut alike = maybe_alike(u64::from_le_bytes(*bytes), byte);
+            while alike != 0 {
+                let slot = start + eight * 8 + (alike.trailing_zeros() / 8) as usize;
+                if self.entries[slot].line == line.0 {
+                    return Some(slot);
+                }
+                alike &= alike - 1;
             }
         }
-        None
+        let first = start + eights.len() * 8;
+        let found = |&(way, &other): &(usize, &u8)| {
+            other == byte && self.entries[first + way].line == line.0
+        };
+        rest.iter().enumerate().find(found).map(|one| first + one.0)
     }
 
     /// The set that `slot` is in.
@@ -401,6 +444,45 @@ impl Bank {
         (&mut self.sets[start..start + self.ways], way)
     }
 
+    /// Whether a footprint is ever of use.
+    pub(crate) fn can_repeat(&self) -> bool {
+        self.lines.is_none()
+    }
+
+    /// Begins to record what is done.
+    pub(crate) fn begin_footprint(&mut self) {
+        let footprint = &mut self.footprint;
+        footprint.recording = true;
+        footprint.failed = self.lines.is_some();
+        footprint.seen.clear();
+        footprint.seen.resize(self.entries.len().div_ceil(64), 0);
+        footprint.entries.clear();
+    }
+
+    /// Records no more.
+    pub(crate) fn end_footprint(&mut self) {
+        self.footprint.recording = false;
+    }
+
+    /// Whether the bank holds what it held when recording began, as far as that has been of use.
+    pub(crate) fn footprint_holds(&self) -> bool {
+        let mut entries = self.footprint.entries.iter();
+        !self.footprint.failed && entries.all(|(slot, entry)| self.entries[*slot] == *entry)
+    }
+
+    #[cold]
+    fn record(&mut self, line: LineAddress) {
+        let Some(slot) = self.find(line) else {
+            self.footprint.failed = true;
+            return;
+        };
+        let seen = &mut self.footprint.seen[slot / 64];
+        if *seen & 1 << (slot % 64) == 0 {
+            *seen |= 1 << (slot % 64);
+            self.footprint.entries.push((slot, self.entries[slot]));
+        }
+    }
+
     #[inline]
     fn touch(&mut self, slot: usize) {
         let (ranks, way) = self.ranks(slot);
@@ -423,6 +505,9 @@ impl Bank {
         out: &mut Vec<HomeAction>,
     ) {
         cell!(self.note_message(from, line, message));
+        if self.footprint.recording {
+            self.record(line);
+        }
         let get = |write| Request::Get { cache: from, write };
         match *message {
             ToHome::GetS => self.request(line, get(false), ram, out),
@@ -451,6 +536,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
+        self.footprint.failed = true;
         self.statistics.reads_at_home += 1;
         cell!(self.note("ReadAtHome", line));
         self.request(line, Request::ReadAtHome { agent }, ram, out);
@@ -464,6 +550,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
+        self.footprint.failed = true;
         self.statistics.writes_at_home += 1;
         cell!(self.note_write(line, &write));
         self.request(line, Request::WriteAtHome(write), ram, out);
@@ -644,6 +731,7 @@ impl Bank {
 
     /// A free way for `line`, or `None` after having begun to make one free, where possible.
     fn make_room(&mut self, line: LineAddress, out: &mut Vec<HomeAction>) -> Option<usize> {
+        self.footprint.failed = true;
         let ways = self.ways;
         let set = self.set(line);
         let start = set * ways;
@@ -685,6 +773,50 @@ impl Bank {
         }
         self.invalidate(old, sharers, out);
         None
+    }
+
+    /// The last-level cache gets a line as if it had just been written, if nobody holds it or waits
+    /// for it, and if it finds a place without taking a line from those who do.
+    pub(crate) fn warm(&mut self, line: LineAddress) {
+        let found = self.find(line);
+        let is_held = |entry: &Entry| {
+            entry.owner != NO_OWNER || entry.sharers != 0 || entry.transaction != IDLE
+        };
+        if found.is_some_and(|slot| is_held(&self.entries[slot])) {
+            return;
+        }
+        if let Some(lines) = &mut self.lines {
+            // What leaves it has been written to memory by now.
+            lines.install(self.banks.divide(line.0), line, true);
+            return;
+        }
+        let set = self.set(line);
+        let start = set * self.ways;
+        let entries = &self.entries[start..start + self.ways];
+        let ranks = &self.sets[start * 2 + self.ways..(start + self.ways) * 2];
+        let victim = if usize::from(self.used[set]) < self.ways {
+            entries.iter().position(|entry| entry.line == NO_LINE)
+        } else {
+            // As a rule nobody holds the least recently used.
+            let free = || (0..self.ways).filter(|&way| !is_held(&entries[way]));
+            let last = ranks
+                .iter()
+                .position(|&rank| usize::from(rank) + 1 == self.ways);
+            last.filter(|&way| !is_held(&entries[way]))
+                .or_else(|| free().max_by_key(|&way| ranks[way]))
+        };
+        let Some(slot) = found.or(victim.map(|way| start + way)) else {
+            return;
+        };
+        self.used[set] += u16::from(self.entries[slot].line == NO_LINE);
+        self.entries[slot] = Entry {
+            line: line.0,
+            present: true,
+            dirty: true,
+            ..EMPTY
+        };
+        self.sets[slot + start] = self.tag_byte(line);
+        self.touch(slot);
     }
 
     fn invalidate(&mut self, line: LineAddress, mut sharers: u64, out: &mut Vec<HomeAction>) {
@@ -1038,6 +1170,7 @@ impl Bank {
         let Step::Memory(request) = step else {
             internal_error(line, "an answer of memory that nobody waits for");
         };
+        self.footprint.failed = true;
         self.install(Some(slot), line, false, out);
         self.transactions[transaction as usize].step = Step::Between;
         let before = out.len();
@@ -1078,6 +1211,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
+        self.footprint.failed = true;
         let slot = self.transactions[transaction as usize].slot;
         self.next_request(slot, transaction, ram, out);
     }
@@ -1382,5 +1516,27 @@ impl Bank {
             self.transactions.clear();
         }
         self.statistics = BankStatistics::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// None of the ways that may have a line is left out.
+        #[test]
+        fn bytes_that_are_alike_are_found(bytes in prop::array::uniform8(0u8..4), byte in 0u8..4) {
+            let alike = maybe_alike(u64::from_le_bytes(bytes), byte);
+            prop_assert_eq!(alike & !(0x8080 * 0x1_0001_0001_0001), 0);
+            for (place, &other) in bytes.iter().enumerate() {
+                let found = alike >> (place * 8 + 7) & 1 == 1;
+                prop_assert!(found || other != byte);
+                // Only a byte above one that is alike can be taken for one.
+                let below = bytes[..place].contains(&byte);
+                prop_assert!(!found || other == byte || below);
+            }
+        }
     }
 }

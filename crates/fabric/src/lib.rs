@@ -27,6 +27,7 @@ macro_rules! cell {
 
 mod address;
 mod agent;
+mod calendar;
 #[cfg(test)]
 mod coverage;
 mod divisor;
@@ -51,7 +52,10 @@ mod time;
 mod untimed;
 
 pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
-pub use agent::{Agent, AgentContext, AgentId, Attachment, MemoryAccess, ReplyTo, Request};
+pub use agent::{
+    Agent, AgentContext, AgentId, AgentMessage, Attachment, MemoryAccess, Observation, ReplyTo,
+    Request,
+};
 pub use fabric::{Fabric, FabricStatistics, MemoryMap, Region};
 pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
@@ -64,7 +68,7 @@ pub use second_level::{
 };
 pub use spec::{
     CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
-    SecondLevelSpec, SpecError,
+    SecondLevelSpec, SocketLinkSpec, SpecError,
 };
 pub use time::{Clock, Time};
 pub use untimed::{LineChange, UntimedAgents, UntimedMemory};

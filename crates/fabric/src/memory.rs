@@ -1,11 +1,13 @@
 //! Memory controllers: how long reads take and how much goes through.
 
-use crate::{LINE_BYTES, LineAddress, MemorySpec, MeshSpec, Time};
+use crate::{FabricSpec, LINE_BYTES, LineAddress, Time};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
-    /// The tile of each controller.
+    /// The tile of each controller; those of the second socket are behind those of the first.
     tiles: Vec<usize>,
+    /// Controllers of a socket.
+    of_socket: usize,
     /// When each controller's channel has carried what it was given so far.
     free: Vec<Time>,
     latency: Time,
@@ -17,6 +19,7 @@ pub(crate) struct Memory {
 
 state::component!(Memory {
     tiles: fixed,
+    of_socket: fixed,
     free: slice,
     latency: fixed,
     occupancy: fixed,
@@ -26,13 +29,20 @@ state::component!(Memory {
 });
 
 impl Memory {
-    pub(crate) fn new(spec: &MemorySpec, mesh: &MeshSpec) -> Memory {
+    pub(crate) fn new(fabric: &FabricSpec) -> Memory {
+        let (spec, mesh) = (&fabric.memory, &fabric.mesh);
         let edge = crate::mesh::edge_tiles(mesh.columns, mesh.rows);
+        let place = |controller| edge[controller * edge.len() / spec.controllers];
+        let tiles: Vec<usize> = (0..fabric.sockets)
+            .flat_map(|socket| {
+                let first = socket * mesh.columns * mesh.rows;
+                (0..spec.controllers).map(move |controller| first + place(controller))
+            })
+            .collect();
         Memory {
-            tiles: (0..spec.controllers)
-                .map(|controller| edge[controller * edge.len() / spec.controllers])
-                .collect(),
-            free: vec![Time::ZERO; spec.controllers],
+            free: vec![Time::ZERO; tiles.len()],
+            tiles,
+            of_socket: spec.controllers,
             latency: Time::from_ns(spec.latency_ns),
             occupancy: Time::from_ns(LINE_BYTES as f64 / spec.bandwidth_gb_per_s),
             reads: 0,
@@ -41,9 +51,10 @@ impl Memory {
         }
     }
 
+    /// The controller of a line of `socket`.
     #[inline]
-    pub(crate) fn controller(&self, line: LineAddress) -> usize {
-        (line.0 % self.tiles.len() as u64) as usize
+    pub(crate) fn controller(&self, line: LineAddress, socket: usize) -> usize {
+        socket * self.of_socket + (line.0 % self.of_socket as u64) as usize
     }
 
     #[inline]

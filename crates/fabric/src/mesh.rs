@@ -7,9 +7,16 @@
 //! Wormhole routers with one path between two tiles keep messages in order (Dally and Towles,
 //! Principles and Practices of Interconnection Networks, ch. 13), and the protocol needs that; a
 //! short message that finds a gap before an older long one waits for it at the end.
+//!
+//! Two sockets have a mesh each, and a link between them. A message from one to the other goes over
+//! its mesh to the tile where the link begins, is put together there, crosses the link, and goes on
+//! over the other mesh when all of it has come, as the link checks it before it lets it go. What it
+//! takes of the other mesh is reserved far ahead, so the links of such a server have a
+//! [`Calendar`] each.
 
+use crate::calendar::Calendar;
 use crate::divisor::Divisor;
-use crate::{Clock, MeshSpec, Time};
+use crate::{Clock, FabricSpec, MeshSpec, SocketLinkSpec, Time};
 
 /// Bytes of a message that carries no data.
 pub(crate) const CONTROL_BYTES: u64 = 8;
@@ -51,21 +58,30 @@ state::component!(Link {
 
 impl Link {
     /// Reserves `flits` cycles in a row, from `earliest` or as soon as possible after it. Nothing
-    /// will be reserved before `now` any more.
+    /// will be reserved before `now` any more. `cycles` has as many bits set as there are flits, the
+    /// lowest ones.
     #[inline(always)]
-    fn reserve(&mut self, now: u64, earliest: u64, flits: u64) -> u64 {
-        let passed = now - self.base;
-        if passed > 0 {
-            self.move_on(now, passed);
-        }
-        // As a rule nothing is in the way.
-        let offset = earliest - now;
+    fn reserve(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
+        // As a rule nothing is in the way, and the window reaches so far that it need not be moved.
+        let offset = earliest - self.base;
         if offset + flits <= WINDOW {
-            let cycles = u64::MAX >> (WINDOW - flits) << offset;
+            let cycles = cycles << offset;
             if self.taken & cycles == 0 {
                 self.taken |= cycles;
                 return earliest;
             }
+        }
+        self.reserve_behind(now, earliest, flits, cycles)
+    }
+
+    /// The same, where the window has to be moved.
+    #[inline(never)]
+    fn reserve_behind(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
+        self.move_on(now, now - self.base);
+        let offset = earliest - now;
+        if offset + flits <= WINDOW && self.taken & cycles << offset == 0 {
+            self.taken |= cycles << offset;
+            return earliest;
         }
         self.reserve_later(now, earliest, flits)
     }
@@ -114,8 +130,77 @@ impl Link {
     }
 }
 
+/// What joins two sockets.
+#[derive(Clone, Debug)]
+struct SocketLink {
+    /// Tiles of a socket: those of the second are numbered behind those of the first.
+    tiles: usize,
+    /// The tile of each socket where the link begins.
+    ports: [usize; 2],
+    latency: Time,
+    bandwidth_gb_per_s: f64,
+    /// When each direction is taken: that which begins at the first socket, and the other.
+    directions: [Calendar; 2],
+    /// When each of the links on the meshes is taken.
+    calendars: Vec<Calendar>,
+    messages: u64,
+    bytes: u64,
+    queueing: Time,
+}
+
+state::component!(SocketLink {
+    tiles: fixed,
+    ports: fixed,
+    latency: fixed,
+    bandwidth_gb_per_s: fixed,
+    directions: slice,
+    calendars: slice,
+    messages: count,
+    bytes: count,
+    queueing: count,
+});
+
+impl SocketLink {
+    fn new(spec: &SocketLinkSpec, mesh: &MeshSpec) -> SocketLink {
+        let tiles = mesh.columns * mesh.rows;
+        // In the middle of the first row, where Skylake-SP's UPI links are.
+        let port = mesh.columns / 2;
+        SocketLink {
+            tiles,
+            ports: [port, tiles + port],
+            latency: Time::from_ns(spec.latency_ns),
+            bandwidth_gb_per_s: spec.bandwidth_gb_per_s,
+            directions: [Calendar::default(), Calendar::default()],
+            calendars: vec![Calendar::default(); 2 * tiles * 4],
+            messages: 0,
+            bytes: 0,
+            queueing: Time::ZERO,
+        }
+    }
+
+    /// A message is whole at the end of the link at `at`; returns when it is at the other end.
+    fn cross(&mut self, now: Time, at: Time, from_socket: usize, bytes: u64) -> Time {
+        let length = Time::from_ns(bytes as f64 / self.bandwidth_gb_per_s);
+        let direction = &mut self.directions[from_socket];
+        let start = direction.reserve(now, at, length.max(Time::from_fs(1)));
+        self.messages += 1;
+        self.bytes += bytes;
+        self.queueing += start - at;
+        start + length + self.latency
+    }
+}
+
+/// What the link between two sockets has carried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Crossings {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    pub(crate) queueing: Time,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Mesh {
+    /// Of all sockets.
     tiles: usize,
     hop: u64,
     local: u64,
@@ -123,6 +208,8 @@ pub(crate) struct Mesh {
     link_bytes: Divisor,
     /// Four for each tile: to the east, west, south, north.
     links: Vec<Link>,
+    /// The other socket, if there is one; then the links are in its calendars.
+    socket_link: Option<SocketLink>,
     /// The links from each tile to each other, one way behind the other, and where each begins.
     routes: Vec<u16>,
     route_starts: Vec<u32>,
@@ -145,6 +232,7 @@ state::component!(Mesh {
     clock: fixed,
     link_bytes: fixed,
     links: slice,
+    socket_link: inside,
     routes: fixed,
     route_starts: fixed,
     last_arrival: cycles,
@@ -178,13 +266,29 @@ fn route(columns: usize, from: usize, to: usize) -> Vec<u16> {
 }
 
 impl Mesh {
-    pub(crate) fn new(spec: &MeshSpec, clock: Clock) -> Mesh {
-        let tiles = spec.columns * spec.rows;
+    /// The mesh of each socket of `spec`, and the link between them.
+    pub(crate) fn of(spec: &FabricSpec, clock: Clock) -> Mesh {
+        let mesh = Mesh::new(&spec.mesh, spec.sockets, clock);
+        let link = (spec.sockets > 1).then(|| SocketLink::new(&spec.socket_link, &spec.mesh));
+        Mesh {
+            socket_link: link,
+            ..mesh
+        }
+    }
+
+    fn new(spec: &MeshSpec, sockets: usize, clock: Clock) -> Mesh {
+        let in_socket = spec.columns * spec.rows;
+        let tiles = in_socket * sockets;
         let mut routes = Vec::new();
         let mut route_starts = vec![0];
         for from in 0..tiles {
             for to in 0..tiles {
-                routes.extend(route(spec.columns, from, to));
+                // Between sockets there is none on a mesh.
+                if from / in_socket == to / in_socket {
+                    let first_link = (from / in_socket * in_socket * 4) as u16;
+                    let links = route(spec.columns, from % in_socket, to % in_socket);
+                    routes.extend(links.iter().map(|link| first_link + link));
+                }
                 route_starts.push(routes.len() as u32);
             }
         }
@@ -195,6 +299,7 @@ impl Mesh {
             clock,
             link_bytes: Divisor::new(spec.link_bytes),
             links: vec![Link::default(); tiles * 4],
+            socket_link: None,
             routes,
             route_starts,
             last_arrival: vec![0; 2 * tiles * tiles],
@@ -207,13 +312,51 @@ impl Mesh {
         }
     }
 
+    /// See [`crate::Fabric::settle`].
+    pub(crate) fn settle(&mut self, cycle: u64) {
+        for link in &mut self.links {
+            if cycle > link.base {
+                link.move_on(cycle, cycle - link.base);
+            }
+        }
+        if let Some(sockets) = &mut self.socket_link {
+            let calendars = sockets.calendars.iter_mut().chain(&mut sockets.directions);
+            calendars.for_each(|calendar| calendar.settle(self.clock.time(cycle)));
+        }
+    }
+
+    /// The tiles of all sockets.
     pub(crate) fn tiles(&self) -> usize {
         self.tiles
     }
 
-    /// The fastest way from anywhere to anywhere.
+    /// The tiles of one socket.
+    fn tiles_of_socket(&self) -> usize {
+        self.socket_link
+            .as_ref()
+            .map_or(self.tiles, |link| link.tiles)
+    }
+
+    /// The tile where the link of `socket` to the other one begins; of one socket any.
+    pub(crate) fn link_tile(&self, socket: usize) -> usize {
+        self.socket_link
+            .as_ref()
+            .map_or(0, |link| link.ports[socket])
+    }
+
+    /// What the link between the sockets has carried.
+    pub(crate) fn crossings(&self) -> Crossings {
+        let link = self.socket_link.as_ref();
+        link.map_or_else(Crossings::default, |link| Crossings {
+            messages: link.messages,
+            bytes: link.bytes,
+            queueing: link.queueing,
+        })
+    }
+
+    /// The fastest way from anywhere to anywhere, which is within a socket.
     pub(crate) fn shortest(&self) -> Time {
-        self.clock.time(if self.tiles > 1 {
+        self.clock.time(if self.tiles_of_socket() > 1 {
             self.local.min(self.hop)
         } else {
             self.local
@@ -241,14 +384,20 @@ impl Mesh {
         let pair = from * self.tiles + to;
         let mut arrival = if from == to {
             departure + self.local
+        } else if self.socket_link.is_some() {
+            self.send_between(now, departure, (from, to), bytes)
         } else {
             let now = self.clock.cycle_of(now);
             let flits = self.link_bytes.divide(bytes - 1) + 1;
             let route = self.route_starts[pair] as usize..self.route_starts[pair + 1] as usize;
             let hops = route.len() as u64;
+            // Longer ones are never looked for in the window.
+            let cycles = u64::MAX >> WINDOW.saturating_sub(flits);
             let mut head = departure;
+            let links = self.links.as_mut_slice();
             for &link in &self.routes[route] {
-                head = self.links[usize::from(link)].reserve(now, head, flits) + self.hop;
+                let link = &mut links[usize::from(link)];
+                head = link.reserve(now, head, flits, cycles) + self.hop;
             }
             self.hops += hops;
             self.hop_cycles += hops * flits;
@@ -266,6 +415,62 @@ impl Mesh {
         arrival = arrival.max(*last);
         *last = arrival;
         self.clock.time(arrival)
+    }
+
+    /// The cycle in which a message arrives on a server of two sockets.
+    #[inline(never)]
+    fn send_between(
+        &mut self,
+        now: Time,
+        departure: u64,
+        (from, to): (usize, usize),
+        bytes: u64,
+    ) -> u64 {
+        let Some(mut link) = self.socket_link.take() else {
+            return departure;
+        };
+        let (from_socket, to_socket) = (from / link.tiles, to / link.tiles);
+        let arrival = if from_socket == to_socket {
+            self.go_along(&mut link.calendars, now, departure, (from, to), bytes)
+        } else {
+            let ports = (link.ports[from_socket], link.ports[to_socket]);
+            let there = (from, ports.0);
+            let whole = self.go_along(&mut link.calendars, now, departure, there, bytes);
+            let across = link.cross(now, self.clock.time(whole), from_socket, bytes);
+            let across = self.clock.cycle_at_or_after(across);
+            self.go_along(&mut link.calendars, now, across, (ports.1, to), bytes)
+        };
+        self.socket_link = Some(link);
+        arrival
+    }
+
+    /// The same for two tiles of one socket.
+    fn go_along(
+        &mut self,
+        calendars: &mut [Calendar],
+        now: Time,
+        departure: u64,
+        (from, to): (usize, usize),
+        bytes: u64,
+    ) -> u64 {
+        if from == to {
+            return departure + self.local;
+        }
+        let flits = self.link_bytes.divide(bytes - 1) + 1;
+        let pair = from * self.tiles + to;
+        let route = self.route_starts[pair] as usize..self.route_starts[pair + 1] as usize;
+        let hops = route.len() as u64;
+        let (length, hop) = (self.clock.time(flits), self.clock.time(self.hop));
+        let mut head = self.clock.time(departure);
+        for &link in &self.routes[route] {
+            head = calendars[usize::from(link)].reserve(now, head, length) + hop;
+        }
+        // All of these are whole cycles.
+        let head = self.clock.cycle_of(head);
+        self.hops += hops;
+        self.hop_cycles += hops * flits;
+        self.queueing_cycles += head - departure - hops * self.hop;
+        head + flits - 1
     }
 }
 
@@ -308,7 +513,7 @@ mod tests {
 
     fn mesh() -> Mesh {
         // 4 x 4 tiles, 3 cycles a hop, 16 bytes a cycle, 1 cycle on a tile.
-        Mesh::new(&MeshSpec::default(), Clock::from_ghz(1.0))
+        Mesh::new(&MeshSpec::default(), 1, Clock::from_ghz(1.0))
     }
 
     #[test]
@@ -369,16 +574,112 @@ mod tests {
     #[test]
     fn reservations_far_ahead_are_kept() {
         let mut link = Link::default();
-        assert_eq!(link.reserve(0, 62, 5), 64);
-        assert_eq!(link.reserve(0, 56, 5), 56);
-        assert_eq!(link.reserve(0, 1000, 5), 1000);
+        let reserve = |link: &mut Link, now, earliest, flits| {
+            link.reserve(now, earliest, flits, u64::MAX >> (WINDOW - flits))
+        };
+        assert_eq!(reserve(&mut link, 0, 62, 5), 64);
+        assert_eq!(reserve(&mut link, 0, 56, 5), 56);
+        assert_eq!(reserve(&mut link, 0, 1000, 5), 1000);
         // What is behind the window has come into it: from 64 to 1005 nothing is free.
-        assert_eq!(link.reserve(50, 58, 4), 1005);
-        assert_eq!(link.reserve(1000, 1000, 1), 1009);
-        assert_eq!(link.reserve(5000, 5000, 1), 5000);
+        assert_eq!(reserve(&mut link, 50, 58, 4), 1005);
+        assert_eq!(reserve(&mut link, 1000, 1000, 1), 1009);
+        assert_eq!(reserve(&mut link, 5000, 5000, 1), 5000);
         // As long as the window.
-        assert_eq!(link.reserve(6000, 6000, 64), 6000);
-        assert_eq!(link.reserve(6000, 6000, 1), 6064);
+        assert_eq!(reserve(&mut link, 6000, 6000, 64), 6000);
+        assert_eq!(reserve(&mut link, 6000, 6000, 1), 6064);
+    }
+
+    /// Two sockets of 2 x 2 tiles, 1 GHz; the link begins at tile 1 of each, takes 20 ns and carries
+    /// 8 bytes a nanosecond.
+    fn two_sockets() -> Mesh {
+        let mut spec = FabricSpec {
+            sockets: 2,
+            clock_ghz: 1.0,
+            ..FabricSpec::default()
+        };
+        (spec.mesh.columns, spec.mesh.rows) = (2, 2);
+        spec.socket_link = SocketLinkSpec {
+            latency_ns: 20.0,
+            bandwidth_gb_per_s: 8.0,
+        };
+        Mesh::of(&spec, Clock::from_ghz(1.0))
+    }
+
+    #[test]
+    fn the_way_between_sockets_is_both_meshes_and_the_link() {
+        let mut mesh = two_sockets();
+        assert_eq!(mesh.tiles(), 8);
+        let mut send = |from, to, bytes| {
+            let at = cycles(1000 * (from + 16 * to) as u64);
+            mesh.send(at, at, from, to, bytes, Order::Free) - at
+        };
+        // Within a socket as ever.
+        assert_eq!(send(0, 3, LINE_MESSAGE_BYTES), cycles(2 * 3 + 4));
+        assert_eq!(send(4, 7, LINE_MESSAGE_BYTES), cycles(2 * 3 + 4));
+        // Local to the port, 8 bytes and 20 cycles over the link, local from the other port.
+        assert_eq!(send(1, 5, CONTROL_BYTES), cycles(1 + 1 + 20 + 1));
+        // Tile 2 is two hops from tile 1, as tile 6 from tile 5; each mesh has a tail of 4 flits.
+        let line = 2 * 3 + 4 + 72 / 8 + 20 + 2 * 3 + 4;
+        assert_eq!(send(2, 6, LINE_MESSAGE_BYTES), cycles(line));
+        assert_eq!(send(6, 2, LINE_MESSAGE_BYTES), cycles(line));
+        let crossings = mesh.crossings();
+        assert_eq!((crossings.messages, crossings.bytes), (3, 8 + 72 + 72));
+        assert_eq!(crossings.queueing, Time::ZERO);
+    }
+
+    #[test]
+    fn the_link_carries_one_message_at_a_time_each_way() {
+        let mut mesh = two_sockets();
+        let mut send = |from, to| {
+            mesh.send(
+                cycles(0),
+                cycles(0),
+                from,
+                to,
+                LINE_MESSAGE_BYTES,
+                Order::Free,
+            )
+        };
+        assert_eq!(send(1, 5), cycles(1 + 9 + 20 + 1));
+        // The second waits for the 9 cycles of the first; the other direction does not.
+        assert_eq!(send(1, 5), cycles(1 + 9 + 9 + 20 + 1));
+        assert_eq!(send(5, 1), cycles(1 + 9 + 20 + 1));
+        assert_eq!(mesh.crossings().queueing, cycles(9));
+    }
+
+    #[test]
+    fn what_comes_from_the_other_socket_does_not_keep_others_waiting_before() {
+        let mut mesh = two_sockets();
+        let mut send = |departure, from, to| {
+            let departure = cycles(departure);
+            mesh.send(
+                cycles(0),
+                departure,
+                from,
+                to,
+                LINE_MESSAGE_BYTES,
+                Order::Free,
+            )
+        };
+        // At tile 5 at cycle 100 + 30, and then for 5 cycles on the link to tile 4.
+        assert_eq!(send(100, 1, 4), cycles(130 + 3 + 4));
+        assert_eq!(send(120, 5, 4), cycles(120 + 3 + 4));
+        assert_eq!(send(126, 5, 4), cycles(135 + 3 + 4));
+    }
+
+    #[test]
+    fn messages_longer_than_the_window_are_carried_behind_it() {
+        // A byte a cycle: 72 flits, which begin behind the window of 64 cycles. The second waits for
+        // them: 136 + 3 for the hop + 71 for its tail. A short one goes before both.
+        let spec = MeshSpec {
+            link_bytes: 1,
+            ..MeshSpec::default()
+        };
+        let mut mesh = Mesh::new(&spec, 1, Clock::from_ghz(1.0));
+        let mut send = |bytes| mesh.send(cycles(0), cycles(0), 0, 1, bytes, Order::Free);
+        assert_eq!(send(LINE_MESSAGE_BYTES), cycles(64 + 3 + 71));
+        assert_eq!(send(LINE_MESSAGE_BYTES), cycles(136 + 3 + 71));
+        assert_eq!(send(CONTROL_BYTES), cycles(3 + 7));
     }
 
     #[test]

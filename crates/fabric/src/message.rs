@@ -276,7 +276,11 @@ pub struct Delivery {
     pub kind: DeliveryKind,
 }
 
-state::plain!(Delivery { at, sequence, kind });
+state::plain!(Delivery {
+    at,
+    sequence: exact,
+    kind
+});
 
 /// The kinds of [`Delivery`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,7 +338,7 @@ pub struct Inbox {
 
 state::component!(Inbox {
     queue,
-    next_sequence
+    next_sequence: exact
 });
 
 impl Inbox {

@@ -46,6 +46,9 @@ use crate::{
     CacheId, CacheSpec, Grant, LineAddress, LineData, Outbox, OutgoingKind, Source, Time, ToCache,
     ToHome,
 };
+use std::collections::VecDeque;
+
+use state::{Purpose, State as _, Walker};
 
 /// A place for a line in a private cache.
 pub type Slot = u32;
@@ -215,13 +218,17 @@ pub struct PrivateCache {
     misses: Vec<Miss>,
     /// How many of them there are for the low bits of a line: to see quickly that there is none.
     missing: [u16; 64],
-    evictions: Vec<Eviction>,
+    /// The oldest is acknowledged first, as a rule.
+    evictions: VecDeque<Eviction>,
     fill: Option<Fill>,
     version: u64,
 }
 
 impl state::State for PrivateCache {
-    fn walk(&mut self, walker: &mut dyn state::Walker) {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        if walker.purpose() == Purpose::Compare {
+            self.compare(walker);
+        }
         state::fields!(
             self,
             walker,
@@ -230,13 +237,13 @@ impl state::State for PrivateCache {
                 ways: fixed,
                 set_mask: fixed,
                 mshrs: fixed,
-                tags: slice,
-                states: slice,
-                ranks: octets,
+                tags: content,
+                states: content,
+                ranks: packed,
                 recent: fixed,
-                data: slice,
-                misses,
-                missing: slice,
+                data: content,
+                misses: exact,
+                missing: content,
                 evictions,
                 fill,
                 version: count,
@@ -255,6 +262,26 @@ impl state::State for PrivateCache {
 #[inline]
 fn low_bits(line: LineAddress) -> usize {
     (line.0 % 64) as usize
+}
+
+impl PrivateCache {
+    /// Of each set the lines that are here, the most recently used first. Where nothing has been
+    /// written, they have the data that they had.
+    fn compare(&mut self, walker: &mut dyn Walker) {
+        for start in (0..self.tags.len()).step_by(self.ways) {
+            for place in state::by_rank(&self.ranks[start..start + self.ways], start) {
+                if self.tags[place] != INVALID {
+                    walker.number(&mut self.tags[place]);
+                    walker.number(&mut (self.states[place] as u64));
+                }
+            }
+            walker.number(&mut INVALID.clone());
+        }
+        // In which order the requests are kept makes no difference either.
+        let mut misses = self.misses.clone();
+        misses.sort_by_key(|miss| miss.line);
+        misses.walk(walker);
+    }
 }
 
 #[cold]
@@ -284,7 +311,7 @@ impl PrivateCache {
             data: vec![AlignedLine::ZERO; sets * ways],
             misses: Vec::with_capacity(spec.mshrs as usize),
             missing: [0; 64],
-            evictions: Vec::with_capacity(spec.mshrs as usize),
+            evictions: VecDeque::with_capacity(spec.mshrs as usize),
             fill: None,
             version: 0,
         }
@@ -358,17 +385,24 @@ impl PrivateCache {
         self.states[slot as usize] != State::Shared
     }
 
-    /// Makes `slot` the most recently used of its set.
+    /// Makes `slot`, which holds a line, the most recently used of its set.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
         let rank = self.ranks[slot as usize];
         if rank != 0 {
-            let start = slot as usize / self.ways * self.ways;
+            // The set as the line tells it: a division would take the host longer than all else.
+            let set = (self.tags[slot as usize] & self.set_mask) as usize;
+            debug_assert_eq!(
+                set,
+                slot as usize / self.ways,
+                "a slot without a line is used"
+            );
+            let start = set * self.ways;
             for other in &mut self.ranks[start..start + self.ways] {
                 *other += u8::from(*other < rank);
             }
             self.ranks[slot as usize] = 0;
-            self.recent[start / self.ways] = slot;
+            self.recent[set] = slot;
         }
     }
 
@@ -654,7 +688,7 @@ impl PrivateCache {
             State::Exclusive => false,
             State::Modified => true,
         };
-        self.evictions.push(Eviction { line, dirty, data });
+        self.evictions.push_back(Eviction { line, dirty, data });
         let message = if dirty {
             ToHome::PutM(data)
         } else {

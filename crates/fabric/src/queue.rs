@@ -1,12 +1,13 @@
 //! Events in the order of their times.
 
 use crate::{Clock, Time};
-use state::{Plain, State, Walker};
+use state::{Plain, Purpose, State, Walker};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Cycles for which there is a list each.
 const NEAR_CYCLES: u64 = 1024;
+const WORDS: usize = NEAR_CYCLES as usize / 64;
 const NONE: u32 = u32::MAX;
 
 /// Orders events: by their times, and those of one time by the numbers that came with them.
@@ -39,7 +40,9 @@ pub(crate) struct Queue<E> {
     clock: Clock,
     /// The first event of each near cycle, and which cycles have one.
     first: Box<[u32; NEAR_CYCLES as usize]>,
-    occupied: [u64; NEAR_CYCLES as usize / 64],
+    occupied: [u64; WORDS],
+    /// Which words of `occupied` are not zero.
+    occupied_words: u32,
     /// Nothing in the lists is before this cycle, nor [`NEAR_CYCLES`] after it.
     base: u64,
     far: BinaryHeap<Reverse<(Key, u32)>>,
@@ -54,13 +57,30 @@ pub(crate) struct Queue<E> {
     next_bucket: u32,
 }
 
+/// Events that come at times which somebody has asked for.
+pub(crate) trait Alarm {
+    /// Whether this is one. It does not take part in periods.
+    fn is_alarm(&self) -> bool;
+}
+
 /// Where an event lies makes no difference, so they are walked in their order.
-impl<E: Copy + Plain> State for Queue<E> {
+impl<E: Copy + Plain + Alarm> State for Queue<E> {
     fn walk(&mut self, walker: &mut dyn Walker) {
         let mut events = self.in_order();
-        events.walk(walker);
         let mut base = self.base;
-        walker.cycle(&mut base);
+        if walker.purpose() == Purpose::Exact {
+            events.walk(walker);
+            walker.cycle(&mut base);
+        } else {
+            for (at, _, event) in events.iter_mut().filter(|one| !one.2.is_alarm()) {
+                at.walk(walker);
+                event.walk(walker);
+            }
+            if walker.purpose() == Purpose::Compare {
+                return;
+            }
+            walker.cycle(&mut base);
+        }
         *self = Queue::new(self.clock);
         self.base = base;
         for (at, order, event) in events {
@@ -74,7 +94,8 @@ impl<E: Copy> Queue<E> {
         Queue {
             clock,
             first: Box::new([NONE; NEAR_CYCLES as usize]),
-            occupied: [0; NEAR_CYCLES as usize / 64],
+            occupied: [0; WORDS],
+            occupied_words: 0,
             base: 0,
             far: BinaryHeap::new(),
             entries: Vec::new(),
@@ -116,6 +137,7 @@ impl<E: Copy> Queue<E> {
         self.entries[place as usize].next = first;
         self.first[bucket] = place;
         self.occupied[bucket / 64] |= 1 << (bucket % 64);
+        self.occupied_words |= 1 << (bucket / 64);
         if key < self.next {
             self.next = key;
             self.next_bucket = bucket as u32;
@@ -151,6 +173,16 @@ impl<E: Copy> Queue<E> {
         }
         self.entries[before as usize].next = place;
         self.entries[place as usize].next = after;
+    }
+
+    /// When the first [alarm](Alarm) is; [`Time::NEVER`] if there is none.
+    pub fn next_alarm(&self) -> Time
+    where
+        E: Alarm,
+    {
+        let events = self.in_order().into_iter();
+        let mut alarms = events.filter(|(_, _, event)| event.is_alarm());
+        alarms.next().map_or(Time::NEVER, |(at, ..)| at)
     }
 
     /// All events in their order.
@@ -203,6 +235,8 @@ impl<E: Copy> Queue<E> {
             let rest = u64::from(after != NONE) << (bucket % 64);
             let word = &mut self.occupied[bucket / 64];
             *word = *word & !(1 << (bucket % 64)) | rest;
+            let emptied = u32::from(*word == 0);
+            self.occupied_words &= !(emptied << (bucket / 64));
         }
         self.find_next();
         Some((at, &self.events[place as usize]))
@@ -236,13 +270,13 @@ impl<E: Copy> Queue<E> {
     }
 
     /// The same, behind word `first` of `occupied`; what is before the base in that word comes last.
-    #[inline(never)]
+    #[inline]
     fn first_bucket_behind(&self, first: usize) -> Option<usize> {
-        let words = self.occupied.len();
-        (1..=words)
-            .map(|step| (first + step) % words)
-            .find(|&word| self.occupied[word] != 0)
-            .map(|word| word * 64 + self.occupied[word].trailing_zeros() as usize)
+        let twice = self.occupied_words | self.occupied_words << WORDS;
+        let steps = (twice >> first >> 1).trailing_zeros() as usize;
+        let word = (first + 1 + steps) % WORDS;
+        (self.occupied_words != 0)
+            .then(|| word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
 }
 

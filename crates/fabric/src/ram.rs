@@ -54,7 +54,8 @@ fn is_zero(page: &Page) -> bool {
 
 state::component!(Ram {
     regions: slice,
-    ranges: fixed
+    ranges: fixed,
+    second_socket: fixed
 });
 
 /// The bytes of memory: zero until written, and only taking room on the host from then on.
@@ -63,9 +64,11 @@ state::component!(Ram {
 /// owns may be newer there.
 #[derive(Clone, Debug, Default)]
 pub struct Ram {
-    /// The largest first, for it is asked for most.
+    /// The largest first, for it is asked for most; the others by their addresses.
     regions: Vec<Region>,
     ranges: Vec<AddressRange>,
+    /// What of it belongs to the second socket, the largest first.
+    second_socket: Vec<AddressRange>,
 }
 
 impl Ram {
@@ -98,7 +101,31 @@ impl Ram {
             })
             .collect();
         regions.sort_by_key(|region| Reverse(region.lines));
-        Ok(Ram { regions, ranges })
+        if let Some((_, others)) = regions.split_first_mut() {
+            others.sort_by_key(|region| region.first_line);
+        }
+        Ok(Ram {
+            regions,
+            ranges,
+            second_socket: Vec::new(),
+        })
+    }
+
+    /// The same memory, of which the lines that begin in `ranges` belong to the second socket of a
+    /// server that has two.
+    pub fn with_second_socket(self, mut ranges: Vec<AddressRange>) -> Ram {
+        ranges.sort_by_key(|range| Reverse(range.length));
+        Ram {
+            second_socket: ranges,
+            ..self
+        }
+    }
+
+    /// The socket that `line` belongs to: 0 or 1.
+    #[inline]
+    pub fn socket_of(&self, line: LineAddress) -> usize {
+        let second = &self.second_socket;
+        usize::from(second.iter().any(|range| range.contains(line.base())))
     }
 
     /// Where memory is.
@@ -108,10 +135,21 @@ impl Ram {
 
     #[inline]
     fn place(&self, line: LineAddress) -> Option<(usize, usize)> {
-        self.regions.iter().enumerate().find_map(|(index, region)| {
-            let offset = line.0.wrapping_sub(region.first_line);
-            (offset < region.lines).then_some((index, offset as usize))
-        })
+        let (largest, others) = self.regions.split_first()?;
+        let offset = line.0.wrapping_sub(largest.first_line);
+        if offset < largest.lines {
+            return Some((0, offset as usize));
+        }
+        // The last that does not begin behind the line.
+        let index = others.partition_point(|region| region.first_line <= line.0);
+        self.place_in(index, line)
+    }
+
+    #[inline]
+    fn place_in(&self, index: usize, line: LineAddress) -> Option<(usize, usize)> {
+        let region = self.regions.get(index)?;
+        let offset = line.0.wrapping_sub(region.first_line);
+        (offset < region.lines).then_some((index, offset as usize))
     }
 
     /// Whether `line` is memory.
@@ -222,6 +260,38 @@ mod tests {
         assert!(ram.contains(LineAddress::of(0x1000)));
         assert!(!ram.contains(LineAddress::of(0xfff)));
         assert!(!ram.contains(LineAddress::of(0x4000)));
+    }
+
+    #[test]
+    fn each_region_has_its_lines_and_nothing_is_between() {
+        // The largest is in the middle, and the sizes of the others do not go up with their places.
+        let ranges = [
+            range(0x1000, 0x80),
+            range(0x2000, 0x40),
+            range(0x3000, 0x1000),
+            range(0x4000, 0xc0),
+            range(0x6000, 0x40),
+        ];
+        let mut ram = Ram::new(ranges.to_vec()).unwrap();
+        let lines = |range: &AddressRange| [range.start, range.end() - 64].map(LineAddress::of);
+        let all = ranges.iter().flat_map(lines).chain([LineAddress(0)]);
+        for line in all.clone() {
+            let mut data = LineData::ZERO;
+            data.write(0, 8, line.base());
+            ram.write_line(line, &data);
+        }
+        for line in all {
+            let is_memory = ranges.iter().any(|range| range.contains(line.base()));
+            assert_eq!(ram.contains(line), is_memory);
+            let expected = if is_memory { line.base() } else { 0 };
+            assert_eq!(ram.read_line(line).read(0, 8), expected);
+        }
+        for outside in [
+            0xfc0, 0x1080, 0x1fc0, 0x2040, 0x2fc0, 0x40c0, 0x5fc0, 0x6040,
+        ] {
+            assert!(!ram.contains(LineAddress::of(outside)), "{outside:#x}");
+        }
+        assert!(!Ram::default().contains(LineAddress(0)));
     }
 
     #[test]

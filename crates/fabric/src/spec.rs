@@ -352,13 +352,49 @@ impl Default for MemorySpec {
     }
 }
 
+/// The link between two sockets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SocketLinkSpec {
+    /// Nanoseconds from the end of a message's transmission at one socket to its departure over the
+    /// mesh of the other.
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub latency_ns: f64,
+    /// Gigabytes (1e9 bytes) a second that it carries each way.
+    #[schemars(range(min = 0.001, max = 1e6))]
+    pub bandwidth_gb_per_s: f64,
+}
+
+impl Default for SocketLinkSpec {
+    /// Two UPI links of Skylake-SP and Cascade Lake: 10.4 GT/s of 2 bytes each. A read of the other
+    /// socket's memory takes some 60 ns more there (140.4 instead of 80.8 ns by Intel's Memory
+    /// Latency Checker), in which two messages cross; what the meshes and the transmission take of
+    /// the half is left out.
+    fn default() -> SocketLinkSpec {
+        SocketLinkSpec {
+            latency_ns: 26.0,
+            bandwidth_gb_per_s: 41.6,
+        }
+    }
+}
+
+/// The most sockets that there can be.
+pub(crate) const MAXIMUM_SOCKETS: usize = 2;
+
 /// The coherent fabric of one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FabricSpec {
-    /// Cores. Core `k` is on tile `k`.
+    /// Cores. Core `k` is on tile `k`. Of two sockets each has half of them, the first half on the
+    /// first.
     #[schemars(range(min = 1, max = 32))]
     pub cores: usize,
+    /// Sockets, 1 or 2. Each has such a mesh, such banks on its tiles, and such memory controllers,
+    /// and is the home of its own memory.
+    #[schemars(range(min = 1, max = 2))]
+    pub sockets: usize,
+    /// What joins two sockets.
+    pub socket_link: SocketLinkSpec,
     /// Clock of the fabric in gigahertz; all cycles of the fabric are of this clock.
     #[schemars(range(min = 0.001, max = 1000.0))]
     pub clock_ghz: f64,
@@ -379,6 +415,8 @@ impl Default for FabricSpec {
     fn default() -> FabricSpec {
         FabricSpec {
             cores: 16,
+            sockets: 1,
+            socket_link: SocketLinkSpec::default(),
             clock_ghz: 2.0,
             forward_latency_cycles: 4,
             last_level: LastLevelSpec::default(),
@@ -409,6 +447,14 @@ impl FabricSpec {
             up_to(MAXIMUM_TILES as u64, key, value as u64)?;
         }
         check(self.cores >= 1, "cores", self.cores, "it must be 1 or more")?;
+        up_to(MAXIMUM_SOCKETS as u64, "sockets", self.sockets as u64)?;
+        check(
+            self.cores.is_multiple_of(self.sockets),
+            "cores",
+            self.cores,
+            "of two sockets each has half of the cores, so that it must be even",
+        )?;
+        let places = tiles.saturating_mul(self.sockets);
         check(
             tiles <= MAXIMUM_TILES,
             "mesh.columns",
@@ -416,10 +462,15 @@ impl FabricSpec {
             &format!("columns times rows must be {MAXIMUM_TILES} tiles or fewer"),
         )?;
         check(
-            self.cores <= tiles,
+            self.cores <= places,
             "cores",
             self.cores,
-            &format!("the mesh of {tiles} tiles has a place for {tiles} cores or fewer"),
+            &match self.sockets {
+                1 => format!("the mesh of {tiles} tiles has a place for {tiles} cores or fewer"),
+                _ => format!(
+                    "the two meshes of {tiles} tiles have a place for {places} cores or fewer"
+                ),
+            },
         )?;
         check(
             self.cores * 2 <= MAXIMUM_CACHES,
@@ -440,11 +491,11 @@ impl FabricSpec {
         self.last_level.validate()?;
         let bank_bytes = self.last_level.size_bytes_per_bank;
         check(
-            bank_bytes * tiles as u64 <= MAXIMUM_SHARED_BYTES,
+            bank_bytes * places as u64 <= MAXIMUM_SHARED_BYTES,
             "last_level.size_bytes_per_bank",
             bank_bytes,
             &format!(
-                "the banks of all {tiles} tiles must have {MAXIMUM_SHARED_BYTES} bytes or fewer"
+                "the banks of all {places} tiles must have {MAXIMUM_SHARED_BYTES} bytes or fewer"
             ),
         )?;
         let edge = crate::mesh::edge_tiles(self.mesh.columns, self.mesh.rows).len();
@@ -465,7 +516,29 @@ impl FabricSpec {
             "memory.bandwidth_gb_per_s",
             self.memory.bandwidth_gb_per_s,
             "it must be from 0.001 to 1e6",
+        )?;
+        check(
+            (0.0..=1e6).contains(&self.socket_link.latency_ns),
+            "socket_link.latency_ns",
+            self.socket_link.latency_ns,
+            "it must be from 0 to 1e6",
+        )?;
+        check(
+            (0.001..=1e6).contains(&self.socket_link.bandwidth_gb_per_s),
+            "socket_link.bandwidth_gb_per_s",
+            self.socket_link.bandwidth_gb_per_s,
+            "it must be from 0.001 to 1e6",
         )
+    }
+
+    /// Tiles of one socket.
+    pub fn tiles_of_socket(&self) -> usize {
+        self.mesh.columns * self.mesh.rows
+    }
+
+    /// The socket of a core.
+    pub fn socket_of_core(&self, core: usize) -> usize {
+        core / self.cores.div_ceil(self.sockets).max(1)
     }
 }
 
@@ -521,6 +594,62 @@ mod tests {
                 ..FabricSpec::default()
             };
             assert_eq!(spec.validate().unwrap_err().key, key);
+        }
+    }
+
+    #[test]
+    fn sockets_are_one_or_two_halves() {
+        let two = FabricSpec {
+            sockets: 2,
+            cores: 32,
+            ..FabricSpec::default()
+        };
+        two.validate().unwrap();
+        assert_eq!(
+            [0, 15, 16, 31].map(|core| two.socket_of_core(core)),
+            [0, 0, 1, 1]
+        );
+        assert_eq!(
+            [0, 15].map(|core| FabricSpec::default().socket_of_core(core)),
+            [0, 0]
+        );
+        let mut narrow = two.clone();
+        narrow.mesh.columns = 3;
+        let mut slow = two.clone();
+        slow.socket_link.bandwidth_gb_per_s = 0.0;
+        let mut late = two.clone();
+        late.socket_link.latency_ns = f64::NAN;
+        for (spec, sentence) in [
+            (
+                FabricSpec {
+                    sockets: 3,
+                    ..two.clone()
+                },
+                "sockets = 3 cannot be built: it must be from 1 to 2",
+            ),
+            (
+                FabricSpec {
+                    cores: 15,
+                    ..two.clone()
+                },
+                "cores = 15 cannot be built: of two sockets each has half of the cores, so that it \
+                 must be even",
+            ),
+            (
+                narrow,
+                "cores = 32 cannot be built: the two meshes of 12 tiles have a place for 24 cores \
+                 or fewer",
+            ),
+            (
+                slow,
+                "socket_link.bandwidth_gb_per_s = 0 cannot be built: it must be from 0.001 to 1e6",
+            ),
+            (
+                late,
+                "socket_link.latency_ns = NaN cannot be built: it must be from 0 to 1e6",
+            ),
+        ] {
+            assert_eq!(spec.validate().unwrap_err().to_string(), sentence);
         }
     }
 

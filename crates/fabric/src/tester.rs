@@ -17,7 +17,7 @@
 use crate::coverage::{
     INCLUSIVE_HOME, NON_INCLUSIVE_HOME, PRIVATE_CACHE, SECOND_LEVEL, report, trace,
 };
-use crate::tests::{MEMORY, PLACES, Random, memory, places_reached};
+use crate::tests::{MEMORY, PLACES, Random, memory, memory_of_two_sockets, places_reached};
 use crate::*;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -546,7 +546,7 @@ struct Run {
 
 impl Run {
     fn new(system: &System, operations: &[Operation]) -> Run {
-        let mut fabric = Fabric::new(&system.fabric, memory()).unwrap();
+        let mut fabric = Fabric::new(&system.fabric, memory_of_two_sockets()).unwrap();
         fabric.set_jitter(system.jitter_cycles, system.jitter_seed);
         let operations = Rc::new(operations.to_vec());
         let shared = Handle::default();
@@ -572,7 +572,7 @@ impl Run {
             }
         });
         let cores = cores.collect();
-        let tiles = system.fabric.mesh.columns * system.fabric.mesh.rows;
+        let tiles = system.fabric.tiles_of_socket() * system.fabric.sockets;
         let agents = (0..system.cached_agents + system.dma_agents).map(|index| {
             let agent = TestAgent {
                 operations: operations.clone(),
@@ -808,6 +808,11 @@ impl System {
         System {
             fabric: FabricSpec {
                 cores: (1 + choose(&[0, 1, 2, 3, 5]) as usize).min(tiles),
+                sockets: 1,
+                socket_link: SocketLinkSpec {
+                    latency_ns: 10.0,
+                    bandwidth_gb_per_s: 10.0,
+                },
                 clock_ghz: 2.0,
                 forward_latency_cycles: choose(&[1, 4]),
                 last_level: LastLevelSpec {
@@ -841,6 +846,13 @@ impl System {
             jitter_seed: random.next(),
             sabotage: Sabotage::Nothing,
         }
+    }
+
+    /// The same on two sockets of such a mesh each.
+    fn with_two_sockets(mut self) -> System {
+        self.fabric.sockets = 2;
+        self.fabric.cores = self.fabric.cores.next_multiple_of(2);
+        self
     }
 
     /// The same with caches of one line on a long mesh: a line moves between neighbours, and is
@@ -1010,6 +1022,9 @@ fn random_operations_are_coherent_at_every_step() {
             let mut system = System::random(&mut random, second_level, inclusion, dma);
             if seed % 4 == 3 {
                 system = system.contended();
+            }
+            if seed % 3 == 2 {
+                system = system.with_two_sockets();
             }
             let operations = system.operations(&mut random, 150);
             system.test(&operations);

@@ -67,6 +67,15 @@ pub(crate) fn memory() -> Ram {
     .unwrap()
 }
 
+/// The same; of two sockets, every other three lines belong to the second.
+pub(crate) fn memory_of_two_sockets() -> Ram {
+    let second = |three: u64| AddressRange {
+        start: MEMORY + (6 * three + 3) * 64,
+        length: 3 * 64,
+    };
+    memory().with_second_socket((0..64).map(second).collect())
+}
+
 /// A write makes the count at the start of the line one more, so that a write that is lost shows
 /// as a count that two writes made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,6 +312,7 @@ impl Agent for TestAgent {
 #[derive(Clone, Debug)]
 struct Scenario {
     seed: u64,
+    sockets: usize,
     cores: usize,
     columns: usize,
     rows: usize,
@@ -321,9 +331,23 @@ struct Scenario {
 
 impl Scenario {
     fn random(seed: u64) -> Scenario {
-        if seed % 10 == 9 {
-            return Scenario::contended(seed);
+        match seed % 10 {
+            9 => Scenario::contended(seed),
+            6..9 => Scenario::of_one_socket(seed).with_two_sockets(),
+            _ => Scenario::of_one_socket(seed),
         }
+    }
+
+    /// The same on two sockets of such a mesh each.
+    fn with_two_sockets(self) -> Scenario {
+        Scenario {
+            sockets: 2,
+            cores: self.cores.next_multiple_of(2),
+            ..self
+        }
+    }
+
+    fn of_one_socket(seed: u64) -> Scenario {
         let mut random = Random(seed);
         let (columns, rows) =
             [(2, 2), (3, 1), (4, 2), (3, 3), (1, 2), (8, 1)][random.below(6) as usize];
@@ -331,6 +355,7 @@ impl Scenario {
         let cache_ways = [1, 2][random.below(2) as usize];
         Scenario {
             seed,
+            sockets: 1,
             cores: (2 + random.below(7) as usize).min(columns * rows),
             columns,
             rows,
@@ -353,6 +378,7 @@ impl Scenario {
     fn contended(seed: u64) -> Scenario {
         Scenario {
             seed,
+            sockets: 1,
             cores: 8,
             columns: 8,
             rows: 1,
@@ -382,6 +408,11 @@ impl Scenario {
     fn fabric(&self) -> Fabric {
         let spec = FabricSpec {
             cores: self.cores,
+            sockets: self.sockets,
+            socket_link: SocketLinkSpec {
+                latency_ns: 10.0,
+                bandwidth_gb_per_s: 10.0,
+            },
             clock_ghz: 2.0,
             forward_latency_cycles: 4,
             last_level: LastLevelSpec {
@@ -403,7 +434,7 @@ impl Scenario {
                 bandwidth_gb_per_s: 20.0,
             },
         };
-        Fabric::new(&spec, memory()).unwrap()
+        Fabric::new(&spec, memory_of_two_sockets()).unwrap()
     }
 
     fn run(&self, window: Window) -> Outcome {
@@ -455,7 +486,7 @@ impl Scenario {
                     next_token: 0,
                 };
                 let attachment = Attachment {
-                    tile: (index * 5 + 1) % (self.columns * self.rows),
+                    tile: (index * 5 + 1) % (self.sockets * self.columns * self.rows),
                     snoops: Some(AddressRange {
                         start: MEMORY,
                         length: 1 << 20,
@@ -827,6 +858,135 @@ fn latencies_are_those_described() {
     assert_eq!(bench.fabric.minimum_delivery_latency(), ns(5.0));
 }
 
+/// Two sockets of [`quiet_spec`], whose second half of memory is the second's. The link begins at
+/// tile 2 of each mesh, takes 25 ns and carries 8 bytes a nanosecond.
+fn two_quiet_sockets() -> Fabric {
+    let spec = FabricSpec {
+        sockets: 2,
+        cores: 16,
+        socket_link: SocketLinkSpec {
+            latency_ns: 25.0,
+            bandwidth_gb_per_s: 8.0,
+        },
+        ..quiet_spec()
+    };
+    Fabric::new(&spec, memory().with_second_socket(vec![UPPER_HALF])).unwrap()
+}
+
+const UPPER_HALF: AddressRange = AddressRange {
+    start: MEMORY + (1 << 19),
+    length: 1 << 19,
+};
+
+/// A line whose home is `tile` of the second socket.
+fn upper_line_at(tile: u64, number: u64) -> LineAddress {
+    LineAddress(line_at(tile, number).0 + (1 << 19) / 64)
+}
+
+#[test]
+fn latencies_between_sockets_are_those_described() {
+    let mut bench = Bench::new(two_quiet_sockets());
+    // Core 8 is the first of the second socket, on its tile 0. The line's home is tile 5 there,
+    // and its controller number 1, on tile 3: as within one socket.
+    let line = upper_line_at(5, 0);
+    assert_eq!(
+        bench.miss(8, line, false),
+        ns(6.0 + 10.0 + 9.0 + 50.0 + 13.0 + 10.0 + 10.0)
+    );
+    assert_eq!(bench.fabric.statistics().socket_link_messages, 0);
+    // The same from core 0, on tile 0 of the first socket, which core 8 has to share first. To
+    // the home: 0 -> 2 control 6, transmission 1, link 25, 2 -> 5 control 2 hops = 6; bank 10;
+    // 5 -> 0 control 6; forward 4; back from core 8: 0 -> 2 data 6 + 4, 9 + 25, 2 -> 0 6 + 4.
+    let to_home = 6.0 + 1.0 + 25.0 + 6.0;
+    let from_tile_0 = 10.0 + 9.0 + 25.0 + 10.0;
+    assert_eq!(
+        bench.miss(0, line, false),
+        ns(to_home + 10.0 + 6.0 + 4.0 + from_tile_0)
+    );
+    // The home answers core 2 on tile 2 of the first socket. There: local 1, 1 + 25, 6; bank 10;
+    // data 6 + 4, 9 + 25, local 1. Within a socket it would be 6 + 10 + 10: 2 * 25 + 10 for the
+    // transmissions and 2 for the routers of the links more.
+    assert_eq!(
+        bench.miss(2, line, false),
+        ns(1.0 + 26.0 + 6.0 + 10.0 + 10.0 + 34.0 + 1.0)
+    );
+    // Core 10, on tile 2 of the home's socket, writes: 6, bank 10; the Invalidates to 0 and to 2
+    // leave together, and that to core 0 comes first over the link: 5 -> 2 6, 1 + 25; then to
+    // tile 0 6, and back 6 + 26 + 6; bank 10, data 6 + 4. That to core 2 is a nanosecond later
+    // on the link, and there at once.
+    assert_eq!(
+        bench.miss(10, line, true),
+        ns(6.0 + 10.0 + (6.0 + 26.0 + 6.0) * 2.0 + 10.0 + 10.0)
+    );
+    // Nothing but what is within a socket bounds how soon a core can be reached.
+    assert_eq!(bench.fabric.minimum_delivery_latency(), ns(5.0));
+}
+
+/// The link's bandwidth is what a stream of lines from the other socket gets.
+#[test]
+fn a_stream_from_the_other_socket_takes_the_link_s_bandwidth() {
+    let mut bench = Bench::new(two_quiet_sockets());
+    // In the last-level cache of the second socket; each bank has one line of those asked for at
+    // once, and each cache asks for 8.
+    let lines: Vec<LineAddress> = (0..64).map(|number| upper_line_at(number, 0)).collect();
+    for &line in &lines {
+        bench.miss(8, line, false);
+        bench.miss(9, line, false);
+    }
+    let begin = bench.now + ns(1000.0);
+    let mut out = Outbox::default();
+    for (index, &line) in lines.iter().enumerate() {
+        let core = index / 8;
+        bench.caches[core].request(line, false, begin, &mut out);
+        if index % 8 == 7 {
+            bench.fabric.send(CoreId(core as u16), &mut out);
+        }
+    }
+    bench.settle(0);
+    let last = bench.now;
+    let crossed = bench.fabric.statistics();
+    assert_eq!(crossed.socket_link_messages, 128);
+    assert_eq!(crossed.socket_link_bytes, 64 * (8 + 72));
+    // 64 lines of 72 bytes take 576 ns on the link. Before the first are its request, 1 + 25 and
+    // the bank, and the ways between; behind the last 25 and the way: less than 80 ns more.
+    let taken = (last - begin).as_ns();
+    assert!(
+        (576.0 + 26.0 + 10.0 + 25.0..656.0 + 26.0).contains(&taken),
+        "{taken}"
+    );
+}
+
+/// An agent on both sockets accesses each line from the socket that it belongs to.
+#[test]
+fn an_agent_on_each_socket_stays_on_it() {
+    let mut fabric = two_quiet_sockets();
+    let attachment = |on_each_socket| Attachment {
+        tile: 5,
+        cache: Some(CacheSpec::default()),
+        on_each_socket,
+        ..Attachment::default()
+    };
+    let both = fabric
+        .attach(Box::new(Script::default()), attachment(true))
+        .unwrap();
+    let one = fabric
+        .attach(Box::new(Script::default()), attachment(false))
+        .unwrap();
+    assert_eq!((both, one), (AgentId(0), AgentId(2)));
+    let mut bench = Bench::new(fabric);
+    let (lower, upper) = (line_at(5, 0).base(), upper_line_at(5, 0).base());
+    let add = |address| MemoryAccess::FetchAdd { address, addend: 1 };
+    let log = bench.script(both, &[add(lower), add(upper), add(upper)]);
+    assert_eq!(log.len(), 3);
+    assert_eq!(bench.fabric.statistics().socket_link_messages, 0);
+    // The other one sees what it has written, over the link.
+    bench.script(one, &[add(lower), add(upper)]);
+    assert!(bench.fabric.statistics().socket_link_messages > 0);
+    bench.miss(0, LineAddress::of(upper), false);
+    let slot = bench.caches[0].find(LineAddress::of(upper)).unwrap();
+    assert_eq!(bench.caches[0].line(slot).read(0, 8), 3);
+}
+
 #[test]
 fn a_bank_takes_one_message_a_cycle_and_a_channel_one_line_at_a_time() {
     let mut bench = Bench::new(quiet_fabric());
@@ -854,6 +1014,7 @@ struct Script {
     requests: Vec<Request>,
     delay: Time,
     accesses: Vec<(MemoryAccess, u64)>,
+    warm: Option<AddressRange>,
 }
 
 impl Agent for Script {
@@ -902,6 +1063,9 @@ impl Agent for Script {
         for (access, token) in self.accesses.drain(..) {
             context.access(access, token);
         }
+        if let Some(range) = self.warm.take() {
+            context.warm_last_level(range);
+        }
     }
 
     fn waiting_for(&self) -> Vec<String> {
@@ -933,6 +1097,7 @@ fn with_script(fabric: &mut Fabric) -> AgentId {
             hit_latency_cycles: 3,
             mshrs: 2,
         }),
+        ..Attachment::default()
     };
     fabric
         .attach(Box::new(Script::default()), attachment)
@@ -1400,6 +1565,73 @@ fn a_line_that_loses_its_directory_entry_leaves_the_private_caches() {
     assert_eq!(bench.fabric.ram().read_line(line).read(0, 8), 42);
 }
 
+/// Banks of two ways in one set. Core 0 has read the lines `held` of tile 5, and then the last-level cache was
+/// warmed with lines 0 to 4 of it.
+fn warmed(inclusion: Inclusion, held: std::ops::Range<u64>) -> Bench {
+    let mut spec = quiet_spec();
+    spec.last_level = LastLevelSpec {
+        size_bytes_per_bank: 128,
+        ways: 2,
+        inclusion,
+        ..spec.last_level
+    };
+    let mut fabric = Fabric::new(&spec, memory()).unwrap();
+    let agent = with_script(&mut fabric);
+    let mut bench = Bench::new(fabric);
+    for number in held {
+        bench.miss(0, line_at(5, number), false);
+    }
+    // The lines of other tiles are between them.
+    let start = line_at(5, 0).base();
+    let script = bench.fabric.agent_mut::<Script>(agent).unwrap();
+    script.warm = Some(AddressRange {
+        start,
+        length: line_at(5, 5).base() - start,
+    });
+    assert!(bench.script(agent, &[]).is_empty());
+    let statistics = bench.fabric.statistics();
+    assert_eq!(statistics.last_level_evictions, 0);
+    assert_eq!(statistics.memory_writes, 0);
+    bench
+}
+
+#[test]
+fn a_warm_last_level_cache_has_what_was_written_last() {
+    // From home 5 to core 6 is one hop: 3 + 10 + 3 + 4; from memory, as in
+    // `latencies_are_those_described`, 3 + 10 + 9 + 50 + 13 + 10 + 7 = 102. A line that is newer than
+    // memory goes there first. In an inclusive cache that is before the request: it comes 5 cycles later,
+    // and waits until the 6.4 ns from 13 on are over, at 19.4 instead of 9. In the other it is when the
+    // new line has come, and both take the same first link.
+    let near = ns(20.0);
+    let cases = [
+        (Inclusion::Inclusive, ns(102.0 + 11.0)),
+        (Inclusion::NonInclusive, ns(102.0 + 5.0)),
+    ];
+    for (inclusion, far) in cases {
+        // The last two lines are there: the third to last is not, and takes the place of one.
+        let mut bench = warmed(inclusion, 0..0);
+        assert_eq!(bench.miss(6, line_at(5, 2), false), far);
+        assert_eq!(bench.fabric.statistics().memory_writes, 1);
+        assert_eq!(bench.miss(6, line_at(5, 4), false), near);
+    }
+    // A line that a core holds keeps its way in an inclusive cache, where another would have been
+    // used less recently; the other way has the last line.
+    let mut bench = warmed(Inclusion::Inclusive, 1..2);
+    let slot = bench.caches[0].find(line_at(5, 1)).unwrap();
+    assert_eq!(bench.caches[0].state(slot), State::Exclusive);
+    assert_eq!(bench.miss(6, line_at(5, 4), false), near);
+    // If all ways are held, they stay so. A miss recalls the first line then: 6 -> 5 3, bank 10,
+    // 5 -> 0 control 6, forward 4, 0 -> 5 6, and from memory 10 + 9 + 50 + 13 + 10 + 7.
+    let mut bench = warmed(Inclusion::Inclusive, 0..2);
+    assert_eq!(bench.miss(6, line_at(5, 4), false), ns(128.0));
+    assert_eq!(bench.fabric.statistics().recalls, 1);
+    // A non-inclusive one loses it, and still knows who has it: 6 -> 5 3, bank 10, 5 -> 0 control 6,
+    // forward 4, 0 -> 6 data 9 + 4.
+    let mut bench = warmed(Inclusion::NonInclusive, 1..2);
+    assert_eq!(bench.miss(6, line_at(5, 3), false), near);
+    assert_eq!(bench.miss(6, line_at(5, 1), false), ns(36.0));
+}
+
 #[test]
 fn dma_takes_the_ways_that_it_takes() {
     let mut fabric = quiet_fabric();
@@ -1502,4 +1734,89 @@ fn a_dma_write_takes_a_newer_line_with_it() {
             assert_eq!(from_memory, u64::from(!allocate));
         }
     }
+}
+
+/// Tells another agent something at each of its times, and notes what it is told.
+struct Talker {
+    to: AgentId,
+    heard: std::rc::Rc<RefCell<Vec<(Time, AgentId, AgentMessage)>>>,
+}
+
+impl Agent for Talker {
+    fn name(&self) -> String {
+        "talker".to_string()
+    }
+
+    fn message(&mut self, context: &mut AgentContext<'_>, from: AgentId, message: AgentMessage) {
+        self.heard.borrow_mut().push((context.now(), from, message));
+    }
+
+    /// Tokens below 100 are bytes over the mesh, others nanoseconds over wires.
+    fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        let mut data = LineData::ZERO;
+        data.write(8, 8, token);
+        let message = AgentMessage {
+            header: token,
+            data,
+        };
+        if token < 100 {
+            context.send(self.to, token, message);
+        } else {
+            context.send_over_wires(self.to, Time::from_ns(token as f64), message);
+        }
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[test]
+fn agents_tell_each_other_things_over_the_mesh_and_over_wires() {
+    let spec = FabricSpec {
+        clock_ghz: 1.0,
+        ..FabricSpec::default()
+    };
+    let mut fabric = Fabric::new(&spec, memory()).unwrap();
+    let heard = std::rc::Rc::default();
+    let mut attach = |tile, to| {
+        let heard = std::rc::Rc::clone(&heard);
+        let attachment = Attachment {
+            tile,
+            ..Attachment::default()
+        };
+        fabric
+            .attach(Box::new(Talker { to, heard }), attachment)
+            .unwrap()
+    };
+    let first = AgentId(0);
+    let second = attach(0, AgentId(1));
+    assert_eq!(second, first);
+    let last = attach(3, AgentId(7));
+    assert_eq!(fabric.next_agent(), AgentId(2));
+    let ns = |ns: u64| Time::from_ns(ns as f64);
+    for (at, token) in [(100, 16), (200, 64), (200, 16), (300, 500)] {
+        fabric.wake_agent(first, ns(at), token);
+    }
+    // There is nobody whom the last one could tell anything.
+    fabric.wake_agent(last, ns(1000), 8);
+    let mut inboxes: Vec<Inbox> = (0..16).map(|_| Inbox::default()).collect();
+    fabric.run_until(ns(2000), &mut inboxes);
+    // Three hops of 3 cycles; 64 bytes are four flits, behind which the next message waits.
+    let expected = [(109, 16), (200 + 9 + 3, 64), (200 + 4 + 9, 16), (800, 500)];
+    let heard: Vec<_> = heard.borrow().clone();
+    let told = heard.iter().map(|&(at, from, message)| {
+        assert_eq!(from, first);
+        assert_eq!(message.data.read(8, 8), message.header);
+        (at, message.header)
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        expected.map(|(at, token)| (ns(at), token))
+    );
+    let errors = fabric.errors();
+    assert!(
+        errors.len() == 1 && errors[0].contains("to agent 7"),
+        "{errors:?}"
+    );
 }

@@ -154,15 +154,26 @@ impl UntimedAgents {
                 Effect::Interrupt {
                     hart, bit, level, ..
                 } => self.changes.push(LineChange { hart, bit, level }),
+                // There is no cache.
+                Effect::WarmLastLevel { .. } => {}
                 Effect::Wake { at, token } => {
                     self.alarms_set += 1;
                     let key = (at.max(self.now), self.alarms_set);
                     self.alarms.insert(key, (agent, token));
                 }
+                Effect::Word { token, .. } => {
+                    self.call(agent, |agent, context| agent.timer(context, token));
+                }
                 Effect::Access { access, token } => {
                     let data = perform(access, memory);
                     self.call(agent, |agent, context| {
                         agent.access_done(context, token, access, data);
+                    });
+                }
+                Effect::Send { to, message, .. } => {
+                    let from = AgentId(agent as u16);
+                    self.call(usize::from(to.0), |agent, context| {
+                        agent.message(context, from, message);
                     });
                 }
             }

@@ -1,6 +1,8 @@
 //! HyperPlane as an agent on the fabric: the monitoring set at the homes of the doorbells, the
-//! ready set, and the harts that wait (§III-B, Fig. 4).
+//! ready set, and the harts that wait (§III-B, Fig. 4). Of two sockets each has its own; how they
+//! work together is in [`sockets`](crate::sockets).
 
+use crate::sockets::{Message, Sockets, Waiting};
 use crate::spec::Latencies;
 use crate::{
     ErrorCode, HyperPlaneSpec, InsertError, MonitoringSet, NO_QID, Operation, PARTITIONS, Policy,
@@ -40,6 +42,11 @@ pub struct Statistics {
     pub look_ups: u64,
     /// Harts woken out of C1.
     pub power_ups: u64,
+    /// Of the `QWAIT`s answered with a QID, those that have got a queue of the other socket's ready
+    /// set.
+    pub steals: u64,
+    /// Queues that were offered to the other socket, where no hart waited any more.
+    pub offers_returned: u64,
     /// Queues monitored.
     pub monitored: usize,
     /// Queues armed.
@@ -58,15 +65,17 @@ state::plain!(Statistics {
     halted_fs: count,
     look_ups: count,
     power_ups: count,
+    steals: count,
+    offers_returned: count,
     monitored,
     armed,
 });
 
 impl Statistics {
-    /// Selections that the ready set was asked for: once for each `QWAIT`, and once more for one
-    /// that waited.
+    /// Selections that the ready sets were asked for: once for each `QWAIT`, once more for one that
+    /// waited, and once for each offer in vain.
     pub fn selections(&self) -> u64 {
-        self.wake_ups + self.not_ready + self.halts
+        self.wake_ups + self.not_ready + self.halts + self.offers_returned
     }
 }
 
@@ -118,10 +127,20 @@ pub struct HyperPlane {
     snooped: AddressRange,
     /// The range of the last `QWAIT.INIT`; empty before the first.
     doorbells: AddressRange,
-    monitoring_set: MonitoringSet,
+    /// One for each socket.
+    monitoring_sets: Vec<MonitoringSet>,
+    /// All of them: see [`ReadySet`].
     ready_set: ReadySet,
     /// Who waits in `QWAIT`, the longest first.
     halted: VecDeque<Halted>,
+    sockets: Sockets,
+    /// For each partition of the ready sets, who waits for its queues at the other one.
+    waiting_elsewhere: Vec<Waiting>,
+    /// The number of the last offer of each queue that has not been removed since; 0 for none.
+    offers: Vec<u64>,
+    next_offer: u64,
+    /// What is on its way from one socket to the other, by the token of its arrival.
+    under_way: BTreeMap<u64, Message>,
     /// Instructions whose doorbell is being read, by the token of the access.
     arming: BTreeMap<u64, Arming>,
     next_token: u64,
@@ -135,9 +154,14 @@ state::component!(HyperPlane {
     latencies: fixed,
     snooped: fixed,
     doorbells,
-    monitoring_set,
+    monitoring_sets: slice,
     ready_set,
     halted,
+    sockets: fixed,
+    waiting_elsewhere: slice,
+    offers: slice,
+    next_offer,
+    under_way,
     arming,
     next_token,
     power_optimised: fixed,
@@ -145,8 +169,11 @@ state::component!(HyperPlane {
     statistics,
 });
 
-/// Builds HyperPlane and attaches it to `fabric`, which has `banks` directory banks. Doorbells can
-/// be allocated in `doorbell_range`; `clock` is the cores' clock, whose cycles `spec` counts.
+/// The tokens of arrivals from the other socket; those below are QIDs.
+const MESSAGES: u64 = 1 << 32;
+
+/// Builds HyperPlane and attaches it to `fabric`, which has `banks` directory banks on each socket.
+/// Doorbells can be allocated in `doorbell_range`; `clock` is the cores' clock, whose cycles `spec` counts.
 pub fn attach(
     fabric: &mut Fabric,
     banks: usize,
@@ -155,7 +182,9 @@ pub fn attach(
     clock: Clock,
 ) -> Result<AgentId, SpecError> {
     let minimum = fabric.minimum_delivery_latency();
-    let hyperplane = HyperPlane::new(spec, banks, doorbell_range, clock, minimum)?;
+    let (ready_sets, are_stolen) = spec.ready_sets(fabric.sockets())?;
+    let sockets = Sockets::of(fabric, ready_sets, are_stolen);
+    let hyperplane = HyperPlane::new(spec, sockets, banks, doorbell_range, clock, minimum)?;
     let attachment = Attachment {
         snoops: Some(doorbell_range),
         ..Attachment::default()
@@ -164,22 +193,31 @@ pub fn attach(
 }
 
 impl HyperPlane {
-    /// HyperPlane for a fabric of `banks` directory banks whose answers take no less than
-    /// `minimum_delivery_latency`. [`attach`] is the easier way.
-    pub fn new(
+    /// HyperPlane for a fabric of `banks` directory banks a socket whose answers take no less than
+    /// `minimum_delivery_latency`.
+    fn new(
         spec: &HyperPlaneSpec,
+        sockets: Sockets,
         banks: usize,
         snooped: AddressRange,
         clock: Clock,
         minimum_delivery_latency: Time,
     ) -> Result<HyperPlane, SpecError> {
+        let monitoring_set = spec.monitoring_set(banks)?;
+        let qids = spec.entries * sockets.count;
+        let ready_set = ReadySet::several(qids, Policy::default(), sockets.ready_sets);
         Ok(HyperPlane {
             latencies: spec.latencies(clock, minimum_delivery_latency)?,
             snooped,
             doorbells: AddressRange::default(),
-            monitoring_set: spec.monitoring_set(banks)?,
-            ready_set: ReadySet::new(spec.entries, Policy::default()),
+            monitoring_sets: vec![monitoring_set.for_qids(qids); sockets.count],
+            ready_set,
             halted: VecDeque::new(),
+            waiting_elsewhere: vec![Waiting::default(); sockets.ready_sets * PARTITIONS],
+            offers: vec![0; qids],
+            next_offer: 1,
+            under_way: BTreeMap::new(),
+            sockets,
             arming: BTreeMap::new(),
             next_token: 0,
             power_optimised: spec.power_optimised,
@@ -196,10 +234,20 @@ impl HyperPlane {
             .map(|halted| now.saturating_sub(halted.since).as_fs());
         Statistics {
             halted_fs: self.statistics.halted_fs + waiting.sum::<u64>(),
-            monitored: self.monitoring_set.occupied(),
-            armed: self.monitoring_set.armed(),
+            monitored: self.monitored(),
+            armed: self.armed(),
             ..self.statistics.clone()
         }
+    }
+
+    fn monitored(&self) -> usize {
+        let sets = self.monitoring_sets.iter();
+        sets.map(MonitoringSet::occupied).sum()
+    }
+
+    fn armed(&self) -> usize {
+        let sets = self.monitoring_sets.iter();
+        sets.map(MonitoringSet::armed).sum()
     }
 
     /// How long `core` has been in C1 up to `now`.
@@ -229,6 +277,133 @@ impl HyperPlane {
         self.ready_set.contains(qid).then_some(qid)
     }
 
+    /// The ready set that a queue is in: that of its doorbell's socket, and the first before it has
+    /// one.
+    fn set_of(&self, qid: Qid) -> usize {
+        self.ready_set.partition(qid) / PARTITIONS
+    }
+
+    /// The ready set that carries out a request which came over a core's wires.
+    fn set_of_request(&self, request: &Request) -> usize {
+        let RequestKind::Custom { code, arguments } = request.kind else {
+            return 0;
+        };
+        match Operation::from_code(code) {
+            Some(Operation::Qwait | Operation::QwaitNonBlocking) => {
+                self.sockets.set_of_core(request.reply_to.core)
+            }
+            // Of all queues.
+            Some(Operation::Init) => 0,
+            _ => self.qid(arguments[0]).map_or(0, |qid| self.set_of(qid)),
+        }
+    }
+
+    /// Sends a message from a socket to the other one, after `delay`.
+    fn send(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        (from, to): (usize, usize),
+        delay: Time,
+        message: Message,
+    ) {
+        let token = MESSAGES + self.next_token;
+        self.next_token += 1;
+        self.under_way.insert(token, message);
+        self.sockets.send(context, (from, to), delay, token);
+    }
+
+    /// A message from the other socket has arrived.
+    fn receive(&mut self, context: &mut AgentContext<'_>, message: Message) {
+        match message {
+            Message::Request { request } => self.carry_out(context, request),
+            Message::Answer {
+                reply_to,
+                result: Ok(value),
+                delay,
+            } => context.reply(reply_to, value, delay),
+            Message::Answer { reply_to, .. } => context.refuse(reply_to),
+            Message::Ask { partition } => {
+                self.waiting_elsewhere[partition].ask();
+                self.give_out(context, partition);
+            }
+            Message::Cancel { partition } => self.waiting_elsewhere[partition].serve(),
+            Message::Offer {
+                qid,
+                partition,
+                number,
+            } => match self.longest_waiting(partition) {
+                Some(place) => {
+                    self.statistics.steals += 1;
+                    // It has been selected where it was.
+                    self.resume(context, place, qid, self.latencies.update);
+                }
+                None => {
+                    self.statistics.offers_returned += 1;
+                    let to = self.sockets.other_partition(partition);
+                    let message = Message::Return {
+                        qid,
+                        partition: to,
+                        number,
+                    };
+                    let way = (partition / PARTITIONS, to / PARTITIONS);
+                    self.send(context, way, Time::ZERO, message);
+                }
+            },
+            Message::Return {
+                qid,
+                partition,
+                number,
+            } => {
+                self.waiting_elsewhere[partition].take_back();
+                if self.offers[qid.0 as usize] == number {
+                    self.activate(context, qid);
+                }
+                // The hart that is counted again may be given another.
+                self.give_out(context, partition);
+            }
+        }
+    }
+
+    /// Answers a core, from the ready set that has carried out its request.
+    fn answer(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        set: usize,
+        reply_to: ReplyTo,
+        result: Result<u64, ()>,
+        delay: Time,
+    ) {
+        let socket = self.sockets.of_core(reply_to.core);
+        if socket != set && reply_to.tile.is_none() {
+            // The wires are at the core's end.
+            let after = delay.min(self.latencies.update + self.latencies.wake_up);
+            let message = Message::Answer {
+                reply_to,
+                result,
+                delay: after,
+            };
+            self.send(context, (set, socket), delay - after, message);
+            return;
+        }
+        match result {
+            Ok(value) => context.reply(reply_to, value, delay),
+            Err(()) => context.refuse(reply_to),
+        }
+    }
+
+    /// Carries out a request where it belongs, and answers it if that can be done now.
+    fn carry_out(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        let set = self.set_of_request(&request);
+        let reply_to = request.reply_to;
+        match self.perform(context, request) {
+            Some(Answer::Now { value, delay }) => {
+                self.answer(context, set, reply_to, Ok(value), delay);
+            }
+            Some(Answer::Later) => {}
+            None => self.answer(context, set, reply_to, Err(()), Time::ZERO),
+        }
+    }
+
     /// Carries out a request. `None`: it cannot be done, which is an access fault.
     fn perform(&mut self, context: &mut AgentContext<'_>, request: Request) -> Option<Answer> {
         let RequestKind::Custom { code, arguments } = request.kind else {
@@ -240,7 +415,8 @@ impl HyperPlane {
         let mut value = 0;
         match operation {
             Operation::Qwait | Operation::QwaitNonBlocking => {
-                let partition = partition(first)?;
+                let set = self.sockets.set_of_core(reply_to.core);
+                let partition = set * PARTITIONS + partition(first)?;
                 let blocking = operation == Operation::Qwait;
                 return Some(self.qwait(context, reply_to, partition, blocking));
             }
@@ -280,12 +456,13 @@ impl HyperPlane {
             Operation::Enable => {
                 let qid = self.qid(first)?;
                 self.ready_set.enable(qid);
-                self.resume_halted(context, qid);
+                self.give_out(context, self.ready_set.partition(qid));
             }
             Operation::Partition => {
                 let qid = self.qid(first)?;
-                self.ready_set.set_partition(qid, partition(second)?);
-                self.resume_halted(context, qid);
+                let partition = self.set_of(qid) * PARTITIONS + partition(second)?;
+                self.ready_set.set_partition(qid, partition);
+                self.give_out(context, partition);
             }
             Operation::Disable => self.ready_set.disable(self.qid(first)?),
             Operation::Activate => {
@@ -304,7 +481,7 @@ impl HyperPlane {
     /// that have halted before do not come short: while they wait nothing can be selected.
     fn qwait(
         &mut self,
-        context: &AgentContext<'_>,
+        context: &mut AgentContext<'_>,
         reply_to: ReplyTo,
         partition: usize,
         blocking: bool,
@@ -325,6 +502,10 @@ impl HyperPlane {
                     partition,
                     since: context.now(),
                 });
+                if self.sockets.are_stolen {
+                    let partition = self.sockets.other_partition(partition);
+                    self.tell_other(context, Message::Ask { partition }, partition);
+                }
                 Answer::Later
             }
             None => {
@@ -345,46 +526,94 @@ impl HyperPlane {
         }
     }
 
-    /// Something has become selectable in the partition of `changed`: gives it to a hart that waits
-    /// there.
-    fn resume_halted(&mut self, context: &mut AgentContext<'_>, changed: Qid) {
-        let partition = self.ready_set.partition(changed);
-        while let Some(place) = self
-            .halted
-            .iter()
-            .position(|halted| halted.partition == partition)
-        {
+    /// How long the selection of a queue takes.
+    fn selection(&self) -> Time {
+        self.qwait_latency() - self.latencies.update
+    }
+
+    /// Tells the other ready set, that of `partition`, something that it knows after a selection.
+    fn tell_other(&mut self, context: &mut AgentContext<'_>, message: Message, partition: usize) {
+        let to = partition / PARTITIONS;
+        let delay = self.selection();
+        self.send(context, (1 - to, to), delay, message);
+    }
+
+    /// The place in the list of the hart that has waited longest in a partition.
+    fn longest_waiting(&self, partition: usize) -> Option<usize> {
+        let mut halted = self.halted.iter();
+        halted.position(|halted| halted.partition == partition)
+    }
+
+    /// Something may have become selectable in a partition: gives it to the harts that wait there,
+    /// and then to those of the other socket.
+    fn give_out(&mut self, context: &mut AgentContext<'_>, partition: usize) {
+        while let Some(place) = self.longest_waiting(partition) {
             let Some(qid) = self.ready_set.select(partition) else {
-                break;
+                return;
             };
-            let Some(Halted {
-                reply_to, since, ..
-            }) = self.halted.remove(place)
-            else {
-                break;
-            };
-            let waited = context.now().saturating_sub(since);
-            self.statistics.wake_ups += 1;
-            self.statistics.halted_fs += waited.as_fs();
-            if self.power_optimised {
-                self.power_up(reply_to.core, waited);
+            self.resume(context, place, qid, self.qwait_latency());
+            if self.sockets.are_stolen {
+                let partition = self.sockets.other_partition(partition);
+                self.tell_other(context, Message::Cancel { partition }, partition);
             }
-            let delay = self.latencies.wake_up + self.qwait_latency();
-            context.reply(reply_to, u64::from(qid.0), delay);
         }
+        while self.waiting_elsewhere[partition].is_any() {
+            let Some(qid) = self.ready_set.select(partition) else {
+                return;
+            };
+            self.waiting_elsewhere[partition].serve();
+            let number = self.next_offer;
+            self.next_offer += 1;
+            self.offers[qid.0 as usize] = number;
+            let partition = self.sockets.other_partition(partition);
+            let offer = Message::Offer {
+                qid,
+                partition,
+                number,
+            };
+            self.tell_other(context, offer, partition);
+        }
+    }
+
+    /// Gives a queue to a hart that waits, after `delay` and its wake-up.
+    fn resume(&mut self, context: &mut AgentContext<'_>, place: usize, qid: Qid, delay: Time) {
+        let Some(Halted {
+            reply_to,
+            partition,
+            since,
+        }) = self.halted.remove(place)
+        else {
+            return;
+        };
+        let waited = context.now().saturating_sub(since);
+        self.statistics.wake_ups += 1;
+        self.statistics.halted_fs += waited.as_fs();
+        if self.power_optimised {
+            self.power_up(reply_to.core, waited);
+        }
+        let delay = self.latencies.wake_up + delay;
+        let set = partition / PARTITIONS;
+        self.answer(context, set, reply_to, Ok(u64::from(qid.0)), delay);
     }
 
     /// Sets a ready bit, unless the queue has been removed in the meantime.
     fn activate(&mut self, context: &mut AgentContext<'_>, qid: Qid) {
-        if self.monitoring_set.contains(qid) {
+        if self.monitoring_sets.iter().any(|set| set.contains(qid)) {
             self.ready_set.activate(qid);
-            self.resume_halted(context, qid);
+            self.give_out(context, self.ready_set.partition(qid));
         }
     }
 
-    /// Activates a queue when the monitoring set's look-up is over.
-    fn activate_after_lookup(&self, context: &mut AgentContext<'_>, qid: Qid) {
-        context.wake(context.now() + self.latencies.lookup, u64::from(qid.0));
+    /// Activates a queue when the look-up in the monitoring set of `socket` is over, and its ready set
+    /// knows of it.
+    fn activate_after_lookup(&self, context: &mut AgentContext<'_>, socket: usize, qid: Qid) {
+        let (delay, token) = (self.latencies.lookup, u64::from(qid.0));
+        let set = self.sockets.set_of_socket(socket);
+        if set == socket {
+            context.wake(context.now() + delay, token);
+        } else {
+            self.sockets.send(context, (socket, set), delay, token);
+        }
     }
 
     /// Reads a doorbell at its home, so that the line has no owner (§III-B: "a coherence read
@@ -425,8 +654,12 @@ impl HyperPlane {
             return Err(ErrorCode::RangeNotSnooped);
         }
         self.doorbells = AddressRange { start, length };
-        self.monitoring_set.clear();
-        self.ready_set = ReadySet::new(self.monitoring_set.entries(), policy);
+        self.monitoring_sets
+            .iter_mut()
+            .for_each(MonitoringSet::clear);
+        let qids = self.offers.len();
+        self.ready_set = ReadySet::several(qids, policy, self.sockets.ready_sets);
+        self.offers.fill(0);
         Ok(())
     }
 
@@ -445,9 +678,17 @@ impl HyperPlane {
             return Err(ErrorCode::DoorbellOutsideRange);
         }
         self.statistics.look_ups += 1;
-        let inserted = self.monitoring_set.insert(LineAddress::of(doorbell), qid);
+        if self.monitoring_sets.iter().any(|set| set.contains(qid)) {
+            return Err(ErrorCode::DuplicateQid);
+        }
+        let socket = context.socket_of(doorbell);
+        let inserted = self.monitoring_sets[socket].insert(LineAddress::of(doorbell), qid);
         self.statistics.conflicts += u64::from(inserted == Err(InsertError::Conflict));
         inserted?;
+        let set = self.sockets.set_of_socket(socket);
+        let partition = self.ready_set.partition(qid) % PARTITIONS;
+        self.ready_set
+            .set_partition(qid, set * PARTITIONS + partition);
         Ok(qid)
     }
 
@@ -455,10 +696,12 @@ impl HyperPlane {
     fn remove(&mut self, qid: u64) -> Result<(), ErrorCode> {
         let qid = self.qid(qid).ok_or(ErrorCode::QidOutOfRange)?;
         self.statistics.look_ups += 1;
-        self.monitoring_set
-            .remove(qid)
+        self.monitoring_sets
+            .iter_mut()
+            .find_map(|set| set.remove(qid))
             .ok_or(ErrorCode::UnknownQid)?;
         self.ready_set.reset(qid);
+        self.offers[qid.0 as usize] = 0;
         Ok(())
     }
 }
@@ -476,21 +719,29 @@ impl Agent for HyperPlane {
     }
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        let reply_to = request.reply_to;
-        match self.perform(context, request) {
-            Some(Answer::Now { value, delay }) => context.reply(reply_to, value, delay),
-            Some(Answer::Later) => {}
-            None => context.refuse(reply_to),
+        let set = self.set_of_request(&request);
+        let socket = self.sockets.of_core(request.reply_to.core);
+        // What goes to a doorbell's home has crossed the link on its way.
+        if request.reply_to.tile.is_none() && set != socket {
+            let message = Message::Request { request };
+            self.send(context, (socket, set), Time::ZERO, message);
+        } else {
+            self.carry_out(context, request);
         }
+    }
+
+    fn is_snooping(&self) -> bool {
+        self.monitored() > 0
     }
 
     /// A write transaction to a doorbell, or a read that is granted the line exclusively, whose
     /// cache could write it unseen.
     fn ownership_granted(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
         self.statistics.look_ups += 1;
-        if let Some(qid) = self.monitoring_set.snoop(line) {
+        let socket = context.socket_of(line.base());
+        if let Some(qid) = self.monitoring_sets[socket].snoop(line) {
             self.statistics.activations_by_grant += 1;
-            self.activate_after_lookup(context, qid);
+            self.activate_after_lookup(context, socket, qid);
         }
     }
 
@@ -508,10 +759,12 @@ impl Agent for HyperPlane {
             return;
         };
         let line = LineAddress::of(arming.doorbell);
+        let socket = context.socket_of(arming.doorbell);
         let has_work = data.read((arming.doorbell - line.base()) as usize, 8) != 0;
         self.statistics.look_ups += 1;
         if !has_work {
-            self.statistics.arms += u64::from(self.monitoring_set.arm(line));
+            let set = &mut self.monitoring_sets[socket];
+            self.statistics.arms += u64::from(set.arm(line));
         }
         let value = match arming.qid {
             None => {
@@ -520,7 +773,7 @@ impl Agent for HyperPlane {
             }
             Some(qid) if has_work => {
                 self.statistics.activations_by_reconsider += 1;
-                self.activate_after_lookup(context, qid);
+                self.activate_after_lookup(context, socket, qid);
                 0
             }
             Some(_) => 0,
@@ -528,16 +781,21 @@ impl Agent for HyperPlane {
         context.reply(arming.reply_to, value, self.latencies.lookup);
     }
 
-    /// The monitoring set's look-up is over: the QID reaches the ready set.
+    /// The monitoring set's look-up is over and the QID reaches the ready set, or a message has come
+    /// from the other socket.
     fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
-        self.activate(context, Qid(token as u32));
+        if token < MESSAGES {
+            self.activate(context, Qid(token as u32));
+        } else if let Some(message) = self.under_way.remove(&token) {
+            self.receive(context, message);
+        }
     }
 
     fn waiting_for(&self) -> Vec<String> {
         let state = format!(
             "{} queues monitored, {} armed, {} ready but disabled",
-            self.monitoring_set.occupied(),
-            self.monitoring_set.armed(),
+            self.monitored(),
+            self.armed(),
             self.ready_set.ready_but_disabled(),
         );
         let sentence = |halted: &Halted| {

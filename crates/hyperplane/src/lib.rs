@@ -21,6 +21,7 @@ mod monitoring_set;
 mod operation;
 mod policy;
 mod ready_set;
+mod sockets;
 mod spec;
 
 pub use agent::{HyperPlane, Statistics, attach};
@@ -30,4 +31,4 @@ pub use monitoring_set::{InsertError, MOST_WAYS, MonitoringSet, Qid};
 pub use operation::{ErrorCode, NO_QID, Operation};
 pub use policy::Policy;
 pub use ready_set::{PARTITIONS, ReadySet};
-pub use spec::HyperPlaneSpec;
+pub use spec::{HyperPlaneSpec, ReadySets, Stealing};

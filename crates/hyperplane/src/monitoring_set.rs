@@ -138,6 +138,14 @@ impl MonitoringSet {
         }
     }
 
+    /// The same table for QIDs below `qids`, as one of several which share the numbers.
+    pub(crate) fn for_qids(self, qids: usize) -> MonitoringSet {
+        MonitoringSet {
+            line_of: vec![None; qids],
+            ..self
+        }
+    }
+
     /// Forgets all entries.
     pub fn clear(&mut self) {
         self.places.fill(EMPTY);
@@ -239,7 +247,7 @@ impl MonitoringSet {
         matches!(self.line_of.get(qid.0 as usize), Some(Some(_)))
     }
 
-    /// The number of places, which is also the number of QIDs.
+    /// The number of places, which is also the number of QIDs of a table that is alone.
     pub fn entries(&self) -> usize {
         self.places.len()
     }

@@ -9,6 +9,9 @@ pub const PARTITIONS: usize = 32;
 
 /// The ready set, with a bit each for every QID.
 ///
+/// A server of two sockets may have two of them. A queue is in one of the two, whose partitions have
+/// the numbers from [`PARTITIONS`] times that of the ready set on.
+///
 /// It can be divided into *partitions*, each with the queues of some cores and a current priority
 /// of its own ("we assume the ready set is partitioned", §V-C). All queues are in partition 0
 /// until they are put elsewhere.
@@ -54,13 +57,18 @@ state::component!(Partition {
 impl ReadySet {
     /// A ready set for QIDs below `queues`: none ready, all enabled, all of weight 1.
     pub fn new(queues: usize, policy: Policy) -> ReadySet {
+        ReadySet::several(queues, policy, 1)
+    }
+
+    /// So many ready sets for QIDs below `queues`, all of which are in the first.
+    pub(crate) fn several(queues: usize, policy: Policy, sets: usize) -> ReadySet {
         let words = queues.div_ceil(64);
         let partition = |mask| Partition {
             mask: vec![mask; words],
             priority: Priority::default(),
             order: VecDeque::new(),
         };
-        let mut partitions = vec![partition(0); PARTITIONS];
+        let mut partitions = vec![partition(0); sets * PARTITIONS];
         partitions[0] = partition(u64::MAX);
         ReadySet {
             queues,
@@ -84,9 +92,9 @@ impl ReadySet {
             .map_or(0, |&partition| usize::from(partition))
     }
 
-    /// Puts `qid` into another partition, which is below [`PARTITIONS`].
+    /// Puts `qid` into another partition, which is below [`PARTITIONS`], or of another ready set.
     pub fn set_partition(&mut self, qid: Qid, partition: usize) {
-        debug_assert!(partition < PARTITIONS);
+        debug_assert!(partition < self.partitions.len());
         let Some((word, bit)) = self.place(qid) else {
             return;
         };

@@ -5,12 +5,35 @@ use fabric::{Clock, SpecError, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// How many ready sets a server of two sockets has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadySets {
+    /// One for each socket, of the queues whose doorbells are in that socket's memory.
+    #[default]
+    PerSocket,
+    /// One on the first socket, for all queues and all cores.
+    One,
+}
+
+/// Whether a core gets queues of the other socket's ready set (§III-B leaves this to future work).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stealing {
+    /// Never.
+    #[default]
+    None,
+    /// While it halts because its own socket's has none for it.
+    WhenIdle,
+}
+
 /// HyperPlane's hardware. The defaults are the paper's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HyperPlaneSpec {
     /// Entries of the monitoring set, over all banks, and QIDs of the ready set (1024 in §IV-C and
-    /// Table I). Each directory bank has an equal part, of `ways` ways of a power of two rows.
+    /// Table I). Each directory bank has an equal part, of `ways` ways of a power of two rows. Of two
+    /// sockets each has a monitoring set of so many.
     #[schemars(range(min = 2))]
     pub entries: usize,
     /// Ways of the monitoring set: places that a look-up reads, and where a doorbell can be (2 in
@@ -42,6 +65,11 @@ pub struct HyperPlaneSpec {
     /// Latencies for Processor Idle States", 2015.
     #[schemars(range(min = 0.0, max = 1000000.0))]
     pub wake_up_latency_ns: f64,
+    /// How many ready sets two sockets have: `per-socket`, or `one` on the first socket. One socket
+    /// has one.
+    pub ready_sets: ReadySets,
+    /// Whether a core gets queues of the other socket's ready set: `none`, or `when-idle`.
+    pub stealing: Stealing,
 }
 
 impl Default for HyperPlaneSpec {
@@ -56,6 +84,8 @@ impl Default for HyperPlaneSpec {
             ready_set_latency_ns: 12.25,
             power_optimised: false,
             wake_up_latency_ns: 500.0,
+            ready_sets: ReadySets::PerSocket,
+            stealing: Stealing::None,
         }
     }
 }
@@ -86,6 +116,29 @@ impl HyperPlaneSpec {
             ));
         }
         Ok(MonitoringSet::new(banks, self.ways, rows).with_walks_of(walk_places))
+    }
+
+    /// How many ready sets there are on `sockets` sockets, and whether queues are stolen.
+    pub(crate) fn ready_sets(&self, sockets: usize) -> Result<(usize, bool), SpecError> {
+        if self.stealing == Stealing::None {
+            return Ok(match self.ready_sets {
+                ReadySets::PerSocket => (sockets, false),
+                ReadySets::One => (1, false),
+            });
+        }
+        let wrong =
+            |accepted: &str| Err(SpecError::new("hyperplane.stealing", "when-idle", accepted));
+        match (self.ready_sets, sockets) {
+            (ReadySets::One, _) => wrong(
+                "with one ready set there is no other to get queues of; set hyperplane.ready_sets \
+                 to \"per-socket\"",
+            ),
+            (_, 1) => wrong(
+                "one socket has one ready set, and there is no other to get queues of; set \
+                 fabric.sockets to 2",
+            ),
+            _ => Ok((sockets, true)),
+        }
     }
 
     /// Rows of each way of each of `banks` banks.
@@ -245,6 +298,30 @@ mod tests {
         assert_eq!(
             spec.latencies(clock, Time::ZERO).unwrap_err().to_string(),
             "hyperplane.wake_up_latency_ns = -1 cannot be built: it must be from 0 to 1000000"
+        );
+    }
+
+    #[test]
+    fn queues_are_stolen_from_another_ready_set() {
+        let stealing = HyperPlaneSpec {
+            stealing: Stealing::WhenIdle,
+            ..HyperPlaneSpec::default()
+        };
+        assert_eq!(stealing.ready_sets(2), Ok((2, true)));
+        assert_eq!(
+            stealing.ready_sets(1).unwrap_err().to_string(),
+            "hyperplane.stealing = when-idle cannot be built: one socket has one ready set, and there \
+             is no other to get queues of; set fabric.sockets to 2"
+        );
+        let one = HyperPlaneSpec {
+            ready_sets: ReadySets::One,
+            ..stealing
+        };
+        assert!(one.ready_sets(2).is_err());
+        let apart = HyperPlaneSpec::default();
+        assert_eq!(
+            (apart.ready_sets(1), apart.ready_sets(2)),
+            (Ok((1, false)), Ok((2, false)))
         );
     }
 

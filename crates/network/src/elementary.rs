@@ -23,12 +23,25 @@ pub fn ln(x: f64) -> f64 {
     // ln m = 2 artanh f = 2 (f + f^3 / 3 + f^5 / 5 + ...), with f^2 below 0.0295.
     let f = (mantissa - 1.0) / (mantissa + 1.0);
     let square = f * f;
-    let mut series = 1.0 / 21.0;
-    for odd in [19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+    let mut series = 1.0 / 19.0;
+    for odd in [17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
         series = series * square + 1.0 / odd;
     }
     exponent * LN_2_HIGH + (exponent * LN_2_LOW + 2.0 * f * series)
 }
+
+/// The coefficients of the exponential's series: what is left out is below 0.35^13 / 13!, or 2^-52.
+const INVERSE_FACTORIALS: [f64; 13] = {
+    let mut inverses = [1.0; 13];
+    let mut factorial = 1.0;
+    let mut term = 1;
+    while term < 13 {
+        factorial *= term as f64;
+        inverses[term] = 1.0 / factorial;
+        term += 1;
+    }
+    inverses
+};
 
 /// The exponential of a number from -700 to 700.
 #[inline]
@@ -37,11 +50,9 @@ pub fn exp(x: f64) -> f64 {
     let rounded = x * LOG2_E + ROUND;
     let whole = rounded - ROUND;
     let rest = (x - whole * LN_2_HIGH) - whole * LN_2_LOW;
-    let mut series = 1.0;
-    for term in [
-        13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0,
-    ] {
-        series = series * rest * (1.0 / term) + 1.0;
+    let mut series = INVERSE_FACTORIALS[12];
+    for term in (0..12).rev() {
+        series = series * rest + INVERSE_FACTORIALS[term];
     }
     let power = rounded.to_bits() << MANTISSA_BITS;
     f64::from_bits(series.to_bits().wrapping_add(power))

@@ -4,12 +4,12 @@
 //! V-A): it writes like a core, coherently and through a private cache, and is as fast as
 //! [`PRODUCERS`] cores, each of which writes one item at a time.
 
-use crate::program::{ProgramRegisters, ProgramSettings};
+use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
 use crate::spec::SLOT_HEADER_BYTES;
 use crate::{Arrival, ArrivalProcess, ItemKind, Packets, QueueDescriptor, Random, SharedLedger};
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
-    MemoryAccess, Request, RequestKind, Time,
+    MemoryAccess, Observation, Request, RequestKind, Time,
 };
 use state::{State, Walker};
 use std::collections::VecDeque;
@@ -38,6 +38,8 @@ pub struct IoSetup {
     pub ring_slots: u32,
     /// Bytes in a slot, a multiple of 64.
     pub slot_bytes: u32,
+    /// Bytes of the longest item.
+    pub packet_bytes: u32,
     /// How many harts run the data plane.
     pub data_plane_cores: u32,
     /// How many of them share their queues.
@@ -54,10 +56,23 @@ pub struct IoSetup {
     pub doorbells: AddressRange,
     /// Where tenant doorbells can be.
     pub tenant_doorbells: AddressRange,
+    /// Where the main memory of the second socket begins, if there is one. The second half of the
+    /// doorbells of each kind is in its memory, too, and that of the queues should be.
+    pub second_socket: Option<u64>,
+}
+
+impl IoSetup {
+    /// From the first device doorbell to the last tenant doorbell; nothing else is in between.
+    pub fn all_doorbells(&self) -> AddressRange {
+        AddressRange {
+            start: self.doorbells.start,
+            length: self.tenant_doorbells.end() - self.doorbells.start,
+        }
+    }
 }
 
 /// Offsets of the registers that can be written.
-mod register {
+pub(crate) mod register {
     pub const TABLE: u64 = 0x50;
     pub const START: u64 = 0x58;
     pub const CONFLICTS: u64 = 0x60;
@@ -65,6 +80,8 @@ mod register {
     pub const PARAMETER: u64 = 0x90;
     pub const COUNTER: u64 = 0x98;
     pub const ITEMS: u64 = 0xa0;
+    pub const CLEARED: u64 = 0xa8;
+    pub const CLEARED_BYTES: u64 = 0xb0;
     /// The counters, 8 bytes each.
     pub const COUNTERS: std::ops::Range<u64> = 0x800..0xc00;
     /// The weights of the queues, 8 bytes each.
@@ -184,19 +201,22 @@ impl Queue {
 struct Writing {
     queue: u32,
     item: u64,
+    /// See [`ItemKind::kind_of`].
+    kind: u8,
     lines_left: u32,
 }
 
 state::component!(Writing {
     queue,
     item,
+    kind,
     lines_left
 });
 
 /// A static imbalance of the load (HyperPlane, Section V-C).
 #[derive(Clone, Copy, Debug)]
 struct Imbalance {
-    /// How many of the active queues are the first core's: the first ones.
+    /// How many of the active queues are the first core's, or the first socket's: the first ones.
     first: u64,
     /// The part of the traffic that goes to them.
     share: f64,
@@ -220,6 +240,8 @@ pub struct IoSource {
     table: u64,
     is_started: bool,
     conflicts: u64,
+    /// Where the memory begins that is to be as if it had been cleared.
+    cleared: u64,
     items: ItemKind,
     descriptors: Vec<QueueDescriptor>,
     descriptors_left: u32,
@@ -258,6 +280,7 @@ impl State for IoSource {
                 table,
                 is_started,
                 conflicts,
+                cleared,
                 descriptors,
                 descriptors_left,
                 queues,
@@ -306,6 +329,7 @@ impl IoSource {
             table: 0,
             is_started: false,
             conflicts: 0,
+            cleared: 0,
             items: ItemKind::Packets,
             descriptors: Vec::new(),
             descriptors_left: 0,
@@ -324,6 +348,7 @@ impl IoSource {
 
     /// The same source, whose program is given `settings`.
     pub fn with_settings(self, settings: ProgramSettings) -> IoSource {
+        self.ledger.borrow_mut().program_counters = settings.prepared.counters.clone();
         IoSource {
             program: ProgramRegisters::new(settings),
             ..self
@@ -353,8 +378,7 @@ impl IoSource {
                  server.data_plane_cores) it can be at most {most}: then all traffic is one core's"
             ));
         }
-        let end = self.setup.queues / cores;
-        let first = self.active_queues.partition_point(|&queue| queue < end);
+        let first = self.first_part(cores);
         if first == 0 || first == self.active_queues.len() {
             return Err(format!(
                 "traffic.imbalance is {imbalance}, but of the queues that have traffic {first} are \
@@ -365,6 +389,39 @@ impl IoSource {
         self.imbalance = Some(Imbalance {
             first: first as u64,
             share: (1.0 + imbalance) / f64::from(cores),
+        });
+        Ok(self)
+    }
+
+    /// How many of the active queues are in the first of so many equal parts of all.
+    fn first_part(&self, parts: u32) -> usize {
+        let end = self.setup.queues / parts;
+        self.active_queues.partition_point(|&queue| queue < end)
+    }
+
+    /// Gives the queues of the first socket `1 + imbalance` times an equal share of the traffic. An
+    /// error is a sentence about `traffic.socket_imbalance`.
+    pub fn with_socket_imbalance(mut self, imbalance: f64) -> Result<IoSource, String> {
+        if imbalance == 0.0 {
+            return Ok(self);
+        }
+        if self.setup.second_socket.is_none() {
+            return Err(format!(
+                "traffic.socket_imbalance is {imbalance}, and there is one socket \
+                 (server.fabric.sockets)"
+            ));
+        }
+        let first = self.first_part(2);
+        if first == 0 || first == self.active_queues.len() {
+            return Err(format!(
+                "traffic.socket_imbalance is {imbalance}, but of the queues that have traffic \
+                 {first} are the first socket's and {} the other's: both must have some",
+                self.active_queues.len() - first
+            ));
+        }
+        self.imbalance = Some(Imbalance {
+            first: first as u64,
+            share: (1.0 + imbalance) / 2.0,
         });
         Ok(self)
     }
@@ -386,12 +443,13 @@ impl IoSource {
     pub const CHANGE: u64 = purpose::CHANGE;
 
     /// How to attach it: it owns its registers. Its cache is as large as those of its producers
-    /// together.
+    /// together. Of two sockets each has such producers, which write the queues in its memory.
     pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
         Attachment {
             tile,
             owns: Some(setup.registers),
             snoops: None,
+            on_each_socket: true,
             cache: Some(CacheSpec {
                 size_bytes: PRODUCERS as u64 * CacheSpec::default().size_bytes,
                 mshrs: PRODUCERS as u32 * CacheSpec::default().mshrs,
@@ -427,6 +485,7 @@ impl IoSource {
             0x78 => u64::from(setup.batch),
             0x80 => u64::from(setup.in_order),
             register::ITEMS => self.items as u64,
+            0xb8 => setup.second_socket.unwrap_or(0),
             register::PARAMETER => self.program.parameter()?,
             register::COUNTER => self
                 .program
@@ -469,13 +528,21 @@ impl IoSource {
             }
             register::CONFLICTS => self.conflicts = value,
             register::NAME => return self.program.add_to_name(value),
-            _ if register::COUNTERS.contains(&offset) => {
-                let index = (offset - register::COUNTERS.start) / 8;
-                let mut ledger = self.ledger.borrow_mut();
-                match ledger.program_counters.get_mut(index as usize) {
-                    Some((_, counter)) => *counter = value,
-                    None => return false,
+            register::CLEARED => self.cleared = value,
+            register::CLEARED_BYTES => {
+                let (start, length) = (self.cleared, value);
+                let last = start.checked_add(length).and_then(|end| end.checked_sub(1));
+                if length == 0
+                    || !context.in_memory(start)
+                    || !last.is_some_and(|last| context.in_memory(last))
+                {
+                    return false;
                 }
+                context.warm_last_level(AddressRange { start, length });
+            }
+            _ if register::COUNTERS.contains(&offset) => {
+                let counters = &mut self.ledger.borrow_mut().program_counters;
+                return write_counter(counters, offset, value);
             }
             _ if offset >= register::STATES => {
                 return self.set_state(context, ((offset - register::STATES) / 8) as u32, value);
@@ -486,6 +553,8 @@ impl IoSource {
                     return false;
                 };
                 self.items = kind;
+                self.ledger.borrow_mut().items = kind;
+                self.check_room();
                 if let Err(error) = self.packets.set_kind(kind) {
                     self.ledger.borrow_mut().set_fault(error.to_string());
                 }
@@ -493,6 +562,24 @@ impl IoSource {
             _ => return false,
         }
         true
+    }
+
+    /// Whether requests and replies of a key-value store fit into the slots.
+    fn check_room(&mut self) {
+        let operations = self.program.operations();
+        let packet_bytes = self.setup.packet_bytes;
+        let (request, reply) = (
+            operations.longest_request_bytes(),
+            operations.longest_reply_bytes(),
+        );
+        let longest = request.max(reply);
+        if self.items == ItemKind::Operations && longest > packet_bytes {
+            let which = if request > reply { "request" } else { "reply" };
+            self.ledger.borrow_mut().set_wrong_description(format!(
+                "traffic.packet_bytes is {packet_bytes}, and with traffic.operations the longest \
+                 {which} has {longest} bytes; it must be at least as many"
+            ));
+        }
     }
 
     /// The program closes a queue that is open, or opens one that is closed.
@@ -748,6 +835,7 @@ impl IoSource {
         self.writing[usize::from(producer)] = Writing {
             queue: number,
             item,
+            kind: self.items.kind_of(&self.slot[SLOT_HEADER_BYTES as usize..]),
             lines_left: self.slot.len().div_ceil(LINE_BYTES) as u32,
         };
         let queue = &mut self.queues[number as usize];
@@ -813,13 +901,13 @@ impl IoSource {
         let Some(producer) = queue.writing.pop_front() else {
             return;
         };
-        let item = self.writing[usize::from(producer)].item;
+        let Writing { item, kind, .. } = self.writing[usize::from(producer)];
         if queue.state == QueueState::Ending {
             queue.state = QueueState::Closed;
         } else {
             self.ledger
                 .borrow_mut()
-                .arrived(number, item, context.now());
+                .arrived(number, (item, kind), context.now());
         }
         match self.waiting.pop_front() {
             Some(next) => self.write_item(context, producer, next),
@@ -921,6 +1009,22 @@ impl Agent for IoSource {
             self.offer(context, queue);
         }
         self.await_arrival(context);
+    }
+
+    /// A hart takes items off a queue by counting its doorbell down.
+    fn observe(&mut self, observation: &Observation) {
+        let Some(number) = self.doorbells.queue(LineAddress::of(observation.address)) else {
+            return;
+        };
+        let Some(queue) = self.queues.get(number as usize) else {
+            return;
+        };
+        // The upper half of a doorbell is its consumers'.
+        let items = (observation.before as u32).wrapping_sub(observation.value as u32);
+        if queue.descriptor.doorbell == observation.address && items as i32 > 0 {
+            let mut ledger = self.ledger.borrow_mut();
+            ledger.claimed(number, items, observation.at);
+        }
     }
 
     fn waiting_for(&self) -> Vec<String> {

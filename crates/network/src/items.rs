@@ -1,7 +1,8 @@
 //! What programs take, and how it is generated.
 
 use crate::Random;
-use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, checksum};
+use crate::operations::{self, Operations};
+use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, checksum, udp_checksum};
 
 /// What a program's items are. The program says so before it starts the device (`enum io_items` in
 /// `guest/include/io.h`).
@@ -16,13 +17,16 @@ pub enum ItemKind {
     Blocks = 2,
     /// Remote procedure calls in MessagePack-RPC: one of [`METHODS`] with a key and a value.
     Requests = 3,
+    /// Operations on the keys of a store: [`crate::OperationsSpec`].
+    Operations = 4,
 }
 
 state::choice!(ItemKind {
     Packets,
     Sessions,
     Blocks,
-    Requests
+    Requests,
+    Operations
 });
 
 /// Sessions of [`ItemKind::Sessions`].
@@ -43,6 +47,7 @@ impl ItemKind {
             ItemKind::Sessions,
             ItemKind::Blocks,
             ItemKind::Requests,
+            ItemKind::Operations,
         ]
         .into_iter()
         .find(|&kind| kind as u64 == value)
@@ -59,14 +64,32 @@ impl ItemKind {
             ItemKind::Packets | ItemKind::Sessions => "packets",
             ItemKind::Blocks => "blocks",
             ItemKind::Requests => "requests",
+            ItemKind::Operations => "operations",
+        }
+    }
+
+    /// The kind of an item of this kind, by which results are told apart.
+    pub(crate) fn kind_of(self, item: &[u8]) -> u8 {
+        match self {
+            ItemKind::Operations => operations::kind_of(item),
+            _ => u8::MAX,
+        }
+    }
+
+    /// The name of such a kind, if it has one.
+    pub(crate) fn kind_name(self, kind: u8) -> Option<&'static str> {
+        match self {
+            ItemKind::Operations => operations::kind_name(kind),
+            _ => None,
         }
     }
 }
 
-/// Appends an item of `bytes` bytes, at least 28, to `to`.
+/// Appends an item of `bytes` bytes, at least 28, to `to`; an operation is as long as it is.
 pub(crate) fn append_generated(
     kind: ItemKind,
     bytes: usize,
+    operations: &Operations,
     random: &mut Random,
     to: &mut Vec<u8>,
 ) {
@@ -103,6 +126,7 @@ pub(crate) fn append_generated(
             to.truncate(end);
         }
         ItemKind::Requests => append_request(bytes, random, to),
+        ItemKind::Operations => operations.append_next(random, to),
     }
 }
 
@@ -135,13 +159,8 @@ fn append_packet(bytes: usize, flow: &Flow, identification: [u8; 2], to: &mut Ve
     for (place, byte) in datagram[UDP_HEADER_BYTES..].iter_mut().enumerate() {
         *byte = place as u8;
     }
-    // Over addresses, protocol and length too (RFC 768). 0 would mean that there is none.
-    let pseudo_header = [0, 17, datagram_bytes[0], datagram_bytes[1]];
-    let sum = match checksum(&[&header[12..20], &pseudo_header, datagram]) {
-        0 => 0xffff,
-        sum => sum,
-    };
-    datagram[6..8].copy_from_slice(&sum.to_be_bytes());
+    let sum = udp_checksum(&to[start..]);
+    to[start + IPV4_HEADER_BYTES + 6..][..2].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// `[0, number, method, [key, value]]` in MessagePack, the value as long as it takes.
@@ -174,11 +193,12 @@ fn append_request(bytes: usize, random: &mut Random, to: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Packets, Stream};
+    use crate::{OperationsSpec, Packets, Stream};
     use std::collections::BTreeSet;
 
     fn generated(kind: ItemKind, bytes: u32, count: usize) -> Vec<Vec<u8>> {
-        let mut packets = Packets::generated(bytes, Random::new(1, Stream::Packets));
+        let random = Random::new(1, Stream::Packets);
+        let mut packets = Packets::generated(bytes, &OperationsSpec::default(), random);
         packets.set_kind(kind).unwrap();
         let next = |_| {
             let mut item = Vec::new();

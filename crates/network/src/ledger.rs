@@ -1,10 +1,11 @@
 //! What the I/O source and the tenants keep together: the queues, and each item's record.
 
-use crate::Recorder;
-use fabric::{LineData, Time};
+use crate::ItemKind;
+use crate::recorder::{KindMeasurement, Recorder, Sample};
+use fabric::{CoreId, LineData, Time};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// The ledger, as its two agents and the builder of the server hold it.
@@ -121,6 +122,49 @@ pub struct ItemRecord {
     pub done_at: Time,
 }
 
+/// An item in a queue, in the data plane, or in a tenant's queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Inside {
+    item: u64,
+    /// See [`ItemKind::kind_of`](crate::ItemKind).
+    kind: u8,
+    arrived_at: Time,
+    /// When a hart took it off its queue, if that has been seen.
+    taken_at: Option<Time>,
+}
+
+state::plain!(Inside {
+    item,
+    kind,
+    arrived_at,
+    taken_at
+});
+
+/// What a tenant has taken. Its ring is not known yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivered {
+    queue: u32,
+    /// The item; the end of a queue is none.
+    item: Option<Inside>,
+    is_measured: bool,
+}
+
+state::plain!(Delivered {
+    queue,
+    item,
+    is_measured
+});
+
+/// A ring of a tenant's doorbell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ring {
+    at: Time,
+    /// When its hart had rung before: it cannot have worked on this item earlier.
+    hart_rang_at: Time,
+}
+
+state::plain!(Ring { at, hart_rang_at });
+
 /// Records of all items that are on their way.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -131,17 +175,22 @@ pub struct Ledger {
     tenants: Vec<u64>,
     /// When the source began to run.
     started_at_fs: Option<u64>,
+    /// What the program's items are.
+    pub(crate) items: ItemKind,
     pub(crate) counts: ItemCounts,
     queue_counts: Vec<QueueCounts>,
     /// What the program has counted, by the names that it gave.
     pub(crate) program_counters: Vec<(String, u64)>,
-    /// Items in each queue, oldest first, with the time of their arrival in it.
-    inside: Vec<VecDeque<(u64, Time)>>,
+    /// Items in each queue, oldest first.
+    inside: Vec<VecDeque<Inside>>,
     /// Rings of each tenant's doorbell whose items have not been recorded.
-    rings: Vec<VecDeque<Time>>,
-    /// Item, queue and arrival of those that their tenants have taken, whose ring is not known yet,
-    /// and whether they are measured. The end of a queue has no arrival.
-    taken: VecDeque<(u64, u32, Option<Time>, bool)>,
+    rings: Vec<VecDeque<Ring>>,
+    /// When each hart rang last.
+    harts_rang_at: Vec<Time>,
+    /// When a core was given the message in each slot of a messaging domain.
+    given_at: Vec<Option<Time>>,
+    /// What tenants have taken, in this order.
+    taken: VecDeque<Delivered>,
     recorder: Recorder,
     /// What is delivered is measured.
     measures: bool,
@@ -161,11 +210,14 @@ state::component!(Ledger {
     queues,
     tenants,
     started_at_fs,
+    items,
     counts,
     queue_counts,
     program_counters,
     inside,
     rings,
+    harts_rang_at,
+    given_at,
     taken,
     recorder,
     measures,
@@ -185,11 +237,14 @@ impl Ledger {
             queues: Vec::new(),
             tenants: Vec::new(),
             started_at_fs: None,
+            items: ItemKind::Packets,
             counts: ItemCounts::default(),
             queue_counts: Vec::new(),
             program_counters: Vec::new(),
             inside: Vec::new(),
             rings: Vec::new(),
+            harts_rang_at: Vec::new(),
+            given_at: Vec::new(),
             taken: VecDeque::new(),
             recorder,
             measures: true,
@@ -252,6 +307,14 @@ impl Ledger {
         &self.recorder
     }
 
+    /// The measured requests of each kind, by its name; none if the program does not take several.
+    pub fn by_kind(&self) -> BTreeMap<&'static str, KindMeasurement> {
+        let kinds = self.recorder.by_kind().into_iter();
+        kinds
+            .filter_map(|(kind, measurement)| Some((self.items.kind_name(kind)?, measurement)))
+            .collect()
+    }
+
     /// Keeps a record of each delivery until it is taken.
     pub fn keep_records(&mut self) {
         self.records = Some(Vec::new());
@@ -302,7 +365,8 @@ impl Ledger {
         self.wrong_description.get_or_insert(sentence);
     }
 
-    pub(crate) fn set_fault(&mut self, sentence: String) {
+    /// The program has done something wrong, which the sentence says; the first one counts.
+    pub fn set_fault(&mut self, sentence: String) {
         self.fault.get_or_insert(sentence);
     }
 
@@ -361,46 +425,70 @@ impl Ledger {
     /// A tenant has taken the end of its queue, behind which nothing may come.
     pub(crate) fn left(&mut self, queue: u32) {
         match self.inside[queue as usize].front() {
-            Some((oldest, _)) => self.set_fault(format!(
+            Some(Inside { item: oldest, .. }) => self.set_fault(format!(
                 "The tenant of queue {queue} was given the end of its queue, and item {oldest} is \
                  next: the data plane must give each queue's items to its tenant in order."
             )),
             None => {
-                self.taken.push_back((u64::MAX, queue, None, false));
+                self.taken.push_back(Delivered {
+                    queue,
+                    ..Delivered::default()
+                });
                 self.close_records();
             }
         }
     }
 
-    /// An item is in its queue: its latency begins.
-    pub(crate) fn arrived(&mut self, queue: u32, item: u64, at: Time) {
+    /// An item of some kind is in its queue: its latency begins.
+    pub(crate) fn arrived(&mut self, queue: u32, (item, kind): (u64, u8), at: Time) {
         self.counts.entering -= 1;
         self.counts.inside += 1;
-        self.inside[queue as usize].push_back((item, at));
+        self.inside[queue as usize].push_back(Inside {
+            item,
+            kind,
+            arrived_at: at,
+            taken_at: None,
+        });
+    }
+
+    /// A hart has taken the next `items` items off a queue: their service begins.
+    pub(crate) fn claimed(&mut self, queue: u32, items: u32, at: Time) {
+        let Some(inside) = self.inside.get_mut(queue as usize) else {
+            return;
+        };
+        // Those that were taken are the first ones: a queue is emptied in order.
+        let next = inside.partition_point(|inside| inside.taken_at.is_some());
+        for inside in inside.range_mut(next..).take(items as usize) {
+            inside.taken_at = Some(at);
+        }
     }
 
     /// A tenant has taken an item.
     pub(crate) fn taken(&mut self, queue: u32, item: u64, is_error: bool, now: Time) {
         let inside = &mut self.inside[queue as usize];
         let place = if self.may_reorder {
-            inside.iter().position(|&(inside, _)| inside == item)
+            inside.iter().position(|inside| inside.item == item)
         } else {
             Some(0)
         };
         self.counts.reordered += u64::from(place.is_some_and(|place| place > 0));
         match place.and_then(|place| inside.remove(place)) {
-            Some((oldest, at)) if oldest == item => {
+            Some(inside) if inside.item == item => {
                 self.counts.inside -= 1;
                 self.counts.delivered += 1;
                 self.queue_counts[queue as usize].delivered += 1;
                 self.counts.errors += u64::from(is_error);
-                self.taken.push_back((item, queue, Some(at), self.measures));
+                self.taken.push_back(Delivered {
+                    queue,
+                    item: Some(inside),
+                    is_measured: self.measures,
+                });
                 if !self.measures && self.counts.delivered == self.warm_requests {
                     self.warm_at = Some(now);
                 }
                 self.close_records();
             }
-            Some((oldest, _)) => self.set_fault(format!(
+            Some(Inside { item: oldest, .. }) => self.set_fault(format!(
                 "The tenant of queue {queue} was given item {item}, and item {oldest} is next: the \
                  data plane must give each queue's items to its tenant in order, each once."
             )),
@@ -410,26 +498,75 @@ impl Ledger {
         }
     }
 
-    /// A tenant's doorbell was rung for its next item: that item's latency ends.
-    pub(crate) fn rung(&mut self, queue: u32, at: Time) {
-        self.rings[queue as usize].push_back(at);
+    /// A core has been given the message in a slot of the messaging domain.
+    pub fn given(&mut self, slot: usize, at: Time) {
+        if slot >= self.given_at.len() {
+            self.given_at.resize(slot + 1, None);
+        }
+        self.given_at[slot] = Some(at);
+    }
+
+    /// An item's latency has ended, which is known now, and its slot is free again. `at` is when, and
+    /// when the same hart had done the one before.
+    pub(crate) fn completed(
+        &mut self,
+        queue: u32,
+        (item, slot): (u64, usize),
+        (at, hart_rang_at): (Time, Time),
+        now: Time,
+    ) {
+        let given_at = self.given_at.get_mut(slot).and_then(Option::take);
+        let inside = &mut self.inside[queue as usize];
+        if let Some(inside) = inside.iter_mut().find(|inside| inside.item == item) {
+            inside.taken_at = given_at;
+        }
+        self.rings[queue as usize].push_back(Ring { at, hart_rang_at });
+        self.taken(queue, item, false, now);
+    }
+
+    /// An item could not be processed, as its reply says.
+    pub(crate) fn has_failed(&mut self) {
+        self.counts.errors += 1;
+    }
+
+    /// A hart has rung a tenant's doorbell for its next item: that item's latency ends.
+    pub(crate) fn rung(&mut self, queue: u32, hart: CoreId, at: Time) {
+        let hart = usize::from(hart.0);
+        if hart >= self.harts_rang_at.len() {
+            self.harts_rang_at.resize(hart + 1, Time::ZERO);
+        }
+        let hart_rang_at = std::mem::replace(&mut self.harts_rang_at[hart], at);
+        self.rings[queue as usize].push_back(Ring { at, hart_rang_at });
         self.close_records();
     }
 
     /// Records what is complete, in the order of taking: so the order does not depend on when the
     /// rings are observed.
     fn close_records(&mut self) {
-        while let Some(&(item, queue, arrived_at, is_measured)) = self.taken.front() {
-            let Some(done_at) = self.rings[queue as usize].pop_front() else {
+        while let Some(&delivered) = self.taken.front() {
+            let queue = delivered.queue;
+            let Some(ring) = self.rings[queue as usize].pop_front() else {
                 return;
             };
             self.taken.pop_front();
-            let Some(arrived_at) = arrived_at else {
+            let Some(Inside {
+                item,
+                kind,
+                arrived_at,
+                taken_at,
+            }) = delivered.item
+            else {
                 continue;
             };
-            let latency = done_at.saturating_sub(arrived_at);
-            if is_measured {
-                self.recorder.record_of(queue, done_at, latency);
+            let done_at = ring.at;
+            if delivered.is_measured {
+                self.recorder.add(Sample {
+                    completed_at: done_at,
+                    latency: done_at.saturating_sub(arrived_at),
+                    service: taken_at.map(|at| done_at.saturating_sub(at.max(ring.hart_rang_at))),
+                    queue,
+                    kind,
+                });
             }
             if let Some(records) = &mut self.records {
                 records.push(ItemRecord {

@@ -6,30 +6,43 @@
 //! [`TenantSide`] takes the data plane's result; the [`Recorder`] keeps its latency.
 
 mod arrivals;
+mod cluster;
 mod elementary;
 mod io_source;
 mod items;
 mod ledger;
+mod link;
+mod operations;
 mod packets;
 mod program;
 mod random;
 mod recorder;
 mod service_times;
 mod shape;
+pub mod sonuma;
 mod spec;
 mod statistics;
 mod tenant;
+mod work;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
+pub use cluster::{Cluster, ClusterSetup, ClusterStatistics, NetworkSpec};
 pub use io_source::{IoSetup, IoSource};
 pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
+pub use link::{Link, LinkFaultCounts, LinkFaults};
+pub use operations::{OperationsSpec, Popularity};
 pub use packets::{PacketError, Packets, checksum};
-pub use program::{MOST_NAME_BYTES, ProgramSettings};
+pub use program::{
+    MOST_NAME_BYTES, ProgramDevice, ProgramPreparation, ProgramSettings, TRAFFIC_PARAMETERS,
+};
 pub use random::{Random, Stream};
-pub use recorder::{Interval, LatencySummary, Measurement, QueueLatency, Recorder, Warmup};
-pub use service_times::ServiceTimes;
+pub use recorder::{
+    Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency, Recorder, Sample, Warmup,
+};
+pub use service_times::{Distribution, ServiceTimes};
 pub use shape::Shape;
 pub use spec::{Load, TrafficError, TrafficSpec};
 pub use statistics::{mean_interval, mser5, quantile, quantile_interval};
 pub use tenant::{DeliveredPacket, TenantSide};
+pub use work::{Work, WorkSpec};

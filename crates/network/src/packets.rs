@@ -1,7 +1,8 @@
 //! What items contain: generated ones, or the packets of a capture file.
 
-use crate::Random;
 use crate::items::{self, ItemKind};
+use crate::operations::Operations;
+use crate::{OperationsSpec, Random, Work};
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapParser;
 use state::{State, Walker};
@@ -76,6 +77,15 @@ pub enum PacketError {
         /// How many IPv4 packets there are.
         packets: usize,
     },
+    /// Packets are to say how long they take, and the program takes something else.
+    #[error("traffic.work is written into generated IPv4 packets, and the program takes {kind}")]
+    NoWork {
+        /// What the program takes.
+        kind: &'static str,
+    },
+    /// How long items are to take is not described as it must be.
+    #[error("traffic.work cannot be used: {0}")]
+    Work(String),
     /// A packet does not fit into a slot.
     #[error(
         "{path}: packet {packet}, at byte {offset}, has {bytes} bytes, more than traffic.packet_bytes = {maximum}"
@@ -98,19 +108,35 @@ pub enum PacketError {
 #[derive(Clone, Debug)]
 pub struct Packets {
     content: Content,
+    /// What is written into generated packets, if anything.
+    work: Option<Work>,
     skipped_frames: u64,
 }
 
-state::component!(Packets {
-    content,
-    skipped_frames: fixed
-});
+/// Whether there is work to be written follows from the description.
+impl State for Packets {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Packets {
+                content,
+                work: fixed,
+                skipped_frames: fixed
+            }
+        );
+        if let Some(work) = &mut self.work {
+            work.walk(walker);
+        }
+    }
+}
 
 #[derive(Clone, Debug)]
 enum Content {
     Generated {
         kind: ItemKind,
         bytes: usize,
+        operations: Operations,
         random: Random,
     },
     Captured {
@@ -127,6 +153,7 @@ impl State for Content {
             Content::Generated {
                 kind: _,
                 bytes: _,
+                operations: _,
                 random,
             } => random.walk(walker),
             Content::Captured {
@@ -140,16 +167,25 @@ impl State for Content {
 
 impl Packets {
     /// Items of `bytes` (28 to 65535) bytes: [`ItemKind::Packets`] until a program says otherwise.
-    pub fn generated(bytes: u32, random: Random) -> Packets {
+    /// Those of a program that takes operations are as `operations` says.
+    pub fn generated(bytes: u32, operations: &OperationsSpec, random: Random) -> Packets {
         let bytes = bytes.clamp(MINIMUM_PACKET_BYTES, 65535) as usize;
         Packets {
             content: Content::Generated {
                 kind: ItemKind::Packets,
                 bytes,
+                operations: Operations::new(operations),
                 random,
             },
+            work: None,
             skipped_frames: 0,
         }
+    }
+
+    /// Generated packets say how long a program is to take for each.
+    pub fn with_work(mut self, work: Work) -> Packets {
+        self.work = Some(work);
+        self
     }
 
     /// The IPv4 packets of a pcap file, over and over. Other frames are skipped, and so are
@@ -223,6 +259,7 @@ impl Packets {
         }
         Ok(Packets {
             skipped_frames: frames - packets.len() as u64,
+            work: None,
             content: Content::Captured {
                 path: path.into(),
                 packets,
@@ -234,6 +271,11 @@ impl Packets {
     /// Makes the items what a program takes. Out of a capture file, what is not an IP packet is
     /// the payload of a UDP packet; other packets are then skipped.
     pub fn set_kind(&mut self, wanted: ItemKind) -> Result<(), PacketError> {
+        if self.work.is_some() && !wanted.is_ip() {
+            return Err(PacketError::NoWork {
+                kind: wanted.name(),
+            });
+        }
         match &mut self.content {
             Content::Generated { kind, .. } => *kind = wanted,
             Content::Captured { .. } if wanted.is_ip() => {}
@@ -267,16 +309,21 @@ impl Packets {
 
     /// Appends the next item to `to`.
     pub fn append_next(&mut self, to: &mut Vec<u8>) {
+        let begin = to.len();
         match &mut self.content {
             Content::Generated {
                 kind,
                 bytes,
+                operations,
                 random,
-            } => items::append_generated(*kind, *bytes, random, to),
+            } => items::append_generated(*kind, *bytes, operations, random, to),
             Content::Captured { packets, next, .. } => {
                 to.extend_from_slice(&packets[*next]);
                 *next = (*next + 1) % packets.len();
             }
+        }
+        if let Some(work) = &mut self.work {
+            work.write_next(&mut to[begin..]);
         }
     }
 }
@@ -333,6 +380,18 @@ pub fn checksum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
+/// The checksum of the UDP packet in an IPv4 packet without options, whatever stands there now: over
+/// addresses, protocol and length too (RFC 768). 0 would mean that there is none.
+pub(crate) fn udp_checksum(packet: &[u8]) -> u16 {
+    let (header, datagram) = packet.split_at(IPV4_HEADER_BYTES);
+    let pseudo_header = [0, PROTOCOL_UDP, datagram[4], datagram[5]];
+    let (before, behind) = (&datagram[..6], &datagram[UDP_HEADER_BYTES..]);
+    match checksum(&[&header[12..20], &pseudo_header, before, behind]) {
+        0 => 0xffff,
+        sum => sum,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -369,7 +428,7 @@ mod tests {
 
     fn generated(bytes: u32) -> Vec<u8> {
         let mut packet = Vec::new();
-        Packets::generated(bytes, random()).append_next(&mut packet);
+        Packets::generated(bytes, &OperationsSpec::default(), random()).append_next(&mut packet);
         packet
     }
 

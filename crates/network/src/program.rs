@@ -1,12 +1,17 @@
 //! What the description tells the program beside its queues, and what the program tells the result:
 //! named parameters, weights and named counters, all through registers of the I/O device.
 
+use crate::OperationsSpec;
+use crate::io_source::register;
+use fabric::{AddressRange, Agent, AgentContext, Request, RequestKind, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many counters a program can have.
 const COUNTERS: usize = 128;
 /// Bytes of a name, at most.
 pub const MOST_NAME_BYTES: usize = 64;
+/// How the names of parameters begin that say what is in the description under `traffic`.
+pub const TRAFFIC_PARAMETERS: &str = "traffic.";
 
 /// What a description says to the program alone.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +20,20 @@ pub struct ProgramSettings {
     pub weights: Vec<u32>,
     /// Numbers by name. What they mean is the program's affair.
     pub parameters: BTreeMap<String, f64>,
+    /// What the traffic asks of a store. The program knows it as parameters that begin with
+    /// [`TRAFFIC_PARAMETERS`].
+    pub operations: OperationsSpec,
+    /// What it has done before, without times.
+    pub prepared: ProgramPreparation,
+}
+
+/// What a program has asked for and counted in `prepare()`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProgramPreparation {
+    /// The parameters that it has asked for.
+    pub asked: Vec<String>,
+    /// Its counters.
+    pub counters: Vec<(String, u64)>,
 }
 
 /// The registers behind which the settings are.
@@ -40,9 +59,14 @@ state::component!(ProgramRegisters {
 impl ProgramRegisters {
     pub fn new(settings: ProgramSettings) -> ProgramRegisters {
         ProgramRegisters {
+            asked: settings.prepared.asked.clone(),
             settings,
             ..ProgramRegisters::default()
         }
+    }
+
+    pub fn operations(&self) -> &OperationsSpec {
+        &self.settings.operations
     }
 
     pub fn weight(&self, queue: u64) -> u64 {
@@ -71,7 +95,10 @@ impl ProgramRegisters {
     /// The bits of the named parameter's value; a NaN if the description has none.
     pub fn parameter(&mut self) -> Option<u64> {
         let name = self.take_name()?;
-        let value = self.settings.parameters.get(&name).copied();
+        let value = match self.settings.operations.parameter(&name) {
+            None => self.settings.parameters.get(&name).copied(),
+            some => some,
+        };
         self.asked.push(name);
         Some(value.unwrap_or(f64::NAN).to_bits())
     }
@@ -91,7 +118,10 @@ impl ProgramRegisters {
     pub fn unknown_parameter(&self) -> Option<String> {
         let mut given = self.settings.parameters.keys();
         let unknown = given.find(|name| !self.asked.contains(*name))?;
-        let known: BTreeSet<&str> = self.asked.iter().map(String::as_str).collect();
+        let asked = self.asked.iter().map(String::as_str);
+        let known: BTreeSet<&str> = asked
+            .filter(|name| !name.starts_with(TRAFFIC_PARAMETERS))
+            .collect();
         Some(if known.is_empty() {
             format!("data_plane.parameters.{unknown} is not known: the program has no parameters")
         } else {
@@ -100,6 +130,81 @@ impl ProgramRegisters {
                 known.into_iter().collect::<Vec<_>>().join(", ")
             )
         })
+    }
+}
+
+/// The part of the I/O device that a program can use in `prepare()`, when no time passes: parameters
+/// and counters.
+pub struct ProgramDevice {
+    registers: AddressRange,
+    program: ProgramRegisters,
+    counters: Vec<(String, u64)>,
+}
+
+impl ProgramDevice {
+    /// A device with its registers where the I/O device has them.
+    pub fn new(registers: AddressRange, settings: ProgramSettings) -> ProgramDevice {
+        ProgramDevice {
+            registers,
+            program: ProgramRegisters::new(settings),
+            counters: Vec::new(),
+        }
+    }
+
+    /// What the program has asked for and counted.
+    pub fn preparation(&mut self) -> ProgramPreparation {
+        ProgramPreparation {
+            asked: std::mem::take(&mut self.program.asked),
+            counters: std::mem::take(&mut self.counters),
+        }
+    }
+}
+
+impl Agent for ProgramDevice {
+    fn name(&self) -> String {
+        "the program's parameters".to_string()
+    }
+
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        let start = self.registers.start;
+        let answer = match request.kind {
+            RequestKind::Read { address, bytes } if bytes >= 4 => match address - start {
+                register::PARAMETER => self.program.parameter(),
+                register::COUNTER => self.program.add_counter(&mut self.counters),
+                _ => None,
+            },
+            RequestKind::Write {
+                address,
+                bytes: 8,
+                value,
+            } => match address - start {
+                register::NAME => self.program.add_to_name(value).then_some(0),
+                offset => write_counter(&mut self.counters, offset, value).then_some(0),
+            },
+            _ => None,
+        };
+        match answer {
+            Some(value) => context.reply(request.reply_to, value, Time::ZERO),
+            None => context.refuse(request.reply_to),
+        }
+    }
+
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+/// Writes the counter whose register is at an offset, if there is one.
+pub(crate) fn write_counter(counters: &mut [(String, u64)], offset: u64, value: u64) -> bool {
+    let index = (offset.wrapping_sub(register::COUNTERS.start) / 8) as usize;
+    let counter = counters.get_mut(index);
+    let is_one = register::COUNTERS.contains(&offset);
+    match counter.filter(|_| is_one) {
+        Some((_, counter)) => {
+            *counter = value;
+            true
+        }
+        None => false,
     }
 }
 
@@ -114,6 +219,7 @@ mod tests {
         ProgramRegisters::new(ProgramSettings {
             weights: weights.to_vec(),
             parameters: named.collect(),
+            ..ProgramSettings::default()
         })
     }
 

@@ -20,6 +20,10 @@ pub enum Stream {
     ServiceTimes = 5,
     /// When items arrive during a warm start.
     WarmArrivals = 6,
+    /// What goes wrong on the network.
+    Faults = 16,
+    /// What the dispatchers of messages choose at random.
+    Dispatch = 17,
 }
 
 /// A random number generator, PCG64 (O'Neill 2014).

@@ -5,8 +5,13 @@ use crate::elementary::{exp, ln};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A distribution of service times, apart from its unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The first line of a recorded histogram.
+const HEADER: &str = "service_time_ns,count";
+/// More bins than this are no histogram.
+const MOST_BINS: usize = 1_000_000;
+
+/// A description of a distribution of service times, apart from its unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "distribution", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ServiceTimes {
     /// All requests take the same time.
@@ -27,6 +32,11 @@ pub enum ServiceTimes {
         /// How heavy the tail is: above 0 and below 1, where there is a mean.
         #[serde(default = "gev_shape")]
         shape: f64,
+    },
+    /// What has been measured: each time of a histogram as often as it was counted.
+    Recorded {
+        /// The path of a CSV file: the line `service_time_ns,count`, and then a line for each bin.
+        file: String,
     },
 }
 
@@ -83,19 +93,69 @@ impl ServiceTimes {
         }
     }
 
-    /// The mean of [`ServiceTimes::draw`].
-    pub fn mean(&self) -> f64 {
-        match *self {
+    /// What values are drawn from; reads the file if there is one. A sentence if that is wrong.
+    pub fn open(&self) -> Result<Distribution, String> {
+        self.check()?;
+        Ok(match *self {
+            ServiceTimes::Fixed => Distribution::Fixed,
+            ServiceTimes::Uniform => Distribution::Uniform,
+            ServiceTimes::Exponential => Distribution::Exponential,
             ServiceTimes::GeneralizedExtremeValue {
                 location,
                 scale,
                 shape,
+            } => Distribution::GeneralizedExtremeValue {
+                location,
+                scale,
+                shape,
+            },
+            ServiceTimes::Recorded { ref file } => {
+                let text = std::fs::read_to_string(file)
+                    .map_err(|error| format!("{file}: cannot be read: {error}"))?;
+                Distribution::Recorded(Histogram::parse(&text, file)?)
+            }
+        })
+    }
+}
+
+/// What service times are drawn from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Distribution {
+    /// [`ServiceTimes::Fixed`].
+    Fixed,
+    /// [`ServiceTimes::Uniform`].
+    Uniform,
+    /// [`ServiceTimes::Exponential`].
+    Exponential,
+    /// [`ServiceTimes::GeneralizedExtremeValue`].
+    GeneralizedExtremeValue {
+        /// Where most values are.
+        location: f64,
+        /// How far they spread.
+        scale: f64,
+        /// How heavy the tail is.
+        shape: f64,
+    },
+    /// [`ServiceTimes::Recorded`].
+    Recorded(Histogram),
+}
+
+impl Distribution {
+    /// The mean of [`Distribution::draw`].
+    pub fn mean(&self) -> f64 {
+        match *self {
+            // Of the maximum of many: location + scale (Gamma(1 - shape) - 1) / shape.
+            Distribution::GeneralizedExtremeValue {
+                location,
+                scale,
+                shape,
             } => location + scale * (libm::tgamma(1.0 - shape) - 1.0) / shape,
+            Distribution::Recorded(ref histogram) => histogram.mean,
             _ => 1.0,
         }
     }
 
-    /// A value, in the unit in which the mean is [`ServiceTimes::mean`].
+    /// A value, in the unit in which the mean is [`Distribution::mean`].
     ///
     /// Each takes one random number.
     pub fn draw(&self, random: &mut Random) -> f64 {
@@ -112,32 +172,155 @@ impl ServiceTimes {
             *value = random.unit() + 1.0 / (1u64 << 53) as f64;
         }
         match *self {
-            ServiceTimes::Fixed => values.fill(1.0),
-            ServiceTimes::Uniform => {
+            Distribution::Fixed => values.fill(1.0),
+            Distribution::Uniform => {
                 for value in values {
                     *value *= 2.0;
                 }
             }
-            ServiceTimes::Exponential => {
+            Distribution::Exponential => {
                 for value in values {
                     *value = -ln(*value);
                 }
             }
-            ServiceTimes::GeneralizedExtremeValue {
+            Distribution::GeneralizedExtremeValue {
                 location,
                 scale,
                 shape,
             } => {
+                let ratio = scale / shape;
                 for value in values {
                     // By inversion of exp(-(1 + shape (x - location) / scale)^(-1 / shape)). The
                     // smallest number in place of 0, which comes once in 2^53 times.
                     let exponential = (-ln(*value)).max(f64::EPSILON);
                     let power = exp(-shape * ln(exponential));
-                    *value = location + scale * (power - 1.0) / shape;
+                    *value = location + ratio * (power - 1.0);
+                }
+            }
+            Distribution::Recorded(ref histogram) => {
+                for value in values {
+                    *value = histogram.at(*value);
                 }
             }
         }
     }
+}
+
+/// A recorded histogram, from which a value is drawn by one look-up: the alias method (Walker 1977,
+/// Vose 1991). Each bin has an equal part of the random numbers; of these it keeps a part, and
+/// gives the rest to one bin that has been counted more often than the mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    bins: Vec<Bin>,
+    mean: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bin {
+    /// The part of its numbers that it keeps.
+    kept: f64,
+    value: f64,
+    /// The value that the rest of its numbers stands for.
+    other: f64,
+}
+
+impl Histogram {
+    /// The contents of a CSV file of this name; a sentence if it is not as it must be.
+    fn parse(text: &str, file: &str) -> Result<Histogram, String> {
+        let mut lines = text.trim_start_matches('\u{feff}').lines();
+        let header = lines.next().unwrap_or_default().trim();
+        if header != HEADER {
+            return Err(format!(
+                "{file}, line 1: this is {header:?}; it must be {HEADER:?}"
+            ));
+        }
+        let mut counted = Vec::new();
+        for (number, line) in (2..).zip(lines) {
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            let wrong = |what: &str| Err(format!("{file}, line {number}: {line:?} {what}"));
+            let Some((time, count)) = line.split_once(',') else {
+                return wrong("is no bin; it must be a time in nanoseconds, a comma and a count");
+            };
+            let Some(time) = nanoseconds(time.trim()) else {
+                return wrong("has no time; it must be a number of nanoseconds from 0 to 1e12");
+            };
+            let Ok(count) = count.trim().parse::<u32>() else {
+                return wrong("has no count; it must be a whole number from 0 to 4294967295");
+            };
+            if count > 0 {
+                counted.push((time, u64::from(count)));
+            }
+            if counted.len() > MOST_BINS {
+                return wrong("is one bin too many; a histogram has at most 1000000");
+            }
+        }
+        if counted.iter().all(|&(time, _)| time == 0.0) {
+            return Err(format!(
+                "{file}: no time above 0 has been counted; at least one must be"
+            ));
+        }
+        Ok(Histogram::new(&counted))
+    }
+
+    /// Of values and how often they have been counted, which is never 0.
+    fn new(counted: &[(f64, u64)]) -> Histogram {
+        let total: u64 = counted.iter().map(|&(_, count)| count).sum();
+        let sum: f64 = counted
+            .iter()
+            .map(|&(value, count)| value * count as f64)
+            .sum();
+        // A bin's own part: 1 is its equal share. In whole numbers, so that nothing is lost.
+        let share = u128::from(total);
+        let bins = counted.len() as u128;
+        let mut left: Vec<u128> = counted
+            .iter()
+            .map(|&(_, count)| u128::from(count) * bins)
+            .collect();
+        let (mut few, mut many): (Vec<usize>, Vec<usize>) =
+            (0..counted.len()).partition(|&bin| left[bin] < share);
+        let mut table: Vec<Bin> = counted
+            .iter()
+            .map(|&(value, _)| Bin {
+                kept: 1.0,
+                value,
+                other: value,
+            })
+            .collect();
+        while let (Some(one), Some(&giver)) = (few.pop(), many.last()) {
+            table[one].kept = left[one] as f64 / share as f64;
+            table[one].other = counted[giver].0;
+            left[giver] -= share - left[one];
+            if left[giver] < share {
+                many.pop();
+                few.push(giver);
+            }
+        }
+        Histogram {
+            bins: table,
+            mean: sum / total as f64,
+        }
+    }
+
+    /// The value that a random number in (0, 1] stands for.
+    #[inline]
+    fn at(&self, random: f64) -> f64 {
+        let place = random * self.bins.len() as f64;
+        let bin = (place as usize).min(self.bins.len() - 1);
+        let Bin { kept, value, other } = self.bins[bin];
+        if place - bin as f64 <= kept {
+            value
+        } else {
+            other
+        }
+    }
+}
+
+fn nanoseconds(text: &str) -> Option<f64> {
+    let time: f64 = text.parse().ok()?;
+    (0.0..=1e12).contains(&time).then_some(time)
 }
 
 #[cfg(test)]
@@ -151,7 +334,7 @@ mod tests {
         ServiceTimes::Exponential,
     ];
 
-    fn draws(times: ServiceTimes, count: usize) -> Vec<f64> {
+    fn draws(times: &Distribution, count: usize) -> Vec<f64> {
         let mut random = Random::new(1, Stream::ServiceTimes);
         (0..count).map(|_| times.draw(&mut random)).collect()
     }
@@ -160,7 +343,7 @@ mod tests {
     fn means_and_variances_are_those_of_the_distributions() {
         // Variances of mean 1: none, (2 - 0)^2 / 12, 1.
         for (times, variance) in ALL.into_iter().zip([0.0, 1.0 / 3.0, 1.0]) {
-            let values = draws(times, 100_000);
+            let values = draws(&times.open().unwrap(), 100_000);
             let mean = values.iter().sum::<f64>() / 1e5;
             let squares = values.iter().map(|value| (value - mean).powi(2));
             assert!((mean - 1.0).abs() < 0.01, "{times:?}: {mean}");
@@ -170,10 +353,11 @@ mod tests {
 
     #[test]
     fn extreme_values_follow_their_distribution() {
-        let times = ServiceTimes::rpcvalet_gev();
+        let times = ServiceTimes::rpcvalet_gev().open().unwrap();
         // Section 5: "a mean of 600 cycles".
-        assert!((times.mean() - 600.0).abs() < 1.0, "{}", times.mean());
-        let values = draws(times, 100_000);
+        let mean = times.mean();
+        assert!((mean - 600.0).abs() < 1.0, "{mean}");
+        let values = draws(&times, 100_000);
         for at in [250.0, 363.0, 500.0, 1000.0, 5000.0f64] {
             // F(x) = exp(-(1 + shape (x - location) / scale)^(-1 / shape)).
             let base: f64 = 1.0 + 0.65 * (at - 363.0) / 100.0;
@@ -204,5 +388,77 @@ mod tests {
         let error = of(100.0, 100.0, 0.65).check().unwrap_err();
         assert!(error.contains("go down to -53.8"), "{error}");
         assert!(of(f64::NAN, 1.0, 0.5).check().is_err());
+    }
+
+    #[test]
+    fn recorded_times_come_as_often_as_they_were_counted() {
+        let counts = [(200.0, 10), (330.0, 70), (400.5, 0), (900.0, 15), (5e4, 5)];
+        let lines = counts.map(|(time, count)| format!("{time},{count}\n"));
+        let text = format!("{HEADER}\n{}\n", lines.concat());
+        let histogram = Histogram::parse(&text, "times.csv").unwrap();
+        let times = Distribution::Recorded(histogram.clone());
+        // (200 * 10 + 330 * 70 + 900 * 15 + 50000 * 5) / 100.
+        assert_eq!(times.mean(), 2886.0);
+        let values = draws(&times, 100_000);
+        for (time, percent) in counts {
+            let found = values.iter().filter(|&&value| value == time).count() as f64 / 1e5;
+            let expected = f64::from(percent) / 100.0;
+            // Four standard deviations of a share of 100,000.
+            let error = 4.0 * (expected * (1.0 - expected) / 1e5).sqrt();
+            assert!((found - expected).abs() <= error, "{time}: {found}");
+        }
+        // Each bin's part of the numbers, exactly.
+        let part = |wanted: f64| {
+            let of = |bin: &Bin| {
+                f64::from(bin.value == wanted) * bin.kept
+                    + f64::from(bin.other == wanted) * (1.0 - bin.kept)
+            };
+            histogram.bins.iter().map(of).sum::<f64>() / histogram.bins.len() as f64
+        };
+        for (time, percent) in counts {
+            assert!((part(time) - f64::from(percent) / 100.0).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn wrong_files_get_a_sentence() {
+        for (text, sentence) in [
+            (
+                "",
+                "line 1: this is \"\"; it must be \"service_time_ns,count\"",
+            ),
+            ("time,count\n", "line 1: this is \"time,count\""),
+            (
+                "service_time_ns,count\n",
+                "no time above 0 has been counted",
+            ),
+            (
+                "service_time_ns,count\n0,7\n",
+                "no time above 0 has been counted",
+            ),
+            (
+                "service_time_ns,count\n5,1\n\n7\n",
+                "line 4: \"7\" is no bin",
+            ),
+            (
+                "service_time_ns,count\n-5,1\n",
+                "line 2: \"-5,1\" has no time",
+            ),
+            ("service_time_ns,count\nnan,1\n", "has no time"),
+            (
+                "service_time_ns,count\n5,1.5\n",
+                "line 2: \"5,1.5\" has no count",
+            ),
+            ("service_time_ns,count\n5,1,2\n", "has no count"),
+        ] {
+            let error = Histogram::parse(text, "times.csv").unwrap_err();
+            assert!(error.starts_with("times.csv"), "{error}");
+            assert!(error.contains(sentence), "{error}");
+        }
+        let missing = ServiceTimes::Recorded {
+            file: "no-such.csv".to_string(),
+        };
+        let error = missing.open().unwrap_err();
+        assert!(error.starts_with("no-such.csv: cannot be read"), "{error}");
     }
 }

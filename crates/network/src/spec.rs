@@ -1,7 +1,9 @@
 //! The description of the traffic.
 
 use crate::packets::MINIMUM_PACKET_BYTES;
-use crate::{ArrivalProcess, Arrivals, PacketError, Packets, Random, Shape, Stream};
+use crate::{
+    ArrivalProcess, Arrivals, OperationsSpec, PacketError, Packets, Random, Shape, Stream, WorkSpec,
+};
 use fabric::LINE_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,6 +62,15 @@ pub struct TrafficSpec {
     /// the rest.
     #[schemars(range(min = 0.0, max = 31.0))]
     pub imbalance: f64,
+    /// What key-value stores are asked for, and have.
+    pub operations: OperationsSpec,
+    /// How long a program that does synthetic work takes for each item, which generated packets then
+    /// say. Without it they say nothing.
+    pub work: Option<WorkSpec>,
+    /// Static load imbalance between two sockets: the queues of the first one get
+    /// `1 + socket_imbalance` times an equal share of the traffic; the others share the rest.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub socket_imbalance: f64,
 }
 
 impl Default for TrafficSpec {
@@ -75,6 +86,9 @@ impl Default for TrafficSpec {
             packet_bytes: 1024,
             queue_capacity: 16,
             imbalance: 0.0,
+            operations: OperationsSpec::default(),
+            work: None,
+            socket_imbalance: 0.0,
         }
     }
 }
@@ -144,7 +158,32 @@ impl TrafficSpec {
         if !(0.0..=31.0).contains(&self.imbalance) {
             return refuse("imbalance", &self.imbalance, "it must be from 0 to 31");
         }
-        Ok(())
+        if !(0.0..=1.0).contains(&self.socket_imbalance) {
+            return refuse(
+                "socket_imbalance",
+                &self.socket_imbalance,
+                "it must be from 0 to 1",
+            );
+        }
+        if self.imbalance > 0.0 && self.socket_imbalance > 0.0 {
+            return refuse(
+                "socket_imbalance",
+                &self.socket_imbalance,
+                "imbalance is given too, and only one of the two can hold",
+            );
+        }
+        self.operations.check()?;
+        let Some(work) = &self.work else {
+            return Ok(());
+        };
+        if self.packets != GENERATED {
+            return refuse(
+                "packets",
+                &self.packets,
+                "with traffic.work it must be \"generated\": packets of a capture file stay as they are",
+            );
+        }
+        work.check(self.packet_bytes)
     }
 
     /// What is offered, in millions of items a second.
@@ -182,10 +221,18 @@ impl TrafficSpec {
     /// The packets for a seed; reads the capture file if there is one.
     pub fn open_packets(&self, seed: u64) -> Result<Packets, PacketError> {
         if self.packets == GENERATED {
-            Ok(Packets::generated(
+            let packets = Packets::generated(
                 self.packet_bytes,
+                &self.operations,
                 Random::new(seed, Stream::Packets),
-            ))
+            );
+            let Some(work) = &self.work else {
+                return Ok(packets);
+            };
+            let work = work
+                .open(Random::new(seed, Stream::ServiceTimes))
+                .map_err(PacketError::Work)?;
+            Ok(packets.with_work(work))
         } else {
             Packets::from_pcap(Path::new(&self.packets), self.packet_bytes)
         }
@@ -228,6 +275,18 @@ mod tests {
             (r#"{"queue_capacity": 12}"#, "power of two"),
             (r#"{"burst_length": 0.5}"#, "from 1"),
             (r#"{"imbalance": -0.1}"#, "from 0 to 31"),
+            (
+                r#"{"operations": {"keys": 0}}"#,
+                "traffic.operations.keys = 0 is not possible",
+            ),
+            (
+                r#"{"operations": {"gets": 0.95, "scans": 0.1}}"#,
+                "with operations.gets it must be at most 1",
+            ),
+            (r#"{"operations": {"scan_keys": 1001}}"#, "from 1 to 1000"),
+            (r#"{"operations": {"get": 1}}"#, "unknown field `get`"),
+            (r#"{"socket_imbalance": 1.1}"#, "from 0 to 1"),
+            (r#"{"socket_imbalance": 0.1, "imbalance": 0.1}"#, "only one"),
         ] {
             let message = parse(json).unwrap_err();
             assert!(message.contains(part), "{json}: {message}");

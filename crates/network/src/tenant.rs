@@ -9,7 +9,7 @@ use crate::spec::SLOT_HEADER_BYTES;
 use crate::{IoSetup, QueueDescriptor, SharedLedger};
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
-    MemoryAccess, Request, RequestKind, Time,
+    MemoryAccess, Observation, Request, RequestKind, Time,
 };
 use state::{State, Walker};
 
@@ -124,7 +124,8 @@ impl TenantSide {
         }
     }
 
-    /// How to attach it. Its cache is as large as those of 32 cores together. Wake it at time 0.
+    /// How to attach it. Its cache is as large as those of 32 cores together. Of two sockets each has
+    /// such tenants, for the queues in its memory. Wake it at time 0.
     pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
         Attachment {
             tile,
@@ -133,6 +134,7 @@ impl TenantSide {
                 length: 8 * u64::from(setup.queues),
             }),
             snoops: None,
+            on_each_socket: true,
             cache: Some(CacheSpec {
                 size_bytes: 32 * CacheSpec::default().size_bytes,
                 mshrs: 32 * CacheSpec::default().mshrs,
@@ -425,14 +427,17 @@ impl Agent for TenantSide {
         }
     }
 
-    fn observe(&mut self, at: Time, address: u64, _value: u64) {
+    fn observe(&mut self, observation: &Observation) {
+        let address = observation.address;
         if self.tenants.is_empty() {
             self.learn_queues();
         }
         if let Some(queue) = self.doorbells.queue(LineAddress::of(address))
             && self.tenants[queue as usize].descriptor.tenant_doorbell == address
         {
-            self.ledger.borrow_mut().rung(queue, at);
+            self.ledger
+                .borrow_mut()
+                .rung(queue, observation.core, observation.at);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, Attachment, CacheSpec, CoreId, Fabric, FabricSpec,
-    Inbox, LINE_BYTES, LineData, MemoryAccess, Outbox, OutgoingKind, Ram, RequestKind, Time,
-    Transit,
+    Inbox, LINE_BYTES, LineData, MemoryAccess, Observation, Outbox, OutgoingKind, Ram, RequestKind,
+    Time, Transit,
 };
 use network::{
     IoSetup, IoSource, Ledger, Measurement, Random, Recorder, SharedLedger, Stream, TenantSide,
@@ -230,6 +230,7 @@ impl Server {
             length: u64::from(queues) * LINE,
         };
         let setup = IoSetup {
+            second_socket: None,
             registers: AddressRange {
                 start: REGISTERS,
                 length: 4096,
@@ -237,6 +238,7 @@ impl Server {
             queues,
             queue_capacity: traffic.queue_capacity,
             slot_bytes: traffic.slot_bytes(),
+            packet_bytes: traffic.packet_bytes,
             ring_slots: traffic.queue_capacity,
             data_plane_cores: 1,
             cluster_cores: 1,
@@ -367,7 +369,15 @@ impl Server {
         self.now += self.step;
         self.fabric.run_until(self.now, &mut self.inboxes);
         for (at, address) in self.rings.take() {
-            self.fabric.observe(at, address, 0);
+            let core = CoreId(0);
+            let (before, value) = (0, 0);
+            self.fabric.observe(&Observation {
+                at,
+                core,
+                address,
+                before,
+                value,
+            });
         }
     }
 
@@ -501,11 +511,20 @@ fn registers_are_read_and_written() {
     assert_eq!(server.read(0x80), Ok(1));
     assert_eq!(server.read(0xa0), Ok(0));
     assert_eq!(server.read(0xa8), Err(()));
-    assert_eq!(server.write(0xa0, 4), Err(()), "no such kind of items");
+    assert_eq!(server.write(0xa0, 5), Err(()), "no such kind of items");
     assert_eq!(server.write(0xa0, 2), Ok(0));
     assert_eq!(server.read(0xa0), Ok(2));
     assert_eq!(server.write(0xa0, 3), Err(()), "said already");
     assert_eq!(server.write(0x00, 1), Err(()), "read only");
+    assert_eq!(server.write(0xa8, RINGS), Ok(0));
+    assert_eq!(server.write(0xb0, 4096), Ok(0));
+    assert_eq!(server.write(0xb0, 0), Err(()), "nothing is cleared");
+    assert_eq!(server.write(0xb0, 1 << 40), Err(()), "more than memory");
+    assert_eq!(
+        server.write(0xb0, u64::MAX),
+        Err(()),
+        "behind all addresses"
+    );
     assert_eq!(server.write(0x50, TABLE + 8), Err(()), "not aligned");
     assert_eq!(server.write(0x58, 1), Err(()), "no table");
     assert_eq!(server.write(0x60, 7), Ok(0));

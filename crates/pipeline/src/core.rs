@@ -27,7 +27,8 @@ use crate::threads::Sibling;
 use crate::window::{SlotKind, UNKNOWN, Window};
 use fabric::{
     AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, LineData,
-    MemoryMap, Outbox, PrivateCache, SecondLevel, SecondLevelStatistics, State, Time, ToCache,
+    MemoryMap, Observation, Outbox, PrivateCache, SecondLevel, SecondLevelStatistics, State, Time,
+    ToCache,
 };
 use riscv::{Hart, SINK, Trap};
 use state::Walker;
@@ -112,17 +113,6 @@ state::plain!(Crash {
     registers,
     instruction
 });
-
-/// A store to a watched address that has been performed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Observation {
-    /// When.
-    pub at: Time,
-    /// Where.
-    pub address: u64,
-    /// The value that is there now.
-    pub value: u64,
-}
 
 /// Two sets of tables are never needed: `pc` of loads that once ran ahead of a store that they
 /// depended on, as bits (the wait table of the Alpha 21264).
@@ -411,6 +401,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if (1..32).contains(&register) {
             self.for_each_hart(|core| core.registers[register] = value);
         }
+    }
+
+    /// Lets the hart go on from where it is elsewhere, before the core starts: with its CSRs, `x0` to
+    /// `x31` and `f0` to `f31`.
+    pub fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]) {
+        self.hart = hart.clone();
+        self.pc = pc;
+        self.registers[..64].copy_from_slice(registers);
     }
 
     /// Reports every store performed to `range` in [`Core::observations`].

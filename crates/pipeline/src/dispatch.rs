@@ -526,6 +526,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.step(&i);
             if lookup.taken {
                 self.jump(target);
+                if target <= pc {
+                    self.turns_to(target);
+                }
             }
         }
     }

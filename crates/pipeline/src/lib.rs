@@ -9,6 +9,7 @@ mod dispatch;
 mod extension;
 mod memory;
 mod model;
+mod period;
 mod ports;
 mod predictor;
 mod probe;
@@ -24,7 +25,7 @@ mod statistics;
 mod threads;
 mod window;
 
-pub use crate::core::{Core, Crash, NEVER, Observation};
+pub use crate::core::{Core, Crash, NEVER};
 pub use extension::{Action, Extension, Invocation, NoExtension};
 pub use model::{CoreModel, build_core};
 pub use probe::{Executed, Found, Probe};

@@ -1,16 +1,14 @@
 //! Loads look for their values, stores are performed, lines come and go.
 
-use crate::core::{
-    Core, MissingLoad, NEVER, Observation, ParkedFor, ParkedLoad, WAIT_TABLE_ENTRIES,
-};
+use crate::core::{Core, MissingLoad, NEVER, ParkedFor, ParkedLoad, WAIT_TABLE_ENTRIES};
 use crate::extension::Extension;
 use crate::probe::Found;
 use crate::queues::{Load, StoreKind, covers, low_bytes, overlap};
 use crate::stack::Stall;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::{
-    CacheNotice, FirstFill, FirstLevel, LineAddress, Outbox, RequestOutcome, SecondNotice, Side,
-    Slot, Source, Time, ToCache,
+    CacheNotice, FirstFill, FirstLevel, LineAddress, Observation, Outbox, RequestOutcome,
+    SecondNotice, Side, Slot, Source, Time, ToCache,
 };
 use riscv::Class;
 use std::collections::VecDeque;
@@ -220,10 +218,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return false;
         }
         self.activity += 1;
+        let bytes = usize::from(bytes);
+        self.observe(now, slot, (address, bytes), data);
         self.data_cache
             .line_mut(slot)
-            .write((address % 64) as usize, usize::from(bytes), data);
-        self.observe(now, address, data);
+            .write((address % 64) as usize, bytes, data);
         self.stores.last_performed = now;
         self.statistics.stores += 1;
         self.stores.pop();
@@ -294,9 +293,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 let offset = (address % 64) as usize;
                 match kind {
                     StoreKind::Store => {
+                        self.observe(now, slot, (address, bytes), data);
                         self.data_cache.line_mut(slot).write(offset, bytes, data);
                         self.tell_sibling(now, address, bytes as u8);
-                        self.observe(now, address, data);
                         self.stores.last_performed = now;
                         self.statistics.stores += 1;
                         self.stores.pop();
@@ -310,9 +309,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         } else {
                             low_bytes(instruction.atomic_result(old, data), bytes as u8)
                         };
+                        self.observe(now, slot, (address, bytes), new);
                         self.data_cache.line_mut(slot).write(offset, bytes, new);
                         self.tell_sibling(now, address, bytes as u8);
-                        self.observe(now, address, new);
                         let result = if conditional {
                             0
                         } else {
@@ -332,11 +331,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn observe(&mut self, now: u64, address: u64, value: u64) {
+    /// A store of so many bytes to an address, in its line in `slot`, is about to be performed.
+    #[inline]
+    fn observe(&mut self, now: u64, slot: Slot, (address, bytes): (u64, usize), value: u64) {
         if self.watch.contains(address) {
+            let before = self
+                .data_cache
+                .line(slot)
+                .read((address % 64) as usize, bytes);
             self.observations.push(Observation {
                 at: self.clock.time(now),
+                core: self.id,
                 address,
+                before,
                 value,
             });
         }

@@ -1,11 +1,16 @@
 //! What the rest of a server sees of a core, whichever model it is.
 
-use crate::core::{Core, Crash, Observation};
+use crate::core::{Core, Crash};
 use crate::extension::Extension;
 use crate::probe::Probe;
 use crate::spec::{CoreSpec, Model};
 use crate::statistics::CoreStatistics;
-use fabric::{AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, Outbox, State};
+use fabric::{
+    AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, Observation, Outbox,
+    State,
+};
+use riscv::Hart;
+use state::Walker;
 
 /// A core of any model.
 pub trait CoreModel: state::State {
@@ -31,6 +36,8 @@ pub trait CoreModel: state::State {
     fn pc(&self, thread: u8) -> u64;
     /// See [`Core::set_register`].
     fn set_register(&mut self, register: usize, value: u64);
+    /// See [`Core::begin`].
+    fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]);
     /// See [`Core::watch`].
     fn watch(&mut self, range: AddressRange);
     /// See [`Core::set_skip_spinning`].
@@ -39,6 +46,16 @@ pub trait CoreModel: state::State {
     fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>);
     /// See [`Core::remove_probes`].
     fn remove_probes(&mut self, cycle: u64);
+    /// See [`Core::take_closed_loop`].
+    fn take_closed_loop(&mut self) -> Option<u64>;
+    /// See [`Core::refuse_period`].
+    fn refuse_period(&mut self);
+    /// See [`Core::forget_loops`].
+    fn forget_loops(&mut self);
+    /// See [`Core::compare`].
+    fn compare(&mut self, now: u64, walker: &mut dyn Walker);
+    /// See [`Core::move_on`].
+    fn move_on(&mut self, now: u64, cycles: u64, walker: &mut dyn Walker);
     /// See [`Core::copy_of`].
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)>;
 }
@@ -88,6 +105,10 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
         Core::set_register(self, register, value);
     }
 
+    fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]) {
+        Core::begin(self, hart, pc, registers);
+    }
+
     fn watch(&mut self, range: AddressRange) {
         Core::watch(self, range);
     }
@@ -102,6 +123,26 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
 
     fn remove_probes(&mut self, cycle: u64) {
         Core::remove_probes(self, cycle);
+    }
+
+    fn take_closed_loop(&mut self) -> Option<u64> {
+        Core::take_closed_loop(self)
+    }
+
+    fn refuse_period(&mut self) {
+        Core::refuse_period(self);
+    }
+
+    fn forget_loops(&mut self) {
+        Core::forget_loops(self);
+    }
+
+    fn compare(&mut self, now: u64, walker: &mut dyn Walker) {
+        Core::compare(self, now, walker);
+    }
+
+    fn move_on(&mut self, now: u64, cycles: u64, walker: &mut dyn Walker) {
+        Core::move_on(self, now, cycles, walker);
     }
 
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {

@@ -313,6 +313,16 @@ impl Calendar {
         into.extend((now..now + span).map(|cycle| self.get(cycle)));
     }
 
+    /// What is booked from `now` on.
+    pub fn ahead_of(&self, now: u64, into: &mut Vec<u64>) {
+        self.ahead(now, self.cycles.length(), into);
+    }
+
+    /// Moves all that is booked from `now` on by `by` cycles.
+    pub fn shift_all(&mut self, now: u64, by: u64) {
+        self.shift(now, self.cycles.length(), by);
+    }
+
     /// Moves what is booked in the `span` cycles from `now` on by `by` cycles.
     pub fn shift(&mut self, now: u64, span: u64, by: u64) {
         let all = self.all;

@@ -7,6 +7,7 @@
 
 use crate::core::{Core, NEVER, REGISTERS};
 use crate::extension::Extension;
+use crate::period::LoopMark;
 use crate::predictor::Predictor;
 use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
@@ -32,9 +33,17 @@ pub(crate) struct SpinDetector {
     told: u64,
     remembered: Option<Box<Remembered>>,
     doze: Option<Doze>,
+    /// Loops that the caches cannot hold.
+    pub mark: LoopMark,
 }
 
 impl SpinDetector {
+    /// Forgets what has been seen of a loop in which the core does not doze.
+    pub(crate) fn forget(&mut self) {
+        self.quiet_turns = 0;
+        self.remembered = None;
+    }
+
     /// `predictor` is the core's.
     pub(crate) fn walk(&mut self, predictor: &Predictor, walker: &mut dyn Walker) {
         state::fields!(
@@ -49,6 +58,7 @@ impl SpinDetector {
                 told,
                 remembered: fixed,
                 doze,
+                mark: fixed,
             }
         );
         let mut remembers = self.remembered.is_some();
@@ -141,6 +151,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// A taken backward branch leads to `pc`.
     #[inline]
     pub(crate) fn closes_loop(&mut self, pc: u64) {
+        self.turns_to(pc);
         if self.spin.turns_quietly(self.activity, &self.registers) {
             self.look_for_period(pc);
         }

@@ -95,6 +95,9 @@ impl Stall {
     }
 }
 
+/// How many parts there are.
+pub(crate) const PARTS: usize = 13;
+
 impl CycleStack {
     pub(crate) fn add(&mut self, stall: Stall, cycles: u64) {
         *match stall {
@@ -111,40 +114,53 @@ impl CycleStack {
 
     /// All cycles.
     pub fn total(&self) -> u64 {
-        [
-            self.base,
-            self.branch,
-            self.memory_order,
-            self.instruction_cache,
-            self.execution,
-            self.l2,
-            self.last_level,
-            self.remote_cache,
-            self.memory,
-            self.store_buffer,
-            self.serial,
-            self.other_hart,
-            self.halted,
-        ]
-        .iter()
-        .sum()
+        self.parts().iter().sum()
     }
 
-    /// Adds the cycles of another hart.
-    pub(crate) fn join(&mut self, other: &CycleStack) {
-        self.base += other.base;
-        self.branch += other.branch;
-        self.memory_order += other.memory_order;
-        self.instruction_cache += other.instruction_cache;
-        self.execution += other.execution;
-        self.l2 += other.l2;
-        self.last_level += other.last_level;
-        self.remote_cache += other.remote_cache;
-        self.memory += other.memory;
-        self.store_buffer += other.store_buffer;
-        self.serial += other.serial;
-        self.other_hart += other.other_hart;
-        self.halted += other.halted;
+    /// The parts, in their order.
+    pub(crate) fn parts(&self) -> [u64; PARTS] {
+        let mut copy = *self;
+        copy.parts_mut().map(|part| *part)
+    }
+
+    fn parts_mut(&mut self) -> [&mut u64; PARTS] {
+        let CycleStack {
+            base,
+            branch,
+            memory_order,
+            instruction_cache,
+            execution,
+            l2,
+            last_level,
+            remote_cache,
+            memory,
+            store_buffer,
+            serial,
+            other_hart,
+            halted,
+        } = self;
+        [
+            base,
+            branch,
+            memory_order,
+            instruction_cache,
+            execution,
+            l2,
+            last_level,
+            remote_cache,
+            memory,
+            store_buffer,
+            serial,
+            other_hart,
+            halted,
+        ]
+    }
+
+    /// Adds to each of the parts.
+    pub(crate) fn add_parts(&mut self, more: &[u64; PARTS]) {
+        for (part, more) in self.parts_mut().into_iter().zip(more) {
+            *part = part.wrapping_add(*more);
+        }
     }
 
     /// Adds what has come since `before`, another `times` times. A core that repeats periods

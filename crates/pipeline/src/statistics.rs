@@ -164,7 +164,7 @@ impl CoreStatistics {
         self.lines_sent += other.lines_sent;
         self.operations.join(&other.operations);
         self.memory_order_squashes += other.memory_order_squashes;
-        self.stack.join(&other.stack);
+        self.stack.add_parts(&other.stack.parts());
         self.skipped_cycles += other.skipped_cycles;
     }
 

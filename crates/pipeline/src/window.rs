@@ -6,7 +6,7 @@ use crate::predictor::{Lookup, ReturnStack};
 use crate::ring::Ring;
 use crate::stack::CycleStack;
 use riscv::{Instruction, SINK};
-use state::{State, Walker};
+use state::{Purpose, State, Walker};
 
 /// Cycles at or above this are no cycles: `UNKNOWN + index` says that the value is not known yet
 /// and comes from the window's slot `index`.
@@ -142,7 +142,10 @@ impl State for Prediction {
             }
         );
         let (stack, charged) = &mut self.cycles;
-        stack.walk(walker);
+        // Moved on by the core, which knows how much has been counted.
+        if walker.purpose() == Purpose::Exact {
+            stack.walk(walker);
+        }
         walker.cycle(charged);
     }
 }
@@ -339,6 +342,11 @@ impl Window {
     pub fn place(&mut self, position: u64, slot: Slot, commit: u64) {
         self.slots[position] = slot;
         self.commits[position] = commit;
+    }
+
+    /// How many places there are for what is deferred; a power of two.
+    pub fn deferred_entries(&self) -> u64 {
+        self.deferred.len() as u64
     }
 
     #[inline]

@@ -140,27 +140,27 @@ impl Reporter {
     }
 }
 
-/// Simulates a queueing system, without a server; see `queueing::QueueingSystem`.
+/// The JSON schema of a description of a queueing system, without a server.
+#[pyfunction]
+fn queueing_schema(py: Python<'_>) -> PyResult<String> {
+    to_json(py, &schemars::schema_for!(queueing::Description))
+}
+
+/// Simulates a queueing system, without a server; see `queueing::Description`.
 #[pyfunction]
 #[pyo3(name = "queueing")]
-fn simulate_queueing(py: Python<'_>, system_json: &str) -> PyResult<String> {
-    let system: queueing::QueueingSystem =
-        serde_json::from_str(system_json).map_err(|cause| description_error(py, &cause))?;
-    let mut raised = None;
-    let mut calls = 0u32;
-    let result = py.detach(|| {
-        system.simulate(|| {
-            calls = calls.wrapping_add(1);
-            if !calls.is_multiple_of(1024) {
-                return true;
-            }
-            raised = Python::attach(|py| py.check_signals().err());
-            raised.is_none()
-        })
-    });
-    match (raised, result) {
+fn simulate_queueing(
+    py: Python<'_>,
+    description_json: &str,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let description: queueing::Description =
+        serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let mut reporter = Reporter::new(progress);
+    let result = py.detach(|| description.queueing.simulate(|done| reporter.goes_on(done)));
+    match (reporter.raised, result) {
         (Some(raised), _) => Err(raised),
-        (None, Ok(latencies)) => to_json(py, &latencies),
+        (None, Ok(measured)) => to_json(py, &measured),
         (None, Err(sentence)) => Err(error(py, "description", sentence)),
     }
 }
@@ -285,6 +285,7 @@ fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(warm_up, module)?)?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;
+    module.add_function(wrap_pyfunction!(queueing_schema, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_queueing, module)?)?;
     module.add_function(wrap_pyfunction!(conflicts, module)?)?;
     module.add_function(wrap_pyfunction!(execute_functionally, module)?)?;

@@ -19,23 +19,23 @@ fn main() {
         ServiceTimes::rpcvalet_gev(),
     ];
     for (queues, units) in [(1, 16), (4, 4), (16, 1)] {
-        for service_times in distributions {
+        for service_times in distributions.clone() {
             let system = QueueingSystem {
                 queues,
                 units,
-                service_times,
+                service_times: service_times.clone(),
                 fixed_part: 0.0,
                 load: 0.8,
                 requests: 10_000_000,
                 seed: 1,
             };
             let begin = processor_seconds();
-            let measured = system.simulate(|| true);
+            let measured = system.simulate(|_| true);
             let rate = 11.0 / (processor_seconds() - begin);
             match measured {
-                Ok(Some(latencies)) => println!(
+                Ok(Some(measured)) => println!(
                     "{queues} x {units}, {service_times:?}: {rate:.1} million a second, p99 {:.2}",
-                    latencies.p99
+                    measured.latency_service_times.p99
                 ),
                 other => println!("{other:?}"),
             }

@@ -3,8 +3,11 @@
 //! *Q × U* is RPCValet's notation (Section 2.2) for Q queues, each with U units that serve it, first
 //! come, first served. Requests arrive as a Poisson process, and go to a queue that is drawn for each.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use network::{Random, ServiceTimes, Stream};
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use network::{Distribution, Random, ServiceTimes, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +21,14 @@ const RESOLUTION: f64 = 1.0 / 1024.0;
 /// is served, nor the other way round.
 const TOGETHER: usize = 256;
 
+/// A description without a server: a queueing system alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// The queueing system.
+    pub queueing: QueueingSystem,
+}
+
 /// A queueing system Q × U under a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +39,8 @@ pub struct QueueingSystem {
     /// Units that serve each queue.
     #[schemars(range(min = 1, max = 1024))]
     pub units: u32,
-    /// Distribution of the service times; their unit does not matter.
+    /// Distribution of the service times. Their unit does not matter: results are in mean service
+    /// times.
     pub service_times: ServiceTimes,
     /// Which part of the mean service time is the same for all requests, beside what the
     /// distribution gives (RPCValet, Section 6.3).
@@ -39,21 +51,43 @@ pub struct QueueingSystem {
     #[schemars(range(min = 1e-6, max = 10.0))]
     pub load: f64,
     /// Requests to measure, after as many as a tenth of them to warm up.
+    #[serde(default = "default_requests")]
     #[schemars(range(min = 3000, max = 100_000_000_000_u64))]
     pub requests: u64,
     /// All randomness comes from this number.
-    #[serde(default)]
+    #[serde(default = "default_seed")]
     pub seed: u64,
 }
 
-/// What came out. Times are in mean service times.
+fn default_requests() -> u64 {
+    1_000_000
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Requests served in a time, as a part of what all units can serve in it.
+    pub throughput: f64,
+    /// From a request's arrival to the end of its service.
+    pub latency_service_times: Latencies,
+    /// Mean time from arrival to the beginning of service, in mean service times.
+    pub mean_wait_service_times: f64,
+    /// Mean of the service times that were drawn, in the unit of their distribution and without the
+    /// fixed part.
+    pub mean_drawn_service_time: f64,
+    /// All latencies in 1024ths of a mean service time, as an HdrHistogram (V2, compressed, base64).
+    pub histogram: String,
+}
+
+/// Latencies in mean service times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latencies {
     /// Requests measured.
     pub samples: u64,
-    /// Requests served in the time of one mean service time, as a part of what all units can
-    /// serve.
-    pub throughput: f64,
     /// Mean time from arrival to the end of service.
     pub mean: f64,
     /// Its 95 % confidence interval.
@@ -68,8 +102,6 @@ pub struct Latencies {
     pub p99_ci95: [f64; 2],
     /// 99.9th percentile.
     pub p999: f64,
-    /// Mean time from arrival to the beginning of service.
-    pub mean_wait: f64,
 }
 
 /// The units of one queue: when each is free, the first one first.
@@ -92,14 +124,15 @@ impl Units {
     }
 }
 
-/// The mean of the batches, and half of its 95 % confidence interval.
-fn interval(batches: &[f64]) -> [f64; 2] {
+/// The 95 % confidence interval of a number that is not below 0, by how it differs between batches.
+/// It is around the number over all of them: in a tail that comes rarely, few batches have a part.
+fn interval(value: f64, batches: &[f64]) -> [f64; 2] {
     let count = batches.len() as f64;
     let mean = batches.iter().sum::<f64>() / count;
     let squares = batches.iter().map(|batch| (batch - mean).powi(2));
     let variance = squares.sum::<f64>() / (count - 1.0);
     let half = STUDENT_T * (variance / count).sqrt();
-    [mean - half, mean + half]
+    [(value - half).max(0.0), value + half]
 }
 
 impl QueueingSystem {
@@ -131,27 +164,34 @@ impl QueueingSystem {
         Ok(())
     }
 
-    /// Simulates it. `go_on` is asked now and then; if it says no, there is no result.
-    pub fn simulate(&self, mut go_on: impl FnMut() -> bool) -> Result<Option<Latencies>, String> {
+    /// Simulates it. `goes_on` is told now and then which part is done; if it says no, there is no
+    /// result.
+    pub fn simulate(
+        &self,
+        mut goes_on: impl FnMut(f64) -> bool,
+    ) -> Result<Option<Measured>, String> {
         self.check()?;
+        let service_times = self.service_times.open()?;
         let mut arrivals = Random::new(self.seed, Stream::Arrivals);
         let mut choice = Random::new(self.seed, Stream::Queues);
         let mut service = Random::new(self.seed, Stream::ServiceTimes);
         let all_units = f64::from(self.queues) * f64::from(self.units);
         let mean_gap = 1.0 / (self.load * all_units);
-        let scale = (1.0 - self.fixed_part) / self.service_times.mean();
+        let scale = (1.0 - self.fixed_part) / service_times.mean();
         let mut queues: Vec<Units> = (0..self.queues)
             .map(|_| Units(vec![0.0; self.units as usize]))
             .collect();
 
         let batch_requests = self.requests / BATCHES;
+        let total = self.requests / 10 + batch_requests * BATCHES;
+        let mut done = 0;
         let mut all = histogram()?;
         let (mut means, mut p99s) = (Vec::new(), Vec::new());
-        let (mut now, mut waits, mut begin) = (0.0, 0.0, 0.0);
+        let (mut now, mut waits, mut all_drawn, mut begin) = (0.0, 0.0, 0.0, 0.0);
         // The batch before the first is the warm-up.
         for batch in 0..=BATCHES {
             let mut latencies = histogram()?;
-            let (mut sum, mut wait) = (0.0, 0.0);
+            let (mut sum, mut wait, mut drawn) = (0.0, 0.0, 0.0);
             let mut left = if batch == 0 {
                 self.requests / 10
             } else {
@@ -162,9 +202,8 @@ impl QueueingSystem {
                 let mut gaps = [0.0; TOGETHER];
                 let mut services = [0.0; TOGETHER];
                 let mut chosen = [0u32; TOGETHER];
-                ServiceTimes::Exponential.fill(&mut arrivals, &mut gaps[..together]);
-                self.service_times
-                    .fill(&mut service, &mut services[..together]);
+                Distribution::Exponential.fill(&mut arrivals, &mut gaps[..together]);
+                service_times.fill(&mut service, &mut services[..together]);
                 if self.queues > 1 {
                     for queue in &mut chosen[..together] {
                         *queue = choice.below(u64::from(self.queues)) as u32;
@@ -175,11 +214,13 @@ impl QueueingSystem {
                     let service = self.fixed_part + scale * services[place];
                     let latency = queues[chosen[place] as usize].serve(now, service) - now;
                     sum += latency;
+                    drawn += services[place];
                     wait += latency - service;
-                    latencies.saturating_record((latency / RESOLUTION) as u64);
+                    latencies.saturating_record((latency / RESOLUTION + 0.5) as u64);
                 }
                 left -= together as u64;
-                if !go_on() {
+                done += together as u64;
+                if !goes_on(done as f64 / total as f64) {
                     return Ok(None);
                 }
             }
@@ -188,25 +229,40 @@ impl QueueingSystem {
                 continue;
             }
             waits += wait;
+            all_drawn += drawn;
             means.push(sum / batch_requests as f64);
             p99s.push(latencies.value_at_quantile(0.99) as f64 * RESOLUTION);
             all.add(&latencies).map_err(|error| error.to_string())?;
         }
         let samples = batch_requests * BATCHES;
         let quantile = |share| all.value_at_quantile(share) as f64 * RESOLUTION;
-        Ok(Some(Latencies {
-            samples,
+        let mean = means.iter().sum::<f64>() / BATCHES as f64;
+        let p99 = quantile(0.99);
+        Ok(Some(Measured {
             throughput: samples as f64 / (now - begin) / all_units,
-            mean: means.iter().sum::<f64>() / BATCHES as f64,
-            mean_ci95: interval(&means),
-            p50: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p99_ci95: interval(&p99s),
-            p999: quantile(0.999),
-            mean_wait: waits / samples as f64,
+            latency_service_times: Latencies {
+                samples,
+                mean,
+                mean_ci95: interval(mean, &means),
+                p50: quantile(0.5),
+                p90: quantile(0.9),
+                p99,
+                p99_ci95: interval(p99, &p99s),
+                p999: quantile(0.999),
+            },
+            mean_wait_service_times: waits / samples as f64,
+            mean_drawn_service_time: all_drawn / samples as f64,
+            histogram: written(&all)?,
         }))
     }
+}
+
+fn written(histogram: &Histogram<u64>) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut bytes)
+        .map_err(|error| error.to_string())?;
+    Ok(STANDARD.encode(bytes))
 }
 
 /// Three digits of latencies, up to four million mean service times.

@@ -1,7 +1,7 @@
 //! Simulated systems beside what queueing theory has formulas for.
 
 use network::ServiceTimes;
-use queueing::{Latencies, QueueingSystem};
+use queueing::{Latencies, Measured, QueueingSystem};
 
 fn system(queues: u32, units: u32, service_times: ServiceTimes, load: f64) -> QueueingSystem {
     QueueingSystem {
@@ -15,8 +15,12 @@ fn system(queues: u32, units: u32, service_times: ServiceTimes, load: f64) -> Qu
     }
 }
 
-fn simulate(system: &QueueingSystem) -> Latencies {
-    system.simulate(|| true).unwrap().unwrap()
+fn simulate(system: &QueueingSystem) -> Measured {
+    system.simulate(|_| true).unwrap().unwrap()
+}
+
+fn latencies(system: &QueueingSystem) -> Latencies {
+    simulate(system).latency_service_times
 }
 
 /// Intervals of 95 % would fail in one of twenty cases: twice as wide, in one of ten thousand.
@@ -41,7 +45,7 @@ fn exponential_service_meets_erlang_c() {
         let measured = simulate(&system(1, units, ServiceTimes::Exponential, load));
         let wait = erlang_c(units, load) / (f64::from(units) * (1.0 - load));
         assert!(
-            near(measured.mean_ci95, 1.0 + wait),
+            near(measured.latency_service_times.mean_ci95, 1.0 + wait),
             "{units} units, load {load}: {measured:?}, expected a mean of {}",
             1.0 + wait
         );
@@ -53,7 +57,7 @@ fn exponential_service_meets_erlang_c() {
 fn tails_of_one_exponential_unit_are_exponential() {
     // M/M/1: the latency is exponential with mean 1 / (1 - load).
     for load in [0.2, 0.5, 0.8] {
-        let measured = simulate(&system(1, 1, ServiceTimes::Exponential, load));
+        let measured = latencies(&system(1, 1, ServiceTimes::Exponential, load));
         let expected = 100.0f64.ln() / (1.0 - load);
         assert!(near(measured.p99_ci95, expected), "{measured:?} {expected}");
         assert!((measured.p50 * (1.0 - load) - 2.0f64.ln()).abs() < 0.03);
@@ -68,7 +72,7 @@ fn pollaczek_and_khinchine() {
         (ServiceTimes::Uniform, 1.0 / 3.0),
     ] {
         for load in [0.3, 0.6, 0.85] {
-            let measured = simulate(&system(1, 1, times, load));
+            let measured = latencies(&system(1, 1, times.clone(), load));
             let wait = load / (1.0 - load) * (1.0 + variance) / 2.0;
             assert!(near(measured.mean_ci95, 1.0 + wait), "{measured:?} {wait}");
         }
@@ -79,14 +83,66 @@ fn pollaczek_and_khinchine() {
         ..system(1, 1, ServiceTimes::Exponential, 0.6)
     };
     let wait = 0.6 / 0.4 * 1.25 / 2.0;
-    assert!(near(simulate(&mixed).mean_ci95, 1.0 + wait));
+    assert!(near(latencies(&mixed).mean_ci95, 1.0 + wait));
+}
+
+/// M/D/k by Crommelin's argument (1932): after a service time of 1, those who were in service have
+/// left, and those who came in it are there. So the number of requests in the system at times 1 apart
+/// is a Markov chain, `next = max(now - units, 0) + Poisson(load * units)`, whose stationary law gives
+/// the mean number that waits and, by Little's law, the mean wait.
+fn wait_with_fixed_service(units: u32, load: f64) -> f64 {
+    let (units, arrivals) = (units as usize, load * f64::from(units));
+    let states = 40 * units;
+    let mut poisson = vec![(-arrivals).exp()];
+    for count in 1..states {
+        poisson.push(poisson[count - 1] * arrivals / count as f64);
+    }
+    let mut law = vec![1.0 / states as f64; states];
+    for _ in 0..4000 {
+        let mut next = vec![0.0; states];
+        for (state, &probability) in law.iter().enumerate() {
+            let stay = state.saturating_sub(units);
+            for (count, &chance) in poisson.iter().enumerate().take(states - stay) {
+                next[stay + count] += probability * chance;
+            }
+        }
+        let sum: f64 = next.iter().sum();
+        let change: f64 = next
+            .iter()
+            .zip(&law)
+            .map(|(new, old)| (new / sum - old).abs())
+            .sum();
+        law = next.iter().map(|probability| probability / sum).collect();
+        if change < 1e-12 {
+            break;
+        }
+    }
+    let waiting: f64 = (units..states)
+        .map(|state| (state - units) as f64 * law[state])
+        .sum();
+    waiting / arrivals
+}
+
+#[test]
+fn fixed_service_meets_crommelin() {
+    // One unit, where Pollaczek and Khinchine know it too.
+    assert!((wait_with_fixed_service(1, 0.6) - 0.75).abs() < 1e-6);
+    for (units, load) in [(1, 0.8), (4, 0.8), (16, 0.8), (16, 0.9)] {
+        let measured = latencies(&system(1, units, ServiceTimes::Fixed, load));
+        let wait = wait_with_fixed_service(units, load);
+        assert!(
+            near(measured.mean_ci95, 1.0 + wait),
+            "{units} units, load {load}: {measured:?}, expected a mean of {}",
+            1.0 + wait
+        );
+    }
 }
 
 #[test]
 fn one_queue_each_is_as_many_systems_of_one_unit() {
-    let divided = simulate(&system(16, 1, ServiceTimes::Exponential, 0.5));
+    let divided = latencies(&system(16, 1, ServiceTimes::Exponential, 0.5));
     assert!(near(divided.mean_ci95, 2.0), "{divided:?}");
-    let shared = simulate(&system(1, 16, ServiceTimes::Exponential, 0.5));
+    let shared = latencies(&system(1, 16, ServiceTimes::Exponential, 0.5));
     assert!(shared.p99 < divided.p99);
 }
 
@@ -98,7 +154,7 @@ fn the_same_seed_gives_the_same_numbers() {
         seed: 2,
         ..one.clone()
     };
-    assert_ne!(simulate(&one).mean, simulate(&other).mean);
+    assert_ne!(latencies(&one).mean, latencies(&other).mean);
 }
 
 #[test]
@@ -117,5 +173,5 @@ fn wrong_systems_get_a_sentence() {
     assert!(of(&|system| system.load = f64::NAN).contains("load is NaN"));
     assert!(of(&|system| system.fixed_part = 2.0).contains("fixed_part is 2"));
     assert!(of(&|system| system.requests = 1).contains("requests is 1"));
-    assert_eq!(right.simulate(|| false), Ok(None));
+    assert_eq!(right.simulate(|_| false), Ok(None));
 }

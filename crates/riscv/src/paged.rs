@@ -96,6 +96,16 @@ impl PagedMemory {
             .then(|| &mut self.page(number)[offset])
     }
 
+    /// The pages that were touched, with their addresses. Of some only a part is memory.
+    pub fn touched(&self) -> impl Iterator<Item = (u64, &Page)> {
+        let whole = (0..).zip(&self.pages);
+        let whole = whole.filter_map(|(number, page)| Some((number, page.as_deref()?)));
+        let others = self.others.iter();
+        let others = others.map(|(&number, page)| (number, page.as_ref()));
+        let address = |(number, page)| (number * PAGE_BYTES as u64, page);
+        whole.chain(others).map(address)
+    }
+
     /// Copies bytes out of memory; those that do not exist are zero.
     pub fn copy_out(&mut self, address: u64, bytes: &mut [u8]) {
         if let Some(found) = self.together(address, bytes.len()) {

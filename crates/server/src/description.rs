@@ -2,10 +2,13 @@
 //! shown.
 
 use energy::EnergySpec;
-use fabric::{FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec};
+use fabric::{
+    DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SocketLinkSpec,
+};
 use hyperplane::HyperPlaneSpec;
 use network::{TrafficSpec, Warmup};
 use pipeline::CoreSpec;
+use rpcvalet::RpcValetSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,6 +48,9 @@ pub struct ServerSpec {
     pub fabric: FabricSpec,
     /// HyperPlane's hardware.
     pub hyperplane: HyperPlaneSpec,
+    /// RPCValet's network interface, for data planes that take messages from it.
+    #[serde(default)]
+    pub rpcvalet: RpcValetSpec,
     /// What events cost and what components leak. It changes no other result.
     #[serde(default)]
     pub energy: EnergySpec,
@@ -74,6 +80,9 @@ pub enum Notify {
     SoftwareReadySet,
     /// It waits with HyperPlane's `QWAIT`.
     Hyperplane,
+    /// It gets messages from an integrated network interface, which dispatches them to cores as
+    /// RPCValet does. The queues are the nodes of the cluster around the server.
+    Rpcvalet,
 }
 
 impl Notify {
@@ -86,6 +95,7 @@ impl Notify {
             Notify::Wrs => 3,
             Notify::SoftwareBitmap => 4,
             Notify::SoftwareReadySet => 5,
+            Notify::Rpcvalet => 6,
         }
     }
 
@@ -191,7 +201,7 @@ impl DataPlaneSpec {
     /// How many of `cores` share queues.
     pub fn cluster_cores(&self, cores: u32) -> u32 {
         match self.organisation {
-            None if self.notify == Notify::Hyperplane => cores,
+            None if matches!(self.notify, Notify::Hyperplane | Notify::Rpcvalet) => cores,
             None | Some(Organisation::Named(NamedOrganisation::ScaleOut)) => 1,
             Some(Organisation::Named(NamedOrganisation::ScaleUp2)) => 2,
             Some(Organisation::Named(NamedOrganisation::ScaleUp4)) => 4,
@@ -297,7 +307,7 @@ pub struct Preset {
 
 /// All presets.
 pub fn presets() -> Vec<Preset> {
-    vec![hyperplane_table1()]
+    vec![hyperplane_table1(), rpcvalet_table1()]
 }
 
 /// The 16-core server of HyperPlane's Table I.
@@ -317,6 +327,8 @@ fn hyperplane_table1() -> Preset {
             memory_mib: 1024,
             fabric: FabricSpec {
                 cores: 16,
+                sockets: 1,
+                socket_link: SocketLinkSpec::default(),
                 clock_ghz: 3.0,
                 forward_latency_cycles: core.l1_data.hit_latency_cycles,
                 last_level: LastLevelSpec {
@@ -341,6 +353,60 @@ fn hyperplane_table1() -> Preset {
             },
             core,
             hyperplane: HyperPlaneSpec::default(),
+            rpcvalet: RpcValetSpec::default(),
+            energy: EnergySpec::default(),
+        },
+    }
+}
+
+/// The 16-core chip of RPCValet's Table 1.
+///
+/// The table gives the clock, the L1 caches, 2 MB of last-level cache in 16 banks of 16 ways and 6
+/// cycles, the mesh, and the memory. It says that the last-level cache includes nothing and does not
+/// say how large the directory beside it is. Chosen here: as many sets and ways as the bank has, which
+/// is 1.6 times the lines of a tile's private caches.
+fn rpcvalet_table1() -> Preset {
+    let core = CoreSpec::rpcvalet_table1();
+    Preset {
+        name: "rpcvalet-table1",
+        description: "16 out-of-order cores like ARM's Cortex-A57, 3 wide, at 2 GHz, with 128 KB of \
+                      shared cache each",
+        source: "RPCValet (ASPLOS 2019), Table 1",
+        server: ServerSpec {
+            data_plane_cores: 16,
+            memory_mib: 1024,
+            fabric: FabricSpec {
+                cores: 16,
+                sockets: 1,
+                socket_link: SocketLinkSpec::default(),
+                clock_ghz: 2.0,
+                forward_latency_cycles: core.l1_data.hit_latency_cycles,
+                last_level: LastLevelSpec {
+                    size_bytes_per_bank: 128 * 1024,
+                    ways: 16,
+                    latency_cycles: 6,
+                    inclusion: Inclusion::NonInclusive,
+                    directory: Some(DirectorySpec {
+                        entries_per_bank: 128 * 16,
+                        ways: 16,
+                    }),
+                },
+                mesh: MeshSpec {
+                    columns: 4,
+                    rows: 4,
+                    hop_latency_cycles: 3,
+                    link_bytes: 16,
+                    local_latency_cycles: 1,
+                },
+                memory: MemorySpec {
+                    controllers: 4,
+                    latency_ns: 50.0,
+                    bandwidth_gb_per_s: 25.6,
+                },
+            },
+            core,
+            hyperplane: HyperPlaneSpec::default(),
+            rpcvalet: RpcValetSpec::default(),
             energy: EnergySpec::default(),
         },
     }
@@ -354,6 +420,37 @@ pub fn schema() -> schemars::Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each number of RPCValet's Table 1.
+    #[test]
+    fn rpcvalet_table1_is_the_papers() {
+        let server = rpcvalet_table1().server;
+        server.core.validate().unwrap();
+        server.fabric.validate().unwrap();
+        let (core, fabric) = (&server.core, &server.fabric);
+        // "2GHz, OoO 3-wide dispatch/retirement, 128-entry ROB"; 16 cores (Section 5).
+        assert_eq!((fabric.cores, fabric.clock_ghz), (16, 2.0));
+        assert_eq!(core.model, pipeline::Model::OutOfOrder);
+        assert_eq!((core.width, core.rob_entries), (3, 128));
+        // "32KB 2-way L1d, 48KB 3-way L1i, 64-byte blocks 2 ports, 32 MSHRs, 3-cycle latency".
+        for (cache, kib, ways) in [(&core.l1_data, 32, 2), (&core.l1_instruction, 48, 3)] {
+            assert_eq!((cache.size_bytes, cache.ways), (kib * 1024, ways));
+            assert_eq!((cache.hit_latency_cycles, cache.mshrs), (3, 32));
+        }
+        assert_eq!(core.units.load.ports + core.units.store.ports, 2);
+        // "2MB total 16-way, 1 bank/tile, 6-cycle latency"; "Non-Inclusive MESI".
+        let last_level = &fabric.last_level;
+        assert_eq!(16 * last_level.size_bytes_per_bank, 2 << 20);
+        assert_eq!((last_level.ways, last_level.latency_cycles), (16, 6));
+        assert_eq!(last_level.inclusion, Inclusion::NonInclusive);
+        // "50ns latency, 4x25.6GBps"; "2D mesh, 16B links, 3 cycles/hop".
+        let memory = &fabric.memory;
+        assert_eq!((memory.controllers, memory.latency_ns), (4, 50.0));
+        assert_eq!(memory.bandwidth_gb_per_s, 25.6);
+        let mesh = &fabric.mesh;
+        assert_eq!((mesh.columns, mesh.rows), (4, 4));
+        assert_eq!((mesh.link_bytes, mesh.hop_latency_cycles), (16, 3));
+    }
 
     /// What is written out is the same description when it is read again: to the last bit of
     /// every number, or the same run would not be found among the results.

@@ -6,6 +6,7 @@
 //! and the fabric may then process its events up to where the cores have come. The result is that
 //! of doing everything in the order of time, and the same for any smaller horizon.
 
+use crate::period::Period;
 use fabric::{Clock, CoreId, Fabric, Inbox, Outbox, Time};
 use pipeline::{CoreModel, NEVER};
 
@@ -23,20 +24,22 @@ pub struct Engine {
     pub cores: Vec<Box<dyn CoreModel>>,
     /// Everything else.
     pub fabric: Fabric,
-    clock: Clock,
-    inboxes: Vec<Inbox>,
-    outbox: Outbox,
-    departure: u64,
-    delivery: u64,
+    pub(crate) clock: Clock,
+    pub(crate) inboxes: Vec<Inbox>,
+    pub(crate) outbox: Outbox,
+    pub(crate) departure: u64,
+    pub(crate) delivery: u64,
     /// Upper bound on the horizon; [`NEVER`]: the largest that is exact.
     lookahead: u64,
     /// Nothing happens at this cycle or later.
-    end: u64,
+    pub(crate) end: u64,
     /// Nothing happens at this cycle or later before it has been moved on.
-    pause: u64,
+    pub(crate) pause: u64,
+    /// A period of a core and the fabric together that is being looked for.
+    pub(crate) period: Option<Period>,
     /// When each core next does something, and which of them ever do.
     next: Vec<u64>,
-    active: u64,
+    pub(crate) active: u64,
     /// The first crash: its cycle and the core.
     crashed: Option<(u64, usize)>,
 }
@@ -52,6 +55,7 @@ state::component!(Engine {
     lookahead: fixed,
     end: cycle,
     pause: fixed,
+    period: fixed,
     next: cycles,
     active,
     crashed,
@@ -94,6 +98,7 @@ impl Engine {
             lookahead: NEVER,
             end: NEVER,
             pause: NEVER,
+            period: None,
             cores,
             fabric,
             clock,
@@ -164,7 +169,7 @@ impl Engine {
     }
 
     /// Asks a core when it next does something.
-    fn update_next(&mut self, core: usize) -> u64 {
+    pub(crate) fn update_next(&mut self, core: usize) -> u64 {
         let model = &self.cores[core];
         let next = if self.crashed.is_some() && model.crash().is_some() {
             NEVER
@@ -205,6 +210,14 @@ impl Engine {
         if now >= self.pause {
             return Advance::Running;
         }
+        if self.is_moment(now) {
+            self.look_for_period();
+            return Advance::Running;
+        }
+        let pause = self
+            .period
+            .as_ref()
+            .map_or(self.pause, |period| self.pause.min(period.look_at));
         if now >= self.end {
             // The fabric's events are not all at the beginning of a cycle.
             self.fabric
@@ -218,7 +231,7 @@ impl Engine {
             .cycle_of(fabric_time)
             .saturating_add(self.delivery)
             .min(self.end)
-            .min(self.pause)
+            .min(pause)
             .min(now.saturating_add(self.lookahead.min(LONGEST_RUN_CYCLES)));
         let mut reached = NEVER;
         for core in bits(self.active) {
@@ -232,12 +245,14 @@ impl Engine {
                     &mut self.inboxes[core],
                     &mut self.outbox,
                 );
+                if let Some(cycle) = self.cores[core].take_closed_loop() {
+                    self.loop_closed(core, cycle, limit);
+                }
                 if !self.outbox.messages.is_empty() {
                     self.fabric.send(CoreId(core as u16), &mut self.outbox);
                 }
                 for observation in self.cores[core].observations().drain(..) {
-                    self.fabric
-                        .observe(observation.at, observation.address, observation.value);
+                    self.fabric.observe(&observation);
                 }
                 if let Some(crash) = self.cores[core].crash() {
                     let crash = (crash.cycle, core);
@@ -257,7 +272,7 @@ impl Engine {
                     .saturating_add(LONGEST_FABRIC_RUN_CYCLES),
             )
             .min(self.end)
-            .min(self.pause)
+            .min(pause)
             .min(now.saturating_add(self.lookahead));
         self.fabric.run_until_answered(
             self.clock.time(until),

@@ -44,7 +44,7 @@ impl From<fabric::SpecError> for RunError {
     /// Keys are told from the outermost table.
     fn from(error: fabric::SpecError) -> RunError {
         let table = match error.key.split('.').next() {
-            Some("core" | "hyperplane") => "server",
+            Some("core" | "hyperplane" | "rpcvalet") => "server",
             _ => "server.fabric",
         };
         let key = format!("{table}.{}", error.key);

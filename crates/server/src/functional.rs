@@ -10,14 +10,15 @@ use crate::error::RunError;
 use crate::htif::Htif;
 use crate::machine::{Personality, bare_metal_ram, describe_crash, linux_ram, place};
 use fabric::{
-    AddressRange, Clock, CoreId, LineAddress, Ram, RequestKind, Time, UntimedAgents, UntimedMemory,
+    AddressRange, Agent, AgentId, Clock, CoreId, LineAddress, Ram, RequestKind, Time,
+    UntimedAgents, UntimedMemory,
 };
 use linux::{Ending, Fault, Linux};
 use riscv::elf::Image;
 use riscv::interpreter::{Machine, Memory, Step};
 use riscv::paged::{PageTable, Paged, PagedMemory};
 use riscv::threaded::Threaded;
-use riscv::{Cause, Class, Counters, Operation, Trap};
+use riscv::{Cause, Class, Counters, Hart, Operation, Trap};
 
 /// Instructions of each hart in a round. A hart that spins does so to the end of its turn, so long
 /// rounds delay all that wait for others; short ones take more turns.
@@ -153,10 +154,12 @@ pub(crate) struct FunctionalMachine {
 impl FunctionalMachine {
     /// Puts a bare-metal program into the memory of the server that `spec` describes, which has
     /// `more_memory` beside the main one.
+    /// `live`: the guest's output goes to this process's.
     pub fn bare_metal(
         spec: &ServerSpec,
         image: Image,
         more_memory: &[AddressRange],
+        live: bool,
     ) -> Result<FunctionalMachine, RunError> {
         let (ram, htif_range) = bare_metal_ram(spec, &image, more_memory)?;
         let segments = image.segments.iter();
@@ -169,7 +172,7 @@ impl FunctionalMachine {
         let personality = match image.tohost {
             Some(tohost) => {
                 let fromhost = image.fromhost.unwrap_or(tohost);
-                let htif = Htif::new(tohost, fromhost, true);
+                let htif = Htif::new(tohost, fromhost, live);
                 Personality::Host(bus.agents.attach(Box::new(htif), htif_range))
             }
             None => Personality::None,
@@ -225,6 +228,42 @@ impl FunctionalMachine {
             cycle: 0,
             image,
             personality,
+        }
+    }
+
+    /// Adds a device that owns some addresses.
+    pub fn attach(&mut self, agent: Box<dyn Agent>, owns: AddressRange) -> AgentId {
+        self.bus.agents.attach(agent, Some(owns))
+    }
+
+    /// The device, if it is of this type.
+    pub fn agent_mut<A: 'static>(&mut self, id: AgentId) -> Option<&mut A> {
+        self.bus.agents.agent_mut(id)
+    }
+
+    /// The memory.
+    pub fn memory(&mut self) -> &mut PagedMemory {
+        &mut self.bus.memory.0
+    }
+
+    /// Hart 0: its CSRs, where it is, `x0` to `x31` and `f0` to `f31`; and whether it has halted.
+    pub fn first_hart(&self) -> (&Hart, u64, [u64; 64], bool) {
+        let hart = &self.harts[0];
+        let mut registers = [0; 64];
+        registers.copy_from_slice(&hart.registers[..64]);
+        (&hart.hart, hart.pc, registers, hart.waiting)
+    }
+
+    /// What the guest has written, if it is not live.
+    pub fn output(&mut self) -> Vec<u8> {
+        match self.personality {
+            Personality::Host(id) => self
+                .bus
+                .agents
+                .agent_mut::<Htif>(id)
+                .map(|htif| std::mem::take(&mut htif.output))
+                .unwrap_or_default(),
+            _ => Vec::new(),
         }
     }
 

@@ -9,6 +9,8 @@ mod functional;
 mod htif;
 mod machine;
 mod meter;
+mod period;
+mod preparation;
 mod run;
 mod traces;
 

@@ -94,6 +94,39 @@ fn memory_ranges(spec: &ServerSpec, htif: Option<AddressRange>) -> Vec<AddressRa
     ranges
 }
 
+/// Where the second half of the main memory begins: that of the second socket, if there are two.
+pub(crate) fn second_half(spec: &ServerSpec) -> u64 {
+    MEMORY_START + spec.memory_mib * 1024 * 1024 / 2
+}
+
+/// The second half of a range; of an odd number of lines, the larger one.
+fn upper_half(range: &AddressRange) -> AddressRange {
+    let lower = range.length / 128 * 64;
+    AddressRange {
+        start: range.start + lower,
+        length: range.length - lower,
+    }
+}
+
+/// What belongs to the second of two sockets: the second half of the main memory and of each of
+/// `more_memory`, and the stacks of the harts on it, which are the second half, too.
+fn of_second_socket(spec: &ServerSpec, more_memory: &[AddressRange]) -> Vec<AddressRange> {
+    let first = (spec.fabric.cores / 2) as u64;
+    let start = second_half(spec);
+    let mut ranges = vec![
+        AddressRange {
+            start,
+            length: start - MEMORY_START,
+        },
+        AddressRange {
+            start: STACKS + first * STACK_STRIDE,
+            length: (spec.fabric.cores as u64 - first) * STACK_STRIDE,
+        },
+    ];
+    ranges.extend(more_memory.iter().map(upper_half));
+    ranges
+}
+
 /// Main memory, the stacks and `more_memory`, with a bare-metal program in it; and where the
 /// program's host-target interface is.
 pub(crate) fn bare_metal_ram(
@@ -108,14 +141,16 @@ pub(crate) fn bare_metal_ram(
     };
     let mut ranges = memory_ranges(spec, htif_range);
     ranges.extend_from_slice(more_memory);
-    let mut ram = Ram::new(ranges)?;
+    let mut ram = Ram::new(ranges)?.with_second_socket(of_second_socket(spec, more_memory));
     load(&mut ram, image, htif_range)?;
     Ok((ram, htif_range))
 }
 
 /// Memory with a Linux program in it.
 pub(crate) fn linux_ram(image: &Image, contents: &[(u64, Vec<u8>)]) -> Result<Ram, RunError> {
-    let mut ram = Ram::new(linux::memory())?;
+    let ranges = linux::memory();
+    let upper = ranges.iter().map(upper_half).collect();
+    let mut ram = Ram::new(ranges)?.with_second_socket(upper);
     for segment in &image.segments {
         ram.load(segment.address, &segment.bytes)?;
     }
@@ -282,6 +317,7 @@ impl Machine {
         if let Personality::Linux(_) = self.personality {
             return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
         }
+        self.engine.forget_loops();
         Writer::write(self).map_err(RunError::Description)
     }
 
@@ -374,6 +410,13 @@ impl Machine {
         self.htif().map_or_else(String::new, |htif| {
             String::from_utf8_lossy(&htif.output).into_owned()
         })
+    }
+
+    /// What the guest has written before.
+    pub(crate) fn add_output(&mut self, output: &[u8]) {
+        if let Some(htif) = self.htif() {
+            htif.output.extend_from_slice(output);
+        }
     }
 
     fn describe_crash(&self, crash: &Fault) -> String {

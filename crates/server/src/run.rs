@@ -4,18 +4,21 @@ use crate::checkpoint::{CheckpointOptions, Saver, Subject, When};
 use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec, WarmStartSpec};
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
-use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX};
+use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX, second_half};
 use crate::meter::{Meter, Reading};
+use crate::preparation::Preparation;
 use crate::traces::{TraceOptions, TraceReport, Tracer};
 use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
-    IoSetup, IoSource, ItemCounts, Ledger, MOST_NAME_BYTES, Measurement, ProgramSettings, Random,
-    Recorder, SharedLedger, Stream, TenantSide,
+    Cluster, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger, MOST_NAME_BYTES, Measurement,
+    ProgramDevice, ProgramPreparation, ProgramSettings, Random, Recorder, SharedLedger, Stream,
+    TRAFFIC_PARAMETERS, TenantSide,
 };
 use pipeline::{CoreStatistics, CycleStack, NEVER};
 use riscv::elf;
+use rpcvalet::QueuePairs;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,6 +29,13 @@ const IO_REGISTERS: AddressRange = AddressRange {
     start: 0x1000_0000,
     length: 0x3_0000,
 };
+/// The registers of RPCValet's network interface.
+const INTERFACE_REGISTERS: AddressRange = AddressRange {
+    start: 0x1020_0000,
+    length: 0x1000,
+};
+/// Where its queue pairs are.
+const QUEUE_PAIRS: u64 = 0x6c00_0000;
 const DOORBELLS: u64 = 0x6000_0000;
 const TENANT_DOORBELLS: u64 = 0x6800_0000;
 /// A guest that has let work wait for this long without finishing any is stuck.
@@ -265,6 +275,9 @@ pub struct RunResult {
     /// Throughput, latencies, their intervals and histogram.
     #[serde(flatten)]
     pub measurement: Measurement,
+    /// The same for the requests of each kind, by its name, if the program takes several kinds.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_kind: BTreeMap<&'static str, KindMeasurement>,
     /// Where all items went.
     #[serde(flatten)]
     pub items: ItemCounts,
@@ -277,6 +290,9 @@ pub struct RunResult {
     pub totals: Totals,
     /// What HyperPlane counted, if the data plane used it.
     pub hyperplane: Option<hyperplane::Statistics>,
+    /// What RPCValet's network interface and the cluster around it counted, if the data plane used
+    /// them.
+    pub rpcvalet: Option<rpcvalet::Statistics>,
     /// Doorbells that were given another address because of a conflict.
     pub doorbell_conflicts: u64,
     /// What the guest printed.
@@ -303,7 +319,9 @@ fn setup(description: &Description) -> IoSetup {
     let queue_capacity = description.traffic.queue_capacity;
     // A queue never holds more.
     let batch = data_plane.batch().min(queue_capacity - 1);
-    let in_order = data_plane.in_order || cluster_cores == 1;
+    // Messages of one node go to whichever core is free.
+    let is_dispatched = data_plane.notify == Notify::Rpcvalet;
+    let in_order = (data_plane.in_order || cluster_cores == 1) && !is_dispatched;
     // Slots that are counted down and may still be being read: those of one visit; without order,
     // those of all cores, which may be far apart (see `struct data_plane_sharing` in the guest's
     // `data_plane.h`).
@@ -322,6 +340,7 @@ fn setup(description: &Description) -> IoSetup {
         queue_capacity,
         ring_slots: (queue_capacity - 1 + reading).next_power_of_two(),
         slot_bytes: description.traffic.slot_bytes(),
+        packet_bytes: description.traffic.packet_bytes,
         data_plane_cores,
         cluster_cores,
         batch,
@@ -335,6 +354,10 @@ fn setup(description: &Description) -> IoSetup {
         // Twice what is needed, so that a doorbell in conflict can be given another address.
         doorbells: doorbell_range(DOORBELLS, 2 * u64::from(queues)),
         tenant_doorbells: doorbell_range(TENANT_DOORBELLS, u64::from(queues)),
+        second_socket: match description.server.fabric.sockets {
+            1 => None,
+            _ => Some(second_half(&description.server)),
+        },
     }
 }
 
@@ -386,9 +409,10 @@ pub fn check(description: &Description) -> Result<(), RunError> {
             ));
         }
     }
+    let sockets = description.server.fabric.sockets;
     let (queues, entries) = (
         description.data_plane.queues as usize,
-        description.server.hyperplane.entries,
+        description.server.hyperplane.entries * sockets,
     );
     let precision = description.measure.precision;
     if let Some(precision) = precision.filter(|precision| !(0.001..=1.0).contains(precision)) {
@@ -404,10 +428,17 @@ pub fn check(description: &Description) -> Result<(), RunError> {
     check_threads(description)?;
     check_settings(&description.data_plane)?;
     check_organisation(description)?;
+    check_rpcvalet(description)?;
     if description.data_plane.notify.monitors() && queues > entries {
         return wrong(format!(
-            "data_plane.queues is {queues}, but HyperPlane's monitoring set holds {entries} \
-             (server.hyperplane.entries)"
+            "data_plane.queues is {queues}, but HyperPlane's monitoring {} {entries} \
+             (server.hyperplane.entries{})",
+            if sockets == 1 {
+                "set holds"
+            } else {
+                "sets hold"
+            },
+            if sockets == 1 { "" } else { " on each socket" },
         ));
     }
     Ok(())
@@ -477,6 +508,12 @@ fn check_settings(data_plane: &DataPlaneSpec) -> Result<(), RunError> {
                  {MOST_NAME_BYTES} bytes, and none of them zero"
             ));
         }
+        if name.starts_with(TRAFFIC_PARAMETERS) {
+            return wrong(format!(
+                "data_plane.parameters has the name {name:?}; what the program knows of the traffic \
+                 is described under traffic.operations"
+            ));
+        }
         if !value.is_finite() {
             return wrong(format!(
                 "data_plane.parameters.{name} is {value}; it must be a number"
@@ -507,10 +544,109 @@ fn check_organisation(description: &Description) -> Result<(), RunError> {
     Ok(())
 }
 
+/// Whether messages can be dispatched so.
+fn check_rpcvalet(description: &Description) -> Result<(), RunError> {
+    let Description {
+        server,
+        data_plane,
+        traffic,
+        ..
+    } = description;
+    if data_plane.notify != Notify::Rpcvalet {
+        return Ok(());
+    }
+    let mesh = &server.fabric.mesh;
+    let mesh = (mesh.columns, mesh.rows);
+    let cores = server.data_plane_cores;
+    server.rpcvalet.check(data_plane.queues, mesh, cores)?;
+    let wrong = |sentence: &str| Err(RunError::Description(sentence.to_string()));
+    if data_plane.organisation.is_some() || data_plane.policy != Policy::RoundRobin {
+        return wrong(
+            "data_plane.organisation and data_plane.policy have no meaning with \
+             data_plane.notify = \"rpcvalet\": server.rpcvalet.dispatch says which core gets what",
+        );
+    }
+    if data_plane.batch() != 1 {
+        return wrong(
+            "data_plane.batch must be 1 with data_plane.notify = \"rpcvalet\": a core is given one \
+             message at a time",
+        );
+    }
+    if server.fabric.sockets != 1 {
+        return wrong(
+            "server.fabric.sockets must be 1 with data_plane.notify = \"rpcvalet\": its network \
+             interface is part of one mesh",
+        );
+    }
+    if traffic.imbalance != 0.0 {
+        return wrong(
+            "traffic.imbalance must be 0 with data_plane.notify = \"rpcvalet\": no core has queues \
+             of its own",
+        );
+    }
+    Ok(())
+}
+
 struct Attached {
     source: fabric::AgentId,
-    tenants: fabric::AgentId,
+    /// The tenants, if there are any: the cluster takes its replies itself.
+    tenants: Option<fabric::AgentId>,
     hyperplane: fabric::AgentId,
+    rpcvalet: Option<rpcvalet::Attached>,
+}
+
+/// Where the queue pairs of RPCValet's network interface are, if it is used.
+fn queue_pairs(description: &Description) -> Option<QueuePairs> {
+    let mesh = &description.server.fabric.mesh;
+    let is_used = description.data_plane.notify == Notify::Rpcvalet;
+    is_used.then(|| QueuePairs::new(QUEUE_PAIRS, mesh.columns * mesh.rows))
+}
+
+/// Attaches RPCValet's network interface and the cluster around it.
+fn attach_rpcvalet(
+    fabric: &mut Fabric,
+    description: &Description,
+    setup: &IoSetup,
+    queue_pairs: QueuePairs,
+    ledger: &SharedLedger,
+    options: &Options,
+    settings: ProgramSettings,
+) -> Result<rpcvalet::Attached, RunError> {
+    let (traffic, seed) = (&description.traffic, description.measure.seed);
+    let mesh = &description.server.fabric.mesh;
+    let packets = traffic
+        .open_packets(seed)
+        .map_err(|error| RunError::Description(error.to_string()))?;
+    let mut choice = Random::new(seed, Stream::ActiveQueues);
+    let cluster = |parts| {
+        let chance = Random::new(seed, Stream::Faults);
+        let cluster = Cluster::new(
+            parts,
+            traffic.arrival_process(seed),
+            traffic.shape.active_queues(setup.queues, &mut choice),
+            (Random::new(seed, Stream::Queues), chance),
+            packets,
+            settings,
+            ledger.clone(),
+            options.capture_packets,
+        );
+        match &description.measure.warm_start {
+            None => cluster,
+            Some(warm) => cluster.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed)),
+        }
+    };
+    let attached = rpcvalet::attach(
+        fabric,
+        &description.server.rpcvalet,
+        setup,
+        (mesh.columns, mesh.rows),
+        INTERFACE_REGISTERS,
+        queue_pairs,
+        seed,
+        ledger,
+        cluster,
+    )?;
+    Ok(attached)
 }
 
 fn attach(
@@ -519,9 +655,11 @@ fn attach(
     setup: &IoSetup,
     ledger: &SharedLedger,
     options: &Options,
+    settings: ProgramSettings,
 ) -> Result<Attached, RunError> {
     let (traffic, seed) = (&description.traffic, description.measure.seed);
     let mesh = &description.server.fabric.mesh;
+    // Of the first socket, if there are two.
     let tiles = mesh.columns * mesh.rows;
     let hyperplane = hyperplane::attach(
         fabric,
@@ -530,6 +668,19 @@ fn attach(
         setup.doorbells,
         fabric.clock(),
     )?;
+    if let Some(warm) = &description.measure.warm_start {
+        ledger.borrow_mut().warm_up(warm.requests);
+    }
+    if let Some(pairs) = queue_pairs(description) {
+        let attached =
+            attach_rpcvalet(fabric, description, setup, pairs, ledger, options, settings)?;
+        return Ok(Attached {
+            source: attached.cluster,
+            tenants: None,
+            hyperplane,
+            rpcvalet: Some(attached),
+        });
+    }
     let mut choice = Random::new(seed, Stream::ActiveQueues);
     let mut source = IoSource::new(
         *setup,
@@ -541,15 +692,12 @@ fn attach(
             .map_err(|error| RunError::Description(error.to_string()))?,
         ledger.clone(),
     )
-    .with_settings(ProgramSettings {
-        weights: description.data_plane.weights.clone(),
-        parameters: description.data_plane.parameters.clone(),
-    })
+    .with_settings(settings)
     .with_imbalance(traffic.imbalance)
+    .and_then(|source| source.with_socket_imbalance(traffic.socket_imbalance))
     .map_err(RunError::Description)?;
     if let Some(warm) = &description.measure.warm_start {
         source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
-        ledger.borrow_mut().warm_up(warm.requests);
     }
     // Producers and consumers are far from the data plane's first core.
     let source = fabric.attach(Box::new(source), IoSource::attachment(setup, tiles - 1))?;
@@ -561,8 +709,9 @@ fn attach(
     fabric.wake_agent(tenants, fabric::Time::ZERO, 0);
     Ok(Attached {
         source,
-        tenants,
+        tenants: Some(tenants),
         hyperplane,
+        rpcvalet: None,
     })
 }
 
@@ -630,7 +779,7 @@ pub fn warm_up(
         },
         ..Options::default()
     };
-    let mut prepared = prepare(description, program, &options)?;
+    let mut prepared = prepare(description, program, &options, &mut progress)?;
     prepared.saver.stops = true;
     let mut tracer = Tracer::new(&options.trace, Vec::new(), &prepared.machine, program)?;
     simulate(&mut prepared, &mut tracer, &mut progress)
@@ -656,6 +805,7 @@ fn prepare<'a>(
     description: &'a Description,
     program: &[u8],
     options: &Options,
+    progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Prepared<'a>, RunError> {
     check(description)?;
     let begin = Instant::now();
@@ -671,9 +821,32 @@ fn prepare<'a>(
         ledger.borrow_mut().allow_reordering();
     }
     let mut attached = None;
-    let memory = [setup.doorbells, setup.tenant_doorbells];
+    let mut memory = vec![setup.doorbells, setup.tenant_doorbells];
+    let pairs = queue_pairs(description).map(|pairs| AddressRange {
+        start: pairs.start,
+        length: pairs.bytes(),
+    });
+    memory.extend(pairs);
+    // A checkpoint has what was prepared.
+    let mut settings = ProgramSettings {
+        weights: description.data_plane.weights.clone(),
+        parameters: description.data_plane.parameters.clone(),
+        operations: description.traffic.operations.clone(),
+        prepared: ProgramPreparation::default(),
+    };
+    let mut preparation = None;
+    if options.checkpoint.from.is_none() {
+        let device = ProgramDevice::new(IO_REGISTERS, settings.clone());
+        let device = Some((device, IO_REGISTERS));
+        let go_on = &mut || progress(0.0);
+        let server = &description.server;
+        preparation = Preparation::of(server, &image, &memory, false, device, go_on)?;
+    }
+    if let Some(preparation) = &mut preparation {
+        settings.prepared = std::mem::take(&mut preparation.program);
+    }
     let mut machine = Machine::new(&description.server, image, &memory, false, |fabric| {
-        let agents = attach(fabric, description, &setup, &ledger, options)?;
+        let agents = attach(fabric, description, &setup, &ledger, options, settings)?;
         let extension = QwaitExtension::new(agents.hyperplane);
         attached = Some(agents);
         Ok(extension)
@@ -683,11 +856,15 @@ fn prepare<'a>(
         description.simulator.skip_spinning,
     );
     for core in &mut machine.engine.cores {
-        core.watch(setup.tenant_doorbells);
+        // What begins and ends a request's service.
+        core.watch(pairs.unwrap_or(setup.all_doorbells()));
     }
     let Some(attached) = attached else {
         return Err(RunError::Description("the server has no I/O".to_string()));
     };
+    if let Some(preparation) = preparation {
+        preparation.begin(&mut machine);
+    }
     let has_warm_start = measure.warm_start.is_some();
     let saver = Saver::new(&options.checkpoint, subject, has_warm_start)?;
     saver.restore(&options.checkpoint, &mut machine)?;
@@ -722,7 +899,7 @@ fn run_once(
     shown: Vec<Range<Time>>,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<(RunResult, SharedLedger), RunError> {
-    let mut prepared = prepare(description, program, options)?;
+    let mut prepared = prepare(description, program, options, progress)?;
     let mut tracer = Tracer::new(&options.trace, shown, &prepared.machine, program)?;
     if options.trace.timeline.is_some() {
         prepared.ledger.borrow_mut().keep_records();
@@ -755,30 +932,37 @@ fn run_once(
     let doorbell_conflicts = fabric
         .agent_mut::<IoSource>(attached.source)
         .map_or(0, |source| source.conflicts());
-    let captured = fabric
-        .agent_mut::<TenantSide>(attached.tenants)
-        .map_or_else(Vec::new, |tenants| {
-            tenants
-                .delivered()
-                .iter()
-                .map(|item| hex(&item.bytes))
-                .collect()
-        });
-    let (items, queues, program_counters) = {
+    let delivered = match attached.tenants {
+        Some(tenants) => fabric
+            .agent_mut::<TenantSide>(tenants)
+            .map(|tenants| tenants.delivered()),
+        None => fabric
+            .agent_mut::<Cluster>(attached.source)
+            .map(|cluster| cluster.delivered()),
+    };
+    let captured = delivered.unwrap_or_default();
+    let captured = captured.iter().map(|item| hex(&item.bytes)).collect();
+    let rpcvalet = attached
+        .rpcvalet
+        .map(|rpcvalet| rpcvalet.statistics(fabric, end_time));
+    let (items, queues, by_kind, program_counters) = {
         let ledger = ledger.borrow();
         let counters = ledger.program_counters().iter().cloned().collect();
-        (ledger.counts(), QueueResults::of(&ledger), counters)
+        let queues = QueueResults::of(&ledger);
+        (ledger.counts(), queues, ledger.by_kind(), counters)
     };
     let first = machine.first_reading.take().unwrap_or_default();
     let last = meter.read(&mut machine, end, items.delivered);
     let totals = Totals::of(&machine, &meter, (begin, brought), (&first, &last));
     let result = RunResult {
         measurement,
+        by_kind,
         items,
         queues,
         program_counters,
         totals,
         hyperplane,
+        rpcvalet,
         doorbell_conflicts,
         output: machine.output(),
         captured,
@@ -838,6 +1022,8 @@ fn simulate(
                 let delivered = ledger.borrow().counts().delivered;
                 machine.first_reading = Some(meter.read(machine, due, delivered));
                 if warm_start_ends {
+                    // Saved or not, the run goes on in the same way.
+                    machine.engine.forget_loops();
                     ledger.borrow_mut().end_warm_start();
                     let at = machine.engine.time(due);
                     let fabric = &mut machine.engine.fabric;
@@ -979,18 +1165,28 @@ fn bare_metal(
     description: &Description,
     image: elf::Image,
     program: &Program,
+    is_restored: bool,
+    go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(Machine, Option<AgentId>), RunError> {
     check_given(&image, program)?;
     let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
     let spec = &description.server;
+    let preparation = if is_restored {
+        None
+    } else {
+        Preparation::of(spec, &image, &[doorbells], true, None, go_on)?
+    };
     let mut hyperplane = None;
-    let machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
+    let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
         let tiles = spec.fabric.mesh.columns * spec.fabric.mesh.rows;
         let clock = fabric.clock();
         let agent = hyperplane::attach(fabric, tiles, &spec.hyperplane, doorbells, clock)?;
         hyperplane = Some(agent);
         Ok(QwaitExtension::new(agent))
     })?;
+    if let Some(preparation) = preparation {
+        preparation.begin(&mut machine);
+    }
     Ok((machine, hyperplane))
 }
 
@@ -1044,7 +1240,8 @@ pub fn execute(
         let prepared = prepare_linux(description, image, program)?;
         (Machine::with_linux(&description.server, prepared)?, None)
     } else {
-        bare_metal(description, image, program)?
+        let is_restored = checkpoint.from.is_some();
+        bare_metal(description, image, program, is_restored, &mut go_on)?
     };
     machine.engine.set_speed(
         description.simulator.lookahead_cycles,
@@ -1133,7 +1330,7 @@ pub fn execute_functionally(
     } else {
         check_given(&image, program)?;
         let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
-        FunctionalMachine::bare_metal(&description.server, image, &[doorbells])?
+        FunctionalMachine::bare_metal(&description.server, image, &[doorbells], true)?
     };
     let mut rounds = 0u32;
     while machine.advance()? {

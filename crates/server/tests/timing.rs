@@ -8,6 +8,7 @@ mod common;
 
 use common::assembler::*;
 use common::servers::{halted, models, read, server};
+use fabric::SocketLinkSpec;
 use pipeline::{CoreSpec, Model};
 use server::ServerSpec;
 use std::cmp::Ordering;
@@ -52,6 +53,11 @@ fn passes(spec: &ServerSpec, chain: (u64, u64), body: impl Fn(&mut Assembler)) -
     let mut asm = Assembler::new();
     asm.load_immediate(T0, FLOAT_ON);
     asm.csr_write(MSTATUS, T0);
+    let idle = asm.label();
+    if spec.fabric.cores > 1 {
+        // A hart begins with its number in a0.
+        asm.branch(When::NotEqual, A0, ZERO, idle);
+    }
     asm.load_immediate(OWNED_BASE, OWNED);
     asm.store_double(ZERO, OWNED_BASE, 0);
     asm.load_immediate(DATA, PASS_DATA);
@@ -74,6 +80,7 @@ fn passes(spec: &ServerSpec, chain: (u64, u64), body: impl Fn(&mut Assembler)) -
     asm.branch(When::Equal, PASS, S5, done);
     asm.jump(again);
     asm.bind(done);
+    asm.bind(idle);
     asm.halt();
     let (pointers, stride) = chain;
     let data: Vec<(u64, Vec<u8>)> = (0..2)
@@ -339,6 +346,37 @@ fn a_chase_through_memory() {
     let found = models().map(|core| chase(&one_tile(&core), (64, 64), false));
     let beyond = 1 + 10 + 1 + 50 + 1 + 10 + 1 + 1;
     assert_eq!(found, [4 + beyond, 2 + beyond]);
+}
+
+/// Two sockets of one core on one tile each: the code and the stack of hart 0 are in the memory of
+/// its socket, the data of both passes in that of the other. The link takes 20 cycles and carries
+/// 8 bytes a cycle.
+fn two_sockets(core: &CoreSpec) -> ServerSpec {
+    let mut spec = one_tile(core);
+    spec.fabric.sockets = 2;
+    spec.fabric.cores = 2;
+    spec.fabric.socket_link = SocketLinkSpec {
+        latency_ns: 20.0,
+        bandwidth_gb_per_s: 8.0,
+    };
+    // The second half of 4 MiB begins where the data does.
+    spec.memory_mib = 4;
+    assert_eq!(PASS_DATA, 0x8000_0000 + (2 << 20));
+    spec
+}
+
+/// As on one socket, with the link on the way there and back: 1 cycle to where it begins, 1 for the 8
+/// bytes of the request or 9 for the 72 of the answer, 20, and 1 to the bank or the core.
+#[test]
+fn a_chase_through_the_other_socket() {
+    let there = 1 + 1 + 20 + 1;
+    let back = 1 + 9 + 20 + 1;
+    let [cached, remote] = [(1024, true), (64, false)]
+        .map(|(lines, warm)| models().map(|core| chase(&two_sockets(&core), (lines, 64), warm)));
+    assert_eq!(cached, [4, 2].map(|hit| hit + there + 10 + back + 1));
+    // The bank and its memory are on one socket: 1 to the controller, 50, 1 back, the bank again.
+    let memory = 10 + 1 + 50 + 1 + 10;
+    assert_eq!(remote, [4, 2].map(|hit| hit + there + memory + back + 1));
 }
 
 /// On a mesh of 4 x 4 tiles, core 0 in a corner: a request of one flit takes 3 cycles a hop, the

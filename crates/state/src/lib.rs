@@ -10,10 +10,24 @@
 //! fixed is there.
 
 mod bytes;
+mod period;
 mod walks;
 
 pub use bytes::{Reader, Writer};
-pub use walks::{items, maybe_cycle, octets, slice};
+pub use period::{Comparer, Mover};
+pub use walks::{by_rank, items, maybe_cycle, octets, slice};
+
+/// What a walk is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// All of the state, as it is.
+    Exact,
+    /// What decides on all that comes, relative to a moment, so that two moments can be compared
+    /// between which nothing has been stored. Two that are equal go on equally.
+    Compare,
+    /// What is in time, to be moved on.
+    MoveOn,
+}
 
 /// What goes along the state of a component, and what it does there.
 pub trait Walker {
@@ -36,6 +50,11 @@ pub trait Walker {
     /// What is only counted, and decides on nothing.
     fn count(&mut self, count: &mut u64) {
         self.number(count);
+    }
+
+    /// What it is for.
+    fn purpose(&self) -> Purpose {
+        Purpose::Exact
     }
 
     /// Whether what was written down is being put back.
@@ -78,7 +97,8 @@ impl Counted for u64 {
 /// How a field is walked: without a word as its type says; `cycle` and `count` as [`Walker`] says,
 /// `maybe_cycle` for an option of a cycle, and `cycles` for an array or a slice of them; `slice` and
 /// `octets` for items and bytes whose number is fixed; `inside` for an option that is there or not
-/// for good; `fixed` not at all.
+/// for good; `exact`, and `content` and `packed` for items and bytes whose number is fixed, if all is
+/// walked ([`Purpose::Exact`]); `fixed` not at all.
 #[macro_export]
 macro_rules! fields {
     ($self:expr, $walker:expr, $name:ident {
@@ -98,6 +118,21 @@ macro_rules! field {
     };
     ($walker:expr, $field:ident fixed) => {
         let _ = (&$walker, $field);
+    };
+    ($walker:expr, $field:ident exact) => {
+        if $crate::Walker::purpose($walker) == $crate::Purpose::Exact {
+            $crate::State::walk($field, $walker);
+        }
+    };
+    ($walker:expr, $field:ident content) => {
+        if $crate::Walker::purpose($walker) == $crate::Purpose::Exact {
+            $crate::slice($field, $walker);
+        }
+    };
+    ($walker:expr, $field:ident packed) => {
+        if $crate::Walker::purpose($walker) == $crate::Purpose::Exact {
+            $crate::octets($field, $walker);
+        }
     };
     ($walker:expr, $field:ident cycle) => {
         $crate::Walker::cycle($walker, $field)

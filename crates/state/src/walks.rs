@@ -275,3 +275,13 @@ pub fn maybe_cycle(cycle: &mut Option<u64>, walker: &mut dyn Walker) {
         walker.cycle(cycle);
     }
 }
+
+/// The places of a set of `ways` that begins at `start`, the most recently used first, from the ranks
+/// of its ways, at most 64. In which way something is makes no difference, so sets are compared in this order.
+pub fn by_rank(ranks: &[u8], start: usize) -> impl Iterator<Item = usize> {
+    let mut places = [0; 64];
+    for (way, &rank) in ranks.iter().enumerate() {
+        places[usize::from(rank)] = start + way;
+    }
+    places.into_iter().take(ranks.len())
+}

@@ -29,9 +29,11 @@ static inline void hyperplane_done(const struct data_plane_hart *hart,
 /* Lines 1 to 8: gives every queue a doorbell that the monitoring set can hold. */
 static inline void hyperplane_add_queues(volatile struct io_registers *device,
                                          struct io_descriptor *table, enum qwait_policy policy) {
-  struct io_doorbell *doorbells = data_plane_state.doorbells;
-  uint64_t doorbell_bytes = device->doorbell_bytes, used = 0;
+  struct io_doorbell *doorbells = (struct io_doorbell *)device->doorbell_start;
+  uint64_t doorbell_bytes = device->doorbell_bytes, used = 0, given_up = 0;
   uint64_t doorbell_count = doorbell_bytes / sizeof(struct io_doorbell);
+  /* Queues of the second socket have theirs in its memory, which is the second half. */
+  uint64_t end = device->second_socket ? doorbell_count / 2 : doorbell_count;
   int64_t initialized = qwait_init((uint64_t)doorbells, doorbell_bytes, policy);
   if (initialized != QWAIT_OK)
     fail("QWAIT.INIT for doorbells at %p with policy %u answers %ld.", (void *)doorbells,
@@ -39,9 +41,14 @@ static inline void hyperplane_add_queues(volatile struct io_registers *device,
   for (uint64_t qid = 0, cluster = 0; qid < data_plane_state.queue_count; qid++) {
     struct data_plane_queue *queue = &data_plane_state.queues[qid];
     int64_t result = QWAIT_CONFLICT;
-    while (result == QWAIT_CONFLICT && used < doorbell_count) {
+    if (qid == data_plane_state.second_queue) {
+      used = end;
+      end = doorbell_count;
+    }
+    while (result == QWAIT_CONFLICT && used < end) {
       queue->doorbell = &doorbells[used++];
       result = qwait_add(qid, &queue->doorbell->count);
+      given_up += result == QWAIT_CONFLICT;
     }
     if (result == QWAIT_CONFLICT)
       fail("HyperPlane's monitoring set has no room for queue %lu: all %lu doorbell addresses have "
@@ -62,7 +69,7 @@ static inline void hyperplane_add_queues(volatile struct io_registers *device,
       qwait_set_weight(qid, device->weights[qid]);
     table[qid].doorbell = (uint64_t)queue->doorbell;
   }
-  device->conflicts = used - data_plane_state.queue_count;
+  device->conflicts = given_up;
 }
 
 static inline void hyperplane_set_up(volatile struct io_registers *device,

@@ -2,11 +2,22 @@
  * spin-poll-mode: polling as DPDK's poll-mode drivers do it.
  *
  * For every queue in turn the data plane calls a receive-burst function through a pointer in the
- * port's table, as rte_eth_rx_burst() does, and processes the up to 32 items that it is given.
- * The driver has a ring with a producer index, which the device counts up (the doorbell), and a
- * consumer index, which it publishes to the device as items have been read. It needs no atomic
- * operation. An empty poll reads the table, the pointer to the queue, the driver's line of the
- * queue and the producer index: two lines for each queue, and a call.
+ * port's table, as rte_eth_rx_burst() does (lib/ethdev/rte_ethdev.h), and processes the up to 32
+ * items that it is given. The driver is that of DPDK for lock-free queues in memory: eth_ring_rx()
+ * of drivers/net/ring/rte_eth_ring.c over an rte_ring (lib/ring/rte_ring_core.h) with one producer
+ * and one consumer. What an empty poll reads is what it reads there:
+ *
+ * - the port's table, the pointer to the queue, and the pointer to the queue's callbacks, of which
+ *   there are none (RTE_ETHDEV_RXTX_CALLBACKS, which is on unless it is turned off);
+ * - the queue, half a line;
+ * - the ring's three lines: flags, the consumer's index, and the producer's index, which the device
+ *   counts up (the doorbell).
+ *
+ * That is also what drivers of network cards read: ixgbe_recv_pkts() has two lines of the queue and
+ * one of descriptors. Two things are left out. eth_ring_rx() adds to its count of packets even when
+ * there are none; here only a count that changes is written. And rte_ring orders its loads; here a
+ * fence comes only when there are items. So polls of empty queues write nothing, and an
+ * out-of-order core can have several under way.
  *
  * A DPDK queue belongs to one hart. Harts that share queues need a lock around the call
  * (rte_spinlock_trylock()); they try it only if the ring is not empty.
@@ -16,13 +27,32 @@
 
 #include <notify/queues.h>
 
-/* A driver's queue. */
+enum { POLL_MODE_SINGLE_CONSUMER = 2 }; /* RING_F_SC_DEQ */
+
+/* 0: harts that share queues try the lock of every queue, also of those that are empty. To show
+ * what that costs: no data plane here does so. */
+#ifndef POLL_MODE_LOOKS_FIRST
+#define POLL_MODE_LOOKS_FIRST 1
+#endif
+
+/* A ring, as struct rte_ring. The producer's line is the doorbell. */
+struct poll_mode_ring {
+  struct {
+    uint32_t flags;
+  } __attribute__((aligned(LINE_BYTES)));
+  struct {
+    uint64_t consumer; /* The index of the next item to take. */
+    uint64_t lock;     /* A hart has the queue. */
+  } __attribute__((aligned(LINE_BYTES)));
+};
+
+/* A driver's queue, as struct ring_queue. */
 struct poll_mode_queue {
+  struct poll_mode_ring *ring;
   const struct io_doorbell *producer; /* Its `items` is the index of the next item to come. */
-  uint64_t consumer;                  /* The index of the next item to take. */
   uint64_t number;
-  uint64_t lock; /* A hart has the queue. */
-} __attribute__((aligned(LINE_BYTES)));
+  uint64_t received; /* A statistic. */
+};
 
 /* A line that the device reads when the ring looks full. */
 struct poll_mode_taken {
@@ -32,43 +62,66 @@ struct poll_mode_taken {
 /* Takes up to `most` items. Returns how many, and the first one's index in `first`. */
 typedef uint64_t (*poll_mode_burst)(struct poll_mode_queue *queue, uint64_t most, uint64_t *first);
 
+/* What is to be called with the items of a burst. */
+typedef void (*poll_mode_callback)(struct poll_mode_queue *queue, uint64_t first, uint64_t count);
+
 /* A port: what rte_eth_fp_ops is in DPDK. */
 static struct {
   poll_mode_burst burst;
   struct poll_mode_queue **queues;
+  poll_mode_callback *callbacks;
   struct poll_mode_taken *taken;
 } poll_mode_port;
 
 /* The number of items in a ring. Indices are 32 bits wide. */
 static inline uint64_t poll_mode_items(const struct poll_mode_queue *queue) {
   uint32_t produced = (uint32_t)io_count(queue->producer);
-  return produced - (uint32_t)__atomic_load_n(&queue->consumer, __ATOMIC_RELAXED);
+  return produced - (uint32_t)__atomic_load_n(&queue->ring->consumer, __ATOMIC_RELAXED);
 }
 
-/* The driver's function. */
-static uint64_t poll_mode_receive(struct poll_mode_queue *queue, uint64_t most, uint64_t *first) {
+/* What rte_ring_dequeue_burst() is. */
+static inline uint64_t poll_mode_dequeue(struct poll_mode_queue *queue, uint64_t most,
+                                         uint64_t *first) {
   uint64_t items = poll_mode_items(queue);
   if (items == 0)
     return 0;
   __atomic_thread_fence(__ATOMIC_ACQUIRE); /* The slots behind the index; not for empty polls. */
   if (items > most)
     items = most;
-  *first = queue->consumer;
+  *first = queue->ring->consumer;
   data_plane_await_readers(&data_plane_state.queues[queue->number], *first + items);
-  __atomic_store_n(&queue->consumer, *first + items, __ATOMIC_RELAXED);
+  __atomic_store_n(&queue->ring->consumer, *first + items, __ATOMIC_RELAXED);
   return items;
+}
+
+/* The driver's function, as eth_ring_rx(). */
+static uint64_t poll_mode_receive(struct poll_mode_queue *queue, uint64_t most, uint64_t *first) {
+  uint64_t count = poll_mode_dequeue(queue, most, first);
+  if (!(__atomic_load_n(&queue->ring->flags, __ATOMIC_RELAXED) & POLL_MODE_SINGLE_CONSUMER))
+    __atomic_fetch_add(&queue->received, count, __ATOMIC_RELAXED);
+  else if (count)
+    queue->received += count;
+  return count;
 }
 
 /* What rte_eth_rx_burst() is. */
 static inline uint64_t poll_mode_receive_burst(uint64_t number, uint64_t most, uint64_t *first) {
-  return poll_mode_port.burst(poll_mode_port.queues[number], most, first);
+  struct poll_mode_queue *queue = poll_mode_port.queues[number];
+  uint64_t count = poll_mode_port.burst(queue, most, first);
+  poll_mode_callback callback =
+      __atomic_load_n(&poll_mode_port.callbacks[number], __ATOMIC_RELAXED);
+  if (callback)
+    callback(queue, *first, count);
+  return count;
 }
 
 /* For harts that share queues. Returns whether the queue is now this hart's. */
 static inline int poll_mode_try_lock(uint64_t number) {
   struct poll_mode_queue *queue = poll_mode_port.queues[number];
-  return poll_mode_items(queue) != 0 && !__atomic_load_n(&queue->lock, __ATOMIC_RELAXED) &&
-         !__atomic_exchange_n(&queue->lock, 1, __ATOMIC_ACQUIRE);
+  if (POLL_MODE_LOOKS_FIRST &&
+      (poll_mode_items(queue) == 0 || __atomic_load_n(&queue->ring->lock, __ATOMIC_RELAXED)))
+    return 0;
+  return !__atomic_exchange_n(&queue->ring->lock, 1, __ATOMIC_ACQUIRE);
 }
 
 static inline struct data_plane_work poll_mode_next(struct data_plane_hart *hart) {
@@ -80,7 +133,7 @@ static inline struct data_plane_work poll_mode_next(struct data_plane_hart *hart
     if (count)
       break;
     if (data_plane_is_shared())
-      data_plane_unlock(&poll_mode_port.queues[number]->lock);
+      data_plane_unlock(&poll_mode_port.queues[number]->ring->lock);
   }
   hart->next = data_plane_after(hart, number);
   struct data_plane_work work = {.queue = number,
@@ -100,7 +153,7 @@ static inline void poll_mode_done(const struct data_plane_hart *hart,
                                   const struct data_plane_work *work) {
   (void)hart;
   if (data_plane_is_shared())
-    data_plane_unlock(&poll_mode_port.queues[work->queue]->lock);
+    data_plane_unlock(&poll_mode_port.queues[work->queue]->ring->lock);
 }
 
 static inline void poll_mode_set_up(volatile struct io_registers *device,
@@ -108,11 +161,16 @@ static inline void poll_mode_set_up(volatile struct io_registers *device,
   (void)device;
   uint64_t queues = data_plane_state.queue_count;
   struct poll_mode_queue *driver = aligned_alloc(LINE_BYTES, queues * sizeof *driver);
+  struct poll_mode_ring *rings = aligned_alloc(LINE_BYTES, queues * sizeof *rings);
   poll_mode_port.burst = poll_mode_receive;
   poll_mode_port.queues = aligned_alloc(LINE_BYTES, queues * sizeof *poll_mode_port.queues);
+  poll_mode_port.callbacks = aligned_alloc(LINE_BYTES, queues * sizeof *poll_mode_port.callbacks);
   poll_mode_port.taken = aligned_alloc(LINE_BYTES, queues * sizeof *poll_mode_port.taken);
   for (uint64_t number = 0; number < queues; number++) {
+    /* Harts that share a queue take turns by its lock. */
+    rings[number] = (struct poll_mode_ring){{.flags = POLL_MODE_SINGLE_CONSUMER}, {}};
     driver[number] = (struct poll_mode_queue){
+        .ring = &rings[number],
         .producer = data_plane_state.queues[number].doorbell,
         .number = number,
     };

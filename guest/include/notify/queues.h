@@ -92,6 +92,9 @@ static struct {
   uint64_t is_late;   /* See the top of this file. */
   uint64_t notify;
   uint8_t *results; /* A slot for each hart, if harts process items of one queue at once. */
+  /* The first queue in the memory of the second socket; if there is none, their number. */
+  uint64_t second_queue;
+  uint64_t second_memory; /* The next free address there. */
 } data_plane_state __attribute__((aligned(LINE_BYTES)));
 
 /* Whether several harts share a queue. */

@@ -2,7 +2,7 @@
 
 use crate::machine::{DOORBELLS, Do, MEMORY, Machine, Script, clock};
 use fabric::*;
-use hyperplane::{HyperPlaneSpec, NO_QID, Operation, Statistics};
+use hyperplane::{HyperPlaneSpec, NO_QID, Operation, ReadySets, Statistics, Stealing};
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -171,14 +171,34 @@ struct Outcome {
     finished: Vec<Time>,
 }
 
-fn run(seed: u64, window: Time) -> Outcome {
+/// What there is of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hardware {
+    OneSocket,
+    /// Two sockets with a ready set each, whose queues are their own cores'.
+    Apart,
+    Stealing,
+    /// Two sockets with one ready set.
+    OneReadySet,
+}
+
+impl Hardware {
+    fn sockets(self) -> u64 {
+        match self {
+            Hardware::OneSocket => 1,
+            _ => 2,
+        }
+    }
+}
+
+fn run(seed: u64, window: Time, hardware: Hardware) -> Outcome {
     let mut random = Random(seed);
     let queues = 1 + random.below(12);
     let stride = [64, 64, 192, 1024][random.below(4) as usize];
     let doorbells: Vec<u64> = (0..queues)
         .map(|queue| DOORBELLS.start + queue * stride + random.below(8) * 8)
         .collect();
-    let consumers = 1 + random.below(4);
+    let consumers = (1 + random.below(4)).next_multiple_of(hardware.sockets());
     let policy = random.below(3);
     let longest_work_cycles = [0, 100, 1000][random.below(3) as usize];
     let consumer = |core| Consumer {
@@ -196,9 +216,22 @@ fn run(seed: u64, window: Time) -> Outcome {
     let scripts = (0..consumers).map(consumer).collect();
     let spec = HyperPlaneSpec {
         power_optimised: seed.is_multiple_of(3),
+        ready_sets: match hardware {
+            Hardware::OneReadySet => ReadySets::One,
+            _ => ReadySets::PerSocket,
+        },
+        stealing: match hardware {
+            Hardware::Stealing => Stealing::WhenIdle,
+            _ => Stealing::None,
+        },
         ..HyperPlaneSpec::default()
     };
-    let mut machine = Machine::new(&spec, scripts);
+    // From faster than the hart's own work to slower than most of what happens here.
+    let link = SocketLinkSpec {
+        latency_ns: [0.0, 5.0, 40.0, 500.0][(seed % 4) as usize],
+        bandwidth_gb_per_s: [0.5, 40.0][(seed / 4 % 2) as usize],
+    };
+    let mut machine = Machine::on_sockets(&spec, hardware.sockets() as usize, link, scripts);
     let producers = 1 + random.below(3);
     let items = 1 + random.below(60);
     let longest_gap_cycles = [0, 30, 200, 2000][random.below(4) as usize];
@@ -213,6 +246,7 @@ fn run(seed: u64, window: Time) -> Outcome {
         let attachment = Attachment {
             tile: random.below(4) as usize,
             cache: Some(CacheSpec::default()),
+            on_each_socket: seed.is_multiple_of(2),
             ..Attachment::default()
         };
         let id = machine
@@ -270,7 +304,7 @@ fn every_item_is_consumed() {
     let mut not_ready = 0;
     let mut reconsidered = 0;
     for seed in 0..4000 {
-        let statistics = run(seed, Time::NEVER).statistics;
+        let statistics = run(seed, Time::NEVER, Hardware::OneSocket).statistics;
         spurious += statistics.spurious_wake_ups;
         not_ready += statistics.not_ready;
         reconsidered += statistics.activations_by_reconsider;
@@ -279,12 +313,39 @@ fn every_item_is_consumed() {
     assert!(spurious > 1000 && not_ready > 1000 && reconsidered > 1000);
 }
 
+/// On two sockets nothing waits in one ready set while a hart waits that may have it, whatever
+/// crosses whatever on the link.
+#[test]
+fn every_item_is_consumed_on_two_sockets() {
+    for hardware in [Hardware::Apart, Hardware::Stealing, Hardware::OneReadySet] {
+        let (mut steals, mut returned, mut spurious) = (0, 0, 0);
+        for seed in 0..1000 {
+            let statistics = run(seed, Time::NEVER, hardware).statistics;
+            steals += statistics.steals;
+            returned += statistics.offers_returned;
+            spurious += statistics.spurious_wake_ups;
+        }
+        assert!(spurious > 200);
+        if hardware == Hardware::Stealing {
+            assert!(steals > 1000 && returned > 100, "{steals} {returned}");
+        } else {
+            assert_eq!((steals, returned), (0, 0));
+        }
+    }
+}
+
 #[test]
 fn the_window_does_not_matter() {
     for seed in 0..100 {
+        let hardware = match seed % 5 {
+            0 => Hardware::Apart,
+            1 => Hardware::Stealing,
+            2 => Hardware::OneReadySet,
+            _ => Hardware::OneSocket,
+        };
         assert_eq!(
-            run(seed, Time::NEVER),
-            run(seed, Time::from_fs(1)),
+            run(seed, Time::NEVER, hardware),
+            run(seed, Time::from_fs(1), hardware),
             "seed {seed}"
         );
     }

@@ -2,7 +2,7 @@
 
 use crate::machine::{DOORBELLS, Do, MEMORY, Machine, Script, clock};
 use fabric::*;
-use hyperplane::{ErrorCode, HyperPlaneSpec, NO_QID, Operation, PARTITIONS};
+use hyperplane::{ErrorCode, HyperPlaneSpec, NO_QID, Operation, PARTITIONS, ReadySets, Stealing};
 use std::collections::VecDeque;
 
 /// Does one thing after the other and writes down what came of it.
@@ -102,16 +102,32 @@ impl Test {
     }
 
     fn run_with(spec: &HyperPlaneSpec, scripts: &[&[Do]], events: &[(u64, u64)]) -> Test {
+        Test::run_on(spec, 1, scripts, events)
+    }
+
+    /// The same on so many sockets. A word takes 27 ns from one ready set to the other: half a
+    /// nanosecond to the link and from it, one for its 16 bytes, and 25.
+    fn run_on(
+        spec: &HyperPlaneSpec,
+        sockets: usize,
+        scripts: &[&[Do]],
+        events: &[(u64, u64)],
+    ) -> Test {
+        let link = SocketLinkSpec {
+            latency_ns: 25.0,
+            bandwidth_gb_per_s: 16.0,
+        };
         let list = |script: &&[Do]| List {
             to_do: script.iter().copied().collect(),
             begun: Time::ZERO,
             done: Vec::new(),
         };
         let scripts = scripts.iter().map(list).collect();
-        let mut machine = Machine::new(spec, scripts);
+        let mut machine = Machine::on_sockets(spec, sockets, link, scripts);
         let attachment = Attachment {
             snoops: Some(DOORBELLS),
             cache: Some(CacheSpec::default()),
+            on_each_socket: true,
             ..Attachment::default()
         };
         let device = machine
@@ -555,4 +571,139 @@ fn conflicts_are_counted_and_another_doorbell_helps() {
     assert_eq!(results[18..], ok(&[ErrorCode::Conflict.value(), 0]));
     let statistics = machine.hyperplane().statistics(Time::ZERO);
     assert_eq!((statistics.conflicts, statistics.monitored), (1, 17));
+}
+
+/// Doorbells 0 to 2 are in the memory of the first socket, 3 to 5 in that of the second.
+const STEALING: HyperPlaneSpec = HyperPlaneSpec {
+    entries: 1024,
+    ways: 2,
+    walk_places: None,
+    monitoring_set_lookup_cycles: 5,
+    qwait_latency_cycles: 50,
+    ready_set_latency_ns: 12.25,
+    power_optimised: false,
+    wake_up_latency_ns: 500.0,
+    ready_sets: ReadySets::PerSocket,
+    stealing: Stealing::WhenIdle,
+};
+
+fn grant_of(test: &mut Test, qid: u64) -> Time {
+    let device: &mut Device = test.machine.fabric.agent_mut(test.device).unwrap();
+    let grants = device.grants.iter().rev();
+    let mut of_queue = grants.filter(|(_, line)| *line == LineAddress::of(doorbell(qid)));
+    of_queue.next().unwrap().0
+}
+
+#[test]
+fn a_hart_of_the_other_socket_gets_a_queue_a_message_later() {
+    // Core 1 is on the second socket and waits; nobody waits on the first.
+    let control = [init(ROUND_ROBIN), add(0), add(3)];
+    let other = [Do::Wait(2000), QWAIT, QWAIT];
+    let events = [(5000, doorbell(0)), (9000, doorbell(3))];
+    let mut test = Test::run_on(&STEALING, 2, &[&control, &other], &events);
+    assert_eq!(test.results(1)[1..], ok(&[0, 3]));
+    // 5 cycles of look-up and 12.25 ns of selection are 14.75 ns, and 15 to the next cycle of the
+    // mesh; a message; and what is left of QWAIT, 12.75.
+    let stolen = test.times(1, 1).1 - grant_of(&mut test, 0);
+    assert_eq!(stolen, Time::from_ns(15.0 + 27.0 + 12.75));
+    // Its own queue comes as on one socket.
+    let own = test.times(1, 2).1 - grant_of(&mut test, 3);
+    assert_eq!(own, clock().time(55));
+    let statistics = test.statistics();
+    assert_eq!((statistics.wake_ups, statistics.steals), (2, 1));
+    assert_eq!(statistics.offers_returned, 0);
+}
+
+#[test]
+fn a_ready_queue_of_the_other_socket_comes_two_messages_later() {
+    // Nobody waits when queue 0 becomes ready.
+    let control = [init(ROUND_ROBIN), add(0)];
+    let other = [Do::Wait(8000), QWAIT];
+    let events = [(5000, doorbell(0))];
+    let mut test = Test::run_on(&STEALING, 2, &[&control, &other], &events);
+    assert_eq!(test.results(1)[1], Ok(0));
+    // Two selections, to the next cycle of the mesh each; a message each; and what is left.
+    let (begin, end) = test.times(1, 1);
+    assert_eq!(end - begin, Time::from_ns((12.5 + 27.0) * 2.0 + 12.75));
+    assert_eq!(test.statistics().steals, 1);
+    // Without stealing it waits for ever.
+    let apart = HyperPlaneSpec {
+        stealing: Stealing::None,
+        ..STEALING
+    };
+    let test = Test::run_on(&apart, 2, &[&control, &other], &events);
+    assert!(test.machine.cores[1].is_halted());
+    assert_eq!(test.results(1).len(), 1);
+}
+
+#[test]
+fn an_offer_that_finds_nobody_comes_back() {
+    // Core 1 waits on the second socket. Its own queue 3 is ready 10 cycles after queue 0, which is
+    // on its way to it by then: it goes back, and core 0 gets it.
+    let control = [init(ROUND_ROBIN), add(0), add(3), Do::Wait(6000), QWAIT];
+    let other = [Do::Wait(2000), QWAIT];
+    let events = [(5000, doorbell(0)), (5010, doorbell(3))];
+    let mut test = Test::run_on(&STEALING, 2, &[&control, &other], &events);
+    assert_eq!(test.results(1)[1], Ok(3));
+    assert_eq!(test.results(0)[4], Ok(0));
+    let statistics = test.statistics();
+    assert_eq!((statistics.steals, statistics.offers_returned), (0, 1));
+}
+
+#[test]
+fn a_stolen_queue_goes_back_to_its_own_ready_set() {
+    let control = [init(ROUND_ROBIN), add(0), Do::Wait(9000), QWAIT];
+    let mut other = vec![Do::Wait(2000), QWAIT, verify(0), dequeue(0)];
+    other.extend([reconsider(0), Do::Stop]);
+    // A second item comes before the queue is reconsidered.
+    let events = [(5000, doorbell(0)), (5001, doorbell(0))];
+    let test = Test::run_on(&STEALING, 2, &[&control, &other], &events);
+    assert_eq!(test.results(1)[1..], ok(&[0, 1, 2, 0]));
+    assert_eq!(test.results(0)[3], Ok(0));
+    // The load, a message, its acknowledgement, and the wires at the core's end.
+    let (begin, end) = test.times(1, 4);
+    assert_eq!(end - begin, Time::from_ns(2.0 + 27.0 + 27.0 + 12.75));
+}
+
+#[test]
+fn one_ready_set_serves_both_sockets() {
+    let one = HyperPlaneSpec {
+        ready_sets: ReadySets::One,
+        stealing: Stealing::None,
+        ..STEALING
+    };
+    let control = [init(ROUND_ROBIN), add(0), add(3), Do::Wait(6000), QWAIT];
+    let other = [Do::Wait(8000), QWAIT, QWAIT];
+    let events = [
+        (5000, doorbell(0)),
+        (5000, doorbell(3)),
+        (9000, doorbell(0)),
+    ];
+    let mut test = Test::run_on(&one, 2, &[&control, &other], &events);
+    assert_eq!(test.results(0)[4], Ok(0));
+    assert_eq!(test.cycles(0, 4), 50.0);
+    // From the other socket a message there, the selection, and one back.
+    assert_eq!(test.results(1)[1], Ok(3));
+    let (begin, end) = test.times(1, 1);
+    assert_eq!(end - begin, Time::from_ns(27.0 + 12.5 + 27.0 + 12.75));
+    // Nobody has armed queue 0 again.
+    assert!(test.machine.cores[1].is_halted());
+    assert_eq!(test.statistics().wake_ups, 2);
+}
+
+#[test]
+fn qids_are_of_both_sockets() {
+    // 2 x 1024 QIDs, and a doorbell for each once.
+    let control = [
+        init(ROUND_ROBIN),
+        Do::Instruction(Operation::Add, 2047, doorbell(3)),
+        Do::Instruction(Operation::Add, 2047, doorbell(0)),
+        Do::Instruction(Operation::Add, 2048, doorbell(0)),
+        on(Operation::Remove, 2047),
+        Do::Instruction(Operation::Add, 2047, doorbell(0)),
+    ];
+    let test = Test::run_on(&STEALING, 2, &[&control, &[]], &[]);
+    let (twice, beyond) = (ErrorCode::DuplicateQid, ErrorCode::QidOutOfRange);
+    let expected = ok(&[0, 0, twice.value(), beyond.value(), 0, 0]);
+    assert_eq!(test.results(0), expected);
 }

@@ -273,8 +273,29 @@ pub struct Machine<S> {
     pub now: Time,
 }
 
+/// What of the memory belongs to the second socket of a server that has two: every other three
+/// lines.
+fn second_socket() -> Vec<AddressRange> {
+    let length = 3 * 64;
+    let start = |number: u64| DOORBELLS.start + (2 * number + 1) * length;
+    let starts = (0..)
+        .map(start)
+        .take_while(|start| start + length <= MEMORY.end());
+    starts.map(|start| AddressRange { start, length }).collect()
+}
+
 impl<S: Script> Machine<S> {
     pub fn new(spec: &HyperPlaneSpec, scripts: Vec<S>) -> Machine<S> {
+        Machine::on_sockets(spec, 1, SocketLinkSpec::default(), scripts)
+    }
+
+    /// A machine of so many sockets, of whose cores each has as many.
+    pub fn on_sockets(
+        spec: &HyperPlaneSpec,
+        sockets: usize,
+        socket_link: SocketLinkSpec,
+        scripts: Vec<S>,
+    ) -> Machine<S> {
         // Small caches, so that lines are evicted and recalled.
         let cache = CacheSpec {
             size_bytes: 1024,
@@ -283,6 +304,8 @@ impl<S: Script> Machine<S> {
         };
         let fabric = FabricSpec {
             cores: scripts.len(),
+            sockets,
+            socket_link,
             last_level: LastLevelSpec {
                 size_bytes_per_bank: 4096,
                 ways: 4,
@@ -296,6 +319,7 @@ impl<S: Script> Machine<S> {
             ..FabricSpec::default()
         };
         let ram = Ram::new(vec![DOORBELLS, MEMORY]).unwrap();
+        let ram = ram.with_second_socket(second_socket());
         let mut fabric = Fabric::new(&fabric, ram).unwrap();
         let hyperplane = attach(&mut fabric, 4, spec, DOORBELLS, clock()).unwrap();
         let core = |(index, script)| Core {

@@ -1,15 +1,28 @@
 """HyperPlane (MICRO 2020): its figures, and what it claims. One module a section of the paper."""
 
 from nanoplane.papers.hyperplane import (
-    later,
+    false_sharing,
+    hardware_costs,
     monitoring_set,
     multicore,
     queue_scalability,
     ready_set,
+    sockets,
     work_proportionality,
 )
 
-_SECTIONS = (queue_scalability, multicore, work_proportionality, ready_set, monitoring_set)
+_SECTIONS = (
+    queue_scalability,
+    multicore,
+    work_proportionality,
+    ready_set,
+    monitoring_set,
+    false_sharing,
+    sockets,
+)
 
 FIGURES = tuple(figure for section in _SECTIONS for figure in section.FIGURES)
-CLAIMS = (*(claim for section in _SECTIONS for claim in section.CLAIMS), *later.CLAIMS)
+CLAIMS = (
+    *(claim for section in _SECTIONS for claim in section.CLAIMS),
+    *hardware_costs.CLAIMS,
+)

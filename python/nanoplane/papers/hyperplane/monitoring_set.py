@@ -147,8 +147,9 @@ def _judge(_: Results) -> Judgement:
     """Judge the paper's 0.1 % by its own table: two ways, and 10 % more entries than doorbells."""
     two, four = TABLES_TRIED[0], TABLES_TRIED[2]
     measured = percent(two, "random-in-turn", 10)
+    interval = _interval(two, "random-in-turn", 10)
     if measured <= 0.1:
-        return Judgement(measured, True)
+        return Judgement(measured, True, ci95=interval)
     return Judgement(
         measured,
         False,
@@ -158,6 +159,7 @@ def _judge(_: Results) -> Judgement:
         "entry a row holds half of its entries, whatever the walk. A driver that takes consecutive "
         f"lines meets {percent(two, 'consecutive', 10):.2g} %, and none if the first is aligned to "
         "half the table",
+        interval,
     )
 
 

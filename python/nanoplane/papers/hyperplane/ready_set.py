@@ -11,7 +11,7 @@ from nanoplane.papers.hyperplane.cases import SHAPES, TASKS, Case
 from nanoplane.sweep import Run
 
 QUEUES = 1000
-REQUESTS = 20_000
+REQUESTS = 5_000
 SHAPES_SHOWN = ("proportionally-concentrated", "fully-balanced")
 HARDWARE = "hyperplane"
 SOFTWARE = {

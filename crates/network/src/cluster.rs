@@ -1,0 +1,897 @@
+//! The cluster around a server with an integrated network interface: nodes that send it messages and
+//! take its replies, as RPCValet's traffic generator does (ASPLOS 2019, Section 5).
+//!
+//! Each node has as many send slots towards the server as the messaging domain gives it. A message
+//! takes a slot until the server's replenish is back; what finds none free waits at its node. The
+//! ledger is kept here: an item is in its queue when the last packet of its message has arrived at
+//! the server, and done when a core of the server has posted the replenish.
+
+use crate::io_source::register;
+use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
+use crate::sonuma::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
+use crate::spec::SLOT_HEADER_BYTES;
+use crate::{
+    Arrival, ArrivalProcess, DeliveredPacket, IoSetup, IoSource, ItemKind, Link, LinkFaultCounts,
+    LinkFaults, Packets, QueueDescriptor, Random, SharedLedger,
+};
+use fabric::{
+    AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
+    Observation, Request, RequestKind, Time,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use state::{State, Walker};
+use std::collections::{BTreeMap, VecDeque};
+
+/// In the flags of a slot: all of it is at its sender. Behind the header are only its address there and
+/// its bytes, 8 bytes each, and the receiver reads it.
+pub const FLAG_RENDEZVOUS: u64 = 4;
+/// In the flags of a slot: the data plane could not process the item.
+const FLAG_ERROR: u64 = 1;
+/// Where the nodes keep packets that wait to be read, one window for each slot.
+const RENDEZVOUS: u64 = 1 << 37;
+const WINDOW: u64 = 1 << 20;
+
+/// The network between the server and the other nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkSpec {
+    /// Nanoseconds from a node to the server or back, without what packets take on links: 50 in
+    /// Scale-Out NUMA's Table 1.
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub latency_ns: f64,
+    /// Gigabytes a second of the link of each backend, in each direction. RPCValet gives none; as a
+    /// memory channel has (Table 1), so that it is no bottleneck.
+    #[schemars(range(min = 0.01, max = 10000.0))]
+    pub link_gb_per_s: f64,
+    /// The packets of a message come in random order.
+    pub shuffle: bool,
+    /// What goes wrong on the links.
+    pub faults: LinkFaults,
+    /// The first so many nodes never replenish a reply.
+    pub silent_nodes: u32,
+    /// The part of messages behind which their node sends one more into the same slot, which is in
+    /// use.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub slots_used_twice: f64,
+    /// The part of messages behind which their node sends one that is larger than a slot.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub oversized: f64,
+}
+
+impl Default for NetworkSpec {
+    fn default() -> NetworkSpec {
+        NetworkSpec {
+            latency_ns: 50.0,
+            link_gb_per_s: 25.6,
+            shuffle: false,
+            faults: LinkFaults::default(),
+            silent_nodes: 0,
+            slots_used_twice: 0.0,
+            oversized: 0.0,
+        }
+    }
+}
+
+impl NetworkSpec {
+    /// The first number that cannot be: its name, what it is, and what it must be.
+    pub fn check(&self) -> Option<(String, f64, &'static str)> {
+        let part = "it must be from 0 to 1";
+        let own = [
+            (
+                "latency_ns",
+                self.latency_ns,
+                0.0,
+                1e6,
+                "it must be from 0 to 1000000",
+            ),
+            (
+                "link_gb_per_s",
+                self.link_gb_per_s,
+                0.01,
+                1e4,
+                "it must be from 0.01 to 10000",
+            ),
+            ("slots_used_twice", self.slots_used_twice, 0.0, 1.0, part),
+            ("oversized", self.oversized, 0.0, 1.0, part),
+        ]
+        .into_iter()
+        .find(|&(_, value, least, most, _)| !(least..=most).contains(&value))
+        .map(|(name, value, _, _, accepted)| (name.to_string(), value, accepted));
+        own.or_else(|| {
+            let (name, value, accepted) = self.faults.check()?;
+            Some((format!("faults.{name}"), value, accepted))
+        })
+    }
+}
+
+/// What the cluster is told of the server.
+#[derive(Clone, Debug)]
+pub struct ClusterSetup {
+    /// What the program reads from the device's registers.
+    pub io: IoSetup,
+    /// Slots of each node.
+    pub slots: u32,
+    /// Bytes of the largest message.
+    pub max_message_bytes: u32,
+    /// The agents that take packets from the network.
+    pub backends: Vec<AgentId>,
+    /// The network.
+    pub network: NetworkSpec,
+}
+
+/// What the cluster has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClusterStatistics {
+    /// Messages sent to the server.
+    pub messages: u64,
+    /// Blocks of messages sent to the server.
+    pub packets: u64,
+    /// Messages that found all slots of their node in use, and waited.
+    pub waits: u64,
+    /// How long they did, in femtoseconds.
+    pub waited_fs: u64,
+    /// The most slots of one node that have been in use.
+    pub most_slots_in_use: u64,
+    /// Replies that came back.
+    pub replies: u64,
+    /// Those of them that belong to no message of their node.
+    pub unexpected_replies: u64,
+    /// Replenishes of slots that were free.
+    pub unexpected_replenishes: u64,
+    /// Messages that were sent into a slot in use, or were too large, on purpose.
+    pub violations: u64,
+    /// Messages that the server refused.
+    pub refused: u64,
+    /// What went wrong on the links to the server.
+    #[serde(flatten)]
+    pub faults: LinkFaultCounts,
+}
+
+state::component!(ClusterStatistics {
+    messages: count,
+    packets: count,
+    waits: count,
+    waited_fs: count,
+    most_slots_in_use: count,
+    replies: count,
+    unexpected_replies: count,
+    unexpected_replenishes: count,
+    violations: count,
+    refused: count,
+    faults
+});
+
+/// What an event was for: the upper 8 bits of its timer's token. The rest is an index.
+mod purpose {
+    pub const ARRIVAL: u64 = 1 << 56;
+    pub const RECEIVED: u64 = 2 << 56;
+    pub const MASK: u64 = 0xff << 56;
+}
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    /// Send slots towards the server, the one that has been free for longest first.
+    free: VecDeque<u16>,
+    /// When each message came that waits for a slot.
+    waiting: VecDeque<Time>,
+}
+
+state::plain!(Node { free, waiting });
+
+/// A message in its slot, and a reply in the server's slot of the same number.
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    in_use: bool,
+    item: u64,
+    /// See [`ItemKind::kind_of`].
+    kind: u8,
+    /// When a core has posted the replenish, and when it had posted the one before.
+    posted_at: Option<(Time, Time)>,
+    /// What the server has to read, if it did not fit into a message.
+    window: Vec<u8>,
+    /// Blocks of the reply that have arrived.
+    reply_blocks: u32,
+    reply_item: u64,
+    reply_flags: u64,
+    /// Blocks still to be read from the server's memory, and where they are.
+    reply_to_read: u32,
+    reply_address: u64,
+    reply: Vec<u8>,
+}
+
+state::plain!(Slot {
+    in_use,
+    item,
+    kind,
+    posted_at,
+    window,
+    reply_blocks,
+    reply_item,
+    reply_flags,
+    reply_to_read,
+    reply_address,
+    reply
+});
+
+/// The agent that is the rest of the cluster, and owns the registers of the I/O device.
+pub struct Cluster {
+    setup: ClusterSetup,
+    latency: Time,
+    arrivals: ArrivalProcess,
+    warm_arrivals: Option<ArrivalProcess>,
+    is_warm: bool,
+    active_nodes: Vec<u32>,
+    node_choice: Random,
+    chance: Random,
+    packets: Packets,
+    items: ItemKind,
+    ledger: SharedLedger,
+    program: ProgramRegisters,
+    /// Where the memory begins that is to be as if it had been cleared.
+    cleared: u64,
+    is_started: bool,
+    next_arrival: Arrival,
+    next_item: u64,
+    nodes: Vec<Node>,
+    slots: Vec<Slot>,
+    /// Items whose replies have not come, and their nodes.
+    unanswered: BTreeMap<u64, u32>,
+    /// What has been written to the nodes' memories, by node and block.
+    memory: BTreeMap<(u16, u32), LineData>,
+    /// To each backend.
+    links: Vec<Link>,
+    /// When each core has posted its last replenish: an instrument.
+    cores_posted_at: Vec<Time>,
+    keep: usize,
+    kept: Vec<DeliveredPacket>,
+    statistics: ClusterStatistics,
+    /// The message that is being put together; kept to save allocations.
+    message: Vec<u8>,
+}
+
+impl State for Cluster {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let items = self.items;
+        state::fields!(
+            self,
+            walker,
+            Cluster {
+                setup: fixed,
+                latency: fixed,
+                arrivals,
+                warm_arrivals: inside,
+                is_warm,
+                active_nodes: fixed,
+                node_choice,
+                chance,
+                packets,
+                items,
+                ledger: fixed,
+                program,
+                cleared,
+                is_started,
+                next_arrival,
+                next_item,
+                nodes: slice,
+                slots: slice,
+                unanswered,
+                memory,
+                links: slice,
+                cores_posted_at: slice,
+                keep: fixed,
+                kept,
+                statistics,
+                message: fixed,
+            }
+        );
+        if self.items != items
+            && let Err(error) = self.packets.set_kind(self.items)
+        {
+            walker.refuse(error.to_string());
+        }
+        self.ledger.borrow_mut().items = self.items;
+        self.ledger.borrow_mut().walk(walker);
+    }
+}
+
+impl Cluster {
+    /// A cluster that waits for the program to write the register START. `choice` chooses nodes,
+    /// `chance` what goes wrong. The first `keep` replies are kept.
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        setup: ClusterSetup,
+        arrivals: ArrivalProcess,
+        active_nodes: Vec<u32>,
+        (choice, chance): (Random, Random),
+        packets: Packets,
+        settings: ProgramSettings,
+        ledger: SharedLedger,
+        keep: usize,
+    ) -> Cluster {
+        let nodes = setup.io.queues as usize;
+        let slots = setup.slots as usize;
+        let node = Node {
+            free: (0..setup.slots as u16).collect(),
+            waiting: VecDeque::new(),
+        };
+        {
+            let mut ledger = ledger.borrow_mut();
+            ledger.allow_reordering();
+            ledger.program_counters = settings.prepared.counters.clone();
+        }
+        Cluster {
+            latency: Time::from_ns(setup.network.latency_ns),
+            links: vec![Link::new(setup.network.link_gb_per_s); setup.backends.len()],
+            arrivals,
+            cores_posted_at: vec![Time::ZERO; setup.io.data_plane_cores as usize],
+            cleared: 0,
+            warm_arrivals: None,
+            is_warm: true,
+            active_nodes,
+            node_choice: choice,
+            chance,
+            packets,
+            items: ItemKind::Packets,
+            ledger,
+            program: ProgramRegisters::new(settings),
+            is_started: false,
+            next_arrival: Arrival {
+                gap: Time::ZERO,
+                items: 0,
+            },
+            next_item: 0,
+            nodes: vec![node; nodes],
+            slots: vec![Slot::default(); nodes * slots],
+            unanswered: BTreeMap::new(),
+            memory: BTreeMap::new(),
+            keep,
+            kept: Vec::new(),
+            statistics: ClusterStatistics::default(),
+            message: Vec::new(),
+            setup,
+        }
+    }
+
+    /// Begins with these arrivals, until its timer is set to [`IoSource::CHANGE`].
+    pub fn with_warm_start(self, arrivals: ArrivalProcess) -> Cluster {
+        Cluster {
+            warm_arrivals: Some(arrivals),
+            is_warm: false,
+            ..self
+        }
+    }
+
+    /// How to attach it: it owns the registers of the I/O device.
+    pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
+        Attachment {
+            tile,
+            owns: Some(setup.registers),
+            ..Attachment::default()
+        }
+    }
+
+    /// What has been counted; messages that still wait are counted up to `now`.
+    pub fn statistics(&self, now: Time) -> ClusterStatistics {
+        let waiting = self.nodes.iter().flat_map(|node| &node.waiting);
+        let waiting: u64 = waiting
+            .map(|&since| now.saturating_sub(since).as_fs())
+            .sum();
+        ClusterStatistics {
+            waited_fs: self.statistics.waited_fs + waiting,
+            ..self.statistics
+        }
+    }
+
+    /// The replies that were kept.
+    pub fn delivered(&self) -> &[DeliveredPacket] {
+        &self.kept
+    }
+
+    fn read_register(&mut self, offset: u64) -> Option<u64> {
+        let setup = &self.setup.io;
+        let queues = u64::from(setup.queues);
+        Some(match offset {
+            0x00 => queues,
+            0x08 => u64::from(setup.queue_capacity),
+            0x10 => u64::from(setup.slot_bytes),
+            0x18 => u64::from(setup.data_plane_cores),
+            0x20 => setup.notify,
+            0x28 => setup.policy,
+            register::START => u64::from(self.is_started),
+            0x68 => u64::from(setup.ring_slots),
+            0x70 => u64::from(setup.cluster_cores),
+            0x78 => u64::from(setup.batch),
+            0x80 => u64::from(setup.in_order),
+            register::ITEMS => self.items as u64,
+            register::PARAMETER => self.program.parameter()?,
+            register::COUNTER => self
+                .program
+                .add_counter(&mut self.ledger.borrow_mut().program_counters)?,
+            _ if offset >= register::STATES => {
+                ((offset - register::STATES) / 8 < queues).then_some(1)?
+            }
+            _ if offset >= register::WEIGHTS => {
+                let queue = (offset - register::WEIGHTS) / 8;
+                (queue < queues).then(|| self.program.weight(queue))?
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether the register can be written, with this value.
+    fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) -> bool {
+        match offset {
+            register::START if !self.is_started && value == 1 => self.start(context),
+            register::NAME => return self.program.add_to_name(value),
+            register::CLEARED => self.cleared = value,
+            register::CLEARED_BYTES => {
+                let (start, length) = (self.cleared, value);
+                let last = start.checked_add(length).and_then(|end| end.checked_sub(1));
+                let is_memory = last.is_some_and(|last| context.in_memory(last));
+                if length == 0 || !context.in_memory(start) || !is_memory {
+                    return false;
+                }
+                context.warm_last_level(AddressRange { start, length });
+            }
+            _ if register::COUNTERS.contains(&offset) => {
+                let counters = &mut self.ledger.borrow_mut().program_counters;
+                return write_counter(counters, offset, value);
+            }
+            register::ITEMS if !self.is_started && self.items == ItemKind::Packets => {
+                let Some(kind) = ItemKind::from_register(value) else {
+                    return false;
+                };
+                self.items = kind;
+                self.ledger.borrow_mut().items = kind;
+                if let Err(error) = self.packets.set_kind(kind) {
+                    self.ledger.borrow_mut().set_fault(error.to_string());
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn start(&mut self, context: &mut AgentContext<'_>) {
+        if let Some(sentence) = self.program.unknown_parameter() {
+            self.ledger.borrow_mut().set_wrong_description(sentence);
+        }
+        self.is_started = true;
+        let nodes = vec![QueueDescriptor::default(); self.nodes.len()];
+        self.ledger.borrow_mut().start(0, nodes, context.now());
+        self.await_arrival(context);
+    }
+
+    fn await_arrival(&mut self, context: &mut AgentContext<'_>) {
+        let arrivals = match &mut self.warm_arrivals {
+            Some(arrivals) if !self.is_warm => arrivals,
+            _ => &mut self.arrivals,
+        };
+        self.next_arrival = arrivals.next_arrival();
+        let token = purpose::ARRIVAL | u64::from(self.is_warm);
+        context.wake(context.now() + self.next_arrival.gap, token);
+    }
+
+    fn index(&self, node: u16, slot: u16) -> usize {
+        usize::from(node) * self.setup.slots as usize + usize::from(slot)
+    }
+
+    /// A node has something to send.
+    fn offer(&mut self, context: &mut AgentContext<'_>, number: u32) {
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.generated(number);
+        let node = &mut self.nodes[number as usize];
+        if let Some(slot) = node.free.pop_front() {
+            drop(ledger);
+            self.send(context, number as u16, slot);
+        } else if node.waiting.len() < self.setup.io.queue_capacity as usize {
+            node.waiting.push_back(context.now());
+            self.statistics.waits += 1;
+        } else {
+            ledger.dropped(number);
+        }
+    }
+
+    /// Sends the next message from a slot that has just been taken.
+    fn send(&mut self, context: &mut AgentContext<'_>, node: u16, slot: u16) {
+        let item = self.next_item;
+        self.next_item += 1;
+        let mut message = std::mem::take(&mut self.message);
+        message.clear();
+        message.resize(SLOT_HEADER_BYTES as usize, 0);
+        self.packets.append_next(&mut message);
+        let packet_bytes = message.len() as u64 - u64::from(SLOT_HEADER_BYTES);
+        let place = self.index(node, slot);
+        let kind = self.items.kind_of(&message[SLOT_HEADER_BYTES as usize..]);
+        let state = &mut self.slots[place];
+        state.in_use = true;
+        state.kind = kind;
+        state.item = item;
+        state.posted_at = None;
+        state.window.clear();
+        message[0..4].copy_from_slice(&(packet_bytes as u32).to_le_bytes());
+        message[8..16].copy_from_slice(&item.to_le_bytes());
+        if message.len() > self.setup.max_message_bytes as usize {
+            let bytes = message.len() as u64;
+            let address = RENDEZVOUS + u64::from(slot) * WINDOW;
+            let mut short = message[..SLOT_HEADER_BYTES as usize].to_vec();
+            short[4..8].copy_from_slice(&(FLAG_RENDEZVOUS as u32).to_le_bytes());
+            short.extend(address.to_le_bytes());
+            short.extend(bytes.to_le_bytes());
+            state.window = std::mem::replace(&mut message, short);
+        }
+        self.unanswered.insert(item, u32::from(node));
+
+        let in_use = self.setup.slots as usize - self.nodes[usize::from(node)].free.len();
+        let most = &mut self.statistics.most_slots_in_use;
+        *most = (*most).max(in_use as u64);
+        self.statistics.messages += 1;
+        let header = Header {
+            kind: Kind::Send,
+            node,
+            slot,
+            index: 0,
+            bytes: message.len() as u32,
+        };
+        let received_at = self.send_blocks(context, header, &message);
+        self.message = message;
+        context.wake(received_at, purpose::RECEIVED | place as u64);
+        let network = &self.setup.network;
+        if network.oversized > 0.0 && self.chance.unit() < network.oversized {
+            self.statistics.violations += 1;
+            let bytes = self.setup.max_message_bytes + 1;
+            let backend = header.backend(self.links.len());
+            self.send_packet(context, Header { bytes, ..header }, LineData::ZERO, backend);
+        }
+    }
+
+    /// Sends all blocks of a message; returns when the last of them arrives.
+    fn send_blocks(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        header: Header,
+        message: &[u8],
+    ) -> Time {
+        let backend = header.backend(self.links.len());
+        let blocks = header.blocks() as u16;
+        let mut order: Vec<u16> = (0..blocks).collect();
+        if self.setup.network.shuffle {
+            for last in (1..order.len()).rev() {
+                order.swap(last, self.chance.below(last as u64 + 1) as usize);
+            }
+        }
+        let mut received_at = Time::ZERO;
+        for index in order {
+            let start = usize::from(index) * LINE_BYTES;
+            let bytes = &message[start..message.len().min(start + LINE_BYTES)];
+            let mut data = LineData::ZERO;
+            data.0[..bytes.len()].copy_from_slice(bytes);
+            self.statistics.packets += 1;
+            let arrival = self.send_packet(context, Header { index, ..header }, data, backend);
+            received_at = received_at.max(arrival);
+        }
+        received_at
+    }
+
+    /// Sends a packet to the server; returns when it arrives.
+    fn send_packet(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        header: Header,
+        data: LineData,
+        backend: usize,
+    ) -> Time {
+        let bytes = match header.kind {
+            Kind::Send | Kind::ReadReply | Kind::Write => BLOCK_PACKET_BYTES,
+            _ => CONTROL_PACKET_BYTES,
+        };
+        let now = context.now();
+        let counts = &mut self.statistics.faults;
+        let late = self.setup.network.faults.delay(&mut self.chance, counts);
+        let arrival = self.links[backend].send(now + self.latency, bytes) + late;
+        let header = header.encode();
+        let message = AgentMessage { header, data };
+        context.send_over_wires(self.setup.backends[backend], arrival - now, message);
+        arrival
+    }
+
+    /// All of a message has arrived at the server.
+    fn received(&mut self, context: &mut AgentContext<'_>, place: usize) {
+        let slots = self.setup.slots as usize;
+        let (node, slot) = ((place / slots) as u16, (place % slots) as u16);
+        let Slot { item, kind, .. } = self.slots[place];
+        let now = context.now();
+        self.ledger
+            .borrow_mut()
+            .arrived(u32::from(node), (item, kind), now);
+        let network = &self.setup.network;
+        if network.slots_used_twice > 0.0 && self.chance.unit() < network.slots_used_twice {
+            self.statistics.violations += 1;
+            let (kind, index, bytes) = (Kind::Send, 0, 64);
+            let header = Header {
+                kind,
+                node,
+                slot,
+                index,
+                bytes,
+            };
+            let backend = self.setup.backends[header.backend(self.links.len())];
+            let (header, data) = (header.encode(), LineData::ZERO);
+            context.send_over_wires(backend, Time::ZERO, AgentMessage { header, data });
+        }
+    }
+
+    /// The server has processed a message: its slot is free.
+    fn replenished(&mut self, context: &mut AgentContext<'_>, header: Header) {
+        let (node, now) = (header.node, context.now());
+        let place = self.index(node, header.slot);
+        let Some(slot) = self.slots.get_mut(place).filter(|slot| slot.in_use) else {
+            self.statistics.unexpected_replenishes += 1;
+            return;
+        };
+        slot.in_use = false;
+        let posted_at = slot.posted_at.take().unwrap_or((now, now));
+        let item = (slot.item, place);
+        let number = u32::from(node);
+        self.ledger
+            .borrow_mut()
+            .completed(number, item, posted_at, now);
+        let node_state = &mut self.nodes[usize::from(node)];
+        node_state.free.push_back(header.slot);
+        if let Some(since) = node_state.waiting.pop_front()
+            && let Some(slot) = node_state.free.pop_front()
+        {
+            self.statistics.waited_fs += (now - since).as_fs();
+            self.send(context, node, slot);
+        }
+    }
+
+    /// A block of a reply has arrived.
+    fn reply_block(&mut self, context: &mut AgentContext<'_>, header: Header, data: &LineData) {
+        let place = self.index(header.node, header.slot);
+        let keeps = self.kept.len() < self.keep;
+        let slot = &mut self.slots[place];
+        if slot.reply_blocks == 0 {
+            slot.reply.clear();
+        }
+        slot.reply_blocks += 1;
+        if header.index == 0 {
+            slot.reply_item = data.read(8, 8);
+            slot.reply_flags = data.read(4, 4);
+            slot.reply_address = data.read(16, 8);
+            slot.reply_to_read = 0;
+            if slot.reply_flags & FLAG_RENDEZVOUS != 0 {
+                slot.reply_to_read = (data.read(24, 4) as u32).div_ceil(LINE_BYTES as u32);
+            }
+        }
+        if keeps {
+            let start = usize::from(header.index) * LINE_BYTES;
+            let bytes = header.blocks() as usize * LINE_BYTES;
+            slot.reply.resize(bytes, 0);
+            slot.reply[start..start + LINE_BYTES].copy_from_slice(&data.0);
+        }
+        if slot.reply_blocks < header.blocks() {
+            return;
+        }
+        slot.reply_blocks = 0;
+        let (blocks, address) = (slot.reply_to_read, slot.reply_address);
+        if blocks == 0 {
+            self.replied(context, header);
+            return;
+        }
+        let backend = header.backend(self.links.len());
+        if keeps {
+            let slot = &mut self.slots[place];
+            slot.reply.resize(blocks as usize * LINE_BYTES, 0);
+        }
+        let first = (address / LINE_BYTES as u64) as u32;
+        let header = header.of_kind(Kind::Read);
+        for block in first..first.saturating_add(blocks) {
+            self.send_packet(context, header.at_block(block), LineData::ZERO, backend);
+        }
+    }
+
+    /// A block of a reply that was too large for a message has been read.
+    fn reply_read(&mut self, context: &mut AgentContext<'_>, header: Header, data: &LineData) {
+        let place = self.index(header.node, header.slot);
+        let slot = &mut self.slots[place];
+        let first = (slot.reply_address / LINE_BYTES as u64) as u32;
+        let index = header.block().saturating_sub(first) as usize;
+        let start = index * LINE_BYTES;
+        if let Some(bytes) = slot.reply.get_mut(start..start + LINE_BYTES) {
+            bytes.copy_from_slice(&data.0);
+        }
+        slot.reply_to_read = slot.reply_to_read.saturating_sub(1);
+        if slot.reply_to_read == 0 {
+            self.replied(context, header);
+        }
+    }
+
+    /// A reply has arrived as a whole: its node replenishes it.
+    fn replied(&mut self, context: &mut AgentContext<'_>, header: Header) {
+        let place = self.index(header.node, header.slot);
+        self.statistics.replies += 1;
+        let slot = &mut self.slots[place];
+        let (item, is_error) = (slot.reply_item, slot.reply_flags & FLAG_ERROR != 0);
+        let queue = u32::from(header.node);
+        if self.unanswered.get(&item) == Some(&queue) {
+            self.unanswered.remove(&item);
+        } else {
+            self.statistics.unexpected_replies += 1;
+        }
+        if is_error {
+            self.ledger.borrow_mut().has_failed();
+        }
+        let start = SLOT_HEADER_BYTES as usize;
+        if self.kept.len() < self.keep && slot.reply.len() >= start {
+            let reply = std::mem::take(&mut slot.reply);
+            let length = u32::from_le_bytes([reply[0], reply[1], reply[2], reply[3]]) as usize;
+            let end = (start + length).min(reply.len());
+            self.kept.push(DeliveredPacket {
+                queue,
+                item,
+                is_error,
+                bytes: reply[start..end].to_vec(),
+            });
+        }
+        if queue >= self.setup.network.silent_nodes {
+            let header = Header {
+                kind: Kind::Replenish,
+                index: 0,
+                bytes: 0,
+                ..header
+            };
+            let backend = header.backend(self.links.len());
+            self.send_packet(context, header, LineData::ZERO, backend);
+        }
+    }
+
+    /// The server reads or writes a block of a node's memory.
+    fn one_sided(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        from: AgentId,
+        header: Header,
+        data: LineData,
+    ) {
+        let Some(backend) = self.setup.backends.iter().position(|&one| one == from) else {
+            return;
+        };
+        let (kind, answer) = if header.kind == Kind::Read {
+            (
+                Kind::ReadReply,
+                self.node_memory(header.node, header.block()),
+            )
+        } else {
+            self.memory.insert((header.node, header.block()), data);
+            (Kind::WriteReply, LineData::ZERO)
+        };
+        self.send_packet(context, header.of_kind(kind), answer, backend);
+    }
+
+    /// A block of a node's memory.
+    fn node_memory(&self, node: u16, block: u32) -> LineData {
+        let address = u64::from(block) * LINE_BYTES as u64;
+        let Some(offset) = address.checked_sub(RENDEZVOUS) else {
+            let known = self.memory.get(&(node, block));
+            return known.copied().unwrap_or(LineData::ZERO);
+        };
+        let mut data = LineData::ZERO;
+        let (slot, start) = (offset / WINDOW, (offset % WINDOW) as usize);
+        if slot < u64::from(self.setup.slots) {
+            let window = &self.slots[self.index(node, slot as u16)].window;
+            let bytes = window.get(start..).unwrap_or_default();
+            let bytes = &bytes[..bytes.len().min(LINE_BYTES)];
+            data.0[..bytes.len()].copy_from_slice(bytes);
+        }
+        data
+    }
+}
+
+impl Agent for Cluster {
+    fn name(&self) -> String {
+        "cluster".to_string()
+    }
+
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        let start = self.setup.io.registers.start;
+        let answer = match request.kind {
+            RequestKind::Read { address, bytes } if address % 8 == 0 && bytes >= 4 => {
+                self.read_register(address - start)
+            }
+            RequestKind::Write {
+                address,
+                bytes: 8,
+                value,
+            } => self
+                .write_register(context, address - start, value)
+                .then_some(0),
+            _ => None,
+        };
+        match answer {
+            Some(value) => context.reply(request.reply_to, value, Time::ZERO),
+            None => context.refuse(request.reply_to),
+        }
+    }
+
+    fn message(&mut self, context: &mut AgentContext<'_>, from: AgentId, message: AgentMessage) {
+        let Some(header) = Header::decode(message.header) else {
+            return;
+        };
+        if self.index(header.node, 0) >= self.slots.len() {
+            return;
+        }
+        match header.kind {
+            Kind::Send => self.reply_block(context, header, &message.data),
+            Kind::Replenish => self.replenished(context, header),
+            Kind::Read | Kind::Write => self.one_sided(context, from, header, message.data),
+            Kind::ReadReply => self.reply_read(context, header, &message.data),
+            Kind::Refused => self.statistics.refused += 1,
+            _ => {}
+        }
+    }
+
+    fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        if token == IoSource::CHANGE {
+            self.is_warm = true;
+            self.ledger.borrow_mut().measure();
+            self.await_arrival(context);
+            return;
+        }
+        if token & purpose::MASK == purpose::RECEIVED {
+            self.received(context, (token & !purpose::MASK) as usize);
+            return;
+        }
+        if token != purpose::ARRIVAL | u64::from(self.is_warm) {
+            // The next arrival of a warm start that is over.
+            return;
+        }
+        let choice = self.node_choice.below(self.active_nodes.len() as u64);
+        let node = self.active_nodes[choice as usize];
+        for _ in 0..self.next_arrival.items {
+            self.offer(context, node);
+        }
+        self.await_arrival(context);
+    }
+
+    /// A core has posted something to the network interface: the latency of what it replenishes is
+    /// over. Whether it really does so is known when the packet comes.
+    fn observe(&mut self, observation: &Observation) {
+        let Some(header) =
+            Header::decode(observation.value).filter(|header| header.kind == Kind::PostReplenish)
+        else {
+            return;
+        };
+        let place = self.index(header.node, header.slot);
+        let core = usize::from(observation.core.0);
+        if let Some(slot) = self.slots.get_mut(place)
+            && let Some(before) = self.cores_posted_at.get_mut(core)
+        {
+            slot.posted_at = Some((observation.at, *before));
+            *before = observation.at;
+        }
+    }
+
+    fn waiting_for(&self) -> Vec<String> {
+        if !self.is_started {
+            return vec![
+                "The cluster waits for the program to write the register START of its I/O device."
+                    .to_string(),
+            ];
+        }
+        let in_use = self.slots.iter().filter(|slot| slot.in_use).count();
+        let waiting: usize = self.nodes.iter().map(|node| node.waiting.len()).sum();
+        vec![format!(
+            "{in_use} messages have not been replenished, and {waiting} wait for a send slot."
+        )]
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
+    }
+
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}

@@ -1,0 +1,96 @@
+//! A policy that knows request types: some cores are kept for the short ones, so that these never
+//! find all cores taken by long ones. Each type has its own order; short ones go first.
+
+use super::{Greedy, Load};
+use crate::spec::DispatchSpec;
+use fabric::LineData;
+
+/// Short requests.
+const SHORT: usize = 0;
+/// Long requests.
+const LONG: usize = 1;
+
+/// Type-aware dispatch.
+#[derive(Clone, Debug)]
+pub struct TypeAware {
+    type_offset: usize,
+    long_from: u32,
+    short_cores: usize,
+    any: Greedy,
+    /// The core, of those for long requests, whose turn it is.
+    turn: usize,
+}
+
+state::component!(TypeAware {
+    type_offset: fixed,
+    long_from: fixed,
+    short_cores: fixed,
+    any,
+    turn
+});
+
+impl TypeAware {
+    /// The policy that `spec` describes.
+    pub fn new(spec: &DispatchSpec) -> TypeAware {
+        TypeAware {
+            type_offset: spec.type_offset as usize,
+            long_from: spec.long_from,
+            short_cores: spec.short_cores as usize,
+            any: Greedy::default(),
+            turn: 0,
+        }
+    }
+
+    /// Whether the request that begins like this is short or long.
+    pub fn class(&self, first_block: &LineData) -> usize {
+        let number = first_block.read(self.type_offset, 4) as u32;
+        if number.swap_bytes() < self.long_from {
+            SHORT
+        } else {
+            LONG
+        }
+    }
+
+    /// The core that gets the next message of a class. A long one does not join a queue, in which it
+    /// would hold up short ones.
+    pub fn choose(&mut self, class: usize, load: &Load) -> Option<usize> {
+        if class == SHORT {
+            return self.any.choose(load);
+        }
+        let first = self.short_cores;
+        let is_idle = |core: usize| core >= first && load.outstanding[core] == 0;
+        let core = load.next(self.turn, is_idle)?;
+        self.turn = core + 1;
+        Some(core)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::load;
+
+    #[test]
+    fn long_requests_leave_some_cores_alone() {
+        let mut policy = TypeAware::new(&DispatchSpec {
+            short_cores: 2,
+            long_from: 1000,
+            type_offset: 48,
+            ..DispatchSpec::default()
+        });
+        let of = |number: u32| {
+            let mut block = LineData::ZERO;
+            block.0[48..52].copy_from_slice(&number.to_be_bytes());
+            block
+        };
+        assert_eq!(
+            (policy.class(&of(999)), policy.class(&of(1000))),
+            (SHORT, LONG)
+        );
+        assert_eq!(policy.choose(LONG, &load(&[0, 0, 0, 0], 2)), Some(2));
+        assert_eq!(policy.choose(LONG, &load(&[0, 0, 1, 0], 2)), Some(3));
+        assert_eq!(policy.choose(LONG, &load(&[0, 0, 1, 1], 2)), None);
+        assert_eq!(policy.choose(SHORT, &load(&[0, 0, 1, 1], 2)), Some(0));
+        assert_eq!(policy.choose(SHORT, &load(&[2, 2, 1, 2], 2)), Some(2));
+    }
+}

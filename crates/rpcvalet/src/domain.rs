@@ -1,0 +1,263 @@
+//! The messaging domain: where everything is in memory (Section 4.2, Figure 5).
+
+use fabric::LINE_BYTES;
+use state::{State, Walker};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const LINE: u64 = LINE_BYTES as u64;
+
+/// Bytes of a send slot: valid, pointer and size, and what makes it a power of two.
+pub(crate) const SEND_SLOT_BYTES: u64 = 32;
+/// Bytes of a receive slot's counter: a block, so that payloads are aligned.
+pub(crate) const COUNTER_BYTES: u64 = 64;
+/// Bytes of an entry of a shared completion queue.
+pub(crate) const SHARED_ENTRY_BYTES: u64 = 8;
+/// Kinds of messages that a queue keeps apart.
+pub const CLASSES: usize = 2;
+
+/// Bytes of memory of a messaging domain, "32 x N x S + (max_msg_size + 64) x N x S" (Section 4.2).
+pub fn footprint_bytes(nodes: u32, slots: u32, max_message_bytes: u32) -> u64 {
+    let slots = u64::from(nodes) * u64::from(slots);
+    SEND_SLOT_BYTES * slots + (u64::from(max_message_bytes) + COUNTER_BYTES) * slots
+}
+
+/// Where the queue pairs of the cores are. Each entry is a line, and all lines of a core have their
+/// home on the core's tile, so that core and frontend exchange them without leaving it. (The manycore
+/// network interface of Daglis et al., ISCA 2015, has the frontend's cache behind the core's first
+/// level for that.)
+#[derive(Clone, Copy, Debug)]
+pub struct QueuePairs {
+    /// The first byte.
+    pub start: u64,
+    /// Lines between two entries of one queue: the tiles of the mesh.
+    pub stride_lines: u64,
+}
+
+impl QueuePairs {
+    /// Entries of a work queue.
+    pub const WORK_ENTRIES: u64 = 16;
+    /// Entries of a completion queue: as many as the largest threshold, and as many again for
+    /// one-sided operations.
+    pub const COMPLETION_ENTRIES: u64 = 32;
+    /// How often a frontend writes down how far it has read the work queue.
+    pub const HEAD_EVERY: u64 = 4;
+    const LINES: u64 = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 1;
+
+    /// Queue pairs from `start` or a little behind it, on a mesh of so many tiles.
+    pub fn new(start: u64, tiles: usize) -> QueuePairs {
+        let stride_lines = tiles as u64;
+        QueuePairs {
+            start: start.next_multiple_of(stride_lines * LINE),
+            stride_lines,
+        }
+    }
+
+    /// All of their bytes.
+    pub fn bytes(&self) -> u64 {
+        Self::LINES * self.stride_lines * LINE
+    }
+
+    fn line(&self, core: usize, line: u64) -> u64 {
+        self.start + (line * self.stride_lines + core as u64) * LINE
+    }
+
+    /// The entry that is posted as number `count`.
+    pub fn work_entry(&self, core: usize, count: u64) -> u64 {
+        self.line(core, count % Self::WORK_ENTRIES)
+    }
+
+    /// The entry that is completed as number `count`.
+    pub fn completion_entry(&self, core: usize, count: u64) -> u64 {
+        self.line(core, Self::WORK_ENTRIES + count % Self::COMPLETION_ENTRIES)
+    }
+
+    /// How many entries of its work queue have been read.
+    pub fn head(&self, core: usize) -> u64 {
+        self.line(core, Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES)
+    }
+
+    /// The phase of entry number `count` of a ring of `entries`: 1 in the first lap.
+    pub fn phase(count: u64, entries: u64) -> u16 {
+        u16::from((count / entries).is_multiple_of(2))
+    }
+}
+
+/// The metadata of the domain that every part of the network interface keeps (Section 4.4).
+#[derive(Clone, Debug)]
+pub struct Domain {
+    /// Nodes: N.
+    pub nodes: u32,
+    /// Slots of each: S.
+    pub slots: u32,
+    /// Bytes of the largest message.
+    pub max_message_bytes: u32,
+    /// Where the send slots are.
+    pub send_buffer: u64,
+    /// Where the receive slots are.
+    pub receive_buffer: u64,
+    /// Where the shared completion queues are.
+    pub shared_queues: u64,
+    /// How many there are.
+    pub shared_queue_count: usize,
+    /// Cores take messages off the shared queue by themselves.
+    pub is_software: bool,
+    /// The program has opened it.
+    pub is_open: bool,
+    /// For each receive slot, how many packets of its message have come: the guard against a source
+    /// that sends into a slot in use. It is ours; the paper trusts the sources.
+    pub guard: Vec<u16>,
+}
+
+/// The domain, as all parts of the network interface hold it.
+pub type SharedDomain = Rc<RefCell<Domain>>;
+
+impl State for Domain {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Domain {
+                nodes: fixed,
+                slots: fixed,
+                max_message_bytes: fixed,
+                send_buffer,
+                receive_buffer,
+                shared_queues,
+                shared_queue_count: fixed,
+                is_software: fixed,
+                is_open,
+                guard: slice,
+            }
+        );
+    }
+}
+
+impl Domain {
+    /// A domain that is not open yet.
+    pub fn new(
+        nodes: u32,
+        slots: u32,
+        max_message_bytes: u32,
+        shared_queue_count: usize,
+    ) -> Domain {
+        Domain {
+            nodes,
+            slots,
+            max_message_bytes,
+            send_buffer: 0,
+            receive_buffer: 0,
+            shared_queues: 0,
+            shared_queue_count,
+            is_software: false,
+            is_open: false,
+            guard: vec![0; nodes as usize * slots as usize],
+        }
+    }
+
+    /// The number of a slot among all, if it is one.
+    pub fn place(&self, node: u16, slot: u16) -> Option<u64> {
+        let is_one = u32::from(node) < self.nodes && u32::from(slot) < self.slots;
+        is_one.then(|| u64::from(node) * u64::from(self.slots) + u64::from(slot))
+    }
+
+    /// Where a send slot's valid bit is.
+    pub fn send_slot(&self, place: u64) -> u64 {
+        self.send_buffer + place * SEND_SLOT_BYTES
+    }
+
+    /// Where a receive slot's counter is.
+    pub fn receive_counter(&self, place: u64) -> u64 {
+        self.receive_buffer + place * (u64::from(self.max_message_bytes) + COUNTER_BYTES)
+    }
+
+    /// Where a receive slot's message is.
+    pub fn receive_payload(&self, place: u64) -> u64 {
+        self.receive_counter(place) + COUNTER_BYTES
+    }
+
+    /// Entries of a shared queue: there is room for every message that there can be.
+    pub fn shared_entries(&self) -> u64 {
+        (u64::from(self.nodes) * u64::from(self.slots)).next_multiple_of(LINE / SHARED_ENTRY_BYTES)
+    }
+
+    /// Bytes of all shared queues.
+    pub fn shared_bytes(&self) -> u64 {
+        (self.shared_queue_count * CLASSES) as u64 * self.shared_entries() * SHARED_ENTRY_BYTES
+    }
+
+    /// Where entry number `count` of a shared queue is.
+    pub fn shared_entry(&self, queue: usize, class: usize, count: u64) -> u64 {
+        let entries = self.shared_entries();
+        let first = (queue * CLASSES + class) as u64 * entries;
+        self.shared_queues + (first + count % entries) * SHARED_ENTRY_BYTES
+    }
+
+    /// The ranges that must be memory: their first bytes and lengths.
+    pub(crate) fn ranges(&self) -> [(&'static str, u64, u64); 3] {
+        let places = u64::from(self.nodes) * u64::from(self.slots);
+        [
+            (
+                "send buffer",
+                self.send_buffer,
+                self.send_slot(places) - self.send_buffer,
+            ),
+            (
+                "receive buffer",
+                self.receive_buffer,
+                self.receive_counter(places) - self.receive_buffer,
+            ),
+            (
+                "shared completion queue",
+                self.shared_queues,
+                self.shared_bytes(),
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_footprint_is_the_paper_s() {
+        // 200 nodes, 32 slots, messages of 512 bytes: 6400 x (32 + 576) = 3.9 MB; "should not exceed a
+        // few tens of MBs".
+        assert_eq!(footprint_bytes(200, 32, 512), 3_891_200);
+        // The layout is neither larger nor smaller.
+        let mut domain = Domain::new(200, 32, 512, 1);
+        domain.send_buffer = 0x8000_0000;
+        domain.receive_buffer = 0x9000_0000;
+        let bytes: u64 = domain.ranges()[..2]
+            .iter()
+            .map(|&(_, _, bytes)| bytes)
+            .sum();
+        assert_eq!(bytes, footprint_bytes(200, 32, 512));
+        assert_eq!(domain.place(199, 31), Some(6399));
+        assert_eq!((domain.place(200, 0), domain.place(0, 32)), (None, None));
+        assert_eq!(domain.receive_payload(1), 0x9000_0000 + 576 + 64);
+    }
+
+    #[test]
+    fn queue_pairs_have_their_home_beside_their_core() {
+        for tiles in [1, 4, 6, 16] {
+            let pairs = QueuePairs::new(0x6c00_0000, tiles);
+            let mut seen = std::collections::BTreeSet::new();
+            for core in 0..tiles {
+                let work = (0..16).map(|count| pairs.work_entry(core, count));
+                let completions = (0..32).map(|count| pairs.completion_entry(core, count));
+                for address in work.chain(completions).chain([pairs.head(core)]) {
+                    assert_eq!(address / 64 % tiles as u64, core as u64);
+                    assert!(address + 64 <= pairs.start + pairs.bytes());
+                    assert!(seen.insert(address));
+                }
+            }
+        }
+        assert_eq!(QueuePairs::phase(0, 16), 1);
+        assert_eq!(
+            (QueuePairs::phase(15, 16), QueuePairs::phase(16, 16)),
+            (1, 0)
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! The frontend beside a core: it polls the core's work queue and fills its completion queue.
+
+use crate::domain::{QueuePairs, SharedDomain};
+use crate::spec::Latencies;
+use fabric::{
+    Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES, LineAddress,
+    LineData, MemoryAccess,
+};
+use network::SharedLedger;
+use network::sonuma::{Header, Kind};
+use state::{State, Walker};
+use std::collections::VecDeque;
+
+/// Bytes of a request to a backend: its header, and where the data is.
+pub(crate) const REQUEST_BYTES: u64 = 32;
+/// Where in an entry of a work queue its header is: what is written last.
+const HEADER_AT: usize = LINE_BYTES - 8;
+
+/// What an access or a timer was for.
+mod purpose {
+    pub const POLL: u64 = 1;
+    pub const HEAD: u64 = 2;
+    pub const COMPLETE: u64 = 3;
+    pub const GENERATE: u64 = 4;
+}
+
+/// A frontend.
+pub struct Frontend {
+    core: usize,
+    queue_pairs: QueuePairs,
+    latencies: Latencies,
+    /// The backend of the core's row, and the one that dispatches to the core.
+    backend: AgentId,
+    dispatcher: AgentId,
+    is_open: bool,
+    /// Entries of the work queue that have been read.
+    head: u64,
+    is_reading: bool,
+    /// The core has taken the line meanwhile.
+    read_again: bool,
+    /// Entries of the completion queue that have been written.
+    completed: u64,
+    /// Requests in the pipeline, oldest first.
+    generating: VecDeque<(u64, LineData)>,
+    /// Completions in the pipeline, oldest first.
+    completing: VecDeque<(u64, u64)>,
+    domain: SharedDomain,
+    ledger: SharedLedger,
+}
+
+state::component!(Frontend {
+    core: fixed,
+    queue_pairs: fixed,
+    latencies: fixed,
+    backend: fixed,
+    dispatcher: fixed,
+    is_open,
+    head,
+    is_reading,
+    read_again,
+    completed,
+    generating,
+    completing,
+    domain: fixed,
+    ledger: fixed,
+});
+
+impl Frontend {
+    pub(crate) fn new(
+        core: usize,
+        queue_pairs: QueuePairs,
+        latencies: Latencies,
+        backend: AgentId,
+        dispatcher: AgentId,
+        domain: SharedDomain,
+        ledger: SharedLedger,
+    ) -> Frontend {
+        Frontend {
+            core,
+            queue_pairs,
+            latencies,
+            backend,
+            dispatcher,
+            is_open: false,
+            head: 0,
+            is_reading: false,
+            read_again: false,
+            completed: 0,
+            generating: VecDeque::new(),
+            completing: VecDeque::new(),
+            domain,
+            ledger,
+        }
+    }
+
+    /// How to attach it: beside its core, with a cache that holds the lines of its queues which are in
+    /// use.
+    pub(crate) fn attachment(core: usize) -> Attachment {
+        Attachment {
+            tile: core,
+            cache: Some(CacheSpec {
+                size_bytes: 2048,
+                ways: 32,
+                hit_latency_cycles: 2,
+                mshrs: 8,
+            }),
+            ..Attachment::default()
+        }
+    }
+
+    /// Entries read off the work queue.
+    pub fn work_queue_entries(&self) -> u64 {
+        self.head
+    }
+
+    /// Entries written into the completion queue.
+    pub fn completion_queue_entries(&self) -> u64 {
+        self.completed
+    }
+
+    fn next_entry(&self) -> u64 {
+        self.queue_pairs.work_entry(self.core, self.head)
+    }
+
+    /// Reads the entry that comes next.
+    fn poll(&mut self, context: &mut AgentContext<'_>) {
+        self.is_reading = true;
+        self.read_again = false;
+        let address = self.next_entry();
+        context.access(MemoryAccess::Read { address }, purpose::POLL);
+    }
+
+    /// The line of the next entry has been read.
+    fn polled(&mut self, context: &mut AgentContext<'_>, line: LineData) {
+        self.is_reading = false;
+        let word = line.read(HEADER_AT, 8);
+        let phase = QueuePairs::phase(self.head, QueuePairs::WORK_ENTRIES);
+        let is_new = Header::decode(word).is_some_and(|header| header.index & 1 == phase);
+        if !is_new {
+            if self.read_again {
+                self.poll(context);
+            }
+            return;
+        }
+        self.head += 1;
+        self.generating.push_back((word, line));
+        let at = context.now() + self.latencies.request_generation;
+        context.wake(at, purpose::GENERATE);
+        if self.head.is_multiple_of(QueuePairs::HEAD_EVERY) {
+            let mut data = LineData::ZERO;
+            data.write(0, 8, self.head);
+            let write = MemoryAccess::Write {
+                address: self.queue_pairs.head(self.core),
+                bytes: 8,
+                data,
+            };
+            context.access(write, purpose::HEAD);
+        }
+        self.poll(context);
+    }
+
+    /// A request leaves the pipeline.
+    fn generate(&mut self, context: &mut AgentContext<'_>) {
+        let Some((word, line)) = self.generating.pop_front() else {
+            return;
+        };
+        let Some(header) = Header::decode(word) else {
+            return;
+        };
+        let to = match header.kind {
+            Kind::PostReplenish => self.dispatcher,
+            _ => self.backend,
+        };
+        let mut data = LineData::ZERO;
+        data.write(0, 8, line.read(0, 8));
+        data.write(8, 8, line.read(8, 8));
+        data.write(16, 8, self.core as u64);
+        let header = word;
+        context.send(to, REQUEST_BYTES, AgentMessage { header, data });
+    }
+
+    /// A completion leaves the pipeline.
+    fn complete(&mut self, context: &mut AgentContext<'_>) {
+        let Some((word, value)) = self.completing.pop_front() else {
+            return;
+        };
+        let Some(header) = Header::decode(word) else {
+            return;
+        };
+        let index = QueuePairs::phase(self.completed, QueuePairs::COMPLETION_ENTRIES);
+        let mut data = LineData::ZERO;
+        data.write(0, 8, Header { index, ..header }.encode());
+        data.write(8, 8, value);
+        let address = self.queue_pairs.completion_entry(self.core, self.completed);
+        self.completed += 1;
+        let bytes = 16;
+        context.access(
+            MemoryAccess::Write {
+                address,
+                bytes,
+                data,
+            },
+            purpose::COMPLETE,
+        );
+    }
+}
+
+impl Agent for Frontend {
+    fn name(&self) -> String {
+        format!("frontend {}", self.core)
+    }
+
+    fn message(&mut self, context: &mut AgentContext<'_>, _from: AgentId, message: AgentMessage) {
+        let Some(header) = Header::decode(message.header) else {
+            return;
+        };
+        if header.kind == Kind::Open {
+            if !self.is_open {
+                self.is_open = true;
+                self.poll(context);
+            }
+            return;
+        }
+        self.completing
+            .push_back((message.header, message.data.read(0, 8)));
+        let at = context.now() + self.latencies.request_completion;
+        context.wake(at, purpose::COMPLETE);
+    }
+
+    fn access_done(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        _access: MemoryAccess,
+        data: LineData,
+    ) {
+        if token == purpose::POLL {
+            self.polled(context, data);
+        } else if token == purpose::COMPLETE
+            && let Some(header) = Header::decode(data.read(0, 8))
+            && header.kind == Kind::Dispatch
+            && let Some(place) = self.domain.borrow().place(header.node, header.slot)
+        {
+            let now = context.now();
+            self.ledger.borrow_mut().given(place as usize, now);
+        }
+    }
+
+    /// The core posts: polling hits in the frontend's own cache until then.
+    fn line_lost(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
+        if !self.is_open || line != LineAddress::of(self.next_entry()) {
+            return;
+        }
+        if self.is_reading {
+            self.read_again = true;
+        } else {
+            self.poll(context);
+        }
+    }
+
+    fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        if token == purpose::GENERATE {
+            self.generate(context);
+        } else {
+            self.complete(context);
+        }
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
+    }
+
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}

@@ -1,0 +1,157 @@
+//! Periods of a core and the fabric together are skipped.
+//!
+//! A loop over more lines than a core's caches hold never comes to rest, so the core alone cannot skip
+//! it. But where one core acts, nothing is stored and no agent is called, core and fabric may come
+//! back to the state in which they were, relative to the time. From there on all repeats itself until
+//! an agent's time comes, and is moved on by whole periods.
+//!
+//! Moments are compared a little after the loop has closed with the same registers: all of the
+//! core, its caches, and what is under way; of the last-level cache what has been used in between.
+
+use crate::engine::Engine;
+use pipeline::NEVER;
+use state::{Comparer, State};
+
+/// How many moments are compared before a loop is taken to have no period for now.
+const MOST_LOOKS: u64 = 12;
+
+/// Moments are looked at only if nothing disturbs a period for so many cycles: to look takes about as
+/// long as to simulate some hundred of them.
+const WORTH_SKIPPING_CYCLES: u64 = 5000;
+
+/// A period that is being looked for.
+pub(crate) struct Period {
+    /// The next moment to look at; [`NEVER`] if a loop has to close first.
+    pub(crate) look_at: u64,
+    core: usize,
+    /// Moments are so many cycles after the loop has closed.
+    after: u64,
+    /// How often agents had been called at the first.
+    calls: u64,
+    /// How many have been looked at.
+    looks: u64,
+    /// What the next ones are compared with, and which cycle that was.
+    remembered: Option<(Comparer, u64)>,
+}
+
+impl Engine {
+    /// The cycle before which no period is interrupted from outside.
+    fn undisturbed_until(&self) -> u64 {
+        let alarm = self.clock.cycle_of(self.fabric.next_timer());
+        alarm.min(self.end).min(self.pause)
+    }
+
+    /// Forgets the moments that have been looked at.
+    fn forget_period(&mut self) {
+        self.period = None;
+        self.fabric.end_footprint();
+    }
+
+    /// Forgets what has been noticed of loops that repeat themselves, so that what is skipped from
+    /// now on does not depend on it.
+    pub fn forget_loops(&mut self) {
+        self.forget_period();
+        for core in &mut self.cores {
+            core.forget_loops();
+        }
+    }
+
+    /// Whether it is time to look at a moment, as the next thing happens at `now`.
+    #[inline]
+    pub(crate) fn is_moment(&mut self, now: u64) -> bool {
+        let Some(period) = &self.period else {
+            return false;
+        };
+        if self.active & !(1 << period.core) != 0 {
+            self.forget_period();
+            return false;
+        }
+        now >= period.look_at && now < self.end
+    }
+
+    /// A core that has run up to `limit` has closed a loop in `cycle`: this may be a period.
+    pub(crate) fn loop_closed(&mut self, core: usize, cycle: u64, limit: u64) {
+        let calls = self.fabric.agent_calls();
+        match &self.period {
+            Some(period) if period.look_at != NEVER => return,
+            Some(period) if period.calls != calls => self.forget_period(),
+            _ => {}
+        }
+        if self.active & !(1 << core) != 0 || !self.fabric.can_repeat() {
+            return;
+        }
+        // It has stopped where the first of its messages might be answered.
+        let departures = self.outbox.messages.iter().map(|message| message.at);
+        let answered = departures.min().map_or(NEVER, |at| {
+            self.clock
+                .cycle_at_or_after(at)
+                .saturating_add(self.delivery)
+        });
+        // Everything before this cycle can be done before anything in it is.
+        let horizon = 2 * (self.departure + self.delivery);
+        let earliest = limit.min(answered) + horizon;
+        // Later on the core may have run farther when it tells.
+        let first = earliest - cycle + horizon;
+        let after = self.period.as_ref().map_or(first, |period| period.after);
+        let at = cycle + after;
+        let until = self.undisturbed_until();
+        if at < earliest || until == NEVER || at.saturating_add(WORTH_SKIPPING_CYCLES) >= until {
+            return;
+        }
+        let period = self.period.get_or_insert(Period {
+            look_at: at,
+            core,
+            after,
+            calls,
+            looks: 0,
+            remembered: None,
+        });
+        period.look_at = at;
+    }
+
+    /// Everything before a moment that is to be looked at has been done. If all is as it was at the
+    /// one that is remembered, and no agent has been called and nothing stored in between, it will go
+    /// on in this way until an agent's time comes, and time can move on by whole periods. By Brent's
+    /// method, as the periods of single cores.
+    pub(crate) fn look_for_period(&mut self) {
+        let Some(mut period) = self.period.take() else {
+            return;
+        };
+        let now = std::mem::replace(&mut period.look_at, NEVER);
+        let core = period.core;
+        let time = |cycle| self.clock.time(cycle).as_fs();
+        let mut state = Comparer::new(now, time(now));
+        self.fabric.settle(now);
+        self.cores[core].compare(now, &mut state);
+        self.inboxes[core].walk(&mut state);
+        self.fabric.walk(&mut state);
+        period.looks += 1;
+        let undisturbed = period.calls == self.fabric.agent_calls();
+        if state.is_refused() || !undisturbed || period.looks > MOST_LOOKS {
+            self.fabric.end_footprint();
+            self.cores[core].refuse_period();
+            return;
+        }
+        if let Some((earlier, before)) = &period.remembered {
+            if self.fabric.footprint_holds() && state.is_equal(earlier) {
+                let cycles = now - before;
+                let times = self.undisturbed_until().saturating_sub(now) / cycles;
+                let skipped = times * cycles;
+                let mut mover = state.mover(earlier, times, skipped, time(skipped));
+                self.fabric.end_footprint();
+                self.cores[core].move_on(now, skipped, &mut mover);
+                self.inboxes[core].walk(&mut mover);
+                self.fabric.walk(&mut mover);
+                self.update_next(core);
+                return;
+            }
+            if !period.looks.is_power_of_two() {
+                self.period = Some(period);
+                return;
+            }
+        }
+        period.remembered = Some((state, now));
+        self.period = Some(period);
+        self.fabric.begin_footprint();
+    }
+}

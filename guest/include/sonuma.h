@@ -1,0 +1,430 @@
+/**
+ * Scale-Out NUMA (ASPLOS 2014) with RPCValet's messages (ASPLOS 2019): the programmer's side of an
+ * integrated network interface.
+ *
+ *     sonuma_open();                             on one hart, once
+ *     harts_release();
+ *     io_device()->start = 1;                    messages come from now on
+ *
+ *     struct sonuma_endpoint *endpoint = sonuma_endpoint(hart);       on each hart
+ *     for (;;) {
+ *       struct sonuma_message message = sonuma_receive(endpoint);
+ *       ... read message.data, write a reply into a buffer ...
+ *       sonuma_send(endpoint, message.node, buffer, bytes);
+ *       sonuma_replenish(endpoint, &message);
+ *     }
+ *
+ * A *messaging domain* (RPCValet, Section 4.2) has a send buffer and a receive buffer in memory,
+ * with S slots in each for each of the N nodes. A message goes into the slot of its number at the
+ * other end. The receiver says with `replenish` that it has processed the message; then the sender
+ * may use its slot again. Each hart has a *queue pair*: what it wants done goes into its work
+ * queue, and what is for it comes into its completion queue, both in memory, an entry a line.
+ *
+ * An endpoint is its hart's alone.
+ */
+#ifndef SONUMA_H
+#define SONUMA_H
+
+#include <io.h>
+#include <runtime.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/** The registers of the network interface, 64 bits each. */
+struct sonuma_registers {
+  uint64_t nodes;             /**< 0x00: N. */
+  uint64_t slots;             /**< 0x08: S. */
+  uint64_t max_message_bytes; /**< 0x10: bytes of the largest message. */
+  uint64_t queue_pairs;  /**< 0x18: where the queue pairs are: hart k's first line is line k. */
+  uint64_t stride_lines; /**< 0x20: lines from an entry of a hart to its next. */
+  uint64_t work_entries; /**< 0x28: entries of a work queue. */
+  uint64_t completion_entries; /**< 0x30: entries of a completion queue, which is behind it. */
+  uint64_t shared_bytes;       /**< 0x38: bytes of the shared completion queues. */
+  uint64_t shared_entries;     /**< 0x40: entries of each. */
+  uint64_t is_software;        /**< 0x48: 1: harts take messages off the shared queue. */
+  uint64_t harts;              /**< 0x50: how many harts have a queue pair. */
+  uint64_t unused;
+  uint64_t send_buffer;    /**< 0x60: write where the send slots are, ... */
+  uint64_t receive_buffer; /**< 0x68: ... the receive slots, ... */
+  uint64_t shared_queues;  /**< 0x70: ... and the shared queues: multiples of 64. */
+  uint64_t open;           /**< 0x78: write 1. */
+};
+
+/** The registers' place. */
+static inline volatile struct sonuma_registers *sonuma_device(void) {
+  return (volatile struct sonuma_registers *)0x10200000;
+}
+
+/** What went wrong; 0 if nothing did. */
+enum sonuma_error {
+  SONUMA_OK = 0,
+  SONUMA_ALREADY_OPEN = -1, /**< There is a domain. */
+  SONUMA_NOT_OPEN = -2,     /**< There is none. */
+  SONUMA_NO_SUCH_NODE = -3, /**< The node's number is not below N. */
+  SONUMA_TOO_LARGE = -4,    /**< More bytes than the largest message, or than a read can have. */
+  SONUMA_EMPTY = -5,        /**< No bytes. */
+  SONUMA_MISALIGNED = -6,   /**< An address is not a multiple of 64. */
+  SONUMA_NO_SLOT = -7,      /**< All slots towards the node are in use: it has replenished none. */
+  SONUMA_NOT_RECEIVED = -8, /**< The message has been replenished, or is none. */
+};
+
+/* Kinds of entries (crates/network/src/sonuma.rs), and where the fields of their first word are. */
+enum {
+  SONUMA_POST_SEND = 32,
+  SONUMA_POST_REPLENISH = 33,
+  SONUMA_POST_READ = 34,
+  SONUMA_POST_WRITE = 35,
+  SONUMA_DISPATCH = 37,
+  SONUMA_NODE = 6,
+  SONUMA_SLOT = 20,
+  SONUMA_PHASE = 32,
+  SONUMA_BYTES = 46,
+  SONUMA_MOST_BYTES = (1 << 18) - 1, /**< Of a one-sided operation. */
+  SONUMA_MOST_PENDING = 32,
+};
+
+/** A send slot: 32 bytes (Figure 5a). */
+struct sonuma_send_slot {
+  uint64_t valid; /**< In use. The network interface resets it. */
+  uint64_t payload;
+  uint64_t bytes;
+  uint64_t unused;
+};
+
+/** A message that has been received. */
+struct sonuma_message {
+  const void *data; /**< In its receive slot; 64-byte aligned. */
+  uint32_t bytes;
+  uint16_t node; /**< Where it comes from. */
+  uint16_t slot;
+};
+
+/* A queue lock (Mellor-Crummey and Scott, 1991). */
+struct sonuma_lock_node {
+  struct sonuma_lock_node *next;
+  uint64_t waits;
+} __attribute__((aligned(LINE_BYTES)));
+
+/** A hart's queue pair, and what the hart knows of it. */
+struct sonuma_endpoint {
+  /* The next entries of both queues, which are `stride` bytes apart, and their phases. */
+  uint8_t *work, *completion;
+  uint64_t work_phase, completion_phase;
+  uint8_t *work_begin, *work_end, *completion_end;
+  uint64_t stride;
+  uint64_t *consumed; /* How far the network interface has read the work queue. */
+  uint64_t posted;    /* Entries posted. */
+  uint64_t free_from; /* At least so many of them have been read. */
+  uint64_t pending_first, pending_end;
+  uint64_t
+      pending[SONUMA_MOST_PENDING]; /* Messages that came while it waited for something else. */
+  struct sonuma_lock_node lock_node;
+} __attribute__((aligned(LINE_BYTES)));
+
+static struct {
+  uint64_t nodes, slots, max_message_bytes;
+  uint64_t work_entries;
+  uint64_t is_software;
+  struct sonuma_send_slot *send_buffer;
+  uint8_t *receive_buffer;
+  uint64_t receive_stride;
+  uint32_t *heads; /* For each node the send slot that is looked at first. */
+  struct sonuma_endpoint *endpoints;
+  uint64_t *shared;
+  uint64_t *shared_end;
+  uint64_t is_open;
+  /* For software: the entry at the head of the shared queue; its phase is the lowest bit. */
+  uint64_t head __attribute__((aligned(LINE_BYTES)));
+  struct sonuma_lock_node *lock __attribute__((aligned(LINE_BYTES)));
+} sonuma_state __attribute__((aligned(LINE_BYTES)));
+
+/** Bytes of memory of a domain: 32 x N x S + (max_msg_size + 64) x N x S (Section 4.2). */
+static inline uint64_t sonuma_footprint(uint64_t nodes, uint64_t slots, uint64_t max_bytes) {
+  return nodes * slots * sizeof(struct sonuma_send_slot) + nodes * slots * (max_bytes + LINE_BYTES);
+}
+
+/* Memory that has been cleared, as a driver does. */
+static inline void *sonuma_memory(uint64_t bytes) {
+  void *memory = aligned_alloc(LINE_BYTES, bytes);
+  io_cleared(memory, bytes);
+  return memory;
+}
+
+/** Makes the messaging domain that the network interface is built for. On one hart, before the
+ * others use it. Ends the program with a message where there is no such network interface. */
+static inline int sonuma_open(void) {
+  if (io_device()->notify != IO_NOTIFY_RPCVALET)
+    fail(
+        "This server has no network interface for messages: use data_plane.notify = \"rpcvalet\".");
+  volatile struct sonuma_registers *device = sonuma_device();
+  if (sonuma_state.is_open)
+    return SONUMA_ALREADY_OPEN;
+  uint64_t nodes = device->nodes, slots = device->slots;
+  sonuma_state.nodes = nodes;
+  sonuma_state.slots = slots;
+  sonuma_state.max_message_bytes = device->max_message_bytes;
+  sonuma_state.work_entries = device->work_entries;
+  sonuma_state.is_software = device->is_software;
+  sonuma_state.receive_stride = sonuma_state.max_message_bytes + LINE_BYTES;
+  uint64_t send_bytes = nodes * slots * sizeof(struct sonuma_send_slot);
+  sonuma_state.send_buffer = sonuma_memory((send_bytes + LINE_BYTES - 1) & ~(LINE_BYTES - 1ul));
+  sonuma_state.receive_buffer = sonuma_memory(nodes * slots * sonuma_state.receive_stride);
+  sonuma_state.heads = aligned_alloc(LINE_BYTES, nodes * sizeof(uint32_t) + LINE_BYTES);
+  sonuma_state.shared = sonuma_memory(device->shared_bytes);
+  sonuma_state.shared_end = sonuma_state.shared + device->shared_entries;
+  sonuma_state.head = (uint64_t)sonuma_state.shared | 1;
+
+  uint64_t endpoints = device->harts, stride = device->stride_lines * LINE_BYTES;
+  sonuma_state.endpoints = aligned_alloc(LINE_BYTES, endpoints * sizeof(struct sonuma_endpoint));
+  for (uint64_t hart = 0; hart < endpoints; hart++) {
+    uint8_t *work = (uint8_t *)device->queue_pairs + hart * LINE_BYTES;
+    uint8_t *completion = work + sonuma_state.work_entries * stride;
+    uint8_t *end = completion + device->completion_entries * stride;
+    sonuma_state.endpoints[hart] = (struct sonuma_endpoint){
+        .work = work,
+        .work_phase = 1,
+        .work_begin = work,
+        .work_end = completion,
+        .completion = completion,
+        .completion_phase = 1,
+        .completion_end = end,
+        .stride = stride,
+        .consumed = (uint64_t *)end,
+    };
+  }
+  device->send_buffer = (uint64_t)sonuma_state.send_buffer;
+  device->receive_buffer = (uint64_t)sonuma_state.receive_buffer;
+  device->shared_queues = (uint64_t)sonuma_state.shared;
+  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* All of it before the network interface uses it. */
+  device->open = 1;
+  sonuma_state.is_open = 1;
+  return SONUMA_OK;
+}
+
+/** The endpoint of a hart; null if it has none. */
+static inline struct sonuma_endpoint *sonuma_endpoint(int hart) {
+  return (uint64_t)hart < sonuma_device()->harts ? &sonuma_state.endpoints[hart] : 0;
+}
+
+/* Writes an entry of the work queue; waits for room. What was written before is there when it is.
+ */
+static inline void sonuma_post(struct sonuma_endpoint *endpoint, uint64_t word, const void *local,
+                               uint64_t remote) {
+  while (endpoint->posted - endpoint->free_from == sonuma_state.work_entries)
+    endpoint->free_from = __atomic_load_n(endpoint->consumed, __ATOMIC_RELAXED);
+  uint64_t *entry = (uint64_t *)endpoint->work;
+  entry[0] = (uint64_t)local;
+  entry[1] = remote;
+  __atomic_store_n(&entry[7], word | endpoint->work_phase << SONUMA_PHASE, __ATOMIC_RELEASE);
+  endpoint->posted++;
+  endpoint->work += endpoint->stride;
+  if (endpoint->work == endpoint->work_end) {
+    endpoint->work = endpoint->work_begin;
+    endpoint->work_phase ^= 1;
+  }
+}
+
+static inline struct sonuma_message sonuma_message_of(uint64_t word) {
+  uint64_t node = word >> SONUMA_NODE & 0x3fff, slot = word >> SONUMA_SLOT & 0xfff;
+  uint64_t place = node * sonuma_state.slots + slot;
+  return (struct sonuma_message){
+      .data = sonuma_state.receive_buffer + place * sonuma_state.receive_stride + LINE_BYTES,
+      .bytes = (uint32_t)(word >> SONUMA_BYTES),
+      .node = (uint16_t)node,
+      .slot = (uint16_t)slot,
+  };
+}
+
+/* The next entry of the completion queue, or 0. Memory is 0 at first, so that nothing has the phase
+ * of the first lap. */
+static inline uint64_t sonuma_completion(struct sonuma_endpoint *endpoint) {
+  uint64_t word = __atomic_load_n((uint64_t *)endpoint->completion, __ATOMIC_RELAXED);
+  if ((word >> SONUMA_PHASE & 1) != endpoint->completion_phase)
+    return 0;
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  endpoint->completion += endpoint->stride;
+  if (endpoint->completion == endpoint->completion_end) {
+    endpoint->completion = endpoint->work_end; /* Behind the work queue. */
+    endpoint->completion_phase ^= 1;
+  }
+  return word;
+}
+
+static inline void sonuma_lock(struct sonuma_lock_node *node) {
+  node->next = 0;
+  node->waits = 1;
+  struct sonuma_lock_node *before = __atomic_exchange_n(&sonuma_state.lock, node, __ATOMIC_ACQ_REL);
+  if (!before)
+    return;
+  __atomic_store_n(&before->next, node, __ATOMIC_RELEASE);
+  while (__atomic_load_n(&node->waits, __ATOMIC_RELAXED))
+    ;
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+
+static inline void sonuma_unlock(struct sonuma_lock_node *node) {
+  struct sonuma_lock_node *next = __atomic_load_n(&node->next, __ATOMIC_ACQUIRE);
+  if (!next) {
+    struct sonuma_lock_node *last = node;
+    if (__atomic_compare_exchange_n(&sonuma_state.lock, &last, 0, 0, __ATOMIC_RELEASE,
+                                    __ATOMIC_RELAXED))
+      return;
+    while (!(next = __atomic_load_n(&node->next, __ATOMIC_ACQUIRE)))
+      ;
+  }
+  __atomic_store_n(&next->waits, 0, __ATOMIC_RELEASE);
+}
+
+/* The entry at a head of the shared queue, or 0. */
+static inline uint64_t sonuma_shared_entry(uint64_t head) {
+  uint64_t word = __atomic_load_n((uint64_t *)(head & ~7ul), __ATOMIC_RELAXED);
+  return ((word >> SONUMA_PHASE ^ head) & 1) == 0 ? word : 0;
+}
+
+/* Takes a message off the shared queue, under the lock, which nobody asks for while it is empty. */
+static inline uint64_t sonuma_pull(struct sonuma_endpoint *endpoint) {
+  if (!sonuma_shared_entry(__atomic_load_n(&sonuma_state.head, __ATOMIC_RELAXED)))
+    return 0;
+  sonuma_lock(&endpoint->lock_node);
+  uint64_t head = sonuma_state.head;
+  uint64_t word = sonuma_shared_entry(head);
+  if (word) {
+    head += sizeof word;
+    if ((head & ~7ul) == (uint64_t)sonuma_state.shared_end)
+      head = (uint64_t)sonuma_state.shared | (~head & 1);
+    __atomic_store_n(&sonuma_state.head, head, __ATOMIC_RELAXED);
+  }
+  sonuma_unlock(&endpoint->lock_node);
+  if (word)
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return word;
+}
+
+/** Takes a message if there is one for this hart: returns whether there was. */
+static inline int sonuma_poll(struct sonuma_endpoint *endpoint, struct sonuma_message *message) {
+  uint64_t word;
+  if (endpoint->pending_first != endpoint->pending_end)
+    word = endpoint->pending[endpoint->pending_first++ % SONUMA_MOST_PENDING];
+  else if (sonuma_state.is_software)
+    word = sonuma_pull(endpoint);
+  else
+    word = sonuma_completion(endpoint);
+  if (!word)
+    return 0;
+  *message = sonuma_message_of(word);
+  return 1;
+}
+
+/** Takes the next message for this hart; waits for one. */
+static inline struct sonuma_message sonuma_receive(struct sonuma_endpoint *endpoint) {
+  struct sonuma_message message;
+  while (!sonuma_poll(endpoint, &message))
+    ;
+  return message;
+}
+
+/* A slot towards a node, which is then in use; or -1. */
+static inline int64_t sonuma_take_slot(uint64_t node) {
+  struct sonuma_send_slot *slots = &sonuma_state.send_buffer[node * sonuma_state.slots];
+  uint64_t head = __atomic_load_n(&sonuma_state.heads[node], __ATOMIC_RELAXED);
+  for (uint64_t tried = 0; tried < sonuma_state.slots; tried++) {
+    uint64_t slot = (head + tried) % sonuma_state.slots;
+    if (__atomic_load_n(&slots[slot].valid, __ATOMIC_RELAXED) == 0 &&
+        __atomic_exchange_n(&slots[slot].valid, 1, __ATOMIC_ACQUIRE) == 0) {
+      __atomic_store_n(&sonuma_state.heads[node], (uint32_t)(slot + 1), __ATOMIC_RELAXED);
+      return (int64_t)slot;
+    }
+  }
+  return -1;
+}
+
+/**
+ * Sends `bytes` bytes at `buffer`, a multiple of 64, to a node. Returns the slot that the message
+ * takes, or an error. The buffer is the network interface's until sonuma_is_free() says otherwise.
+ */
+static inline int64_t sonuma_send(struct sonuma_endpoint *endpoint, uint64_t node,
+                                  const void *buffer, uint64_t bytes) {
+  if (!sonuma_state.is_open)
+    return SONUMA_NOT_OPEN;
+  if (node >= sonuma_state.nodes)
+    return SONUMA_NO_SUCH_NODE;
+  if (bytes == 0)
+    return SONUMA_EMPTY;
+  if (bytes > sonuma_state.max_message_bytes)
+    return SONUMA_TOO_LARGE;
+  if ((uint64_t)buffer % LINE_BYTES)
+    return SONUMA_MISALIGNED;
+  int64_t slot = sonuma_take_slot(node);
+  if (slot < 0)
+    return SONUMA_NO_SLOT;
+  struct sonuma_send_slot *place =
+      &sonuma_state.send_buffer[node * sonuma_state.slots + (uint64_t)slot];
+  place->payload = (uint64_t)buffer;
+  place->bytes = bytes;
+  sonuma_post(endpoint,
+              SONUMA_POST_SEND | node << SONUMA_NODE | (uint64_t)slot << SONUMA_SLOT |
+                  bytes << SONUMA_BYTES,
+              buffer, 0);
+  return slot;
+}
+
+/** Whether a node has replenished the message that was sent into a slot. */
+static inline int sonuma_is_free(uint64_t node, int64_t slot) {
+  const struct sonuma_send_slot *slots = &sonuma_state.send_buffer[node * sonuma_state.slots];
+  return __atomic_load_n(&slots[slot].valid, __ATOMIC_ACQUIRE) == 0;
+}
+
+/** Says that a message has been processed: its slot is the sender's again. */
+static inline int sonuma_replenish(struct sonuma_endpoint *endpoint,
+                                   struct sonuma_message *message) {
+  if (!sonuma_state.is_open)
+    return SONUMA_NOT_OPEN;
+  if (!message->data)
+    return SONUMA_NOT_RECEIVED;
+  sonuma_post(endpoint,
+              SONUMA_POST_REPLENISH | (uint64_t)message->node << SONUMA_NODE |
+                  (uint64_t)message->slot << SONUMA_SLOT,
+              0, 0);
+  message->data = 0;
+  return SONUMA_OK;
+}
+
+/* A one-sided operation: waits until it is done. Messages that come meanwhile are kept. */
+static inline int sonuma_one_sided(struct sonuma_endpoint *endpoint, uint64_t kind, uint64_t node,
+                                   const void *local, uint64_t remote, uint64_t bytes) {
+  if (!sonuma_state.is_open)
+    return SONUMA_NOT_OPEN;
+  if (node >= sonuma_state.nodes)
+    return SONUMA_NO_SUCH_NODE;
+  if (bytes == 0)
+    return SONUMA_EMPTY;
+  if (bytes > SONUMA_MOST_BYTES)
+    return SONUMA_TOO_LARGE;
+  if ((uint64_t)local % LINE_BYTES || remote % LINE_BYTES)
+    return SONUMA_MISALIGNED;
+  sonuma_post(endpoint, kind | node << SONUMA_NODE | bytes << SONUMA_BYTES, local, remote);
+  for (;;) {
+    uint64_t word = sonuma_completion(endpoint);
+    if (!word)
+      continue;
+    if ((word & 0x3f) != SONUMA_DISPATCH)
+      return SONUMA_OK;
+    endpoint->pending[endpoint->pending_end++ % SONUMA_MOST_PENDING] = word;
+  }
+}
+
+/** Reads `bytes` bytes of a node's memory from `remote` on into `local`. Both addresses are
+ * multiples of 64, and what is behind the last byte in its line stays. */
+static inline int sonuma_read(struct sonuma_endpoint *endpoint, uint64_t node, void *local,
+                              uint64_t remote, uint64_t bytes) {
+  return sonuma_one_sided(endpoint, SONUMA_POST_READ, node, local, remote, bytes);
+}
+
+/** Writes whole lines, `bytes` rounded up to a multiple of 64, from `local` into a node's memory.
+ */
+static inline int sonuma_write(struct sonuma_endpoint *endpoint, uint64_t node, const void *local,
+                               uint64_t remote, uint64_t bytes) {
+  return sonuma_one_sided(endpoint, SONUMA_POST_WRITE, node, local, remote, bytes);
+}
+
+#endif

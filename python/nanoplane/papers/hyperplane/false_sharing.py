@@ -1,0 +1,221 @@
+"""Section III-A, spurious wake-ups: doorbells that share their line with others.
+
+The paper has QWAIT-VERIFY for them and does not measure them. The monitoring set knows lines, and
+has one doorbell of a line; here the other words of the line are doorbells that somebody else
+listens to, each rung as often as the monitored one. `guest/programs/false-sharing.c` writes them.
+"""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import altair
+
+from nanoplane.claims import Claim, Judgement, Part, judged, part
+from nanoplane.description import Description
+from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.papers import plots
+from nanoplane.papers.hyperplane.cases import QUICK
+from nanoplane.sweep import Run
+
+QUEUES = 100
+REQUESTS = 20_000
+DOORBELLS = (1, 2, 4, 8)
+"""Of 8 bytes, in a line of 64."""
+LOADS = {0.5: "0.5 Mrps", 2.0: "2 Mrps"}
+SATURATED = "saturated"
+"""The other doorbells are then rung as at the largest load."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """A run of the figure."""
+
+    doorbells: int
+    """How many doorbells each line has."""
+    rate_mrps: float | None
+    """Of the monitored doorbells together; None: saturated."""
+
+    @property
+    def name(self) -> str:
+        """What progress and errors call it."""
+        doorbells = "1 doorbell" if self.doorbells == 1 else f"{self.doorbells} doorbells"
+        return f"false sharing, {doorbells} on a line, {self.load}"
+
+    @property
+    def load(self) -> str:
+        """The load, as the figure calls it."""
+        return SATURATED if self.rate_mrps is None else LOADS[self.rate_mrps]
+
+    def run(self, quick: bool) -> Run:
+        """Return the run."""
+        others_mrps = (self.doorbells - 1) * (self.rate_mrps or max(LOADS))
+        traffic: dict[str, object] = {"shape": "fully-balanced", "arrivals": "poisson"}
+        if self.rate_mrps is None:
+            traffic["load"] = "saturate"
+        else:
+            traffic["rate_mrps"] = self.rate_mrps
+        measure: dict[str, object] = {"requests": REQUESTS // (QUICK if quick else 1), "seed": 1}
+        if self.rate_mrps is None:
+            measure["warmup"] = 16 * QUEUES
+        return Run(
+            Description.from_dict(
+                {
+                    "server": {"preset": "hyperplane-table1"},
+                    "data_plane": {
+                        "program": "false-sharing",
+                        "notify": "hyperplane",
+                        "queues": QUEUES,
+                        "parameters": {"stray_mrps": others_mrps},
+                    },
+                    "traffic": traffic,
+                    "measure": measure,
+                },
+                source=self.name,
+            )
+        )
+
+
+_LINES = tuple(itertools.starmap(Line, itertools.product(DOORBELLS, (*LOADS, None))))
+
+
+def _points(quick: bool) -> dict[Line, Run]:
+    return {line: line.run(quick) for line in _LINES}
+
+
+def _spurious(results: Results, line: Line) -> float:
+    """Return the spurious wake-ups for each request that was delivered."""
+    result = results[line].result
+    return float(result["hyperplane"]["spurious_wake_ups"] / result["delivered"])
+
+
+def _row(results: Results, line: Line, statistic: str) -> Row:
+    result = results[line].result
+    latency = result["latency_ns"]
+    interval = None
+    if statistic == "spurious wake-ups":
+        value, unit = _spurious(results, line), "a request"
+    elif statistic == "peak throughput":
+        value, unit = result["throughput_mrps"], "million requests a second"
+        interval = result.get("throughput_mrps_ci95")
+    else:
+        name = statistic.split()[0]
+        value, unit = latency[name] / 1000, "microseconds"
+        if ends := latency.get(f"{name}_ci95"):
+            interval = [end / 1000 for end in ends]
+    return Row(
+        series=line.load,
+        x=line.doorbells,
+        x_unit="doorbells on a line",
+        y=value,
+        y_unit=unit,
+        statistic=statistic,
+        labels={**labels(line), "load": line.load},
+        ci95=None if interval is None else (interval[0], interval[1]),
+        samples=latency["samples"],
+        steady=result["steady"],
+    )
+
+
+def _rows(results: Results) -> list[Row]:
+    statistics = {
+        "spurious wake-ups": (*LOADS, None),
+        "mean latency": tuple(LOADS),
+        "p99 latency": tuple(LOADS),
+        "peak throughput": (None,),
+    }
+    return [
+        _row(results, Line(doorbells, rate_mrps), statistic)
+        for statistic, rates in statistics.items()
+        for rate_mrps, doorbells in itertools.product(rates, DOORBELLS)
+        if Line(doorbells, rate_mrps) in results
+    ]
+
+
+def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+    shown = [*LOADS.values(), SATURATED]
+    x = plots.Axis(
+        "doorbells on a line",
+        altair.Scale(type="log", domain=[DOORBELLS[0], DOORBELLS[-1]]),
+        altair.Axis(values=list(DOORBELLS), format="d"),
+    )
+    panels = {
+        "spurious wake-ups a request": ("spurious wake-ups",),
+        "latency, microseconds": ("mean latency", "p99 latency"),
+        "peak, million requests a second": ("peak throughput",),
+    }
+    charts: list[Any] = [
+        plots.panels(
+            [row for row in rows if row.statistic in statistics],
+            lambda _, title=title: title.partition(",")[0],  # type: ignore[misc]
+            x=x,
+            y=plots.linear(title),
+            colour=plots.Series("load", lambda row: row.labels["load"], shown, plots.COLOURS),
+            dash=plots.Series(
+                "statistic",
+                lambda row: row.statistic,
+                list(dict.fromkeys(row.statistic for row in rows)),
+                ([1, 0], [1, 0], [5, 3], [1, 0]),
+            ),
+        )
+        for title, statistics in panels.items()
+        if any(row.statistic in statistics for row in rows)
+    ]
+    chart: altair.HConcatChart = altair.hconcat(*charts).resolve_scale(
+        color="independent", fill="independent", strokeDash="independent"
+    )
+    return chart
+
+
+FIGURES = (
+    Figure(
+        name="hyperplane.false-sharing",
+        title="What doorbells that share a line cost",
+        caption=(
+            f"Items that are passed on as they came, {QUEUES} queues, all busy, one data plane "
+            "core of the 16-core server of Table I. Each monitored doorbell has its line with "
+            "none, one, three or seven others that somebody else listens to, each rung as often "
+            "as this one, at even distances in time. Their rings wake the queue, QWAIT-VERIFY "
+            "finds it empty, and arms it again."
+        ),
+        points=_points,
+        rows=_rows,
+        chart=_chart,
+    ),
+)
+
+
+# What the paper claims.
+
+
+def _undelivered(results: Results) -> Part:
+    """Return the most items that are neither delivered nor dropped, beyond what rings can hold."""
+
+    def missing(line: Line) -> float:
+        result = results[line].result
+        return float(result["generated"] - result["dropped"] - result["delivered"])
+
+    return part(max, missing, [line for line in _LINES if line.rate_mrps is not None])
+
+
+def _judge(missing: float) -> Judgement:
+    """Agree if no more items are under way at the end than arrive in some microseconds."""
+    agrees = missing <= 50
+    return Judgement(missing, agrees, "" if agrees else "items were left in their queues")
+
+
+CLAIMS = (
+    Claim(
+        "hyperplane.3.no-lost-wake-up",
+        "Section III-B",
+        "This instruction filters spurious wake-ups/activations … while ensuring there is no "
+        "window of opportunity for actual work arrivals to be missed",
+        0,
+        "items",
+        "up to eight doorbells on a line, not saturated: the most items that have arrived and "
+        "are neither dropped nor delivered when the run ends",
+        "reproduced if at most 50, which is what is under way at any time",
+        "hyperplane.false-sharing",
+        judged(_undelivered, _judge),
+    ),
+)

@@ -1,0 +1,204 @@
+"""Section III-B, two sockets: what the paper leaves to future work, and what it expects of it."""
+
+import dataclasses
+import itertools
+
+import altair
+
+from nanoplane.claims import Claim, above, below, judged
+from nanoplane.description import Description
+from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.papers import plots
+from nanoplane.papers.hyperplane.cases import LEAST_REQUESTS, QUICK
+from nanoplane.sweep import Limit, Run
+
+CORES = 8
+"""Four on each socket."""
+QUEUES = 400
+IMBALANCES = (0.0, 0.5)
+"""How much more than an equal share the first socket's queues get: half of the traffic, and three
+quarters."""
+LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8)
+QUICK_LOADS = (0.1, 0.5, 0.6, 0.7)
+REQUESTS = 40_000
+SERVICE_TIMES = 10
+"""As in Figure 10: what is sustained is the largest load with a p99 within so many mean service
+times."""
+
+SPINNING, APART, STEALING, ONE = "spin", "apart", "stealing", "one-ready-set"
+SYSTEMS = {
+    SPINNING: "spinning, scale-out",
+    APART: "HyperPlane, ready sets apart",
+    STEALING: "HyperPlane, stealing when idle",
+    ONE: "HyperPlane, one ready set",
+}
+_HARDWARE: dict[str, dict[str, object]] = {
+    SPINNING: {},
+    APART: {},
+    STEALING: {"hyperplane": {"stealing": "when-idle"}},
+    ONE: {"hyperplane": {"ready_sets": "one"}},
+}
+_TITLES = {0.0: "balanced", 0.5: "three quarters of the traffic for one socket"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """One run of the figure."""
+
+    system: str
+    imbalance: float
+    load: float | None = None
+    """Offered load, as a part of the peak of `_REFERENCE`; None: the largest that is sustained."""
+
+    @property
+    def name(self) -> str:
+        """What progress and errors call it."""
+        load = "largest load" if self.load is None else f"load {self.load:g}"
+        return f"two sockets, {self.system}, {self.imbalance:.0%} imbalance, {load}"
+
+    def description(self, requests: int) -> Description:
+        """Return the saturated run of this case."""
+        spinning = self.system == SPINNING
+        fabric = {"sockets": 2, "cores": CORES}
+        return Description.from_dict(
+            {
+                "server": {
+                    "preset": "hyperplane-table1",
+                    "data_plane_cores": CORES,
+                    "fabric": fabric,
+                    **_HARDWARE[self.system],
+                },
+                "data_plane": {
+                    "program": "packet-encapsulation",
+                    "notify": "spin" if spinning else "hyperplane",
+                    "organisation": "scale-out" if spinning else "scale-up",
+                    "queues": QUEUES,
+                },
+                "traffic": {
+                    "shape": "fully-balanced",
+                    "socket_imbalance": self.imbalance,
+                    "saturation_rate_mrps": 60,
+                },
+                "measure": {"requests": requests, "seed": 1},
+            },
+            source=self.name,
+        )
+
+    def run(self, quick: bool) -> Run:
+        """Return the case's run."""
+        requests = max(LEAST_REQUESTS, REQUESTS // (QUICK if quick else 1))
+        peak = _REFERENCE.description(requests)
+        description = self.description(requests)
+        if self.load is None:
+            return Run(description, peak=peak, limit=Limit(SERVICE_TIMES))
+        return Run(description, peak=peak, part=self.load)
+
+
+_REFERENCE = Case(APART, 0.0)
+"""The case whose peak all loads are parts of."""
+
+
+def _points(quick: bool) -> dict[Case, Run]:
+    loads = QUICK_LOADS if quick else LOADS
+    cases = itertools.starmap(Case, itertools.product(SYSTEMS, IMBALANCES, (None, *loads)))
+    # What spinning sustains is not asked: polling alone may take its p99 above the limit.
+    return {
+        case: case.run(quick) for case in cases if case.load is not None or case.system != SPINNING
+    }
+
+
+def _row(results: Results, case: Case) -> Row | None:
+    outcome = results.get(case)
+    if outcome is None or case.load is None:
+        return None
+    latency = outcome.result["latency_ns"]
+    interval = latency.get("p99_ci95")
+    return Row(
+        series=f"{_TITLES[case.imbalance]}, {SYSTEMS[case.system]}",
+        x=100 * case.load,
+        x_unit="% of the balanced peak of ready sets apart",
+        y=latency["p99"] / 1000,
+        y_unit="microseconds",
+        statistic="p99 latency",
+        labels=labels(case),
+        ci95=None if interval is None else (interval[0] / 1000, interval[1] / 1000),
+        samples=latency["samples"],
+        steady=outcome.result["steady"],
+    )
+
+
+def _rows(results: Results) -> list[Row]:
+    cases = itertools.product(SYSTEMS, IMBALANCES, LOADS)
+    rows = (_row(results, case) for case in itertools.starmap(Case, cases))
+    return [row for row in rows if row is not None]
+
+
+def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+    system = plots.Series.label("data plane", "system", SYSTEMS, plots.COLOURS)
+    return plots.panels(
+        sorted(rows, key=lambda row: float(row.labels["imbalance"])),
+        lambda row: _TITLES[float(row.labels["imbalance"])],
+        x=plots.linear("load, % of the balanced peak of ready sets apart"),
+        y=plots.logarithmic("p99 latency, microseconds"),
+        colour=system,
+        dash=dataclasses.replace(system, styles=plots.DASHES),
+        columns=2,
+    )
+
+
+FIGURES = (
+    Figure(
+        name="hyperplane.sockets",
+        title="Tail latency of two sockets, with and without work stealing",
+        caption=(
+            f"Beyond the paper. Packet encapsulation, two sockets of {CORES // 2} data plane cores "
+            f"and {QUEUES // 2} queues each, every socket like the server of Table I. The cores of "
+            "a socket share its queues, but for spinning, where each has its own. Loads are parts "
+            "of the balanced peak of HyperPlane with the ready sets apart."
+        ),
+        points=_points,
+        rows=_rows,
+        chart=_chart,
+    ),
+)
+
+
+def _sustained(results: Results, system: str, imbalance: float) -> float:
+    """Return the largest load that is sustained, in million requests a second."""
+    return float(results[Case(system, imbalance)].result["throughput_mrps"])
+
+
+CLAIMS = (
+    Claim(
+        "hyperplane.sockets.imbalance",
+        "Section III-B",
+        "the deployment would exhibit scale-out queuing properties across sockets, which may "
+        "result in suboptimal performance if there is heavy load imbalance across sockets",
+        "below 1",
+        "times",
+        "the load that HyperPlane's ready sets apart sustain when one socket gets three quarters "
+        "of it, over the one that they sustain balanced",
+        "reproduced if below 1",
+        "hyperplane.sockets",
+        judged(
+            lambda r: _sustained(r, APART, 0.5) / _sustained(r, APART, 0.0),
+            below(1, "the other socket's cores are not missed"),
+        ),
+    ),
+    Claim(
+        "hyperplane.sockets.stealing",
+        "Section III-B",
+        "To mitigate this issue, a work-stealing approach may be used, wherein the data plane "
+        "cores fetch ready QIDs from remote ready sets if the local ready set is empty",
+        "above 1",
+        "times",
+        "the load that is sustained with stealing when idle over that without, when one socket "
+        "gets three quarters of it",
+        "reproduced if above 1",
+        "hyperplane.sockets",
+        judged(
+            lambda r: _sustained(r, STEALING, 0.5) / _sustained(r, APART, 0.5),
+            above(1, "what the link costs outweighs the help"),
+        ),
+    ),
+)

@@ -1,0 +1,8 @@
+"""RPCValet (ASPLOS 2019): its figures, and what it claims."""
+
+from nanoplane.papers.rpcvalet import dispatch, later, service_times, theory
+
+_PARTS = (theory, service_times, dispatch)
+
+FIGURES = tuple(figure for part in _PARTS for figure in part.FIGURES)
+CLAIMS = (*(claim for part in _PARTS for claim in part.CLAIMS), *later.CLAIMS)
