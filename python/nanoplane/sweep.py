@@ -58,8 +58,8 @@ class Limit:
     """A service-level objective: the tail latency that must not be exceeded."""
 
     service_times: float
-    """The limit on the p99, as a multiple of the mean service time; a server's is that of the run
-    `peak`."""
+    """The limit on the p99, as a multiple of the mean service time; a server's is that of the peak,
+    the number of data plane cores over its throughput."""
     precision: float = 0.01
     """The search ends when the rate is known to this part of itself."""
     interval: bool = False
@@ -100,14 +100,7 @@ class Limit:
 
 
 def mean_service_ns(result: Mapping[str, Any], cores: int) -> float:
-    """Return the mean service time of a run with so many data plane cores.
-
-    It is how long RPCValet's network interface saw a core occupied; where there is none, how long a
-    core takes if the run is saturated.
-    """
-    interface = result.get("rpcvalet") or {}
-    if interface.get("served"):
-        return float(interface["service_fs"] / interface["served"] / 1e6)
+    """Return the mean service time: what a core of so many takes for a request when saturated."""
     return 1000 * cores / float(result["throughput_mrps"])
 
 

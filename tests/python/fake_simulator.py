@@ -334,9 +334,6 @@ def run(
         "hyperplane": {"spurious_wake_ups": requests * stray_mrps}
         if description["data_plane"]["notify"] == "hyperplane"
         else None,
-        "rpcvalet": {"service_fs": 505e6, "served": 1}
-        if description["data_plane"]["notify"] == "rpcvalet"
-        else None,
         "captured": ["00" * 20] * json.loads(options_json).get("capture_packets", 0),
         "version": version(),
     }

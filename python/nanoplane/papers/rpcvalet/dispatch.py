@@ -42,10 +42,11 @@ _HEADER_BYTES = 16
 """In front of what a packet's program writes, in the same message."""
 _HEADROOM_BYTES = 48
 """What a slot has room for beside a packet."""
-REFERENCE_MRPS = 12.0
-"""The load at which the mean service time is measured, some two thirds of what 16 cores take. When
-saturated they take longer for a request: thousands of messages that wait do not fit the last-level
-cache."""
+SATURATION_MRPS = 60.0
+"""Three times what 16 cores take."""
+SATURATED_SLOTS = 2
+"""Slots of a node where the mean service time is measured: enough that no core ever waits. With
+more, thousands of messages wait that do not fit the last-level cache, and requests take longer."""
 RATES_MRPS = (2.0, 6.0, 10.0, 12.0, 14.0, 16.0, 17.0, 18.0, 19.0)
 SOFTWARE_RATES_MRPS = (1.0, 2.0, 4.0, 6.0, 8.0, 9.0)
 QUICK_RATES_MRPS = (2.0, 6.0, 8.0, 12.0, 16.0)
@@ -64,24 +65,33 @@ class Case:
     distribution: str
     mode: str
     rate_mrps: float | None = None
-    """Offered load; None: the largest within the SLO."""
+    """Offered load; None: the largest within the SLO, or all that the cores can take."""
+    saturated: bool = False
     threshold: int = 2
     """Messages that a core may have."""
 
     @property
     def name(self) -> str:
         """What progress and errors call it."""
-        load = "within the SLO" if self.rate_mrps is None else f"{self.rate_mrps:g} Mrps"
+        load = "saturated" if self.saturated else "within the SLO"
+        if self.rate_mrps is not None:
+            load = f"{self.rate_mrps:g} Mrps"
         return f"{self.distribution}, {MODES[self.mode]}, threshold {self.threshold}, {load}"
 
     def description(self, quick: bool) -> Description:
         """Return its description."""
+        rpcvalet: dict[str, Any] = {"dispatch": {"mode": self.mode, "threshold": self.threshold}}
+        load: dict[str, Any] = {"rate_mrps": self.rate_mrps}
+        if self.rate_mrps is None:
+            load = {"load": "saturate", "saturation_rate_mrps": SATURATION_MRPS}
+        if self.saturated:
+            rpcvalet["slots"] = SATURATED_SLOTS
         return Description.from_dict(
             {
                 "server": {
                     "preset": "rpcvalet-table1",
                     "data_plane_cores": CORES,
-                    "rpcvalet": {"dispatch": {"mode": self.mode, "threshold": self.threshold}},
+                    "rpcvalet": rpcvalet,
                 },
                 "data_plane": {
                     "program": "synthetic",
@@ -91,7 +101,7 @@ class Case:
                 },
                 "traffic": {
                     "arrivals": "poisson",
-                    "rate_mrps": self.rate_mrps or REFERENCE_MRPS,
+                    **load,
                     "packet_bytes": REPLY_BYTES - _HEADER_BYTES - _HEADROOM_BYTES,
                     "work": {
                         "base_ns": float(BASE_NS),
@@ -106,7 +116,7 @@ class Case:
 
     def run(self, quick: bool) -> Run:
         """Return its run."""
-        if self.rate_mrps is not None:
+        if self.rate_mrps is not None or self.saturated:
             return Run(self.description(quick))
         limit = Limit(SLO, QUICK_PRECISION if quick else PRECISION, interval=not quick)
         peak = reference(self.distribution).description(quick)
@@ -115,7 +125,7 @@ class Case:
 
 def reference(distribution: str) -> Case:
     """Return the case that gives the mean service time."""
-    return Case(distribution, BEST, REFERENCE_MRPS)
+    return Case(distribution, BEST, saturated=True)
 
 
 def slo(distribution: str, mode: str, threshold: int = 2) -> Case:
@@ -279,8 +289,8 @@ def _chart(rows: list[Row]) -> altair.TopLevelMixin:
 _SERVER = (
     f"The chip of Table 1, {CORES} cores, {NODES} nodes; processing times of {BASE_NS} ns and "
     f"{EXTRA_NS} ns more on average, and replies of {REPLY_BYTES} bytes. The last point "
-    f"of a line is the largest load with a p99 within {SLO:g} mean service times, which are those "
-    f"of 1x16 at {REFERENCE_MRPS:g} million requests a second."
+    f"of a line is the largest load with a p99 within {SLO:g} mean service times, which is what "
+    f"a core takes with 1x16 when saturated by nodes of {SATURATED_SLOTS} slots."
 )
 
 FIGURES = (
