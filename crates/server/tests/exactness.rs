@@ -149,7 +149,7 @@ struct Shape {
     tight: bool,
     small_last_level: bool,
     non_inclusive: bool,
-    /// An even number of harts is on two sockets.
+    /// An even number of cores is on two sockets.
     two_sockets: bool,
     /// Latencies of a cycle each, the least that the engine can have to do with.
     fast: bool,
@@ -424,7 +424,7 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
         spec = servers::non_inclusive(spec);
     }
     spec.fabric.clock_ghz = shape.clock_ghz;
-    if shape.two_sockets && shape.harts.is_multiple_of(2) {
+    if shape.two_sockets && spec.fabric.cores.is_multiple_of(2) {
         spec.fabric.sockets = 2;
         // The code is in the memory of the first socket, the data in that of the second.
         spec.memory_mib = 2;
