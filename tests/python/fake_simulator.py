@@ -62,6 +62,7 @@ _SCHEMA = {
             model={"$ref": "#/$defs/Model"},
             rob_entries=_integer(1, 4096, "Entries of the reorder buffer."),
             clock_ghz={"type": "number", "exclusiveMinimum": 0, "maximum": 10, "default": 3.0},
+            threads=_integer(1, 2, "Hardware threads.", default=1),
         ),
         "Model": {"type": "string", "enum": ["out-of-order", "in-order"], "description": "Kind."},
         "HyperPlane": _table(
@@ -92,6 +93,7 @@ _SCHEMA = {
             "The data plane.",
             ["queues"],
             program={"type": "string", "default": "packet-encapsulation"},
+            co_runner={"type": ["string", "null"], "default": None},
             parameters={"type": "object", "default": {}},
             notify=_one_of(
                 "How it learns of work.",
@@ -314,6 +316,7 @@ def run(
                 "halted_cycles": 0,
                 "skipped_cycles": 0,
                 "stack": {"base": 400, "branch": 100, "halted": 0},
+                "harts": [{"ipc": 2.0}, {"ipc": 1.0 + busy / 10}],
             }
         ],
         "energy_nj": {"seconds": 1e-3, "per_request": 7000.0, "total": 7000.0 * requests},

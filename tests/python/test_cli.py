@@ -95,7 +95,7 @@ def test_list(command: Command) -> None:
     assert "packet-encapsulation" in names["programs"]
     assert names["presets"] == ["hyperplane-table1", "rpcvalet-table1"]
     assert names["notify"][:2] == ["spin", "spin-poll-mode"]
-    assert names["organisations"] == ["scale-out", "scale-up-2", "scale-up-4"]
+    assert names["organisations"] == ["scale-out", "scale-up-2", "scale-up-4", "scale-up"]
     assert {f"hyperplane.{number}" for number in range(8, 14)} < set(names["figures"])
     assert {"hyperplane.conflicts", *(f"rpcvalet.{number}" for number in (2, 6, 7, 8, 9))} < set(
         names["figures"]

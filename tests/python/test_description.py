@@ -59,8 +59,14 @@ def test_resolved_has_the_preset_the_overrides_and_the_defaults() -> None:
     assert data["server"] == {
         "cores": 16,
         "data_plane_cores": 1,
-        "core": {"model": "out-of-order", "rob_entries": 224, "clock_ghz": 3.0},
-        "hyperplane": {"entries": 1024, "power_optimised": False},
+        "core": {"model": "out-of-order", "rob_entries": 224, "clock_ghz": 3.0, "threads": 1},
+        "fabric": {"cores": 16, "sockets": 1},
+        "hyperplane": {
+            "entries": 1024,
+            "power_optimised": False,
+            "ready_sets": "per-socket",
+            "stealing": "none",
+        },
         "rpcvalet": {},
     }
     assert data["data_plane"]["policy"] == "round-robin"
@@ -202,7 +208,8 @@ def test_bounds_are_written_as_a_user_writes_them() -> None:
 def test_unknown_choice() -> None:
     assert changed('notify = "hyperplane"', 'notify = "hyperplan"') == (
         'example.toml: data_plane.notify is "hyperplan"; it must be "spin", "spin-poll-mode", '
-        '"software-ready-set", "software-bitmap" or "hyperplane"; did you mean "hyperplane"?'
+        '"software-ready-set", "software-bitmap", "hyperplane" or "rpcvalet"; did you mean '
+        '"hyperplane"?'
     )
 
 
