@@ -271,6 +271,11 @@ def test_the_interval_of_a_claim_follows_from_those_of_its_runs() -> None:
     assert of_mean.row(results)["measured_ci95"] is None
     of_peak = claim(lambda r: Judgement(r["a"].result["throughput_mrps"], agrees=True))
     assert of_peak.row(results)["measured_ci95"] is None
+    # A divisor that may be zero leaves the quotient without an end.
+    from_zero = {"a": made_up(100, 98, 104), "b": made_up(50, 0, 52)}
+    endless = claim(lambda r: Judgement(p99(r, "a") / p99(r, "b"), agrees=True)).row(from_zero)
+    assert endless["measured"] == 2
+    assert endless["measured_ci95"] is None
 
 
 def test_what_a_figure_leaves_out_is_not_missing() -> None:
