@@ -195,7 +195,8 @@ def _interval(
 ) -> tuple[float, float] | None:
     """Return the 95 % confidence interval of what a claim's runs give; None if they have none.
 
-    The runs are independent, so what each number's interval is worth adds up by squares.
+    The runs are independent, so what each number's interval is worth adds up by squares. There is
+    none either if it has no end.
     """
     read: set[_Path] = set()
 
@@ -215,7 +216,12 @@ def _interval(
             ) -> Outcome:
                 return shifted if point == of else outcome
 
-            moved.append(measure(_Changed(results, shifting)).measured - value)
+            try:
+                moved.append(measure(_Changed(results, shifting)).measured - value)
+            except ZeroDivisionError:
+                # What it is divided by may be as small as it likes: a search may know no load that
+                # surely keeps its limit.
+                return None
         below += min(*moved, 0.0) ** 2
         above += max(*moved, 0.0) ** 2
     return (value - math.sqrt(below), value + math.sqrt(above)) if read else None

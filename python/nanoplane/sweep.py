@@ -57,7 +57,7 @@ class Run:
 class Limit:
     """A service-level objective: the tail latency that must not be exceeded."""
 
-    service_times: float
+    service_times: float = 10.0
     """The limit on the p99, as a multiple of the mean service time; a server's is that of the peak,
     the number of data plane cores over its throughput."""
     precision: float = 0.01
@@ -68,9 +68,13 @@ class Limit:
     kind: str | None = None
     """If given, the limit is on requests of this kind alone, such as `get`, and a multiple of their
     own mean service time at the peak; others may take as long as they do."""
+    absolute_ns: float | None = None
+    """If given, the limit itself, whatever the mean service time is."""
 
     def limit_ns(self, peak: dict[str, Any], cores: int) -> float:
         """Return what the p99 may be, by the result of the peak."""
+        if self.absolute_ns is not None:
+            return self.absolute_ns
         if self.kind is None:
             return self.service_times * mean_service_ns(peak, cores)
         service = self._measured(peak)["service_ns"]

@@ -149,6 +149,7 @@ _SCHEMA = {
             imbalance={"type": "number", "minimum": 0, "maximum": 31, "default": 0.0},
             packet_bytes=_integer(28, 9000, "Bytes.", default=1024),
             work={"type": ["object", "null"], "default": None},
+            operations={"type": ["object", "null"], "default": None},
             socket_imbalance={"type": "number", "minimum": 0, "maximum": 1, "default": 0.0},
             burst_length={"type": "number", "minimum": 1e-6, "maximum": 1e4, "default": 8.0},
         ),
@@ -340,6 +341,14 @@ def run(
         "captured": ["00" * 20] * json.loads(options_json).get("capture_packets", 0),
         "version": version(),
     }
+    operations = description["traffic"]["operations"]
+    if operations is not None:
+        # Gets take as long as any request, scans ten times that.
+        latency, of_cores = result["latency_ns"], {"mean": 1000 * cores / peak}
+        result["by_kind"] = {"get": {"latency_ns": latency, "service_ns": of_cores}}
+        if "scans" in operations:
+            slow = {"mean": 10 * of_cores["mean"]}
+            result["by_kind"]["scan"] = {"latency_ns": latency, "service_ns": slow}
     return json.dumps(result)
 
 

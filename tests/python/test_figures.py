@@ -181,8 +181,9 @@ def test_figure_6_of_rpcvalet_has_the_times_that_are_drawn() -> None:
 
 def test_figures_of_rpcvalets_dispatch() -> None:
     rows = find("rpcvalet.7").rows(run("rpcvalet.7"))
-    # Two distributions, three ways to dispatch; four loads, and the largest within the SLO.
-    assert len(rows) == 2 * 3 * (4 + 1)
+    # Two distributions, three ways to dispatch; four loads, and the largest within the SLO. The
+    # stores have three loads, and Masstree one more limit.
+    assert len(rows) == 3 * (2 * (4 + 1) + (3 + 1) + (3 + 2))
     results = run("rpcvalet.9")
     rows = find("rpcvalet.9").rows(results)
     assert len(rows) == 4 * ((4 + 1) + len(theory.LOADS_PERCENT) + 1)
@@ -198,6 +199,30 @@ def test_figures_of_rpcvalets_dispatch() -> None:
     expected = 100 * (1 - 505 / 510 / (1 - math.log(100) / 40))
     assert gap["measured"] == pytest.approx(expected, abs=5)
     assert gap["measured_ci95"] is not None
+
+
+def test_figures_7_a_and_b_of_rpcvalet_have_the_stores() -> None:
+    results = run("rpcvalet.7", "distribution=key-value,ordered-store")
+    rows = find("rpcvalet.7").rows(results)
+    assert len(rows) == 3 * ((3 + 1) + (3 + 2))
+    case = dispatch.Case("ordered-store", dispatch.BEST, 2.0)
+    description = results[case].description
+    assert description["data_plane"]["program"] == "ordered-store"
+    assert description["traffic"]["operations"]["scans"] == 0.01
+    assert "work" not in description["traffic"] or description["traffic"]["work"] is None
+    # The fake's p99 is 510 ns times ten loads, of a peak of 16 / 505 ns; ten service times of
+    # gets are 5050 ns, and 75 us are beyond what is not dropped.
+    peak = 16_000 / 505
+    tight = results[dispatch.slo("ordered-store", dispatch.BEST)].result["largest_load"]
+    assert 0.9 * 505 / 510 * peak <= tight <= 505 / 510 * peak
+    relaxed = results[dispatch.relaxed(dispatch.BEST)].result["largest_load"]
+    assert 0.9 * peak <= relaxed <= peak
+    measured = {claim.id: claim.row(results) for claim in claims("rpcvalet")}
+    assert measured["rpcvalet.7a.service-time"]["measured"] == pytest.approx(505)
+    assert measured["rpcvalet.6.masstree-mean"]["measured"] == pytest.approx(0.505)
+    assert measured["rpcvalet.6.masstree-scans"]["measured"] == pytest.approx(5.05)
+    assert measured["rpcvalet.7a.over-4x4"]["measured"] == 1
+    assert measured["rpcvalet.7b.16x1"]["measured"] == pytest.approx(510 / 505)
 
 
 def test_claims_without_runs_say_how_to_run_them() -> None:
@@ -246,6 +271,11 @@ def test_the_interval_of_a_claim_follows_from_those_of_its_runs() -> None:
     assert of_mean.row(results)["measured_ci95"] is None
     of_peak = claim(lambda r: Judgement(r["a"].result["throughput_mrps"], agrees=True))
     assert of_peak.row(results)["measured_ci95"] is None
+    # A divisor that may be zero leaves the quotient without an end.
+    from_zero = {"a": made_up(100, 98, 104), "b": made_up(50, 0, 52)}
+    endless = claim(lambda r: Judgement(p99(r, "a") / p99(r, "b"), agrees=True)).row(from_zero)
+    assert endless["measured"] == 2
+    assert endless["measured_ci95"] is None
 
 
 def test_what_a_figure_leaves_out_is_not_missing() -> None:

@@ -210,6 +210,7 @@ def test_a_limit_on_one_kind_of_requests() -> None:
     limit = Limit(10, kind="get")
     assert limit.limit_ns(peak, 16) == 12_500
     assert Limit(10).limit_ns(peak, 16) == 40_000
+    assert Limit(kind="get", absolute_ns=75_000).limit_ns(peak, 16) == 75_000
 
     def result(get_p99: float, dropped: int) -> dict[str, Any]:
         kinds = {"get": get_p99, "scan": 100_000.0}

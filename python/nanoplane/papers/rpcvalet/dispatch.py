@@ -4,15 +4,18 @@ A request's latency is from the reception of its message to the replenish that e
 """
 
 import dataclasses
+import functools
 import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import altair
 
-from nanoplane.claims import Claim, above, between, judged, within
+from nanoplane.claims import Claim, Judge, above, between, judged, within
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
+from nanoplane.papers.rpcvalet.stores import STORES
 from nanoplane.papers.rpcvalet.theory import (
     BASE_NS,
     DISTRIBUTIONS,
@@ -56,24 +59,36 @@ PRECISION, QUICK_PRECISION = 0.01, 0.04
 """Of the largest load within the SLO."""
 SHOWN = ("fixed", "generalized-extreme-value")
 """The distributions of Figure 7(c)."""
+NAMES = {**{store: STORES[store].name for store in STORES}, **DISTRIBUTIONS}
+"""What the processing times of a request are, and what figures call it. The stores take the place
+of a distribution that is drawn."""
+HERD, MASSTREE = STORES
+STORE_REQUESTS, QUICK_STORE_REQUESTS = 100_000, 4000
+RELAXED_NS = 75_000.0
+"""Section 6.1: "a more relaxed SLO of 75us"."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
-    """One run of the microbenchmark."""
+    """One run of the microbenchmark, or of a store."""
 
     distribution: str
+    """Of processing times, or the store's program."""
     mode: str
     rate_mrps: float | None = None
     """Offered load; None: the largest within the SLO, or all that the cores can take."""
     saturated: bool = False
     threshold: int = 2
     """Messages that a core may have."""
+    relaxed: bool = False
+    """The limit is `RELAXED_NS`."""
 
     @property
     def name(self) -> str:
         """What progress and errors call it."""
         load = "saturated" if self.saturated else "within the SLO"
+        if self.relaxed:
+            load = f"within {RELAXED_NS / 1000:g} us"
         if self.rate_mrps is not None:
             load = f"{self.rate_mrps:g} Mrps"
         return f"{self.distribution}, {MODES[self.mode]}, threshold {self.threshold}, {load}"
@@ -81,11 +96,29 @@ class Case:
     def description(self, quick: bool) -> Description:
         """Return its description."""
         rpcvalet: dict[str, Any] = {"dispatch": {"mode": self.mode, "threshold": self.threshold}}
-        load: dict[str, Any] = {"rate_mrps": self.rate_mrps}
-        if self.rate_mrps is None:
-            load = {"load": "saturate", "saturation_rate_mrps": SATURATION_MRPS}
         if self.saturated:
             rpcvalet["slots"] = SATURATED_SLOTS
+        store = STORES.get(self.distribution)
+        saturation_mrps = SATURATION_MRPS if store is None else store.saturation_mrps
+        load: dict[str, Any] = {"rate_mrps": self.rate_mrps}
+        if self.rate_mrps is None:
+            load = {"load": "saturate", "saturation_rate_mrps": saturation_mrps}
+        if store is None:
+            program = "synthetic"
+            parameters = {"reply_bytes": float(REPLY_BYTES - _HEADER_BYTES)}
+            served: dict[str, Any] = {
+                "packet_bytes": REPLY_BYTES - _HEADER_BYTES - _HEADROOM_BYTES,
+                "work": {
+                    "base_ns": float(BASE_NS),
+                    "mean_ns": float(EXTRA_NS),
+                    "service_times": {"distribution": self.distribution},
+                },
+            }
+            requests = QUICK_REQUESTS if quick else REQUESTS
+        else:
+            program, parameters = self.distribution, {}
+            served = {"packet_bytes": store.packet_bytes, "operations": store.operations}
+            requests = QUICK_STORE_REQUESTS if quick else STORE_REQUESTS
         return Description.from_dict(
             {
                 "server": {
@@ -94,22 +127,13 @@ class Case:
                     "rpcvalet": rpcvalet,
                 },
                 "data_plane": {
-                    "program": "synthetic",
+                    "program": program,
                     "notify": "rpcvalet",
                     "queues": NODES,
-                    "parameters": {"reply_bytes": float(REPLY_BYTES - _HEADER_BYTES)},
+                    "parameters": parameters,
                 },
-                "traffic": {
-                    "arrivals": "poisson",
-                    **load,
-                    "packet_bytes": REPLY_BYTES - _HEADER_BYTES - _HEADROOM_BYTES,
-                    "work": {
-                        "base_ns": float(BASE_NS),
-                        "mean_ns": float(EXTRA_NS),
-                        "service_times": {"distribution": self.distribution},
-                    },
-                },
-                "measure": {"requests": QUICK_REQUESTS if quick else REQUESTS, "seed": 1},
+                "traffic": {"arrivals": "poisson", **load, **served},
+                "measure": {"requests": requests, "seed": 1},
             },
             source=self.name,
         )
@@ -118,7 +142,15 @@ class Case:
         """Return its run."""
         if self.rate_mrps is not None or self.saturated:
             return Run(self.description(quick))
-        limit = Limit(SLO, QUICK_PRECISION if quick else PRECISION, interval=not quick)
+        store = STORES.get(self.distribution)
+        quick_precision = QUICK_PRECISION if store is None else store.quick_precision
+        limit = Limit(
+            SLO,
+            quick_precision if quick else PRECISION,
+            interval=not quick,
+            kind=None if store is None else store.kind,
+            absolute_ns=RELAXED_NS if self.relaxed else None,
+        )
         peak = reference(self.distribution).description(quick)
         return Run(self.description(quick), peak=peak, limit=limit)
 
@@ -133,9 +165,21 @@ def slo(distribution: str, mode: str, threshold: int = 2) -> Case:
     return Case(distribution, mode, threshold=threshold)
 
 
+def relaxed(mode: str) -> Case:
+    """Return the case of the largest load with which Masstree's gets are within 75 us."""
+    return Case(MASSTREE, mode, relaxed=True)
+
+
 def service_ns(results: Results, distribution: str) -> float:
-    """Return the mean service time."""
+    """Return the mean service time of the requests that the SLO is about."""
+    if distribution in STORES and (kind := STORES[distribution].kind) is not None:
+        return _kind_service_ns(results, distribution, kind)
     return mean_service_ns(results[reference(distribution)].result, CORES)
+
+
+def _kind_service_ns(results: Results, distribution: str, kind: str) -> float:
+    result = results[reference(distribution)].result
+    return float(result["by_kind"][kind]["service_ns"]["mean"])
 
 
 def capacity_mrps(results: Results, distribution: str) -> float:
@@ -164,7 +208,10 @@ class Yardstick:
         return dataclasses.replace(run, peak=peak, derive=derive)
 
 
-def _rates(mode: str, quick: bool) -> list[float]:
+def _rates(distribution: str, mode: str, quick: bool) -> Sequence[float]:
+    if distribution in STORES:
+        store = STORES[distribution]
+        return store.quick_rates_mrps if quick else store.rates_mrps
     rates = SOFTWARE_RATES_MRPS if mode == SOFTWARE else RATES_MRPS
     return [rate for rate in rates if not quick or rate in QUICK_RATES_MRPS]
 
@@ -172,15 +219,16 @@ def _rates(mode: str, quick: bool) -> list[float]:
 def _points(distributions: tuple[str, ...], modes: tuple[str, ...], quick: bool) -> dict[Any, Run]:
     cases = []
     for distribution, mode in itertools.product(distributions, modes):
-        cases += [Case(distribution, mode, rate) for rate in _rates(mode, quick)]
+        cases += [Case(distribution, mode, rate) for rate in _rates(distribution, mode, quick)]
         cases += [slo(distribution, mode), reference(distribution)]
     return {case: case.run(quick) for case in cases}
 
 
 def _points_7(quick: bool) -> dict[Any, Run]:
-    points = _points(SHOWN, HARDWARE, quick)
-    single = slo("fixed", BEST, threshold=1)
-    return {**points, single: single.run(quick)}
+    points = _points((*STORES, *SHOWN), HARDWARE, quick)
+    more = [relaxed(mode) for mode in HARDWARE]
+    more += [slo(distribution, BEST, threshold=1) for distribution in (HERD, "fixed")]
+    return {**points, **{case: case.run(quick) for case in more}}
 
 
 def _points_8(quick: bool) -> dict[Any, Run]:
@@ -199,20 +247,30 @@ def _points_9(quick: bool) -> dict[Any, Run]:
 
 
 _AT_MOST = "p99 at the largest load within the SLO"
+_AT_MOST_RELAXED = f"p99 at the largest load within {RELAXED_NS / 1000:g} us"
+
+
+def _latency(results: Results, case: Case) -> Any:
+    """Return the latency of the requests that the SLO is about."""
+    result = results[case].result
+    if case.distribution in STORES and (kind := STORES[case.distribution].kind) is not None:
+        return result["by_kind"][kind]["latency_ns"]
+    return result["latency_ns"]
 
 
 def _row(results: Results, case: Case, unit_ns: float, y_unit: str) -> Row:
     """Return the row of a p99 in a unit, over what was completed."""
     result = results[case].result
-    latency = result["latency_ns"]
+    latency = _latency(results, case)
     interval = latency.get("p99_ci95")
+    statistic = _AT_MOST_RELAXED if case.relaxed else _AT_MOST
     return Row(
-        series=f"{DISTRIBUTIONS[case.distribution]}, {MODES[case.mode]}",
+        series=f"{NAMES[case.distribution]}, {MODES[case.mode]}",
         x=result["throughput_mrps"],
         x_unit="million requests a second",
         y=latency["p99"] / unit_ns,
         y_unit=y_unit,
-        statistic=_AT_MOST if case.rate_mrps is None else "p99 latency",
+        statistic=statistic if case.rate_mrps is None else "p99 latency",
         labels=labels(case),
         ci95=None if interval is None else (interval[0] / unit_ns, interval[1] / unit_ns),
         samples=latency["samples"],
@@ -225,7 +283,10 @@ def _rows(
 ) -> list[Row]:
     rows = []
     for distribution, mode in itertools.product(distributions, modes):
-        cases = [Case(distribution, mode, rate) for rate in _rates(mode, quick=False)]
+        rates = _rates(distribution, mode, quick=False)
+        cases = [Case(distribution, mode, rate) for rate in rates]
+        if distribution == MASSTREE:
+            cases.append(relaxed(mode))
         for case in (*cases, slo(distribution, mode)):
             if case not in results or reference(distribution) not in results:
                 continue
@@ -238,7 +299,7 @@ def _rows(
 
 
 def _rows_7(results: Results) -> list[Row]:
-    return _rows(results, SHOWN, HARDWARE, in_service_times=False)
+    return _rows(results, (*STORES, *SHOWN), HARDWARE, in_service_times=False)
 
 
 def _rows_8(results: Results) -> list[Row]:
@@ -274,10 +335,10 @@ def _rows_9(results: Results) -> list[Row]:
 def _chart(rows: list[Row]) -> altair.TopLevelMixin:
     modes = {**MODES, "theory": "theory, 1x16"}
     units = rows[0].y_unit if rows else ""
-    ordered = sorted(rows, key=lambda row: list(DISTRIBUTIONS).index(row.labels["distribution"]))
+    ordered = sorted(rows, key=lambda row: list(NAMES).index(row.labels["distribution"]))
     return plots.panels(
         ordered,
-        lambda row: DISTRIBUTIONS[row.labels["distribution"]],
+        lambda row: NAMES[row.labels["distribution"]],
         x=plots.linear("million requests a second"),
         y=plots.logarithmic(f"p99 latency, {units}"),
         colour=plots.Series.label("dispatch", "mode", modes, plots.COLOURS),
@@ -297,7 +358,11 @@ FIGURES = (
     Figure(
         name="rpcvalet.7",
         title="Tail latency with three ways to dispatch in hardware",
-        caption=f"{_SERVER} Figure 7(c) of the paper.",
+        caption=(
+            f"{_SERVER} The stores have a million keys, and requests and replies as long as they "
+            "are. Of Masstree's, gets alone are shown, and limited to ten of their own mean "
+            "service times, or to 75 us."
+        ),
         points=_points_7,
         rows=_rows_7,
         chart=_chart,
@@ -335,22 +400,22 @@ def _gain(results: Results, distribution: str, over: str) -> float:
     return _mrps(results, distribution, BEST) / _mrps(results, distribution, over)
 
 
-def _most_tail_gain(results: Results) -> float:
+def _most_tail_gain(results: Results, distributions: Sequence[str]) -> float:
     """Return the most by which a p99 of 1x16 is lower, at loads that it sustains."""
     gains = []
-    for distribution, other in itertools.product(SHOWN, (ROWS, WORST)):
+    for distribution, other in itertools.product(distributions, (ROWS, WORST)):
         most = _mrps(results, distribution, BEST)
-        for rate in RATES_MRPS:
+        for rate in _rates(distribution, BEST, quick=False):
             best, worse = Case(distribution, BEST, rate), Case(distribution, other, rate)
             if best in results and worse in results and rate <= most:
                 gains.append(_p99(results, worse) / _p99(results, best))
     if not gains:
-        raise KeyError(SHOWN)
+        raise KeyError(distributions)
     return max(gains)
 
 
 def _p99(results: Results, case: Case) -> float:
-    return float(results[case].result["latency_ns"]["p99"])
+    return float(_latency(results, case)["p99"])
 
 
 def _gap_percent(results: Results, distribution: str) -> float:
@@ -361,7 +426,33 @@ def _gap_percent(results: Results, distribution: str) -> float:
     return 100 * (1 - _mrps(results, distribution, BEST) / theory)
 
 
+def _kind_us(results: Results, store: str, kind: str) -> float:
+    return _kind_service_ns(results, store, kind) / 1000
+
+
+def _service_of_all_ns(results: Results, store: str) -> float:
+    """Return how long a core processes a request of any kind, without polling for it."""
+    kinds = results[reference(store)].result["by_kind"].values()
+    requests = sum(kind["latency_ns"]["samples"] for kind in kinds)
+    took = sum(kind["latency_ns"]["samples"] * kind["service_ns"]["mean"] for kind in kinds)
+    return float(took / requests)
+
+
+def _relaxed_gain_percent(results: Results, over: str) -> float:
+    loads = [float(results[relaxed(mode)].result["largest_load"]) for mode in (BEST, over)]
+    return 100 * (loads[0] / loads[1] - 1)
+
+
 _UNKNOWN = "the reason is not known"
+_SHORT_STORE = (
+    "the store is not the paper's, and answers sooner: a get waits for two lines of a memory that "
+    "is nearer (docs/key-value.md)"
+)
+_SHORT_SCANS = (
+    "a scan takes 19 us here and 60 to 120 us in the paper, so that cores are occupied by scans "
+    "for a smaller part of the time, and what waits behind one waits less"
+)
+_LONGER_GET = "the data set is a fortieth of the paper's, and the tree is less deep"
 _FIXED = (
     "For the fixed distribution, 1x16 delivers 1.13x and 1.2x higher throughput than 4x4 and "
     "16x1 under SLO, respectively"
@@ -392,7 +483,221 @@ def _over(name: str, distribution: str, other: str, paper_value: float, quote: s
     )
 
 
+_HERD = "1x16 delivers 29MRPS, 1.16x and 1.18x higher throughput than 4x4 and 16x1, respectively"
+_RELAXED = (
+    "Under a more relaxed SLO of 75us, RPCValet's 1x16 configuration delivers 54% higher "
+    "throughput than 16x1 and 20% higher than 4x4"
+)
+_THRESHOLD = (
+    "Reducing this to one marginally degrades HERD's throughput, because of its short sub-us "
+    "service times, but has no measurable performance difference in the rest of our experiments"
+)
+_OVER = "throughput within the SLO of 1x16 over that of"
+
+
+def _of_store(
+    name: str,
+    where: str,
+    quote: str,
+    paper_value: float | str,
+    unit: str,
+    how: str,
+    rule: str,
+    value: Callable[[Results], float],
+    judge: Judge,
+) -> Claim:
+    return Claim(
+        f"rpcvalet.{name}",
+        where,
+        quote,
+        paper_value,
+        unit,
+        how,
+        rule,
+        "rpcvalet.7",
+        judged(value, judge),
+    )
+
+
+_OF_STORES = (
+    _of_store(
+        "6.herd-mean",
+        "Section 5",
+        "HERD's RPC processing times after the request has exited the network, which have a mean "
+        "of 330ns",
+        330,
+        "ns",
+        "HERD-like, 1x16, saturated: mean service time, in which sending the reply is",
+        "reproduced within 20 %",
+        lambda r: _service_of_all_ns(r, HERD),
+        within(330, 0.2, below=_SHORT_STORE, above="sending the reply is in it"),
+    ),
+    _of_store(
+        "6.masstree-mean",
+        "Section 5",
+        "The resulting distribution for gets is shown in Figure 6c and has an average of 1.25 us",
+        1.25,
+        "us",
+        "Masstree-like, 1x16, saturated: mean service time of gets, in which sending the reply is",
+        "reproduced within 20 %",
+        lambda r: _kind_us(r, MASSTREE, "get"),
+        within(1.25, 0.2, below=_LONGER_GET, above=_UNKNOWN),
+    ),
+    _of_store(
+        "6.masstree-scans",
+        "Section 5",
+        "The runtime of scans is 60-120 us",
+        "60 to 120",
+        "us",
+        "Masstree-like, 1x16, saturated: mean service time of scans of 100 keys",
+        "reproduced if between 60 and 120",
+        lambda r: _kind_us(r, MASSTREE, "scan"),
+        between(
+            60,
+            120,
+            "misses of a node's records are under way at the same time, and translation misses "
+            "nothing here (docs/key-value.md)",
+        ),
+    ),
+    _of_store(
+        "7a.service-time",
+        "Section 6.1",
+        "With a resulting S of ~550ns",
+        550,
+        "ns",
+        "HERD-like, 1x16: what a core takes for a request when saturated",
+        "reproduced within 10 %",
+        lambda r: service_ns(r, HERD),
+        within(550, 0.1, below=_SHORT_STORE, above=_UNKNOWN),
+    ),
+    _of_store(
+        "7a.throughput",
+        "Section 6.1",
+        _HERD,
+        29,
+        "MRPS",
+        "HERD-like, 1x16: the largest load within the SLO",
+        "reproduced within 10 %",
+        lambda r: _mrps(r, HERD, BEST),
+        within(29, 0.1, below=_UNKNOWN, above=_SHORT_STORE),
+    ),
+    _of_store(
+        "7a.over-4x4",
+        "Section 6.1",
+        _HERD,
+        1.16,
+        "times",
+        f"HERD-like: {_OVER} 4x4",
+        "reproduced within 5 %",
+        lambda r: _gain(r, HERD, ROWS),
+        within(1.16, 0.05, below=_UNKNOWN, above=_UNKNOWN),
+    ),
+    _of_store(
+        "7a.over-16x1",
+        "Section 6.1",
+        _HERD,
+        1.18,
+        "times",
+        f"HERD-like: {_OVER} 16x1",
+        "reproduced within 5 %",
+        lambda r: _gain(r, HERD, WORST),
+        within(1.18, 0.05, below=_UNKNOWN, above=_UNKNOWN),
+    ),
+    _of_store(
+        "7a.tail",
+        "Section 6.1",
+        "up to 4x lower tail latency before reaching saturation load",
+        4,
+        "times",
+        "HERD-like, loads that 1x16 sustains: the most by which its p99 is below that of 4x4 or "
+        "16x1",
+        "reproduced if between 3 and 5",
+        lambda r: _most_tail_gain(r, [HERD]),
+        between(3, 5, _UNKNOWN),
+    ),
+    _of_store(
+        "7b.16x1",
+        "Section 6.1",
+        "16x1 cannot meet the SLO even for the lowest arrival rate of 2MRPS",
+        "above 10",
+        "service times",
+        "Masstree-like, 16x1 at 2 MRPS: p99 of gets over their mean service time",
+        "reproduced if above 10",
+        lambda r: _p99(r, Case(MASSTREE, WORST, 2.0)) / service_ns(r, MASSTREE),
+        above(10, _SHORT_SCANS),
+    ),
+    _of_store(
+        "7b.4x4",
+        "Section 6.1",
+        "even 4x4 quickly violates the SLO at 3MRPS",
+        3,
+        "MRPS",
+        "Masstree-like, 4x4: the largest load within the SLO",
+        "reproduced within 10 %",
+        lambda r: _mrps(r, MASSTREE, ROWS),
+        within(3, 0.1, below=_UNKNOWN, above=_SHORT_SCANS),
+    ),
+    _of_store(
+        "7b.throughput",
+        "Section 6.1",
+        "1x16 delivers 4.1MRPS at SLO",
+        4.1,
+        "MRPS",
+        "Masstree-like, 1x16: the largest load within the SLO",
+        "reproduced within 10 %",
+        lambda r: _mrps(r, MASSTREE, BEST),
+        within(4.1, 0.1, below=_UNKNOWN, above=_SHORT_SCANS),
+    ),
+    _of_store(
+        "7b.over-4x4",
+        "Section 6.1",
+        "1x16 delivers 4.1MRPS at SLO, outperforming 4x4 by 37%",
+        37,
+        "%",
+        f"Masstree-like: by how much the {_OVER} 4x4 is above 1",
+        "reproduced if between 30 and 44",
+        lambda r: 100 * (_gain(r, MASSTREE, ROWS) - 1),
+        between(30, 44, _UNKNOWN),
+    ),
+    *(
+        _of_store(
+            f"7b.relaxed-over-{MODES[mode]}",
+            "Section 6.1",
+            _RELAXED,
+            paper_value,
+            "%",
+            f"Masstree-like: by how much the largest load of 1x16 with a p99 of gets within 75 us "
+            f"is above that of {MODES[mode]}",
+            f"reproduced if between {paper_value - 7} and {paper_value + 7}",
+            functools.partial(_relaxed_gain_percent, over=mode),
+            between(
+                paper_value - 7,
+                paper_value + 7,
+                f"{_SHORT_SCANS}: 75 us are four scans here, and one in the paper",
+            ),
+        )
+        for mode, paper_value in ((WORST, 54), (ROWS, 20))
+    ),
+    _of_store(
+        "7.threshold-herd",
+        "Section 6.1",
+        _THRESHOLD,
+        "below 1",
+        "times",
+        "HERD-like: throughput within the SLO with one message a core over that with two",
+        "reproduced if between 0.9 and 1",
+        lambda r: _mrps(r, HERD, BEST, 1) / _mrps(r, HERD, BEST),
+        between(
+            0.9,
+            1,
+            "a core waits for its next message, which is a larger part of 350 ns a request, as "
+            "they are here, than of the paper's 550",
+        ),
+    ),
+)
+
 CLAIMS = (
+    *_OF_STORES,
     _over("fixed-over-4x4", "fixed", ROWS, 1.13, _FIXED),
     _over("fixed-over-16x1", "fixed", WORST, 1.2, _FIXED),
     _over("gev-over-4x4", "generalized-extreme-value", ROWS, 1.17, _GEV),
@@ -407,14 +712,12 @@ CLAIMS = (
         "or 16x1",
         "reproduced if between 3 and 5",
         "rpcvalet.7",
-        judged(_most_tail_gain, between(3, 5, _UNKNOWN)),
+        judged(lambda r: _most_tail_gain(r, SHOWN), between(3, 5, _UNKNOWN)),
     ),
     Claim(
         "rpcvalet.7.threshold",
         "Section 6.1",
-        "Reducing this to one marginally degrades HERD's throughput, because of its short sub-us "
-        "service times, but has no measurable performance difference in the rest of our "
-        "experiments",
+        _THRESHOLD,
         1,
         "times",
         "fixed: throughput within the SLO with one message a core over that with two",
