@@ -445,14 +445,14 @@ def _relaxed_gain_percent(results: Results, over: str) -> float:
 
 _UNKNOWN = "the reason is not known"
 _SHORT_STORE = (
-    "the store is not the paper's, and answers sooner: a get waits for two lines of a memory that "
-    "is nearer (docs/key-value.md)"
+    "the store is not the paper's, and answers sooner, likely because a get waits for two lines of "
+    "a memory that is nearer (docs/key-value.md)"
 )
 _SHORT_SCANS = (
-    "a scan takes 19 us here and 60 to 120 us in the paper, so that cores are occupied by scans "
-    "for a smaller part of the time, and what waits behind one waits less"
+    "likely because a scan takes 19 us here and 60 to 120 us in the paper, so that cores are "
+    "occupied by scans for a smaller part of the time, and what waits behind one waits less"
 )
-_LONGER_GET = "the data set is a fortieth of the paper's, and the tree is less deep"
+_LONGER_GET = "likely because the data set is a fortieth of the paper's, and the tree less deep"
 _FIXED = (
     "For the fixed distribution, 1x16 delivers 1.13x and 1.2x higher throughput than 4x4 and "
     "16x1 under SLO, respectively"
@@ -728,7 +728,7 @@ CLAIMS = (
             within(
                 1,
                 0.03,
-                below="a core waits for its next message, and these requests are short as well",
+                below="likely because a core waits for its next message, and requests are short",
                 above=_UNKNOWN,
             ),
         ),
