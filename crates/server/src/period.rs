@@ -15,8 +15,8 @@ use state::{Comparer, State};
 /// How many moments are compared before a loop is taken to have no period for now.
 const MOST_LOOKS: u64 = 12;
 
-/// Moments are looked at only if nothing disturbs a period for so many cycles: to look takes about as
-/// long as to simulate some hundred of them.
+/// Moments are looked at only if nothing disturbs a period for so many cycles: a turn over more lines
+/// than a first-level cache holds takes about as many, and with less left none could be skipped.
 const WORTH_SKIPPING_CYCLES: u64 = 5000;
 
 /// A period that is being looked for.
