@@ -13,6 +13,7 @@ mod items;
 mod ledger;
 mod link;
 mod operations;
+pub mod packet;
 mod packets;
 mod program;
 mod random;
