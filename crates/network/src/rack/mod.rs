@@ -12,6 +12,7 @@ mod interface;
 mod link;
 mod network;
 mod node;
+mod switch;
 #[cfg(test)]
 mod tests;
 
@@ -19,3 +20,4 @@ pub use interface::Interface;
 pub use link::{LineRate, LinkCounts, LinkFaultSpec, LinkSpec, NetworkError};
 pub use network::{Network, NodeId};
 pub use node::{Node, NodeContext};
+pub use switch::{Forwarding, PortCounts, Switch, SwitchSpec};
