@@ -16,6 +16,7 @@ mod operations;
 pub mod packet;
 mod packets;
 mod program;
+pub mod rack;
 mod random;
 mod recorder;
 mod service_times;

@@ -24,6 +24,8 @@ pub enum Stream {
     Faults = 16,
     /// What the dispatchers of messages choose at random.
     Dispatch = 17,
+    /// What goes wrong on the links of a rack.
+    LinkFaults = 18,
 }
 
 /// A random number generator, PCG64 (O'Neill 2014).

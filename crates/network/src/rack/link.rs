@@ -1,0 +1,326 @@
+//! Links: how fast, how long, and what goes wrong on them.
+
+use crate::Random;
+use crate::packet::Packet;
+use fabric::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A number of a network that cannot be.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{key} is {found}; it must be {accepted}")]
+pub struct NetworkError {
+    /// Its key, in its table.
+    pub key: &'static str,
+    /// What was found.
+    pub found: f64,
+    /// What would be accepted.
+    pub accepted: &'static str,
+}
+
+/// The first of the numbers, with their keys, the least and the most that they may be, that is neither.
+pub(super) fn first_wrong(
+    numbers: &[(&'static str, f64, f64, f64, &'static str)],
+) -> Result<(), NetworkError> {
+    let wrong = numbers
+        .iter()
+        .find(|(_, found, least, most, _)| !(least..=most).contains(&found));
+    match wrong {
+        None => Ok(()),
+        Some(&(key, found, _, _, accepted)) => Err(NetworkError {
+            key,
+            found,
+            accepted,
+        }),
+    }
+}
+
+/// How fast bits follow each other on a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LineRate {
+    fs_per_byte: f64,
+}
+
+impl LineRate {
+    /// A rate in gigabits a second, more than 0.
+    pub fn from_gbit_per_s(gbit_per_s: f64) -> LineRate {
+        LineRate {
+            fs_per_byte: 8e6 / gbit_per_s,
+        }
+    }
+
+    /// How long so many bytes take, rounded to the nearest femtosecond.
+    pub fn duration(self, bytes: u64) -> Time {
+        Time::from_fs((bytes as f64 * self.fs_per_byte).round() as u64)
+    }
+}
+
+/// A link, the same in both directions.
+///
+/// The defaults are nanoPU's: 64 bits in each cycle of 3.2 GHz, and "all links have a latency of 43ns"
+/// (OSDI 2021, Section 5.3), which is 140 cycles in its published experiments, rounded down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkSpec {
+    /// Gigabits in a second.
+    #[schemars(range(min = 0.1, max = 10000.0))]
+    pub rate_gbit_per_s: f64,
+    /// From when a bit enters the link until it leaves it.
+    #[schemars(range(min = 2.0, max = 1e9))]
+    pub latency_ns: f64,
+    /// What goes wrong on it.
+    pub faults: LinkFaultSpec,
+}
+
+impl Default for LinkSpec {
+    fn default() -> LinkSpec {
+        LinkSpec {
+            rate_gbit_per_s: 200.0,
+            latency_ns: 43.0,
+            faults: LinkFaultSpec::default(),
+        }
+    }
+}
+
+impl LinkSpec {
+    /// Whether there can be such a link.
+    pub fn check(&self) -> Result<(), NetworkError> {
+        first_wrong(&[
+            (
+                "rate_gbit_per_s",
+                self.rate_gbit_per_s,
+                0.1,
+                1e4,
+                "from 0.1 to 10000",
+            ),
+            ("latency_ns", self.latency_ns, 2.0, 1e9, "from 2 to 1e9"),
+        ])?;
+        self.faults.check()
+    }
+
+    /// Its rate.
+    pub fn rate(&self) -> LineRate {
+        LineRate::from_gbit_per_s(self.rate_gbit_per_s)
+    }
+
+    /// Its latency.
+    pub fn latency(&self) -> Time {
+        Time::from_ns(self.latency_ns)
+    }
+}
+
+/// What goes wrong on a link, in each direction. Nobody repairs it but the transport.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkFaultSpec {
+    /// The part of packets that is lost.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub lost: f64,
+    /// The part of packets that comes twice, the second time right behind the first.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub duplicated: f64,
+    /// The part of packets that comes late, so that others overtake them.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub reordered: f64,
+    /// How much later such a packet comes, at most; every time up to that is as likely.
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub reordered_by_ns: f64,
+}
+
+impl Default for LinkFaultSpec {
+    /// Nothing goes wrong. 500 ns are twelve packets of 1 KB at 200 Gb/s.
+    fn default() -> LinkFaultSpec {
+        LinkFaultSpec {
+            lost: 0.0,
+            duplicated: 0.0,
+            reordered: 0.0,
+            reordered_by_ns: 500.0,
+        }
+    }
+}
+
+impl LinkFaultSpec {
+    fn check(&self) -> Result<(), NetworkError> {
+        let part = "from 0 to 1";
+        first_wrong(&[
+            ("faults.lost", self.lost, 0.0, 1.0, part),
+            ("faults.duplicated", self.duplicated, 0.0, 1.0, part),
+            ("faults.reordered", self.reordered, 0.0, 1.0, part),
+            (
+                "faults.reordered_by_ns",
+                self.reordered_by_ns,
+                0.0,
+                1e6,
+                "from 0 to 1e6",
+            ),
+        ])
+    }
+
+    /// Whether it happens to the next packet. Draws nothing for what never does.
+    fn happens(part: f64, random: &mut Random) -> bool {
+        part > 0.0 && random.unit() < part
+    }
+}
+
+/// What one direction of a link has carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LinkCounts {
+    /// Packets that were sent.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of them that were lost.
+    pub lost: u64,
+    /// Those that came twice.
+    pub duplicated: u64,
+    /// Those that came late.
+    pub reordered: u64,
+}
+
+state::component!(LinkCounts {
+    packets: count,
+    bytes: count,
+    lost: count,
+    duplicated: count,
+    reordered: count
+});
+
+/// One direction of a link.
+pub(super) struct Direction {
+    rate: LineRate,
+    latency: Time,
+    faults: LinkFaultSpec,
+    /// Whom it leads to, and at which of its ports.
+    pub(super) to: (u16, u16),
+    random: Random,
+    pub(super) counts: LinkCounts,
+}
+
+state::component!(Direction {
+    rate: fixed,
+    latency: fixed,
+    faults: fixed,
+    to: fixed,
+    random,
+    counts
+});
+
+/// When a packet arrives at the end of a link.
+pub(super) struct Arrivals {
+    /// When its first bit arrives, and its last.
+    pub(super) times: (Time, Time),
+    /// It is lost.
+    pub(super) is_lost: bool,
+    /// It comes once more right behind itself.
+    pub(super) is_duplicated: bool,
+}
+
+impl Direction {
+    pub(super) fn new(spec: &LinkSpec, to: (u16, u16), random: Random) -> Direction {
+        Direction {
+            rate: spec.rate(),
+            latency: spec.latency(),
+            faults: spec.faults.clone(),
+            to,
+            random,
+            counts: LinkCounts::default(),
+        }
+    }
+
+    pub(super) fn latency(&self) -> Time {
+        self.latency
+    }
+
+    /// Carries `packet`, whose first bit enters at `start`: what becomes of it, and when the next one can
+    /// enter.
+    pub(super) fn carry(&mut self, start: Time, packet: &Packet) -> (Arrivals, Time) {
+        let bytes = packet.wire_bytes();
+        let duration = self.rate.duration(bytes);
+        self.counts.packets += 1;
+        self.counts.bytes += bytes;
+        let mut first = start + self.latency;
+        let is_lost = LinkFaultSpec::happens(self.faults.lost, &mut self.random);
+        let is_duplicated =
+            !is_lost && LinkFaultSpec::happens(self.faults.duplicated, &mut self.random);
+        let is_late = !is_lost && LinkFaultSpec::happens(self.faults.reordered, &mut self.random);
+        if is_late {
+            first += Time::from_ns(self.faults.reordered_by_ns * self.random.unit());
+        }
+        self.counts.lost += u64::from(is_lost);
+        self.counts.duplicated += u64::from(is_duplicated);
+        self.counts.reordered += u64::from(is_late);
+        let arrivals = Arrivals {
+            times: (first, first + duration),
+            is_lost,
+            is_duplicated,
+        };
+        (arrivals, start + duration)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stream;
+
+    #[test]
+    fn bytes_take_their_time() {
+        // 72 bytes are 576 bits: at 200 Gb/s 2.88 ns, at 100 Gb/s twice that.
+        let ns = |gbit_per_s, bytes| {
+            LineRate::from_gbit_per_s(gbit_per_s)
+                .duration(bytes)
+                .as_ns()
+        };
+        assert_eq!(ns(200.0, 72), 2.88);
+        assert_eq!(ns(100.0, 72), 5.76);
+        assert_eq!(ns(200.0, 1024 + 64), 43.52);
+    }
+
+    #[test]
+    fn faults_come_as_often_as_asked() {
+        let spec = LinkSpec {
+            faults: LinkFaultSpec {
+                lost: 0.5,
+                duplicated: 0.25,
+                reordered: 0.1,
+                reordered_by_ns: 30.0,
+            },
+            ..LinkSpec::default()
+        };
+        let mut direction = Direction::new(&spec, (0, 0), Random::new(1, Stream::LinkFaults));
+        let mut late = 0.0;
+        for _ in 0..10_000 {
+            let (arrivals, _) = direction.carry(Time::ZERO, &Packet::default());
+            late += (arrivals.times.0 - Time::from_ns(43.0)).as_ns();
+        }
+        // Half is lost; of the other 5000 a quarter comes twice and a tenth late, by 15 ns on average.
+        // Three standard deviations are 150, 106 (of 1250, with the uncertainty of 5000) and 67.
+        let counts = direction.counts;
+        assert_eq!((counts.packets, counts.bytes), (10_000, 640_000));
+        assert!((4850..5150).contains(&counts.lost), "{counts:?}");
+        assert!((1140..1360).contains(&counts.duplicated), "{counts:?}");
+        assert!((430..570).contains(&counts.reordered), "{counts:?}");
+        assert!((6000.0..9000.0).contains(&late), "{late}");
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_named() {
+        assert_eq!(LinkSpec::default().check(), Ok(()));
+        let slow = LinkSpec {
+            rate_gbit_per_s: 0.0,
+            ..LinkSpec::default()
+        };
+        assert_eq!(
+            slow.check().unwrap_err().to_string(),
+            "rate_gbit_per_s is 0; it must be from 0.1 to 10000"
+        );
+        let short = LinkSpec {
+            latency_ns: f64::NAN,
+            ..LinkSpec::default()
+        };
+        assert_eq!(short.check().unwrap_err().key, "latency_ns");
+        let mut lossy = LinkSpec::default();
+        lossy.faults.lost = 1.5;
+        assert_eq!(lossy.check().unwrap_err().key, "faults.lost");
+    }
+}

@@ -1,0 +1,359 @@
+//! The network: nodes, servers and links, and the calendar of what happens to them.
+
+use super::link::{Direction, LinkCounts, LinkSpec};
+use super::node::{Node, NodeContext, Port};
+use crate::packet::Packet;
+use crate::{Random, Stream};
+use fabric::Time;
+use state::{State, Walker};
+use std::any::Any;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// The number of a node or a server in its network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeId(pub u16);
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Happening {
+    /// A packet arrives.
+    Arrival { packet: Packet },
+    /// A time that the node asked for has come.
+    Timer { token: u64 },
+    /// The link at a port is free, and there is something to be sent.
+    Free,
+}
+
+state::choice!(Happening { Arrival { packet }, Timer { token }, Free });
+
+/// Something that happens to a node at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Event {
+    at: Time,
+    node: u16,
+    /// The order of kinds at one time: arrivals, timers, and links that are free, so that a link's next
+    /// packet is chosen among all that are there.
+    rank: u8,
+    port: u16,
+    /// The order of what is the same in all this. Such events have one cause, so they always come in the
+    /// same order.
+    count: u64,
+    what: Happening,
+}
+
+state::plain!(Event {
+    at,
+    node,
+    rank,
+    port,
+    count,
+    what
+});
+
+impl Event {
+    fn key(&self) -> (Time, u16, u8, u16, u64) {
+        (self.at, self.node, self.rank, self.port, self.count)
+    }
+}
+
+/// The first event is the greatest, as heaps have it.
+impl Ord for Event {
+    fn cmp(&self, other: &Event) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What is still to happen.
+#[derive(Default)]
+pub(super) struct Calendar {
+    events: BinaryHeap<Event>,
+    count: u64,
+}
+
+impl State for Calendar {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let mut events = std::mem::take(&mut self.events).into_sorted_vec();
+        events.walk(walker);
+        self.events = events.into();
+        self.count.walk(walker);
+    }
+}
+
+impl Calendar {
+    fn push(&mut self, at: Time, node: u16, rank: u8, port: u16, what: Happening) {
+        let count = self.count;
+        self.count += 1;
+        self.events.push(Event {
+            at,
+            node,
+            rank,
+            port,
+            count,
+            what,
+        });
+    }
+
+    fn arrival(&mut self, at: Time, (node, port): (u16, u16), packet: Packet) {
+        self.push(at, node, 0, port, Happening::Arrival { packet });
+    }
+
+    pub(super) fn wake(&mut self, at: Time, node: u16, token: u64) {
+        self.push(at, node, 1, 0, Happening::Timer { token });
+    }
+
+    pub(super) fn free(&mut self, at: Time, node: u16, port: usize) {
+        self.push(at, node, 2, port as u16, Happening::Free);
+    }
+
+    fn next_at(&self) -> Time {
+        self.events.peek().map_or(Time::NEVER, |event| event.at)
+    }
+}
+
+/// A node, or a server, and its ports.
+struct Member {
+    /// None: a server, which is simulated elsewhere.
+    node: Option<Box<dyn Node>>,
+    ports: Vec<Port>,
+    /// The links that leave its ports.
+    links: Vec<Direction>,
+}
+
+impl State for Member {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let Member { node, ports, links } = self;
+        if let Some(node) = node {
+            node.walk(walker);
+        }
+        state::slice(ports, walker);
+        state::slice(links, walker);
+    }
+}
+
+impl Member {
+    /// Puts `packet` on the link at `port`, at `at` or as soon as that is free.
+    fn send(
+        &mut self,
+        calendar: &mut Calendar,
+        cuts: &[bool],
+        port: usize,
+        at: Time,
+        packet: Packet,
+    ) {
+        let (state, link) = (&mut self.ports[port], &mut self.links[port]);
+        let start = at.max(state.free_at);
+        let (arrivals, free_at) = link.carry(start, &packet);
+        state.free_at = free_at;
+        if arrivals.is_lost {
+            return;
+        }
+        let (first, last) = arrivals.times;
+        let arrival = if cuts[usize::from(link.to.0)] {
+            first
+        } else {
+            last
+        };
+        if arrivals.is_duplicated {
+            let second = arrival + (last - first);
+            calendar.arrival(second, link.to, packet.clone());
+        }
+        calendar.arrival(arrival, link.to, packet);
+    }
+}
+
+/// Nodes, servers, and the links between them.
+pub struct Network {
+    members: Vec<Member>,
+    /// Which members are told of a packet when its first bit arrives.
+    cuts: Vec<bool>,
+    calendar: Calendar,
+    /// Packets that have arrived at servers and have not been taken, in the order of time.
+    arrived: Vec<(Time, NodeId, Packet)>,
+    /// Everything before this has happened.
+    done_until: Time,
+    seed: u64,
+    links: u64,
+}
+
+state::component!(Network {
+    members: slice,
+    cuts: fixed,
+    calendar,
+    arrived,
+    done_until,
+    seed: fixed,
+    links: fixed,
+});
+
+impl state::State for NodeId {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        self.0.walk(walker);
+    }
+}
+
+impl state::Plain for NodeId {
+    fn blank() -> NodeId {
+        NodeId(0)
+    }
+}
+
+impl Network {
+    /// A network without anything. What goes wrong on its links follows from `seed`.
+    pub fn new(seed: u64) -> Network {
+        Network {
+            members: Vec::new(),
+            cuts: Vec::new(),
+            calendar: Calendar::default(),
+            arrived: Vec::new(),
+            done_until: Time::ZERO,
+            seed,
+            links: 0,
+        }
+    }
+
+    fn add(&mut self, node: Option<Box<dyn Node>>) -> NodeId {
+        let id = NodeId(self.members.len() as u16);
+        self.cuts
+            .push(node.as_ref().is_some_and(|node| node.cuts_through()));
+        self.members.push(Member {
+            node,
+            ports: Vec::new(),
+            links: Vec::new(),
+        });
+        id
+    }
+
+    /// Adds a switch or a host.
+    pub fn add_node(&mut self, node: Box<dyn Node>) -> NodeId {
+        self.add(Some(node))
+    }
+
+    /// Adds the place of a server, which has one port.
+    pub fn add_server(&mut self) -> NodeId {
+        self.add(None)
+    }
+
+    /// Puts a link between two members, which get a new port each: the numbers of these. A member's ports
+    /// are numbered from 0, as they come.
+    pub fn connect(&mut self, one: NodeId, other: NodeId, spec: &LinkSpec) -> (usize, usize) {
+        let port = |id: NodeId| self.members[usize::from(id.0)].ports.len();
+        let ends = [(one, port(one)), (other, port(other))];
+        for (from, to) in [(0, 1), (1, 0)] {
+            let (to, port) = (ends[to].0, ends[to].1);
+            // Far apart, so that the seeds of two runs that follow each other have nothing in common.
+            let seed = self.seed.wrapping_add(self.links << 32);
+            self.links += 1;
+            let random = Random::new(seed, Stream::LinkFaults);
+            let member = &mut self.members[usize::from(ends[from].0.0)];
+            member.ports.push(Port {
+                rate: spec.rate(),
+                is_offered: false,
+                free_at: Time::ZERO,
+            });
+            member
+                .links
+                .push(Direction::new(spec, (to.0, port as u16), random));
+        }
+        (ends[0].1, ends[1].1)
+    }
+
+    /// The shortest latency of the links that lead to or from servers: what a server sends cannot reach
+    /// anybody sooner.
+    pub fn shortest_server_latency(&self) -> Time {
+        let is_server = |member: u16| self.members[usize::from(member)].node.is_none();
+        let latencies = self
+            .members
+            .iter()
+            .enumerate()
+            .flat_map(|(number, member)| {
+                member
+                    .links
+                    .iter()
+                    .filter(move |link| is_server(number as u16) || is_server(link.to.0))
+                    .map(Direction::latency)
+            });
+        latencies.min().unwrap_or(Time::NEVER)
+    }
+
+    /// When something next happens.
+    pub fn next_event(&self) -> Time {
+        self.calendar.next_at()
+    }
+
+    /// Lets the timer of a node be called at `at`, which must not be past.
+    pub fn wake(&mut self, node: NodeId, at: Time, token: u64) {
+        self.calendar.wake(at.max(self.done_until), node.0, token);
+    }
+
+    /// The first bit of a server's packet enters its link at `at`, which must not be past.
+    pub fn enter(&mut self, server: NodeId, at: Time, packet: Packet) {
+        let member = &mut self.members[usize::from(server.0)];
+        member.send(&mut self.calendar, &self.cuts, 0, at, packet);
+    }
+
+    /// Lets everything happen that does before `end`.
+    pub fn run_until(&mut self, end: Time) {
+        while self.calendar.next_at() < end
+            && let Some(event) = self.calendar.events.pop()
+        {
+            self.happen(event);
+        }
+        self.done_until = self.done_until.max(end);
+    }
+
+    fn happen(&mut self, event: Event) {
+        let Event { at, node, port, .. } = event;
+        let member = &mut self.members[usize::from(node)];
+        let port = usize::from(port);
+        let Some(behaviour) = &mut member.node else {
+            if let Happening::Arrival { packet } = event.what {
+                self.arrived.push((at, NodeId(node), packet));
+            }
+            return;
+        };
+        let mut context = NodeContext {
+            now: at,
+            node,
+            ports: &mut member.ports,
+            calendar: &mut self.calendar,
+        };
+        match event.what {
+            Happening::Arrival { packet } => behaviour.packet(&mut context, port, packet),
+            Happening::Timer { token } => behaviour.timer(&mut context, token),
+            // It stays offered as long as there are packets.
+            Happening::Free => match behaviour.next_packet(&mut context, port) {
+                Some(packet) => {
+                    member.send(&mut self.calendar, &self.cuts, port, at, packet);
+                    let free_at = member.ports[port].free_at;
+                    self.calendar.free(free_at, node, port);
+                }
+                None => context.ports[port].is_offered = false,
+            },
+        }
+    }
+
+    /// The packets that have arrived at servers since this was last called, in the order of time: when
+    /// the last bit came, and to which server.
+    pub fn take_arrived(&mut self) -> std::vec::Drain<'_, (Time, NodeId, Packet)> {
+        self.arrived.drain(..)
+    }
+
+    /// The node `id`, if it is a `T`.
+    pub fn node_mut<T: Node>(&mut self, id: NodeId) -> Option<&mut T> {
+        let node = self.members.get_mut(usize::from(id.0))?.node.as_mut()?;
+        let node: &mut dyn Any = &mut **node;
+        node.downcast_mut()
+    }
+
+    /// What the link has carried that leaves `node` at `port`.
+    pub fn link_counts(&self, node: NodeId, port: usize) -> LinkCounts {
+        self.members[usize::from(node.0)].links[port].counts
+    }
+}
