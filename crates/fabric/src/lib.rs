@@ -42,6 +42,7 @@ mod message;
 mod private_cache;
 mod queue;
 mod ram;
+mod registers;
 mod second_level;
 mod spec;
 #[cfg(test)]
@@ -63,6 +64,7 @@ pub use message::{
 };
 pub use private_cache::{CacheNotice, PrivateCache, RequestOutcome, Slot, State};
 pub use ram::Ram;
+pub use registers::RegisterAccess;
 pub use second_level::{
     FirstFill, FirstLevel, SecondLevel, SecondLevelStatistics, SecondNotice, Side,
 };

@@ -16,7 +16,7 @@ use crate::{
 };
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
-    Observation, Request, RequestKind, Time,
+    Observation, RegisterAccess, Request, Time,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -795,24 +795,14 @@ impl Agent for Cluster {
     }
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        let start = self.setup.io.registers.start;
-        let answer = match request.kind {
-            RequestKind::Read { address, bytes } if address % 8 == 0 && bytes >= 4 => {
-                self.read_register(address - start)
+        let register = request.register(self.setup.io.registers.start);
+        let answer = register.and_then(|(offset, access)| match access {
+            RegisterAccess::Read => self.read_register(offset),
+            RegisterAccess::Write(value) => {
+                self.write_register(context, offset, value).then_some(0)
             }
-            RequestKind::Write {
-                address,
-                bytes: 8,
-                value,
-            } => self
-                .write_register(context, address - start, value)
-                .then_some(0),
-            _ => None,
-        };
-        match answer {
-            Some(value) => context.reply(request.reply_to, value, Time::ZERO),
-            None => context.refuse(request.reply_to),
-        }
+        });
+        context.answer(request.reply_to, answer);
     }
 
     fn message(&mut self, context: &mut AgentContext<'_>, from: AgentId, message: AgentMessage) {

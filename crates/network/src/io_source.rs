@@ -9,7 +9,7 @@ use crate::spec::SLOT_HEADER_BYTES;
 use crate::{Arrival, ArrivalProcess, ItemKind, Packets, QueueDescriptor, Random, SharedLedger};
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
-    MemoryAccess, Observation, Request, RequestKind, Time,
+    MemoryAccess, Observation, RegisterAccess, Request, Time,
 };
 use state::{State, Walker};
 use std::collections::VecDeque;
@@ -929,25 +929,14 @@ impl Agent for IoSource {
     }
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        let start = self.setup.registers.start;
-        let answer = match request.kind {
-            // Compilers read the low half of a register where that is enough.
-            RequestKind::Read { address, bytes } if address % 8 == 0 && bytes >= 4 => {
-                self.read_register(address - start)
+        let register = request.register(self.setup.registers.start);
+        let answer = register.and_then(|(offset, access)| match access {
+            RegisterAccess::Read => self.read_register(offset),
+            RegisterAccess::Write(value) => {
+                self.write_register(context, offset, value).then_some(0)
             }
-            RequestKind::Write {
-                address,
-                bytes: 8,
-                value,
-            } => self
-                .write_register(context, address - start, value)
-                .then_some(0),
-            _ => None,
-        };
-        match answer {
-            Some(value) => context.reply(request.reply_to, value, Time::ZERO),
-            None => context.refuse(request.reply_to),
-        }
+        });
+        context.answer(request.reply_to, answer);
     }
 
     fn line_lost(&mut self, _context: &mut AgentContext<'_>, line: LineAddress) {

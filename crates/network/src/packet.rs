@@ -1,6 +1,7 @@
 //! Packets of a network of servers, links and switches, and the messages that transports cut into
 //! them.
 
+use crate::checksum;
 use fabric::Time;
 use state::Walker;
 
@@ -13,6 +14,10 @@ pub const TRANSPORT_BYTES: u64 = 30;
 /// Bytes of all headers of a packet.
 pub const HEADER_BYTES: u64 = ETHERNET_BYTES + IPV4_BYTES + TRANSPORT_BYTES;
 
+/// Where the IPv4 header is in a packet, and the transport's.
+const IPV4_AT: usize = ETHERNET_BYTES as usize;
+const TRANSPORT_AT: usize = IPV4_AT + IPV4_BYTES as usize;
+
 /// A flag of a packet: it carries data of a message.
 pub const DATA: u8 = 1;
 /// A flag of a packet: what it names has arrived.
@@ -23,6 +28,45 @@ pub const NACK: u8 = 4;
 pub const PULL: u8 = 8;
 /// A flag of a packet: a switch has cut off its payload.
 pub const CHOP: u8 = 16;
+
+/// The type of a frame that carries IPv4.
+const ETHERTYPE_IPV4: u16 = 0x0800;
+/// The IPv4 protocol number of the transport, as nanoPU's published prototype has it.
+const TRANSPORT_PROTOCOL: u8 = 0x99;
+/// What packets begin with in their IPv4 header: version 4, and five words of header.
+const VERSION_AND_LENGTH: u8 = 0x45;
+/// Links that an IPv4 packet may still cross.
+const TIME_TO_LIVE: u8 = 64;
+/// Hardware addresses begin with this and end with the host's IPv4 address: bit 1 of the first byte says
+/// that they are not a manufacturer's (IEEE 802).
+const HARDWARE_PREFIX: u16 = 0x0200;
+
+/// The Ethernet address of a host: six bytes, the first one on the wire in bits 47 to 40.
+pub fn hardware_address(address: u32) -> u64 {
+    u64::from(HARDWARE_PREFIX) << 32 | u64::from(address)
+}
+
+/// Why bytes are no packet of this network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// It has fewer bytes than the headers.
+    #[error("the frame has {0} bytes; the headers alone have {HEADER_BYTES}")]
+    TooShort(usize),
+    /// It carries something else than IPv4.
+    #[error("the frame has the type {0:#06x}; only IPv4, 0x0800, goes over this network")]
+    EtherType(u16),
+    /// An Ethernet address is no host's.
+    #[error(
+        "{0:#014x} is no host's Ethernet address; those are 0x0200 and the host's IPv4 address"
+    )]
+    HardwareAddress(u64),
+    /// The IPv4 header has options, or is of another version.
+    #[error("the IPv4 header begins with {0:#04x}; it must be 0x45, without options")]
+    Version(u8),
+    /// It carries another protocol.
+    #[error("the packet has the protocol {0:#04x}; only 0x99 goes over this network")]
+    Protocol(u8),
+}
 
 /// A place to which messages go: a host, and one of its layer-4 ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,6 +157,114 @@ impl Packet {
         HEADER_BYTES + self.payload.len() as u64
     }
 
+    /// Its bytes on the wire, without preamble and checksum, which the hardware adds. All numbers are
+    /// big-endian.
+    ///
+    /// | bytes | field |
+    /// | --- | --- |
+    /// | 0, 6 | Ethernet addresses of receiver and sender: [`hardware_address`] |
+    /// | 12 | 0x0800 |
+    /// | 14 | IPv4: 0x45, type of service, length, 0, 0, 64, 0x99, checksum, sender, receiver |
+    /// | 34 | flags |
+    /// | 35, 37 | ports of sender and receiver |
+    /// | 39 | bytes of the message, lower 16 bits |
+    /// | 41 | number of the packet, lower 8 bits |
+    /// | 42 | credit, lower 16 bits |
+    /// | 44 | number of the message |
+    /// | 46, 48 | buffer and its size class: the published receiver's own affair; 0 |
+    /// | 49, 51, 52 | bytes of the message, number of the packet, credit: their upper bits |
+    /// | 54 | granted priority |
+    /// | 55 | 0 |
+    /// | 56 | tag |
+    /// | 64 | payload |
+    ///
+    /// Up to byte 48 that is the published prototype's header (`lnichdr` of its load generator). The
+    /// 15 bytes that it leaves empty have what here is wider, and what reports need. The priority is in
+    /// the type of service, 0 to 63 in the code point of differentiated services (RFC 2474).
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let header = &self.header;
+        let mut bytes = Vec::with_capacity(self.wire_bytes() as usize);
+        bytes.extend(&hardware_address(self.to.address).to_be_bytes()[2..]);
+        bytes.extend(&hardware_address(self.from.address).to_be_bytes()[2..]);
+        bytes.extend(ETHERTYPE_IPV4.to_be_bytes());
+        bytes.extend([VERSION_AND_LENGTH, self.priority.rotate_left(2)]);
+        let length = self.wire_bytes() - ETHERNET_BYTES;
+        bytes.extend((length as u16).to_be_bytes());
+        bytes.extend([0, 0, 0, 0, TIME_TO_LIVE, TRANSPORT_PROTOCOL, 0, 0]);
+        bytes.extend(self.from.address.to_be_bytes());
+        bytes.extend(self.to.address.to_be_bytes());
+        let sum = checksum(&[&bytes[IPV4_AT..TRANSPORT_AT]]);
+        bytes[IPV4_AT + 10..IPV4_AT + 12].copy_from_slice(&sum.to_be_bytes());
+        bytes.push(header.flags);
+        bytes.extend(self.from.port.to_be_bytes());
+        bytes.extend(self.to.port.to_be_bytes());
+        bytes.extend((header.message_bytes as u16).to_be_bytes());
+        bytes.push(header.packet as u8);
+        bytes.extend((header.credit as u16).to_be_bytes());
+        bytes.extend(header.message.to_be_bytes());
+        bytes.extend([0, 0, 0]);
+        bytes.extend(((header.message_bytes >> 16) as u16).to_be_bytes());
+        bytes.push((header.packet >> 8) as u8);
+        bytes.extend(((header.credit >> 16) as u16).to_be_bytes());
+        bytes.extend([header.granted_priority, 0]);
+        bytes.extend(self.tag.to_be_bytes());
+        bytes.extend(&self.payload);
+        bytes
+    }
+
+    /// The packet of such bytes. Where it comes from and goes to is what its Ethernet addresses say, as
+    /// switches forward by them: who answers by exchanging these alone, as the programs of nanoPU's
+    /// traditional network interface do, is understood. Neither checksum nor lengths are looked at.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Packet, FrameError> {
+        if (bytes.len() as u64) < HEADER_BYTES {
+            return Err(FrameError::TooShort(bytes.len()));
+        }
+        // The length has been checked: every range below is inside.
+        let number = |range: std::ops::Range<usize>| {
+            let digits = bytes[range].iter();
+            digits.fold(0, |number, &byte| number << 8 | u64::from(byte))
+        };
+        let host = |at: usize| {
+            let address = number(at..at + 6);
+            match address >> 32 == u64::from(HARDWARE_PREFIX) {
+                true => Ok(address as u32),
+                false => Err(FrameError::HardwareAddress(address)),
+            }
+        };
+        let (to, from) = (host(0)?, host(6)?);
+        let ether_type = number(12..14) as u16;
+        if ether_type != ETHERTYPE_IPV4 {
+            return Err(FrameError::EtherType(ether_type));
+        }
+        if bytes[IPV4_AT] != VERSION_AND_LENGTH {
+            return Err(FrameError::Version(bytes[IPV4_AT]));
+        }
+        if bytes[IPV4_AT + 9] != TRANSPORT_PROTOCOL {
+            return Err(FrameError::Protocol(bytes[IPV4_AT + 9]));
+        }
+        Ok(Packet {
+            from: Endpoint {
+                address: from,
+                port: number(35..37) as u16,
+            },
+            to: Endpoint {
+                address: to,
+                port: number(37..39) as u16,
+            },
+            header: TransportHeader {
+                flags: bytes[TRANSPORT_AT],
+                message: number(44..46) as u16,
+                message_bytes: (number(49..51) << 16 | number(39..41)) as u32,
+                packet: u16::from_be_bytes([bytes[51], bytes[41]]),
+                credit: (number(52..54) << 16 | number(42..44)) as u32,
+                granted_priority: bytes[54],
+            },
+            priority: bytes[IPV4_AT + 1].rotate_right(2),
+            tag: number(56..64),
+            payload: bytes[HEADER_BYTES as usize..].to_vec(),
+        })
+    }
+
     /// Cuts off its payload, as a switch does that has no room for it (NDP).
     pub fn trim(&mut self) {
         self.header.flags |= CHOP;
@@ -171,5 +323,112 @@ mod tests {
         packet.trim();
         assert_eq!(packet.wire_bytes(), 64);
         assert_eq!(packet.header.flags, CHOP);
+    }
+
+    /// What the published load generator would read: its header, field by field.
+    #[test]
+    fn a_packet_has_the_published_bytes() {
+        let packet = Packet {
+            from: Endpoint {
+                address: 0x0a00_0002,
+                port: 0x1234,
+            },
+            to: Endpoint {
+                address: 0x0a00_0003,
+                port: 1,
+            },
+            header: TransportHeader {
+                flags: DATA,
+                message: 0x5678,
+                message_bytes: 8,
+                packet: 3,
+                credit: 0x0102,
+                granted_priority: 0,
+            },
+            priority: 0,
+            payload: vec![1, 2, 3, 4, 5, 6, 7, 8],
+            tag: 9,
+        };
+        let bytes = packet.to_bytes();
+        assert_eq!(bytes.len(), 72);
+        let ethernet = [2, 0, 10, 0, 0, 3, 2, 0, 10, 0, 0, 2, 8, 0];
+        assert_eq!(bytes[..14], ethernet);
+        assert_eq!(bytes[14..24], [0x45, 0, 0, 58, 0, 0, 0, 0, 64, 0x99]);
+        assert_eq!(checksum(&[&bytes[14..34]]), 0);
+        assert_eq!(bytes[26..34], [10, 0, 0, 2, 10, 0, 0, 3]);
+        let transport = [1, 0x12, 0x34, 0, 1, 0, 8, 3, 1, 2, 0x56, 0x78, 0, 0, 0];
+        assert_eq!(bytes[34..49], transport);
+        assert_eq!(bytes[64..], [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_packet_are_told() {
+        let good = Packet::default().to_bytes();
+        let wrong = |at: usize, byte: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            Packet::from_bytes(&bytes).unwrap_err().to_string()
+        };
+        assert_eq!(Packet::from_bytes(&good), Ok(Packet::default()));
+        assert!(wrong(0, 0).starts_with("0x000000000000 is no host's"));
+        assert!(wrong(6, 0xff).starts_with("0xff0000000000 is no host's"));
+        assert!(wrong(13, 6).starts_with("the frame has the type 0x0806"));
+        assert!(wrong(14, 0x60).starts_with("the IPv4 header begins with 0x60"));
+        assert!(wrong(23, 17).starts_with("the packet has the protocol 0x11"));
+        let short = Packet::from_bytes(&good[..63]).unwrap_err();
+        assert_eq!(
+            short.to_string(),
+            "the frame has 63 bytes; the headers alone have 64"
+        );
+    }
+
+    /// The published loopback exchanges the Ethernet addresses alone.
+    #[test]
+    fn an_answer_goes_where_its_ethernet_addresses_say() {
+        let host = |address| Endpoint { address, port: 7 };
+        let request = Packet {
+            from: host(1),
+            to: host(2),
+            tag: 5,
+            ..Packet::default()
+        };
+        let mut bytes = request.to_bytes();
+        let (receiver, sender) = bytes[..12].split_at_mut(6);
+        receiver.swap_with_slice(sender);
+        let answer = Packet::from_bytes(&bytes).unwrap();
+        assert_eq!(
+            (answer.from.address, answer.to.address, answer.tag),
+            (2, 1, 5)
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn bytes_and_back(
+            (from, to, ports) in (0u32.., 0u32.., (0u16.., 0u16..)),
+            (flags, message, message_bytes) in (0u8.., 0u16.., 0u32..),
+            (packet, credit, granted_priority, priority) in (0u16.., 0u32.., 0u8.., 0u8..),
+            payload in proptest::collection::vec(0u8.., 0..1500),
+            tag in 0u64..,
+        ) {
+            let packet = Packet {
+                from: Endpoint { address: from, port: ports.0 },
+                to: Endpoint { address: to, port: ports.1 },
+                header: TransportHeader {
+                    flags,
+                    message,
+                    message_bytes,
+                    packet,
+                    credit,
+                    granted_priority,
+                },
+                priority,
+                payload,
+                tag,
+            };
+            let bytes = packet.to_bytes();
+            proptest::prop_assert_eq!(bytes.len() as u64, packet.wire_bytes());
+            proptest::prop_assert_eq!(Packet::from_bytes(&bytes), Ok(packet));
+        }
     }
 }

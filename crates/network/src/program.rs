@@ -3,7 +3,7 @@
 
 use crate::OperationsSpec;
 use crate::io_source::register;
-use fabric::{AddressRange, Agent, AgentContext, Request, RequestKind, Time};
+use fabric::{AddressRange, Agent, AgentContext, RegisterAccess, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many counters a program can have.
@@ -166,27 +166,21 @@ impl Agent for ProgramDevice {
     }
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        let start = self.registers.start;
-        let answer = match request.kind {
-            RequestKind::Read { address, bytes } if bytes >= 4 => match address - start {
-                register::PARAMETER => self.program.parameter(),
-                register::COUNTER => self.program.add_counter(&mut self.counters),
-                _ => None,
-            },
-            RequestKind::Write {
-                address,
-                bytes: 8,
-                value,
-            } => match address - start {
-                register::NAME => self.program.add_to_name(value).then_some(0),
-                offset => write_counter(&mut self.counters, offset, value).then_some(0),
-            },
+        let register = request.register(self.registers.start);
+        let answer = register.and_then(|(offset, access)| match (offset, access) {
+            (register::PARAMETER, RegisterAccess::Read) => self.program.parameter(),
+            (register::COUNTER, RegisterAccess::Read) => {
+                self.program.add_counter(&mut self.counters)
+            }
+            (register::NAME, RegisterAccess::Write(name)) => {
+                self.program.add_to_name(name).then_some(0)
+            }
+            (_, RegisterAccess::Write(value)) => {
+                write_counter(&mut self.counters, offset, value).then_some(0)
+            }
             _ => None,
-        };
-        match answer {
-            Some(value) => context.reply(request.reply_to, value, Time::ZERO),
-            None => context.refuse(request.reply_to),
-        }
+        });
+        context.answer(request.reply_to, answer);
     }
 
     fn as_any(&mut self) -> &mut dyn std::any::Any {

@@ -9,7 +9,7 @@ use crate::spec::SLOT_HEADER_BYTES;
 use crate::{IoSetup, QueueDescriptor, SharedLedger};
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
-    MemoryAccess, Observation, Request, RequestKind, Time,
+    MemoryAccess, Observation, RegisterAccess, Request, Time,
 };
 use state::{State, Walker};
 
@@ -359,23 +359,14 @@ impl Agent for TenantSide {
     }
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        let start = self.setup.registers.start + REGISTERS;
-        let number = |address: u64| ((address - start) / 8) as usize;
-        let answer = match request.kind {
-            RequestKind::Read { address, bytes } if address % 8 == 0 && bytes >= 4 => {
-                self.read_register(number(address))
+        let register = request.register(self.setup.registers.start + REGISTERS);
+        let answer = register.and_then(|(offset, access)| match access {
+            RegisterAccess::Read => self.read_register((offset / 8) as usize),
+            RegisterAccess::Write(value) => {
+                self.write_register(context, (offset / 8) as usize, value)
             }
-            RequestKind::Write {
-                address,
-                bytes: 8,
-                value,
-            } => self.write_register(context, number(address), value),
-            _ => None,
-        };
-        match answer {
-            Some(value) => context.reply(request.reply_to, value, Time::ZERO),
-            None => context.refuse(request.reply_to),
-        }
+        });
+        context.answer(request.reply_to, answer);
     }
 
     fn line_lost(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {

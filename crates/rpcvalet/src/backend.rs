@@ -6,7 +6,7 @@ use crate::domain::{CLASSES, Domain, QueuePairs, SharedDomain};
 use crate::spec::Latencies;
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES,
-    LineData, MemoryAccess, Request, RequestKind, Time,
+    LineData, MemoryAccess, RegisterAccess, Request, Time,
 };
 use network::sonuma::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
 use network::{Link, SharedLedger};
@@ -926,24 +926,14 @@ impl Agent for Backend {
     }
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        let start = self.registers.start;
-        let answer = match request.kind {
-            RequestKind::Read { address, bytes } if address % 8 == 0 && bytes >= 4 => {
-                self.read_register(address - start)
+        let register = request.register(self.registers.start);
+        let answer = register.and_then(|(offset, access)| match access {
+            RegisterAccess::Read => self.read_register(offset),
+            RegisterAccess::Write(value) => {
+                self.write_register(context, offset, value).then_some(0)
             }
-            RequestKind::Write {
-                address,
-                bytes: 8,
-                value,
-            } => self
-                .write_register(context, address - start, value)
-                .then_some(0),
-            _ => None,
-        };
-        match answer {
-            Some(value) => context.reply(request.reply_to, value, Time::ZERO),
-            None => context.refuse(request.reply_to),
-        }
+        });
+        context.answer(request.reply_to, answer);
     }
 
     fn message(&mut self, context: &mut AgentContext<'_>, _from: AgentId, message: AgentMessage) {

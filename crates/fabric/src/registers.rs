@@ -1,0 +1,73 @@
+//! What the registers of devices have in common.
+
+use crate::{AgentContext, ReplyTo, Request, RequestKind, Time};
+
+/// A core's access to a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegisterAccess {
+    /// A load.
+    Read,
+    /// A store of this value.
+    Write(u64),
+}
+
+impl Request {
+    /// Which of a device's 64-bit registers is asked for, as its offset from `start`, where the device's
+    /// addresses begin; and what is wanted. Nothing, if it is no access that such registers have: they
+    /// are written as a whole, and read as a whole or, as compilers do where that is enough, the lower
+    /// half of them.
+    pub fn register(&self, start: u64) -> Option<(u64, RegisterAccess)> {
+        match self.kind {
+            RequestKind::Read { address, bytes } if address % 8 == 0 && bytes >= 4 => {
+                Some((address - start, RegisterAccess::Read))
+            }
+            RequestKind::Write {
+                address,
+                bytes: 8,
+                value,
+            } => Some((address - start, RegisterAccess::Write(value))),
+            _ => None,
+        }
+    }
+}
+
+impl AgentContext<'_> {
+    /// Answers a request at once: with a value, or, if there is none, with an access fault.
+    pub fn answer(&mut self, reply_to: ReplyTo, value: Option<u64>) {
+        match value {
+            Some(value) => self.reply(reply_to, value, Time::ZERO),
+            None => self.refuse(reply_to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CoreId;
+
+    #[test]
+    fn registers_are_written_as_a_whole() {
+        let access = |kind| {
+            let reply_to = ReplyTo {
+                core: CoreId(0),
+                token: 0,
+                tile: None,
+            };
+            Request { reply_to, kind }.register(0x1000)
+        };
+        let read = |address, bytes| access(RequestKind::Read { address, bytes });
+        let write = |address, bytes| {
+            access(RequestKind::Write {
+                address,
+                bytes,
+                value: 7,
+            })
+        };
+        assert_eq!(read(0x1010, 8), Some((0x10, RegisterAccess::Read)));
+        assert_eq!(read(0x1010, 4), Some((0x10, RegisterAccess::Read)));
+        assert_eq!([read(0x1010, 2), read(0x1014, 4)], [None; 2]);
+        assert_eq!(write(0x1008, 8), Some((8, RegisterAccess::Write(7))));
+        assert_eq!(write(0x1008, 4), None);
+    }
+}
