@@ -9,6 +9,7 @@ import difflib
 import functools
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,8 @@ _ZIG = [
     "-mcpu=generic_rv64+m+a+f+d+c+zicsr+zifencei",
     "-fno-sanitize=undefined",
 ]
+_USES_LNIC = re.compile(rb'^\s*#\s*include\s*[<"](lnic\w*\.h|nanopu/)', re.MULTILINE)
+"""How a program says that it uses nanoPU's registers for messages."""
 
 
 def programs() -> list[str]:
@@ -122,7 +125,8 @@ def build(source: Path, co_runner: Path | None = None, *, debug: bool = False) -
 
     `debug` adds debug information, which has paths of this host in it and changes no instruction.
     """
-    _read(source)  # A sentence of ours where there is nothing to read.
+    # Reading gives a sentence of ours where there is nothing to read.
+    uses_lnic = _USES_LNIC.search(_read(source)) is not None
     if source.suffix != ".c":
         raise DescriptionError(f"{source}: the name of a C program must end in .c")
     runtime = GUEST.resolve() / "runtime"
@@ -130,7 +134,7 @@ def build(source: Path, co_runner: Path | None = None, *, debug: bool = False) -
         output = Path(scratch) / "guest.elf"
         done = subprocess.run(
             [
-                *_compiler(),
+                *(_reserve_registers(_compiler()) if uses_lnic else _compiler()),
                 *_FLAGS,
                 "-g" if debug else "-g0",
                 f"-I{(GUEST / 'include').resolve()}",
@@ -152,6 +156,18 @@ def build(source: Path, co_runner: Path | None = None, *, debug: bool = False) -
         if done.stderr.strip():
             print(done.stderr.strip(), file=sys.stderr)
         return output.read_bytes()
+
+
+def _reserve_registers(command: list[str]) -> list[str]:
+    """Return a compiler's command that leaves x30 and x31 to nanoPU; lnic.h wants to be told so."""
+    if command is _ZIG:  # It ignores -ffixed.
+        command = [
+            f"{part}+reserve_x30+reserve_x31" if part.startswith("-mcpu=") else part
+            for part in command
+        ]
+    else:
+        command = [*command, "-ffixed-x30", "-ffixed-x31"]
+    return [*command, "-DLNIC_REGISTERS_RESERVED"]
 
 
 def _read(path: Path) -> bytes:

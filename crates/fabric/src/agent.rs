@@ -66,7 +66,8 @@ state::plain!(ReplyTo { core, token, tile });
 /// A core's request, as it arrives at an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Where the answer goes. Every request must be answered once, now or later.
+    /// Where the answer goes. Every request must be answered once, now or later; but for what a
+    /// core's extension sends without waiting.
     pub reply_to: ReplyTo,
     /// What is asked.
     pub kind: RequestKind,
@@ -249,6 +250,11 @@ pub(crate) enum Effect {
         level: bool,
         delay: Time,
     },
+    Notify {
+        core: CoreId,
+        header: u64,
+        delay: Time,
+    },
     Wake {
         at: Time,
         token: u64,
@@ -351,6 +357,15 @@ impl AgentContext<'_> {
             hart,
             bit,
             level,
+            delay,
+        });
+    }
+
+    /// Tells a core's extension something, over wires on which it takes `delay`.
+    pub fn notify(&mut self, core: CoreId, header: u64, delay: Time) {
+        self.effects.push(Effect::Notify {
+            core,
+            header,
             delay,
         });
     }

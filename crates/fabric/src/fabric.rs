@@ -1283,6 +1283,14 @@ impl Fabric {
                 let kind = DeliveryKind::Interrupt { thread, bit, level };
                 self.deliver(now, delay, core, kind, inboxes);
             }
+            Effect::Notify {
+                core,
+                header,
+                delay,
+            } => {
+                let kind = DeliveryKind::Notice { header };
+                self.deliver(now, delay, core, kind, inboxes);
+            }
             Effect::Wake { at, token } => {
                 self.push(at.max(now), Event::Timer { agent: id, token });
             }

@@ -311,9 +311,14 @@ pub enum DeliveryKind {
         /// Raised or lowered.
         level: bool,
     },
+    /// An agent tells the core's extension something. They agree on what it means.
+    Notice {
+        /// What it is.
+        header: u64,
+    },
 }
 
-state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { thread, bit, level } });
+state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { thread, bit, level }, Notice { header } });
 
 impl DeliveryKind {
     /// Whether it only ends an eviction.

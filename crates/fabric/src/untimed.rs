@@ -154,8 +154,8 @@ impl UntimedAgents {
                 Effect::Interrupt {
                     hart, bit, level, ..
                 } => self.changes.push(LineChange { hart, bit, level }),
-                // There is no cache.
-                Effect::WarmLastLevel { .. } => {}
+                // There is no cache, and no core has an extension.
+                Effect::WarmLastLevel { .. } | Effect::Notify { .. } => {}
                 Effect::Wake { at, token } => {
                     self.alarms_set += 1;
                     let key = (at.max(self.now), self.alarms_set);

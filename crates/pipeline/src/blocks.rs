@@ -4,7 +4,7 @@ use crate::ports::{Calendar, Need, Unit};
 use crate::serial::FenceEffect;
 use crate::window::{SlotKind, Tags};
 use fabric::{LINE_BYTES, LineData};
-use riscv::{Class, Instruction, Operation, decode, is_compressed};
+use riscv::{Class, Instruction, Operation, Register, SINK, decode, is_compressed};
 use state::{State, Walker};
 
 const TABLE_ENTRIES: usize = 4096;
@@ -62,10 +62,39 @@ pub struct Decoded {
     pub bytes: u8,
     /// It is of the F or D extension.
     pub float: bool,
+    /// It names a register that is the end of a queue of the core's extension.
+    pub port: bool,
+}
+
+/// Registers that are the ends of an extension's queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRegisters {
+    pub input: Register,
+    pub output: Register,
+}
+
+impl PortRegisters {
+    /// None are.
+    pub const NONE: PortRegisters = PortRegisters {
+        input: SINK,
+        output: SINK,
+    };
+
+    /// Whether `i` takes a word.
+    #[inline]
+    pub fn takes(self, i: &Instruction) -> bool {
+        self.input != SINK && (i.rs1 == self.input || i.rs2 == self.input)
+    }
+
+    /// Whether `i` gives a word.
+    #[inline]
+    pub fn gives(self, i: &Instruction) -> bool {
+        self.output != SINK && i.rd == self.output
+    }
 }
 
 impl Decoded {
-    fn new(instruction: Instruction, pc: u64, calendar: &Calendar) -> Decoded {
+    fn new(instruction: Instruction, pc: u64, calendar: &Calendar, port: PortRegisters) -> Decoded {
         let (route, unit) = match instruction.class {
             Class::Illegal
             | Class::Csr
@@ -94,8 +123,9 @@ impl Decoded {
         };
         let need = calendar.need(unit);
         let float = instruction.is_float();
+        let port = port.takes(&instruction) || port.gives(&instruction);
         let quick = match route {
-            _ if float => Quick::No,
+            _ if float || port => Quick::No,
             Route::Integer => Quick::Integer,
             Route::Jump => Quick::Jump,
             Route::Branch => Quick::Branch,
@@ -126,6 +156,7 @@ impl Decoded {
             route,
             bytes: instruction.access_bytes(),
             float,
+            port,
         }
     }
 
@@ -133,7 +164,12 @@ impl Decoded {
         Decoded {
             route: Route::End,
             quick: Quick::End,
-            ..Decoded::new(Instruction::illegal(0, 4), pc, calendar)
+            ..Decoded::new(
+                Instruction::illegal(0, 4),
+                pc,
+                calendar,
+                PortRegisters::NONE,
+            )
         }
     }
 }
@@ -158,6 +194,8 @@ pub struct Blocks {
     table: Box<[Block; TABLE_ENTRIES]>,
     /// Block after block, with an end before the first and behind each.
     instructions: Vec<Decoded>,
+    /// Which registers are more than registers.
+    port: PortRegisters,
 }
 
 impl Blocks {
@@ -169,9 +207,12 @@ impl Blocks {
             walker,
             Blocks {
                 table: fixed,
-                instructions: fixed
+                instructions: fixed,
+                port: fixed,
             }
         );
+        self.port.input.walk(walker);
+        self.port.output.walk(walker);
         state::slice(self.table.as_mut_slice(), walker);
         let instructions = self.instructions.iter();
         let mut encodings: Vec<Option<u32>> = instructions
@@ -190,7 +231,7 @@ impl Blocks {
                 return;
             }
             let decoded = |(encoding, &pc): (&Option<u32>, &u64)| match encoding {
-                Some(bits) => Decoded::new(decode(*bits), pc, calendar),
+                Some(bits) => Decoded::new(decode(*bits), pc, calendar, self.port),
                 None => Decoded::end(pc, calendar),
             };
             self.instructions = encodings.iter().zip(&addresses).map(decoded).collect();
@@ -203,6 +244,7 @@ impl Blocks {
         Blocks {
             table: Box::new([NO_BLOCK; TABLE_ENTRIES]),
             instructions: vec![Decoded::end(0, calendar)],
+            port: PortRegisters::NONE,
         }
     }
 
@@ -272,6 +314,7 @@ impl Blocks {
                 instruction,
                 pc.wrapping_add((offset - first) as u64),
                 calendar,
+                self.port,
             ));
             offset += usize::from(instruction.length);
             if ends_block(&instruction) {
@@ -283,6 +326,17 @@ impl Blocks {
         let start = start as u32;
         self.table[Self::place(pc)] = Block { pc, start };
         Some(start)
+    }
+
+    /// Which registers are more than registers.
+    pub fn port(&self) -> PortRegisters {
+        self.port
+    }
+
+    /// From now on these registers are more than registers: what has been decoded is forgotten.
+    pub fn set_port(&mut self, port: PortRegisters) {
+        self.port = port;
+        self.clear();
     }
 
     /// Forgets everything: `FENCE.I`.

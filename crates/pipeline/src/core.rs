@@ -14,6 +14,7 @@
 
 use crate::blocks::{Blocks, NOWHERE};
 use crate::extension::Extension;
+use crate::port::AtPort;
 use crate::ports::Calendar;
 use crate::predictor::Predictor;
 use crate::probe::Probed;
@@ -143,6 +144,8 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) region: AddressRange,
     pub(crate) hart: Hart,
     pub(crate) extension: X,
+    /// An instruction at the extension's port that is not done.
+    pub(crate) at_port: Option<AtPort>,
 
     pub(crate) registers: [u64; REGISTERS],
     /// When each register's value can be used; at [`UNKNOWN`] and above: whose result it will be.
@@ -240,6 +243,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 region,
                 hart,
                 extension: fixed,
+                at_port,
                 registers,
                 ready: cycles,
                 pc,
@@ -324,6 +328,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             Box::new(Sibling::new(spec, number, extension, entry))
         });
         let number = harts.first().copied().unwrap_or_default();
+        let mut extension = extension;
+        extension.place(id);
         let calendar = Calendar::new(spec);
         let mut registers = [0; REGISTERS];
         registers[10] = number;
@@ -340,6 +346,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             region: AddressRange::default(),
             hart: Hart::new(number),
             extension,
+            at_port: None,
             registers,
             ready: [0; REGISTERS],
             pc: entry,
@@ -479,6 +486,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         statistics
     }
 
+    /// What a trap of the core's extension means.
+    pub fn explain(&self, trap: &Trap) -> Option<String> {
+        self.extension.explain(trap)
+    }
+
     /// The core's clock, in cycles.
     pub fn cycle(&self) -> u64 {
         self.dispatch_cycle
@@ -514,8 +526,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// When the core next does something that others might notice, with the messages in `inbox`: a
     /// cycle, or [`NEVER`] if only another message can wake it.
     pub fn next_cycle(&self, inbox: &Inbox) -> u64 {
-        let (own, delivery) = if self.crash.is_some() || self.dozes() {
+        let (own, delivery) = if self.crash.is_some() {
             (NEVER, inbox.next_at())
+        } else if self.dozes() {
+            (self.port_event(), inbox.next_at())
         } else if self.sibling.is_some() {
             (self.next_cycle_of_both(), inbox.next_at())
         } else if self.serial.is_some() {
@@ -543,6 +557,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             .min(held)
             .min(self.second_level_event)
             .min(self.sibling_event())
+            .min(self.port_event())
+    }
+
+    /// When the extension next does something by itself.
+    #[inline(always)]
+    fn port_event(&self) -> u64 {
+        if X::HAS_PORT {
+            self.extension.next_event()
+        } else {
+            NEVER
+        }
     }
 
     /// Does everything that happens before cycle `limit`, with the messages in `inbox`; whatever
@@ -585,6 +610,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
                 if self.serial.is_some() {
                     self.run_serial(event, outbox);
+                    if X::HAS_PORT {
+                        self.send_from_port(outbox);
+                    }
                 } else if waiting && event > self.dispatch_cycle {
                     self.dispatch_cycle = event;
                     self.dispatch_left = self.spec.width;
@@ -616,6 +644,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.perform_due_stores(now, outbox);
         if self.second_level_event <= now {
             self.second_level_found(now, outbox);
+        }
+        if X::HAS_PORT && self.extension.next_event() <= now {
+            self.activity += 1;
+            self.extension.event(now);
+            self.port_has_changed();
         }
         self.for_each_hart(|core| {
             if core.serial_event <= now {
@@ -653,6 +686,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             DeliveryKind::Reply { token, result } => {
                 self.for_each_hart(|core| core.serial_reply(token, result));
+            }
+            DeliveryKind::Notice { header } => {
+                if X::HAS_PORT {
+                    self.extension.notice(now, header);
+                    self.port_has_changed();
+                }
             }
             DeliveryKind::Interrupt { thread, bit, level } => {
                 if thread == self.thread || self.sibling.is_some() {
@@ -793,6 +832,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         self.redirect(pc, cycle);
         self.blocked = false;
+        // The younger one of two is squashed, or it would not be the last one.
+        self.at_port = None;
         // A serialising instruction behind the squashed ones was on the wrong path.
         self.serial = None;
         self.serial_event = NEVER;

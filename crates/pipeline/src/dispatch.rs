@@ -3,6 +3,7 @@
 use crate::blocks::{Decoded, NOWHERE, Route};
 use crate::core::Core;
 use crate::extension::Extension;
+use crate::port::AtPort;
 use crate::ports::{Need, Unit};
 use crate::predictor::is_link;
 use crate::queues::{Load, Store, StoreKind};
@@ -158,6 +159,67 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Dispatches the instruction at the cursor.
     #[inline(always)]
     fn dispatch_one(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
+        if X::HAS_PORT {
+            self.finish_output(outbox)?;
+            if self.blocks.instruction(self.cursor).port {
+                return self.dispatch_at_port(outbox);
+            }
+        }
+        self.dispatch_plain(outbox)
+    }
+
+    /// Dispatches an instruction that takes or gives a word of the extension's.
+    #[inline(never)]
+    fn dispatch_at_port(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
+        let Decoded {
+            instruction: i,
+            route,
+            ..
+        } = *self.blocks.instruction(self.cursor);
+        if route >= Route::Serial {
+            return self.alone(i);
+        }
+        if !self.window.all_known() {
+            return Err(Stop::Blocked(self.oldest_stall()));
+        }
+        if let Err(trap) = self.show_input(&i) {
+            self.begin_serial(Serial::exception(trap));
+            return Err(Stop::Serial);
+        }
+        let pc = self.pc;
+        self.dispatch_plain(outbox)?;
+        self.activity += 1;
+        let registers = Self::port_registers();
+        self.at_port = Some(AtPort {
+            pc,
+            takes: registers.takes(&i),
+            gives: registers.gives(&i),
+        });
+        self.finish_output(outbox)
+    }
+
+    /// Ends what the last instruction at the port has begun. Nothing else is dispatched before.
+    fn finish_output(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
+        let Some(at_port) = self.at_port else {
+            return Ok(());
+        };
+        if at_port.gives && self.ready[usize::from(X::OUTPUT)] >= UNKNOWN {
+            return Err(Stop::Blocked(Stall::Miss));
+        }
+        let done = self.leave_port(at_port);
+        self.send_from_port(outbox);
+        if let Err(trap) = done {
+            // It is undone by doing nothing: what it has written is no register.
+            self.redirect(at_port.pc, self.dispatch_cycle);
+            self.statistics.instructions -= 1;
+            self.begin_serial(Serial::exception(trap));
+            return Err(Stop::Serial);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn dispatch_plain(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
         let Decoded {
             instruction: i,
             route,

@@ -1,7 +1,7 @@
-//! The port for extensions: new instructions of a core.
+//! The port for extensions: new instructions of a core, and registers that are more than registers.
 
-use fabric::{AgentId, Transit};
-use riscv::{Instruction, Privilege};
+use fabric::{AgentId, CoreId, Time, Transit};
+use riscv::{Instruction, Privilege, Register, Trap};
 use state::Walker;
 
 /// What a core does next for an extension's instruction.
@@ -46,12 +46,127 @@ pub struct Invocation {
     pub step: u32,
 }
 
-/// New instructions in RISC-V's custom opcode spaces.
+/// A word in a queue that a register is the head of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The word.
+    pub value: u64,
+    /// From this cycle on it can be read.
+    pub readable: u64,
+}
+
+/// What an access to a CSR of an extension does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CsrAccess {
+    /// It is done.
+    Done {
+        /// What was in the register.
+        old: u64,
+        /// It has changed nothing, and reads the same until the extension is told something or its
+        /// next event: a loop of such accesses may be skipped.
+        quiet: bool,
+        /// What follows is fetched again, as Rocket does after it has written a CSR.
+        refetch: bool,
+    },
+    /// The hart traps.
+    Trap(Trap),
+}
+
+/// Something that an extension tells an agent, without waiting for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// From which cycle on it is on its way.
+    pub cycle: u64,
+    /// To whom.
+    pub agent: AgentId,
+    /// How long it is on wires of its own; at least as long as the core takes to send anything.
+    pub latency: Time,
+    /// What it is, as the extension and its agent agree.
+    pub code: u32,
+    /// What comes with it.
+    pub arguments: [u64; 2],
+}
+
+/// Instructions in RISC-V's custom opcode spaces, and a port: two registers that are the ends of queues,
+/// CSRs, an interrupt line, and wires to and from an agent.
 ///
-/// Such an instruction has the semantics of a full memory barrier: it begins when everything
+/// # Instructions
+///
+/// An instruction has the semantics of a full memory barrier: it begins when everything
 /// older is done and the store buffer is empty, and nothing younger begins before it is done.
 /// It is never executed speculatively.
+///
+/// # The port
+///
+/// Only extensions with [`Extension::HAS_PORT`] have one; a core of any other is compiled without it.
+/// It is for in-order cores of width 1. There an instruction that names [`Extension::INPUT`] or
+/// [`Extension::OUTPUT`] is dispatched when the values of all older ones are known, so that nothing
+/// can undo it: a word is taken when that is certain, and never has to be put back.
 pub trait Extension {
+    /// Whether it has a port. All that follows is used only if it has.
+    const HAS_PORT: bool = false;
+    /// An instruction that reads this register takes the next word out of the extension; once, even
+    /// if it names the register twice.
+    const INPUT: Register = riscv::SINK;
+    /// An instruction that writes this register gives the extension the next word.
+    const OUTPUT: Register = riscv::SINK;
+
+    /// Tells a copy of the extension which core it is part of.
+    fn place(&mut self, _core: CoreId) {}
+
+    /// Whether [`Extension::INPUT`] and [`Extension::OUTPUT`] are more than registers now. It may
+    /// change when a CSR is accessed.
+    fn has_registers(&self) -> bool {
+        false
+    }
+
+    /// The word that is taken next; the trap of whoever reads without there being one.
+    fn peek(&self) -> Result<Word, Trap> {
+        Ok(Word {
+            value: 0,
+            readable: 0,
+        })
+    }
+
+    /// The word is taken.
+    fn pop(&mut self) {}
+
+    /// Takes over a word that is written at `cycle`; the trap of whoever writes it otherwise.
+    fn push(&mut self, _cycle: u64, _word: u64) -> Result<(), Trap> {
+        Ok(())
+    }
+
+    /// Carries out the CSR instruction `i` at `cycle`, if the CSR is one of the extension's.
+    fn access_csr(&mut self, _cycle: u64, _i: &Instruction, _rs1: u64) -> Option<CsrAccess> {
+        None
+    }
+
+    /// Its agent tells it something, which arrives at `cycle`.
+    fn notice(&mut self, _cycle: u64, _header: u64) {}
+
+    /// When it next does something by itself: a cycle, or [`NEVER`](crate::NEVER).
+    fn next_event(&self) -> u64 {
+        crate::NEVER
+    }
+
+    /// That cycle has come.
+    fn event(&mut self, _cycle: u64) {}
+
+    /// The bit in `mip` that it drives, and its level. Looked at after each of the above.
+    fn interrupt(&self) -> (u8, bool) {
+        (0, false)
+    }
+
+    /// What it has to tell, oldest first.
+    fn take_sent(&mut self) -> Option<Sent> {
+        None
+    }
+
+    /// What one of its traps means, in words, to follow "the guest crashed".
+    fn explain(&self, _trap: &Trap) -> Option<String> {
+        None
+    }
+
     /// The instruction's first action.
     fn begin(&mut self, invocation: &Invocation) -> Action;
 

@@ -10,6 +10,7 @@ mod extension;
 mod memory;
 mod model;
 mod period;
+mod port;
 mod ports;
 mod predictor;
 mod probe;
@@ -26,7 +27,7 @@ mod threads;
 mod window;
 
 pub use crate::core::{Core, Crash, NEVER};
-pub use extension::{Action, Extension, Invocation, NoExtension};
+pub use extension::{Action, CsrAccess, Extension, Invocation, NoExtension, Sent, Word};
 pub use model::{CoreModel, build_core};
 pub use probe::{Executed, Found, Probe};
 pub use spec::{CoreSpec, Model, PredictorSpec, UnitSpec, UnitsSpec};

@@ -9,7 +9,7 @@ use fabric::{
     AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, Observation, Outbox,
     State,
 };
-use riscv::Hart;
+use riscv::{Hart, Trap};
 use state::Walker;
 
 /// A core of any model.
@@ -28,6 +28,8 @@ pub trait CoreModel: state::State {
     fn crash(&self) -> Option<&Crash>;
     /// See [`Core::observations`].
     fn observations(&mut self) -> &mut Vec<Observation>;
+    /// See [`Core::explain`].
+    fn explain(&self, trap: &Trap) -> Option<String>;
     /// See [`Core::is_halted`].
     fn is_halted(&self) -> bool;
     /// See [`Core::waiting_for`].
@@ -87,6 +89,10 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
 
     fn observations(&mut self) -> &mut Vec<Observation> {
         &mut self.observations
+    }
+
+    fn explain(&self, trap: &Trap) -> Option<String> {
+        Core::explain(self, trap)
     }
 
     fn is_halted(&self) -> bool {

@@ -106,7 +106,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && self.woken.is_empty()
             && !self.float_in_window
             && !self.dozes()
-            && self.sibling.is_none();
+            && self.sibling.is_none()
+            && !X::HAS_PORT;
         if !quiet {
             walker.refuse("the core does more than to read".to_string());
             return;
@@ -130,6 +131,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 region: fixed,
                 hart: fixed,
                 extension: fixed,
+                at_port: fixed,
                 registers: fixed,
                 ready: fixed,
                 pc: fixed,

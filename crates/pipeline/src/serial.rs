@@ -3,7 +3,8 @@
 //! cross a line, `LR`, waits (`WFI`, `WRS`), and the instructions of extensions.
 
 use crate::core::{Core, Crash, NEVER, RESERVATION_HOLD_CYCLES};
-use crate::extension::{Action, Extension, Invocation};
+use crate::extension::{Action, CsrAccess, Extension, Invocation};
+use crate::port::AtPort;
 use crate::queues::low_bytes;
 use crate::stack::Stall;
 use crate::window::SlotKind;
@@ -51,9 +52,11 @@ enum Kind {
     /// There is no memory at this address, which is in the instruction.
     FetchFault(u64),
     Interrupt(Trap),
+    /// What the instruction has asked of the extension's port cannot be done.
+    Exception(Trap),
 }
 
-state::choice!(Kind { Instruction(instruction), FetchFault(missing), Interrupt(trap) });
+state::choice!(Kind { Instruction(instruction), FetchFault(missing), Interrupt(trap), Exception(trap) });
 
 #[derive(Clone, Copy, Debug)]
 enum State {
@@ -147,6 +150,10 @@ impl Serial {
 
     pub fn interrupt(trap: Trap) -> Serial {
         Serial::new(Kind::Interrupt(trap), 0)
+    }
+
+    pub fn exception(trap: Trap) -> Serial {
+        Serial::new(Kind::Exception(trap), 0)
     }
 
     pub fn is_halted(&self) -> bool {
@@ -250,6 +257,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     return;
                 }
                 self.retire_all_flags();
+                if X::HAS_PORT
+                    && let Some(at_port) = self.at_port
+                    && let Err(trap) = self.leave_port(at_port)
+                {
+                    let pc = at_port.pc;
+                    return self.trap(Serial { pc, ..serial }, trap, now);
+                }
                 self.execute_serial(serial, now, outbox);
             }
             State::Line { line, write, .. } => self.try_line(serial, line, write, now, outbox),
@@ -299,7 +313,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 Class::Fence => FenceEffect::of(&i) == FenceEffect::Stores,
                 _ => true,
             },
-            Kind::FetchFault(_) | Kind::Interrupt(_) => false,
+            Kind::FetchFault(_) | Kind::Interrupt(_) | Kind::Exception(_) => false,
         }
     }
 
@@ -338,11 +352,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 };
                 return self.trap(serial, trap, now);
             }
-            Kind::Interrupt(trap) => return self.trap(serial, trap, now),
+            Kind::Interrupt(trap) | Kind::Exception(trap) => return self.trap(serial, trap, now),
         };
+        if X::HAS_PORT
+            && let Err(trap) = self.show_input(&i)
+        {
+            return self.trap(serial, trap, now);
+        }
         let rs1 = self.registers[usize::from(i.rs1)];
         let next = serial.pc.wrapping_add(u64::from(i.length));
         match i.class {
+            Class::Csr if X::HAS_PORT && self.access_port_csr(&serial, &i, rs1, now) => {}
             Class::Csr => match self.hart.csr(&i, rs1, self.counters(now)) {
                 Ok(old) => self.finish(serial, old, now + 1),
                 Err(trap) => self.trap(serial, trap, now),
@@ -396,6 +416,33 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
+    /// Carries out a CSR instruction if the CSR is one of the extension's.
+    fn access_port_csr(&mut self, serial: &Serial, i: &Instruction, rs1: u64, now: u64) -> bool {
+        let Some(access) = self.extension.access_csr(now, i, rs1) else {
+            return false;
+        };
+        match access {
+            CsrAccess::Trap(trap) => self.trap(*serial, trap, now),
+            CsrAccess::Done {
+                old,
+                quiet,
+                refetch,
+            } => {
+                self.finish(*serial, old, now + 1);
+                if quiet {
+                    self.activity -= 1;
+                } else {
+                    self.port_has_changed();
+                    self.check_registers();
+                }
+                if refetch {
+                    self.redirect(self.pc, now + 1 + self.front_end());
+                }
+            }
+        }
+        true
+    }
+
     fn illegal(&mut self, serial: Serial, now: u64) {
         if let Kind::Instruction(i) = serial.kind {
             let trap = Trap {
@@ -418,6 +465,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if i.rd != SINK {
             self.registers[usize::from(i.rd)] = value;
             self.ready[usize::from(i.rd)] = ready;
+        }
+        if X::HAS_PORT && self.extension.has_registers() {
+            let registers = Self::port_registers();
+            let at_port = AtPort {
+                pc: serial.pc,
+                takes: registers.takes(&i),
+                gives: registers.gives(&i),
+            };
+            if let Err(trap) = self.leave_port(at_port) {
+                return self.trap(serial, trap, ready - 1);
+            }
         }
         self.end_serial(&serial, ready - 1);
         self.redirect(serial.pc.wrapping_add(u64::from(i.length)), ready);

@@ -38,6 +38,9 @@ pub enum Cause {
     EcallUser,
     /// `ecall` in machine mode.
     EcallMachine,
+    /// An exception of hardware beside the hart, with a number that the specification leaves to it:
+    /// 24 to 31.
+    Custom(u8),
     /// Interrupt with this number: 3 software, 7 timer, 11 external, 16 to 63 the platform's.
     Interrupt(u8),
 }
@@ -53,6 +56,7 @@ state::choice!(Cause {
     StoreAccess,
     EcallUser,
     EcallMachine,
+    Custom(number),
     Interrupt(number)
 });
 
@@ -70,6 +74,7 @@ impl Cause {
             Cause::StoreAccess => 7,
             Cause::EcallUser => 8,
             Cause::EcallMachine => 11,
+            Cause::Custom(number) => number as u64,
             Cause::Interrupt(number) => 1 << 63 | number as u64,
         }
     }
@@ -92,6 +97,7 @@ impl Cause {
             Cause::StoreAccess => "store or atomic access fault",
             Cause::EcallUser => "environment call from user mode",
             Cause::EcallMachine => "environment call from machine mode",
+            Cause::Custom(_) => "exception of an extension",
             Cause::Interrupt(3) => "machine software interrupt",
             Cause::Interrupt(7) => "machine timer interrupt",
             Cause::Interrupt(11) => "machine external interrupt",
@@ -104,7 +110,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(self.name())?;
         match self {
-            Cause::Interrupt(number @ 16..) => write!(f, " {number}"),
+            Cause::Interrupt(number @ 16..) | Cause::Custom(number) => write!(f, " {number}"),
             _ => Ok(()),
         }
     }

@@ -255,7 +255,7 @@ impl<S: Script> Core<S> {
                     Err(()) => self.state = State::Over { at: now, result },
                 }
             }
-            DeliveryKind::Interrupt { .. } => {}
+            DeliveryKind::Interrupt { .. } | DeliveryKind::Notice { .. } => {}
         }
     }
 

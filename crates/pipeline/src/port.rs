@@ -1,0 +1,93 @@
+//! The port of an extension: see [`Extension`].
+
+use crate::blocks::PortRegisters;
+use crate::core::Core;
+use crate::extension::Extension;
+use fabric::{Outbox, OutgoingKind, RequestKind, Transit};
+use riscv::{Instruction, Trap};
+
+/// An instruction that has taken or given a word, or will when its value is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtPort {
+    pub pc: u64,
+    pub takes: bool,
+    pub gives: bool,
+}
+
+state::plain!(AtPort { pc, takes, gives });
+
+impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+    pub(crate) fn port_registers() -> PortRegisters {
+        PortRegisters {
+            input: X::INPUT,
+            output: X::OUTPUT,
+        }
+    }
+
+    /// Puts the word into its register that `i` takes, if it takes one.
+    pub(crate) fn show_input(&mut self, i: &Instruction) -> Result<(), Trap> {
+        if self.extension.has_registers() && Self::port_registers().takes(i) {
+            let word = self.extension.peek()?;
+            self.registers[usize::from(X::INPUT)] = word.value;
+            self.ready[usize::from(X::INPUT)] = word.readable;
+        }
+        Ok(())
+    }
+
+    /// Gives and takes the words of an instruction whose value is known.
+    pub(crate) fn leave_port(&mut self, at_port: AtPort) -> Result<(), Trap> {
+        self.at_port = None;
+        if at_port.gives {
+            let register = usize::from(X::OUTPUT);
+            self.extension
+                .push(self.ready[register], self.registers[register])?;
+        }
+        if at_port.takes {
+            self.extension.pop();
+        }
+        Ok(())
+    }
+
+    /// Sends what the extension has to tell.
+    pub(crate) fn send_from_port(&mut self, outbox: &mut Outbox) {
+        let departure = Self::departure_cycles(&self.spec);
+        while let Some(sent) = self.extension.take_sent() {
+            let at = self.clock.time(sent.cycle + departure);
+            let latency = sent.latency.saturating_sub(self.clock.time(departure));
+            let token = self.next_token;
+            self.next_token += 1;
+            outbox.push(
+                at,
+                OutgoingKind::Request {
+                    agent: Some(sent.agent),
+                    transit: Transit::Fixed(latency),
+                    kind: RequestKind::Custom {
+                        code: sent.code,
+                        arguments: sent.arguments,
+                    },
+                    token,
+                },
+            );
+            self.expect_answer(at);
+        }
+    }
+
+    /// The extension has been told something, or its own time has come.
+    pub(crate) fn port_has_changed(&mut self) {
+        let (bit, level) = self.extension.interrupt();
+        self.hart.set_interrupt(bit, level);
+    }
+
+    /// The extension may have taken over its registers, or given them back.
+    pub(crate) fn check_registers(&mut self) {
+        let registers = if self.extension.has_registers() {
+            Self::port_registers()
+        } else {
+            PortRegisters::NONE
+        };
+        if registers != self.blocks.port() {
+            self.blocks.set_port(registers);
+            self.forget_cursors();
+        }
+    }
+}
