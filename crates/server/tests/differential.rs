@@ -1,5 +1,6 @@
-//! Random programs of one hart give the same registers and memory on both core models, and in
-//! threaded code, as on the functional interpreter, which executes one instruction after the other.
+//! Random programs give the same registers and memory on both core models, on both hardware threads
+//! of a core, and in threaded code, as on the functional interpreter, which executes one instruction
+//! after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`).
 
 mod common;
 
@@ -29,6 +30,8 @@ const COLD_BYTES: usize = 0x8000;
 /// Where all registers go in the end.
 const DUMP: u64 = 0x8006_0000;
 const DUMP_WORDS: usize = 31 + 32 + 2;
+/// How far the data of one hart are from those of the next.
+const HART_BYTES: u64 = 0x4_0000;
 const MEMORY_BYTES: usize = 0x10_0000;
 /// Nobody's address.
 const NOTHING: u64 = 0x4000_0000;
@@ -450,6 +453,9 @@ fn emit_float(asm: &mut Assembler, index: usize, rounding: u8, registers: [u8; 4
     ));
 }
 
+/// What a hart executes, and how often.
+type Work = (Vec<Op>, u8);
+
 fn uses_reservation(ops: &[Op]) -> bool {
     ops.iter().any(|op| match op {
         Op::Reserve(..) => true,
@@ -473,8 +479,9 @@ fn words(count: usize, word: impl Fn(u64) -> u64) -> Vec<u8> {
         .collect()
 }
 
-fn image(ops: &[Op], repeat: u8) -> Image {
-    let mut asm = Assembler::new();
+/// The program of one hart, which is alone with its data.
+fn emit_work(asm: &mut Assembler, hart: u64, (ops, repeat): &Work) {
+    let own = |address: u64| address + HART_BYTES * hart;
     let (begin, handler) = (asm.label(), asm.label());
     asm.call(T0, begin);
     // The handler adds up what it is told, and goes on behind the instruction that trapped.
@@ -492,9 +499,9 @@ fn image(ops: &[Op], repeat: u8) -> Image {
     asm.csr_write(MTVEC, T0);
     asm.load_immediate(T0, 3 << 13); // floating point is on, and dirty
     asm.csr_write(MSTATUS, T0);
-    asm.load_immediate(HOT_BASE, HOT);
-    asm.load_immediate(TARGET_BASE, TARGETS + 2048);
-    asm.load_immediate(COLD_BASE, COLD);
+    asm.load_immediate(HOT_BASE, own(HOT));
+    asm.load_immediate(TARGET_BASE, own(TARGETS) + 2048);
+    asm.load_immediate(COLD_BASE, own(COLD));
     asm.copy(COLD_START, COLD_BASE);
     asm.load_immediate(COLD_MASK, COLD_BYTES as u64 / 2 - 1);
     asm.copy(TRAPS, ZERO);
@@ -504,9 +511,9 @@ fn image(ops: &[Op], repeat: u8) -> Image {
     for register in 0..FLOATS {
         asm.emit(r_type((0x53, 0, 0x79), register, data(register), 0)); // fmv.d.x
     }
-    asm.add_immediate(OUTER_COUNTER, ZERO, repeat.into());
+    asm.add_immediate(OUTER_COUNTER, ZERO, (*repeat).into());
     let again = asm.label_here();
-    emit_all(&mut asm, ops);
+    emit_all(asm, ops);
     asm.add_immediate(OUTER_COUNTER, OUTER_COUNTER, -1);
     let done = asm.label();
     asm.branch(When::Equal, OUTER_COUNTER, ZERO, done);
@@ -518,7 +525,7 @@ fn image(ops: &[Op], repeat: u8) -> Image {
     } else {
         asm.csr_read(HANDLER, INSTRET);
     }
-    asm.load_immediate(SCRATCH, DUMP);
+    asm.load_immediate(SCRATCH, own(DUMP));
     for register in 1..32 {
         asm.store_double(register, SCRATCH, 8 * i64::from(register - 1));
     }
@@ -530,25 +537,42 @@ fn image(ops: &[Op], repeat: u8) -> Image {
     asm.csr_read(T0, MEPC);
     asm.store_double(T0, SCRATCH, 8 * 64);
     asm.halt();
-    let pointer = |index: u64| {
-        let value = mixed(index);
-        if index.is_multiple_of(8) {
-            // Six lines, where the direct accesses go as well.
-            TARGETS + value % 6 * 64 + (value >> 16) % 8 * 8
-        } else {
-            value
-        }
-    };
-    asm.finish(&[
-        (HOT, words(HOT_BYTES / 8, |index| mixed(index ^ 0x55))),
-        (TARGETS, words(TARGET_BYTES / 8, |index| mixed(!index))),
-        (COLD, words(COLD_BYTES / 8, pointer)),
-    ])
 }
 
-/// The addresses that are compared.
-fn compared() -> impl Iterator<Item = u64> {
-    let words = |start: u64, bytes: usize| (start..start + bytes as u64).step_by(8);
+/// A program with work for each hart.
+fn image(work: &[Work]) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(work.len(), |asm, hart| {
+        emit_work(asm, hart as u64, &work[hart]);
+    });
+    let data: Vec<(u64, Vec<u8>)> = (0..work.len() as u64)
+        .flat_map(|hart| {
+            let own = move |address: u64| address + HART_BYTES * hart;
+            let pointer = move |index: u64| {
+                let value = mixed(index);
+                if index.is_multiple_of(8) {
+                    // Six lines, where the direct accesses go as well.
+                    own(TARGETS) + value % 6 * 64 + (value >> 16) % 8 * 8
+                } else {
+                    value
+                }
+            };
+            [
+                (own(HOT), words(HOT_BYTES / 8, |index| mixed(index ^ 0x55))),
+                (own(TARGETS), words(TARGET_BYTES / 8, |index| mixed(!index))),
+                (own(COLD), words(COLD_BYTES / 8, pointer)),
+            ]
+        })
+        .collect();
+    asm.finish(&data)
+}
+
+/// The addresses that are compared of a hart.
+fn compared(hart: u64) -> impl Iterator<Item = u64> {
+    let words = move |start: u64, bytes: usize| {
+        let own = start + HART_BYTES * hart;
+        (own..own + bytes as u64).step_by(8)
+    };
     words(DUMP, DUMP_WORDS * 8)
         .chain(words(HOT, HOT_BYTES))
         .chain(words(TARGETS, TARGET_BYTES))
@@ -562,11 +586,13 @@ struct Retired {
     value: Option<u64>,
 }
 
-fn interpreted(image: &Image) -> (Vec<Retired>, Vec<u64>) {
+/// What one of so many harts of a core executes, and what is then in its memory.
+fn interpreted(image: &Image, hart: u64, harts: u64) -> (Vec<Retired>, Vec<u64>) {
     let mut memory = FlatMemory::new(CODE, MEMORY_BYTES);
     assert!(memory.load(image));
     let mut machine = Machine::new(memory, image.entry);
-    machine.registers[11] = 1; // how many harts there are
+    machine.registers[10] = hart;
+    machine.registers[11] = harts;
     machine.registers[12] = 1; // on how many cores
     let mut retired = Vec::new();
     loop {
@@ -583,7 +609,7 @@ fn interpreted(image: &Image) -> (Vec<Retired>, Vec<u64>) {
         }
         assert!(machine.retired < 1_000_000, "the program does not end");
     }
-    let memory = compared()
+    let memory = compared(hart)
         .map(|address| machine.memory.read(address, 8).unwrap_or_default())
         .collect();
     (retired, memory)
@@ -622,8 +648,11 @@ impl Probe for Witness {
     }
 }
 
-fn describe(address: u64) -> String {
-    match address.checked_sub(DUMP).map(|offset| offset / 8) {
+fn describe(hart: u64, address: u64) -> String {
+    match address
+        .checked_sub(DUMP + HART_BYTES * hart)
+        .map(|offset| offset / 8)
+    {
         Some(index @ 0..=30) => riscv::register_name(index as u8 + 1).to_string(),
         Some(index @ 31..=62) => riscv::register_name(index as u8 + 1).to_string(),
         Some(63) => "fcsr".to_string(),
@@ -636,64 +665,73 @@ fn describe(address: u64) -> String {
 const MUCH_LATER: u64 = 1 << 40;
 
 fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
-    let (mut retired, expected) = interpreted(image);
-    let mut machine = servers::machine(&servers::server(1, core), image.clone());
-    let witness = Rc::new(RefCell::new(Witness::default()));
-    machine.engine.cores[0].set_probe(0, Box::new(witness.clone()));
+    let harts = u64::from(core.threads);
+    let spec = servers::server(core.threads.into(), core);
+    let mut machine = servers::machine(&spec, image.clone());
+    let witnesses: Vec<Rc<RefCell<Witness>>> = (0..harts).map(|_| Rc::default()).collect();
+    for (hart, witness) in witnesses.iter().enumerate() {
+        machine.engine.cores[0].set_probe(hart as u8, Box::new(witness.clone()));
+    }
     let ending = servers::run(&mut machine);
     prop_assert_eq!(&ending, &servers::Ending::Halted);
     machine.engine.cores[0].remove_probes(u64::MAX);
-    // The last instruction halts the hart; on a core it never ends.
-    retired.pop();
-    let witness = witness.borrow();
-    prop_assert!(witness.wrong.is_none(), "{:?}", witness.wrong);
-    for (found, expected) in witness.retired.iter().zip(&retired) {
-        if found != expected && found.instruction.class == Class::StoreConditional {
-            // It may fail on a core although nobody else writes; then it is tried again.
-            break;
-        }
-        prop_assert_eq!(found, expected, "on {:?}", core.model);
-    }
-    let statistics = machine.engine.cores[0].statistics(MUCH_LATER);
-    prop_assert_eq!(statistics.instructions, witness.retired.len() as u64);
-    prop_assert_eq!(statistics.squashed_instructions, witness.undone);
     // With nobody to see them, most instructions take another way through the core.
-    let mut unseen = servers::machine(&servers::server(1, core), image.clone());
+    let mut unseen = servers::machine(&spec, image.clone());
     let ending = servers::run(&mut unseen);
     prop_assert_eq!(&ending, &servers::Ending::Halted);
+    let statistics = machine.engine.cores[0].statistics(MUCH_LATER);
     let unseen_statistics = unseen.engine.cores[0].statistics(MUCH_LATER);
+    let squashed = statistics.squashed_instructions;
     prop_assert_eq!(unseen_statistics, statistics, "on {:?}", core.model);
-    for (address, expected) in compared().zip(expected) {
-        let unseen = servers::read(&unseen, address);
-        prop_assert!(
-            unseen == expected,
-            "{}: {unseen:#x} on {:?} without a probe, {expected:#x} by the interpreter",
-            describe(address),
-            core.model
-        );
-        let found = servers::read(&machine, address);
-        prop_assert!(
-            found == expected,
-            "{}: {found:#x} on {:?}, {expected:#x} by the interpreter",
-            describe(address),
-            core.model
-        );
+    let undone: u64 = witnesses
+        .iter()
+        .map(|witness| witness.borrow().undone)
+        .sum();
+    prop_assert_eq!(squashed, undone);
+    for (hart, witness) in witnesses.iter().enumerate() {
+        let (mut retired, expected) = interpreted(image, hart as u64, harts);
+        // The last instruction halts the hart; on a core it never ends.
+        retired.pop();
+        let witness = witness.borrow();
+        prop_assert!(witness.wrong.is_none(), "{:?}", witness.wrong);
+        for (found, expected) in witness.retired.iter().zip(&retired) {
+            if found != expected && found.instruction.class == Class::StoreConditional {
+                // It may fail on a core although nobody else writes; then it is tried again.
+                break;
+            }
+            prop_assert_eq!(found, expected, "hart {} on {:?}", hart, core.model);
+        }
+        let statistics = machine.engine.cores[0].hart_statistics(hart as u8, MUCH_LATER);
+        prop_assert_eq!(statistics.instructions, witness.retired.len() as u64);
+        let hart = hart as u64;
+        for (address, expected) in compared(hart).zip(expected) {
+            for (machine, seen) in [(&unseen, "without"), (&machine, "with")] {
+                let found = servers::read(machine, address);
+                prop_assert!(
+                    found == expected,
+                    "hart {hart}, {}: {found:#x} on {:?} {seen} a probe, {expected:#x} by the \
+                     interpreter",
+                    describe(hart, address),
+                    core.model
+                );
+            }
+        }
     }
     Ok(())
 }
 
 fn compare(cores: &[CoreSpec]) {
-    check(4_000, &(program(), 1u8..4), |(ops, repeat)| {
-        let image = image(&ops, repeat);
+    check(4_000, &(program(), 1u8..4), |work| {
+        let image = image(&[work]);
         cores.iter().try_for_each(|core| same(core, &image))
     });
 }
 
 #[test]
 fn threaded_code_computes_what_the_interpreter_does() {
-    check(2_000, &(program(), 1u8..4), |(ops, repeat)| {
-        let image = image(&ops, repeat);
-        let (retired, expected) = interpreted(&image);
+    check(2_000, &(program(), 1u8..4), |work| {
+        let image = image(&[work]);
+        let (retired, expected) = interpreted(&image, 0, 1);
         let range = CODE..CODE + MEMORY_BYTES as u64;
         let mut memory = PagedMemory::new(vec![range]);
         for segment in &image.segments {
@@ -708,9 +746,9 @@ fn threaded_code_computes_what_the_interpreter_does() {
             prop_assert!(machine.retired < 1_000_000, "the program does not end");
         }
         prop_assert_eq!(machine.retired, retired.len() as u64);
-        for (address, expected) in compared().zip(expected) {
+        for (address, expected) in compared(0).zip(expected) {
             let found = machine.memory.read(address, 8).unwrap_or_default();
-            prop_assert_eq!(found, expected, "{}", describe(address));
+            prop_assert_eq!(found, expected, "{}", describe(0, address));
         }
         Ok(())
     });
@@ -721,6 +759,24 @@ fn out_of_order_computes_what_the_interpreter_does() {
     let core = CoreSpec::hyperplane_table1();
     let small = servers::with_small_caches(core.clone());
     compare(&[core, small.clone(), servers::with_second_level(small)]);
+}
+
+/// Both hardware threads of a core, which share all it has but their registers: each computes what it
+/// would alone, be the other one in whatever it is in, with room for many instructions or for few.
+#[test]
+fn two_harts_of_a_core_compute_what_the_interpreter_does() {
+    let core = servers::with_two_threads(CoreSpec::hyperplane_table1());
+    let small = servers::with_small_caches(core.clone());
+    let cores = [
+        core.clone(),
+        servers::with_second_level(small.clone()),
+        servers::tight(small),
+    ];
+    let work = || (program(), 1u8..4);
+    check(700, &(work(), work()), |(one, other)| {
+        let image = image(&[one, other]);
+        cores.iter().try_for_each(|core| same(core, &image))
+    });
 }
 
 #[test]
