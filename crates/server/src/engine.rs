@@ -302,6 +302,13 @@ impl Engine {
             .min(fabric)
     }
 
+    /// The same to the femtosecond: nothing before this time is still to happen.
+    pub(crate) fn next_time(&self) -> Time {
+        let cores = bits(self.active).map(|core| self.next[core]).min();
+        let cores = cores.map_or(Time::NEVER, |cycle| self.clock.time(cycle));
+        cores.min(self.fabric.next_event())
+    }
+
     /// The time of a cycle.
     pub fn time(&self, cycle: u64) -> Time {
         self.clock.time(cycle)

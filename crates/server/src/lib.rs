@@ -11,6 +11,7 @@ mod machine;
 mod meter;
 mod period;
 mod preparation;
+mod rack;
 mod run;
 mod traces;
 
@@ -26,6 +27,7 @@ pub use description::{
 pub use engine::{Advance, Engine};
 pub use error::RunError;
 pub use machine::Machine;
+pub use rack::{Rack, RackAdvance, RackServer, Wire};
 pub use run::{
     CoreResult, EnergyResult, ExecuteOptions, ExecuteResult, FunctionalResult, HartResult, Options,
     Program, RunResult, Totals, check, execute, execute_functionally, run, warm_up,

@@ -328,8 +328,13 @@ impl Machine {
     }
 
     fn has_ended(&mut self) -> bool {
-        self.engine.catch_up(self.end());
+        self.finish();
         false
+    }
+
+    /// Lets the cores do what they still have to before the end, where nothing else happens any more.
+    pub(crate) fn finish(&mut self) {
+        self.engine.catch_up(self.end());
     }
 
     /// Whether the run has got an end, which may be still to come.
@@ -340,10 +345,15 @@ impl Machine {
     /// Ends the run because of something that happened at `cycle`.
     pub fn end_after(&mut self, cycle: u64) {
         if self.end.is_none() {
-            let end = self.engine.settled_after(cycle);
-            self.end = Some(end);
-            self.engine.set_end(end);
+            self.end_at(self.engine.settled_after(cycle));
         }
+    }
+
+    /// Ends the run before `cycle`, which nobody has run past, if it does not end sooner.
+    pub(crate) fn end_at(&mut self, cycle: u64) {
+        let end = self.end.map_or(cycle, |end| end.min(cycle));
+        self.end = Some(end);
+        self.engine.set_end(end);
     }
 
     /// The cycle at which everything counts as ended.

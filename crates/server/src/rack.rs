@@ -1,0 +1,334 @@
+//! How the time of several servers and the network between them advances.
+//!
+//! What a server sends reaches nobody sooner than the shortest link of a server takes. So in a window of that
+//! length the network can run first, for all that has been sent before is known; then each server alone, for
+//! all that arrives is known. The result is that of doing everything in the order of time, and the same for
+//! any shorter window.
+//!
+//! A server in which nothing happens before the end of a window is not touched.
+
+use crate::engine::Advance;
+use crate::error::RunError;
+use crate::machine::Machine;
+use fabric::{AgentId, Fabric, Time};
+use network::packet::Packet;
+use network::rack::{Interface, LineRate, Network, NodeId};
+use state::{Reader, Writer};
+
+/// Where the network interface of a server is found, whatever it is.
+#[derive(Clone, Copy)]
+pub struct Wire {
+    agent: AgentId,
+    find: fn(&mut Fabric, AgentId) -> Option<&mut dyn Interface>,
+}
+
+impl Wire {
+    /// The interface is agent `agent`, a `T`.
+    pub fn of<T: Interface + 'static>(agent: AgentId) -> Wire {
+        Wire {
+            agent,
+            find: |fabric, agent| {
+                let interface = fabric.agent_mut::<T>(agent)?;
+                Some(interface)
+            },
+        }
+    }
+
+    fn interface<'a>(&self, fabric: &'a mut Fabric) -> Result<&'a mut dyn Interface, RunError> {
+        (self.find)(fabric, self.agent).ok_or_else(|| {
+            RunError::Description("the server has another network interface".to_string())
+        })
+    }
+}
+
+/// One of the servers.
+pub struct RackServer {
+    /// What is told of it.
+    pub name: String,
+    /// The server.
+    pub machine: Machine,
+    wire: Wire,
+    place: NodeId,
+    /// When it next does something.
+    next: Time,
+    has_ended: bool,
+}
+
+state::component!(RackServer {
+    name: fixed,
+    machine,
+    wire: fixed,
+    place: fixed,
+    next,
+    has_ended,
+});
+
+impl RackServer {
+    /// `machine`, whose interface is at `wire`, at `place` of the network.
+    pub fn new(name: String, machine: Machine, wire: Wire, place: NodeId) -> RackServer {
+        RackServer {
+            name,
+            machine,
+            wire,
+            place,
+            next: Time::ZERO,
+            has_ended: false,
+        }
+    }
+
+    /// Tells its interface its address and the rate of its link.
+    pub fn connect(&mut self, address: u32, rate: LineRate) -> Result<(), RunError> {
+        let fabric = &mut self.machine.engine.fabric;
+        self.wire.interface(fabric)?.connect(address, rate);
+        Ok(())
+    }
+
+    /// When it next does something, which may be that it ends.
+    fn next_time(&self) -> Time {
+        let engine = &self.machine.engine;
+        match (self.has_ended, self.machine.is_ending()) {
+            (true, _) => Time::NEVER,
+            (false, true) => engine.next_time().min(engine.time(self.machine.end())),
+            (false, false) => engine.next_time(),
+        }
+    }
+
+    fn receive(&mut self, at: Time, packet: Packet) -> Result<(), RunError> {
+        if self.has_ended {
+            return Ok(());
+        }
+        let fabric = &mut self.machine.engine.fabric;
+        let token = self.wire.interface(fabric)?.receive(at, packet);
+        fabric.wake_agent(self.wire.agent, at, token);
+        self.next = self.next.min(at);
+        Ok(())
+    }
+
+    /// Does what happens in whole cycles before `end`, and appends what it sends.
+    fn run_until(&mut self, end: Time, sent: &mut Vec<(Time, Packet)>) -> Result<(), RunError> {
+        let engine = &mut self.machine.engine;
+        // What arrives later may come inside of the cycle that `end` is in.
+        let pause = engine.clock().cycle_of(end);
+        engine.set_pause(pause);
+        while self.machine.engine.now() < pause {
+            if !self.machine.advance()? {
+                self.has_ended = true;
+                break;
+            }
+        }
+        if self.machine.is_ending() && pause >= self.machine.end() && !self.has_ended {
+            self.machine.finish();
+            self.has_ended = true;
+        }
+        self.next = self.next_time();
+        let engine = &mut self.machine.engine;
+        self.wire.interface(&mut engine.fabric)?.take_sent(sent);
+        Ok(())
+    }
+}
+
+/// Several servers and the network between them.
+pub struct Rack {
+    /// The servers.
+    pub servers: Vec<RackServer>,
+    /// The network.
+    pub network: Network,
+    /// Which server is at each place of the network.
+    places: Vec<Option<usize>>,
+    window: Time,
+    /// Nothing happens at this time or later.
+    end: Time,
+    /// How often a server has been let run.
+    turns: u64,
+    sent: Vec<(Time, Packet)>,
+}
+
+state::component!(Rack {
+    servers: slice,
+    network,
+    places: fixed,
+    window: fixed,
+    end,
+    turns: count,
+    sent: fixed,
+});
+
+/// Why [`Rack::advance`] came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RackAdvance {
+    /// Time has moved on.
+    Running,
+    /// All servers have ended, or the end that was set has been reached.
+    End,
+    /// Nothing will ever happen again.
+    Idle,
+}
+
+impl Rack {
+    /// `lookahead_cycles`: how many of the first server's cycles servers and network run ahead of each other
+    /// at most; 0 stands for as far as is exact. It never changes a result.
+    pub fn new(
+        servers: Vec<RackServer>,
+        network: Network,
+        lookahead_cycles: u64,
+    ) -> Result<Rack, RunError> {
+        let clocks = || servers.iter().map(|server| server.machine.engine.clock());
+        // An event inside a cycle is done with the cycle after it, so that two cycles are always progress.
+        let least = clocks().map(|clock| clock.time(2)).max();
+        let least = least.unwrap_or(Time::ZERO);
+        let longest = network.shortest_server_latency();
+        if longest < least {
+            return Err(RunError::Description(format!(
+                "the shortest link takes {longest}; it must take two cycles of the slowest server at least, \
+                 which are {least}"
+            )));
+        }
+        let asked = match (lookahead_cycles, clocks().next()) {
+            (0, _) | (_, None) => Time::NEVER,
+            (cycles, Some(clock)) => clock.time(cycles),
+        };
+        let mut places = Vec::new();
+        for (number, server) in servers.iter().enumerate() {
+            let place = usize::from(server.place.0);
+            places.resize(places.len().max(place + 1), None);
+            places[place] = Some(number);
+        }
+        Ok(Rack {
+            servers,
+            network,
+            places,
+            window: longest.min(asked).max(least),
+            end: Time::NEVER,
+            turns: 0,
+            sent: Vec::new(),
+        })
+    }
+
+    /// Nothing before this time is still to happen.
+    pub fn now(&self) -> Time {
+        let servers = self.servers.iter().map(|server| server.next);
+        servers
+            .min()
+            .unwrap_or(Time::NEVER)
+            .min(self.network.next_event())
+    }
+
+    /// Nothing at `end` or later is simulated, which nobody has run past.
+    pub fn set_end(&mut self, end: Time) {
+        self.end = self.end.min(end);
+        for server in self.servers.iter_mut().filter(|server| !server.has_ended) {
+            let cycle = server.machine.engine.clock().cycle_of(end);
+            server.machine.end_at(cycle);
+            server.next = server.next_time();
+        }
+    }
+
+    /// A time that nobody has run past when it is noticed that something has happened at `at`, however far
+    /// servers and network run ahead of each other.
+    pub fn settled_after(&self, at: Time) -> Time {
+        let latency = self.network.shortest_server_latency();
+        let engines = self.servers.iter().map(|server| &server.machine.engine);
+        let settled = engines.map(|engine| {
+            let clock = engine.clock();
+            clock.time(engine.settled_after(clock.cycle_at_or_after(at)))
+        });
+        let settled = settled.max().unwrap_or(at);
+        settled.max(at.saturating_add(latency).saturating_add(latency))
+    }
+
+    /// How often a server has been let run: what the simulation of racks costs is this and what happens in
+    /// the servers.
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// Advances servers and network by one window.
+    pub fn advance(&mut self) -> Result<RackAdvance, RunError> {
+        if self.servers.iter().all(|server| server.has_ended) {
+            return Ok(RackAdvance::End);
+        }
+        let now = self.now();
+        if now == Time::NEVER {
+            return Ok(self.look_at_idle());
+        }
+        if now >= self.end {
+            for server in self.servers.iter_mut().filter(|server| !server.has_ended) {
+                server.machine.finish();
+                server.has_ended = true;
+            }
+            return Ok(RackAdvance::End);
+        }
+        let end = now.saturating_add(self.window).min(self.end);
+        self.network.run_until(end);
+        for (at, place, packet) in self.network.take_arrived() {
+            if let Some(Some(server)) = self.places.get(usize::from(place.0)) {
+                self.servers[*server].receive(at, packet)?;
+            }
+        }
+        for server in &mut self.servers {
+            // An event in the cycle that the end is in waits for the next window.
+            if server.next >= end {
+                continue;
+            }
+            self.turns += 1;
+            server
+                .run_until(end, &mut self.sent)
+                .map_err(|error| of_server(&server.name, error))?;
+            for (at, packet) in self.sent.drain(..) {
+                self.network.enter(server.place, at, packet);
+            }
+        }
+        Ok(RackAdvance::Running)
+    }
+
+    /// Cores that wait for nothing may have been brought something that wakes none of them.
+    #[cold]
+    fn look_at_idle(&mut self) -> RackAdvance {
+        let mut advance = RackAdvance::Idle;
+        for server in self.servers.iter_mut().filter(|server| !server.has_ended) {
+            if server.machine.engine.advance() == Advance::Running {
+                server.next = server.next_time();
+                advance = RackAdvance::Running;
+            }
+        }
+        advance
+    }
+
+    /// `summary`, and then who waits for what in each server in which somebody does.
+    pub fn describe_waiting(&mut self, summary: &str) -> String {
+        let mut text = summary.to_string();
+        for server in self.servers.iter_mut().filter(|server| !server.has_ended) {
+            text += &server
+                .machine
+                .describe_waiting(&format!("\n{}:", server.name));
+        }
+        text
+    }
+
+    /// The state of servers and network between two windows.
+    pub fn save(&mut self) -> Result<Vec<u8>, RunError> {
+        for server in &mut self.servers {
+            server.machine.engine.forget_loops();
+        }
+        Writer::write(self).map_err(RunError::Description)
+    }
+
+    /// Puts back what [`Rack::save`] has given, into a rack that was built in the same way. If that fails,
+    /// the rack is of no use any more.
+    pub fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        Reader::read(self, state)
+    }
+}
+
+/// The same error, of a server with a name.
+fn of_server(name: &str, error: RunError) -> RunError {
+    let told = |sentence: String| format!("{name}: {sentence}");
+    match error {
+        RunError::Description(sentence) => RunError::Description(told(sentence)),
+        RunError::Program(sentence) => RunError::Program(told(sentence)),
+        RunError::Guest(sentence) => RunError::Guest(told(sentence)),
+        RunError::Deadlock(sentence) => RunError::Deadlock(told(sentence)),
+        RunError::Output(sentence) => RunError::Output(told(sentence)),
+        RunError::Interrupted => RunError::Interrupted,
+    }
+}

@@ -1,0 +1,487 @@
+//! Several servers and a network, with the smallest network interface that there can be.
+
+mod common;
+
+use common::assembler::*;
+use common::servers::server;
+use fabric::{AddressRange, Agent, AgentContext, AgentId, Attachment, Request, RequestKind, Time};
+use network::packet::{Endpoint, Packet};
+use network::rack::{
+    Interface, LineRate, LinkFaultSpec, LinkSpec, Network, NodeId, Switch, SwitchSpec,
+};
+use pipeline::{CoreSpec, NoExtension};
+use riscv::elf::Image;
+use server::{Machine, Rack, RackAdvance, RackServer, RunError, ServerSpec, Wire};
+use state::{State, Walker};
+use std::any::Any;
+use std::collections::VecDeque;
+
+const REGISTERS: AddressRange = AddressRange {
+    start: 0x1000_0000,
+    length: 0x1000,
+};
+/// A store sends the value to the address in its upper half; a load waits for a packet, and gives the address
+/// that it comes from and its value.
+const PORT: u64 = REGISTERS.start;
+/// What a packet is on a link: 72 bytes, 2.88 ns.
+const BYTES: u64 = network::packet::HEADER_BYTES + 8;
+const ON_LINK_NS: f64 = 2.88;
+/// Where a program writes when it is done.
+const HOST: u64 = 0x8030_0000;
+
+/// A network interface of one register, which carries 8 bytes a packet.
+#[derive(Default)]
+struct TestInterface {
+    address: u32,
+    rate: Option<LineRate>,
+    free_at: Time,
+    sent: Vec<(Time, Packet)>,
+    coming: VecDeque<Packet>,
+    ready: VecDeque<u64>,
+    waiting: VecDeque<fabric::ReplyTo>,
+    /// When packets went out and came in.
+    log: Vec<(Time, bool, u64)>,
+}
+
+state::component!(TestInterface {
+    address: fixed,
+    rate: fixed,
+    free_at,
+    sent,
+    coming,
+    ready,
+    waiting,
+    log
+});
+
+impl TestInterface {
+    fn answer(&mut self, context: &mut AgentContext<'_>) {
+        while !self.ready.is_empty()
+            && let Some(reply_to) = self.waiting.pop_front()
+            && let Some(value) = self.ready.pop_front()
+        {
+            context.reply(reply_to, value, Time::ZERO);
+        }
+    }
+}
+
+impl Agent for TestInterface {
+    fn name(&self) -> String {
+        "the test's network interface".to_string()
+    }
+
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        match request.kind {
+            RequestKind::Read { .. } => {
+                self.waiting.push_back(request.reply_to);
+                self.answer(context);
+            }
+            RequestKind::Write { value, .. } => {
+                let rate = self.rate.expect("it is connected");
+                let at = context.now().max(self.free_at);
+                self.free_at = at + rate.duration(BYTES);
+                let packet = Packet {
+                    from: Endpoint {
+                        address: self.address,
+                        port: 0,
+                    },
+                    to: Endpoint {
+                        address: (value >> 32) as u32,
+                        port: 0,
+                    },
+                    payload: (value & 0xffff_ffff).to_be_bytes().to_vec(),
+                    ..Packet::default()
+                };
+                self.log.push((at, true, value & 0xffff_ffff));
+                self.sent.push((at, packet));
+                context.reply(request.reply_to, 0, Time::ZERO);
+            }
+            _ => context.refuse(request.reply_to),
+        }
+    }
+
+    fn timer(&mut self, context: &mut AgentContext<'_>, _token: u64) {
+        let packet = self.coming.pop_front().expect("a packet was announced");
+        let value = u64::from_be_bytes(packet.payload.try_into().expect("packets have 8 bytes"));
+        self.log.push((context.now(), false, value));
+        self.ready
+            .push_back(u64::from(packet.from.address) << 32 | value);
+        self.answer(context);
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl Interface for TestInterface {
+    fn connect(&mut self, address: u32, rate: LineRate) {
+        self.address = address;
+        self.rate = Some(rate);
+    }
+
+    fn receive(&mut self, _at: Time, packet: Packet) -> u64 {
+        self.coming.push_back(packet);
+        0
+    }
+
+    fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>) {
+        sent.append(&mut self.sent);
+    }
+}
+
+/// Addresses count from here.
+const FIRST_ADDRESS: u32 = 0x0a00_0001;
+
+/// A server of four five-stage cores.
+fn small_server() -> ServerSpec {
+    server(4, &CoreSpec::five_stage())
+}
+
+fn rack_server(number: usize, spec: &ServerSpec, image: Image, place: NodeId) -> RackServer {
+    let mut agent = AgentId(0);
+    let machine = Machine::new(spec, image, &[], false, |fabric| {
+        let attachment = Attachment {
+            owns: Some(REGISTERS),
+            ..Attachment::default()
+        };
+        agent = fabric.attach(Box::new(TestInterface::default()), attachment)?;
+        Ok(NoExtension)
+    });
+    let machine = machine.expect("the machine can be built");
+    let wire = Wire::of::<TestInterface>(agent);
+    RackServer::new(format!("server {number}"), machine, wire, place)
+}
+
+/// Servers around a switch; without one, two servers and a link. The servers of `images` have these programs.
+fn rack(images: &[Image], link: &LinkSpec, switch: Option<&SwitchSpec>, lookahead: u64) -> Rack {
+    let mut network = Network::new(1);
+    let places: Vec<NodeId> = images.iter().map(|_| network.add_server()).collect();
+    match switch {
+        None => {
+            network.connect(places[0], places[1], link);
+        }
+        Some(spec) => {
+            let routes = (0..images.len()).map(|port| (FIRST_ADDRESS + port as u32, port));
+            let switch = Switch::new(spec, "switch".to_string(), images.len(), routes.collect());
+            let switch = network.add_node(Box::new(switch));
+            for &place in &places {
+                network.connect(switch, place, link);
+            }
+        }
+    }
+    let spec = small_server();
+    let mut servers: Vec<RackServer> = images
+        .iter()
+        .zip(places)
+        .enumerate()
+        .map(|(number, (image, place))| rack_server(number, &spec, image.clone(), place))
+        .collect();
+    for (number, server) in servers.iter_mut().enumerate() {
+        let address = FIRST_ADDRESS + number as u32;
+        server
+            .connect(address, link.rate())
+            .expect("it has an interface");
+    }
+    Rack::new(servers, network, lookahead).expect("the rack can be built")
+}
+
+fn run(rack: &mut Rack) -> RackAdvance {
+    loop {
+        match rack.advance().expect("nothing goes wrong") {
+            RackAdvance::Running => {}
+            other => return other,
+        }
+    }
+}
+
+/// When each packet of a server went out or came in, and what it said.
+fn log(rack: &mut Rack, server: usize) -> Vec<(Time, bool, u64)> {
+    // CLINT is the first agent; HTIF is the second, if there is one.
+    let fabric = &mut rack.servers[server].machine.engine.fabric;
+    let ids = (1..3).map(AgentId);
+    let found: Vec<_> = ids
+        .filter_map(|id| Some(fabric.agent_mut::<TestInterface>(id)?.log.clone()))
+        .collect();
+    found.concat()
+}
+
+/// The first hart sends `rounds` packets to a server, each when the answer to the last has come.
+fn asks(server: u32, rounds: u64) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(1, |asm, _| {
+        asm.load_immediate(S0, PORT);
+        asm.load_immediate(S1, u64::from(FIRST_ADDRESS + server) << 32);
+        asm.load_immediate(S2, rounds);
+        let again = asm.label_here();
+        asm.add(T0, S1, S2);
+        asm.store_double(T0, S0, 0);
+        asm.load_double(T1, S0, 0);
+        asm.add_immediate(S2, S2, -1);
+        asm.branch(When::NotEqual, S2, ZERO, again);
+        asm.halt();
+    });
+    asm.finish(&[])
+}
+
+/// The first hart sends every packet back.
+fn answers() -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(1, |asm, _| {
+        asm.load_immediate(S0, PORT);
+        let again = asm.label_here();
+        asm.load_double(T0, S0, 0);
+        asm.store_double(T0, S0, 0);
+        asm.jump(again);
+    });
+    asm.finish(&[])
+}
+
+/// Nothing to do.
+fn idles() -> Image {
+    let mut asm = Assembler::new();
+    asm.halt();
+    asm.finish(&[])
+}
+
+#[test]
+fn packets_between_servers_take_what_links_and_switch_take() {
+    const ROUNDS: u64 = 20;
+    let images = [asks(1, ROUNDS), answers()];
+    let switch = SwitchSpec::default();
+    let direct_ns = 43.0 + ON_LINK_NS;
+    let switched_ns = 43.0 + 300.0 + 43.0 + ON_LINK_NS;
+    let mut turnarounds = Vec::new();
+    for (switch, way_ns) in [(None, direct_ns), (Some(&switch), switched_ns)] {
+        let mut rack = rack(&images, &LinkSpec::default(), switch, 0);
+        // In the end one waits for packets and the other has halted.
+        assert_eq!(run(&mut rack), RackAdvance::Idle);
+        let (asking, answering) = (log(&mut rack, 0), log(&mut rack, 1));
+        assert_eq!(asking.len(), 2 * ROUNDS as usize);
+        let way = Time::from_ns(way_ns);
+        for (asked, answered) in asking.chunks(2).zip(answering.chunks(2)) {
+            let ([out, back], [came, went]) = (asked, answered) else {
+                panic!("a question without an answer");
+            };
+            assert_eq!((out.1, came.1, went.1, back.1), (true, false, true, false));
+            assert_eq!((out.2, came.2, went.2), (back.2, back.2, back.2));
+            assert_eq!(came.0, out.0 + way);
+            assert_eq!(back.0, went.0 + way);
+        }
+        // All is in the caches then, so that a turn always takes as many cycles; but a packet comes at any
+        // time within a cycle, so that it may take one less.
+        let period = rack.servers[1].machine.engine.time(1);
+        let turns: Vec<Time> = answering[4..]
+            .chunks(2)
+            .map(|pair| pair[1].0 - pair[0].0)
+            .collect();
+        let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
+        assert!(*most - *least < period, "{least} to {most}");
+        turnarounds.push(*most);
+    }
+    let difference = turnarounds[0].max(turnarounds[1]) - turnarounds[0].min(turnarounds[1]);
+    assert!(difference < Time::from_ns(0.34), "{turnarounds:?}");
+}
+
+/// Everything that can be seen of a rack that has come to its end.
+fn outcome(rack: &mut Rack) -> Vec<String> {
+    let servers = rack.servers.len();
+    let logs: Vec<_> = (0..servers).map(|server| log(rack, server)).collect();
+    let seen = |(server, log): (&RackServer, _)| {
+        let machine = &server.machine;
+        let end = machine.end();
+        let cores: Vec<_> = machine
+            .engine
+            .cores
+            .iter()
+            .map(|core| format!("{:?}", core.statistics(end)))
+            .collect();
+        format!(
+            "{end} {log:?} {:?} {cores:?}",
+            machine.engine.fabric.statistics()
+        )
+    };
+    rack.servers.iter().zip(logs).map(seen).collect()
+}
+
+/// Each of four harts sends packets to servers that follow from a seed, at times that do, and then the first
+/// one exits if it is told to. What comes is only noted.
+fn talks(servers: u64, seed: u64, exits: bool) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(4, |asm, hart| {
+        asm.load_immediate(S0, PORT);
+        asm.load_immediate(S1, seed * 4 + hart as u64 + 1);
+        asm.load_immediate(S2, 30);
+        asm.load_immediate(S3, servers);
+        asm.load_immediate(S4, u64::from(FIRST_ADDRESS));
+        // Marsaglia's xorshift64 (2003).
+        let again = asm.label_here();
+        for (left, by) in [(true, 13), (false, 7), (true, 17)] {
+            match left {
+                true => asm.shift_left(T0, S1, by),
+                false => asm.shift_right(T0, S1, by),
+            }
+            asm.operate(XOR, S1, S1, T0);
+        }
+        asm.operate(REMU, T1, S1, S3);
+        asm.add(T1, T1, S4);
+        asm.shift_left(T1, T1, 32);
+        asm.load_immediate(T2, hart as u64 * 1000);
+        asm.add(T1, T1, T2);
+        asm.add(T1, T1, S2);
+        asm.store_double(T1, S0, 0);
+        asm.and_immediate(T2, S1, 1023);
+        let wait = asm.label_here();
+        asm.add_immediate(T2, T2, -1);
+        asm.branch(When::GreaterEqual, T2, ZERO, wait);
+        asm.add_immediate(S2, S2, -1);
+        asm.branch(When::NotEqual, S2, ZERO, again);
+        if hart == 0 && exits {
+            asm.load_immediate(T0, 1);
+            asm.load_immediate(T1, HOST);
+            asm.store_double(T0, T1, 0);
+        }
+        asm.halt();
+    });
+    match exits {
+        true => with_host(asm.finish(&[]), HOST),
+        false => asm.finish(&[]),
+    }
+}
+
+/// Servers that talk through a switch with little room and links on which all goes wrong that can.
+fn talking(exits: bool, lookahead: u64) -> Rack {
+    let servers = 5;
+    let images: Vec<Image> = (0..servers)
+        .map(|server| talks(servers, server, exits))
+        .collect();
+    let link = LinkSpec {
+        rate_gbit_per_s: 20.0,
+        latency_ns: 60.0,
+        faults: LinkFaultSpec {
+            lost: 0.05,
+            duplicated: 0.05,
+            reordered: 0.1,
+            reordered_by_ns: 200.0,
+        },
+    };
+    let switch = SwitchSpec {
+        buffer_bytes: 1088,
+        ..SwitchSpec::default()
+    };
+    rack(&images, &link, Some(&switch), lookahead)
+}
+
+#[test]
+fn windows_of_any_length_give_the_same() {
+    for exits in [false, true] {
+        let run_with = |lookahead, end: Option<Time>| {
+            let mut rack = talking(exits, lookahead);
+            if let Some(end) = end {
+                rack.set_end(end);
+            }
+            let ending = run(&mut rack);
+            let expected = match exits || end.is_some() {
+                true => RackAdvance::End,
+                false => RackAdvance::Idle,
+            };
+            assert_eq!(ending, expected);
+            (outcome(&mut rack), rack.turns())
+        };
+        for end in [None, Some(Time::from_ns(4321.0))] {
+            let (longest, turns) = run_with(0, end);
+            // 4 harts of 5 servers have sent 30 packets each, of which a part has been lost.
+            let lines: usize = longest
+                .iter()
+                .map(|seen| seen.matches("true").count())
+                .sum();
+            assert!(lines > 100, "{lines}");
+            for lookahead in [1, 50] {
+                let (shorter, more_turns) = run_with(lookahead, end);
+                assert!(shorter == longest, "with {lookahead} cycles, until {end:?}");
+                assert!(more_turns > turns);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rack_goes_on_where_it_was_saved() {
+    let mut straight = talking(true, 0);
+    run(&mut straight);
+    let mut first = talking(true, 0);
+    while first.now() < Time::from_ns(3000.0) {
+        assert_eq!(
+            first.advance().expect("nothing goes wrong"),
+            RackAdvance::Running
+        );
+    }
+    let saved = first.save().expect("it can be saved");
+    let mut second = talking(true, 0);
+    second.restore(&saved).expect("it can be restored");
+    run(&mut second);
+    assert!(outcome(&mut second) == outcome(&mut straight));
+    assert_eq!(second.turns(), straight.turns());
+}
+
+/// Of 81 servers with 4 cores each, two talk: what 79 others cost that have nothing to do does not grow with
+/// what these two do.
+#[test]
+fn idle_servers_cost_nothing() {
+    let turns = |servers: usize, rounds: u64| {
+        let mut images = vec![idles(); servers];
+        images[0] = asks(1, rounds);
+        images[1] = answers();
+        let mut rack = rack(
+            &images,
+            &LinkSpec::default(),
+            Some(&SwitchSpec::default()),
+            0,
+        );
+        run(&mut rack);
+        assert_eq!(log(&mut rack, 0).len(), 2 * rounds as usize);
+        rack.turns()
+    };
+    let few = turns(81, 100);
+    let many = turns(81, 1100);
+    assert_eq!(many - few, turns(2, 1100) - turns(2, 100));
+    // Each turn of a round is one of two servers, and a round trip is some 800 ns, 19 windows, at least.
+    assert!(many - few >= 2000, "{few} {many}");
+}
+
+#[test]
+fn who_waits_for_whom_is_told_by_server() {
+    let mut rack = rack(&[asks(1, 1), idles()], &LinkSpec::default(), None, 0);
+    assert_eq!(run(&mut rack), RackAdvance::Idle);
+    let text = rack.describe_waiting("the rack has come to a stop");
+    assert!(
+        text.starts_with("the rack has come to a stop\nserver 0:\n  hart 0 at"),
+        "{text}"
+    );
+    assert!(text.contains("\nserver 1:\n  hart 0 at"), "{text}");
+}
+
+#[test]
+fn a_crash_is_told_with_its_server() {
+    let mut asm = Assembler::new();
+    asm.load_double(T0, ZERO, 0);
+    let images = [idles(), asm.finish(&[])];
+    let mut rack = rack(&images, &LinkSpec::default(), None, 0);
+    let error = loop {
+        match rack.advance() {
+            Ok(RackAdvance::Running) => {}
+            Ok(other) => panic!("it has not crashed but come to {other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, RunError::Guest(_)));
+    let text = error.to_string();
+    assert!(
+        text.starts_with("server 1: the guest crashed: hart 0, load access fault"),
+        "{text}"
+    );
+}
