@@ -21,6 +21,7 @@ pub use homa::Homa;
 pub use ndp::Ndp;
 
 use crate::packet::{HEADER_BYTES, Message, Packet, Transport};
+use crate::rack::LineRate;
 use bits::Bits;
 use fabric::Time;
 use peers::MOST_SLOTS;
@@ -85,7 +86,7 @@ pub struct TransportSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct HomaSpec {
     /// Priorities in switches: 4 in the prototype, 8 in Homa's paper.
-    #[schemars(range(min = 2, max = 255))]
+    #[schemars(range(min = 2, max = 8))]
     pub priorities: u8,
     /// Sizes of messages, in bytes and in ascending order, at which the priority of packets that are sent
     /// unasked changes: messages of up to the first one get 0, those of up to the second one 1, and so
@@ -200,11 +201,11 @@ impl TransportSpec {
                 "it must be from 1 to 1e9",
             ));
         }
-        if self.homa.priorities < 2 {
+        if !(2..=8).contains(&self.homa.priorities) {
             return Err((
                 "homa.priorities",
                 self.homa.priorities.to_string(),
-                "it must be from 2 to 255",
+                "it must be from 2 to 8",
             ));
         }
         let limits = &self.homa.unscheduled_up_to_bytes;
@@ -226,11 +227,11 @@ impl TransportSpec {
         Ok(())
     }
 
-    /// The transport of the host with this address, whose link carries `link_gbit_per_s` (above 0). The
-    /// description must have passed [`TransportSpec::check`].
-    pub fn open(&self, address: u32, link_gbit_per_s: f64) -> Box<dyn Transport> {
+    /// The transport of the host with this address, whose link has this rate. The description must have
+    /// passed [`TransportSpec::check`].
+    pub fn open(&self, address: u32, rate: LineRate) -> Box<dyn Transport> {
         match self.protocol {
-            Protocol::Ndp => Box::new(Ndp::new(self.clone(), address, link_gbit_per_s)),
+            Protocol::Ndp => Box::new(Ndp::new(self.clone(), address, rate)),
             Protocol::Homa => Box::new(Homa::new(self.clone(), address)),
         }
     }
@@ -304,12 +305,7 @@ impl TransportSpec {
     }
 }
 
-/// How long so many bytes are on a link.
-pub fn time_on_link(bytes: u64, link_gbit_per_s: f64) -> Time {
-    Time::from_fs((bytes as f64 * 8e6 / link_gbit_per_s).round() as u64)
-}
-
 /// How long the largest packet is on a link.
-fn packet_time(packet_bytes: u32, link_gbit_per_s: f64) -> Time {
-    time_on_link(HEADER_BYTES + u64::from(packet_bytes), link_gbit_per_s)
+fn packet_time(packet_bytes: u32, rate: LineRate) -> Time {
+    rate.duration(HEADER_BYTES + u64::from(packet_bytes))
 }

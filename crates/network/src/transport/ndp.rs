@@ -19,6 +19,7 @@ use crate::packet::{
     ACK, CHOP, DATA, Message, NACK, PULL, Packet, Transport, TransportAction, TransportHeader,
     TransportStatistics,
 };
+use crate::rack::LineRate;
 use fabric::Time;
 use state::Walker;
 use std::collections::VecDeque;
@@ -101,10 +102,10 @@ pub struct Ndp {
 }
 
 impl Ndp {
-    /// For the host with this address, whose link carries so much.
-    pub(super) fn new(spec: TransportSpec, address: u32, link_gbit_per_s: f64) -> Ndp {
+    /// For the host with this address, whose link has this rate.
+    pub(super) fn new(spec: TransportSpec, address: u32, rate: LineRate) -> Ndp {
         Ndp {
-            pull_gap: packet_time(spec.packet_bytes, link_gbit_per_s),
+            pull_gap: packet_time(spec.packet_bytes, rate),
             sending: Sending::new(spec.send_buffers),
             receiving: Receiving::new(spec.receive_buffers),
             spec,

@@ -1,15 +1,18 @@
-use super::{Protocol, TransportSpec, time_on_link};
+use super::{Protocol, TransportSpec};
 use crate::packet::{
     ACK, BUSY, CHOP, DATA, Endpoint, Message, NACK, PULL, Packet, Transport, TransportAction,
     TransportStatistics,
 };
+use crate::rack::LineRate;
 use crate::{Random, Stream};
 use fabric::Time;
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-const RATE_GBIT_PER_S: f64 = 200.0;
+fn rate() -> LineRate {
+    LineRate::from_gbit_per_s(200.0)
+}
 
 fn ns(nanoseconds: f64) -> Time {
     Time::from_ns(nanoseconds)
@@ -73,7 +76,7 @@ impl World {
         assert_eq!(spec.check(), Ok(()));
         World {
             hosts: (0..hosts)
-                .map(|host| spec.open(endpoint(host).address, RATE_GBIT_PER_S))
+                .map(|host| spec.open(endpoint(host).address, rate()))
                 .collect(),
             free_at: vec![Time::ZERO; hosts],
             backlog: vec![VecDeque::new(); hosts],
@@ -160,7 +163,7 @@ impl World {
         if let Some(sent) = &mut self.sent {
             sent.push((self.now, packet.clone()));
         }
-        self.free_at[host] = self.now + time_on_link(packet.wire_bytes(), RATE_GBIT_PER_S);
+        self.free_at[host] = self.now + rate().duration(packet.wire_bytes());
         self.at(self.free_at[host], What::Free(host));
         let to = self.host_of(packet.to.address);
         let copies = 1 + usize::from(self.random.unit() < self.weather.duplicated);
@@ -241,7 +244,7 @@ impl World {
     /// Credits come no faster than full packets fit on the link. One that waits for the packet that is being
     /// sent, and for another credit, is late by less than two full packets, and the next one is not.
     fn check_pull_rate(&self, spec: &TransportSpec) {
-        let gap = super::packet_time(spec.packet_bytes, RATE_GBIT_PER_S).as_fs();
+        let gap = super::packet_time(spec.packet_bytes, rate()).as_fs();
         for pulls in &self.pulls {
             for (first, &from) in pulls.iter().enumerate() {
                 for (second, &to) in pulls.iter().enumerate().skip(first + 3) {
@@ -627,7 +630,7 @@ fn homa(packets: u32, overcommitment: u32) -> TransportSpec {
 fn homa_sends_the_shortest_message_first() {
     let mut spec = homa(8, 3);
     spec.rtt_packets = 8;
-    let mut host = spec.open(endpoint(0).address, RATE_GBIT_PER_S);
+    let mut host = spec.open(endpoint(0).address, rate());
     let mut actions = Vec::new();
     let now = Time::ZERO;
     assert!(host.send(now, message(0, 1, 8 * 1024), &mut actions));
@@ -645,7 +648,7 @@ fn homa_sends_the_shortest_message_first() {
 
 /// The first packet of a message of so many bytes, as its sender would have made it.
 fn first_packet(spec: &TransportSpec, from: usize, bytes: usize) -> Packet {
-    let mut host = spec.open(endpoint(from).address, RATE_GBIT_PER_S);
+    let mut host = spec.open(endpoint(from).address, rate());
     host.send(Time::ZERO, message(from, 0, bytes), &mut Vec::new());
     host.next_packet(Time::ZERO).unwrap()
 }
@@ -655,7 +658,7 @@ fn first_packet(spec: &TransportSpec, from: usize, bytes: usize) -> Packet {
 #[test]
 fn homa_grants_to_the_shortest_messages() {
     let spec = homa(16, 2);
-    let mut host = spec.open(endpoint(0).address, RATE_GBIT_PER_S);
+    let mut host = spec.open(endpoint(0).address, rate());
     let mut grants = |from: usize, kilobytes: usize| -> Vec<(u16, u32, u8)> {
         let packet = first_packet(&spec, from, kilobytes * 1024);
         host.arrived(Time::ZERO, packet, &mut Vec::new());
@@ -681,8 +684,8 @@ fn homa_grants_to_the_shortest_messages() {
 #[test]
 fn homa_says_that_it_is_busy() {
     let spec = homa(4, 3);
-    let mut sender = spec.open(endpoint(0).address, RATE_GBIT_PER_S);
-    let mut receiver = spec.open(endpoint(1).address, RATE_GBIT_PER_S);
+    let mut sender = spec.open(endpoint(0).address, rate());
+    let mut receiver = spec.open(endpoint(1).address, rate());
     let mut actions = Vec::new();
     sender.send(Time::ZERO, message(0, 1, 4096), &mut actions);
     let first = sender.next_packet(Time::ZERO).unwrap();
@@ -738,7 +741,7 @@ fn homa_gives_short_messages_a_higher_priority() {
 fn what_cannot_be_is_dropped() {
     for protocol in [Protocol::Ndp, Protocol::Homa] {
         let spec = spec(protocol);
-        let mut host = spec.open(endpoint(0).address, RATE_GBIT_PER_S);
+        let mut host = spec.open(endpoint(0).address, rate());
         let good = first_packet(&spec, 1, 2000);
         let mut bad = vec![good.clone(); 6];
         bad[0].to.address += 1;
@@ -810,7 +813,7 @@ fn state_can_be_put_back() {
                 if steps % walk_every == 0 {
                     for (number, host) in world.hosts.iter_mut().enumerate() {
                         let bytes = state::Writer::write(&mut Walked(host)).unwrap();
-                        *host = spec.open(endpoint(number).address, RATE_GBIT_PER_S);
+                        *host = spec.open(endpoint(number).address, rate());
                         state::Reader::read(&mut Walked(host), &bytes).unwrap();
                     }
                 }
