@@ -25,6 +25,7 @@ pub mod sonuma;
 mod spec;
 mod statistics;
 mod tenant;
+pub mod transport;
 mod work;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};

@@ -3,6 +3,7 @@
 
 use crate::checksum;
 use fabric::Time;
+use serde::Serialize;
 use state::Walker;
 
 /// Bytes of an Ethernet header.
@@ -28,6 +29,8 @@ pub const NACK: u8 = 4;
 pub const PULL: u8 = 8;
 /// A flag of a packet: a switch has cut off its payload.
 pub const CHOP: u8 = 16;
+/// A flag of a packet: its sender has not forgotten the message, and sends others first (Homa).
+pub const BUSY: u8 = 32;
 
 /// The type of a frame that carries IPv4.
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -102,7 +105,7 @@ state::plain!(Message {
 /// What a transport writes into the header of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransportHeader {
-    /// [`DATA`], [`ACK`], [`NACK`], [`PULL`] and [`CHOP`].
+    /// [`DATA`], [`ACK`], [`NACK`], [`PULL`], [`CHOP`] and [`BUSY`].
     pub flags: u8,
     /// The message, as its sender numbers it.
     pub message: u16,
@@ -284,12 +287,64 @@ pub enum TransportAction {
     GiveUp(u64, String),
 }
 
+/// What a transport has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TransportStatistics {
+    /// Messages that are being sent now.
+    pub sending: u64,
+    /// Messages that are being put together now.
+    pub receiving: u64,
+    /// Messages that have been delivered and wait to be taken.
+    pub waiting: u64,
+    /// Messages whose receivers have acknowledged all of them.
+    pub sent: u64,
+    /// Messages that have been delivered.
+    pub delivered: u64,
+    /// Messages that have been given up.
+    pub given_up: u64,
+    /// Packets of data sent, for the first time or again.
+    pub data_packets: u64,
+    /// Those of them that were sent again.
+    pub repeated_packets: u64,
+    /// Packets sent that are not data.
+    pub control_packets: u64,
+    /// Packets of data that came although they had come before.
+    pub duplicates: u64,
+    /// Packets that came without their payload.
+    pub trimmed: u64,
+    /// Packets of new messages that were dropped because no buffer was free.
+    pub no_buffer: u64,
+    /// Packets that were dropped because they cannot be, or are for somebody else.
+    pub malformed: u64,
+    /// Times in which nothing was heard of a message for so long that something was done about it.
+    pub timeouts: u64,
+}
+
+state::component!(TransportStatistics {
+    sending: count,
+    receiving: count,
+    waiting: count,
+    sent: count,
+    delivered: count,
+    given_up: count,
+    data_packets: count,
+    repeated_packets: count,
+    control_packets: count,
+    duplicates: count,
+    trimmed: count,
+    no_buffer: count,
+    malformed: count,
+    timeouts: count
+});
+
 /// A transport protocol of one host: reliable one-way messages.
 ///
-/// It is told what comes and asked for packets whenever the host's link is free. It knows the time, but
-/// neither links nor how long its pipelines take.
+/// It is told what comes and asked for packets whenever the host's link is free: that is, when the link
+/// becomes free, and, as long as it is, after each call of `send`, `arrived` and `timer`. It knows the
+/// time, but neither links nor how long its pipelines take. The times of calls never go back.
 pub trait Transport {
-    /// Takes over a message that shall be sent. `false`: it has no room for it now, and has not taken it.
+    /// Takes over a message that shall be sent. `false`: it has no room for it now, and has not taken it;
+    /// there may be room after a call of `arrived` or `timer`.
     fn send(&mut self, now: Time, message: Message, actions: &mut Vec<TransportAction>) -> bool;
 
     /// A packet has come.
@@ -303,6 +358,9 @@ pub trait Transport {
 
     /// The application has taken a delivered message out of the host's buffers.
     fn taken(&mut self, now: Time, message: &Message);
+
+    /// What has been counted.
+    fn statistics(&self) -> TransportStatistics;
 
     /// Shows its state to `walker`, for a checkpoint.
     fn walk(&mut self, walker: &mut dyn Walker);

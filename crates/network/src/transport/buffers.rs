@@ -1,0 +1,415 @@
+//! The two buffers of a transport: that of messages which are cut into packets, and that of messages
+//! which are put together from them. A message's state is found by its place in a small table.
+
+use super::TransportSpec;
+use super::bits::Bits;
+use super::peers::{Peers, Seen};
+use crate::packet::{DATA, Message, Packet, TransportHeader};
+use fabric::Time;
+use state::{Plain, State, Walker};
+
+/// A message that is sent.
+#[derive(Clone, Debug)]
+pub(super) struct Outgoing<E> {
+    pub(super) message: Message,
+    pub(super) peer: u32,
+    pub(super) number: u16,
+    /// Tells it from the messages that were in its slot before, and which one came first.
+    pub(super) serial: u64,
+    pub(super) packets: u32,
+    /// Packets that have to be sent, for the first time or again.
+    pub(super) to_send: Bits,
+    /// When something of it was last sent, or heard of it.
+    pub(super) active_at: Time,
+    /// How often nothing has been heard of it since something was.
+    pub(super) timeouts: u32,
+    /// What its protocol wants to know.
+    pub(super) own: E,
+}
+
+impl<E: State> State for Outgoing<E> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Outgoing {
+                message,
+                peer,
+                number,
+                serial,
+                packets,
+                to_send,
+                active_at,
+                timeouts,
+                own,
+            }
+        );
+    }
+}
+
+impl<E: Plain> Plain for Outgoing<E> {
+    fn blank() -> Outgoing<E> {
+        Outgoing {
+            message: Message::blank(),
+            peer: 0,
+            number: 0,
+            serial: 0,
+            packets: 0,
+            to_send: Bits::blank(),
+            active_at: Time::ZERO,
+            timeouts: 0,
+            own: E::blank(),
+        }
+    }
+}
+
+impl<E> Outgoing<E> {
+    /// Takes the lowest packet that has to be sent, and its number.
+    pub(super) fn next_data(
+        &mut self,
+        spec: &TransportSpec,
+        priority: u8,
+    ) -> Option<(u32, Packet)> {
+        let number = self.to_send.first()?;
+        self.to_send.remove(number);
+        let message_bytes = self.message.payload.len() as u32;
+        let packet = Packet {
+            from: self.message.from,
+            to: self.message.to,
+            header: TransportHeader {
+                flags: DATA,
+                message: self.number,
+                message_bytes,
+                packet: number as u16,
+                ..TransportHeader::default()
+            },
+            priority,
+            payload: self.message.payload[spec.range(message_bytes, number)].to_vec(),
+            tag: self.message.tag,
+        };
+        Some((number, packet))
+    }
+}
+
+/// The messages that a host sends.
+#[derive(Clone, Debug)]
+pub(super) struct Sending<E> {
+    pub(super) slots: Vec<Option<Outgoing<E>>>,
+    free: Vec<u16>,
+    next_serial: u64,
+}
+
+impl<E: Plain> State for Sending<E> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Sending {
+                slots: slice,
+                free,
+                next_serial,
+            }
+        );
+    }
+}
+
+impl<E> Sending<E> {
+    pub(super) fn new(buffers: u32) -> Sending<E> {
+        Sending {
+            slots: (0..buffers).map(|_| None).collect(),
+            // The lowest is taken first.
+            free: (0..buffers as u16).rev().collect(),
+            next_serial: 0,
+        }
+    }
+
+    /// Takes a message that is cut into so many packets. `None`: there is no room for it.
+    pub(super) fn begin(
+        &mut self,
+        now: Time,
+        message: Message,
+        packets: u32,
+        peers: &mut Peers,
+        own: E,
+    ) -> Option<u16> {
+        let peer = peers.find_or_add(message.to.address);
+        if !peers.has_room(peer) {
+            return None;
+        }
+        let slot = self.free.pop()?;
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.slots[slot as usize] = Some(Outgoing {
+            message,
+            peer,
+            number: peers.number(peer, slot),
+            serial,
+            packets,
+            to_send: Bits::all(packets),
+            active_at: now,
+            timeouts: 0,
+            own,
+        });
+        Some(slot)
+    }
+
+    /// The message in a slot that is in use.
+    pub(super) fn at(&mut self, slot: u16) -> &mut Outgoing<E> {
+        self.slots[slot as usize]
+            .as_mut()
+            .expect("a slot in use has a message")
+    }
+
+    /// The slot of the message that a packet of its receiver is about.
+    pub(super) fn find(&self, packet: &Packet, peers: &Peers) -> Option<u16> {
+        let peer = peers.find(packet.from.address)?;
+        peers.sending(peer, packet.header.message)
+    }
+
+    /// A message has been delivered or given up.
+    pub(super) fn end(&mut self, slot: u16, peers: &mut Peers) -> Outgoing<E> {
+        let ended = self.slots[slot as usize]
+            .take()
+            .expect("a slot in use has a message");
+        peers.sent(ended.peer, ended.number);
+        self.free.push(slot);
+        ended
+    }
+
+    /// How many messages are being sent.
+    pub(super) fn count(&self) -> u64 {
+        (self.slots.len() - self.free.len()) as u64
+    }
+}
+
+/// A message that is put together.
+#[derive(Clone, Debug)]
+pub(super) struct Incoming<E> {
+    /// Its payload, as far as it has come.
+    pub(super) message: Message,
+    pub(super) peer: u32,
+    pub(super) number: u16,
+    /// Tells it from the messages that were in its slot before, and which one came first.
+    pub(super) serial: u64,
+    pub(super) packets: u32,
+    /// Packets that have not come.
+    pub(super) missing: Bits,
+    /// When something of it came last.
+    pub(super) heard_at: Time,
+    /// What its protocol wants to know.
+    pub(super) own: E,
+}
+
+impl<E: State> State for Incoming<E> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Incoming {
+                message,
+                peer,
+                number,
+                serial,
+                packets,
+                missing,
+                heard_at,
+                own,
+            }
+        );
+    }
+}
+
+impl<E: Plain> Plain for Incoming<E> {
+    fn blank() -> Incoming<E> {
+        Incoming {
+            message: Message::blank(),
+            peer: 0,
+            number: 0,
+            serial: 0,
+            packets: 0,
+            missing: Bits::blank(),
+            heard_at: Time::ZERO,
+            own: E::blank(),
+        }
+    }
+}
+
+/// Where a packet of data belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// To the message in this slot, of which packets are missing.
+    Slot(u16),
+    /// To one that has been delivered.
+    Delivered,
+    /// To a new one, for which there is no buffer.
+    NoRoom,
+}
+
+/// The messages that a host receives.
+///
+/// A buffer is taken when the first packet of a message comes and is free again when the application
+/// has taken the message.
+#[derive(Clone, Debug)]
+pub(super) struct Receiving<E> {
+    pub(super) slots: Vec<Option<Incoming<E>>>,
+    free: Vec<u16>,
+    /// Delivered messages whose buffers are still taken.
+    delivered: u64,
+    next_serial: u64,
+    /// Slots of messages that their senders have given up; empty between packets.
+    given_up: Vec<u16>,
+}
+
+impl<E: Plain> State for Receiving<E> {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Receiving {
+                slots: slice,
+                free,
+                delivered,
+                next_serial,
+                given_up: fixed,
+            }
+        );
+    }
+}
+
+impl<E> Receiving<E> {
+    pub(super) fn new(buffers: u32) -> Receiving<E> {
+        Receiving {
+            slots: (0..buffers).map(|_| None).collect(),
+            free: (0..buffers as u16).rev().collect(),
+            delivered: 0,
+            next_serial: 0,
+            given_up: Vec::new(),
+        }
+    }
+
+    /// The slot of the message that a packet of its sender is about, if it is being put together.
+    pub(super) fn find(&mut self, packet: &Packet, peers: &mut Peers) -> Option<u16> {
+        let peer = peers.find(packet.from.address)?;
+        match self.look_up(peer, packet.header.message, peers) {
+            Seen::At(slot) => Some(slot),
+            Seen::New | Seen::Over => None,
+        }
+    }
+
+    fn look_up(&mut self, peer: u32, number: u16, peers: &mut Peers) -> Seen {
+        let seen = peers.look_up(peer, number, &mut self.given_up);
+        while let Some(slot) = self.given_up.pop() {
+            self.slots[slot as usize] = None;
+            self.free.push(slot);
+        }
+        seen
+    }
+
+    /// Where a packet of a message of so many packets belongs. A new message gets a buffer; if none is
+    /// free, that of one of which nothing has come since `forgotten_at`.
+    pub(super) fn find_or_begin(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        packets: u32,
+        peers: &mut Peers,
+        forgotten_at: Time,
+        own: E,
+    ) -> Found {
+        let peer = peers.find_or_add(packet.from.address);
+        let number = packet.header.message;
+        match self.look_up(peer, number, peers) {
+            Seen::At(slot) => {
+                self.at(slot).heard_at = now;
+                return Found::Slot(slot);
+            }
+            Seen::Over => return Found::Delivered,
+            Seen::New => {}
+        }
+        if !self.has_room() {
+            let forgotten = |incoming: &Option<Incoming<E>>| {
+                incoming
+                    .as_ref()
+                    .is_some_and(|incoming| incoming.heard_at < forgotten_at)
+            };
+            let Some(slot) = self.slots.iter().position(forgotten) else {
+                return Found::NoRoom;
+            };
+            self.forget(slot as u16, peers);
+        }
+        // Room for a message is also a free slot: there are as many as buffers.
+        let slot = self.free.pop().expect("a free buffer has a slot");
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.slots[slot as usize] = Some(Incoming {
+            message: Message {
+                from: packet.from,
+                to: packet.to,
+                payload: vec![0; packet.header.message_bytes as usize],
+                tag: packet.tag,
+            },
+            peer,
+            number,
+            serial,
+            packets,
+            missing: Bits::all(packets),
+            heard_at: now,
+            own,
+        });
+        peers.begin(peer, number, slot);
+        Found::Slot(slot)
+    }
+
+    fn has_room(&self) -> bool {
+        self.free.len() as u64 > self.delivered
+    }
+
+    /// The message in a slot that is in use.
+    pub(super) fn at(&mut self, slot: u16) -> &mut Incoming<E> {
+        self.slots[slot as usize]
+            .as_mut()
+            .expect("a slot in use has a message")
+    }
+
+    /// The message in a slot, if it is still the one with this serial number.
+    pub(super) fn still_at(&mut self, slot: u16, serial: u64) -> Option<&mut Incoming<E>> {
+        self.slots[slot as usize]
+            .as_mut()
+            .filter(|incoming| incoming.serial == serial)
+    }
+
+    /// No longer puts a message together.
+    pub(super) fn forget(&mut self, slot: u16, peers: &mut Peers) {
+        if let Some(incoming) = self.slots[slot as usize].take() {
+            peers.forget(incoming.peer, incoming.number);
+            self.free.push(slot);
+        }
+    }
+
+    /// The whole message in a slot goes to the application, and keeps its buffer.
+    pub(super) fn deliver(&mut self, slot: u16, peers: &mut Peers) -> Message {
+        let incoming = self.slots[slot as usize]
+            .take()
+            .expect("a slot in use has a message");
+        peers.complete(incoming.peer, incoming.number);
+        self.free.push(slot);
+        self.delivered += 1;
+        incoming.message
+    }
+
+    /// The application has taken a delivered message.
+    pub(super) fn taken(&mut self) {
+        assert!(self.delivered > 0, "only a delivered message can be taken");
+        self.delivered -= 1;
+    }
+
+    /// How many messages are being put together.
+    pub(super) fn count(&self) -> u64 {
+        (self.slots.len() - self.free.len()) as u64
+    }
+
+    /// How many messages have been delivered and not been taken.
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+}

@@ -1,0 +1,311 @@
+//! Reliable transport of one-way messages, as a network interface does it in hardware: [`Ndp`] and
+//! [`Homa`], behind [`Transport`](crate::packet::Transport).
+//!
+//! A message goes into a *buffer for sending*, is cut into packets there, and stays until the receiver
+//! has acknowledged all of it. The receiver puts it together in a *buffer for receiving*, which it
+//! takes when the first packet comes, and which is free again when the application has taken the
+//! message. If no buffer is free, the packet is dropped without a word, as in nanoPU's prototype, and the
+//! sender's timeout repairs it.
+//!
+//! What is delivered is delivered once: see [`peers`].
+
+mod bits;
+mod buffers;
+mod homa;
+mod ndp;
+mod peers;
+#[cfg(test)]
+mod tests;
+
+pub use homa::Homa;
+pub use ndp::Ndp;
+
+use crate::packet::{HEADER_BYTES, Message, Packet, Transport};
+use crate::rack::LineRate;
+use bits::Bits;
+use fabric::Time;
+use peers::MOST_SLOTS;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A transport protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// NDP (Handley et al., SIGCOMM 2017): receivers pull packets at the rate of their link, and
+    /// switches cut off the payload of what they have no room for. nanoPU's prototype has it.
+    #[default]
+    Ndp,
+    /// Homa (Montazeri et al., SIGCOMM 2018): receivers grant bytes to the messages that have fewest
+    /// left, at priorities that they choose.
+    Homa,
+}
+
+/// The transport of a host. The defaults are those of nanoPU's prototype, where it has them
+/// (the constants of its `LNIC.scala`, and Section 3.2 of the paper).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TransportSpec {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Most bytes of a message in a packet: 1024 in the prototype.
+    #[schemars(range(min = 64, max = 9000))]
+    pub packet_bytes: u32,
+    /// Bytes of the largest message, which is also the size of a buffer: "2KB (two packets)"
+    /// (Section 3.2); the prototype was tried with messages of up to 38 packets.
+    #[schemars(range(min = 8, max = 4194304))]
+    pub largest_message_bytes: u32,
+    /// How many packets of a message are sent before the receiver has said anything: those of a round
+    /// trip. 2 in the prototype's experiments.
+    #[schemars(range(min = 1, max = 65535))]
+    pub rtt_packets: u32,
+    /// Messages that can be under way from the host at once: 16 in the prototype.
+    #[schemars(range(min = 1, max = 65000))]
+    pub send_buffers: u32,
+    /// Messages that can be put together, or wait to be taken, at once: 16 in the prototype.
+    #[schemars(range(min = 1, max = 65000))]
+    pub receive_buffers: u32,
+    /// Nanoseconds without a word of the other side until what is missing is sent, or asked for, again:
+    /// 30,000 cycles at 3.2 GHz, the prototype's default before it became a parameter of each
+    /// experiment.
+    #[schemars(range(min = 1.0, max = 1e9))]
+    pub timeout_ns: f64,
+    /// How many timeouts without a word in between end in giving a message up. The prototype never
+    /// gives up; 1000 are 9 ms, in which a host that lives answers.
+    #[schemars(range(min = 1, max = 1000000))]
+    pub most_timeouts: u32,
+    /// Whether packets that a switch has trimmed are answered and sent again. If not, they are dropped,
+    /// and only timeouts tell that they are missing ("when NDP is disabled", Section 5.2.3).
+    pub answer_trimmed: bool,
+    /// What only Homa needs.
+    pub homa: HomaSpec,
+}
+
+/// Homa's parameters. The defaults are those of nanoPU's prototype.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HomaSpec {
+    /// Priorities in switches: 4 in the prototype, 8 in Homa's paper.
+    #[schemars(range(min = 2, max = 8))]
+    pub priorities: u8,
+    /// Sizes of messages, in bytes and in ascending order, at which the priority of packets that are sent
+    /// unasked changes: messages of up to the first one get 0, those of up to the second one 1, and so
+    /// on. The scheduled packets have the rest. None in the prototype, where all have 0. Homa's receivers
+    /// choose them by the sizes that they see; here they are given.
+    pub unscheduled_up_to_bytes: Vec<u32>,
+    /// How many messages a receiver grants bytes to at once: 3 in the prototype; in Homa's paper as many
+    /// as there are scheduled priorities.
+    #[schemars(range(min = 1, max = 65000))]
+    pub overcommitment: u32,
+}
+
+impl Default for HomaSpec {
+    fn default() -> HomaSpec {
+        HomaSpec {
+            priorities: 4,
+            unscheduled_up_to_bytes: Vec::new(),
+            overcommitment: 3,
+        }
+    }
+}
+
+impl Default for TransportSpec {
+    fn default() -> TransportSpec {
+        TransportSpec {
+            protocol: Protocol::default(),
+            packet_bytes: 1024,
+            largest_message_bytes: 2048,
+            rtt_packets: 2,
+            send_buffers: 16,
+            receive_buffers: 16,
+            timeout_ns: 9375.0,
+            most_timeouts: 1000,
+            answer_trimmed: true,
+            homa: HomaSpec::default(),
+        }
+    }
+}
+
+impl TransportSpec {
+    /// What cannot be: its key, what was found, and what would be accepted, as a sentence without its
+    /// full stop.
+    pub fn check(&self) -> Result<(), (&'static str, String, &'static str)> {
+        let most_slots = u32::from(MOST_SLOTS);
+        let numbers: [(&str, u32, u32, u32, &str); 7] = [
+            (
+                "packet_bytes",
+                self.packet_bytes,
+                64,
+                9000,
+                "it must be from 64 to 9000",
+            ),
+            (
+                "largest_message_bytes",
+                self.largest_message_bytes,
+                8,
+                4 << 20,
+                "it must be from 8 to 4194304",
+            ),
+            (
+                "rtt_packets",
+                self.rtt_packets,
+                1,
+                65535,
+                "it must be from 1 to 65535",
+            ),
+            (
+                "send_buffers",
+                self.send_buffers,
+                1,
+                65000.min(most_slots),
+                "it must be from 1 to 65000",
+            ),
+            (
+                "receive_buffers",
+                self.receive_buffers,
+                1,
+                65000.min(most_slots),
+                "it must be from 1 to 65000",
+            ),
+            (
+                "most_timeouts",
+                self.most_timeouts,
+                1,
+                1_000_000,
+                "it must be from 1 to 1000000",
+            ),
+            (
+                "homa.overcommitment",
+                self.homa.overcommitment,
+                1,
+                65000,
+                "it must be from 1 to 65000",
+            ),
+        ];
+        for (key, value, least, most, accepted) in numbers {
+            if !(least..=most).contains(&value) {
+                return Err((key, value.to_string(), accepted));
+            }
+        }
+        if self.packets(self.largest_message_bytes) > 1 << 16 {
+            return Err((
+                "largest_message_bytes",
+                self.largest_message_bytes.to_string(),
+                "it must be at most 65536 times packet_bytes",
+            ));
+        }
+        if !(1.0..=1e9).contains(&self.timeout_ns) {
+            return Err((
+                "timeout_ns",
+                self.timeout_ns.to_string(),
+                "it must be from 1 to 1e9",
+            ));
+        }
+        if !(2..=8).contains(&self.homa.priorities) {
+            return Err((
+                "homa.priorities",
+                self.homa.priorities.to_string(),
+                "it must be from 2 to 8",
+            ));
+        }
+        let limits = &self.homa.unscheduled_up_to_bytes;
+        if limits.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err((
+                "homa.unscheduled_up_to_bytes",
+                format!("{limits:?}"),
+                "each size must be larger than the one before",
+            ));
+        }
+        if limits.len() + 2 > usize::from(self.homa.priorities) {
+            return Err((
+                "homa.unscheduled_up_to_bytes",
+                format!("{limits:?}"),
+                "there must be at least two sizes less than homa.priorities, so that scheduled packets \
+                 have a priority, too",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The transport of the host with this address, whose link has this rate. The description must have
+    /// passed [`TransportSpec::check`].
+    pub fn open(&self, address: u32, rate: LineRate) -> Box<dyn Transport> {
+        match self.protocol {
+            Protocol::Ndp => Box::new(Ndp::new(self.clone(), address, rate)),
+            Protocol::Homa => Box::new(Homa::new(self.clone(), address)),
+        }
+    }
+
+    /// How many packets a message has: one, if it is empty.
+    fn packets(&self, message_bytes: u32) -> u32 {
+        message_bytes.div_ceil(self.packet_bytes).max(1)
+    }
+
+    /// The place of a packet's payload in a message.
+    fn range(&self, message_bytes: u32, packet: u32) -> std::ops::Range<usize> {
+        let start = packet * self.packet_bytes;
+        start as usize..(start + self.packet_bytes).min(message_bytes) as usize
+    }
+
+    /// Whether a packet of data can be what it says that it is, and be received.
+    fn accepts(&self, packet: &Packet) -> bool {
+        let header = &packet.header;
+        header.message_bytes <= self.largest_message_bytes
+            && u32::from(header.packet) < self.packets(header.message_bytes)
+            && (header.flags & crate::packet::CHOP != 0
+                || packet.payload.len()
+                    == self
+                        .range(header.message_bytes, u32::from(header.packet))
+                        .len())
+    }
+
+    fn timeout(&self) -> Time {
+        Time::from_ns(self.timeout_ns)
+    }
+
+    /// How long a receiver remembers a message of which nothing comes: twice as long as the sender
+    /// repeats it, at most, so that the sender has given it up.
+    fn memory(&self) -> Time {
+        // Homa's senders wait for two timeouts each time.
+        let longest = 2 * (u64::from(self.most_timeouts) + 1);
+        Time::from_fs(self.timeout().as_fs().saturating_mul(2 * longest))
+    }
+
+    /// Bytes of these packets of a message.
+    fn bytes_of(&self, packets: &Bits, message_bytes: u32) -> u32 {
+        let last = self.packets(message_bytes) - 1;
+        let full = packets.count() * self.packet_bytes;
+        match packets.contains(last) {
+            true => full - ((last + 1) * self.packet_bytes - message_bytes),
+            false => full,
+        }
+    }
+
+    /// Why a message is not sent any longer.
+    fn given_up(&self, message: &Message) -> String {
+        let [a, b, c, d] = message.to.address.to_be_bytes();
+        format!(
+            "a message of {} bytes to {a}.{b}.{c}.{d}, port {}, has been given up: nothing was heard of \
+             it in {} timeouts of {} ns one after the other",
+            message.payload.len(),
+            message.to.port,
+            self.most_timeouts + 1,
+            self.timeout_ns
+        )
+    }
+
+    /// Why a message with so many bytes cannot be sent, if it cannot.
+    fn too_large(&self, bytes: usize) -> Option<String> {
+        (bytes > self.largest_message_bytes as usize).then(|| {
+            format!(
+                "a message of {bytes} bytes is too large for the transport: largest_message_bytes is {}",
+                self.largest_message_bytes
+            )
+        })
+    }
+}
+
+/// How long the largest packet is on a link.
+fn packet_time(packet_bytes: u32, rate: LineRate) -> Time {
+    rate.duration(HEADER_BYTES + u64::from(packet_bytes))
+}

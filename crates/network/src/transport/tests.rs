@@ -1,0 +1,869 @@
+use super::{Protocol, TransportSpec};
+use crate::packet::{
+    ACK, BUSY, CHOP, DATA, Endpoint, Message, NACK, PULL, Packet, Transport, TransportAction,
+    TransportStatistics,
+};
+use crate::rack::LineRate;
+use crate::{Random, Stream};
+use fabric::Time;
+use proptest::prelude::*;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+fn rate() -> LineRate {
+    LineRate::from_gbit_per_s(200.0)
+}
+
+fn ns(nanoseconds: f64) -> Time {
+    Time::from_ns(nanoseconds)
+}
+
+fn endpoint(host: usize) -> Endpoint {
+    Endpoint {
+        // Addresses that are neither dense nor ascending.
+        address: 0x0a00_0000 + (host as u32 * 37) % 101,
+        port: host as u16,
+    }
+}
+
+/// What can go wrong between two hosts.
+#[derive(Clone, Debug, Default)]
+struct Weather {
+    lost: f64,
+    duplicated: f64,
+    trimmed: f64,
+    latency_ns: f64,
+    /// A packet takes up to so much longer.
+    jitter_ns: f64,
+    /// An application takes a message after up to so long.
+    taken_after_ns: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Send(usize),
+    Arrive(usize, usize),
+    Timer(usize, u64),
+    Free(usize),
+    Take(usize, usize),
+}
+
+/// Hosts on a network without switches, on which anything may happen to a packet.
+struct World {
+    hosts: Vec<Box<dyn Transport>>,
+    free_at: Vec<Time>,
+    backlog: Vec<VecDeque<Message>>,
+    weather: Weather,
+    random: Random,
+    calendar: BinaryHeap<Reverse<(Time, u64, What)>>,
+    count: u64,
+    now: Time,
+    flying: Vec<Option<Packet>>,
+    messages: Vec<Message>,
+    /// Delivered messages by tag, and how often.
+    delivered: BTreeMap<u64, u32>,
+    delivered_at: BTreeMap<u64, Time>,
+    taken: Vec<Message>,
+    given_up: Vec<(u64, String)>,
+    /// When each host sent a packet with a credit.
+    pulls: Vec<Vec<Time>>,
+    /// All packets sent, if wanted.
+    sent: Option<Vec<(Time, Packet)>>,
+}
+
+impl World {
+    fn new(spec: &TransportSpec, hosts: usize, weather: Weather, seed: u64) -> World {
+        assert_eq!(spec.check(), Ok(()));
+        World {
+            hosts: (0..hosts)
+                .map(|host| spec.open(endpoint(host).address, rate()))
+                .collect(),
+            free_at: vec![Time::ZERO; hosts],
+            backlog: vec![VecDeque::new(); hosts],
+            weather,
+            random: Random::new(seed, Stream::Faults),
+            calendar: BinaryHeap::new(),
+            count: 0,
+            now: Time::ZERO,
+            flying: Vec::new(),
+            messages: Vec::new(),
+            delivered: BTreeMap::new(),
+            delivered_at: BTreeMap::new(),
+            taken: Vec::new(),
+            given_up: Vec::new(),
+            pulls: vec![Vec::new(); hosts],
+            sent: None,
+        }
+    }
+
+    fn at(&mut self, at: Time, what: What) {
+        self.count += 1;
+        self.calendar.push(Reverse((at, self.count, what)));
+    }
+
+    /// A message whose bytes tell it from all others.
+    fn send(&mut self, at: Time, from: usize, to: usize, bytes: usize) -> u64 {
+        let tag = self.messages.len() as u64;
+        self.messages.push(Message {
+            from: endpoint(from),
+            to: endpoint(to),
+            payload: (0..bytes as u64)
+                .map(|place| (place.wrapping_mul(31) ^ tag.wrapping_mul(0x9e37)) as u8)
+                .collect(),
+            tag,
+        });
+        self.at(at, What::Send(tag as usize));
+        tag
+    }
+
+    fn host_of(&self, address: u32) -> usize {
+        (0..self.hosts.len())
+            .find(|&host| endpoint(host).address == address)
+            .expect("messages go to hosts")
+    }
+
+    fn act(&mut self, host: usize, actions: Vec<TransportAction>) {
+        for action in actions {
+            match action {
+                TransportAction::Wake(at, token) => self.at(at, What::Timer(host, token)),
+                TransportAction::GiveUp(tag, why) => self.given_up.push((tag, why)),
+                TransportAction::Deliver(message) => {
+                    assert_eq!(message, self.messages[message.tag as usize]);
+                    *self.delivered.entry(message.tag).or_default() += 1;
+                    self.delivered_at.insert(message.tag, self.now);
+                    let after = self.weather.taken_after_ns * self.random.unit();
+                    self.taken.push(message);
+                    let index = self.taken.len() - 1;
+                    self.at(self.now + ns(after), What::Take(host, index));
+                }
+            }
+        }
+        while let Some(message) = self.backlog[host].front() {
+            let mut actions = Vec::new();
+            let message = message.clone();
+            if !self.hosts[host].send(self.now, message, &mut actions) {
+                break;
+            }
+            self.backlog[host].pop_front();
+            self.act(host, actions);
+        }
+        self.pump(host);
+    }
+
+    fn pump(&mut self, host: usize) {
+        if self.free_at[host] > self.now {
+            return;
+        }
+        let Some(packet) = self.hosts[host].next_packet(self.now) else {
+            return;
+        };
+        if packet.header.flags & PULL != 0 {
+            self.pulls[host].push(self.now);
+        }
+        if let Some(sent) = &mut self.sent {
+            sent.push((self.now, packet.clone()));
+        }
+        self.free_at[host] = self.now + rate().duration(packet.wire_bytes());
+        self.at(self.free_at[host], What::Free(host));
+        let to = self.host_of(packet.to.address);
+        let copies = 1 + usize::from(self.random.unit() < self.weather.duplicated);
+        for _ in 0..copies {
+            if self.random.unit() < self.weather.lost {
+                continue;
+            }
+            let mut packet = packet.clone();
+            if packet.header.flags & DATA != 0 && self.random.unit() < self.weather.trimmed {
+                packet.trim();
+            }
+            self.flying.push(Some(packet));
+            let jitter = self.weather.jitter_ns * self.random.unit();
+            let at = self.free_at[host] + ns(self.weather.latency_ns + jitter);
+            self.at(at, What::Arrive(to, self.flying.len() - 1));
+        }
+    }
+
+    fn step(&mut self) -> bool {
+        let Some(Reverse((at, _, what))) = self.calendar.pop() else {
+            return false;
+        };
+        self.now = at;
+        let mut actions = Vec::new();
+        let host = match what {
+            What::Send(tag) => {
+                let message = self.messages[tag].clone();
+                let host = self.host_of(message.from.address);
+                self.backlog[host].push_back(message);
+                host
+            }
+            What::Arrive(host, index) => {
+                let packet = self.flying[index].take().expect("it arrives once");
+                self.hosts[host].arrived(at, packet, &mut actions);
+                host
+            }
+            What::Timer(host, token) => {
+                self.hosts[host].timer(at, token, &mut actions);
+                host
+            }
+            What::Free(host) => host,
+            What::Take(host, index) => {
+                let message = std::mem::take(&mut self.taken[index]);
+                self.hosts[host].taken(at, &message);
+                host
+            }
+        };
+        self.act(host, actions);
+        true
+    }
+
+    fn run(&mut self) {
+        while self.step() {}
+    }
+
+    fn statistics(&self) -> Vec<TransportStatistics> {
+        self.hosts.iter().map(|host| host.statistics()).collect()
+    }
+
+    /// Every message has come once and whole, and nothing is left of any.
+    fn check_all_delivered(&self) {
+        assert_eq!(self.given_up, vec![]);
+        for tag in 0..self.messages.len() as u64 {
+            assert_eq!(self.delivered.get(&tag), Some(&1), "message {tag}");
+        }
+        for statistics in self.statistics() {
+            let left = (statistics.sending, statistics.receiving, statistics.waiting);
+            assert_eq!(left, (0, 0, 0), "{statistics:?}");
+        }
+        let sum = |part: fn(&TransportStatistics) -> u64| -> u64 {
+            self.statistics().iter().map(part).sum()
+        };
+        let all = self.messages.len() as u64;
+        assert_eq!(sum(|host| host.sent), all);
+        assert_eq!(sum(|host| host.delivered), all);
+    }
+
+    /// Credits come no faster than full packets fit on the link. One that waits for the packet that is being
+    /// sent, and for another credit, is late by less than two full packets, and the next one is not.
+    fn check_pull_rate(&self, spec: &TransportSpec) {
+        let gap = super::packet_time(spec.packet_bytes, rate()).as_fs();
+        for pulls in &self.pulls {
+            for (first, &from) in pulls.iter().enumerate() {
+                for (second, &to) in pulls.iter().enumerate().skip(first + 3) {
+                    let between = (second - first - 2) as u64 * gap;
+                    assert!(
+                        (to - from).as_fs() >= between,
+                        "credits {first} and {second}: {from} to {to}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn spec(protocol: Protocol) -> TransportSpec {
+    TransportSpec {
+        protocol,
+        ..TransportSpec::default()
+    }
+}
+
+fn calm() -> Weather {
+    Weather {
+        latency_ns: 100.0,
+        ..Weather::default()
+    }
+}
+
+fn any_weather() -> impl Strategy<Value = Weather> {
+    (
+        prop_oneof![Just(0.0), 0.0..0.3],
+        prop_oneof![Just(0.0), 0.0..0.5],
+        prop_oneof![Just(0.0), 0.0..0.6],
+        0.0..500.0,
+        prop_oneof![Just(0.0), 0.0..2000.0],
+        prop_oneof![Just(0.0), 0.0..3000.0],
+    )
+        .prop_map(
+            |(lost, duplicated, trimmed, latency_ns, jitter_ns, taken_after_ns)| Weather {
+                lost,
+                duplicated,
+                trimmed,
+                latency_ns,
+                jitter_ns,
+                taken_after_ns,
+            },
+        )
+}
+
+fn any_spec() -> impl Strategy<Value = TransportSpec> {
+    (
+        prop_oneof![Just(Protocol::Ndp), Just(Protocol::Homa)],
+        64u32..300,
+        1u32..6,
+        (1u32..20, 1u32..20),
+        1000.0..20_000.0,
+        any::<bool>(),
+        (2u8..9, 1u32..5, any::<bool>()),
+    )
+        .prop_map(
+            |(protocol, packet_bytes, rtt_packets, buffers, timeout_ns, answer_trimmed, homa)| {
+                let mut spec = TransportSpec {
+                    protocol,
+                    packet_bytes,
+                    rtt_packets,
+                    send_buffers: buffers.0,
+                    receive_buffers: buffers.1,
+                    timeout_ns,
+                    answer_trimmed,
+                    ..TransportSpec::default()
+                };
+                spec.homa.priorities = homa.0;
+                spec.homa.overcommitment = homa.1;
+                if homa.2 && homa.0 > 2 {
+                    spec.homa.unscheduled_up_to_bytes = vec![packet_bytes];
+                }
+                spec
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever is lost, duplicated, delayed or trimmed.
+    #[test]
+    fn every_message_comes_once_and_whole(
+        spec in any_spec(),
+        weather in any_weather(),
+        hosts in 2usize..5,
+        messages in prop::collection::vec((0.0..20_000.0, 0usize..5, 0usize..5, 0usize..2049), 1..60),
+        seed in any::<u64>(),
+    ) {
+        let mut world = World::new(&spec, hosts, weather, seed);
+        for (at, from, to, bytes) in messages {
+            world.send(ns(at), from % hosts, to % hosts, bytes);
+        }
+        world.run();
+        world.check_all_delivered();
+        if spec.protocol == Protocol::Ndp {
+            world.check_pull_rate(&spec);
+        }
+    }
+}
+
+/// Sixteen bits number 65,536 messages; here are 70,000 from one host to another, of which packets come
+/// twice, late, in any order, and not at all.
+#[test]
+fn numbers_may_wrap() {
+    for protocol in [Protocol::Ndp, Protocol::Homa] {
+        let weather = Weather {
+            lost: 0.01,
+            duplicated: 0.2,
+            trimmed: 0.05,
+            latency_ns: 50.0,
+            jitter_ns: 1000.0,
+            taken_after_ns: 100.0,
+        };
+        let mut world = World::new(&spec(protocol), 2, weather, 7);
+        for number in 0..70_000 {
+            world.send(ns(f64::from(number) * 20.0), 0, 1, 8);
+        }
+        world.run();
+        world.check_all_delivered();
+        let statistics = world.statistics();
+        assert!(statistics[1].duplicates > 10_000, "{statistics:?}");
+    }
+}
+
+/// Without anything in the way: the times of a message of four packets, with two sent unasked.
+///
+/// A full packet is 1088 bytes, 43.52 ns at 200 Gb/s, and one of headers 64 bytes, 2.56 ns; the way
+/// is 100 ns. The first packet is there at 143.52, the answer to it at 246.08 ns, and packets 2 and 3 go
+/// out one gap apart: the first credit goes at once, the second one 43.52 ns later.
+#[test]
+fn a_message_takes_the_time_of_its_packets_and_round_trips() {
+    for protocol in [Protocol::Ndp, Protocol::Homa] {
+        let mut spec = spec(protocol);
+        spec.largest_message_bytes = 4096;
+        let mut world = World::new(&spec, 2, calm(), 1);
+        world.sent = Some(Vec::new());
+        let tag = world.send(Time::ZERO, 0, 1, 4096);
+        world.run();
+        world.check_all_delivered();
+        let sent = world.sent.take().unwrap();
+        let data: Vec<f64> = sent
+            .iter()
+            .filter(|(_, packet)| packet.header.flags & DATA != 0)
+            .map(|(at, _)| at.as_ns())
+            .collect();
+        assert_eq!(data, [0.0, 43.52, 246.08, 289.6], "{protocol:?}");
+        assert_eq!(world.delivered_at[&tag], ns(289.6 + 143.52));
+        // NDP acknowledges four packets and gives credit for two of them, in the same packets; Homa
+        // grants twice and acknowledges once.
+        let control = world.statistics()[1].control_packets;
+        assert_eq!(control, if protocol == Protocol::Ndp { 4 } else { 3 });
+        assert_eq!(world.statistics()[0].repeated_packets, 0);
+    }
+}
+
+/// Of the packets of data that are asked about, the first `lost` are lost, and then none.
+struct Gap<'a> {
+    world: &'a mut World,
+    lost: usize,
+}
+
+impl Gap<'_> {
+    fn run(mut self, what: impl Fn(&mut Packet) -> bool) {
+        while self.world.step() {
+            for flying in self.world.flying.iter_mut().flatten() {
+                let is_data = flying.header.flags & DATA != 0 && flying.to.address != 0;
+                if self.lost > 0 && is_data && what(flying) {
+                    self.lost -= 1;
+                    // Nobody knows this address: it is dropped where it arrives.
+                    flying.to.address = 0;
+                }
+            }
+        }
+    }
+}
+
+/// A packet that was dropped comes after a timeout, one that was trimmed after a round trip: what NDP is
+/// for, and what is different "when NDP is disabled" (nanoPU, Section 5.2.3).
+#[test]
+fn trimming_spares_the_timeout() {
+    for protocol in [Protocol::Ndp, Protocol::Homa] {
+        let time = |answer_trimmed: bool| {
+            let spec = TransportSpec {
+                answer_trimmed,
+                ..spec(protocol)
+            };
+            let mut world = World::new(&spec, 2, calm(), 1);
+            let tag = world.send(Time::ZERO, 0, 1, 8);
+            world.step();
+            for packet in world.flying.iter_mut().flatten() {
+                packet.trim();
+            }
+            world.run();
+            world.check_all_delivered();
+            assert_eq!(world.statistics()[1].trimmed, 1);
+            world.delivered_at[&tag].as_ns()
+        };
+        // Twice a packet of 72 bytes, 2.88 ns (the world sends the trimmed one as long as it was), an
+        // answer of 64, and three times 100 ns.
+        let with = time(true);
+        assert!((with - (2.0 * 2.88 + 2.56 + 300.0)).abs() < 1e-6, "{with}");
+        // A timeout after it was sent; Homa's sender waits for two.
+        let timeouts = if protocol == Protocol::Ndp { 1.0 } else { 2.0 };
+        let without = time(false);
+        assert!(
+            (without - (timeouts * 9375.0 + 102.88)).abs() < 1e-6,
+            "{without}"
+        );
+    }
+}
+
+#[test]
+fn all_packets_lost_are_sent_again_after_a_timeout() {
+    for protocol in [Protocol::Ndp, Protocol::Homa] {
+        let mut world = World::new(&spec(protocol), 2, calm(), 1);
+        world.send(Time::ZERO, 0, 1, 2048);
+        Gap {
+            world: &mut world,
+            lost: 2,
+        }
+        .run(|_| true);
+        world.check_all_delivered();
+        let [sender, receiver] = world.statistics()[..] else {
+            panic!("two hosts");
+        };
+        assert_eq!((sender.data_packets, sender.repeated_packets), (4, 2));
+        assert_eq!((sender.timeouts, receiver.malformed), (1, 2));
+    }
+}
+
+/// Homa's receivers ask for what is missing in the middle of what they have granted.
+#[test]
+fn homa_asks_for_what_is_missing() {
+    let mut spec = spec(Protocol::Homa);
+    spec.largest_message_bytes = 8192;
+    let mut world = World::new(&spec, 2, calm(), 1);
+    world.sent = Some(Vec::new());
+    world.send(Time::ZERO, 0, 1, 8192);
+    Gap {
+        world: &mut world,
+        lost: 2,
+    }
+    .run(|packet| (3..5).contains(&packet.header.packet));
+    world.check_all_delivered();
+    let sent = world.sent.take().unwrap();
+    let asked: Vec<_> = sent
+        .iter()
+        .filter(|(_, packet)| packet.header.flags & NACK != 0)
+        .map(|(_, packet)| (packet.header.packet, packet.header.credit))
+        .collect();
+    // Packets 3 and 4 in one go: from packet 3 up to byte 5120.
+    assert_eq!(asked, [(3, 5120)]);
+    assert_eq!(world.statistics()[0].repeated_packets, 2);
+}
+
+/// Eighty hosts send one packet to the same host at once, all are trimmed, and the host pulls them at the
+/// rate of its link: NDP's way out of an incast.
+#[test]
+fn an_incast_is_pulled_at_line_rate() {
+    let spec = TransportSpec {
+        receive_buffers: 80,
+        ..spec(Protocol::Ndp)
+    };
+    let mut world = World::new(&spec, 81, calm(), 1);
+    for host in 1..81 {
+        world.send(Time::ZERO, host, 0, 1024);
+    }
+    for _ in 0..80 {
+        world.step();
+    }
+    for packet in world.flying.iter_mut().flatten() {
+        packet.trim();
+    }
+    world.run();
+    world.check_all_delivered();
+    world.check_pull_rate(&spec);
+    assert_eq!(world.statistics()[0].trimmed, 80);
+    assert_eq!(
+        world
+            .statistics()
+            .iter()
+            .map(|host| host.timeouts)
+            .sum::<u64>(),
+        0
+    );
+    // The headers come at 143.52 ns (this world sends a packet as long as it was); the last of 80 credits
+    // goes 79 gaps later, and its packet is there a round trip of 246.08 ns after that.
+    let last = world.delivered_at.values().max().unwrap().as_ns();
+    let expected = 143.52 + 79.0 * 43.52 + 246.08;
+    assert!((last - expected).abs() < 1e-6, "{last} {expected}");
+}
+
+/// Without a free buffer packets are dropped, and the sender's timeout repairs it.
+#[test]
+fn without_a_buffer_a_message_waits_for_a_timeout() {
+    for protocol in [Protocol::Ndp, Protocol::Homa] {
+        let spec = TransportSpec {
+            receive_buffers: 1,
+            ..spec(protocol)
+        };
+        let weather = Weather {
+            taken_after_ns: 2000.0,
+            ..calm()
+        };
+        let mut world = World::new(&spec, 3, weather, 1);
+        let first = world.send(Time::ZERO, 1, 0, 8);
+        let second = world.send(ns(1.0), 2, 0, 8);
+        world.run();
+        world.check_all_delivered();
+        assert_eq!(world.delivered_at[&first], ns(102.88));
+        assert!(world.delivered_at[&second] > ns(9375.0));
+        assert_eq!(world.statistics()[0].no_buffer, 1);
+    }
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_given_up() {
+    for protocol in [Protocol::Ndp, Protocol::Homa] {
+        let spec = TransportSpec {
+            most_timeouts: 3,
+            ..spec(protocol)
+        };
+        let weather = Weather {
+            lost: 1.0,
+            ..calm()
+        };
+        let mut world = World::new(&spec, 2, weather, 1);
+        world.send(Time::ZERO, 0, 1, 100);
+        world.send(Time::ZERO, 0, 1, 5000);
+        world.run();
+        let sentences: Vec<_> = world
+            .given_up
+            .iter()
+            .map(|(tag, why)| (*tag, why.as_str()))
+            .collect();
+        assert_eq!(
+            sentences,
+            [
+                (
+                    1,
+                    "a message of 5000 bytes is too large for the transport: largest_message_bytes is 2048"
+                ),
+                (
+                    0,
+                    "a message of 100 bytes to 10.0.0.37, port 1, has been given up: nothing was heard of \
+                     it in 4 timeouts of 9375 ns one after the other"
+                ),
+            ]
+        );
+        assert_eq!(world.statistics()[0].sending, 0);
+        assert_eq!(world.statistics()[0].data_packets, 4);
+    }
+}
+
+/// What a host sends, one packet after the other, with nothing in between.
+fn packets_of(host: &mut Box<dyn Transport>, now: Time) -> Vec<Packet> {
+    std::iter::from_fn(|| host.next_packet(now)).collect()
+}
+
+fn message(from: usize, to: usize, bytes: usize) -> Message {
+    Message {
+        from: endpoint(from),
+        to: endpoint(to),
+        payload: vec![7; bytes],
+        tag: bytes as u64,
+    }
+}
+
+fn homa(packets: u32, overcommitment: u32) -> TransportSpec {
+    let mut spec = spec(Protocol::Homa);
+    spec.largest_message_bytes = packets * 1024;
+    spec.homa.overcommitment = overcommitment;
+    spec
+}
+
+/// SRPT at the sender: what is shortest goes first, even if it comes in the middle of another one.
+#[test]
+fn homa_sends_the_shortest_message_first() {
+    let mut spec = homa(8, 3);
+    spec.rtt_packets = 8;
+    let mut host = spec.open(endpoint(0).address, rate());
+    let mut actions = Vec::new();
+    let now = Time::ZERO;
+    assert!(host.send(now, message(0, 1, 8 * 1024), &mut actions));
+    let first = host.next_packet(now).unwrap();
+    assert!(host.send(now, message(0, 2, 2 * 1024), &mut actions));
+    assert!(host.send(now, message(0, 3, 1024 + 8), &mut actions));
+    let order: Vec<_> = packets_of(&mut host, now)
+        .iter()
+        .map(|packet| packet.to.port)
+        .collect();
+    assert_eq!(first.to.port, 1);
+    // 1032 bytes left, then 2048, then the 7168 of the first one.
+    assert_eq!(order, [3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1]);
+}
+
+/// The first packet of a message of so many bytes, as its sender would have made it.
+fn first_packet(spec: &TransportSpec, from: usize, bytes: usize) -> Packet {
+    let mut host = spec.open(endpoint(from).address, rate());
+    host.send(Time::ZERO, message(from, 0, bytes), &mut Vec::new());
+    host.next_packet(Time::ZERO).unwrap()
+}
+
+/// SRPT at the receiver: grants go to the shortest messages, as many at once as it overcommits, and the
+/// shortest has the highest of the priorities that are needed.
+#[test]
+fn homa_grants_to_the_shortest_messages() {
+    let spec = homa(16, 2);
+    let mut host = spec.open(endpoint(0).address, rate());
+    let mut grants = |from: usize, kilobytes: usize| -> Vec<(u16, u32, u8)> {
+        let packet = first_packet(&spec, from, kilobytes * 1024);
+        host.arrived(Time::ZERO, packet, &mut Vec::new());
+        packets_of(&mut host, Time::ZERO)
+            .iter()
+            .map(|packet| {
+                assert_eq!(packet.header.flags, PULL);
+                let header = packet.header;
+                (packet.to.port, header.credit, header.granted_priority)
+            })
+            .collect()
+    };
+    // One packet is here, two more may be under way: up to byte 3072. One active message has the
+    // lowest of priorities 1 to 3.
+    assert_eq!(grants(1, 10), [(1, 3072, 3)]);
+    assert_eq!(grants(2, 8), [(2, 3072, 2)]);
+    // The third is longer than both, and gets nothing; the fourth is shorter, and takes a place.
+    assert_eq!(grants(3, 12), []);
+    assert_eq!(grants(4, 4), [(4, 3072, 2)]);
+}
+
+/// A sender that has to send others first says so, and is not given up.
+#[test]
+fn homa_says_that_it_is_busy() {
+    let spec = homa(4, 3);
+    let mut sender = spec.open(endpoint(0).address, rate());
+    let mut receiver = spec.open(endpoint(1).address, rate());
+    let mut actions = Vec::new();
+    sender.send(Time::ZERO, message(0, 1, 4096), &mut actions);
+    let first = sender.next_packet(Time::ZERO).unwrap();
+    receiver.arrived(Time::ZERO, first, &mut Vec::new());
+    // The grant is lost, and nothing more comes: after a timeout the receiver asks for packets 1 and 2.
+    assert_eq!(packets_of(&mut receiver, Time::ZERO)[0].header.flags, PULL);
+    let timeout = ns(spec.timeout_ns);
+    receiver.timer(timeout, 0, &mut Vec::new());
+    let asked = packets_of(&mut receiver, timeout);
+    assert_eq!(asked.len(), 1);
+    let header = asked[0].header;
+    assert_eq!(
+        (header.flags, header.packet, header.credit),
+        (NACK, 1, 3072)
+    );
+    sender.arrived(timeout, asked[0].clone(), &mut Vec::new());
+    let answer = packets_of(&mut sender, timeout);
+    let what: Vec<_> = answer
+        .iter()
+        .map(|packet| (packet.header.flags, packet.header.packet))
+        .collect();
+    // It has sent neither; what was asked for is also a grant.
+    assert_eq!(what, [(BUSY, 1), (DATA, 1), (DATA, 2)]);
+    assert_eq!(sender.statistics().repeated_packets, 0);
+}
+
+/// Unscheduled packets have a priority by their message's size, and scheduled ones what was granted.
+#[test]
+fn homa_gives_short_messages_a_higher_priority() {
+    let mut spec = homa(16, 3);
+    spec.homa.priorities = 8;
+    spec.homa.unscheduled_up_to_bytes = vec![100, 1024];
+    for (bytes, priority) in [(8, 0), (100, 0), (101, 1), (1024, 1), (1025, 2), (9000, 2)] {
+        assert_eq!(first_packet(&spec, 1, bytes).priority, priority, "{bytes}");
+    }
+    let mut world = World::new(&spec, 2, calm(), 1);
+    world.sent = Some(Vec::new());
+    world.send(Time::ZERO, 0, 1, 4096);
+    world.run();
+    let priorities: Vec<_> = world
+        .sent
+        .take()
+        .unwrap()
+        .iter()
+        .map(|(_, packet)| (packet.header.flags, packet.priority))
+        .filter(|&(flags, _)| flags & DATA != 0)
+        .collect();
+    // Alone, it is granted the lowest of 3 to 7.
+    assert_eq!(priorities, [(DATA, 2), (DATA, 2), (DATA, 7), (DATA, 7)]);
+}
+
+#[test]
+fn what_cannot_be_is_dropped() {
+    for protocol in [Protocol::Ndp, Protocol::Homa] {
+        let spec = spec(protocol);
+        let mut host = spec.open(endpoint(0).address, rate());
+        let good = first_packet(&spec, 1, 2000);
+        let mut bad = vec![good.clone(); 6];
+        bad[0].to.address += 1;
+        bad[1].header.packet = 2;
+        bad[2].header.message_bytes = 1 << 30;
+        bad[3].payload.pop();
+        bad[4].payload.push(0);
+        bad[5].header.packet = 1;
+        for packet in bad {
+            host.arrived(Time::ZERO, packet, &mut Vec::new());
+        }
+        assert_eq!(host.statistics().malformed, 6);
+        assert_eq!(host.statistics().receiving, 0);
+        // What is about messages that it has never sent is nothing to it.
+        for flags in [ACK, NACK, PULL, ACK | PULL, NACK | PULL, BUSY] {
+            let mut packet = good.clone();
+            packet.header.flags = flags;
+            packet.payload.clear();
+            host.arrived(Time::ZERO, packet, &mut Vec::new());
+        }
+        assert_eq!(packets_of(&mut host, Time::ZERO), vec![]);
+        // A header without payload is no packet of data, but a trimmed one is.
+        let mut trimmed = good;
+        trimmed.trim();
+        host.arrived(Time::ZERO, trimmed.clone(), &mut Vec::new());
+        assert_eq!(trimmed.header.flags, DATA | CHOP);
+        assert_eq!(
+            packets_of(&mut host, Time::ZERO)[0].header.flags & NACK,
+            NACK
+        );
+    }
+}
+
+/// A host is written down in the middle of everything, and another one that gets its state goes on as it
+/// would have.
+#[test]
+fn state_can_be_put_back() {
+    struct Walked<'a>(&'a mut Box<dyn Transport>);
+    impl state::State for Walked<'_> {
+        fn walk(&mut self, walker: &mut dyn state::Walker) {
+            self.0.walk(walker);
+        }
+    }
+    for protocol in [Protocol::Ndp, Protocol::Homa] {
+        let mut spec = spec(protocol);
+        spec.largest_message_bytes = 16 * 1024;
+        let run = |walk_every: usize| {
+            let weather = Weather {
+                lost: 0.1,
+                duplicated: 0.1,
+                trimmed: 0.2,
+                latency_ns: 100.0,
+                jitter_ns: 300.0,
+                taken_after_ns: 100.0,
+            };
+            let mut world = World::new(&spec, 3, weather, 5);
+            for number in 0..60 {
+                let bytes = (number * 997) % 16_000;
+                world.send(
+                    ns(number as f64 * 50.0),
+                    number % 3,
+                    (number + 1) % 3,
+                    bytes,
+                );
+            }
+            let mut steps = 0;
+            while world.step() {
+                steps += 1;
+                if steps % walk_every == 0 {
+                    for (number, host) in world.hosts.iter_mut().enumerate() {
+                        let bytes = state::Writer::write(&mut Walked(host)).unwrap();
+                        *host = spec.open(endpoint(number).address, rate());
+                        state::Reader::read(&mut Walked(host), &bytes).unwrap();
+                    }
+                }
+            }
+            world.check_all_delivered();
+            (world.delivered_at.clone(), world.statistics())
+        };
+        assert_eq!(run(usize::MAX), run(17));
+    }
+}
+
+#[test]
+fn wrong_descriptions_are_named() {
+    let good = TransportSpec::default();
+    assert_eq!(good.check(), Ok(()));
+    type Change = fn(&mut TransportSpec);
+    let wrong: [(&str, Change); 10] = [
+        ("packet_bytes", |spec| spec.packet_bytes = 63),
+        ("largest_message_bytes", |spec| {
+            spec.largest_message_bytes = 0
+        }),
+        ("rtt_packets", |spec| spec.rtt_packets = 0),
+        ("send_buffers", |spec| spec.send_buffers = 65_001),
+        ("receive_buffers", |spec| spec.receive_buffers = 0),
+        ("timeout_ns", |spec| spec.timeout_ns = f64::NAN),
+        ("most_timeouts", |spec| spec.most_timeouts = 0),
+        ("homa.priorities", |spec| spec.homa.priorities = 1),
+        ("homa.overcommitment", |spec| spec.homa.overcommitment = 0),
+        ("homa.unscheduled_up_to_bytes", |spec| {
+            spec.homa.unscheduled_up_to_bytes = vec![8, 8];
+        }),
+    ];
+    for (key, change) in wrong {
+        let mut spec = good.clone();
+        change(&mut spec);
+        assert_eq!(spec.check().unwrap_err().0, key);
+    }
+    let mut spec = good;
+    spec.homa.unscheduled_up_to_bytes = vec![8, 80, 800];
+    assert!(spec.check().unwrap_err().2.contains("two sizes less"));
+}
+
+#[test]
+fn descriptions_are_written_as_tables() {
+    let spec: TransportSpec = serde_json::from_str(
+        r#"{"protocol": "homa", "rtt_packets": 4, "homa": {"overcommitment": 2}}"#,
+    )
+    .unwrap();
+    assert_eq!(spec.protocol, Protocol::Homa);
+    assert_eq!((spec.rtt_packets, spec.homa.overcommitment), (4, 2));
+    let error = serde_json::from_str::<TransportSpec>(r#"{"rtt_pkts": 4}"#).unwrap_err();
+    assert!(error.to_string().contains("rtt_pkts"), "{error}");
+}
