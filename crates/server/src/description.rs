@@ -6,6 +6,7 @@ use fabric::{
     DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SocketLinkSpec,
 };
 use hyperplane::HyperPlaneSpec;
+use nanopu::NanoPuSpec;
 use network::{TrafficSpec, Warmup};
 use pipeline::CoreSpec;
 use rpcvalet::RpcValetSpec;
@@ -51,6 +52,9 @@ pub struct ServerSpec {
     /// RPCValet's network interface, for data planes that take messages from it.
     #[serde(default)]
     pub rpcvalet: RpcValetSpec,
+    /// nanoPU's network interface and the registers of its cores, if it has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nanopu: Option<NanoPuSpec>,
     /// What events cost and what components leak. It changes no other result.
     #[serde(default)]
     pub energy: EnergySpec,
@@ -307,7 +311,7 @@ pub struct Preset {
 
 /// All presets.
 pub fn presets() -> Vec<Preset> {
-    vec![hyperplane_table1(), rpcvalet_table1()]
+    vec![hyperplane_table1(), rpcvalet_table1(), nanopu_prototype()]
 }
 
 /// The 16-core server of HyperPlane's Table I.
@@ -354,6 +358,7 @@ fn hyperplane_table1() -> Preset {
             core,
             hyperplane: HyperPlaneSpec::default(),
             rpcvalet: RpcValetSpec::default(),
+            nanopu: None,
             energy: EnergySpec::default(),
         },
     }
@@ -407,6 +412,59 @@ fn rpcvalet_table1() -> Preset {
             core,
             hyperplane: HyperPlaneSpec::default(),
             rpcvalet: RpcValetSpec::default(),
+            nanopu: None,
+            energy: EnergySpec::default(),
+        },
+    }
+}
+
+/// nanoPU's prototype: four Rocket cores.
+///
+/// Section 3 gives the core, "the default Rocket core configuration: 16KB L1 instruction and data caches,
+/// a 512KB shared L2 cache, and 16GB of external DRAM memory"; Section 5.1 the clock. Chosen here: the L2
+/// in four banks of 8 ways, as its generator's default has it, 14 cycles for a bank, so that a load that
+/// misses the L1 has its value after 20; tiles of one cycle instead of a crossbar; one channel of
+/// DDR3-2133 and 50 ns.
+fn nanopu_prototype() -> Preset {
+    let core = CoreSpec::five_stage();
+    Preset {
+        name: "nanopu-prototype",
+        description: "4 in-order cores like Rocket at 3.2 GHz, with nanoPU's network interface, registers \
+                      and thread scheduler",
+        source: "nanoPU (OSDI 2021), Section 3",
+        server: ServerSpec {
+            data_plane_cores: 4,
+            memory_mib: 16384,
+            fabric: FabricSpec {
+                cores: 4,
+                sockets: 1,
+                socket_link: SocketLinkSpec::default(),
+                clock_ghz: 3.2,
+                forward_latency_cycles: core.l1_data.hit_latency_cycles,
+                last_level: LastLevelSpec {
+                    size_bytes_per_bank: 128 * 1024,
+                    ways: 8,
+                    latency_cycles: 14,
+                    inclusion: Inclusion::Inclusive,
+                    directory: None,
+                },
+                mesh: MeshSpec {
+                    columns: 2,
+                    rows: 2,
+                    hop_latency_cycles: 1,
+                    link_bytes: 16,
+                    local_latency_cycles: 1,
+                },
+                memory: MemorySpec {
+                    controllers: 1,
+                    latency_ns: 50.0,
+                    bandwidth_gb_per_s: 17.0,
+                },
+            },
+            core,
+            hyperplane: HyperPlaneSpec::default(),
+            rpcvalet: RpcValetSpec::default(),
+            nanopu: Some(NanoPuSpec::default()),
             energy: EnergySpec::default(),
         },
     }

@@ -1,0 +1,406 @@
+//! The registers of a core: `netRX`, `netTX`, and the CSRs.
+
+use crate::context::Context;
+use crate::mailbox::SharedMailbox;
+use crate::scheduler::Scheduler;
+use crate::spec::NanoPuSpec;
+use fabric::{AgentId, Clock, CoreId, Time};
+use pipeline::{Action, CsrAccess, Extension, Invocation, Sent, Word};
+use riscv::{Cause, Instruction, Register, Trap, csr_update};
+use state::{State, Walker};
+use std::collections::VecDeque;
+
+/// `x30`.
+const NET_RX: Register = 30;
+/// `x31`.
+const NET_TX: Register = 31;
+/// The scheduler's machine interrupt.
+const INTERRUPT_BIT: u8 = 16;
+/// The context of the kernel that swaps threads.
+pub(crate) const KERNEL_CONTEXT: u16 = 0xffff;
+/// `lmsgcycles` and `lidlecycles` after reset.
+const RESET_CYCLES: u64 = 3000;
+
+/// The CSRs' numbers.
+mod csr {
+    pub const MESSAGE_READY: u16 = 0x52;
+    pub const CURRENT_CONTEXT: u16 = 0x53;
+    pub const COMMAND: u16 = 0x54;
+    pub const CURRENT_PRIORITY: u16 = 0x55;
+    pub const USER_COMMAND: u16 = 0x56;
+    pub const INTERFACE_READY: u16 = 0x57;
+    pub const TARGET_CONTEXT: u16 = 0x58;
+    pub const TARGET_PRIORITY: u16 = 0x59;
+    pub const MESSAGE_CYCLES: u16 = 0x60;
+    pub const IDLE_CYCLES: u16 = 0x61;
+}
+
+/// What the core raises when it cannot do what a program wants: `mcause`.
+pub mod cause {
+    /// `netRX` was read, and the context's receive queue is empty.
+    pub const NOTHING_RECEIVED: u8 = 24;
+    /// There is no room for a message of this length now.
+    pub const NO_ROOM: u8 = 25;
+    /// The application header of a message has a length that none can have.
+    pub const WRONG_LENGTH: u8 = 26;
+    /// `netTX` was written, and no context runs that could send.
+    pub const NO_CONTEXT: u8 = 27;
+    /// The context cannot be bound, or removed.
+    pub const NOT_BOUND: u8 = 28;
+    /// A message is said to be done, and there is none.
+    pub const NOTHING_TO_DO: u8 = 29;
+}
+
+/// What a core tells the interface; the arguments are its context and, for `BIND`, whether.
+pub(crate) mod code {
+    pub const MESSAGE: u32 = 0;
+    pub const DONE: u32 = 1;
+    pub const BIND: u32 = 2;
+    pub const REMOVE: u32 = 3;
+}
+
+/// What the interface tells a core: one of these, and the context behind it.
+pub(crate) mod notice {
+    pub const MESSAGE: u64 = 0;
+    pub const STOP: u64 = 1;
+    pub const GO: u64 = 2;
+
+    pub fn encode(kind: u64, context: u16) -> u64 {
+        u64::from(context) << 8 | kind
+    }
+
+    pub fn decode(header: u64) -> (u64, u16) {
+        (header & 0xff, (header >> 8) as u16)
+    }
+}
+
+fn trap(cause: u8, value: u64) -> Trap {
+    Trap {
+        cause: Cause::Custom(cause),
+        value,
+    }
+}
+
+/// What nanoPU adds to a core.
+#[derive(Clone)]
+pub struct NetworkRegisters {
+    agent: AgentId,
+    latency: Time,
+    core: usize,
+    most_contexts: usize,
+    most_bytes: u64,
+    /// Bytes of a context's transmit queue.
+    queue_bytes: u64,
+    mailbox: SharedMailbox,
+    scheduler: Scheduler,
+    /// `lcurcontext` and `lcurpriority`, as written.
+    current: u16,
+    priority: u8,
+    idle_cycles: u64,
+    /// Until when the wires that bring messages are in use.
+    wires_until: u64,
+    sent: VecDeque<Sent>,
+}
+
+state::component!(NetworkRegisters {
+    agent: fixed,
+    latency: fixed,
+    core: fixed,
+    most_contexts: fixed,
+    most_bytes: fixed,
+    queue_bytes: fixed,
+    mailbox: fixed,
+    scheduler,
+    current,
+    priority,
+    idle_cycles,
+    wires_until: cycle,
+    // Empty whenever the core rests.
+    sent: fixed,
+});
+
+impl NetworkRegisters {
+    pub(crate) fn new(
+        spec: &NanoPuSpec,
+        clock: Clock,
+        agent: AgentId,
+        mailbox: SharedMailbox,
+    ) -> NetworkRegisters {
+        let most_bytes = u64::from(spec.max_message_bytes);
+        let interval = clock.cycle_at_or_after(Time::from_ns(spec.timer_interval_ns));
+        NetworkRegisters {
+            agent,
+            latency: clock.time(spec.from_core_cycles),
+            core: 0,
+            most_contexts: spec.contexts_per_core,
+            most_bytes,
+            queue_bytes: u64::from(spec.messages_per_core) * (most_bytes + 8),
+            mailbox,
+            scheduler: Scheduler::new(spec.scheduler, interval, RESET_CYCLES),
+            current: 0,
+            priority: 0,
+            idle_cycles: RESET_CYCLES,
+            wires_until: 0,
+            sent: VecDeque::new(),
+        }
+    }
+
+    fn tell(&mut self, cycle: u64, code: u32, context: u16) {
+        self.sent.push_back(Sent {
+            cycle,
+            agent: self.agent,
+            latency: self.latency,
+            code,
+            arguments: [u64::from(context), 0],
+        });
+    }
+
+    /// The value of a CSR, and whether it stays so until something happens; nothing if it is not ours.
+    fn read_csr(&self, cycle: u64, number: u16) -> Option<(u64, bool)> {
+        let scheduler = &self.scheduler;
+        let target = || scheduler.target().map(|place| &scheduler.contexts[place]);
+        let value = match number {
+            csr::MESSAGE_READY => {
+                let first = scheduler.running().and_then(Context::first_word);
+                let is_ready = first.is_some_and(|word| word.readable <= cycle);
+                return Some((is_ready.into(), is_ready == first.is_some()));
+            }
+            csr::CURRENT_CONTEXT => self.current.into(),
+            csr::COMMAND | csr::USER_COMMAND => 0,
+            csr::CURRENT_PRIORITY => {
+                let running = scheduler.running();
+                running.map_or(self.priority, Context::priority).into()
+            }
+            csr::INTERFACE_READY => 1,
+            csr::TARGET_CONTEXT => target().map_or(self.current, |one| one.number).into(),
+            csr::TARGET_PRIORITY => target().map_or(self.priority, Context::priority).into(),
+            csr::MESSAGE_CYCLES => scheduler.most_cycles,
+            csr::IDLE_CYCLES => self.idle_cycles,
+            _ => return None,
+        };
+        Some((value, true))
+    }
+
+    /// Whether the write has changed nothing.
+    fn write_csr(&mut self, cycle: u64, number: u16, value: u64) -> Result<bool, Trap> {
+        match number {
+            csr::CURRENT_CONTEXT => {
+                self.current = value as u16;
+                let place = self.scheduler.find(self.current);
+                self.scheduler.run(cycle, place);
+            }
+            // A running thread's priority is what it was bound with, and that of the hardware.
+            csr::CURRENT_PRIORITY => self.priority = value.min(255) as u8,
+            csr::COMMAND => self.command(cycle, value)?,
+            csr::USER_COMMAND => {
+                if value & 1 != 0 {
+                    if !self.scheduler.message_done(cycle) {
+                        return Err(trap(cause::NOTHING_TO_DO, self.current.into()));
+                    }
+                    self.tell(cycle, code::DONE, self.current);
+                }
+                let goes_idle = value & 2 != 0 && self.scheduler.idle(cycle);
+                return Ok(value & 1 == 0 && !goes_idle);
+            }
+            csr::MESSAGE_CYCLES => self.scheduler.most_cycles = value,
+            csr::IDLE_CYCLES => self.idle_cycles = value,
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn command(&mut self, cycle: u64, value: u64) -> Result<(), Trap> {
+        let place = self.scheduler.find(self.current);
+        let refused = trap(cause::NOT_BOUND, self.current.into());
+        if value & 1 != 0 {
+            if let Some(place) = place {
+                self.scheduler.contexts[place].bound_priority = self.priority;
+            } else {
+                let contexts = &mut self.scheduler.contexts;
+                if self.current == KERNEL_CONTEXT || contexts.len() == self.most_contexts {
+                    return Err(refused);
+                }
+                contexts.push(Context::new(self.current, self.priority));
+                let place = contexts.len() - 1;
+                self.scheduler.run(cycle, Some(place));
+                self.tell(cycle, code::BIND, self.current);
+            }
+        } else if value & 2 != 0 {
+            let Some(place) = place else {
+                return Err(refused);
+            };
+            self.scheduler.remove(cycle, place);
+            self.tell(cycle, code::REMOVE, self.current);
+        }
+        if value & 4 != 0 {
+            self.scheduler.start_timer(cycle);
+        }
+        Ok(())
+    }
+}
+
+impl Extension for NetworkRegisters {
+    const HAS_PORT: bool = true;
+    const INPUT: Register = NET_RX;
+    const OUTPUT: Register = NET_TX;
+
+    fn place(&mut self, core: CoreId) {
+        self.core = usize::from(core.0);
+    }
+
+    fn begin(&mut self, _invocation: &Invocation) -> Action {
+        Action::Illegal
+    }
+
+    fn resume(&mut self, _invocation: &Invocation, _value: u64) -> Action {
+        Action::Illegal
+    }
+
+    fn has_registers(&self) -> bool {
+        !self.scheduler.contexts.is_empty()
+    }
+
+    fn peek(&self) -> Result<Word, Trap> {
+        let first = self.scheduler.running().and_then(Context::first_word);
+        first.ok_or(trap(cause::NOTHING_RECEIVED, self.current.into()))
+    }
+
+    fn pop(&mut self) {
+        if let Some(context) = self.scheduler.running_mut() {
+            context.take_word();
+        }
+    }
+
+    fn push(&mut self, cycle: u64, word: u64) -> Result<(), Trap> {
+        let (most_bytes, queue_bytes) = (self.most_bytes, self.queue_bytes);
+        let Some(context) = self.scheduler.running_mut() else {
+            return Err(trap(cause::NO_CONTEXT, self.current.into()));
+        };
+        if !context.is_sending() {
+            let bytes = word & 0xffff;
+            if bytes == 0 || bytes > most_bytes {
+                return Err(trap(cause::WRONG_LENGTH, word));
+            }
+            if context.is_stopped {
+                if context.stopped_bytes + bytes + 8 > queue_bytes {
+                    return Err(trap(cause::NO_ROOM, word));
+                }
+                context.stopped_bytes += bytes + 8;
+            }
+            context.begin_message(1 + bytes.div_ceil(8) as usize);
+        }
+        if let Some(message) = context.write_word(word) {
+            let number = message.context;
+            let mut mailbox = self.mailbox.borrow_mut();
+            mailbox.send_from_core(self.core, message);
+            drop(mailbox);
+            self.tell(cycle, code::MESSAGE, number);
+        }
+        Ok(())
+    }
+
+    fn access_csr(&mut self, cycle: u64, i: &Instruction, rs1: u64) -> Option<CsrAccess> {
+        let (old, stays) = self.read_csr(cycle, i.csr_number())?;
+        let new = csr_update(i, old, rs1);
+        let unchanged = match new {
+            None => true,
+            Some(new) => match self.write_csr(cycle, i.csr_number(), new) {
+                Ok(unchanged) => unchanged,
+                Err(trap) => return Some(CsrAccess::Trap(trap)),
+            },
+        };
+        Some(CsrAccess::Done {
+            old,
+            quiet: unchanged && stays,
+            refetch: new.is_some(),
+        })
+    }
+
+    fn notice(&mut self, cycle: u64, header: u64) {
+        let (kind, number) = notice::decode(header);
+        let place = self.scheduler.find(number);
+        if kind == notice::MESSAGE {
+            let message = self.mailbox.borrow_mut().take_at_core(self.core);
+            let (Some(message), Some(place)) = (message, place) else {
+                // For a context that has been removed meanwhile.
+                return;
+            };
+            let readable = cycle.max(self.wires_until);
+            self.wires_until = readable + message.words.len() as u64;
+            self.scheduler.arrived(place, readable);
+            self.scheduler.contexts[place].receive(message, readable);
+        } else if let Some(place) = place {
+            let context = &mut self.scheduler.contexts[place];
+            context.is_stopped = kind == notice::STOP;
+            context.stopped_bytes = 0;
+        }
+    }
+
+    fn next_event(&self) -> u64 {
+        self.scheduler.next_event()
+    }
+
+    fn event(&mut self, cycle: u64) {
+        self.scheduler.event(cycle);
+    }
+
+    fn interrupt(&self) -> (u8, bool) {
+        (INTERRUPT_BIT, self.scheduler.interrupts())
+    }
+
+    fn take_sent(&mut self) -> Option<Sent> {
+        self.sent.pop_front()
+    }
+
+    fn explain(&self, trap: &Trap) -> Option<String> {
+        let Cause::Custom(number) = trap.cause else {
+            return None;
+        };
+        let context = trap.value;
+        Some(match number {
+            cause::NOTHING_RECEIVED if context == u64::from(KERNEL_CONTEXT) => {
+                "netRX (x30) was read while no thread runs (lcurcontext is 0xffff)".to_string()
+            }
+            cause::NOTHING_RECEIVED => format!(
+                "netRX (x30) was read, and context {context} has received nothing that it has not \
+                 read: wait for a message (lnic_wait), and read no more words than its header tells"
+            ),
+            cause::NO_ROOM => format!(
+                "there is no room for a message of {} bytes: the network interface has not taken the \
+                 last ones of this context yet",
+                trap.value & 0xffff
+            ),
+            cause::WRONG_LENGTH => format!(
+                "the header {:#018x} was written to netTX (x31), and its length is {}; it must be from \
+                 1 to {}. After a header come as many words as its length tells, and then the next \
+                 header",
+                trap.value,
+                trap.value & 0xffff,
+                self.most_bytes
+            ),
+            cause::NO_CONTEXT => format!(
+                "netTX (x31) was written while no thread runs: context {context} is not bound to this \
+                 hart"
+            ),
+            cause::NOT_BOUND if context == u64::from(KERNEL_CONTEXT) => {
+                "context 0xffff is the kernel's, and cannot be bound".to_string()
+            }
+            cause::NOT_BOUND if self.scheduler.contexts.len() == self.most_contexts => format!(
+                "context {context} cannot be bound: the core has queues for {} contexts, and all are \
+                 in use",
+                self.most_contexts
+            ),
+            cause::NOT_BOUND => {
+                format!("context {context} cannot be removed: it is not bound to this hart")
+            }
+            cause::NOTHING_TO_DO => format!(
+                "a message of context {context} was said to be done (lnic_msg_done), and it has none"
+            ),
+            _ => return None,
+        })
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
+    }
+}

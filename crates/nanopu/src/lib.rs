@@ -1,0 +1,43 @@
+//! nanoPU (Ibanez et al., "The nanoPU: A Nanosecond Network Stack for Datacenters", OSDI 2021): messages
+//! go from the network into a core's registers.
+//!
+//! - [`NetworkRegisters`], the extension of a core: `netRX`, `netTX`, the queues of each context, the
+//!   CSRs, and the hardware thread scheduler;
+//! - [`Nic`], the agent: pipelines for packets that come and go, the transport, the choice of a core;
+//! - [`Mailbox`], what is on the wires between them.
+
+mod context;
+mod extension;
+mod mailbox;
+mod nic;
+mod pass_through;
+mod scheduler;
+mod selection;
+mod spec;
+
+pub use extension::{NetworkRegisters, cause};
+pub use mailbox::{Mailbox, SharedMailbox};
+pub use nic::{Nic, Statistics};
+pub use pass_through::PassThrough;
+pub use spec::{CoreSelection, NanoPuSpec, SchedulerKind};
+
+use fabric::{AgentId, Attachment, Fabric, SpecError};
+use network::packet::Transport;
+
+/// Puts the network interface of a server with so many cores on its fabric; the extension is for all of
+/// its cores.
+pub fn attach(
+    fabric: &mut Fabric,
+    spec: &NanoPuSpec,
+    cores: usize,
+    transport: Box<dyn Transport>,
+) -> Result<(AgentId, NetworkRegisters), SpecError> {
+    let clock = fabric.clock();
+    spec.check(clock, fabric.minimum_delivery_latency())?;
+    let mailbox = Mailbox::shared(cores);
+    let agent = fabric.next_agent();
+    let extension = NetworkRegisters::new(spec, clock, agent, mailbox.clone());
+    let nic = Nic::new(spec, clock, cores, transport, mailbox);
+    let agent = fabric.attach(Box::new(nic), Attachment::default())?;
+    Ok((agent, extension))
+}

@@ -1,0 +1,65 @@
+//! What is on the wires between the network interface and the cores.
+
+use state::Walker;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// A message on its way to or from a core: its context, and its words with the application header first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Words {
+    pub context: u16,
+    pub words: Vec<u64>,
+}
+
+state::plain!(Words { context, words });
+
+/// Messages between one core and the interface, both ways in the order in which they were sent. When
+/// they arrive is told by what the fabric carries; here is what they say.
+#[derive(Debug, Default)]
+struct CoreWires {
+    to_core: VecDeque<Words>,
+    from_core: VecDeque<Words>,
+}
+
+state::component!(CoreWires { to_core, from_core });
+
+/// The wires of all cores.
+#[derive(Debug)]
+pub struct Mailbox {
+    cores: Vec<CoreWires>,
+}
+
+state::component!(Mailbox { cores: slice });
+
+/// The interface and the extensions of all cores have it.
+pub type SharedMailbox = Rc<RefCell<Mailbox>>;
+
+impl Mailbox {
+    /// Wires to so many cores.
+    pub fn shared(cores: usize) -> SharedMailbox {
+        Rc::new(RefCell::new(Mailbox {
+            cores: (0..cores).map(|_| CoreWires::default()).collect(),
+        }))
+    }
+
+    pub(crate) fn send_to_core(&mut self, core: usize, message: Words) {
+        self.cores[core].to_core.push_back(message);
+    }
+
+    pub(crate) fn take_at_core(&mut self, core: usize) -> Option<Words> {
+        self.cores[core].to_core.pop_front()
+    }
+
+    pub(crate) fn send_from_core(&mut self, core: usize, message: Words) {
+        self.cores[core].from_core.push_back(message);
+    }
+
+    pub(crate) fn take_from_core(&mut self, core: usize) -> Option<Words> {
+        self.cores[core].from_core.pop_front()
+    }
+
+    pub(crate) fn walk(&mut self, walker: &mut dyn Walker) {
+        state::State::walk(self, walker);
+    }
+}

@@ -1,0 +1,467 @@
+//! The network interface: what happens to packets and messages between a link and the cores.
+
+use crate::extension::{code, notice};
+use crate::mailbox::{SharedMailbox, Words};
+use crate::selection::Waiting;
+use crate::spec::{CoreSelection, NanoPuSpec};
+use fabric::{Agent, AgentContext, Clock, CoreId, Request, RequestKind, Time};
+use network::packet::{DATA, Endpoint, Message, Packet, Transport, TransportAction};
+use network::rack::{Interface, LineRate};
+use serde::Serialize;
+use state::{State, Walker};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a timer was for: the lowest bits of its token. Behind them is the number of a transport's timer.
+mod purpose {
+    pub const ARRIVED: u64 = 0;
+    pub const THROUGH_INGRESS: u64 = 1;
+    pub const REASSEMBLED: u64 = 2;
+    pub const PACKETIZED: u64 = 3;
+    pub const LINK_FREE: u64 = 4;
+    pub const TRANSPORT: u64 = 5;
+    pub const BITS: u32 = 3;
+}
+
+/// What the interface has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Statistics {
+    /// Packets that came.
+    pub packets_received: u64,
+    /// Those of them for another address, or with data for a context that no core has bound.
+    pub packets_dropped: u64,
+    /// Packets that left.
+    pub packets_sent: u64,
+    /// Messages that were given to cores.
+    pub messages_received: u64,
+    /// Messages that cores have sent.
+    pub messages_sent: u64,
+    /// Messages that the transport could not deliver.
+    pub messages_given_up: u64,
+    /// Most messages of one context that have waited for a core.
+    pub longest_queue: u64,
+}
+
+state::plain!(Statistics {
+    packets_received: count,
+    packets_dropped: count,
+    packets_sent: count,
+    messages_received: count,
+    messages_sent: count,
+    messages_given_up: count,
+    longest_queue,
+});
+
+/// How long packets and messages take.
+#[derive(Clone, Copy, Debug)]
+struct Latencies {
+    mac: Time,
+    ingress: Time,
+    /// Of reassembly and of the choice of a core.
+    reassembly: Time,
+    to_core: Time,
+    packetization: Time,
+    egress: Time,
+}
+
+/// A message of a core that the transport has not taken.
+#[derive(Clone, Debug, Default)]
+struct Refused {
+    core: usize,
+    message: Message,
+}
+
+state::plain!(Refused { core, message });
+
+/// The network interface of a server.
+pub struct Nic {
+    latencies: Latencies,
+    policy: CoreSelection,
+    most: u32,
+    cores: usize,
+    address: u32,
+    rate: LineRate,
+    transport: Box<dyn Transport>,
+    mailbox: SharedMailbox,
+    /// The match-action table: the contexts on the fast path, and their messages.
+    contexts: BTreeMap<u16, Waiting>,
+    /// What is on its way through the parts that take the same time for all, oldest first.
+    arriving: VecDeque<Packet>,
+    in_ingress: VecDeque<Packet>,
+    in_reassembly: VecDeque<Message>,
+    in_packetization: VecDeque<Refused>,
+    /// Messages that the transport has no room for, oldest first.
+    refused: VecDeque<Refused>,
+    /// From when on the egress pipeline can take a packet, and whether a timer will tell.
+    free_at: Time,
+    is_waiting: bool,
+    /// Timers that the transport has asked for, by number, and their tokens.
+    timers: BTreeMap<u64, u64>,
+    next_timer: u64,
+    sent: VecDeque<(Time, Packet)>,
+    statistics: Statistics,
+    /// Why messages were given up.
+    failures: Vec<String>,
+    /// Empty between events.
+    actions: Vec<TransportAction>,
+}
+
+impl State for Nic {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            Nic {
+                latencies: fixed,
+                policy: fixed,
+                most: fixed,
+                cores: fixed,
+                address: fixed,
+                rate: fixed,
+                transport: fixed,
+                mailbox: fixed,
+                contexts,
+                arriving,
+                in_ingress,
+                in_reassembly,
+                in_packetization,
+                refused,
+                free_at,
+                is_waiting,
+                timers,
+                next_timer: exact,
+                sent,
+                statistics,
+                failures,
+                actions: fixed,
+            }
+        );
+        self.transport.walk(walker);
+        self.mailbox.borrow_mut().walk(walker);
+    }
+}
+
+impl Nic {
+    pub(crate) fn new(
+        spec: &NanoPuSpec,
+        clock: Clock,
+        cores: usize,
+        transport: Box<dyn Transport>,
+        mailbox: SharedMailbox,
+    ) -> Nic {
+        Nic {
+            latencies: Latencies {
+                mac: Time::from_ns(spec.mac_and_serial_io_ns),
+                ingress: clock.time(spec.ingress_cycles),
+                reassembly: clock.time(spec.reassembly_cycles + spec.core_selection_cycles),
+                to_core: clock.time(spec.to_core_cycles),
+                packetization: clock.time(spec.packetization_cycles),
+                egress: clock.time(spec.egress_cycles),
+            },
+            policy: spec.core_selection,
+            most: spec.messages_per_core,
+            cores,
+            address: 0,
+            rate: LineRate::from_gbit_per_s(64.0 * clock.ghz()),
+            transport,
+            mailbox,
+            contexts: BTreeMap::new(),
+            arriving: VecDeque::new(),
+            in_ingress: VecDeque::new(),
+            in_reassembly: VecDeque::new(),
+            in_packetization: VecDeque::new(),
+            refused: VecDeque::new(),
+            free_at: Time::ZERO,
+            is_waiting: false,
+            timers: BTreeMap::new(),
+            next_timer: 0,
+            sent: VecDeque::new(),
+            statistics: Statistics::default(),
+            failures: Vec::new(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// What it has counted.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Why messages could not be delivered, a sentence each.
+    pub fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// A packet has passed the ingress pipeline.
+    fn through_ingress(&mut self, context: &mut AgentContext<'_>) {
+        let Some(packet) = self.in_ingress.pop_front() else {
+            return;
+        };
+        let has_data = packet.header.flags & DATA != 0;
+        let is_ours = packet.to.address == self.address;
+        if !is_ours || has_data && !self.contexts.contains_key(&packet.to.port) {
+            self.statistics.packets_dropped += 1;
+            return;
+        }
+        self.transport
+            .arrived(context.now(), packet, &mut self.actions);
+        self.after_transport(context);
+    }
+
+    /// A message is whole and in the queue of its context.
+    fn reassembled(&mut self, context: &mut AgentContext<'_>) {
+        let Some(message) = self.in_reassembly.pop_front() else {
+            return;
+        };
+        let port = message.to.port;
+        let Some(waiting) = self.contexts.get_mut(&port) else {
+            // It has been removed meanwhile.
+            self.transport.taken(context.now(), &message);
+            return;
+        };
+        waiting.push(self.policy, message);
+        self.statistics.longest_queue = self.statistics.longest_queue.max(waiting.length() as u64);
+        self.give_out(context, port);
+    }
+
+    /// Gives cores what waits for them.
+    fn give_out(&mut self, context: &mut AgentContext<'_>, port: u16) {
+        while let Some(waiting) = self.contexts.get_mut(&port)
+            && let Some((core, message)) = waiting.pop(self.policy, self.most)
+        {
+            self.transport.taken(context.now(), &message);
+            self.statistics.messages_received += 1;
+            self.mailbox
+                .borrow_mut()
+                .send_to_core(core, received_words(&message));
+            context.notify(
+                CoreId(core as u16),
+                notice::encode(notice::MESSAGE, port),
+                self.latencies.to_core,
+            );
+        }
+    }
+
+    /// The words of a message have come from a core.
+    fn sent_by_core(&mut self, context: &mut AgentContext<'_>, core: usize) {
+        let Some(words) = self.mailbox.borrow_mut().take_from_core(core) else {
+            return;
+        };
+        self.statistics.messages_sent += 1;
+        let message = sent_message(self.address, &words);
+        self.in_packetization.push_back(Refused { core, message });
+        let at = context.now() + self.latencies.packetization;
+        context.wake(at, purpose::PACKETIZED);
+    }
+
+    /// A message of a core is for the transport.
+    fn packetized(&mut self, context: &mut AgentContext<'_>) {
+        let Some(one) = self.in_packetization.pop_front() else {
+            return;
+        };
+        if self.refused.is_empty() && self.offer(context, &one) {
+            return self.after_transport(context);
+        }
+        let port = one.message.from.port;
+        let key = (one.core, port);
+        let mut others = self.refused.iter();
+        if others.all(|other| (other.core, other.message.from.port) != key) {
+            self.tell(context, one.core, notice::STOP, port);
+        }
+        self.refused.push_back(one);
+        self.after_transport(context);
+    }
+
+    fn offer(&mut self, context: &AgentContext<'_>, one: &Refused) -> bool {
+        let message = one.message.clone();
+        self.transport
+            .send(context.now(), message, &mut self.actions)
+    }
+
+    fn tell(&self, context: &mut AgentContext<'_>, core: usize, kind: u64, port: u16) {
+        let header = notice::encode(kind, port);
+        context.notify(CoreId(core as u16), header, self.latencies.to_core);
+    }
+
+    /// The transport may have something to say, to take, or to send.
+    fn after_transport(&mut self, context: &mut AgentContext<'_>) {
+        while let Some(first) = self.refused.pop_front() {
+            if !self.offer(context, &first) {
+                self.refused.push_front(first);
+                break;
+            }
+            let key = (first.core, first.message.from.port);
+            let mut others = self.refused.iter();
+            if others.all(|other| (other.core, other.message.from.port) != key) {
+                self.tell(context, key.0, notice::GO, key.1);
+            }
+        }
+        for action in self.actions.drain(..) {
+            match action {
+                TransportAction::Deliver(message) => {
+                    self.in_reassembly.push_back(message);
+                    let at = context.now() + self.latencies.reassembly;
+                    context.wake(at, purpose::REASSEMBLED);
+                }
+                TransportAction::Wake(at, token) => {
+                    let number = self.next_timer;
+                    self.next_timer += 1;
+                    self.timers.insert(number, token);
+                    context.wake(at, number << purpose::BITS | purpose::TRANSPORT);
+                }
+                TransportAction::GiveUp(_, why) => {
+                    self.statistics.messages_given_up += 1;
+                    self.failures.push(why);
+                }
+            }
+        }
+        self.pull(context);
+    }
+
+    /// Takes packets from the transport as long as there is room on the link.
+    fn pull(&mut self, context: &mut AgentContext<'_>) {
+        let now = context.now();
+        while self.free_at <= now
+            && let Some(packet) = self.transport.next_packet(now)
+        {
+            self.statistics.packets_sent += 1;
+            self.free_at = now + self.rate.duration(packet.wire_bytes());
+            let leaves = now + self.latencies.egress + self.latencies.mac;
+            self.sent.push_back((leaves, packet));
+        }
+        if self.free_at > now && !self.is_waiting {
+            self.is_waiting = true;
+            context.wake(self.free_at, purpose::LINK_FREE);
+        }
+    }
+
+    fn bind(&mut self, context: &mut AgentContext<'_>, core: usize, port: u16, bound: bool) {
+        let (policy, cores) = (self.policy, self.cores);
+        let waiting = self
+            .contexts
+            .entry(port)
+            .or_insert_with(|| Waiting::new(policy, cores));
+        waiting.bind(policy, core, bound);
+        if waiting.cores.bound.contains(&true) {
+            self.give_out(context, port);
+        } else {
+            self.contexts.remove(&port);
+        }
+    }
+}
+
+/// What a core reads of a message: its application header and big-endian words.
+fn received_words(message: &Message) -> Words {
+    let from = message.from;
+    let header = u64::from(from.address) << 32
+        | u64::from(from.port) << 16
+        | message.payload.len() as u64 & 0xffff;
+    let payload = message.payload.chunks(8).map(|chunk| {
+        let mut bytes = [0; 8];
+        bytes[..chunk.len()].copy_from_slice(chunk);
+        u64::from_be_bytes(bytes)
+    });
+    Words {
+        context: message.to.port,
+        words: std::iter::once(header).chain(payload).collect(),
+    }
+}
+
+/// The message that a core at `address` has written.
+fn sent_message(address: u32, words: &Words) -> Message {
+    let header = words.words.first().copied().unwrap_or_default();
+    let payload = words.words.iter().skip(1);
+    let mut payload: Vec<u8> = payload.flat_map(|word| word.to_be_bytes()).collect();
+    payload.truncate((header & 0xffff) as usize);
+    Message {
+        from: Endpoint {
+            address,
+            port: words.context,
+        },
+        to: Endpoint {
+            address: (header >> 32) as u32,
+            port: (header >> 16) as u16,
+        },
+        payload,
+        tag: 0,
+    }
+}
+
+impl Interface for Nic {
+    fn connect(&mut self, address: u32, rate: LineRate) {
+        self.address = address;
+        self.rate = rate;
+    }
+
+    fn receive(&mut self, _at: Time, packet: Packet) -> u64 {
+        self.arriving.push_back(packet);
+        purpose::ARRIVED
+    }
+
+    fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>) {
+        sent.extend(self.sent.drain(..));
+    }
+}
+
+impl Agent for Nic {
+    fn name(&self) -> String {
+        "nanoPU's network interface".to_string()
+    }
+
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        let core = usize::from(request.reply_to.core.0);
+        let RequestKind::Custom { code, arguments } = request.kind else {
+            return context.refuse(request.reply_to);
+        };
+        let port = arguments[0] as u16;
+        // Cores do not wait for an answer.
+        match code {
+            code::MESSAGE => self.sent_by_core(context, core),
+            code::DONE => {
+                if let Some(waiting) = self.contexts.get_mut(&port) {
+                    let outstanding = &mut waiting.cores.outstanding[core];
+                    *outstanding = outstanding.saturating_sub(1);
+                    self.give_out(context, port);
+                }
+            }
+            code::BIND => self.bind(context, core, port, true),
+            code::REMOVE => self.bind(context, core, port, false),
+            _ => context.refuse(request.reply_to),
+        }
+    }
+
+    fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        let number = token >> purpose::BITS;
+        match token & ((1 << purpose::BITS) - 1) {
+            purpose::ARRIVED => {
+                if let Some(packet) = self.arriving.pop_front() {
+                    self.statistics.packets_received += 1;
+                    self.in_ingress.push_back(packet);
+                    let at = context.now() + self.latencies.mac + self.latencies.ingress;
+                    context.wake(at, purpose::THROUGH_INGRESS);
+                }
+            }
+            purpose::THROUGH_INGRESS => self.through_ingress(context),
+            purpose::REASSEMBLED => self.reassembled(context),
+            purpose::PACKETIZED => self.packetized(context),
+            purpose::LINK_FREE => {
+                self.is_waiting = false;
+                self.pull(context);
+            }
+            _ => {
+                if let Some(token) = self.timers.remove(&number) {
+                    self.transport
+                        .timer(context.now(), token, &mut self.actions);
+                    self.after_transport(context);
+                }
+            }
+        }
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
+    }
+
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}

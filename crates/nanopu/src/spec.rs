@@ -1,0 +1,163 @@
+//! The description of nanoPU.
+
+use fabric::{Clock, SpecError, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who decides when a core changes to another thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulerKind {
+    /// The hardware thread scheduler (HTS): whenever a thread should run that does not.
+    #[default]
+    Hardware,
+    /// The timer-interrupt driven scheduler that the paper compares with (TIS): the same choice, but made
+    /// only every so often.
+    Timer,
+}
+
+/// Which core gets a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreSelection {
+    /// Join-bounded-shortest-queue: to the core with the fewest messages of this context, if they are
+    /// fewer than `messages_per_core`; otherwise it waits in a queue of the context.
+    #[default]
+    Jbsq,
+    /// Receive-side scaling: to the core that a hash of the sender tells, whatever it has.
+    Rss,
+}
+
+/// nanoPU's network interface and the registers of its cores. The defaults are the prototype's where the
+/// paper gives a number. Figure 2, which has the latencies of the parts, is a picture and not in the
+/// text: the parts are ours, as hardware of 3.2 GHz with a path of 64 bits would have them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NanoPuSpec {
+    /// Threads of a core: contexts that can be bound to it (4, Section 3.2).
+    #[schemars(range(min = 1, max = 16))]
+    pub contexts_per_core: usize,
+    /// Bytes of the largest message, a multiple of 8 (2 KB, Section 3.2).
+    #[schemars(range(min = 8, max = 65528))]
+    pub max_message_bytes: u32,
+    /// Messages of a context that a core has or is being sent: the n of JBSQ(n), and the room of its
+    /// receive queue (2, Section 3.3).
+    #[schemars(range(min = 1, max = 64))]
+    pub messages_per_core: u32,
+    /// Which core gets a message.
+    pub core_selection: CoreSelection,
+    /// Who decides when a core changes to another thread.
+    pub scheduler: SchedulerKind,
+    /// Nanoseconds between two decisions of a scheduler of kind `timer` (5 µs, Section 5.2.2).
+    #[schemars(range(min = 1.0, max = 1e6))]
+    pub timer_interval_ns: f64,
+    /// Nanoseconds in the Ethernet MAC and serial I/O, each way. A loop-back takes 69 ns with and 17 ns
+    /// without (Section 5.2.1): 26 each way.
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub mac_and_serial_io_ns: f64,
+    /// Cycles in the ingress pipeline with the transport. NDP takes 7 ns for a packet (Section 2.3),
+    /// 22 cycles of 3.2 GHz; half of them for each direction.
+    #[schemars(range(max = 10000))]
+    pub ingress_cycles: u64,
+    /// Cycles from the last packet's arrival in the reassembly buffer to the whole message in the queue
+    /// of its context: a write and a read of a memory. Ours.
+    #[schemars(range(max = 10000))]
+    pub reassembly_cycles: u64,
+    /// Cycles of the choice of a core: the tables are read and the smallest count is found. Ours.
+    #[schemars(range(max = 10000))]
+    pub core_selection_cycles: u64,
+    /// Cycles from the choice of a core to the first word in its receive queue: the read of the
+    /// context's queue, the wires, the write. Ours. Not below the fabric's shortest way to a core.
+    #[schemars(range(max = 10000))]
+    pub to_core_cycles: u64,
+    /// Cycles from the last word that a core writes, or from what it tells the interface, to there. Ours.
+    #[schemars(range(min = 1, max = 10000))]
+    pub from_core_cycles: u64,
+    /// Cycles from the last word of a message at the interface to its first packet: a write and a read of
+    /// the packetization buffer. Ours.
+    #[schemars(range(max = 10000))]
+    pub packetization_cycles: u64,
+    /// Cycles in the egress pipeline with the transport; see `ingress_cycles`.
+    #[schemars(range(max = 10000))]
+    pub egress_cycles: u64,
+}
+
+impl Default for NanoPuSpec {
+    fn default() -> NanoPuSpec {
+        NanoPuSpec {
+            contexts_per_core: 4,
+            max_message_bytes: 2048,
+            messages_per_core: 2,
+            core_selection: CoreSelection::Jbsq,
+            scheduler: SchedulerKind::Hardware,
+            timer_interval_ns: 5000.0,
+            mac_and_serial_io_ns: 26.0,
+            ingress_cycles: 11,
+            reassembly_cycles: 2,
+            core_selection_cycles: 1,
+            to_core_cycles: 4,
+            from_core_cycles: 2,
+            packetization_cycles: 2,
+            egress_cycles: 11,
+        }
+    }
+}
+
+impl NanoPuSpec {
+    /// Whether it can be built on a fabric of this clock, where nothing reaches a core sooner than
+    /// `shortest`.
+    pub fn check(&self, clock: Clock, shortest: Time) -> Result<(), SpecError> {
+        let refuse = |key: &str, found: f64, accepted: String| {
+            Err(SpecError::new(
+                format!("nanopu.{key}"),
+                found,
+                format!("it must be {accepted}"),
+            ))
+        };
+        let in_range = |key: &str, found: f64, least: f64, most: f64| {
+            if (least..=most).contains(&found) {
+                Ok(())
+            } else {
+                refuse(key, found, format!("from {least} to {most}"))
+            }
+        };
+        in_range(
+            "contexts_per_core",
+            self.contexts_per_core as f64,
+            1.0,
+            16.0,
+        )?;
+        let bytes = self.max_message_bytes;
+        if !(8..=65528).contains(&bytes) || !bytes.is_multiple_of(8) {
+            let accepted = "a multiple of 8 from 8 to 65528".to_string();
+            return refuse("max_message_bytes", f64::from(bytes), accepted);
+        }
+        let messages = f64::from(self.messages_per_core);
+        in_range("messages_per_core", messages, 1.0, 64.0)?;
+        in_range("timer_interval_ns", self.timer_interval_ns, 1.0, 1e6)?;
+        in_range("mac_and_serial_io_ns", self.mac_and_serial_io_ns, 0.0, 1e6)?;
+        for (key, cycles, least) in [
+            ("ingress_cycles", self.ingress_cycles, 0),
+            ("reassembly_cycles", self.reassembly_cycles, 0),
+            ("core_selection_cycles", self.core_selection_cycles, 0),
+            ("to_core_cycles", self.to_core_cycles, 0),
+            ("from_core_cycles", self.from_core_cycles, 1),
+            ("packetization_cycles", self.packetization_cycles, 0),
+            ("egress_cycles", self.egress_cycles, 0),
+        ] {
+            in_range(key, cycles as f64, f64::from(least), 10000.0)?;
+        }
+        let least = clock.cycle_at_or_after(shortest);
+        if self.to_core_cycles < least {
+            return refuse(
+                "to_core_cycles",
+                self.to_core_cycles as f64,
+                format!(
+                    "at least {least}, for nothing reaches a core of this server sooner \
+                     (fabric.last_level.latency_cycles, fabric.forward_latency_cycles and its mesh)"
+                ),
+            );
+        }
+        Ok(())
+    }
+}
