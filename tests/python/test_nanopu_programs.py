@@ -1,0 +1,196 @@
+"""nanoPU's programs, message by message and byte by byte, against references in Python.
+
+The programs are compiled for this host, against tests/nanopu/lnic.h in place of the registers: the
+same code, without the simulator.
+"""
+
+import functools
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from nanopu_reference import WORD, Message, Service, jobs, mix, payload_of, refusal
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / "guest" / "programs" / "nanopu"
+CLOCK = WORD
+"""In place of an application header: time goes on."""
+
+PEER = 0x0A000001_0003
+"""Context 3 of 10.0.0.1."""
+
+
+_SCRATCH = tempfile.TemporaryDirectory(prefix="nanopu-")
+SCRATCH = Path(_SCRATCH.name)
+"""For what is compiled; it goes when Python ends."""
+
+
+def compile_for_this_host(output: Path, *arguments: str | Path) -> Path:
+    directories = [f"-I{ROOT / 'tests' / 'nanopu'}", f"-I{ROOT / 'guest' / 'include'}"]
+    command = [sys.executable, "-m", "ziglang", "cc", "-std=gnu11", "-O1", "-Wall", "-Wextra"]
+    command += ["-Werror", "-fsanitize=undefined", "-fsanitize-trap=undefined", *directories]
+    command += [*map(str, arguments), "-o", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+@functools.cache
+def registers() -> Path:
+    return compile_for_this_host(SCRATCH / "lnic.o", "-c", ROOT / "tests" / "nanopu" / "lnic.c")
+
+
+@functools.cache
+def compiled(program: str) -> Path:
+    """Compile a program of guest/programs/nanopu, or one that is named by its path."""
+    source = PROGRAMS / f"{program}.c"
+    return compile_for_this_host(SCRATCH / source.stem, "-Dmain=guest_main", source, registers())
+
+
+def as_words(message: Message) -> bytes:
+    """Return a message as the registers have it: the header, and words in this host's order."""
+    peer, payload = message
+    whole = payload + bytes(-len(payload) % 8)
+    words = struct.unpack(f">{len(whole) // 8}Q", whole)
+    return struct.pack(f"={1 + len(words)}Q", peer << 16 | len(payload), *words)
+
+
+def from_words(stream: bytes) -> list[Message]:
+    messages, at = [], 0
+    while at < len(stream):
+        (header,) = struct.unpack_from("=Q", stream, at)
+        length = header & 0xFFFF
+        count = (length + 7) // 8
+        words = struct.unpack_from(f"={count}Q", stream, at + 8)
+        messages.append((header >> 16, struct.pack(f">{count}Q", *words)[:length]))
+        at += 8 * (1 + count)
+    return messages
+
+
+def execute(program: str, stream: bytes) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([compiled(program)], input=stream, capture_output=True, check=False)
+
+
+def sent(program: str, messages: Sequence[Message]) -> list[Message]:
+    """Return what a program sends when these messages come one after the other."""
+    done = execute(program, b"".join(map(as_words, messages)))
+    assert (done.returncode, done.stderr) == (0, b"")
+    return from_words(done.stdout)
+
+
+def check(program: str, reference: Service, messages: Sequence[Message]) -> list[Message]:
+    """What the program sends is what the reference does; returns it."""
+    expected = [answer for message in messages for answer in reference.serve(*message)]
+    found = sent(program, messages)
+    for at, (one, other) in enumerate(zip(found, expected, strict=False)):
+        assert one == other, f"message {at} of {len(expected)}"
+    assert len(found) == len(expected)
+    return found
+
+
+def some_peer(random: Random) -> int:
+    return random.getrandbits(48)
+
+
+def garbage(random: Random, count: int) -> list[Message]:
+    """Messages of all lengths that are hardly ever requests."""
+    lengths = [0, 1, 7, 8, 9, 16, 24, 2048]
+    return [
+        (some_peer(random), random.randbytes(random.choice([*lengths, random.randrange(2049)])))
+        for _ in range(count)
+    ]
+
+
+def shuffled(random: Random, *lists: Sequence[Message]) -> list[Message]:
+    together = [message for each in lists for message in each]
+    random.shuffle(together)
+    return together
+
+
+# The registers of this host.
+
+WRONG = """
+#include <lnic.h>
+int main(void) {
+  lnic_add_context(0, 0);
+  for (;;) {
+    lnic_wait();
+    switch (lnic_read() & LEN_MASK) {
+    case 8: lnic_read(); lnic_read(); break;
+    case 16: lnic_read(); lnic_msg_done(); lnic_msg_done(); break;
+    case 24: lnic_wait(); break;
+    case 32: lnic_write_r(4096); break;
+    case 40: for (int word = 0; word < 5; word++) lnic_read(); lnic_write_r(8); break;
+    }
+    lnic_msg_done();
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("length", "sentence"),
+    [
+        (8, "reads more words than the message has"),
+        (16, "has left 1 words of a message unread"),
+        (24, "asks for a message before lnic_msg_done()"),
+        (32, "sends a message of 4096 bytes"),
+        (40, "the last message lacks 1 words"),
+    ],
+)
+def test_wrong_uses_of_the_registers_are_seen(length: int, sentence: str) -> None:
+    """Or else no test here would see them."""
+    source = SCRATCH / "wrong.c"
+    source.write_text(WRONG)
+    done = execute(str(source.with_suffix("")), as_words((PEER, bytes(length))))
+    assert done.returncode == 1
+    assert done.stderr.decode().strip() == sentence
+
+
+# The small jobs.
+
+
+def test_loopback_increment() -> None:
+    random = Random(1)
+    messages = [(some_peer(random), random.randbytes(8 * n)) for n in (1, 2, 3, 128, 255, 256)]
+    messages += [(PEER, b"\xff" * 16)]  # Each word comes round to 0.
+    found = check("loopback-increment", jobs.LoopbackIncrement(), messages)
+    assert found[-1] == (PEER, bytes(16))
+
+
+def test_stream() -> None:
+    random = Random(2)
+    messages: list[Message] = []
+    for count in (1, 0, 5, 20):
+        messages.append((PEER, payload_of([0, count, random.getrandbits(64)])))
+        for _ in range(count + 1):  # The last one is more than was configured.
+            words = [1, *(random.getrandbits(64) for _ in range(random.randrange(1, 30)))]
+            messages.append((PEER, payload_of(words)))
+        messages += garbage(random, 3)
+    found = check("stream", jobs.Stream(), messages)
+    assert found[1] == refusal(PEER)[0]
+
+
+@pytest.mark.parametrize("program", ["dot-product", "dot-product-naive"])
+def test_dot_product(program: str) -> None:
+    random = Random(3)
+    requests = []
+    for pairs in [0, 1, 2, 127, *(random.randrange(128) for _ in range(60))]:
+        words = [random.getrandbits(64) for _ in range(2 * pairs)]
+        words[::2] = [random.choice((number, number % 2048)) for number in words[::2]]
+        requests.append((some_peer(random), payload_of([1, pairs, *words])))
+    wrong = [[1, 2, 0, 1], [1, 0, 5], [2, 1, 0, 1], [1, 2**63, 0, 1], [1, 127], [1]]
+    messages = shuffled(random, requests, [(PEER, payload_of(words)) for words in wrong])
+    check(program, jobs.DotProduct(), messages + garbage(random, 30))
+
+
+def test_dot_product_of_one_pair() -> None:
+    """Three times the weight with number 5, which SplitMix64 makes of 5."""
+    (reply,) = sent("dot-product", [(PEER, payload_of([1, 1, 5, 3]))])
+    assert reply == (PEER, payload_of([2, 3 * mix(5) & WORD]))
