@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from nanopu_reference import WORD, Message, Service, jobs, mix, payload_of, refusal
+from nanopu_reference import WORD, Message, Service, jobs, mix, payload_of, refusal, services
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "guest" / "programs" / "nanopu"
@@ -194,3 +194,108 @@ def test_dot_product_of_one_pair() -> None:
     """Three times the weight with number 5, which SplitMix64 makes of 5."""
     (reply,) = sent("dot-product", [(PEER, payload_of([1, 1, 5, 3]))])
     assert reply == (PEER, payload_of([2, 3 * mix(5) & WORD]))
+
+
+# Services over data in memory. Their requests begin with what a load generator puts there.
+
+
+def load(random: Random, words: Sequence[int]) -> Message:
+    return some_peer(random), payload_of([random.getrandbits(64), random.getrandbits(64), *words])
+
+
+@pytest.mark.parametrize("program", ["mica", "mica-naive"])
+def test_mica(program: str) -> None:
+    """Reads and writes of keys that are there, are new, or are never written."""
+    random = Random(4)
+    keys = [services.key_of(random.randrange(services.KEYS)) for _ in range(40)]
+    keys += [(random.getrandbits(64), random.getrandbits(64)) for _ in range(20)]
+    requests = []
+    for _ in range(600):
+        key, hashed = random.choice(keys), random.getrandbits(64)
+        value = [random.getrandbits(64) for _ in range(services.VALUE_WORDS)]
+        is_read = random.random() < 0.5
+        words = [1, *key, hashed] if is_read else [2, *key, hashed, *value]
+        requests.append(load(random, words))
+    wrong = [[3, *keys[0], 0], [1, *keys[0]], [2, *keys[0], 0, *range(63)], [2, *keys[0], 0]]
+    wrong += [[1, *keys[0], 0, *range(64)], [2, *keys[0], 0, *range(65)]]
+    messages = shuffled(random, requests, [load(random, words) for words in wrong])
+    found = check(program, services.Mica(), messages + garbage(random, 30))
+    assert {len(payload) for _, payload in found} >= {8, 8 * 3, 8 * 66}
+
+
+@pytest.mark.parametrize("program", ["mica", "mica-naive"])
+def test_mica_has_all_its_first_keys(program: str) -> None:
+    random = Random(5)
+    requests = [load(random, [1, *services.key_of(key), 0]) for key in range(services.KEYS)]
+    check(program, services.Mica(), requests)
+
+
+def test_rdma() -> None:
+    """Few addresses, so that what is there is known and compared with success."""
+    random, memory = Random(6), services.Rdma()
+    addresses = [8 * random.randrange(services.MEMORY_WORDS) for _ in range(8)]
+    addresses += [0, 8 * services.MEMORY_WORDS - 8]
+    wrong = [4, 8 * services.MEMORY_WORDS, 2**64 - 8, 2**63]
+    expected, messages = [], []
+    for _ in range(1500):
+        address = random.choice(addresses if random.random() < 0.95 else wrong)
+        there = memory.read(address) if random.random() < 0.5 else random.getrandbits(64)
+        new = random.choice([*addresses, *wrong, random.getrandbits(64)])
+        operands = [[], [new], [there or 0, new], [random.getrandbits(64)], []]
+        type_ = random.randrange(5)
+        words = [type_ + 1, address, *operands[type_]]
+        if random.random() < 0.05:
+            words = random.choice([words[:-1], [*words, 0], [0, *words[1:]], [6, *words[1:]]])
+        messages.append(load(random, words))
+        expected += memory.serve(*messages[-1])
+    assert sent("rdma", messages) == expected
+    check("rdma", services.Rdma(), garbage(random, 30))
+
+
+def test_rdma_says_what_was_there() -> None:
+    """Compare-and-swap succeeds once; fetch-and-add adds; each answers with what was there."""
+    operations = [[2, 80, 5], [3, 80, 5, 7], [3, 80, 5, 9], [4, 80, 10], [1, 80]]
+    first = mix(10) % 400_000 * 8
+    results = [first, 5, 7, 7, 17]
+    messages = [(PEER, payload_of([0, 0, *words])) for words in operations]
+    assert sent("rdma", messages) == [(PEER, payload_of([0, 0, 6, was])) for was in results]
+
+
+def test_set_algebra() -> None:
+    random = Random(7)
+    counts = [random.randrange(1, 5) for _ in range(400)]
+    # Words with small numbers are frequent; hardly any document has four of the others.
+    requests = [
+        load(
+            random, [count, *(int(least * (201 / least) ** random.random()) for _ in range(count))]
+        )
+        for count in counts
+        for least in (1, 100)
+    ]
+    wrong = [[1, 0], [1, 201], [2, 1, 2**32 + 1], [5, 1, 2, 3, 4, 5], [2, 1], [0], [1, 1, 1]]
+    messages = shuffled(random, requests, [load(random, words) for words in wrong])
+    found = check("set-algebra", services.SetAlgebra(), messages + garbage(random, 30))
+    lengths = {len(payload) // 8 - 3 for _, payload in found}
+    assert 0 in lengths  # No document at all,
+    assert max(lengths) == 100  # and all of them.
+
+
+def test_every_word_of_the_set_algebra() -> None:
+    requests = [(PEER, payload_of([0, 0, 1, word])) for word in range(1, services.WORDS + 1)]
+    check("set-algebra", services.SetAlgebra(), requests)
+
+
+def test_hd_search() -> None:
+    random = Random(8)
+    requests = []
+    for _ in range(150):
+        numbers = [random.randrange(1, 10_001) for _ in range(random.randrange(1, 6))]
+        query = [random.getrandbits(64) for _ in range(16)]
+        requests.append(load(random, [*query, len(numbers), *numbers]))
+    requests.append(load(random, [2**64 - 1] * 16 + [200, *range(1, 201)]))
+    query = [mix(5000 * 16 + place) for place in range(16)]  # That is vector 5001 itself.
+    requests.append(load(random, [*query, 3, 5000, 5001, 5001]))
+    wrong = [[*query, 1, 0], [*query, 1, 10_001], [*query, 2, 1], [*query, 0], query]
+    messages = [*requests, *(load(random, words) for words in wrong), *garbage(random, 30)]
+    found = check("hd-search", services.HdSearch(), messages)
+    assert found[151][1][16:] == payload_of([5001])
