@@ -7,18 +7,15 @@ same code, without the simulator.
 import functools
 import struct
 import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
+from nanopu_host import PROGRAMS, ROOT, SCRATCH, compile_for_this_host
 
 from nanopu_reference import WORD, Message, Service, jobs, mix, payload_of, refusal, services
 
-ROOT = Path(__file__).parents[2]
-PROGRAMS = ROOT / "guest" / "programs" / "nanopu"
 CLOCK = WORD
 """In place of an application header: time goes on."""
 
@@ -26,31 +23,16 @@ PEER = 0x0A000001_0003
 """Context 3 of 10.0.0.1."""
 
 
-_SCRATCH = tempfile.TemporaryDirectory(prefix="nanopu-")
-SCRATCH = Path(_SCRATCH.name)
-"""For what is compiled; it goes when Python ends."""
-
-
-def compile_for_this_host(output: Path, *arguments: str | Path) -> Path:
-    directories = [f"-I{ROOT / 'tests' / 'nanopu'}", f"-I{ROOT / 'guest' / 'include'}"]
-    command = [sys.executable, "-m", "ziglang", "cc", "-std=gnu11", "-O1", "-Wall", "-Wextra"]
-    command += ["-Werror", "-fsanitize=undefined", "-fsanitize-trap=undefined", *directories]
-    command += [*map(str, arguments), "-o", str(output)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return output
-
-
 @functools.cache
 def registers() -> Path:
-    return compile_for_this_host(SCRATCH / "lnic.o", "-c", ROOT / "tests" / "nanopu" / "lnic.c")
+    return compile_for_this_host("lnic.o", "-c", ROOT / "tests" / "nanopu" / "lnic.c")
 
 
 @functools.cache
 def compiled(program: str) -> Path:
     """Compile a program of guest/programs/nanopu, or one that is named by its path."""
     source = PROGRAMS / f"{program}.c"
-    return compile_for_this_host(SCRATCH / source.stem, "-Dmain=guest_main", source, registers())
+    return compile_for_this_host(source.stem, "-Dmain=guest_main", source, registers())
 
 
 def as_words(message: Message) -> bytes:
