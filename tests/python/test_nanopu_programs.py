@@ -8,13 +8,25 @@ import functools
 import struct
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import pytest
-from nanopu_host import PROGRAMS, ROOT, SCRATCH, compile_for_this_host
 
-from nanopu_reference import WORD, Message, Service, jobs, mix, payload_of, refusal, services
+from nanopu_host import PROGRAMS, ROOT, SCRATCH, compile_for_this_host
+from nanopu_reference import (
+    WORD,
+    Message,
+    Service,
+    chain,
+    jobs,
+    mix,
+    payload_of,
+    refusal,
+    services,
+    words_of,
+)
 
 CLOCK = WORD
 """In place of an application header: time goes on."""
@@ -281,3 +293,198 @@ def test_hd_search() -> None:
     messages = [*requests, *(load(random, words) for words in wrong), *garbage(random, 30)]
     found = check("hd-search", services.HdSearch(), messages)
     assert found[151][1][16:] == payload_of([5001])
+
+
+# Replicated services.
+
+
+def test_a_leader_of_three_replicates_a_write() -> None:
+    """Its life, message by message: election, a write, a read, and what others are told."""
+    client, servers = PEER, [0x0A000002_0000, 0x0A000003_0000, 0x0A000004_0001]
+    key, value = [11, 12], [*range(20, 28)]
+    timeout_cycles = 16_000_000
+
+    def from_server(number: int, *words: int) -> Message:
+        return servers[number], payload_of([0, 0, *words])
+
+    where = [server << 16 for server in servers]
+    messages = [
+        (client, payload_of([5, 6, 2, *key, *value])),  # It does not know who it is.
+        (client, payload_of([1, 2, 1, 0, 3, *where])),
+        (client, payload_of([5, 6, 2, *key, *value])),  # There is no leader.
+    ]
+    later = struct.pack("=2Q", CLOCK, 2 * timeout_cycles)  # It stands for term 1.
+    more = [
+        from_server(1, 17, 1, 1, 1),  # A vote: the leader, with an empty command at index 1.
+        from_server(1, 19, 1, 1, 1, 1),
+        (client, payload_of([7, 8, 2, *key, *value])),
+        from_server(2, 19, 2, 1, 0, 1),  # It has nothing, and wants all from index 1.
+        from_server(1, 19, 1, 1, 1, 2),  # Two of three have it: the client has its answer.
+        (client, payload_of([9, 10, 3, *key])),
+        from_server(2, 19, 2, 1, 1, 3),
+        (client, payload_of([9, 10, 3, 1, 1])),
+        from_server(1, 19, 1, 1, 1, 4),
+        from_server(2, 16, 2, 2, 4, 1),  # A newer term: it is the leader no more.
+        (client, payload_of([9, 10, 3, *key])),
+        from_server(2, 18, 2, 2, 4, 1, 4, 0),
+        (client, payload_of([9, 10, 3, *key])),
+        (client, payload_of([9, 10, 4, *key])),
+    ]
+    stream = b"".join(map(as_words, messages)) + later + b"".join(map(as_words, more))
+    done = execute("raft", stream)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+    nothing, write, read = [1] + [0] * 11, [1, 2, *key, *value], [1, 3, *key] + [0] * 8
+    missing = [1, 3, 1, 1] + [0] * 8
+
+    def to_server(number: int, *words: int) -> Message:
+        return from_server(number, *words)
+
+    def append(to: int, previous: int, commit: int, *entries: list[int]) -> Message:
+        words = [word for entry in entries for word in entry]
+        term = 1 if previous else 0
+        return to_server(to, 18, 0, 1, previous, term, commit, len(entries), *words)
+
+    assert from_words(done.stdout) == [
+        refusal(client)[0],
+        (client, payload_of([1, 2, 1])),
+        (client, payload_of([5, 6, 3, 0])),
+        to_server(1, 16, 0, 1, 0, 0),
+        to_server(2, 16, 0, 1, 0, 0),
+        append(1, 0, 0, nothing),
+        append(2, 0, 0, nothing),
+        append(1, 1, 1, write),
+        append(2, 1, 1, write),
+        append(2, 0, 1, nothing, write),
+        (client, payload_of([7, 8, 1])),
+        append(1, 2, 2, read),
+        append(2, 2, 2, read),
+        (client, payload_of([9, 10, 1, *value])),
+        append(1, 3, 3, missing),
+        append(2, 3, 3, missing),
+        (client, payload_of([9, 10, 2])),
+        to_server(2, 17, 0, 2, 1),
+        (client, payload_of([9, 10, 3, 0])),
+        to_server(2, 19, 0, 2, 1, 4),
+        (client, payload_of([9, 10, 3, servers[2] << 16])),
+        refusal(client)[0],
+    ]
+
+
+def test_a_cluster_of_one_is_a_store() -> None:
+    random, values = Random(9), {}
+    messages, expected = [(PEER, payload_of([0, 0, 1, 0, 1, 0]))], [(PEER, payload_of([0, 0, 1]))]
+    stream = as_words(messages[0]) + struct.pack("=2Q", CLOCK, 2 * 16_000_000)
+    for _ in range(1000):
+        key = (random.randrange(30), random.choice((0, 2**64 - 1)))
+        peer, payload = load(random, [])
+        if random.random() < 0.5:
+            value = [random.getrandbits(64) for _ in range(8)]
+            values[key] = value
+            words, answer = [2, *key, *value], [1]
+        else:
+            words, answer = [3, *key], [1, *values[key]] if key in values else [2]
+        stream += as_words((peer, payload + payload_of(words)))
+        expected.append((peer, payload + payload_of(answer)))
+    for message in garbage(random, 30):
+        stream += as_words(message)
+        expected += refusal(message[0])
+    done = execute("raft", stream)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert from_words(done.stdout) == expected
+
+
+CLIENT = 0x0A000001_0007
+SERVERS = [0x0A000002_0000, 0x0A000003_0000, 0x0A000004_0001]
+
+
+@dataclass
+class Chain:
+    """Servers, and a network that delivers each message once, in any order."""
+
+    random: Random
+    servers: dict[int, chain.Server] = field(
+        default_factory=lambda: {server: chain.Server() for server in SERVERS}
+    )
+    flying: list[tuple[int, Message]] = field(default_factory=list)
+    """For whom, and then from whom and what."""
+    taken: dict[int, list[Message]] = field(
+        default_factory=lambda: {server: [] for server in SERVERS}
+    )
+    answers: list[list[int]] = field(default_factory=list)
+
+    def step(self) -> None:
+        to, (sender, payload) = self.flying.pop(self.random.randrange(len(self.flying)))
+        if to == CLIENT:
+            self.answers.append(words_of(payload))
+            return
+        self.taken[to].append((sender, payload))
+        for receiver, answer in self.servers[to].serve(sender, payload):
+            self.flying.append((receiver, (to, answer)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_chain_replication(seed: int) -> None:
+    """Writes and reads of few keys that overtake each other, while a server is taken off the chain.
+
+    The references are the servers of a random network; then each program is given what its reference
+    has taken.
+    """
+    random = Random(seed)
+    network = Chain(random)
+    chain_now = list(SERVERS)
+    answered: dict[int, int] = {}
+    """The highest number of a write that the client has an answer to, by key."""
+    begun: dict[int, tuple[int, int]] = {}
+    """Reads: their key, and what was answered when they were sent."""
+    checked = writes = 0
+    for number in range(1, 600):
+        if number == 300:  # All that was on its way arrives, and then a server stops for good.
+            while network.flying:
+                network.step()
+            chain_now.remove(random.choice(chain_now))
+        key = random.randrange(6)
+        if random.random() < 0.6:
+            words = chain.write(CLIENT, chain_now, (key, ~key & WORD), [number] * 8)
+            network.flying.append((chain_now[0], (CLIENT, payload_of([0, number, *words]))))
+            writes += 1
+        else:
+            begun[number] = key, answered.get(key, 0)
+            words = chain.read(CLIENT, (key, ~key & WORD))
+            network.flying.append((chain_now[-1], (CLIENT, payload_of([0, number, *words]))))
+        for _ in range(random.randrange(6)):
+            if network.flying:
+                network.step()
+        for answer in network.answers[checked:]:
+            head, answered_key = answer[2], answer[3]
+            if head >> 56 == chain.WRITE:
+                answered[answered_key] = max(answered.get(answered_key, 0), head >> 48 & 0xFF)
+            else:  # A read sees all writes that were answered before it was sent.
+                assert begun[answer[1]][0] == answered_key
+                assert head >> 48 & 0xFF >= begun[answer[1]][1]
+        checked = len(network.answers)
+    while network.flying:
+        network.step()
+    # Each request has one answer, and all servers of the chain have the same.
+    assert sorted(answer[1] for answer in network.answers) == list(range(1, 600))
+    contents = [network.servers[server].values for server in chain_now]
+    assert contents[0] == contents[1]
+    assert writes > 300
+    for server in SERVERS:
+        check("chain-replication", chain.Server(), network.taken[server])
+
+
+def test_chain_replication_of_what_is_no_request() -> None:
+    random = Random(10)
+    good = chain.write(CLIENT, SERVERS, (1, 2), [3] * 8)
+    wrong = [
+        good[:-1],
+        [*good, 0],
+        [good[0] | chain.READ << 56, *good[1:]],  # Both a read and a write.
+        [good[0] & ~(chain.WRITE << 56), *good[1:]],  # Neither.
+        [good[0] ^ 7 << 40, *good[1:]],  # Five servers, and words for two.
+        [good[0] & ~(chain.WRITE << 56) | chain.READ << 56, *good[1:]],  # A read along a chain.
+    ]
+    messages = [load(random, words) for words in wrong] + garbage(random, 40)
+    found = check("chain-replication", chain.Server(), messages)
+    assert found == [refusal(peer)[0] for peer, _ in messages]

@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from nanopu_host import ROOT, compile_for_this_host
 
 FOLLOWER, CANDIDATE, LEADER = range(3)
