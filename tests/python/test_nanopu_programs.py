@@ -21,6 +21,7 @@ from nanopu_reference import (
     Service,
     chain,
     jobs,
+    later,
     mix,
     payload_of,
     refusal,
@@ -425,10 +426,9 @@ class Chain:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_chain_replication(seed: int) -> None:
-    """Writes and reads of few keys that overtake each other, while a server is taken off the chain.
+    """Writes and reads of few keys overtake each other, and a server is taken off the chain.
 
-    The references are the servers of a random network; then each program is given what its reference
-    has taken.
+    The references are servers of a random network; then the program is given what each has taken.
     """
     random = Random(seed)
     network = Chain(random)
@@ -488,3 +488,219 @@ def test_chain_replication_of_what_is_no_request() -> None:
     messages = [load(random, words) for words in wrong] + garbage(random, 40)
     found = check("chain-replication", chain.Server(), messages)
     assert found == [refusal(peer)[0] for peer, _ in messages]
+
+
+# The others.
+
+
+def test_n_body() -> None:
+    random = Random(11)
+    messages: list[Message] = []
+    for count in (0, 1, 30, 3):
+        center = [random.randrange(2**26) for _ in range(2)]
+        messages.append((PEER, payload_of([0, *center, count, random.getrandbits(64)])))
+        for _ in range(count + 1):  # The last one is more than was configured.
+            near = [max(0, at - random.randrange(3)) for at in center]
+            far = [random.randrange(2**26) for _ in range(2)]
+            place = random.choice((near, far, center))
+            messages.append((some_peer(random), payload_of([1, *place, random.getrandbits(64)])))
+    messages += [(PEER, payload_of(words)) for words in ([1, 2**26, 0, 0], [0, 0, 2**63, 1, 1])]
+    messages += [(PEER, payload_of(words)) for words in ([0, 1, 2, 5, 6], [1, 3, 4, 0], [1, 3, 4])]
+    found = check("n-body", later.NBody(), messages + garbage(random, 20))
+    # (3 - 1)^2 + (4 - 2)^2 = 8, and the force is 1/8.
+    assert (PEER, payload_of([2, 0x3FC0000000000000, 6])) in found
+
+
+def test_path_latency() -> None:
+    """Few flows in 256 places, so that they keep theirs; then many, which take them away."""
+    random = Random(12)
+
+    def report(flows: int) -> Message:
+        flow, hops = mix(random.randrange(flows)), random.randrange(1, 7)
+        rest = flow & ~0xFF | hops if flow % 3 else hops
+        typical = flow % 1000
+        latencies = [typical + random.randrange(500) for _ in range(hops)]
+        words = [flow, rest, *(random.getrandbits(32) << 32 | each for each in latencies)]
+        return some_peer(random), payload_of(words)
+
+    messages = [report(10) for _ in range(500)] + [report(1000) for _ in range(1000)]
+    wrong = [[1, 0], [1, 7, *range(7)], [1, 3, 0, 0], [1, 2, 0, 0, 0], [1]]
+    messages += [(PEER, payload_of(words)) for words in wrong] + garbage(random, 20)
+    found = check("path-latency", later.PathLatency(), messages)
+    kinds = [payload[7] for _, payload in found]
+    assert kinds.count(2) == 1500 // 50
+    assert 100 < kinds.count(1) < 1400  # Some reports are events, and others are none.
+
+
+def test_path_latency_of_one_flow() -> None:
+    """An event at first, none at a difference of 1000 ns, one at 1001."""
+    latencies = [500, 1500, 1501, 501, 500]
+    messages = [(PEER, payload_of([7, 1, each])) for each in latencies]
+    events = [[1, 7, 0, 500, 0], [1, 7, 0, 1501, 500], [1, 7, 0, 500, 1501]]
+    assert sent("path-latency", messages) == [(PEER, payload_of(each)) for each in events]
+
+
+def test_classifier() -> None:
+    """Headers that some rule was made for, those beside it, and any."""
+    random = Random(13)
+    rules = later.rules()
+    requests = []
+    for number in range(400):
+        masks, prefixes = rules[[0, 2], :], rules[[1, 3], :]
+        rule = random.randrange(later.RULES) if number % 4 else random.randrange(100)
+        source, destination = (
+            int(prefixes[side, rule]) | random.getrandbits(32) & ~int(masks[side, rule])
+            for side in (0, 1)
+        )
+        low, high, other_low, other_high, protocol = (int(rules[at, rule]) for at in range(4, 9))
+        port = random.choice((low, high, random.randint(low, high), max(0, low - 1)))
+        other = random.choice((other_low, other_high, random.randint(other_low, other_high)))
+        protocol = protocol or random.choice((1, 6, 17))
+        if number % 10 == 0:
+            source = random.getrandbits(32)
+        words = [source << 32 | destination, port << 32 | other, protocol << 32]
+        requests.append(load(random, [number << 32 | random.getrandbits(32), *words]))
+    found = check("classifier", later.Classifier(), requests + garbage(random, 20))
+    results = [int.from_bytes(payload[20:24], "big") for _, payload in found[:400]]
+    assert 0 < sum(result == 0xFFFFFFFF for result in results) < 100
+    assert len(set(results)) > 200
+
+
+def test_each_hundredth_rule_is_found_where_no_earlier_one_matches() -> None:
+    """A header made of the lowest numbers of a rule matches that rule or an earlier one."""
+    rules = later.rules()[:, ::100]
+    requests = []
+    for at in range(rules.shape[1]):
+        _, source, _, destination, port, _, other, _, protocol = (
+            int(each) for each in rules[:, at]
+        )
+        words = [source << 32 | destination, port << 32 | other, (protocol or 1) << 32]
+        requests.append((PEER, payload_of([0, 0, at << 32, *words])))
+    found = sent("classifier", requests)
+    results = [int.from_bytes(payload[20:24], "big") for _, payload in found]
+    assert all(result <= 100 * at for at, result in enumerate(results))
+    assert sum(result == 100 * at for at, result in enumerate(results)) > 900
+
+
+OPENING = (1 << 28 | 1 << 35, 1 << 27 | 1 << 36)
+"""Black is to move."""
+
+
+def random_position(random: Random, moves: int) -> later.Position:
+    position = later.squares_of(OPENING[0]), later.squares_of(OPENING[1])
+    for _ in range(moves):
+        if children := later.children_of(position):
+            position = random.choice(children)
+    return position
+
+
+@dataclass
+class Players:
+    """Servers that search together, and a network that delivers in any order."""
+
+    random: Random
+    servers: list[int]
+    client: int = CLIENT
+
+    def __post_init__(self) -> None:
+        self.references = [later.Othello() for _ in self.servers]
+        self.taken: list[list[Message]] = [[] for _ in self.servers]
+        where = [server << 16 for server in self.servers]
+        for number in range(len(self.servers)):
+            words = [2, number, len(where), *where]
+            assert self.give(number, (self.client, payload_of(words))) == [
+                (self.client, payload_of([2]))
+            ]
+
+    def give(self, number: int, message: Message) -> list[Message]:
+        self.taken[number].append(message)
+        return self.references[number].serve(*message)
+
+    def search(self, position: later.Position, ahead: int) -> int:
+        own, other = (later.bits_of(side) for side in position)
+        words = [0, own, other, ahead, self.client << 16, 77, 88]
+        flying = [(self.servers[0], (self.client, payload_of(words)))]
+        results = []
+        while flying:
+            to, message = flying.pop(self.random.randrange(len(flying)))
+            if to == self.client:
+                results.append(words_of(message[1]))
+                continue
+            for receiver, payload in self.give(self.servers.index(to), message):
+                flying.append((receiver, (to, payload)))
+        ((kind, where, number, value, time),) = results
+        assert (kind, where, number, time) == (1, self.client << 16, 77, 88)
+        return value - 2**64 if value >> 63 else value
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_othello(servers: int) -> None:
+    """Positions of all parts of a game: the servers' value is that of a search in one place."""
+    random = Random(14)
+    players = Players(random, SERVERS[:servers])
+    cases = [(moves, 1 + at % 3) for at, moves in enumerate(range(0, 60, 4))]
+    for moves, ahead in [*cases, (54, 6), (56, 10), (60, 3)]:
+        position = random_position(random, moves)
+        assert players.search(position, ahead) == later.value_of(position, ahead)
+    for number in range(servers):
+        check("othello", later.Othello(), players.taken[number])
+
+
+def test_othello_passes() -> None:
+    """Late positions in which who is to move has to pass, and the other can go on."""
+    random, players, passes = Random(16), Players(Random(1), SERVERS[:1]), 0
+    while passes < 3:
+        position = random_position(random, 50)
+        while children := later.children_of(position):
+            if not later.moves_of(position):
+                passes += 1
+                assert players.search(position, 3) == later.value_of(position, 3)
+            position = random.choice(children)
+    check("othello", later.Othello(), players.taken[0])
+
+
+def test_othello_counts_the_games_of_the_opening() -> None:
+    """4, 12, 56, 244: how many positions there are after one move and more is well known."""
+    positions = [(later.squares_of(OPENING[0]), later.squares_of(OPENING[1]))]
+    counts = []
+    for _ in range(4):
+        positions = [child for position in positions for child in later.children_of(position)]
+        counts.append(len(positions))
+    assert counts == [4, 12, 56, 244]
+
+
+def test_othello_without_places_searches_itself() -> None:
+    """More maps than can wait: the rest have their reduce at once, with the same value."""
+    value = later.value_of((later.squares_of(OPENING[0]), later.squares_of(OPENING[1])), 2)
+    messages = [(PEER, payload_of([2, 0, 1, SERVERS[0] << 16]))]
+    messages += [
+        (PEER, payload_of([0, *OPENING, 2, PEER << 16, number, 0])) for number in range(1030)
+    ]
+    found = sent("othello", messages)
+    maps = [payload for _, payload in found if payload[7] == 0]
+    reduces = [words_of(payload) for _, payload in found[1:] if payload[7] == 1]
+    assert len(maps) == 4 * 1024
+    assert reduces == [[1, PEER << 16, number, value & WORD, 0] for number in range(1024, 1030)]
+
+
+def test_othello_refuses_what_is_no_message() -> None:
+    random = Random(15)
+    configured = (PEER, payload_of([2, 0, 1, SERVERS[0] << 16]))
+    good = [0, *OPENING, 2, PEER << 16, 5, 6]
+    wrong = [
+        [0, 1, 1, 2, PEER << 16, 5, 6],  # Two discs on a square.
+        [0, *OPENING, 0, PEER << 16, 5, 6],
+        [0, *OPENING, 61, PEER << 16, 5, 6],
+        good[:-1],
+        [1, PEER << 16, 0, 0, 0],  # Nobody waits.
+        [1, PEER << 16, 1024, 0, 0],
+        [2, 1, 1, 0],
+        [2, 0, 2, 0],
+        [2, 0, 129, *[0] * 129],
+        [3, 0],
+    ]
+    messages = [(PEER, payload_of(good)), configured]  # Nobody is known at first.
+    messages += [load(random, [])] + [(PEER, payload_of(words)) for words in wrong]
+    found = check("othello", later.Othello(), messages + garbage(random, 30))
+    assert [payload for _, payload in found[:1]] == [refusal(PEER)[0][1]]
+    assert len(found) == len(messages) + 30

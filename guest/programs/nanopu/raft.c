@@ -6,6 +6,8 @@
  *
  * | message | words |
  * | --- | --- |
+ * | configuration | two of the load generator, 1, and what peers.h says; at most 7 servers |
+ * | reply to a configuration | two of the load generator, 1 |
  * | write | two of the load generator, 2, two of the key, eight of the value |
  * | read | two of the load generator, 3, two of the key |
  * | reply to a write | two of the load generator, 1 |
@@ -25,6 +27,7 @@
 #include <nanopu/raft.h>
 
 enum {
+  CONFIGURATION = 1,
   OPERATION_WRITES = 2,
   OPERATION_READS = 3,
   KEY_WORDS = 2,
@@ -121,7 +124,8 @@ static inline void serve(void) {
   for (uint64_t word = 0; word < count; word++)
     words[word] = lnic_read();
   if (peers.count == 0) {
-    if (peers_configure(&peers, words, count)) {
+    if (words[0] == CONFIGURATION && count <= 3 + RAFT_MOST_SERVERS &&
+        peers_configure(&peers, words + 1, count - 1)) {
       raft_make(&raft, peers.self, peers.count, election_timeout_cycles, heartbeat_cycles,
                 clock_cycles());
       reply(header, service_time, sent_time, (uint64_t[]){DONE}, 1);
