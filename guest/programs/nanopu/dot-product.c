@@ -1,0 +1,38 @@
+/**
+ * The dot product of a message and weights in memory, computed as the words come out of the
+ * register.
+ *
+ * The nanoPU paper's stateful job (Section 3.5, Listing 2; "optimal" in Figure 6). dot-product.h
+ * has the messages.
+ */
+#include <lnic.h>
+#define SERVICE_ON_ALL_HARTS
+#include <nanopu/dot-product.h>
+#include <nanopu/service.h>
+
+void prepare(void) { dot_product_prepare(); }
+
+static inline void serve(void) {
+  uint64_t header = lnic_read();
+  uint64_t words = message_words(header);
+  if (words < 2) {
+    refuse(header, 0);
+    return;
+  }
+  uint64_t type = lnic_read(), pairs = lnic_read();
+  if (type != DOT_PRODUCT_DATA || pairs > DOT_PRODUCT_MOST_PAIRS || words != 2 + 2 * pairs) {
+    refuse(header, 2);
+    return;
+  }
+  uint64_t result = 0;
+  for (; pairs > 0; pairs--) {
+    uint64_t number = lnic_read();
+    uint64_t value = lnic_read();
+    result += value * dot_product_weight(number);
+  }
+  lnic_write_r(header_to(header, DOT_PRODUCT_REPLY_WORDS));
+  lnic_write_i(DOT_PRODUCT_REPLY);
+  lnic_write_r(result);
+}
+
+int main(void) { return service_on_all_harts(); }

@@ -1,0 +1,86 @@
+/**
+ * Watches the latency of paths in a network: takes reports of in-band network telemetry, and tells
+ * when a flow's latency has changed by much.
+ *
+ * The nanoPU paper's INT processing (Table 1).
+ *
+ * | message | words |
+ * | --- | --- |
+ * | report | flow: its source's and destination's IPv4 address; ports, protocol, how many hops; for
+ * each hop: its switch in bits 63 to 32 and its latency in ns in 31 to 0 | | event | 1, the flow's
+ * two words, the latency of its path in ns, that of its last event, or 0 | | summary | 2, reports
+ * since the last summary, events among them |
+ *
+ * In the second word of a flow the ports are in bits 63 to 48 and 47 to 32, the protocol in 31 to
+ * 24, and how many hops there are in 7 to 0, at most 6. A flow has an event with its first report,
+ * and whenever the latency of its path, the sum over the hops, differs from that of its last event
+ * by more than 1000 ns. Every 50 reports there is a summary. Both go to where the report came from.
+ *
+ * There is room for 256 flows, each in a place that a hash of it chooses; one that comes to the
+ * place of another takes it.
+ */
+#include <lnic.h>
+#include <nanopu/service.h>
+#include <operations.h>
+
+enum {
+  FLOWS = 256,
+  MOST_HOPS = 6,
+  THRESHOLD_NS = 1000,
+  REPORTS = 50,
+  FLOW_WORDS = 2,
+  EVENT = 1,
+  SUMMARY = 2,
+};
+
+static struct flow {
+  uint64_t words[FLOW_WORDS];
+  uint64_t latency_ns; /* Of the last event. */
+} flows[FLOWS];        /* The second word of a flow that is there is not 0. */
+
+static uint64_t reports, events;
+
+static inline void serve(void) {
+  uint64_t header = lnic_read();
+  uint64_t words = message_words(header);
+  if (words < FLOW_WORDS) {
+    refuse(header, 0);
+    return;
+  }
+  uint64_t addresses = lnic_read(), rest = lnic_read();
+  uint64_t hops = rest & 0xff;
+  if (hops == 0 || hops > MOST_HOPS || words != FLOW_WORDS + hops) {
+    refuse(header, FLOW_WORDS);
+    return;
+  }
+  rest &= ~(uint64_t)0xff; /* A path that has changed its length is that of the same flow. */
+  uint64_t latency_ns = 0;
+  for (; hops > 0; hops--)
+    latency_ns += (uint32_t)lnic_read();
+
+  struct flow *flow = &flows[operation_mix(addresses ^ operation_mix(rest)) % FLOWS];
+  uint64_t marked = rest | 1; /* Not 0, even if all ports are. */
+  int is_known = flow->words[0] == addresses && flow->words[1] == marked;
+  uint64_t before_ns = is_known ? flow->latency_ns : 0;
+  uint64_t change_ns = latency_ns > before_ns ? latency_ns - before_ns : before_ns - latency_ns;
+  reports++;
+  if (!is_known || change_ns > THRESHOLD_NS) {
+    events++;
+    *flow = (struct flow){{addresses, marked}, latency_ns};
+    lnic_write_r(header_to(header, 5));
+    lnic_write_i(EVENT);
+    lnic_write_r(addresses);
+    lnic_write_r(rest);
+    lnic_write_r(latency_ns);
+    lnic_write_r(before_ns);
+  }
+  if (reports == REPORTS) {
+    lnic_write_r(header_to(header, 3));
+    lnic_write_i(SUMMARY);
+    lnic_write_r(reports);
+    lnic_write_r(events);
+    reports = events = 0;
+  }
+}
+
+int main(void) { return service_on_one_hart(); }

@@ -1,0 +1,125 @@
+/**
+ * Runs a program of nanoPU on this host: messages come from standard input and go to standard
+ * output as words in this host's byte order, each message behind its application header.
+ *
+ * In place of a header there can be CLOCK and a number of cycles: from then on it is that much
+ * later. What a program may not do to the registers ends it with a sentence.
+ */
+#include <lnic.h>
+#include <nanopu/clock.h>
+#include <runtime.h>
+#include <stdarg.h>
+#include <stdint.h>
+/* The directories of guests come first, and their headers have less than this host's. */
+typedef struct _IO_FILE FILE;
+extern FILE *stdin, *stdout, *stderr;
+extern int fprintf(FILE *file, const char *format, ...);
+extern int vfprintf(FILE *file, const char *format, va_list arguments);
+extern unsigned long fread(void *to, unsigned long size, unsigned long count, FILE *file);
+extern unsigned long fwrite(const void *from, unsigned long size, unsigned long count, FILE *file);
+extern void *realloc(void *memory, unsigned long bytes);
+extern _Noreturn void exit(int status);
+extern int fflush(FILE *file);
+
+int guest_main(void); /* The program's main(). */
+
+#define CLOCK (~(uint64_t)0)
+
+uint64_t harts = 1;
+
+static uint64_t *words_in, words_in_count, words_in_taken; /* Of all messages. */
+static uint64_t message_left;                              /* Words of the current message. */
+static int in_message, is_bound;
+static uint64_t now_cycles;
+static uint64_t send_left; /* Words that the message being sent still lacks. */
+
+_Noreturn void fail(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vfprintf(stderr, format, arguments);
+  va_end(arguments);
+  fprintf(stderr, "\n");
+  fflush(stdout);
+  exit(1);
+}
+
+__attribute__((weak)) void prepare(void) {}
+void harts_release(void) {}
+
+void lnic_add_context(uint64_t context, uint64_t priority) {
+  if (context > 0xfffe || priority > 31)
+    fail("context %lu at priority %lu", (unsigned long)context, (unsigned long)priority);
+  is_bound = 1;
+}
+
+static uint64_t words_of(uint64_t header) { return (header & LEN_MASK) / 8 + (header % 8 != 0); }
+
+int lnic_ready(void) {
+  if (!is_bound)
+    fail("no context is bound");
+  if (in_message)
+    fail("asks for a message before lnic_msg_done()");
+  if (words_in_taken == words_in_count) { /* That was all. */
+    if (send_left)
+      fail("the last message lacks %lu words", (unsigned long)send_left);
+    fflush(stdout);
+    exit(0);
+  }
+  if (words_in[words_in_taken] != CLOCK)
+    return 1;
+  now_cycles += words_in[words_in_taken + 1];
+  words_in_taken += 2;
+  return 0;
+}
+
+void lnic_idle(void) {}
+
+void lnic_wait(void) {
+  while (!lnic_ready())
+    ;
+}
+
+uint64_t lnic_read(void) {
+  if (!in_message) {
+    if (!lnic_ready())
+      fail("reads netRX, and there is no message");
+    in_message = 1;
+    message_left = 1 + words_of(words_in[words_in_taken]);
+  }
+  if (message_left == 0)
+    fail("reads more words than the message has");
+  message_left--;
+  return words_in[words_in_taken++];
+}
+
+void lnic_msg_done(void) {
+  if (!in_message)
+    fail("says that a message is done, and has none");
+  if (message_left)
+    fail("has left %lu words of a message unread", (unsigned long)message_left);
+  in_message = 0;
+}
+
+void lnic_write_r(uint64_t word) {
+  if (send_left == 0) { /* An application header. */
+    send_left = 1 + words_of(word);
+    if (send_left == 1 || send_left > 1 + 2048 / 8)
+      fail("sends a message of %lu bytes", (unsigned long)(word & LEN_MASK));
+  }
+  send_left--;
+  fwrite(&word, sizeof word, 1, stdout);
+}
+
+uint64_t clock_cycles(void) { return now_cycles; }
+
+int main(void) {
+  uint64_t room = 0, read;
+  do {
+    room = 2 * room + 4096;
+    words_in = realloc(words_in, room * sizeof *words_in);
+    read = fread(words_in + words_in_count, sizeof *words_in, room - words_in_count, stdin);
+    words_in_count += read;
+  } while (words_in_count == room);
+  prepare();
+  return guest_main();
+}

@@ -1,0 +1,53 @@
+"""The small jobs that nanoPU's registers are measured with."""
+
+import functools
+
+from nanopu_reference import WORD, Message, mix, payload_of, refusal, words_of
+
+
+class LoopbackIncrement:
+    """`loopback-increment`."""
+
+    def serve(self, peer: int, payload: bytes) -> list[Message]:
+        """Increase every word."""
+        whole = payload_of([(word + 1) & WORD for word in words_of(payload)])
+        return [(peer, whole[: len(payload)])]
+
+
+class Stream:
+    """`stream`."""
+
+    def __init__(self) -> None:
+        self.messages_left = 0
+        self.start_time = 0
+
+    def serve(self, peer: int, payload: bytes) -> list[Message]:
+        """Increase the words between the first and the last one."""
+        words = words_of(payload)
+        if len(words) == 3 and words[0] == 0:
+            _, self.messages_left, self.start_time = words
+            return []
+        if len(words) < 2 or words[0] != 1 or self.messages_left == 0:
+            return refusal(peer)
+        self.messages_left -= 1
+        middle = [(word + 1) & WORD for word in words[1:-1]]
+        return [(peer, payload_of([1, *middle, self.start_time]))]
+
+
+@functools.cache
+def weights() -> list[int]:
+    """Return the weights in memory: 16 KiB of them."""
+    return [mix(number) for number in range(2048)]
+
+
+class DotProduct:
+    """`dot-product` and `dot-product-naive`."""
+
+    def serve(self, peer: int, payload: bytes) -> list[Message]:
+        """Sum up the values, each times its weight."""
+        words = words_of(payload)
+        if len(words) < 2 or words[0] != 1 or len(words) != 2 + 2 * words[1]:
+            return refusal(peer)
+        pairs = zip(words[2::2], words[3::2], strict=True)
+        result = sum(weights()[number % 2048] * value for number, value in pairs)
+        return [(peer, payload_of([2, result & WORD]))]
