@@ -68,7 +68,7 @@ enum sonuma_error {
   SONUMA_NOT_RECEIVED = -8, /**< The message has been replenished, or is none. */
 };
 
-/* Kinds of entries (crates/network/src/sonuma.rs), and where the fields of their first word are. */
+/* Kinds of entries (crates/network/src/header.rs), and where the fields of their first word are. */
 enum {
   SONUMA_POST_SEND = 32,
   SONUMA_POST_REPLENISH = 33,

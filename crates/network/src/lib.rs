@@ -8,6 +8,8 @@
 mod arrivals;
 mod cluster;
 mod elementary;
+mod extreme_values;
+pub mod header;
 mod io_source;
 mod items;
 mod ledger;
@@ -20,7 +22,6 @@ mod random;
 mod recorder;
 mod service_times;
 mod shape;
-pub mod sonuma;
 mod spec;
 mod statistics;
 mod tenant;

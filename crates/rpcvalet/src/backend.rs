@@ -8,7 +8,7 @@ use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES,
     LineData, MemoryAccess, Request, RequestKind, Time,
 };
-use network::sonuma::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
+use network::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
 use network::{Link, SharedLedger};
 use serde::Serialize;
 use state::{State, Walker};

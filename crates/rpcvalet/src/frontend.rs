@@ -7,7 +7,7 @@ use fabric::{
     LineData, MemoryAccess,
 };
 use network::SharedLedger;
-use network::sonuma::{Header, Kind};
+use network::header::{Header, Kind};
 use state::{State, Walker};
 use std::collections::VecDeque;
 

@@ -5,7 +5,7 @@ use fabric::{
     LastLevelSpec, LineAddress, LineData, MemoryAccess, MemorySpec, MeshSpec, Observation, Outbox,
     OutgoingKind, Ram, RequestKind, Time, Transit,
 };
-use network::sonuma::{Header, Kind};
+use network::header::{Header, Kind};
 use network::{
     Cluster, IoSetup, Ledger, LinkFaults, NetworkSpec, ProgramSettings, Random, Recorder,
     SharedLedger, Stream, TrafficSpec, Warmup,

@@ -1,5 +1,8 @@
-//! Packets of Scale-Out NUMA (Novakovic et al., ASPLOS 2014) with RPCValet's messages (Daglis et al.,
-//! ASPLOS 2019, Section 4.2). The entries of queue pairs have the same first word.
+//! Headers of packets between nodes that write messages into each other's slots and read and write
+//! each other's memory. The entries of queue pairs have the same first word.
+//!
+//! One-sided operations are those of Novakovic et al. (ASPLOS 2014), messages those of Daglis et al.
+//! (ASPLOS 2019, Section 4.2).
 
 /// Bytes of a packet with a cache block: the block, and a header of the network's and the transport's
 /// fields.
