@@ -6,7 +6,7 @@
 //! ledger is kept here: an item is in its queue when the last packet of its message has arrived at
 //! the server, and done when a core of the server has posted the replenish.
 
-use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
+use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, WORK_HEADER_AT};
 use crate::io_source::register;
 use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
 use crate::spec::SLOT_HEADER_BYTES;
@@ -858,6 +858,9 @@ impl Agent for Cluster {
     /// A core has posted something to the network interface: the latency of what it replenishes is
     /// over. Whether it really does so is known when the packet comes.
     fn observe(&mut self, observation: &Observation) {
+        if observation.address % LINE_BYTES as u64 != WORK_HEADER_AT {
+            return;
+        }
         let Some(header) =
             Header::decode(observation.value).filter(|header| header.kind == Kind::PostReplenish)
         else {

@@ -10,6 +10,9 @@ pub const BLOCK_PACKET_BYTES: u64 = 80;
 /// Bytes of a packet without one.
 pub const CONTROL_PACKET_BYTES: u64 = 16;
 
+/// Where the first word of an entry of a work queue is in its line: it is written last.
+pub const WORK_HEADER_AT: u64 = 56;
+
 /// What a packet, or an entry of a queue pair, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -29,11 +29,11 @@ mod work;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use cluster::{Cluster, ClusterSetup, ClusterStatistics, NetworkSpec};
-pub use io_source::{IoSetup, IoSource};
+pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource};
 pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use link::{Link, LinkFaultCounts, LinkFaults};
-pub use operations::{OperationsSpec, Popularity};
+pub use operations::{OperationKind, OperationsSpec, Popularity};
 pub use packets::{PacketError, Packets, checksum};
 pub use program::{
     MOST_NAME_BYTES, ProgramDevice, ProgramPreparation, ProgramSettings, TRAFFIC_PARAMETERS,

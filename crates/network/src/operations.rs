@@ -21,6 +21,18 @@ const GET: u8 = 0;
 const PUT: u8 = 1;
 const SCAN: u8 = 2;
 
+/// A kind of operations, with its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OperationKind {
+    /// Reads one value.
+    Get = GET as isize,
+    /// Writes one value.
+    Put = PUT as isize,
+    /// Reads several consecutive keys with their values.
+    Scan = SCAN as isize,
+}
+
 /// How often each key is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

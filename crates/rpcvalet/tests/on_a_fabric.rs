@@ -271,6 +271,7 @@ fn run(case: &Case) -> Ran {
         policy: 0,
         doorbells,
         tenant_doorbells: doorbells,
+        consumers: doorbells,
         second_socket: None,
     };
     let memory = |start, length| AddressRange { start, length };
