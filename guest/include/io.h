@@ -40,7 +40,8 @@ struct io_registers {
   uint64_t cleared;               /**< 0xa8: write an address, and then ... */
   uint64_t cleared_bytes;         /**< 0xb0: ... write how many bytes: see io_cleared(). */
   uint64_t second_socket;         /**< 0xb8: where the memory of the second socket begins; or 0. */
-  uint64_t unused[(0x800 - 0xc0) / 8];
+  uint64_t consumers;             /**< 0xc0: memory for consumers: struct io_consumer. */
+  uint64_t unused[(0x800 - 0xc8) / 8];
   uint64_t counters[128]; /**< 0x800: write what the program has counted. */
   uint64_t unused_too[(0x10000 - 0xc00) / 8];
   uint64_t weights[8192]; /**< 0x10000: the weight of each queue. */
@@ -142,6 +143,14 @@ static inline void io_cleared(const void *memory, uint64_t bytes) {
   io_device()->cleared = (uint64_t)memory;
   io_device()->cleared_bytes = bytes;
 }
+
+/** Memory for the consumer of each queue, if it never counts the queue's doorbell down: where it
+ * counts instead. How long it works on items is measured from there on. */
+struct io_consumer {
+  uint64_t own[LINE_BYTES / 8]; /**< Anything. */
+  uint64_t taken;               /**< How many items have been taken. */
+  uint64_t own_too[LINE_BYTES / 8 - 1];
+} __attribute__((aligned(LINE_BYTES)));
 
 /** Counts the items in a ring; a line of its own. Producers add 1 after they have written an item,
  * consumers subtract 1 (see io_take and io_room). The upper half is the consumers'. */

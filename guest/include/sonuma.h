@@ -43,7 +43,7 @@ struct sonuma_registers {
   uint64_t shared_entries;     /**< 0x40: entries of each. */
   uint64_t is_software;        /**< 0x48: 1: harts take messages off the shared queue. */
   uint64_t harts;              /**< 0x50: how many harts have a queue pair. */
-  uint64_t unused;
+  uint64_t shared_head;        /**< 0x58: where harts then keep its head, which counts takes. */
   uint64_t send_buffer;    /**< 0x60: write where the send slots are, ... */
   uint64_t receive_buffer; /**< 0x68: ... the receive slots, ... */
   uint64_t shared_queues;  /**< 0x70: ... and the shared queues: multiples of 64. */
@@ -68,7 +68,7 @@ enum sonuma_error {
   SONUMA_NOT_RECEIVED = -8, /**< The message has been replenished, or is none. */
 };
 
-/* Kinds of entries (crates/network/src/sonuma.rs), and where the fields of their first word are. */
+/* Kinds of entries (crates/network/src/header.rs), and where the fields of their first word are. */
 enum {
   SONUMA_POST_SEND = 32,
   SONUMA_POST_REPLENISH = 33,
@@ -133,8 +133,9 @@ static struct {
   uint64_t *shared;
   uint64_t *shared_end;
   uint64_t is_open;
-  /* For software: the entry at the head of the shared queue; its phase is the lowest bit. */
-  uint64_t head __attribute__((aligned(LINE_BYTES)));
+  /* For software: where the head of the shared queue is kept, the address of its entry. The entry's
+   * phase is the lowest bit. */
+  uint64_t *head;
   struct sonuma_lock_node *lock __attribute__((aligned(LINE_BYTES)));
 } sonuma_state __attribute__((aligned(LINE_BYTES)));
 
@@ -172,7 +173,9 @@ static inline int sonuma_open(void) {
   sonuma_state.heads = aligned_alloc(LINE_BYTES, nodes * sizeof(uint32_t) + LINE_BYTES);
   sonuma_state.shared = sonuma_memory(device->shared_bytes);
   sonuma_state.shared_end = sonuma_state.shared + device->shared_entries;
-  sonuma_state.head = (uint64_t)sonuma_state.shared | 1;
+  sonuma_state.head = (uint64_t *)device->shared_head;
+  if (sonuma_state.is_software)
+    *sonuma_state.head = (uint64_t)sonuma_state.shared | 1;
 
   uint64_t endpoints = device->harts, stride = device->stride_lines * LINE_BYTES;
   sonuma_state.endpoints = aligned_alloc(LINE_BYTES, endpoints * sizeof(struct sonuma_endpoint));
@@ -283,16 +286,16 @@ static inline uint64_t sonuma_shared_entry(uint64_t head) {
 
 /* Takes a message off the shared queue, under the lock, which nobody asks for while it is empty. */
 static inline uint64_t sonuma_pull(struct sonuma_endpoint *endpoint) {
-  if (!sonuma_shared_entry(__atomic_load_n(&sonuma_state.head, __ATOMIC_RELAXED)))
+  if (!sonuma_shared_entry(__atomic_load_n(sonuma_state.head, __ATOMIC_RELAXED)))
     return 0;
   sonuma_lock(&endpoint->lock_node);
-  uint64_t head = sonuma_state.head;
+  uint64_t head = *sonuma_state.head;
   uint64_t word = sonuma_shared_entry(head);
   if (word) {
     head += sizeof word;
     if ((head & ~7ul) == (uint64_t)sonuma_state.shared_end)
       head = (uint64_t)sonuma_state.shared | (~head & 1);
-    __atomic_store_n(&sonuma_state.head, head, __ATOMIC_RELAXED);
+    __atomic_store_n(sonuma_state.head, head, __ATOMIC_RELAXED);
   }
   sonuma_unlock(&endpoint->lock_node);
   if (word)

@@ -58,6 +58,7 @@ def warm_start_key(resolved: Resolved, elf: bytes) -> str | None:
     for table, name in (
         (measure, "requests"),
         (measure, "precision"),
+        (measure, "precision_of"),
         (measure, "warmup"),
         (traffic, "load"),
         (traffic, "rate_mrps"),

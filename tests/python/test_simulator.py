@@ -145,6 +145,17 @@ def test_a_run_that_cannot_be_precise_says_so(nanoplane: Any) -> None:
     assert "NOT PRECISE" in table.stdout
 
 
+def test_precision_of_a_kind_needs_kinds(nanoplane: Any) -> None:
+    settings = ("--set", "measure.precision=0.1", "--set", "measure.precision_of=get")
+    failed = nanoplane("run", EXAMPLE, *FEW, *settings, status=2)
+    assert "measure.precision_of names a kind of operations, and the program takes none" in (
+        failed.stderr
+    )
+    wrong = ("--set", "measure.precision_of=delete")
+    unknown = nanoplane("run", EXAMPLE, *FEW, *wrong, status=2)
+    assert 'it must be "get", "put" or "scan"' in unknown.stderr
+
+
 def test_a_part_of_the_peak(nanoplane: Any) -> None:
     peak = result(nanoplane)
     half = result(nanoplane, "--set", "traffic.load=0.5")

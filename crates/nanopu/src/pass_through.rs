@@ -3,6 +3,7 @@
 use fabric::Time;
 use network::packet::{
     DATA, Endpoint, Message, Packet, Transport, TransportAction, TransportHeader,
+    TransportStatistics,
 };
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
@@ -98,6 +99,14 @@ impl Transport for PassThrough {
     }
 
     fn taken(&mut self, _now: Time, _message: &Message) {}
+
+    fn statistics(&self) -> TransportStatistics {
+        TransportStatistics {
+            sending: self.sending.len() as u64,
+            receiving: self.receiving.len() as u64,
+            ..TransportStatistics::default()
+        }
+    }
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);

@@ -1,14 +1,14 @@
 //! The cluster around a server with an integrated network interface: nodes that send it messages and
-//! take its replies, as RPCValet's traffic generator does (ASPLOS 2019, Section 5).
+//! take its replies, as the traffic generator of Daglis et al. does (ASPLOS 2019, Section 5).
 //!
 //! Each node has as many send slots towards the server as the messaging domain gives it. A message
 //! takes a slot until the server's replenish is back; what finds none free waits at its node. The
 //! ledger is kept here: an item is in its queue when the last packet of its message has arrived at
 //! the server, and done when a core of the server has posted the replenish.
 
+use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, WORK_HEADER_AT};
 use crate::io_source::register;
 use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
-use crate::sonuma::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
 use crate::spec::SLOT_HEADER_BYTES;
 use crate::{
     Arrival, ArrivalProcess, DeliveredPacket, IoSetup, IoSource, ItemKind, Link, LinkFaultCounts,
@@ -37,11 +37,11 @@ const WINDOW: u64 = 1 << 20;
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
     /// Nanoseconds from a node to the server or back, without what packets take on links: 50 in
-    /// Scale-Out NUMA's Table 1.
+    /// Novakovic et al. (ASPLOS 2014), Table 1.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub latency_ns: f64,
-    /// Gigabytes a second of the link of each backend, in each direction. RPCValet gives none; as a
-    /// memory channel has (Table 1), so that it is no bottleneck.
+    /// Gigabytes a second of the link of each backend, in each direction. Daglis et al. (ASPLOS 2019)
+    /// give none; as a memory channel has (their Table 1), so that it is no bottleneck.
     #[schemars(range(min = 0.01, max = 10000.0))]
     pub link_gb_per_s: f64,
     /// The packets of a message come in random order.
@@ -848,6 +848,9 @@ impl Agent for Cluster {
     /// A core has posted something to the network interface: the latency of what it replenishes is
     /// over. Whether it really does so is known when the packet comes.
     fn observe(&mut self, observation: &Observation) {
+        if observation.address % LINE_BYTES as u64 != WORK_HEADER_AT {
+            return;
+        }
         let Some(header) =
             Header::decode(observation.value).filter(|header| header.kind == Kind::PostReplenish)
         else {

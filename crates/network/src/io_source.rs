@@ -56,13 +56,16 @@ pub struct IoSetup {
     pub doorbells: AddressRange,
     /// Where tenant doorbells can be.
     pub tenant_doorbells: AddressRange,
+    /// Memory for the consumers of queues whose doorbells are never counted down: two lines for each
+    /// queue. The second begins with how many items have been taken.
+    pub consumers: AddressRange,
     /// Where the main memory of the second socket begins, if there is one. The second half of the
     /// doorbells of each kind is in its memory, too, and that of the queues should be.
     pub second_socket: Option<u64>,
 }
 
 impl IoSetup {
-    /// From the first device doorbell to the last tenant doorbell; nothing else is in between.
+    /// From the first device doorbell to the last tenant doorbell; in between are only the consumers.
     pub fn all_doorbells(&self) -> AddressRange {
         AddressRange {
             start: self.doorbells.start,
@@ -70,6 +73,9 @@ impl IoSetup {
         }
     }
 }
+
+/// Bytes of the memory of a queue's consumer: `struct io_consumer` in `guest/include/io.h`.
+pub const CONSUMER_BYTES: u64 = 2 * LINE;
 
 /// Offsets of the registers that can be written.
 pub(crate) mod register {
@@ -485,6 +491,7 @@ impl IoSource {
             0x78 => u64::from(setup.batch),
             0x80 => u64::from(setup.in_order),
             register::ITEMS => self.items as u64,
+            0xc0 => setup.consumers.start,
             0xb8 => setup.second_socket.unwrap_or(0),
             register::PARAMETER => self.program.parameter()?,
             register::COUNTER => self
@@ -1000,8 +1007,19 @@ impl Agent for IoSource {
         self.await_arrival(context);
     }
 
-    /// A hart takes items off a queue by counting its doorbell down.
+    /// A hart takes items off a queue by counting its doorbell down, or its consumer's word up.
     fn observe(&mut self, observation: &Observation) {
+        if self.setup.consumers.contains(observation.address) {
+            let offset = observation.address - self.setup.consumers.start;
+            let items = (observation.value as u32).wrapping_sub(observation.before as u32);
+            if offset % CONSUMER_BYTES == LINE && items as i32 > 0 {
+                let queue = (offset / CONSUMER_BYTES) as u32;
+                self.ledger
+                    .borrow_mut()
+                    .claimed(queue, items, observation.at);
+            }
+            return;
+        }
         let Some(number) = self.doorbells.queue(LineAddress::of(observation.address)) else {
             return;
         };

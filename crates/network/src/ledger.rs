@@ -371,6 +371,11 @@ impl Ledger {
     }
 
     pub(crate) fn start(&mut self, table: u64, queues: Vec<QueueDescriptor>, at: Time) {
+        if self.recorder.needs_kinds() && self.items != ItemKind::Operations {
+            let sentence = "measure.precision_of names a kind of operations, and the program takes \
+                            none: leave it out";
+            self.set_wrong_description(sentence.to_string());
+        }
         self.table = table;
         self.tenants = vec![1; queues.len()];
         self.started_at_fs = Some(at.as_fs());

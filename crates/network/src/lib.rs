@@ -8,6 +8,8 @@
 mod arrivals;
 mod cluster;
 mod elementary;
+mod extreme_values;
+pub mod header;
 mod io_source;
 mod items;
 mod ledger;
@@ -21,7 +23,6 @@ mod random;
 mod recorder;
 mod service_times;
 mod shape;
-pub mod sonuma;
 mod spec;
 mod statistics;
 mod tenant;
@@ -30,11 +31,11 @@ mod work;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use cluster::{Cluster, ClusterSetup, ClusterStatistics, NetworkSpec};
-pub use io_source::{IoSetup, IoSource};
+pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource};
 pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use link::{Link, LinkFaultCounts, LinkFaults};
-pub use operations::{OperationsSpec, Popularity};
+pub use operations::{OperationKind, OperationsSpec, Popularity};
 pub use packets::{PacketError, Packets, checksum};
 pub use program::{
     MOST_NAME_BYTES, ProgramDevice, ProgramPreparation, ProgramSettings, TRAFFIC_PARAMETERS,

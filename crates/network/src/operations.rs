@@ -21,6 +21,18 @@ const GET: u8 = 0;
 const PUT: u8 = 1;
 const SCAN: u8 = 2;
 
+/// A kind of operations, with its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OperationKind {
+    /// Reads one value.
+    Get = GET as isize,
+    /// Writes one value.
+    Put = PUT as isize,
+    /// Reads several consecutive keys with their values.
+    Scan = SCAN as isize,
+}
+
 /// How often each key is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -44,13 +56,14 @@ pub struct OperationsSpec {
     #[schemars(range(min = 1, max = 1024))]
     pub value_bytes: u32,
     /// The part of the requests that read one value. What is neither a get nor a scan is a put, of a
-    /// new value of the same length. RPCValet's are 0.95 for HERD and 0.99 for Masstree.
+    /// new value of the same length. 0.95 for HERD and 0.99 for Masstree in Daglis et al. (ASPLOS
+    /// 2019).
     #[schemars(range(min = 0.0, max = 1.0))]
     pub gets: f64,
     /// The part of the requests that read several consecutive keys with their values.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub scans: f64,
-    /// Keys that a scan reads. RPCValet's read 100.
+    /// Keys that a scan reads; 100 in Daglis et al. (ASPLOS 2019).
     #[schemars(range(min = 1, max = 1000))]
     pub scan_keys: u32,
     /// How often each key is asked for; where a scan begins, too.

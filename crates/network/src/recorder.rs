@@ -81,7 +81,7 @@ pub struct Measurement {
     pub histogram: String,
     /// How long harts worked on the requests: from the take of an item, when it is counted off its
     /// queue, to the ring of the tenant's doorbell; for the later ones of a batch, from the ring
-    /// before. `None` if no take could be seen: `spin-poll-mode` counts nothing down.
+    /// before. `None` if no take was seen.
     pub service_ns: Option<LatencySummary>,
     /// The same as a histogram, in the form of `histogram`.
     pub service_histogram: Option<String>,
@@ -182,6 +182,8 @@ pub struct Recorder {
     requests: usize,
     warmup: Warmup,
     precision: Option<f64>,
+    /// The only kind of requests whose p99 that is; `None`: all.
+    precision_of: Option<u8>,
     /// How many are needed behind the warm-up, as far as is known.
     wanted: usize,
     samples: Vec<Sample>,
@@ -201,6 +203,7 @@ impl State for Recorder {
                 requests: fixed,
                 warmup: fixed,
                 precision: fixed,
+                precision_of: fixed,
                 wanted: fixed,
                 samples: fixed,
                 next_check: fixed,
@@ -213,7 +216,8 @@ impl State for Recorder {
             self.samples = samples;
             return;
         }
-        *self = Recorder::new(self.requests as u64, self.warmup).with_precision(self.precision);
+        *self = Recorder::new(self.requests as u64, self.warmup)
+            .with_precision(self.precision, self.precision_of);
         for sample in &samples {
             self.add(*sample);
         }
@@ -234,6 +238,7 @@ impl Recorder {
             requests,
             warmup,
             precision: None,
+            precision_of: None,
             wanted: requests,
             samples: Vec::new(),
             next_check: match warmup {
@@ -246,9 +251,29 @@ impl Recorder {
 
     /// Goes on until half of the 95 % confidence interval of the p99 is at most this part of the p99.
     /// It looks at `requests` behind the warm-up, and then each time that the interval, which gets
-    /// shorter with the square root of the number, should be short enough.
-    pub fn with_precision(self, precision: Option<f64>) -> Recorder {
-        Recorder { precision, ..self }
+    /// shorter with the square root of the number, should be short enough. The p99 may be that of
+    /// the requests of one kind alone; `requests` are of all kinds.
+    pub fn with_precision(self, precision: Option<f64>, of: Option<u8>) -> Recorder {
+        Recorder {
+            precision,
+            precision_of: of,
+            ..self
+        }
+    }
+
+    /// Whether the p99 of one kind of requests is to be precise.
+    pub(crate) fn needs_kinds(&self) -> bool {
+        self.precision.is_some() && self.precision_of.is_some()
+    }
+
+    /// How precise the p99 of some requests is, of those that are to be precise.
+    fn found_precision(&self, measured: &[Sample]) -> Option<f64> {
+        let counts = |sample: &&Sample| self.precision_of.is_none_or(|kind| sample.kind == kind);
+        let samples = measured.iter().filter(counts);
+        let values: Vec<f64> = samples.map(|sample| sample.latency.as_ns()).collect();
+        let mut sorted = values.clone();
+        sorted.sort_by(f64::total_cmp);
+        quantile_precision(&values, &sorted, 0.99)
     }
 
     /// Adds a request of which no more is known.
@@ -297,7 +322,7 @@ impl Recorder {
     fn more_wanted(&self, cut: usize) -> Option<usize> {
         let precision = self.precision?;
         let measured = self.samples.len() - cut;
-        let found = precision_of_p99(&latencies_ns(&self.samples[cut..]));
+        let found = self.found_precision(&self.samples[cut..]);
         if measured >= self.most() || found.is_some_and(|found| found <= precision) {
             return None;
         }
@@ -401,7 +426,8 @@ impl Recorder {
             warmup_samples: cut as u64,
             steady,
             precise: self.precision.is_none_or(|precision| {
-                quantile_precision(&values, &sorted, 0.99).is_some_and(|found| found <= precision)
+                self.found_precision(measured)
+                    .is_some_and(|found| found <= precision)
             }),
             histogram: histogram(&values),
             service_ns: some_summary(&services),
@@ -503,12 +529,6 @@ fn latencies_ns(samples: &[Sample]) -> Vec<f64> {
         .iter()
         .map(|sample| sample.latency.as_ns())
         .collect()
-}
-
-fn precision_of_p99(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    quantile_precision(values, &sorted, 0.99)
 }
 
 /// The histogram of [`Measurement::histogram`]. It grows with its values; building and writing it
@@ -672,7 +692,7 @@ mod tests {
     fn exponential(requests: u64, precision: f64, seed: u64) -> Recorder {
         let mut random = Random::new(seed, Stream::Arrivals);
         let mut recorder =
-            Recorder::new(requests, Warmup::Requests(100)).with_precision(Some(precision));
+            Recorder::new(requests, Warmup::Requests(100)).with_precision(Some(precision), None);
         let mut number = 0.0;
         while !recorder.is_done() {
             recorder.record(ns(100.0 * number), ns(1000.0 * random.exponential()));
@@ -706,6 +726,44 @@ mod tests {
         assert!((7_800..15_600).contains(&(samples / runs)), "{samples}");
     }
 
+    /// Nine tenths of the requests take equally long, and are precise at once; the rest are
+    /// exponential, so that 7800 of them are needed as above, and 78,000 in all.
+    #[test]
+    fn one_kind_of_requests_can_be_what_is_precise() {
+        let run = |of| {
+            let mut random = Random::new(1, Stream::Arrivals);
+            let mut recorder =
+                Recorder::new(1000, Warmup::Requests(0)).with_precision(Some(0.05), of);
+            let mut number = 0u32;
+            while !recorder.is_done() {
+                let kind = u8::from(number % 10 == 0);
+                let latency = match kind {
+                    1 => 1000.0 * random.exponential(),
+                    _ => 10_000.0,
+                };
+                recorder.add(Sample {
+                    completed_at: ns(100.0 * f64::from(number)),
+                    latency: ns(latency),
+                    service: None,
+                    queue: 0,
+                    kind,
+                });
+                number += 1;
+            }
+            recorder
+        };
+        let (frequent, rare) = (run(Some(0)), run(Some(1)));
+        assert!(frequent.measurement().unwrap().precise);
+        assert!(frequent.recorded() <= 2000, "{}", frequent.recorded());
+        assert!(rare.measurement().unwrap().precise);
+        assert!(
+            (60_000..=100_000).contains(&rare.recorded()),
+            "{}",
+            rare.recorded()
+        );
+        assert!(width_of_p99(&rare.by_kind()[&1].latency_ns) <= 0.05);
+    }
+
     #[test]
     fn requests_are_the_least_that_is_measured() {
         let measurement = exponential(50_000, 0.05, 1).measurement().unwrap();
@@ -723,7 +781,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_not_steady_is_given_up_early() {
-        let mut recorder = Recorder::new(1000, Warmup::Auto).with_precision(Some(1e-6));
+        let mut recorder = Recorder::new(1000, Warmup::Auto).with_precision(Some(1e-6), None);
         let mut number = 0.0;
         while !recorder.is_done() {
             recorder.record(ns(number), ns(number));
@@ -736,7 +794,8 @@ mod tests {
 
     #[test]
     fn equal_latencies_are_precise_at_once() {
-        let mut recorder = Recorder::new(100, Warmup::Requests(0)).with_precision(Some(0.001));
+        let mut recorder =
+            Recorder::new(100, Warmup::Requests(0)).with_precision(Some(0.001), None);
         for number in 0..2000 {
             recorder.record(ns(f64::from(number)), ns(10.0));
         }

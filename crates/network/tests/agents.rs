@@ -248,6 +248,7 @@ impl Server {
             policy: 0,
             doorbells: range(DOORBELLS),
             tenant_doorbells: range(TENANT_DOORBELLS),
+            consumers: AddressRange::default(),
         };
         let ram = Ram::new(vec![
             range(DOORBELLS),

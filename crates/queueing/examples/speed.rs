@@ -11,12 +11,21 @@ fn processor_seconds() -> f64 {
     nanoseconds.unwrap_or(f64::NAN) / 1e9
 }
 
+/// Those of RPCValet (Section 5).
+fn extreme_values() -> ServiceTimes {
+    ServiceTimes::GeneralizedExtremeValue {
+        location: 363.0,
+        scale: 100.0,
+        shape: 0.65,
+    }
+}
+
 fn main() {
     let distributions = [
         ServiceTimes::Fixed,
         ServiceTimes::Uniform,
         ServiceTimes::Exponential,
-        ServiceTimes::rpcvalet_gev(),
+        extreme_values(),
     ];
     for (queues, units) in [(1, 16), (4, 4), (16, 1)] {
         for service_times in distributions.clone() {

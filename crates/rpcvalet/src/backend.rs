@@ -2,13 +2,13 @@
 //! and writes memory, and dispatches the messages of the queues that it has.
 
 use crate::dispatch::{Load, Policy};
-use crate::domain::{CLASSES, Domain, QueuePairs, SharedDomain};
+use crate::domain::{CLASSES, Domain, QueuePairs, SHARED_ENTRY_BYTES, SharedDomain};
 use crate::spec::Latencies;
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES,
-    LineData, MemoryAccess, RegisterAccess, Request, Time,
+    LineData, MemoryAccess, Observation, RegisterAccess, Request, Time,
 };
-use network::sonuma::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
+use network::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
 use network::{Link, SharedLedger};
 use serde::Serialize;
 use state::{State, Walker};
@@ -156,6 +156,8 @@ pub(crate) struct Dispatcher {
     pub policy: Policy,
     /// Cores take messages out by themselves.
     pub is_software: bool,
+    /// If they do: the place of each message that is in the shared queue, by its entry. An instrument.
+    places: Vec<u64>,
     classes: [SharedQueue; CLASSES],
     /// It reads the entry for this core.
     reading: Option<u64>,
@@ -169,6 +171,7 @@ state::component!(Dispatcher {
     load,
     policy,
     is_software: fixed,
+    places,
     classes,
     reading,
     free_at
@@ -190,6 +193,7 @@ impl Dispatcher {
             cores,
             policy,
             is_software: false,
+            places: Vec::new(),
             classes: Default::default(),
             reading: None,
             free_at: Time::ZERO,
@@ -388,6 +392,7 @@ impl Backend {
             0x40 => domain.shared_entries(),
             0x48 => u64::from(domain.is_software),
             0x50 => self.neighbours.frontends.len() as u64,
+            0x58 => self.queue_pairs.shared_head(),
             register::SEND_BUFFER => domain.send_buffer,
             register::RECEIVE_BUFFER => domain.receive_buffer,
             register::SHARED_QUEUES => domain.shared_queues,
@@ -590,6 +595,10 @@ impl Backend {
         queue.tail += 1;
         if !dispatcher.is_software {
             queue.since.push_back((now, can_go));
+        } else if let Some(place) = domain.place(header.node, header.slot) {
+            let entries = domain.shared_entries() as usize;
+            dispatcher.places.resize(entries, 0);
+            dispatcher.places[(queue.tail - 1) as usize % entries] = place;
         }
         let length = queue.tail - queue.head;
         let bytes = 8;
@@ -1006,6 +1015,24 @@ impl Agent for Backend {
         {
             let data = LineData::ZERO;
             context.send(frontend, NOTICE_BYTES, AgentMessage { header, data });
+        }
+    }
+
+    /// A core takes a message off the shared queue by itself: it moves the head past its entry.
+    fn observe(&mut self, observation: &Observation) {
+        if observation.address != self.queue_pairs.shared_head() {
+            return;
+        }
+        let Some(dispatcher) = self.dispatchers.iter().find(|one| one.is_software) else {
+            return;
+        };
+        let first = self.domain.borrow().shared_entry(dispatcher.queue, 0, 0);
+        // The program wrote it: it may be anything.
+        let entry = observation.before.wrapping_sub(first) / SHARED_ENTRY_BYTES;
+        if let Some(&place) = dispatcher.places.get(entry as usize) {
+            self.ledger
+                .borrow_mut()
+                .given(place as usize, observation.at);
         }
     }
 

@@ -42,7 +42,7 @@ impl QueuePairs {
     pub const COMPLETION_ENTRIES: u64 = 32;
     /// How often a frontend writes down how far it has read the work queue.
     pub const HEAD_EVERY: u64 = 4;
-    const LINES: u64 = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 1;
+    const LINES: u64 = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 2;
 
     /// Queue pairs from `start` or a little behind it, on a mesh of so many tiles.
     pub fn new(start: u64, tiles: usize) -> QueuePairs {
@@ -75,6 +75,12 @@ impl QueuePairs {
     /// How many entries of its work queue have been read.
     pub fn head(&self, core: usize) -> u64 {
         self.line(core, Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES)
+    }
+
+    /// Where cores that take messages by themselves keep the head of the shared queue: in the middle
+    /// of the mesh. Its bytes are the entry's address, with the entry's phase in the lowest bit.
+    pub fn shared_head(&self) -> u64 {
+        self.line(self.stride_lines as usize / 2, Self::LINES - 1)
     }
 
     /// The phase of entry number `count` of a ring of `entries`: 1 in the first lap.
@@ -253,6 +259,8 @@ mod tests {
                     assert!(seen.insert(address));
                 }
             }
+            assert!(pairs.shared_head() + 64 <= pairs.start + pairs.bytes());
+            assert!(seen.insert(pairs.shared_head()));
         }
         assert_eq!(QueuePairs::phase(0, 16), 1);
         assert_eq!(

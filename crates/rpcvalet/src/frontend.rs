@@ -3,18 +3,17 @@
 use crate::domain::{QueuePairs, SharedDomain};
 use crate::spec::Latencies;
 use fabric::{
-    Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES, LineAddress,
-    LineData, MemoryAccess,
+    Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LineAddress, LineData,
+    MemoryAccess,
 };
 use network::SharedLedger;
-use network::sonuma::{Header, Kind};
+use network::header::{Header, Kind, WORK_HEADER_AT};
 use state::{State, Walker};
 use std::collections::VecDeque;
 
 /// Bytes of a request to a backend: its header, and where the data is.
 pub(crate) const REQUEST_BYTES: u64 = 32;
 /// Where in an entry of a work queue its header is: what is written last.
-const HEADER_AT: usize = LINE_BYTES - 8;
 
 /// What an access or a timer was for.
 mod purpose {
@@ -133,7 +132,7 @@ impl Frontend {
     /// The line of the next entry has been read.
     fn polled(&mut self, context: &mut AgentContext<'_>, line: LineData) {
         self.is_reading = false;
-        let word = line.read(HEADER_AT, 8);
+        let word = line.read(WORK_HEADER_AT as usize, 8);
         let phase = QueuePairs::phase(self.head, QueuePairs::WORK_ENTRIES);
         let is_new = Header::decode(word).is_some_and(|header| header.index & 1 == phase);
         if !is_new {

@@ -2,7 +2,7 @@
 
 use fabric::{Clock, SpecError, Time};
 use network::NetworkSpec;
-use network::sonuma::{MOST_BYTES, MOST_NODES, MOST_SLOTS};
+use network::header::{MOST_BYTES, MOST_NODES, MOST_SLOTS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use fabric::{
     LastLevelSpec, LineAddress, LineData, MemoryAccess, MemorySpec, MeshSpec, Observation, Outbox,
     OutgoingKind, Ram, RequestKind, Time, Transit,
 };
-use network::sonuma::{Header, Kind};
+use network::header::{Header, Kind};
 use network::{
     Cluster, IoSetup, Ledger, LinkFaults, NetworkSpec, ProgramSettings, Random, Recorder,
     SharedLedger, Stream, TrafficSpec, Warmup,
@@ -271,6 +271,7 @@ fn run(case: &Case) -> Ran {
         policy: 0,
         doorbells,
         tenant_doorbells: doorbells,
+        consumers: doorbells,
         second_socket: None,
     };
     let memory = |start, length| AddressRange { start, length };

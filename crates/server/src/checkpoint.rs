@@ -31,6 +31,7 @@ const DIGEST_BYTES: usize = 32;
 const MAY_CHANGE: &[&str] = &[
     "measure.requests",
     "measure.precision",
+    "measure.precision_of",
     "measure.warmup",
     "simulator",
 ];

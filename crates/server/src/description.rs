@@ -7,7 +7,7 @@ use fabric::{
 };
 use hyperplane::HyperPlaneSpec;
 use nanopu::NanoPuSpec;
-use network::{TrafficSpec, Warmup};
+use network::{OperationKind, TrafficSpec, Warmup};
 use pipeline::CoreSpec;
 use rpcvalet::RpcValetSpec;
 use schemars::JsonSchema;
@@ -240,6 +240,9 @@ pub struct MeasureSpec {
     /// latest; the result says whether it is `precise`.
     #[schemars(range(min = 0.001, max = 1.0))]
     pub precision: Option<f64>,
+    /// If given, that is the p99 of the requests of this kind alone, of a program that takes
+    /// operations; `requests` are still of all kinds.
+    pub precision_of: Option<OperationKind>,
     /// How the beginning is cut: "auto", or a number of requests.
     pub warmup: Warmup,
     /// If given, the server is first warmed up by traffic of its own, of which nothing is measured.
@@ -270,6 +273,7 @@ impl Default for MeasureSpec {
         MeasureSpec {
             requests: 20_000,
             precision: None,
+            precision_of: None,
             warmup: Warmup::Auto,
             warm_start: None,
             seed: 1,

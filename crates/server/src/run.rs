@@ -12,9 +12,9 @@ use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
-    Cluster, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger, MOST_NAME_BYTES, Measurement,
-    ProgramDevice, ProgramPreparation, ProgramSettings, Random, Recorder, SharedLedger, Stream,
-    TRAFFIC_PARAMETERS, TenantSide,
+    CONSUMER_BYTES, Cluster, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger,
+    MOST_NAME_BYTES, Measurement, ProgramDevice, ProgramPreparation, ProgramSettings, Random,
+    Recorder, SharedLedger, Stream, TRAFFIC_PARAMETERS, TenantSide,
 };
 use pipeline::{CoreStatistics, CycleStack, NEVER};
 use riscv::elf;
@@ -38,6 +38,8 @@ const INTERFACE_REGISTERS: AddressRange = AddressRange {
 const QUEUE_PAIRS: u64 = 0x6c00_0000;
 const DOORBELLS: u64 = 0x6000_0000;
 const TENANT_DOORBELLS: u64 = 0x6800_0000;
+/// Between both.
+const CONSUMERS: u64 = 0x6400_0000;
 /// A guest that has let work wait for this long without finishing any is stuck.
 const PATIENCE_NS: f64 = 50e6;
 /// While one core processes an item of a queue whose items need not be in order, each core of its
@@ -354,6 +356,10 @@ fn setup(description: &Description) -> IoSetup {
         // Twice what is needed, so that a doorbell in conflict can be given another address.
         doorbells: doorbell_range(DOORBELLS, 2 * u64::from(queues)),
         tenant_doorbells: doorbell_range(TENANT_DOORBELLS, u64::from(queues)),
+        consumers: AddressRange {
+            start: CONSUMERS,
+            length: u64::from(queues) * CONSUMER_BYTES,
+        },
         second_socket: match description.server.fabric.sockets {
             1 => None,
             _ => Some(second_half(&description.server)),
@@ -814,14 +820,16 @@ fn prepare<'a>(
     let subject = Subject::new(description, &image, true)?;
     let setup = setup(description);
     let measure = &description.measure;
-    let recorder =
-        Recorder::new(measure.requests, measure.warmup).with_precision(measure.precision);
+    let recorder = Recorder::new(measure.requests, measure.warmup).with_precision(
+        measure.precision,
+        measure.precision_of.map(|kind| kind as u8),
+    );
     let ledger = Ledger::shared(recorder);
     if !setup.in_order {
         ledger.borrow_mut().allow_reordering();
     }
     let mut attached = None;
-    let mut memory = vec![setup.doorbells, setup.tenant_doorbells];
+    let mut memory = vec![setup.doorbells, setup.consumers, setup.tenant_doorbells];
     let pairs = queue_pairs(description).map(|pairs| AddressRange {
         start: pairs.start,
         length: pairs.bytes(),

@@ -26,6 +26,7 @@
 #define NOTIFY_POLL_MODE_H
 
 #include <notify/queues.h>
+#include <stddef.h>
 
 enum { POLL_MODE_SINGLE_CONSUMER = 2 }; /* RING_F_SC_DEQ */
 
@@ -35,7 +36,8 @@ enum { POLL_MODE_SINGLE_CONSUMER = 2 }; /* RING_F_SC_DEQ */
 #define POLL_MODE_LOOKS_FIRST 1
 #endif
 
-/* A ring, as struct rte_ring. The producer's line is the doorbell. */
+/* A ring, as struct rte_ring. The producer's line is the doorbell; the others are those of struct
+ * io_consumer, so that it is seen when items are taken. */
 struct poll_mode_ring {
   struct {
     uint32_t flags;
@@ -156,12 +158,15 @@ static inline void poll_mode_done(const struct data_plane_hart *hart,
     data_plane_unlock(&poll_mode_port.queues[work->queue]->ring->lock);
 }
 
+_Static_assert(sizeof(struct poll_mode_ring) == sizeof(struct io_consumer) &&
+                   offsetof(struct poll_mode_ring, consumer) == offsetof(struct io_consumer, taken),
+               "the device sees the consumer's index");
+
 static inline void poll_mode_set_up(volatile struct io_registers *device,
                                     struct io_descriptor *table) {
-  (void)device;
   uint64_t queues = data_plane_state.queue_count;
   struct poll_mode_queue *driver = aligned_alloc(LINE_BYTES, queues * sizeof *driver);
-  struct poll_mode_ring *rings = aligned_alloc(LINE_BYTES, queues * sizeof *rings);
+  struct poll_mode_ring *rings = (struct poll_mode_ring *)device->consumers;
   poll_mode_port.burst = poll_mode_receive;
   poll_mode_port.queues = aligned_alloc(LINE_BYTES, queues * sizeof *poll_mode_port.queues);
   poll_mode_port.callbacks = aligned_alloc(LINE_BYTES, queues * sizeof *poll_mode_port.callbacks);

@@ -1,11 +1,17 @@
-//! Packets of Scale-Out NUMA (Novakovic et al., ASPLOS 2014) with RPCValet's messages (Daglis et al.,
-//! ASPLOS 2019, Section 4.2). The entries of queue pairs have the same first word.
+//! Headers of packets between nodes that write messages into each other's slots and read and write
+//! each other's memory. The entries of queue pairs have the same first word.
+//!
+//! One-sided operations are those of Novakovic et al. (ASPLOS 2014), messages those of Daglis et al.
+//! (ASPLOS 2019, Section 4.2).
 
 /// Bytes of a packet with a cache block: the block, and a header of the network's and the transport's
 /// fields.
 pub const BLOCK_PACKET_BYTES: u64 = 80;
 /// Bytes of a packet without one.
 pub const CONTROL_PACKET_BYTES: u64 = 16;
+
+/// Where the first word of an entry of a work queue is in its line: it is written last.
+pub const WORK_HEADER_AT: u64 = 56;
 
 /// What a packet, or an entry of a queue pair, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
