@@ -14,6 +14,7 @@ mod io_source;
 mod items;
 mod ledger;
 mod link;
+mod load_generator;
 mod operations;
 pub mod packet;
 mod packets;
@@ -35,6 +36,10 @@ pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource};
 pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use link::{Link, LinkFaultCounts, LinkFaults};
+pub use load_generator::{
+    LoadGenerator, LoadGeneratorError, LoadGeneratorReport, LoadGeneratorSpec,
+    LoadGeneratorStatistics, Offer, RequestSpec, Word,
+};
 pub use operations::{OperationKind, OperationsSpec, Popularity};
 pub use packets::{PacketError, Packets, checksum};
 pub use program::{

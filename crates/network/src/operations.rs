@@ -236,7 +236,7 @@ fn mix(number: u64) -> u64 {
 /// Draws numbers from 1 to `count`, k in proportion to `k^-exponent`, by rejection-inversion
 /// (Hörmann and Derflinger, ACM TOMACS 6(3), 1996): exact, and without a table.
 #[derive(Clone, Debug)]
-struct Zipf {
+pub(crate) struct Zipf {
     count: f64,
     exponent: f64,
     /// The integral of the density's hat up to the first and behind the last number.
@@ -247,7 +247,7 @@ struct Zipf {
 }
 
 impl Zipf {
-    fn new(count: u64, exponent: f64) -> Zipf {
+    pub(crate) fn new(count: u64, exponent: f64) -> Zipf {
         let mut zipf = Zipf {
             count: count as f64,
             exponent,
@@ -261,7 +261,7 @@ impl Zipf {
         zipf
     }
 
-    fn draw(&self, random: &mut Random) -> u64 {
+    pub(crate) fn draw(&self, random: &mut Random) -> u64 {
         loop {
             let place =
                 self.integral_last + random.unit() * (self.integral_first - self.integral_last);

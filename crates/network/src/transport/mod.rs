@@ -1,5 +1,5 @@
-//! Reliable transport of one-way messages, as a network interface does it in hardware: [`Ndp`] and
-//! [`Homa`], behind [`Transport`](crate::packet::Transport).
+//! Transport of one-way messages, as a network interface does it in hardware: [`Ndp`] and [`Homa`], which
+//! are reliable, and [`Datagrams`], which are not, behind [`Transport`](crate::packet::Transport).
 //!
 //! A message goes into a *buffer for sending*, is cut into packets there, and stays until the receiver
 //! has acknowledged all of it. The receiver puts it together in a *buffer for receiving*, which it
@@ -11,12 +11,14 @@
 
 mod bits;
 mod buffers;
+mod datagrams;
 mod homa;
 mod ndp;
 mod peers;
 #[cfg(test)]
 mod tests;
 
+pub use datagrams::Datagrams;
 pub use homa::Homa;
 pub use ndp::Ndp;
 
@@ -39,6 +41,9 @@ pub enum Protocol {
     /// Homa (Montazeri et al., SIGCOMM 2018): receivers grant bytes to the messages that have fewest
     /// left, at priorities that they choose.
     Homa,
+    /// None: a message is one packet, which is sent once. For hosts that talk to a server whose network
+    /// interface has no transport, as nanoPU's traditional one (Section 5.1).
+    Datagrams,
 }
 
 /// The transport of a host. The defaults are those of nanoPU's prototype, where it has them
@@ -233,6 +238,7 @@ impl TransportSpec {
         match self.protocol {
             Protocol::Ndp => Box::new(Ndp::new(self.clone(), address, rate)),
             Protocol::Homa => Box::new(Homa::new(self.clone(), address)),
+            Protocol::Datagrams => Box::new(Datagrams::new(self.clone(), address)),
         }
     }
 

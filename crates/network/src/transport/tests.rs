@@ -737,6 +737,35 @@ fn homa_gives_short_messages_a_higher_priority() {
     assert_eq!(priorities, [(DATA, 2), (DATA, 2), (DATA, 7), (DATA, 7)]);
 }
 
+/// A datagram comes as it was sent, or not at all.
+#[test]
+fn datagrams_are_sent_once() {
+    let spec = spec(Protocol::Datagrams);
+    let weather = Weather {
+        lost: 0.2,
+        trimmed: 0.1,
+        ..calm()
+    };
+    let mut world = World::new(&spec, 2, weather, 3);
+    for number in 0..1000 {
+        world.send(ns(f64::from(number) * 100.0), 0, 1, number as usize);
+    }
+    let large = world.send(Time::ZERO, 0, 1, 1025);
+    world.run();
+    assert_eq!(world.given_up.len(), 1);
+    assert_eq!(world.given_up[0].0, large);
+    assert!(world.given_up[0].1.contains("packet_bytes is 1024"));
+    assert!(world.delivered.values().all(|&times| times == 1));
+    let [sender, receiver] = world.statistics()[..] else {
+        panic!("two hosts");
+    };
+    assert_eq!((sender.data_packets, sender.repeated_packets), (1000, 0));
+    assert_eq!(receiver.control_packets, 0);
+    // 1000 x 0.8 x 0.9 come, give or take four standard deviations, 57.
+    assert!((663..777).contains(&receiver.delivered), "{receiver:?}");
+    assert_eq!(receiver.waiting, 0);
+}
+
 #[test]
 fn what_cannot_be_is_dropped() {
     for protocol in [Protocol::Ndp, Protocol::Homa] {

@@ -1,0 +1,815 @@
+//! A host that sends requests to servers and measures how long their responses take: nanoPU's load generator
+//! (OSDI 2021, Section 5.2.2), as a node of a network.
+//!
+//! A request is a message of big-endian words: a service time, the time at which it was sent, and what
+//! the program wants to know. A response begins with the same two words, which is how it is known to
+//! which request it belongs.
+
+use crate::operations::Zipf;
+use crate::packet::{Endpoint, Message, Packet, Transport, TransportAction, TransportStatistics};
+use crate::rack::{LineRate, Node, NodeContext};
+use crate::transport::TransportSpec;
+use crate::{
+    ArrivalProcess, Arrivals, Distribution, KindMeasurement, Measurement, Random, Recorder, Sample,
+    ServiceTimes, Stream,
+};
+use fabric::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use state::Walker;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes of the words that each request and each response begins with.
+const LOAD_BYTES: u32 = 16;
+/// Kinds of requests are numbered in a byte.
+const MOST_KINDS: usize = 256;
+
+/// When requests are sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "mode", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Offer {
+    /// Whatever becomes of those before: an open loop.
+    Open {
+        /// When they come.
+        #[serde(default)]
+        arrivals: Arrivals,
+        /// Millions a second.
+        #[schemars(range(min = 1e-6, max = 1e4))]
+        rate_mrps: f64,
+        /// Mean number of requests in a burst, for bursty arrivals.
+        #[serde(default = "one")]
+        #[schemars(range(min = 1.0, max = 1e6))]
+        burst_length: f64,
+    },
+    /// Several at once, and again after a while: with many load generators, an incast.
+    Simultaneous {
+        /// How many at once.
+        #[serde(default = "one_request")]
+        #[schemars(range(min = 1, max = 1000000))]
+        requests_at_once: u32,
+        /// Nanoseconds from one time to the next.
+        #[schemars(range(min = 1.0, max = 1e12))]
+        every_ns: f64,
+    },
+    /// Clients of which each has one request under way: a closed loop.
+    Closed {
+        /// How many.
+        #[schemars(range(min = 1, max = 1000000))]
+        clients: u32,
+        /// Nanoseconds from a response until the same client sends its next request.
+        #[serde(default)]
+        #[schemars(range(min = 0.0, max = 1e12))]
+        think_ns: f64,
+    },
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn one_request() -> u32 {
+    1
+}
+
+/// A word of a request, behind the first two.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Word {
+    /// Always the same.
+    Constant(u64),
+    /// Any number from one to another, each as likely.
+    #[serde(rename_all = "snake_case")]
+    Uniform {
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// A number from 0 on, of which k comes in proportion to `(k + 1)^-zipf_exponent`.
+    Zipf {
+        /// How many there are.
+        #[schemars(range(min = 1, max = 268_435_456))]
+        zipf_items: u64,
+        /// The exponent.
+        #[schemars(range(min = 0.01, max = 10.0))]
+        zipf_exponent: f64,
+    },
+}
+
+/// One kind of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RequestSpec {
+    /// What it is called in results.
+    pub name: String,
+    /// How many of these there are in proportion to the others'.
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub weight: f64,
+    /// To which port they go; nanoPU's name for it is context.
+    pub port: u16,
+    /// The mean of the first word, in what the program takes it for: nanoPU's programs count cycles.
+    #[schemars(range(min = 0.0, max = 1e12))]
+    pub service: f64,
+    /// How the first word is distributed.
+    pub service_times: ServiceTimes,
+    /// Bytes of the whole message, if it has more than its words: the rest are zeros.
+    #[schemars(range(max = 4194304))]
+    pub bytes: u32,
+    /// The words behind the first two.
+    pub words: Vec<Word>,
+}
+
+impl Default for RequestSpec {
+    fn default() -> RequestSpec {
+        RequestSpec {
+            name: "request".to_string(),
+            weight: 1.0,
+            port: 0,
+            service: 0.0,
+            service_times: ServiceTimes::Fixed,
+            bytes: 0,
+            words: Vec::new(),
+        }
+    }
+}
+
+impl RequestSpec {
+    fn words_bytes(&self) -> u64 {
+        u64::from(LOAD_BYTES) + 8 * self.words.len() as u64
+    }
+
+    fn message_bytes(&self) -> u64 {
+        self.words_bytes().max(u64::from(self.bytes))
+    }
+}
+
+/// A load generator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadGeneratorSpec {
+    /// When it sends requests.
+    pub offer: Offer,
+    /// What it sends: at least one kind.
+    #[serde(default = "one_kind")]
+    pub requests: Vec<RequestSpec>,
+    /// How many requests it sends; without it, as many as the measurement needs.
+    #[serde(default)]
+    pub most_requests: Option<u64>,
+    /// Its transport. It must be that of the servers.
+    #[serde(default)]
+    pub transport: TransportSpec,
+    /// Nanoseconds from when a request is made until the transport has it: of the host's software and
+    /// network interface, which are not simulated. None in nanoPU's load generator.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub send_latency_ns: f64,
+    /// Nanoseconds from when the transport has all of a response until the host has it.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub receive_latency_ns: f64,
+}
+
+fn one_kind() -> Vec<RequestSpec> {
+    vec![RequestSpec::default()]
+}
+
+/// Something in the description of a load generator that cannot be.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{key} is {found}; {accepted}")]
+pub struct LoadGeneratorError {
+    /// The key in its table.
+    pub key: String,
+    /// What was found.
+    pub found: String,
+    /// What would be accepted, as a sentence without its full stop.
+    pub accepted: String,
+}
+
+impl LoadGeneratorSpec {
+    /// Whether everything is in range.
+    pub fn check(&self) -> Result<(), LoadGeneratorError> {
+        let refuse = |key: &str, found: &dyn ToString, accepted: &str| {
+            Err(LoadGeneratorError {
+                key: key.to_string(),
+                found: found.to_string(),
+                accepted: accepted.to_string(),
+            })
+        };
+        let number = |key: &str, value: f64, least: f64, most: f64| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            refuse(key, &value, &format!("it must be from {least} to {most}"))
+        };
+        match self.offer {
+            Offer::Open {
+                rate_mrps,
+                burst_length,
+                ..
+            } => {
+                number("offer.rate_mrps", rate_mrps, 1e-6, 1e4)?;
+                number("offer.burst_length", burst_length, 1.0, 1e6)?;
+            }
+            Offer::Simultaneous {
+                requests_at_once,
+                every_ns,
+            } => {
+                let requests = f64::from(requests_at_once);
+                number("offer.requests_at_once", requests, 1.0, 1e6)?;
+                number("offer.every_ns", every_ns, 1.0, 1e12)?;
+            }
+            Offer::Closed { clients, think_ns } => {
+                number("offer.clients", f64::from(clients), 1.0, 1e6)?;
+                number("offer.think_ns", think_ns, 0.0, 1e12)?;
+            }
+        }
+        number("send_latency_ns", self.send_latency_ns, 0.0, 1e9)?;
+        number("receive_latency_ns", self.receive_latency_ns, 0.0, 1e9)?;
+        if let Err((key, found, accepted)) = self.transport.check() {
+            return refuse(&format!("transport.{key}"), &found, accepted);
+        }
+        if !(1..=MOST_KINDS).contains(&self.requests.len()) {
+            let accepted = "there must be from 1 to 256 kinds";
+            return refuse("requests", &self.requests.len(), accepted);
+        }
+        for (place, request) in self.requests.iter().enumerate() {
+            let before = &self.requests[..place];
+            if before.iter().any(|other| other.name == request.name) {
+                let accepted = "each kind must have a name of its own";
+                return refuse(&format!("requests[{place}].name"), &request.name, accepted);
+            }
+            let key = |name: &str| format!("requests[{place}].{name}");
+            number(&key("weight"), request.weight, 0.0, 1e9)?;
+            number(&key("service"), request.service, 0.0, 1e12)?;
+            if let Err(why) = request.service_times.check() {
+                return refuse(&key("service_times"), &"wrong", &why);
+            }
+            let most = u64::from(self.transport.largest_message_bytes);
+            if request.message_bytes() > most {
+                let accepted = format!(
+                    "with its words the message must have at most \
+                     transport.largest_message_bytes, {most}"
+                );
+                return refuse(&key("bytes"), &request.message_bytes(), &accepted);
+            }
+            for word in &request.words {
+                match *word {
+                    Word::Uniform { least, most } if least > most => {
+                        let accepted = "least must not be above most";
+                        return refuse(&key("words"), &format!("{least} to {most}"), accepted);
+                    }
+                    Word::Zipf {
+                        zipf_items,
+                        zipf_exponent,
+                    } => {
+                        let items = zipf_items as f64;
+                        number(&key("words.zipf_items"), items, 1.0, 268_435_456.0)?;
+                        number(&key("words.zipf_exponent"), zipf_exponent, 0.01, 10.0)?;
+                    }
+                    Word::Uniform { .. } | Word::Constant(_) => {}
+                }
+            }
+        }
+        let sum: f64 = self.requests.iter().map(|request| request.weight).sum();
+        if sum <= 0.0 {
+            let accepted = "at least one weight must be above 0";
+            return refuse("requests.weight", &sum, accepted);
+        }
+        Ok(())
+    }
+}
+
+/// Draws a word.
+#[derive(Clone, Debug)]
+enum WordSource {
+    Constant(u64),
+    Uniform(u64, u64),
+    Zipf(Zipf),
+}
+
+/// Draws requests of one kind.
+#[derive(Clone, Debug)]
+struct Kind {
+    /// What a random number from 0 to 1 must be below for it to be this kind, if it is none before.
+    up_to: f64,
+    port: u16,
+    bytes: usize,
+    service: Distribution,
+    scale: f64,
+    words: Vec<WordSource>,
+}
+
+/// A request that has not been answered, or is among others that have not.
+#[derive(Clone, Debug, Default)]
+struct Request {
+    sent_at: Time,
+    server: u32,
+    kind: u8,
+    is_over: bool,
+}
+
+state::plain!(Request {
+    sent_at,
+    server,
+    kind,
+    is_over
+});
+
+/// What a load generator has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoadGeneratorStatistics {
+    /// Requests made.
+    pub requests: u64,
+    /// Requests answered.
+    pub responses: u64,
+    /// Requests that the transport has given up.
+    pub given_up: u64,
+    /// Messages that answer no request.
+    pub unexpected: u64,
+    /// The most requests that were under way at one time.
+    pub most_under_way: u64,
+    /// Requests that found no room in the transport, and waited for it.
+    pub waits: u64,
+}
+
+state::component!(LoadGeneratorStatistics {
+    requests: count,
+    responses: count,
+    given_up: count,
+    unexpected: count,
+    most_under_way: count,
+    waits: count
+});
+
+/// What a load generator has to report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadGeneratorReport {
+    /// Response times, from when a request was made until the host has the response; `None` if there was
+    /// no response.
+    pub measurement: Option<Measurement>,
+    /// The same for each kind of requests, by name.
+    pub by_kind: BTreeMap<String, KindMeasurement>,
+    /// What it has counted.
+    pub statistics: LoadGeneratorStatistics,
+    /// What its transport has counted.
+    pub transport: TransportStatistics,
+    /// Why the first request was given up, if one was.
+    pub first_given_up: Option<String>,
+}
+
+/// What a timer is for: the upper bits of its token.
+mod purpose {
+    /// To make requests.
+    pub const REQUEST: u64 = 0;
+    /// To hand the oldest message over to the transport.
+    pub const HAND_OVER: u64 = 1 << 62;
+    /// What the transport has asked for; the rest is its token.
+    pub const TRANSPORT: u64 = 2 << 62;
+    pub const MASK: u64 = 3 << 62;
+}
+
+/// A load generator in a network, with one link.
+pub struct LoadGenerator {
+    name: String,
+    spec: LoadGeneratorSpec,
+    address: u32,
+    servers: Vec<u32>,
+    kinds: Vec<Kind>,
+    transport: Box<dyn Transport>,
+    arrivals: Option<ArrivalProcess>,
+    /// How many requests come next, at a time that is in the calendar.
+    next_items: u64,
+    choice: Random,
+    contents: Random,
+    service: Random,
+    send_latency: Time,
+    receive_latency: Time,
+    /// Messages on their way to the transport, and when they are there.
+    on_the_way: VecDeque<(Time, Message)>,
+    /// Messages that the transport has no room for.
+    waiting: VecDeque<Message>,
+    /// Requests in the order of time, from the first one that is not over.
+    requests: VecDeque<Request>,
+    /// How many came before these.
+    first_request: u64,
+    under_way: u64,
+    recorder: Recorder,
+    statistics: LoadGeneratorStatistics,
+    first_given_up: Option<String>,
+    actions: Vec<TransportAction>,
+}
+
+impl LoadGenerator {
+    /// The token with which the timer of a load generator is to be called when it shall begin.
+    pub const BEGIN: u64 = purpose::REQUEST;
+
+    /// A load generator that is called `name`, has this address and a link of this rate, and sends requests
+    /// to servers with these addresses, each as likely: at least one. It waits for
+    /// [`LoadGenerator::BEGIN`]. The description must have passed [`LoadGeneratorSpec::check`]; a sentence,
+    /// if a file that it names cannot be read.
+    pub fn new(
+        name: String,
+        spec: LoadGeneratorSpec,
+        (address, rate): (u32, LineRate),
+        servers: Vec<u32>,
+        recorder: Recorder,
+        seed: u64,
+    ) -> Result<LoadGenerator, String> {
+        let sum: f64 = spec.requests.iter().map(|request| request.weight).sum();
+        let mut up_to = 0.0;
+        let mut kinds = Vec::new();
+        for request in &spec.requests {
+            up_to += request.weight / sum;
+            let service = request.service_times.open()?;
+            let words = request.words.iter().map(|word| match *word {
+                Word::Constant(word) => WordSource::Constant(word),
+                Word::Uniform { least, most } => WordSource::Uniform(least, most),
+                Word::Zipf {
+                    zipf_items,
+                    zipf_exponent,
+                } => WordSource::Zipf(Zipf::new(zipf_items, zipf_exponent)),
+            });
+            kinds.push(Kind {
+                up_to,
+                port: request.port,
+                bytes: request.message_bytes() as usize,
+                scale: request.service / service.mean(),
+                service,
+                words: words.collect(),
+            });
+        }
+        let random = |stream| Random::new(seed, stream);
+        let arrivals = match spec.offer {
+            Offer::Open {
+                arrivals,
+                rate_mrps,
+                burst_length,
+            } => Some(ArrivalProcess::new(
+                arrivals,
+                rate_mrps,
+                burst_length,
+                random(Stream::Arrivals),
+            )),
+            Offer::Simultaneous { .. } | Offer::Closed { .. } => None,
+        };
+        Ok(LoadGenerator {
+            transport: spec.transport.open(address, rate),
+            send_latency: Time::from_ns(spec.send_latency_ns),
+            receive_latency: Time::from_ns(spec.receive_latency_ns),
+            name,
+            spec,
+            address,
+            servers,
+            kinds,
+            arrivals,
+            next_items: 0,
+            choice: random(Stream::Queues),
+            contents: random(Stream::Packets),
+            service: random(Stream::ServiceTimes),
+            on_the_way: VecDeque::new(),
+            waiting: VecDeque::new(),
+            requests: VecDeque::new(),
+            first_request: 0,
+            under_way: 0,
+            recorder,
+            statistics: LoadGeneratorStatistics::default(),
+            first_given_up: None,
+            actions: Vec::new(),
+        })
+    }
+
+    /// Whether it has measured what it should, or has sent all that it should and waits for nothing.
+    pub fn is_done(&self) -> bool {
+        self.recorder.is_done() || (self.is_exhausted() && self.under_way == 0)
+    }
+
+    /// Whether it has sent all that it should.
+    fn is_exhausted(&self) -> bool {
+        self.spec
+            .most_requests
+            .is_some_and(|most| self.statistics.requests >= most)
+    }
+
+    /// The part of its measurement that is done, from 0 to 1.
+    pub fn progress(&self) -> f64 {
+        match self.is_done() {
+            true => 1.0,
+            false => self.recorder.progress(),
+        }
+    }
+
+    /// How many requests have not been answered or given up.
+    pub fn under_way(&self) -> u64 {
+        self.under_way
+    }
+
+    /// What there is to report.
+    pub fn report(&self) -> LoadGeneratorReport {
+        let mut by_kind = BTreeMap::new();
+        for (kind, measurement) in self.recorder.by_kind() {
+            // The recorder knows no kinds but those of the description.
+            let name = self.spec.requests[usize::from(kind)].name.clone();
+            by_kind.insert(name, measurement);
+        }
+        LoadGeneratorReport {
+            measurement: self.recorder.measurement(),
+            by_kind,
+            statistics: self.statistics,
+            transport: self.transport.statistics(),
+            first_given_up: self.first_given_up.clone(),
+        }
+    }
+
+    /// It is time for requests.
+    fn request_timer(&mut self, context: &mut NodeContext<'_>) {
+        let has_begun = self.statistics.requests > 0 || self.next_items > 0;
+        match self.spec.offer {
+            Offer::Open { .. } => {
+                for _ in 0..self.next_items {
+                    self.make_request(context);
+                }
+                if let Some(arrivals) = &mut self.arrivals {
+                    let arrival = arrivals.next_arrival();
+                    self.next_items = arrival.items;
+                    self.ask_for_requests(context, arrival.gap);
+                }
+            }
+            Offer::Simultaneous {
+                requests_at_once,
+                every_ns,
+            } => {
+                for _ in 0..requests_at_once {
+                    self.make_request(context);
+                }
+                self.ask_for_requests(context, Time::from_ns(every_ns));
+            }
+            Offer::Closed { clients, .. } => {
+                let requests = if has_begun { 1 } else { clients };
+                for _ in 0..requests {
+                    self.make_request(context);
+                }
+            }
+        }
+    }
+
+    fn ask_for_requests(&mut self, context: &mut NodeContext<'_>, after: Time) {
+        if !self.is_exhausted() {
+            context.wake(context.now() + after, purpose::REQUEST);
+        }
+    }
+
+    fn make_request(&mut self, context: &mut NodeContext<'_>) {
+        if self.is_exhausted() {
+            return;
+        }
+        let now = context.now();
+        let kind = match self.kinds.len() {
+            1 => 0,
+            kinds => {
+                let number = self.choice.unit();
+                let found = self.kinds.iter().position(|kind| number < kind.up_to);
+                found.unwrap_or(kinds - 1)
+            }
+        };
+        let server = match self.servers.len() {
+            1 => 0,
+            servers => self.choice.below(servers as u64) as usize,
+        };
+        let Kind {
+            port,
+            bytes,
+            ref service,
+            scale,
+            ref words,
+            ..
+        } = self.kinds[kind];
+        let service = (service.draw(&mut self.service) * scale).round() as u64;
+        let mut payload = Vec::with_capacity(bytes);
+        payload.extend(service.to_be_bytes());
+        payload.extend(now.as_fs().to_be_bytes());
+        for word in words {
+            let word = match *word {
+                WordSource::Constant(word) => word,
+                WordSource::Uniform(0, u64::MAX) => self.contents.bits(),
+                WordSource::Uniform(least, most) => least + self.contents.below(most - least + 1),
+                WordSource::Zipf(ref zipf) => zipf.draw(&mut self.contents) - 1,
+            };
+            payload.extend(word.to_be_bytes());
+        }
+        payload.resize(bytes, 0);
+        let message = Message {
+            from: Endpoint {
+                address: self.address,
+                port: 0,
+            },
+            to: Endpoint {
+                address: self.servers[server],
+                port,
+            },
+            payload,
+            tag: self.statistics.requests,
+        };
+        self.requests.push_back(Request {
+            sent_at: now,
+            server: message.to.address,
+            kind: kind as u8,
+            is_over: false,
+        });
+        self.statistics.requests += 1;
+        self.under_way += 1;
+        self.statistics.most_under_way = self.statistics.most_under_way.max(self.under_way);
+        if self.send_latency == Time::ZERO {
+            self.hand_over(context, message);
+        } else {
+            let at = now + self.send_latency;
+            self.on_the_way.push_back((at, message));
+            context.wake(at, purpose::HAND_OVER);
+        }
+    }
+
+    fn hand_over(&mut self, context: &mut NodeContext<'_>, message: Message) {
+        self.waiting.push_back(message);
+        self.send_waiting(context.now());
+        self.statistics.waits += u64::from(!self.waiting.is_empty());
+        self.act(context);
+    }
+
+    /// Gives the transport what it has room for.
+    fn send_waiting(&mut self, now: Time) {
+        while let Some(message) = self.waiting.pop_front() {
+            // The transport says of a message whether it takes it, but keeps it only if it does.
+            if !self.transport.send(now, message.clone(), &mut self.actions) {
+                self.waiting.push_front(message);
+                break;
+            }
+        }
+    }
+
+    /// Does what the transport wants.
+    fn act(&mut self, context: &mut NodeContext<'_>) {
+        self.send_waiting(context.now());
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            match action {
+                TransportAction::Wake(at, token) => {
+                    context.wake(at, purpose::TRANSPORT | token);
+                }
+                TransportAction::GiveUp(tag, why) => {
+                    self.statistics.given_up += 1;
+                    self.first_given_up.get_or_insert(why);
+                    self.over((tag - self.first_request) as usize);
+                    self.next_of_client(context);
+                }
+                TransportAction::Deliver(message) => {
+                    self.transport.taken(context.now(), &message);
+                    self.response(context, &message);
+                }
+            }
+        }
+        // What is sent or done above may have asked for more.
+        let more = std::mem::replace(&mut self.actions, actions);
+        if !more.is_empty() {
+            self.actions = more;
+            self.act(context);
+        }
+        context.offer(0);
+    }
+
+    fn response(&mut self, context: &mut NodeContext<'_>, message: &Message) {
+        let sent_at = message
+            .payload
+            .get(8..16)
+            .and_then(|word| word.try_into().ok())
+            .map(|word| Time::from_fs(u64::from_be_bytes(word)));
+        let Some(place) = sent_at.and_then(|at| self.find(at, message)) else {
+            self.statistics.unexpected += 1;
+            return;
+        };
+        let Request { sent_at, kind, .. } = self.requests[place];
+        self.statistics.responses += 1;
+        let completed_at = context.now() + self.receive_latency;
+        self.recorder.add(Sample {
+            completed_at,
+            latency: completed_at - sent_at,
+            service: None,
+            queue: self.server(message.from.address),
+            kind,
+        });
+        self.over(place);
+        self.next_of_client(context);
+    }
+
+    /// The number of a server, in the order in which they were given.
+    fn server(&self, address: u32) -> u32 {
+        let place = self.servers.iter().position(|&server| server == address);
+        place.unwrap_or(0) as u32
+    }
+
+    /// The place of the request that the sender of a message was sent at a time, and has not answered. Those
+    /// of one time and server take their turns. The port is that of the server, if it has not left the
+    /// ports as they were, as programs without a transport do.
+    fn find(&self, sent_at: Time, message: &Message) -> Option<usize> {
+        let Message { from, to, .. } = message;
+        let first = self
+            .requests
+            .partition_point(|request| request.sent_at < sent_at);
+        let fits = |request: &Request| {
+            let port = self.kinds[usize::from(request.kind)].port;
+            let is_port = port == from.port || port == to.port;
+            !request.is_over && request.server == from.address && is_port
+        };
+        let same_time = self.requests.range(first..);
+        let mut same_time = same_time.take_while(|request| request.sent_at == sent_at);
+        same_time.position(fits).map(|place| first + place)
+    }
+
+    fn over(&mut self, place: usize) {
+        self.requests[place].is_over = true;
+        self.under_way -= 1;
+        while self.requests.front().is_some_and(|request| request.is_over) {
+            self.requests.pop_front();
+            self.first_request += 1;
+        }
+    }
+
+    /// The client of a request that is over goes on.
+    fn next_of_client(&mut self, context: &mut NodeContext<'_>) {
+        if let Offer::Closed { think_ns, .. } = self.spec.offer {
+            self.ask_for_requests(context, self.receive_latency + Time::from_ns(think_ns));
+        }
+    }
+}
+
+impl Node for LoadGenerator {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn packet(&mut self, context: &mut NodeContext<'_>, _port: usize, packet: Packet) {
+        self.transport
+            .arrived(context.now(), packet, &mut self.actions);
+        self.act(context);
+    }
+
+    fn timer(&mut self, context: &mut NodeContext<'_>, token: u64) {
+        match token & purpose::MASK {
+            purpose::REQUEST => self.request_timer(context),
+            purpose::HAND_OVER => {
+                // Their times are in the order in which they were made.
+                if let Some((_, message)) = self.on_the_way.pop_front() {
+                    self.hand_over(context, message);
+                }
+            }
+            _ => {
+                let token = token & !purpose::MASK;
+                self.transport
+                    .timer(context.now(), token, &mut self.actions);
+                self.act(context);
+            }
+        }
+    }
+
+    fn next_packet(&mut self, context: &mut NodeContext<'_>, _port: usize) -> Option<Packet> {
+        let packet = self.transport.next_packet(context.now());
+        // A datagram that has left makes room for another one.
+        if packet.is_some() && !self.waiting.is_empty() {
+            self.act(context);
+        }
+        packet
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        self.transport.walk(walker);
+        state::fields!(
+            self,
+            walker,
+            LoadGenerator {
+                name: fixed,
+                spec: fixed,
+                address: fixed,
+                servers: fixed,
+                kinds: fixed,
+                transport: fixed,
+                arrivals: inside,
+                next_items,
+                choice,
+                contents,
+                service,
+                send_latency: fixed,
+                receive_latency: fixed,
+                on_the_way,
+                waiting,
+                requests,
+                first_request,
+                under_way,
+                recorder,
+                statistics,
+                first_given_up,
+                actions: fixed,
+            }
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,567 @@
+use super::*;
+use crate::Warmup;
+use crate::rack::{LinkFaultSpec, LinkSpec, Network, NodeId, Switch, SwitchSpec};
+use crate::transport::Protocol;
+
+/// A server that works on one request after the other, for as many nanoseconds as each one's first word says.
+struct Echo {
+    address: u32,
+    transport: Box<dyn Transport>,
+    queue: VecDeque<Message>,
+    free_at: Time,
+    actions: Vec<TransportAction>,
+    seen: Vec<Message>,
+}
+
+const DONE: u64 = 1 << 63;
+
+impl Echo {
+    fn new(address: u32, spec: &TransportSpec, rate: LineRate) -> Echo {
+        Echo {
+            address,
+            transport: spec.open(address, rate),
+            queue: VecDeque::new(),
+            free_at: Time::ZERO,
+            actions: Vec::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    fn act(&mut self, context: &mut NodeContext<'_>) {
+        for action in std::mem::take(&mut self.actions) {
+            match action {
+                TransportAction::Wake(at, token) => context.wake(at, token),
+                TransportAction::GiveUp(_, why) => panic!("{why}"),
+                TransportAction::Deliver(message) => {
+                    self.transport.taken(context.now(), &message);
+                    let service = u64::from_be_bytes(message.payload[..8].try_into().unwrap());
+                    self.free_at = self.free_at.max(context.now()) + Time::from_ns(service as f64);
+                    context.wake(self.free_at, DONE);
+                    self.seen.push(message.clone());
+                    self.queue.push_back(message);
+                }
+            }
+        }
+        context.offer(0);
+    }
+}
+
+impl Node for Echo {
+    fn name(&self) -> String {
+        "echo".to_string()
+    }
+
+    fn packet(&mut self, context: &mut NodeContext<'_>, _port: usize, packet: Packet) {
+        self.transport
+            .arrived(context.now(), packet, &mut self.actions);
+        self.act(context);
+    }
+
+    fn timer(&mut self, context: &mut NodeContext<'_>, token: u64) {
+        if token & DONE == 0 {
+            self.transport
+                .timer(context.now(), token, &mut self.actions);
+        } else {
+            let request = self.queue.pop_front().unwrap();
+            let response = Message {
+                from: request.to,
+                to: request.from,
+                payload: request.payload[..16].to_vec(),
+                tag: 0,
+            };
+            assert_eq!(response.from.address, self.address);
+            let now = context.now();
+            assert!(self.transport.send(now, response, &mut self.actions));
+        }
+        self.act(context);
+    }
+
+    fn next_packet(&mut self, context: &mut NodeContext<'_>, _port: usize) -> Option<Packet> {
+        self.transport.next_packet(context.now())
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        self.transport.walk(walker);
+        state::fields!(
+            self,
+            walker,
+            Echo {
+                address: fixed,
+                transport: fixed,
+                queue,
+                free_at,
+                actions: fixed,
+                seen,
+            }
+        );
+    }
+}
+
+fn spec(offer: Offer) -> LoadGeneratorSpec {
+    LoadGeneratorSpec {
+        offer,
+        requests: one_kind(),
+        most_requests: None,
+        transport: TransportSpec {
+            send_buffers: 1000,
+            receive_buffers: 1000,
+            ..TransportSpec::default()
+        },
+        send_latency_ns: 0.0,
+        receive_latency_ns: 0.0,
+    }
+}
+
+/// Load generators and servers around a switch.
+struct Star {
+    network: Network,
+    generators: Vec<NodeId>,
+    servers: Vec<NodeId>,
+    switch: NodeId,
+}
+
+const SERVER: u32 = 0x0a00_0001;
+const GENERATOR: u32 = 0x0a00_0101;
+
+impl Star {
+    fn new(
+        specs: &[LoadGeneratorSpec],
+        servers: u32,
+        recorder: &Recorder,
+        (switch, link): (&SwitchSpec, &LinkSpec),
+    ) -> Star {
+        let mut network = Network::new(1);
+        let hosts = specs.len() + servers as usize;
+        let generator = |number: usize| GENERATOR + number as u32;
+        let addresses = (0..specs.len())
+            .map(generator)
+            .chain((0..servers).map(|server| SERVER + server));
+        let switch = network.add_node(Box::new(Switch::new(
+            switch,
+            "switch".to_string(),
+            hosts,
+            addresses
+                .enumerate()
+                .map(|(port, address)| (address, port))
+                .collect(),
+        )));
+        let mut add = |node: Box<dyn Node>| {
+            let node = network.add_node(node);
+            network.connect(node, switch, link);
+            node
+        };
+        let mut generators = Vec::new();
+        for (number, spec) in specs.iter().enumerate() {
+            assert_eq!(spec.check(), Ok(()));
+            let generator = LoadGenerator::new(
+                format!("generator {number}"),
+                spec.clone(),
+                (generator(number), link.rate()),
+                (0..servers).map(|server| SERVER + server).collect(),
+                recorder.clone(),
+                number as u64,
+            );
+            generators.push(add(Box::new(generator.unwrap())));
+        }
+        let transport = &TransportSpec {
+            send_buffers: 1000,
+            ..specs[0].transport.clone()
+        };
+        let servers = (0..servers)
+            .map(|server| add(Box::new(Echo::new(SERVER + server, transport, link.rate()))))
+            .collect();
+        for &generator in &generators {
+            network.wake(generator, Time::ZERO, LoadGenerator::BEGIN);
+        }
+        Star {
+            network,
+            generators,
+            servers,
+            switch,
+        }
+    }
+
+    fn generator(&mut self, number: usize) -> &mut LoadGenerator {
+        self.network.node_mut(self.generators[number]).unwrap()
+    }
+
+    /// Until all generators are done, and then until nothing is under way.
+    fn run(&mut self) {
+        while !(0..self.generators.len()).all(|number| self.generator(number).is_done()) {
+            let next = self.network.next_event();
+            assert_ne!(next, Time::NEVER, "nothing happens any more");
+            self.network.run_until(next + Time::from_ns(1000.0));
+        }
+    }
+
+    fn report(&mut self, number: usize) -> LoadGeneratorReport {
+        self.generator(number).report()
+    }
+}
+
+fn star(specs: &[LoadGeneratorSpec], servers: u32, recorder: &Recorder) -> Star {
+    let network = (&SwitchSpec::default(), &LinkSpec::default());
+    Star::new(specs, servers, recorder, network)
+}
+
+fn all(requests: u64) -> Recorder {
+    Recorder::new(requests, Warmup::Requests(0))
+}
+
+/// A message of 16 bytes is a packet of 80, 3.2 ns at 200 Gb/s. Its way: 43 ns of link, 300 ns of switch,
+/// which begins with the first bit, 3.2 ns, and 43 ns: 389.2 ns.
+const ONE_WAY_NS: f64 = 389.2;
+
+#[test]
+fn a_response_takes_the_way_there_and_back() {
+    let mut spec = spec(Offer::Closed {
+        clients: 1,
+        think_ns: 100.0,
+    });
+    spec.requests[0].service = 1000.0;
+    spec.send_latency_ns = 20.0;
+    spec.receive_latency_ns = 30.0;
+    spec.most_requests = Some(50);
+    for protocol in [Protocol::Ndp, Protocol::Homa, Protocol::Datagrams] {
+        spec.transport.protocol = protocol;
+        let mut star = star(&[spec.clone()], 1, &all(100));
+        star.run();
+        let report = star.report(0);
+        let latency = report.measurement.unwrap().latency_ns;
+        assert_eq!(latency.samples, 50);
+        let expected = 2.0 * ONE_WAY_NS + 1000.0 + 20.0 + 30.0;
+        assert!((latency.mean - expected).abs() < 1e-3, "{latency:?}");
+        assert!((latency.max - expected).abs() < 1e-3, "{latency:?}");
+        let LoadGeneratorStatistics {
+            requests,
+            responses,
+            most_under_way,
+            given_up,
+            unexpected,
+            waits,
+        } = report.statistics;
+        assert_eq!((requests, responses, most_under_way), (50, 50, 1));
+        assert_eq!((given_up, unexpected, waits), (0, 0, 0));
+        assert_eq!(report.by_kind["request"].latency_ns, latency);
+    }
+}
+
+/// An M/D/1 queue behind a network: the Pollaczek-Khinchine formula.
+#[test]
+fn an_open_loop_is_what_queueing_theory_says() {
+    let mut spec = spec(Offer::Open {
+        arrivals: Arrivals::Poisson,
+        rate_mrps: 0.7,
+        burst_length: 1.0,
+    });
+    spec.requests[0].service = 1000.0;
+    let mut star = star(&[spec], 1, &Recorder::new(40_000, Warmup::Requests(500)));
+    star.run();
+    let measurement = star.report(0).measurement.unwrap();
+    let wait = 1000.0 * 0.7 / (2.0 * 0.3);
+    let expected = 2.0 * ONE_WAY_NS + 1000.0 + wait;
+    let [low, high] = measurement.latency_ns.mean_ci95.unwrap();
+    // Acknowledgements and other requests on the links are a few nanoseconds.
+    assert!(
+        low < expected + 5.0 && expected < high,
+        "{low} {expected} {high}"
+    );
+    let [low, high] = measurement.throughput_mrps_ci95.unwrap();
+    assert!(low < 0.7 && 0.7 < high, "{low} {high}");
+}
+
+/// Eighty hosts send a message of one packet to one host at once, through a switch with room for fifteen of
+/// them: nanoPU's incast (Section 5.2.3).
+#[test]
+fn trimming_ends_an_incast_without_timeouts() {
+    let mut spec = spec(Offer::Simultaneous {
+        requests_at_once: 1,
+        every_ns: 1e6,
+    });
+    spec.requests[0].bytes = 1024;
+    spec.most_requests = Some(1);
+    let longest = |trimming: bool| {
+        let switch = SwitchSpec {
+            buffer_bytes: 16 * 1024,
+            trimming,
+            ..SwitchSpec::default()
+        };
+        let specs = vec![spec.clone(); 80];
+        let mut star = Star::new(&specs, 1, &all(10), (&switch, &LinkSpec::default()));
+        star.run();
+        let reports: Vec<_> = (0..80).map(|number| star.report(number)).collect();
+        let timeouts: u64 = reports.iter().map(|report| report.transport.timeouts).sum();
+        assert_eq!(timeouts == 0, trimming);
+        let switch: &mut Switch = star.network.node_mut(star.switch).unwrap();
+        let lost: u64 = switch.port_counts().map(|port| port.dropped).sum();
+        assert_eq!(lost == 0, trimming);
+        reports
+            .iter()
+            .map(|report| report.measurement.as_ref().unwrap().latency_ns.max)
+            .fold(0.0, f64::max)
+    };
+    // What is trimmed is pulled behind what was not, without a gap: 80 packets of 43.52 ns on the last
+    // link; before and behind that less than three ways.
+    let with = longest(true);
+    assert!(
+        with > 80.0 * 43.52 && with < 80.0 * 43.52 + 3.0 * 450.0,
+        "{with}"
+    );
+    let without = longest(false);
+    assert!(without > 9375.0, "{without}");
+    assert!(without / with > 2.0, "{without} {with}");
+}
+
+/// On links that lose, duplicate and reorder packets each request is answered once.
+#[test]
+fn every_request_is_answered_once_on_bad_links() {
+    let link = LinkSpec {
+        faults: LinkFaultSpec {
+            lost: 0.02,
+            duplicated: 0.1,
+            reordered: 0.2,
+            ..LinkFaultSpec::default()
+        },
+        ..LinkSpec::default()
+    };
+    for protocol in [Protocol::Ndp, Protocol::Homa] {
+        let mut spec = spec(Offer::Closed {
+            clients: 10,
+            think_ns: 0.0,
+        });
+        spec.requests[0].bytes = 1500;
+        spec.most_requests = Some(1000);
+        spec.transport.protocol = protocol;
+        let specs = [spec.clone(), spec];
+        let mut star = Star::new(&specs, 2, &all(2000), (&SwitchSpec::default(), &link));
+        star.run();
+        let mut seen = 0;
+        for server in star.servers.clone() {
+            let server: &mut Echo = star.network.node_mut(server).unwrap();
+            seen += server.seen.len();
+        }
+        assert_eq!(seen, 2000);
+        for number in 0..2 {
+            let statistics = star.report(number).statistics;
+            assert_eq!((statistics.requests, statistics.responses), (1000, 1000));
+            assert_eq!((statistics.given_up, statistics.unexpected), (0, 0));
+        }
+    }
+}
+
+/// Kinds come as often as their weights say, with the words and at the ports that are described.
+#[test]
+fn requests_are_as_described() {
+    let mut spec = spec(Offer::Open {
+        arrivals: Arrivals::Fixed,
+        rate_mrps: 5.0,
+        burst_length: 1.0,
+    });
+    spec.most_requests = Some(10_000);
+    let short = RequestSpec {
+        name: "short".to_string(),
+        weight: 3.0,
+        port: 7,
+        bytes: 100,
+        words: vec![
+            Word::Constant(5),
+            Word::Uniform { least: 2, most: 4 },
+            Word::Zipf {
+                zipf_items: 100,
+                zipf_exponent: 1.0,
+            },
+        ],
+        ..RequestSpec::default()
+    };
+    let long = RequestSpec {
+        name: "long".to_string(),
+        port: 8,
+        service: 50.0,
+        service_times: ServiceTimes::Exponential,
+        ..RequestSpec::default()
+    };
+    spec.requests = vec![short, long];
+    let mut star = star(&[spec], 1, &all(100_000));
+    star.run();
+    let report = star.report(0);
+    let server: &mut Echo = star.network.node_mut(star.servers[0]).unwrap();
+    let word = |message: &Message, place: usize| {
+        u64::from_be_bytes(message.payload[place * 8..][..8].try_into().unwrap())
+    };
+    let (short, long): (Vec<_>, Vec<_>) =
+        server.seen.iter().partition(|message| message.to.port == 7);
+    assert_eq!(short.len() + long.len(), 10_000);
+    // Four standard deviations of 10,000 x 3/4 x 1/4 are 173.
+    assert!((7327..7673).contains(&short.len()), "{}", short.len());
+    let mut counts = [0; 5];
+    let mut first = 0;
+    for message in &short {
+        assert_eq!(message.payload.len(), 100);
+        assert_eq!((word(message, 0), word(message, 2)), (0, 5));
+        counts[word(message, 3) as usize] += 1;
+        first += u32::from(word(message, 4) == 0);
+        assert!(word(message, 4) < 100);
+        assert_eq!(message.payload[40..], [0; 60]);
+    }
+    assert_eq!(counts[..2], [0, 0]);
+    assert!(counts[2..].iter().all(|&count| count > 2300), "{counts:?}");
+    // The first of 100 has 1 / H(100) = 0.193 of them: 1446, give or take 137.
+    assert!((1309..1583).contains(&first), "{first}");
+    let mean = long.iter().map(|&message| word(message, 0)).sum::<u64>() as f64 / long.len() as f64;
+    // Four standard errors of 2500 exponential numbers are 4.
+    assert!((mean - 50.0).abs() < 4.0, "{mean}");
+    assert!(long.iter().all(|message| message.payload.len() == 16));
+    // They were sent 200 ns apart.
+    assert_eq!(
+        word(&server.seen[1], 1) - word(&server.seen[0], 1),
+        200_000_000
+    );
+    assert_eq!(
+        report.by_kind["short"].latency_ns.samples,
+        short.len() as u64
+    );
+    assert_eq!(report.by_kind["long"].latency_ns.samples, long.len() as u64);
+}
+
+/// With more requests than the transport has buffers the rest waits, and none is lost.
+#[test]
+fn what_finds_no_room_waits() {
+    for protocol in [Protocol::Ndp, Protocol::Homa, Protocol::Datagrams] {
+        let mut spec = spec(Offer::Simultaneous {
+            requests_at_once: 100,
+            every_ns: 1e9,
+        });
+        spec.most_requests = Some(100);
+        spec.transport.protocol = protocol;
+        spec.transport.send_buffers = 4;
+        let mut star = star(&[spec], 1, &all(1000));
+        // The server answers at once, one after the other.
+        star.run();
+        let statistics = star.report(0).statistics;
+        assert_eq!(
+            (statistics.responses, statistics.most_under_way),
+            (100, 100)
+        );
+        assert_eq!(statistics.waits, 96, "{protocol:?}");
+    }
+}
+
+/// Written down in the middle and put back into another network, a run goes on as it would have.
+#[test]
+fn a_run_goes_on_where_another_was() {
+    let mut specs = [
+        spec(Offer::Open {
+            arrivals: Arrivals::Bursty,
+            rate_mrps: 2.0,
+            burst_length: 3.0,
+        }),
+        spec(Offer::Closed {
+            clients: 3,
+            think_ns: 500.0,
+        }),
+    ];
+    for spec in &mut specs {
+        spec.requests[0].service = 200.0;
+        spec.requests[0].service_times = ServiceTimes::Exponential;
+        spec.most_requests = Some(200);
+        spec.send_latency_ns = 50.0;
+    }
+    let build = || star(&specs, 2, &all(1000));
+    let mut whole = build();
+    whole.run();
+    let mut first = build();
+    first.network.run_until(Time::from_ns(30_000.0));
+    let bytes = state::Writer::write(&mut first.network).unwrap();
+    let mut second = build();
+    state::Reader::read(&mut second.network, &bytes).unwrap();
+    assert!(!second.generator(0).is_done());
+    second.run();
+    for number in 0..2 {
+        assert_eq!(second.report(number), whole.report(number));
+        assert_eq!(second.generator(number).progress(), 1.0);
+    }
+}
+
+#[test]
+fn wrong_descriptions_get_a_sentence() {
+    let good = spec(Offer::Closed {
+        clients: 1,
+        think_ns: 0.0,
+    });
+    assert_eq!(good.check(), Ok(()));
+    type Change = fn(&mut LoadGeneratorSpec);
+    let wrong: [(&str, Change); 9] = [
+        ("offer.clients is 0; it must be from 1 to 1000000", |spec| {
+            spec.offer = Offer::Closed {
+                clients: 0,
+                think_ns: 0.0,
+            }
+        }),
+        (
+            "offer.rate_mrps is NaN; it must be from 0.000001 to 10000",
+            |spec| {
+                spec.offer = Offer::Open {
+                    arrivals: Arrivals::Fixed,
+                    rate_mrps: f64::NAN,
+                    burst_length: 1.0,
+                }
+            },
+        ),
+        (
+            "offer.every_ns is 0; it must be from 1 to 1000000000000",
+            |spec| {
+                spec.offer = Offer::Simultaneous {
+                    requests_at_once: 1,
+                    every_ns: 0.0,
+                }
+            },
+        ),
+        (
+            "transport.rtt_packets is 0; it must be from 1 to 65535",
+            |spec| spec.transport.rtt_packets = 0,
+        ),
+        ("requests is 0; there must be from 1 to 256 kinds", |spec| {
+            spec.requests.clear()
+        }),
+        (
+            "requests[1].name is request; each kind must have a name of its own",
+            |spec| spec.requests.push(RequestSpec::default()),
+        ),
+        (
+            "requests.weight is 0; at least one weight must be above 0",
+            |spec| spec.requests[0].weight = 0.0,
+        ),
+        (
+            "requests[0].bytes is 2049; with its words the message must have at most \
+             transport.largest_message_bytes, 2048",
+            |spec| spec.requests[0].bytes = 2049,
+        ),
+        (
+            "requests[0].words is 3 to 2; least must not be above most",
+            |spec| spec.requests[0].words = vec![Word::Uniform { least: 3, most: 2 }],
+        ),
+    ];
+    for (sentence, change) in wrong {
+        let mut spec = good.clone();
+        change(&mut spec);
+        assert_eq!(spec.check().unwrap_err().to_string(), sentence);
+    }
+}
+
+#[test]
+fn descriptions_are_written_as_tables() {
+    let spec: LoadGeneratorSpec = serde_json::from_str(
+        r#"{"offer": {"mode": "open", "rate_mrps": 0.5},
+            "requests": [{"name": "read", "port": 2, "words": [1, {"least": 0, "most": 9}]}]}"#,
+    )
+    .unwrap();
+    assert_eq!(
+        spec.requests[0].words,
+        [Word::Constant(1), Word::Uniform { least: 0, most: 9 }]
+    );
+    assert_eq!(spec.transport, TransportSpec::default());
+    let error = serde_json::from_str::<LoadGeneratorSpec>(
+        r#"{"offer": {"mode": "open", "rate_mrps": 0.5}, "request": []}"#,
+    );
+    assert!(error.unwrap_err().to_string().contains("request"));
+}
