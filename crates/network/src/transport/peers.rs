@@ -8,8 +8,8 @@
 //!
 //! Numbers are compared modulo 2^16. A packet is taken for one of another message only if it has
 //! been under way while its sender has sent its receiver 2^15 - 256 other messages, and has had them
-//! acknowledged. The smallest packets, 64 bytes, take at least 83 us for that at 200 Gb/s; no packet
-//! stays as long in links and buffers of a rack.
+//! acknowledged. The smallest packets, 64 bytes, take at least 83 us for that at 200 Gb/s; the buffer of
+//! a switch's port is empty after a few.
 
 /// How many messages a host may have under way to another one. A power of two.
 pub(super) const WINDOW: u16 = 256;
