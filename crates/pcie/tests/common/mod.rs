@@ -30,10 +30,15 @@ pub fn ns(nanoseconds: f64) -> Time {
     Time::from_ns(nanoseconds)
 }
 
+/// What has been read, and when.
+type Reads = Rc<RefCell<Vec<(Time, LineData)>>>;
+/// What is to be written, and where.
+type Writes = Rc<RefCell<Vec<(u64, Vec<u8>)>>>;
+
 /// Reads and writes lines at home, when it is woken: the token is the address of a line to be read.
 struct Memory {
-    read: Rc<RefCell<Vec<(Time, LineData)>>>,
-    to_write: Rc<RefCell<Vec<(u64, Vec<u8>)>>>,
+    read: Reads,
+    to_write: Writes,
 }
 
 impl Agent for Memory {
@@ -84,8 +89,8 @@ pub struct Bench {
     pub now: Time,
     nic: AgentId,
     memory: AgentId,
-    read: Rc<RefCell<Vec<(Time, LineData)>>>,
-    to_write: Rc<RefCell<Vec<(u64, Vec<u8>)>>>,
+    read: Reads,
+    to_write: Writes,
     /// Answers that have come: when, the request's token, and what.
     pub answers: Vec<(Time, u64, Result<u64, ()>)>,
     /// What the interface has sent.
@@ -121,7 +126,7 @@ impl Bench {
         let mut fabric = Fabric::new(&spec, ram.unwrap()).unwrap();
         nic.connect(SERVER, LineRate::from_gbit_per_s(64.0));
         let nic = fabric.attach(Box::new(nic), attachment).unwrap();
-        let (read, to_write) = (Rc::default(), Rc::default());
+        let (read, to_write) = (Reads::default(), Writes::default());
         let memory = Memory {
             read: Rc::clone(&read),
             to_write: Rc::clone(&to_write),
