@@ -1,0 +1,651 @@
+//! The network interface behind PCI Express: rings of descriptors in memory.
+//!
+//! Its registers have 64 bits, at an address that the server chooses. A page of 4 KiB is for all of it, and
+//! one more for each queue:
+//!
+//! | offset | name | |
+//! | --- | --- | --- |
+//! | 0x00 | `QUEUES` | read: how many queues there are |
+//! | 0x08 | `ADDRESS` | read: the Ethernet address, its first byte lowest |
+//! | 0x10 | `MOST_FRAME_BYTES` | read: bytes of the longest frame |
+//! | page + 0x00, 0x20 | `RING` | write: where the ring of buffers is, of frames to send: a multiple of 64 |
+//! | page + 0x08, 0x28 | `ENTRIES` | write: its descriptors, a power of two from 4 to 4096; the queue begins |
+//! | page + 0x10, 0x30 | `TAIL` | write: how many descriptors have ever been given, modulo 2^32: the doorbell |
+//! | page + 0x18, 0x38 | `HEAD` | read: how many of them have been used, modulo 2^32 |
+//!
+//! A descriptor has 16 bytes: the address of a frame or a buffer (8), its bytes (2), its status (2: bit 0
+//! done, bit 1 error), and the receive-side scaling's hash (4). The interface reads it, and when it has used
+//! it writes its upper half, behind the frame: the bytes of the frame, the status, the hash. So a program
+//! polls memory, and never a register.
+
+use crate::express::{self, AtDevice, Express};
+use crate::frames::is_memory;
+use crate::port::{self, NicStatistics, Port};
+use crate::rss;
+use crate::spec::DmaNicSpec;
+use fabric::{
+    AddressRange, Agent, AgentContext, Attachment, LineData, MemoryAccess, RegisterAccess, Request,
+    SpecError, Time,
+};
+use network::packet::{Packet, hardware_address};
+use network::rack::{Interface, LineRate};
+use state::{State, Walker};
+use std::any::Any;
+use std::collections::VecDeque;
+
+/// Bytes of registers for all of it, and for each queue.
+const PAGE_BYTES: u64 = 0x1000;
+const DESCRIPTOR_BYTES: u64 = 16;
+/// Where the upper half of a descriptor is.
+const STATUS_OFFSET: u64 = 8;
+const DONE: u16 = 1;
+const ERROR: u16 = 2;
+
+/// Offsets of the registers. Those of a ring are in its queue's page: of the ring of buffers from the start
+/// on, of that of frames to send from `SEND` on.
+mod register {
+    pub const QUEUES: u64 = 0x00;
+    pub const ADDRESS: u64 = 0x08;
+    pub const MOST_FRAME_BYTES: u64 = 0x10;
+    pub const RING: u64 = 0x00;
+    pub const ENTRIES: u64 = 0x08;
+    pub const TAIL: u64 = 0x10;
+    pub const HEAD: u64 = 0x18;
+    pub const SEND: u64 = 0x20;
+}
+
+/// What a timer, a read or a write was for: the upper 8 bits of its token. The rest is an index.
+mod purpose {
+    /// Descriptors have been read: of ring `index`.
+    pub const DESCRIPTORS: u64 = 1 << 56;
+    /// A part of a frame has been read: its number, and the part's offset in it in the lower 16 bits.
+    pub const FRAME: u64 = 2 << 56;
+    /// A frame is in memory, and its descriptor.
+    pub const DELIVERED: u64 = 3 << 56;
+    /// A frame's descriptor says that it has been sent, or cannot be.
+    pub const TOLD: u64 = 4 << 56;
+    /// A frame has left the output buffer.
+    pub const LEFT: u64 = 5 << 56;
+    pub const INDEX: u64 = !(0xff << 56);
+}
+
+/// A descriptor, as it was read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Descriptor {
+    /// Where it is.
+    at: u64,
+    address: u64,
+    bytes: u16,
+}
+
+state::plain!(Descriptor { at, address, bytes });
+
+/// A ring of descriptors.
+#[derive(Clone, Debug, Default)]
+struct Ring {
+    start: u64,
+    /// 0: it has not begun.
+    entries: u32,
+    /// How many descriptors the program has given, ...
+    given: u32,
+    /// ... of how many the interface has asked for, ...
+    asked: u32,
+    /// ... how many it has used, ...
+    used: u32,
+    /// ... and those that it has and has not used, in order.
+    ahead: VecDeque<Descriptor>,
+    /// Reads of descriptors that are under way: the first one's number and how many, and what has come of
+    /// those that were overtaken.
+    reading: VecDeque<(u32, Vec<u8>)>,
+}
+
+state::plain!(Ring {
+    start,
+    entries,
+    given,
+    asked,
+    used,
+    ahead,
+    reading
+});
+
+impl Ring {
+    /// Where descriptor `number` is.
+    fn place(&self, number: u32) -> u64 {
+        let index = number & self.entries.wrapping_sub(1);
+        self.start + u64::from(index) * DESCRIPTOR_BYTES
+    }
+
+    /// Which descriptors are to be read next, at most `ahead` ahead of those that have been used and within
+    /// `room` bytes up to a multiple of those: the first one's number, and how many.
+    fn next_read(&self, ahead: u32, room: u64) -> Option<(u32, u32)> {
+        let unread = self.given.wrapping_sub(self.asked);
+        let held = self.asked.wrapping_sub(self.used);
+        let start = self.place(self.asked);
+        let to_boundary = (room - start % room) / DESCRIPTOR_BYTES;
+        let to_end = self.entries - (self.asked & self.entries.wrapping_sub(1));
+        let count = unread
+            .min(ahead.saturating_sub(held))
+            .min(to_boundary as u32)
+            .min(to_end);
+        (count > 0).then_some((self.asked, count))
+    }
+}
+
+/// A frame that is being read to be sent.
+#[derive(Clone, Debug, Default)]
+struct Sending {
+    descriptor: Descriptor,
+    content: Vec<u8>,
+    missing: usize,
+    /// Why it cannot be sent.
+    is_wrong: bool,
+}
+
+state::plain!(Sending {
+    descriptor,
+    content,
+    missing,
+    is_wrong
+});
+
+/// The interface.
+pub struct DmaNic {
+    spec: DmaNicSpec,
+    registers: AddressRange,
+    port: Port,
+    express: Express,
+    /// For each queue the ring of buffers and that of frames to send.
+    rings: Vec<Ring>,
+    /// Frames of each queue that wait for their buffers, with their hashes.
+    input: Vec<VecDeque<(u32, Vec<u8>)>>,
+    input_bytes: u32,
+    /// Frames that are being read, in the order in which they are to be sent; the first is number
+    /// `first_sending`.
+    sending: VecDeque<Sending>,
+    first_sending: u64,
+    output_bytes: u32,
+    leaving: VecDeque<u32>,
+    /// The queue whose frames are read next.
+    turn: usize,
+    statistics: NicStatistics,
+    fault: Option<String>,
+}
+
+impl State for DmaNic {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            DmaNic {
+                spec: fixed,
+                registers: fixed,
+                port,
+                express,
+                rings,
+                input,
+                input_bytes,
+                sending,
+                first_sending,
+                output_bytes,
+                leaving,
+                turn,
+                statistics,
+                fault
+            }
+        );
+    }
+}
+
+impl DmaNic {
+    /// An interface that `spec` describes, with its registers from `registers` on.
+    pub fn new(spec: &DmaNicSpec, registers: u64) -> Result<DmaNic, SpecError> {
+        spec.validate()?;
+        let queues = spec.queues as usize;
+        Ok(DmaNic {
+            spec: spec.clone(),
+            registers: AddressRange {
+                start: registers,
+                length: PAGE_BYTES * (1 + u64::from(spec.queues)),
+            },
+            port: Port::new(spec.mac_latency_ns),
+            express: Express::new(&spec.express, spec.ddio),
+            rings: vec![Ring::default(); 2 * queues],
+            input: vec![VecDeque::new(); queues],
+            input_bytes: 0,
+            sending: VecDeque::new(),
+            first_sending: 0,
+            output_bytes: 0,
+            leaving: VecDeque::new(),
+            turn: 0,
+            statistics: NicStatistics::default(),
+            fault: None,
+        })
+    }
+
+    /// How to attach it: with its root port on this tile.
+    pub fn attachment(&self, tile: usize) -> Attachment {
+        Attachment {
+            tile,
+            owns: Some(self.registers),
+            ..Attachment::default()
+        }
+    }
+
+    /// What has been counted.
+    pub fn statistics(&self) -> NicStatistics {
+        self.statistics
+    }
+
+    /// What the program has done first that cannot be: a sentence.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    fn blame(&mut self, sentence: String) {
+        self.fault.get_or_insert(sentence);
+    }
+
+    /// The ring whose registers are at `offset`, and which of them that is.
+    fn ring(&self, offset: u64) -> Option<(usize, u64)> {
+        let queue = (offset / PAGE_BYTES).checked_sub(1)?;
+        let place = offset % PAGE_BYTES;
+        let is_send = u64::from(place >= register::SEND);
+        (place < 2 * register::SEND).then_some((
+            2 * queue as usize + is_send as usize,
+            place % register::SEND,
+        ))
+    }
+
+    fn read_register(&self, offset: u64) -> Option<u64> {
+        if let Some((ring, register::HEAD)) = self.ring(offset) {
+            return self.rings.get(ring).map(|ring| u64::from(ring.used));
+        }
+        match offset {
+            register::QUEUES => Some(u64::from(self.spec.queues)),
+            register::ADDRESS => Some(hardware_address(self.port.address()).swap_bytes() >> 16),
+            register::MOST_FRAME_BYTES => Some(u64::from(self.spec.most_frame_bytes)),
+            _ => None,
+        }
+    }
+
+    /// A write has come. The core that wrote has long gone on: what is wrong is remembered.
+    fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) {
+        if let Err(sentence) = self.try_write(context, offset, value) {
+            self.blame(sentence);
+        }
+    }
+
+    fn try_write(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        offset: u64,
+        value: u64,
+    ) -> Result<(), String> {
+        let none =
+            || format!("{value:#x} was written to {offset:#x}, where nothing can be written");
+        let (number, register) = self.ring(offset).ok_or_else(none)?;
+        let ring = self.rings.get_mut(number).ok_or_else(none)?;
+        let name = ["buffers", "frames to send"][number % 2];
+        let queue = number / 2;
+        let has_begun = ring.entries > 0;
+        match register {
+            register::RING | register::ENTRIES if has_begun => Err(format!(
+                "the ring of {name} of queue {queue} was to be changed, which has begun"
+            )),
+            register::RING => {
+                ring.start = value;
+                Ok(())
+            }
+            register::ENTRIES => {
+                let is_possible = (4..=4096).contains(&value) && value.is_power_of_two();
+                if !is_possible {
+                    return Err(format!(
+                        "the ring of {name} of queue {queue} was to have {value} entries; it must be a \
+                         power of two from 4 to 4096"
+                    ));
+                }
+                let bytes = (value * DESCRIPTOR_BYTES) as usize;
+                let start = ring.start;
+                if !start.is_multiple_of(64) || !is_memory(context, start, bytes) {
+                    return Err(format!(
+                        "the ring of {name} of queue {queue} was to have {bytes} bytes at {start:#x}; it \
+                         must begin at a multiple of 64 and be in memory"
+                    ));
+                }
+                ring.entries = value as u32;
+                Ok(())
+            }
+            register::TAIL => {
+                let given = value as u32;
+                let held = given.wrapping_sub(ring.used);
+                if !has_begun || held > ring.entries || held < ring.given.wrapping_sub(ring.used) {
+                    return Err(format!(
+                        "{given} descriptors were given to the ring of {name} of queue {queue}, which has \
+                         {} entries and has used {} of {}",
+                        ring.entries, ring.used, ring.given
+                    ));
+                }
+                ring.given = given;
+                self.read_descriptors(context, number);
+                Ok(())
+            }
+            _ => Err(none()),
+        }
+    }
+
+    /// Reads descriptors of a ring as far ahead as it may.
+    fn read_descriptors(&mut self, context: &mut AgentContext<'_>, number: usize) {
+        let room = u64::from(self.spec.express.payload_bytes);
+        let Some(ring) = self.rings.get_mut(number) else {
+            return;
+        };
+        while let Some((first, count)) = ring.next_read(self.spec.descriptors_ahead, room) {
+            ring.asked = first.wrapping_add(count);
+            ring.reading.push_back((count, Vec::new()));
+            let range = (ring.place(first), count * DESCRIPTOR_BYTES as u32);
+            let token = purpose::DESCRIPTORS | (number as u64) << 32 | u64::from(first);
+            self.express.read(context, token, range);
+        }
+    }
+
+    /// Descriptors have come, perhaps before some that were asked for sooner.
+    fn descriptors_read(&mut self, context: &mut AgentContext<'_>, index: u64, data: Vec<u8>) {
+        let number = (index >> 32) as usize;
+        let first = index as u32;
+        let Some(ring) = self.rings.get_mut(number) else {
+            return;
+        };
+        // The reads are behind what has been used and what is ahead.
+        let mut next = ring.used.wrapping_add(ring.ahead.len() as u32);
+        let begin = next;
+        for (count, came) in &mut ring.reading {
+            if next == first {
+                *came = data;
+                break;
+            }
+            next = next.wrapping_add(*count);
+        }
+        next = begin;
+        while let Some((count, came)) = ring.reading.pop_front_if(|(_, came)| !came.is_empty()) {
+            for (place, bytes) in came.chunks_exact(DESCRIPTOR_BYTES as usize).enumerate() {
+                let field = |range: std::ops::Range<usize>| {
+                    let digits = bytes[range].iter().rev();
+                    digits.fold(0u64, |value, &byte| value << 8 | u64::from(byte))
+                };
+                ring.ahead.push_back(Descriptor {
+                    at: ring.place(next.wrapping_add(place as u32)),
+                    address: field(0..8),
+                    bytes: field(8..10) as u16,
+                });
+            }
+            next = next.wrapping_add(count);
+        }
+        match number % 2 {
+            0 => self.deliver(context, number / 2),
+            _ => self.read_frames(context),
+        }
+    }
+
+    /// A frame has come from the network.
+    fn frame_came(&mut self, context: &mut AgentContext<'_>, packet: &Packet) {
+        self.statistics.frames_received += 1;
+        let hash = rss::hash(packet);
+        let queue = (hash % rss::INDIRECTION_ENTRIES % self.spec.queues) as usize;
+        let frame = packet.to_bytes();
+        let bytes = frame.len() as u32;
+        let (Some(ring), Some(input)) = (self.rings.get(2 * queue), self.input.get_mut(queue))
+        else {
+            return;
+        };
+        let buffers = ring.given.wrapping_sub(ring.used) as usize;
+        if bytes > self.spec.most_frame_bytes {
+            self.statistics.dropped_too_long += 1;
+        } else if input.len() >= buffers {
+            self.statistics.dropped_no_descriptor += 1;
+        } else if bytes > self.spec.input_buffer_bytes - self.input_bytes {
+            self.statistics.dropped_buffer_full += 1;
+        } else {
+            self.input_bytes += bytes;
+            input.push_back((hash, frame));
+            self.deliver(context, queue);
+        }
+    }
+
+    /// Writes frames into the buffers that are there for them.
+    fn deliver(&mut self, context: &mut AgentContext<'_>, queue: usize) {
+        let (Some(ring), Some(input)) = (self.rings.get_mut(2 * queue), self.input.get_mut(queue))
+        else {
+            return;
+        };
+        while !ring.ahead.is_empty()
+            && let Some((hash, frame)) = input.pop_front()
+            && let Some(descriptor) = ring.ahead.pop_front()
+        {
+            ring.used = ring.used.wrapping_add(1);
+            self.input_bytes -= frame.len() as u32;
+            let fits = frame.len() <= usize::from(descriptor.bytes)
+                && is_memory(context, descriptor.address, frame.len());
+            let (status, content) = match fits {
+                true => (DONE, &frame[..]),
+                false => (DONE | ERROR, &[][..]),
+            };
+            let token = match fits {
+                true => purpose::DELIVERED,
+                false => purpose::TOLD,
+            };
+            self.statistics.dropped_bad_descriptor += u64::from(!fits);
+            let behind = (
+                descriptor.at + STATUS_OFFSET,
+                upper_half(frame.len() as u16, status, hash),
+            );
+            let write = (descriptor.address, content);
+            self.express.write(context, token, write, behind);
+        }
+        self.read_descriptors(context, 2 * queue);
+    }
+
+    /// Begins to read frames that are to be sent, of the queues in turn, as far as there is room for them.
+    fn read_frames(&mut self, context: &mut AgentContext<'_>) {
+        let queues = self.spec.queues as usize;
+        let mut empty = 0;
+        while empty < queues {
+            let number = 2 * self.turn + 1;
+            let Some(ring) = self.rings.get_mut(number) else {
+                return;
+            };
+            let Some(&descriptor) = ring.ahead.front() else {
+                self.turn = (self.turn + 1) % queues;
+                empty += 1;
+                continue;
+            };
+            let bytes = usize::from(descriptor.bytes);
+            let is_wrong = bytes == 0
+                || bytes > self.spec.most_frame_bytes as usize
+                || !is_memory(context, descriptor.address, bytes);
+            let content = vec![0; if is_wrong { 0 } else { bytes }];
+            let has_room = self.output_bytes == 0
+                || self.output_bytes + content.len() as u32 <= self.spec.output_buffer_bytes;
+            if !has_room {
+                return;
+            }
+            empty = 0;
+            ring.ahead.pop_front();
+            ring.used = ring.used.wrapping_add(1);
+            self.turn = (self.turn + 1) % queues;
+            self.output_bytes += content.len() as u32;
+            let frame = self.first_sending + self.sending.len() as u64;
+            for piece in self.express.parts(descriptor.address, content.len()) {
+                let token = purpose::FRAME | frame << 16 | piece.offset as u64;
+                let range = (piece.address, piece.bytes as u32);
+                self.express.read(context, token, range);
+            }
+            self.sending.push_back(Sending {
+                descriptor,
+                missing: content.len(),
+                content,
+                is_wrong,
+            });
+            self.read_descriptors(context, number);
+        }
+        self.send(context);
+    }
+
+    /// A part of a frame has come.
+    fn part_read(&mut self, context: &mut AgentContext<'_>, index: u64, data: &[u8]) {
+        let place = (index >> 16).wrapping_sub(self.first_sending) as usize;
+        let offset = (index & 0xffff) as usize;
+        if let Some(sending) = self.sending.get_mut(place)
+            && let Some(part) = sending.content.get_mut(offset..offset + data.len())
+        {
+            part.copy_from_slice(data);
+            sending.missing -= data.len();
+        }
+        self.send(context);
+    }
+
+    /// Sends the frames of which all is here, in order, and says so in their descriptors.
+    fn send(&mut self, context: &mut AgentContext<'_>) {
+        while let Some(sending) = self.sending.pop_front_if(|sending| sending.missing == 0) {
+            self.first_sending += 1;
+            let bytes = sending.content.len() as u32;
+            let sent = match sending.is_wrong {
+                true => None,
+                false => self.port.send(context.now(), &sending.content).ok(),
+            };
+            let status = match sent {
+                Some(end) => {
+                    self.statistics.frames_sent += 1;
+                    self.leaving.push_back(bytes);
+                    context.wake(end, purpose::LEFT);
+                    DONE
+                }
+                None => {
+                    self.statistics.not_sent += 1;
+                    self.output_bytes -= bytes;
+                    DONE | ERROR
+                }
+            };
+            let descriptor = sending.descriptor;
+            let behind = (
+                descriptor.at + STATUS_OFFSET,
+                upper_half(descriptor.bytes, status, 0),
+            );
+            self.express
+                .write(context, purpose::TOLD, (descriptor.address, &[]), behind);
+        }
+    }
+}
+
+/// The upper half of a descriptor that has been used.
+fn upper_half(bytes: u16, status: u16, hash: u32) -> Vec<u8> {
+    let mut half = Vec::with_capacity(8);
+    half.extend(bytes.to_le_bytes());
+    half.extend(status.to_le_bytes());
+    half.extend(hash.to_le_bytes());
+    half
+}
+
+impl Agent for DmaNic {
+    fn name(&self) -> String {
+        "the network interface".to_string()
+    }
+
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        let reply_to = request.reply_to;
+        match request.register(self.registers.start) {
+            Some((offset, RegisterAccess::Read)) => {
+                self.express.read_register(context, reply_to, offset);
+            }
+            Some((offset, RegisterAccess::Write(value))) => {
+                context.reply(reply_to, 0, Time::ZERO);
+                self.express.write_register(context, offset, value);
+            }
+            None => context.refuse(reply_to),
+        }
+    }
+
+    fn access_done(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        access: MemoryAccess,
+        data: LineData,
+    ) {
+        if let Some(purpose::DELIVERED) = self.express.access_done(context, token, access, &data) {
+            self.statistics.frames_delivered += 1;
+        }
+    }
+
+    fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        match token {
+            port::purpose::ARRIVED | port::purpose::PASSED => {
+                if let Some(packet) = self.port.timer(context, token) {
+                    self.frame_came(context, &packet);
+                }
+            }
+            express::purpose::AT_ROOT | express::purpose::AT_DEVICE => {
+                match self.express.timer(context, token) {
+                    Some(AtDevice::RegisterWritten { offset, value }) => {
+                        self.write_register(context, offset, value);
+                    }
+                    Some(AtDevice::RegisterRead { reply_to, offset }) => {
+                        let value = self.read_register(offset);
+                        self.express.answer(context, reply_to, value);
+                    }
+                    Some(AtDevice::Read { token, data }) => {
+                        let index = token & purpose::INDEX;
+                        match token & !purpose::INDEX {
+                            purpose::DESCRIPTORS => self.descriptors_read(context, index, data),
+                            _ => self.part_read(context, index, &data),
+                        }
+                    }
+                    None => {}
+                }
+            }
+            purpose::LEFT => {
+                self.output_bytes -= self.leaving.pop_front().unwrap_or_default();
+                self.read_frames(context);
+            }
+            _ => {}
+        }
+    }
+
+    fn waiting_for(&self) -> Vec<String> {
+        let mut sentences: Vec<_> = self.fault.clone().into_iter().collect();
+        for (queue, input) in self
+            .input
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| !one.is_empty())
+        {
+            sentences.push(format!(
+                "{} frames of queue {queue} wait for descriptors that are being read.",
+                input.len()
+            ));
+        }
+        sentences
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        State::walk(self, walker);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl Interface for DmaNic {
+    fn connect(&mut self, address: u32, rate: LineRate) {
+        self.port.connect(address, rate);
+    }
+
+    fn receive(&mut self, _at: Time, packet: Packet) -> u64 {
+        self.port.receive(packet)
+    }
+
+    fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>) {
+        self.port.take_sent(sent);
+    }
+}

@@ -1,0 +1,416 @@
+//! PCI Express between a device and the chip: packets of the transaction layer, which take their time on
+//! the way, and a root port that carries them out.
+//!
+//! - A *posted write* of a core is done for the core when the root port has it. It arrives at the device
+//!   later, in order.
+//! - A *read* of a core crosses twice, and the core waits.
+//! - A read of the device asks for at most as many bytes as a packet carries, within a range that is aligned
+//!   to them, and is answered by one packet when all its lines have been read.
+//! - A write of the device is done line by line at their homes. Writes may pass each other (relaxed
+//!   ordering), except what is written *behind* others, as the notice that a frame is there: that is done when
+//!   all those are.
+
+use crate::frames::{Piece, lines, pieces};
+use crate::spec::ExpressSpec;
+use fabric::{AgentContext, LineData, MemoryAccess, ReplyTo, Time};
+use network::rack::LineRate;
+use std::collections::VecDeque;
+
+/// Bytes of a packet beside its data: framing 2, data link layer 6, and 16 of header for requests with a
+/// 64-bit address.
+const REQUEST_BYTES: u64 = 24;
+/// The same of a completion, whose header has 12.
+const COMPLETION_BYTES: u64 = 20;
+/// Bytes of a register.
+const REGISTER_BYTES: u64 = 8;
+
+/// What an access or a timer was for: the upper 8 bits of its token, of which these are this module's. The
+/// rest is an index.
+pub(crate) mod purpose {
+    /// A packet is at the root port.
+    pub const AT_ROOT: u64 = 240 << 56;
+    /// A packet is at the device.
+    pub const AT_DEVICE: u64 = 241 << 56;
+    /// A line of a read has been read.
+    pub const LINE_READ: u64 = 242 << 56;
+    /// A line of a group of writes has been written.
+    pub const LINE_WRITTEN: u64 = 243 << 56;
+    /// What is behind a group has been written.
+    pub const BEHIND_WRITTEN: u64 = 244 << 56;
+    pub const INDEX: u64 = !(0xff << 56);
+}
+
+/// What reaches the device.
+#[derive(Clone, Debug)]
+pub(crate) enum AtDevice {
+    /// A core has written a register.
+    RegisterWritten { offset: u64, value: u64 },
+    /// A core reads a register: [`Express::answer`] it.
+    RegisterRead { reply_to: ReplyTo, offset: u64 },
+    /// The device's read with this token is done.
+    Read { token: u64, data: Vec<u8> },
+}
+
+/// A packet on its way to the device.
+#[derive(Clone, Debug)]
+enum Down {
+    RegisterWritten { offset: u64, value: u64 },
+    RegisterRead { reply_to: ReplyTo, offset: u64 },
+    Completion { read: u64 },
+}
+
+/// A packet on its way to the root port.
+#[derive(Clone, Debug)]
+enum Up {
+    Read {
+        read: u64,
+    },
+    Write {
+        group: u64,
+        address: u64,
+        data: Vec<u8>,
+    },
+    Behind {
+        group: u64,
+        address: u64,
+        data: Vec<u8>,
+    },
+    Answer {
+        reply_to: ReplyTo,
+        value: Option<u64>,
+    },
+}
+
+state::choice!(Down { RegisterWritten { offset, value }, RegisterRead { reply_to, offset }, Completion { read } });
+state::choice!(Up { Read { read }, Write { group, address, data }, Behind { group, address, data }, Answer { reply_to, value } });
+
+/// A read of the device that has a tag.
+#[derive(Clone, Debug, Default)]
+struct Read {
+    token: u64,
+    address: u64,
+    data: Vec<u8>,
+    /// Bytes that have not been read.
+    missing: usize,
+}
+
+state::plain!(Read {
+    token,
+    address,
+    data,
+    missing
+});
+
+/// Writes of the device, and what is behind them.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    is_used: bool,
+    /// Bytes that are not written.
+    missing: u64,
+    /// Where and what is to be written behind them, when it has come.
+    behind: Option<(u64, Vec<u8>)>,
+    /// The device's name for it.
+    token: u64,
+}
+
+state::plain!(Group {
+    is_used,
+    missing,
+    behind,
+    token
+});
+
+/// One direction.
+struct Lane {
+    rate: LineRate,
+    latency: Time,
+    free_at: Time,
+}
+
+state::component!(Lane {
+    rate: fixed,
+    latency: fixed,
+    free_at
+});
+
+impl Lane {
+    /// Sends a packet; returns when it is at the other end.
+    fn send(&mut self, now: Time, bytes: u64) -> Time {
+        self.free_at = self.free_at.max(now) + self.rate.duration(bytes);
+        self.free_at + self.latency
+    }
+}
+
+/// The connection.
+pub(crate) struct Express {
+    payload_bytes: u64,
+    allocate: bool,
+    up: Lane,
+    down: Lane,
+    upward: VecDeque<Up>,
+    downward: VecDeque<Down>,
+    /// By their tags.
+    reads: Vec<Option<Read>>,
+    /// Reads that wait for a tag: token, address and bytes.
+    wanted: VecDeque<(u64, u64, u32)>,
+    groups: Vec<Group>,
+}
+
+state::component!(Express {
+    payload_bytes: fixed,
+    allocate: fixed,
+    up,
+    down,
+    upward,
+    downward,
+    reads,
+    wanted,
+    groups
+});
+
+impl Express {
+    /// A connection over which what the device writes goes into the last-level cache, or to memory.
+    pub fn new(spec: &ExpressSpec, allocate: bool) -> Express {
+        let lane = || Lane {
+            rate: LineRate::from_gbit_per_s(spec.rate_gbit_per_s),
+            latency: Time::from_ns(spec.latency_ns),
+            free_at: Time::ZERO,
+        };
+        Express {
+            payload_bytes: u64::from(spec.payload_bytes),
+            allocate,
+            up: lane(),
+            down: lane(),
+            upward: VecDeque::new(),
+            downward: VecDeque::new(),
+            reads: vec![None; spec.reads as usize],
+            wanted: VecDeque::new(),
+            groups: Vec::new(),
+        }
+    }
+
+    fn send_up(&mut self, context: &mut AgentContext<'_>, packet: Up) {
+        let bytes = match &packet {
+            Up::Read { .. } => REQUEST_BYTES,
+            Up::Write { data, .. } | Up::Behind { data, .. } => REQUEST_BYTES + data.len() as u64,
+            Up::Answer { .. } => COMPLETION_BYTES + REGISTER_BYTES,
+        };
+        let at = self.up.send(context.now(), bytes);
+        self.upward.push_back(packet);
+        context.wake(at, purpose::AT_ROOT);
+    }
+
+    fn send_down(&mut self, context: &mut AgentContext<'_>, packet: Down) {
+        let bytes = match &packet {
+            Down::RegisterWritten { .. } => REQUEST_BYTES + REGISTER_BYTES,
+            Down::RegisterRead { .. } => REQUEST_BYTES,
+            Down::Completion { read } => {
+                let read = self.reads.get(*read as usize).and_then(Option::as_ref);
+                COMPLETION_BYTES + read.map_or(0, |read| read.data.len() as u64)
+            }
+        };
+        let at = self.down.send(context.now(), bytes);
+        self.downward.push_back(packet);
+        context.wake(at, purpose::AT_DEVICE);
+    }
+
+    /// A core writes a register: it has its answer at once.
+    pub fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) {
+        self.send_down(context, Down::RegisterWritten { offset, value });
+    }
+
+    /// A core reads a register, and gets what [`Express::answer`] says.
+    pub fn read_register(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        reply_to: ReplyTo,
+        offset: u64,
+    ) {
+        self.send_down(context, Down::RegisterRead { reply_to, offset });
+    }
+
+    /// The device answers a core, or, without a value, refuses.
+    pub fn answer(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        reply_to: ReplyTo,
+        value: Option<u64>,
+    ) {
+        self.send_up(context, Up::Answer { reply_to, value });
+    }
+
+    /// The device reads memory, in as many reads as it takes; each brings the token and a part of the
+    /// bytes, in any order. How long a part is from an address on says [`Express::parts`].
+    pub fn read(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        (address, bytes): (u64, u32),
+    ) {
+        self.wanted.push_back((token, address, bytes));
+        self.send_wanted(context);
+    }
+
+    /// The parts in which a range is read or written.
+    pub fn parts(&self, address: u64, bytes: usize) -> impl Iterator<Item = Piece> + use<> {
+        pieces(address, bytes, self.payload_bytes)
+    }
+
+    fn send_wanted(&mut self, context: &mut AgentContext<'_>) {
+        while !self.wanted.is_empty()
+            && let Some(tag) = self.reads.iter().position(Option::is_none)
+            && let Some((token, address, bytes)) = self.wanted.pop_front()
+        {
+            self.reads[tag] = Some(Read {
+                token,
+                address,
+                data: vec![0; bytes as usize],
+                missing: bytes as usize,
+            });
+            self.send_up(context, Up::Read { read: tag as u64 });
+        }
+    }
+
+    /// The device writes `content` at `address`, and `behind` behind all of that. [`Express::access_done`]
+    /// tells the token when that is done.
+    pub fn write(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        (address, content): (u64, &[u8]),
+        behind: (u64, Vec<u8>),
+    ) {
+        let free = self.groups.iter().position(|group| !group.is_used);
+        let group = free.unwrap_or(self.groups.len());
+        if group == self.groups.len() {
+            self.groups.push(Group::default());
+        }
+        self.groups[group] = Group {
+            is_used: true,
+            missing: content.len() as u64,
+            behind: None,
+            token,
+        };
+        let group = group as u64;
+        for piece in self.parts(address, content.len()) {
+            let write = Up::Write {
+                group,
+                address: piece.address,
+                data: content[piece.offset..piece.offset + piece.bytes].to_vec(),
+            };
+            self.send_up(context, write);
+        }
+        let (address, data) = behind;
+        let behind = Up::Behind {
+            group,
+            address,
+            data,
+        };
+        self.send_up(context, behind);
+    }
+
+    /// Writes what is behind a group if it has come and the group is done.
+    fn write_behind(&mut self, context: &mut AgentContext<'_>, number: u64) {
+        let Some(group) = self.groups.get_mut(number as usize) else {
+            return;
+        };
+        if group.missing == 0
+            && let Some((address, data)) = group.behind.take()
+        {
+            // A descriptor is within a line.
+            for piece in lines(address, data.len()) {
+                let write = piece.write(&data, self.allocate);
+                context.access(write, purpose::BEHIND_WRITTEN | number);
+            }
+        }
+    }
+
+    /// One of the connection's timers: what has reached the device.
+    pub fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) -> Option<AtDevice> {
+        if token == purpose::AT_DEVICE {
+            return Some(match self.downward.pop_front()? {
+                Down::RegisterWritten { offset, value } => {
+                    AtDevice::RegisterWritten { offset, value }
+                }
+                Down::RegisterRead { reply_to, offset } => {
+                    AtDevice::RegisterRead { reply_to, offset }
+                }
+                Down::Completion { read } => {
+                    let read = self.reads.get_mut(read as usize)?.take()?;
+                    self.send_wanted(context);
+                    AtDevice::Read {
+                        token: read.token,
+                        data: read.data,
+                    }
+                }
+            });
+        }
+        match self.upward.pop_front()? {
+            Up::Read { read: number } => {
+                let read = self.reads.get(number as usize)?.as_ref()?;
+                for piece in lines(read.address, read.data.len()) {
+                    let access = MemoryAccess::DmaRead {
+                        address: piece.address,
+                    };
+                    context.access(access, purpose::LINE_READ | number);
+                }
+            }
+            Up::Write {
+                group,
+                address,
+                data,
+            } => {
+                for piece in lines(address, data.len()) {
+                    let write = piece.write(&data, self.allocate);
+                    context.access(write, purpose::LINE_WRITTEN | group);
+                }
+            }
+            Up::Behind {
+                group,
+                address,
+                data,
+            } => {
+                self.groups.get_mut(group as usize)?.behind = Some((address, data));
+                self.write_behind(context, group);
+            }
+            Up::Answer { reply_to, value } => context.answer(reply_to, value),
+        }
+        None
+    }
+
+    /// An access with one of the connection's tokens is done: the token of the writes that are done with
+    /// it, if there are any.
+    pub fn access_done(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        access: MemoryAccess,
+        line: &LineData,
+    ) -> Option<u64> {
+        let number = token & purpose::INDEX;
+        match (token & !purpose::INDEX, access) {
+            (purpose::LINE_READ, MemoryAccess::DmaRead { address }) => {
+                let read = self.reads.get_mut(number as usize)?.as_mut()?;
+                let offset = address.checked_sub(read.address)? as usize;
+                let piece = lines(address, read.data.len().checked_sub(offset)?).next()?;
+                Piece { offset, ..piece }.read(line, &mut read.data);
+                read.missing -= piece.bytes;
+                if read.missing == 0 {
+                    self.send_down(context, Down::Completion { read: number });
+                }
+                None
+            }
+            (purpose::LINE_WRITTEN, MemoryAccess::DmaWrite { bytes, .. }) => {
+                self.groups.get_mut(number as usize)?.missing -= u64::from(bytes);
+                self.write_behind(context, number);
+                None
+            }
+            (purpose::BEHIND_WRITTEN, _) => {
+                let group = self.groups.get_mut(number as usize)?;
+                group.is_used = false;
+                Some(group.token)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The side of a network interface that is towards the network: MAC, serial I/O, and the link.
+
+use fabric::{AgentContext, Time};
+use network::packet::{FrameError, Packet};
+use network::rack::LineRate;
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// The rate until the port is connected: that of nanoPU's links.
+const UNCONNECTED_GBIT_PER_S: f64 = 200.0;
+
+/// What a network interface has counted. Each frame that has come is in memory, on its way there, or in one
+/// of those that were dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NicStatistics {
+    /// Frames that have come from the network.
+    pub frames_received: u64,
+    /// Of those, the ones that are whole in memory and that the program has been told of.
+    pub frames_delivered: u64,
+    /// Frames for which there was no room in the input buffer.
+    pub dropped_buffer_full: u64,
+    /// Frames that are longer than the interface takes.
+    pub dropped_too_long: u64,
+    /// Frames for whose queue the program had given no descriptor.
+    pub dropped_no_descriptor: u64,
+    /// Frames whose descriptor could not be used.
+    pub dropped_bad_descriptor: u64,
+    /// Frames sent to the network.
+    pub frames_sent: u64,
+    /// Frames that the program wanted to be sent and that cannot be: no memory, no bytes, too many, or not
+    /// what goes over this network.
+    pub not_sent: u64,
+}
+
+state::component!(NicStatistics {
+    frames_received: count,
+    frames_delivered: count,
+    dropped_buffer_full: count,
+    dropped_too_long: count,
+    dropped_no_descriptor: count,
+    dropped_bad_descriptor: count,
+    frames_sent: count,
+    not_sent: count
+});
+
+/// What the port's timers are for: the upper 8 bits of their tokens, of which no other part of an
+/// interface may use these two.
+pub(crate) mod purpose {
+    /// All of a packet has come over the link.
+    pub const ARRIVED: u64 = 254 << 56;
+    /// It has passed the MAC.
+    pub const PASSED: u64 = 255 << 56;
+}
+
+/// The port.
+pub(crate) struct Port {
+    mac_latency: Time,
+    address: u32,
+    rate: LineRate,
+    /// Packets that the network has given, up to those that have not come yet.
+    coming: VecDeque<Packet>,
+    passing: VecDeque<Packet>,
+    /// Packets that the network has not taken yet, and when their first bits leave.
+    sent: Vec<(Time, Packet)>,
+    free_at: Time,
+}
+
+state::component!(Port {
+    mac_latency: fixed,
+    address: fixed,
+    rate: fixed,
+    coming,
+    passing,
+    sent,
+    free_at
+});
+
+impl Port {
+    pub fn new(mac_latency_ns: f64) -> Port {
+        Port {
+            mac_latency: Time::from_ns(mac_latency_ns),
+            address: 0,
+            rate: LineRate::from_gbit_per_s(UNCONNECTED_GBIT_PER_S),
+            coming: VecDeque::new(),
+            passing: VecDeque::new(),
+            sent: Vec::new(),
+            free_at: Time::ZERO,
+        }
+    }
+
+    pub fn connect(&mut self, address: u32, rate: LineRate) {
+        self.address = address;
+        self.rate = rate;
+    }
+
+    /// Its IPv4 address.
+    pub fn address(&self) -> u32 {
+        self.address
+    }
+
+    /// The token of the timer that is to be called when it has come.
+    pub fn receive(&mut self, packet: Packet) -> u64 {
+        self.coming.push_back(packet);
+        purpose::ARRIVED
+    }
+
+    /// One of the port's timers: the packet that is in the interface now, if there is one.
+    pub fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) -> Option<Packet> {
+        if token == purpose::PASSED {
+            return self.passing.pop_front();
+        }
+        let packet = self.coming.pop_front()?;
+        if self.mac_latency == Time::ZERO {
+            return Some(packet);
+        }
+        self.passing.push_back(packet);
+        context.wake(context.now() + self.mac_latency, purpose::PASSED);
+        None
+    }
+
+    /// Sends a frame of which all is in the interface now; returns when its last bit leaves.
+    pub fn send(&mut self, now: Time, frame: &[u8]) -> Result<Time, FrameError> {
+        let packet = Packet::from_bytes(frame)?;
+        let start = self.free_at.max(now + self.mac_latency);
+        self.free_at = start + self.rate.duration(packet.wire_bytes());
+        self.sent.push((start, packet));
+        Ok(self.free_at)
+    }
+
+    pub fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>) {
+        sent.append(&mut self.sent);
+    }
+}

@@ -1,0 +1,86 @@
+//! Receive-side scaling: which queue a frame goes to.
+
+use network::packet::Packet;
+
+/// The key that Microsoft gives in its specification of receive-side scaling, which drivers have as their
+/// default.
+pub const MICROSOFT_KEY: [u8; 40] = [
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
+    0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
+    0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+];
+
+/// Entries of the indirection table: 128, the most that the specification has. Entry `n` is queue `n`
+/// modulo their number, as drivers set it.
+pub const INDIRECTION_ENTRIES: u32 = 128;
+
+/// The Toeplitz hash of `input`, at most 36 bytes: for each bit that is set, the 32 bits of the key that
+/// begin there, all combined by exclusive or.
+pub fn toeplitz(key: &[u8; 40], input: &[u8]) -> u32 {
+    let mut hash = 0;
+    for (at, &byte) in input.iter().enumerate() {
+        // The 32 bits from here on, and the 8 behind them.
+        let window = key[at..at + 5].iter();
+        let window = window.fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
+        for bit in 0..8 {
+            if byte << bit & 0x80 != 0 {
+                hash ^= (window >> (8 - bit)) as u32;
+            }
+        }
+    }
+    hash
+}
+
+/// The hash of a packet's addresses and ports.
+pub(crate) fn hash(packet: &Packet) -> u32 {
+    let mut input = [0; 12];
+    input[..4].copy_from_slice(&packet.from.address.to_be_bytes());
+    input[4..8].copy_from_slice(&packet.to.address.to_be_bytes());
+    input[8..10].copy_from_slice(&packet.from.port.to_be_bytes());
+    input[10..].copy_from_slice(&packet.to.port.to_be_bytes());
+    toeplitz(&MICROSOFT_KEY, &input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use network::packet::Endpoint;
+
+    /// "Verifying the RSS Hash Calculation" in Microsoft's specification.
+    #[test]
+    fn hashes_are_the_specifications() {
+        let endpoint = |parts: [u8; 4], port| Endpoint {
+            address: u32::from_be_bytes(parts),
+            port,
+        };
+        for (to, from, addresses_alone, with_ports) in [
+            (
+                endpoint([161, 142, 100, 80], 1766),
+                endpoint([66, 9, 149, 187], 2794),
+                0x323e_8fc2,
+                0x51cc_c178,
+            ),
+            (
+                endpoint([65, 69, 140, 83], 4739),
+                endpoint([199, 92, 111, 2], 14230),
+                0xd718_262a,
+                0xc626_b0ea,
+            ),
+            (
+                endpoint([12, 22, 207, 184], 38024),
+                endpoint([24, 19, 198, 95], 12898),
+                0xd2d0_a5de,
+                0x5c2b_394a,
+            ),
+        ] {
+            let packet = Packet {
+                from,
+                to,
+                ..Packet::default()
+            };
+            assert_eq!(hash(&packet), with_ports);
+            let addresses = [from.address.to_be_bytes(), to.address.to_be_bytes()].concat();
+            assert_eq!(toeplitz(&MICROSOFT_KEY, &addresses), addresses_alone);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The descriptions of the network interfaces.
+
+use fabric::SpecError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Checks that the value of a key is from `least` to `most`.
+fn within<T: PartialOrd + std::fmt::Display>(
+    key: &str,
+    found: T,
+    least: T,
+    most: T,
+) -> Result<(), SpecError> {
+    if (&least..=&most).contains(&&found) {
+        return Ok(());
+    }
+    let accepted = format!("it must be from {least} to {most}");
+    Err(SpecError::new(key, found, accepted))
+}
+
+/// A network interface on the chip, as IceNIC of FireSim (Karandikar et al., ISCA 2018) is: the
+/// *traditional* one that nanoPU is compared with. The defaults are those of its published source, in the
+/// configuration that FireSim and nanoPU's prototype build (`WithIceNIC`, `ctrlQueueDepth = 64`,
+/// `inBufFlits = 8192`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct IceNicSpec {
+    /// Entries of each of the four queues: requests and completions, to send and to receive.
+    #[schemars(range(min = 1, max = 255))]
+    pub queue_entries: u32,
+    /// Reads of lines that are under way at one time, and as many writes: `nMemXacts`.
+    #[schemars(range(min = 1, max = 64))]
+    pub transactions: u32,
+    /// Bytes of the buffer for frames that have come: 8192 words of 8.
+    #[schemars(range(min = 1520, max = 16777216))]
+    pub input_buffer_bytes: u32,
+    /// Bytes of the buffer for frames that are being read and sent: twice `ETH_MAX_BYTES`.
+    #[schemars(range(min = 64, max = 16777216))]
+    pub output_buffer_bytes: u32,
+    /// Bytes of the longest frame: `ETH_MAX_BYTES`.
+    #[schemars(range(min = 64, max = 16384))]
+    pub most_frame_bytes: u32,
+    /// Nanoseconds in the MAC and serial I/O in each direction. The prototype has none; nanoPU adds 52 ns
+    /// for both directions together (Section 5.2.1: 69 ns instead of 17).
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub mac_latency_ns: f64,
+}
+
+impl Default for IceNicSpec {
+    fn default() -> IceNicSpec {
+        IceNicSpec {
+            queue_entries: 64,
+            transactions: 8,
+            input_buffer_bytes: 65536,
+            output_buffer_bytes: 2 * 1520,
+            most_frame_bytes: 1520,
+            mac_latency_ns: 0.0,
+        }
+    }
+}
+
+impl IceNicSpec {
+    /// Whether there can be such an interface.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        within("queue_entries", self.queue_entries, 1, 255)?;
+        within("transactions", self.transactions, 1, 64)?;
+        within("most_frame_bytes", self.most_frame_bytes, 64, 16384)?;
+        within("input_buffer_bytes", self.input_buffer_bytes, 1520, 1 << 24)?;
+        let least = self.most_frame_bytes;
+        within(
+            "output_buffer_bytes",
+            self.output_buffer_bytes,
+            least,
+            1 << 24,
+        )?;
+        within("mac_latency_ns", self.mac_latency_ns, 0.0, 1e6)
+    }
+}
+
+/// PCI Express between a device and the chip.
+///
+/// Latency and bandwidth are measured and computed by Neugebauer et al. ("Understanding PCIe performance
+/// for end host networking", SIGCOMM 2018), for a device with eight lanes of the third generation; bytes of
+/// headers are those of their published model, with 64-bit addresses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExpressSpec {
+    /// Gigabits of packets of the transaction layer in a second, in each direction. Eight lanes of
+    /// 8 GT/s carry 63.0 in 128b/130b; acknowledgements, credits and clock compensation leave 57.88.
+    #[schemars(range(min = 0.1, max = 10000.0))]
+    pub rate_gbit_per_s: f64,
+    /// Nanoseconds from when a packet has been sent until it is at the other end, with all stages of both
+    /// ends' controllers. The median read of 64 bytes that are in the last-level cache takes 547 ns on
+    /// their Xeon E5 (Section 6.2): two ways, 15 ns of transmission, and the access on the chip, some 30 ns.
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub latency_ns: f64,
+    /// Bytes that a packet carries at most, of writes and of what is read: the usual maximum.
+    #[schemars(range(min = 64, max = 4096))]
+    pub payload_bytes: u32,
+    /// Reads under way at one time: the tags of a device without extended ones.
+    #[schemars(range(min = 1, max = 256))]
+    pub reads: u32,
+}
+
+impl Default for ExpressSpec {
+    fn default() -> ExpressSpec {
+        ExpressSpec {
+            rate_gbit_per_s: 57.88,
+            latency_ns: 250.0,
+            payload_bytes: 256,
+            reads: 32,
+        }
+    }
+}
+
+impl ExpressSpec {
+    /// Whether there can be such a connection.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        within("express.rate_gbit_per_s", self.rate_gbit_per_s, 0.1, 1e4)?;
+        within("express.latency_ns", self.latency_ns, 0.0, 1e6)?;
+        within("express.payload_bytes", self.payload_bytes, 64, 4096)?;
+        if !self.payload_bytes.is_power_of_two() {
+            let found = self.payload_bytes;
+            return Err(SpecError::new(
+                "express.payload_bytes",
+                found,
+                "it must be a power of two",
+            ));
+        }
+        within("express.reads", self.reads, 1, 256)
+    }
+}
+
+/// A network interface behind PCI Express, with rings of descriptors in memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DmaNicSpec {
+    /// Pairs of a receive and a send queue.
+    #[schemars(range(min = 1, max = 64))]
+    pub queues: u32,
+    /// Descriptors of each queue that it has read ahead at most, and frames of each that it is about to
+    /// send: as many as a read of four lines brings.
+    #[schemars(range(min = 1, max = 1024))]
+    pub descriptors_ahead: u32,
+    /// Bytes of the buffer for frames that have come: the 512 KB of Intel's 82599.
+    #[schemars(range(min = 1520, max = 16777216))]
+    pub input_buffer_bytes: u32,
+    /// Bytes of the buffer for frames that are being read and sent: the 160 KB of Intel's 82599.
+    #[schemars(range(min = 64, max = 16777216))]
+    pub output_buffer_bytes: u32,
+    /// Bytes of the longest frame.
+    #[schemars(range(min = 64, max = 16384))]
+    pub most_frame_bytes: u32,
+    /// What it writes goes into the last-level cache (Intel's DDIO).
+    pub ddio: bool,
+    /// Nanoseconds in the MAC and serial I/O in each direction: half of what nanoPU adds for both
+    /// (Section 5.2.1: 69 ns instead of 17), measured on a switch for 100 Gb/s.
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub mac_latency_ns: f64,
+    /// The way to the chip.
+    pub express: ExpressSpec,
+}
+
+impl Default for DmaNicSpec {
+    fn default() -> DmaNicSpec {
+        DmaNicSpec {
+            queues: 1,
+            descriptors_ahead: 16,
+            input_buffer_bytes: 512 * 1024,
+            output_buffer_bytes: 160 * 1024,
+            most_frame_bytes: 1520,
+            ddio: true,
+            mac_latency_ns: 26.0,
+            express: ExpressSpec::default(),
+        }
+    }
+}
+
+impl DmaNicSpec {
+    /// Whether there can be such an interface.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        within("queues", self.queues, 1, 64)?;
+        within("descriptors_ahead", self.descriptors_ahead, 1, 1024)?;
+        within("most_frame_bytes", self.most_frame_bytes, 64, 16384)?;
+        within("input_buffer_bytes", self.input_buffer_bytes, 1520, 1 << 24)?;
+        let least = self.most_frame_bytes;
+        within(
+            "output_buffer_bytes",
+            self.output_buffer_bytes,
+            least,
+            1 << 24,
+        )?;
+        within("mac_latency_ns", self.mac_latency_ns, 0.0, 1e6)?;
+        self.express.validate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_cannot_be_are_named() {
+        assert!(IceNicSpec::default().validate().is_ok());
+        assert!(DmaNicSpec::default().validate().is_ok());
+        let deep = IceNicSpec {
+            queue_entries: 256,
+            ..IceNicSpec::default()
+        };
+        let error = deep.validate().unwrap_err();
+        assert_eq!(
+            (&*error.key, &*error.found, &*error.accepted),
+            ("queue_entries", "256", "it must be from 1 to 255")
+        );
+        let mut odd = DmaNicSpec::default();
+        odd.express.payload_bytes = 96;
+        assert_eq!(odd.validate().unwrap_err().key, "express.payload_bytes");
+        odd.express = ExpressSpec {
+            latency_ns: f64::NAN,
+            ..ExpressSpec::default()
+        };
+        assert_eq!(odd.validate().unwrap_err().key, "express.latency_ns");
+    }
+
+    /// The arithmetic of the published model for its bandwidth: eight lanes of 8 GT/s in 128b/130b; an
+    /// acknowledgement and an update of credits of 8 bytes each in 203 bytes, which PCI Express
+    /// recommends for payloads of 256; and 4 bytes of clock compensation in 1538.
+    #[test]
+    fn bandwidth_is_what_the_model_gives() {
+        let raw = 8.0 * 8.0 * 128.0 / 130.0;
+        let left: f64 = raw * (1.0 - 2.0 * 8.0 / 203.0 - 4.0 / 1538.0);
+        assert_eq!((left * 100.0).round() / 100.0, 57.88);
+        assert_eq!(ExpressSpec::default().rate_gbit_per_s, 57.88);
+    }
+}

@@ -1,0 +1,289 @@
+//! A network interface on a chip of one tile, a scripted core, and a wire.
+//!
+//! The clock has a gigahertz, so that a cycle is a nanosecond; every way on the tile takes one, the bank of
+//! the last-level cache ten. So a read or a write at home takes 12 once the line is on the chip.
+
+// Both test files use a part of this.
+#![allow(dead_code)]
+
+use fabric::{
+    Agent, AgentContext, AgentId, Attachment, CoreId, DeliveryKind, Fabric, FabricSpec, Inbox,
+    LastLevelSpec, LineData, MemoryAccess, MemorySpec, MeshSpec, Outbox, OutgoingKind, Ram,
+    RequestKind, Time, Transit,
+};
+use network::packet::{DATA, Endpoint, Packet, TransportHeader};
+use network::rack::{Interface, LineRate};
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Where the memory is: 1 MiB.
+pub const MEMORY: u64 = 0x8000_0000;
+pub const MEMORY_BYTES: u64 = 0x10_0000;
+/// Where the registers are.
+pub const REGISTERS: u64 = 0x1001_6000;
+/// The server's address and the client's.
+pub const SERVER: u32 = 0x0a00_0002;
+pub const CLIENT: u32 = 0x0a00_0003;
+
+pub fn ns(nanoseconds: f64) -> Time {
+    Time::from_ns(nanoseconds)
+}
+
+/// What has been read, and when.
+type Reads = Rc<RefCell<Vec<(Time, LineData)>>>;
+/// What is to be written, and where.
+type Writes = Rc<RefCell<Vec<(u64, Vec<u8>)>>>;
+
+/// Reads and writes lines at home, when it is woken: the token is the address of a line to be read.
+struct Memory {
+    read: Reads,
+    to_write: Writes,
+}
+
+impl Agent for Memory {
+    fn name(&self) -> String {
+        "the test".to_string()
+    }
+
+    fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        if token > 0 {
+            return context.access(MemoryAccess::DmaRead { address: token }, 0);
+        }
+        for (address, bytes) in self.to_write.borrow_mut().drain(..) {
+            let mut data = LineData::ZERO;
+            data.0[..bytes.len()].copy_from_slice(&bytes);
+            let write = MemoryAccess::DmaWrite {
+                address,
+                bytes: bytes.len() as u8,
+                data,
+                allocate: true,
+            };
+            context.access(write, 1);
+        }
+    }
+
+    fn access_done(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        _access: MemoryAccess,
+        data: LineData,
+    ) {
+        if token == 0 {
+            self.read.borrow_mut().push((context.now(), data));
+        }
+    }
+
+    /// What it has read and is to write is the test's.
+    fn walk(&mut self, _walker: &mut dyn state::Walker) {}
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+pub struct Bench {
+    pub fabric: Fabric,
+    pub inboxes: [Inbox; 1],
+    pub now: Time,
+    nic: AgentId,
+    memory: AgentId,
+    read: Reads,
+    to_write: Writes,
+    /// Answers that have come: when, the request's token, and what.
+    pub answers: Vec<(Time, u64, Result<u64, ()>)>,
+    /// What the interface has sent.
+    pub sent: Vec<(Time, Packet)>,
+}
+
+impl Bench {
+    /// A chip with this interface.
+    pub fn new<N: Agent + Interface + 'static>(mut nic: N, attachment: Attachment) -> Bench {
+        let ram = Ram::new(vec![fabric::AddressRange {
+            start: MEMORY,
+            length: MEMORY_BYTES,
+        }]);
+        let spec = FabricSpec {
+            cores: 1,
+            clock_ghz: 1.0,
+            mesh: MeshSpec {
+                columns: 1,
+                rows: 1,
+                local_latency_cycles: 1,
+                ..MeshSpec::default()
+            },
+            last_level: LastLevelSpec {
+                latency_cycles: 10,
+                ..LastLevelSpec::default()
+            },
+            memory: MemorySpec {
+                controllers: 1,
+                ..MemorySpec::default()
+            },
+            ..FabricSpec::default()
+        };
+        let mut fabric = Fabric::new(&spec, ram.unwrap()).unwrap();
+        nic.connect(SERVER, LineRate::from_gbit_per_s(64.0));
+        let nic = fabric.attach(Box::new(nic), attachment).unwrap();
+        let (read, to_write) = (Reads::default(), Writes::default());
+        let memory = Memory {
+            read: Rc::clone(&read),
+            to_write: Rc::clone(&to_write),
+        };
+        let memory = fabric
+            .attach(Box::new(memory), Attachment::default())
+            .unwrap();
+        Bench {
+            fabric,
+            inboxes: [Inbox::default()],
+            now: Time::ZERO,
+            nic,
+            memory,
+            read,
+            to_write,
+            answers: Vec::new(),
+            sent: Vec::new(),
+        }
+    }
+
+    pub fn nic<N: 'static>(&mut self) -> &mut N {
+        self.fabric.agent_mut(self.nic).unwrap()
+    }
+
+    /// Lets everything happen up to `until`.
+    pub fn run_until<N: Interface + 'static>(&mut self, until: Time) {
+        self.fabric.run_until(until, &mut self.inboxes);
+        self.now = until;
+        while let Some(delivery) = self.inboxes[0].pop() {
+            if let DeliveryKind::Reply { token, result } = delivery.kind {
+                self.answers.push((delivery.at, token, result));
+            }
+        }
+        let mut sent = std::mem::take(&mut self.sent);
+        self.nic::<N>().take_sent(&mut sent);
+        self.sent = sent;
+        assert_eq!(self.fabric.errors(), [""; 0]);
+    }
+
+    pub fn run_for<N: Interface + 'static>(&mut self, nanoseconds: f64) {
+        let until = self.now + ns(nanoseconds);
+        self.run_until::<N>(until);
+    }
+
+    /// The core asks now.
+    pub fn ask(&mut self, kind: RequestKind, token: u64) {
+        let mut outbox = Outbox::default();
+        let request = OutgoingKind::Request {
+            agent: None,
+            transit: Transit::Tile,
+            kind,
+            token,
+        };
+        outbox.push(self.now, request);
+        self.fabric.send(CoreId(0), &mut outbox);
+    }
+
+    pub fn write(&mut self, offset: u64, bytes: u8, value: u64) {
+        let address = REGISTERS + offset;
+        let kind = RequestKind::Write {
+            address,
+            bytes,
+            value,
+        };
+        self.ask(kind, offset);
+    }
+
+    pub fn read(&mut self, offset: u64, bytes: u8) {
+        let address = REGISTERS + offset;
+        self.ask(RequestKind::Read { address, bytes }, offset);
+    }
+
+    /// Asks, waits and returns the answer.
+    pub fn answer<N: Interface + 'static>(
+        &mut self,
+        ask: impl FnOnce(&mut Bench),
+    ) -> Result<u64, ()> {
+        self.answers.clear();
+        ask(self);
+        self.run_for::<N>(2000.0);
+        let (_, _, result) = self.answers.pop().expect("an answer");
+        result
+    }
+
+    /// The last bit of `packet` arrives so many nanoseconds from now.
+    pub fn give<N: Interface + 'static>(&mut self, nanoseconds: f64, packet: &Packet) {
+        let at = self.now + ns(nanoseconds);
+        let token = self.nic::<N>().receive(at, packet.clone());
+        self.fabric.wake_agent(self.nic, at, token);
+    }
+
+    /// Puts bytes into memory, and their lines into the last-level cache.
+    pub fn store<N: Interface + 'static>(&mut self, address: u64, bytes: &[u8]) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let start = address + at as u64;
+            let count = ((64 - start % 64) as usize).min(bytes.len() - at);
+            let part = bytes[at..at + count].to_vec();
+            self.to_write.borrow_mut().push((start, part));
+            at += count;
+        }
+        let now = self.now;
+        self.fabric.wake_agent(self.memory, now, 0);
+        self.run_for::<N>(2000.0);
+    }
+
+    /// The bytes in memory, coherently; brings their lines into the last-level cache.
+    pub fn load<N: Interface + 'static>(&mut self, address: u64, bytes: usize) -> Vec<u8> {
+        self.read.borrow_mut().clear();
+        let first = address / 64 * 64;
+        let lines = (address + bytes as u64 - first).div_ceil(64);
+        for line in 0..lines {
+            let now = self.now;
+            self.fabric.wake_agent(self.memory, now, first + 64 * line);
+            self.run_for::<N>(200.0);
+        }
+        let found: Vec<u8> = self
+            .read
+            .borrow()
+            .iter()
+            .flat_map(|(_, line)| line.0)
+            .collect();
+        let start = (address - first) as usize;
+        found[start..start + bytes].to_vec()
+    }
+}
+
+/// A packet to the server with so many bytes of payload.
+pub fn request(number: u64, payload_bytes: usize) -> Packet {
+    Packet {
+        from: Endpoint {
+            address: CLIENT,
+            port: number as u16,
+        },
+        to: Endpoint {
+            address: SERVER,
+            port: 1,
+        },
+        header: TransportHeader {
+            flags: DATA,
+            message_bytes: payload_bytes as u32,
+            ..TransportHeader::default()
+        },
+        priority: 0,
+        payload: (0..payload_bytes)
+            .map(|at| (number as usize + at) as u8)
+            .collect(),
+        tag: number,
+    }
+}
+
+/// The answer of a loopback.
+pub fn answer(number: u64, payload_bytes: usize) -> Packet {
+    let packet = request(number, payload_bytes);
+    Packet {
+        from: packet.to,
+        to: packet.from,
+        ..packet
+    }
+}

@@ -1,0 +1,483 @@
+//! The network interface behind PCI Express, with the times of its parts.
+//!
+//! PCI Express carries 8 bytes in a nanosecond here, and takes 250.
+
+mod common;
+
+use common::*;
+use network::packet::{Endpoint, Packet};
+use pcie::{
+    DmaNic, DmaNicSpec, ExpressSpec, INDIRECTION_ENTRIES, MICROSOFT_KEY, NicStatistics, toeplitz,
+};
+
+const RECEIVE: u64 = 0x1000;
+const SEND: u64 = 0x1020;
+const RING: u64 = 0x00;
+const ENTRIES: u64 = 0x08;
+const TAIL: u64 = 0x10;
+const HEAD: u64 = 0x18;
+const PAGE: u64 = 0x1000;
+
+const RECEIVE_RING: u64 = MEMORY + 0x1000;
+const SEND_RING: u64 = MEMORY + 0x2000;
+const BUFFERS: u64 = MEMORY + 0x8000;
+const SLOT: u64 = 2048;
+const DONE: u64 = 1;
+const ERROR: u64 = 2;
+
+fn spec() -> DmaNicSpec {
+    DmaNicSpec {
+        express: ExpressSpec {
+            rate_gbit_per_s: 64.0,
+            ..ExpressSpec::default()
+        },
+        ..DmaNicSpec::default()
+    }
+}
+
+fn bench(spec: &DmaNicSpec) -> Bench {
+    let nic = DmaNic::new(spec, REGISTERS).unwrap();
+    let attachment = nic.attachment(0);
+    Bench::new(nic, attachment)
+}
+
+fn descriptor(address: u64, bytes: u16) -> Vec<u8> {
+    let mut descriptor = address.to_le_bytes().to_vec();
+    descriptor.extend(u64::from(bytes).to_le_bytes());
+    descriptor
+}
+
+fn begin(bench: &mut Bench, ring: u64, start: u64, entries: u64) {
+    bench.write(ring + RING, 8, start);
+    bench.run_for::<DmaNic>(500.0);
+    bench.write(ring + ENTRIES, 8, entries);
+    bench.run_for::<DmaNic>(500.0);
+    assert_eq!(bench.nic::<DmaNic>().fault(), None);
+}
+
+/// Gives buffers to the ring of a queue, from number `first` on up to `end`, in slots of their own.
+fn give_buffers(bench: &mut Bench, (queue, entries): (u64, u64), first: u64, end: u64) {
+    for number in first..end {
+        let place = number % entries;
+        let slot = BUFFERS + (queue * entries + place) * SLOT;
+        let at = RECEIVE_RING + queue * 0x400 + 16 * place;
+        bench.store::<DmaNic>(at, &descriptor(slot, SLOT as u16));
+    }
+    bench.write(RECEIVE + PAGE * queue + TAIL, 8, end);
+}
+
+/// The bytes, the status and the hash that the interface has written into a descriptor.
+fn used(bench: &mut Bench, ring: u64, number: u64) -> (u64, u64, u64) {
+    let half = bench.load::<DmaNic>(ring + 16 * number + 8, 8);
+    let half = u64::from_le_bytes(half.try_into().unwrap());
+    (half & 0xffff, half >> 16 & 0xffff, half >> 32)
+}
+
+fn statistics(bench: &mut Bench) -> NicStatistics {
+    bench.nic::<DmaNic>().statistics()
+}
+
+/// A store is done for the core when the root port has it: 1 there, 4 before an answer goes on the mesh, 1 back. A
+/// load crosses twice: 1, then 24 bytes of request down, 20 of header and 8 of data up, 4 and 1.
+#[test]
+fn stores_are_posted_and_loads_wait() {
+    let mut bench = bench(&spec());
+    let start = bench.now;
+    bench.write(RECEIVE + RING, 8, RECEIVE_RING);
+    bench.run_for::<DmaNic>(1000.0);
+    assert_eq!(bench.answers[0].0 - start, ns(6.0));
+    bench.answers.clear();
+    let start = bench.now;
+    bench.read(0x10, 8);
+    bench.run_for::<DmaNic>(1000.0);
+    let (at, _, value) = bench.answers[0];
+    assert_eq!(value, Ok(1520));
+    let crossing: f64 = 24.0 / 8.0 + 250.0 + 28.0 / 8.0 + 250.0;
+    assert_eq!(at - start, ns(1.0 + crossing.ceil() + 5.0));
+    assert_eq!(bench.answer::<DmaNic>(|bench| bench.read(0x00, 8)), Ok(1));
+    assert_eq!(bench.answer::<DmaNic>(|bench| bench.read(0x20, 8)), Err(()));
+    assert_eq!(
+        bench.answer::<DmaNic>(|bench| bench.write(RECEIVE, 4, 1)),
+        Err(())
+    );
+}
+
+/// The doorbell: 1 to the root port, and 24 + 8 bytes down. The descriptor: 24 bytes up, 12 at its home, 20 + 16
+/// bytes down. The frame, 72 bytes in one read: 24 up, which arrives half a cycle after one has begun, 20 + 72 down,
+/// and between them two lines, of which the bank takes the second one a cycle after the first. The MAC: 26.
+#[test]
+fn a_frame_out() {
+    let mut bench = bench(&spec());
+    let packet = answer(1, 8);
+    bench.store::<DmaNic>(BUFFERS, &packet.to_bytes());
+    bench.store::<DmaNic>(SEND_RING, &descriptor(BUFFERS, 72));
+    begin(&mut bench, SEND, SEND_RING, 4);
+    let start = bench.now;
+    bench.write(SEND + TAIL, 8, 1);
+    bench.run_for::<DmaNic>(4000.0);
+    let doorbell = 1.0 + 32.0 / 8.0 + 250.0;
+    let up = 24.0 / 8.0 + 250.0;
+    let down = |bytes: f64| (20.0 + bytes) / 8.0 + 250.0;
+    let leaves = doorbell + up + 12.0 + down(16.0) + up + 0.5 + 13.0 + down(72.0) + 26.0;
+    assert_eq!(bench.sent, [(start + ns(leaves), packet)]);
+    assert_eq!(used(&mut bench, SEND_RING, 0), (72, DONE, 0));
+    let head = bench.answer::<DmaNic>(|bench| bench.read(SEND + HEAD, 8));
+    assert_eq!(head, Ok(1));
+}
+
+/// The MAC: 26. The frame: 24 + 72 bytes up, and 12 for its first line and one more for its second. The
+/// descriptor's half, 24 + 8 bytes, comes 4 ns behind it, waits until the frame is written, and is written then:
+/// 12.
+#[test]
+fn a_frame_in() {
+    let mut bench = bench(&spec());
+    bench.load::<DmaNic>(BUFFERS, 72);
+    begin(&mut bench, RECEIVE, RECEIVE_RING, 4);
+    give_buffers(&mut bench, (0, 4), 0, 2);
+    bench.run_for::<DmaNic>(4000.0);
+    let start = bench.now;
+    bench.give::<DmaNic>(0.0, &request(1, 8));
+    let done = 26.0 + 96.0 / 8.0 + 250.0 + 13.0 + 12.0;
+    bench.run_until::<DmaNic>(start + ns(done));
+    assert_eq!(statistics(&mut bench).frames_delivered, 0);
+    bench.run_until::<DmaNic>(start + ns(done) + fabric::Time::from_fs(1));
+    assert_eq!(statistics(&mut bench).frames_delivered, 1);
+    let (bytes, status, hash) = used(&mut bench, RECEIVE_RING, 0);
+    assert_eq!((bytes, status), (72, DONE));
+    // 10.0.0.3 port 1 to 10.0.0.2 port 1.
+    let input = [10, 0, 0, 3, 10, 0, 0, 2, 0, 1, 0, 1];
+    assert_eq!(hash, u64::from(toeplitz(&MICROSOFT_KEY, &input)));
+    let found = bench.load::<DmaNic>(BUFFERS, 72);
+    assert_eq!(Packet::from_bytes(&found), Ok(request(1, 8)));
+    assert_eq!(used(&mut bench, RECEIVE_RING, 1).1, 0);
+}
+
+/// Frames of 1088 bytes, faster than PCI Express takes them: each takes 5 packets (256, 256, 256, 256, 64) of 24
+/// bytes more, and 32 bytes for its descriptor. 16 descriptors are read ahead; the reads of more go upward, too,
+/// 24 bytes each for up to 16.
+#[test]
+fn what_comes_in_is_limited_by_pci_express() {
+    let mut spec = spec();
+    spec.descriptors_ahead = 64;
+    let mut bench = bench(&spec);
+    begin(&mut bench, RECEIVE, RECEIVE_RING, 64);
+    for number in 0..64 {
+        bench.load::<DmaNic>(BUFFERS + SLOT * number, 1088);
+    }
+    give_buffers(&mut bench, (0, 64), 0, 64);
+    bench.run_for::<DmaNic>(4000.0);
+    let start = bench.now;
+    for number in 0..50 {
+        bench.give::<DmaNic>(0.0, &request(number, 1024));
+    }
+    // The descriptors are all here: nothing else goes upward. The last packet is at the root port then, and is
+    // written 12 later, for its frame has been written before.
+    let frame = (5.0 * 24.0 + 1088.0 + 32.0) / 8.0;
+    let done = 26.0 + 50.0 * frame + 250.0;
+    bench.run_until::<DmaNic>(start + ns(done));
+    assert!(statistics(&mut bench).frames_delivered < 50);
+    bench.run_until::<DmaNic>(start + ns(done + 12.0 + 12.0));
+    assert_eq!(statistics(&mut bench).frames_delivered, 50);
+}
+
+/// 100 frames of 1088 bytes out: the link of 64 Gb/s takes 136 ns for each, and PCI Express 5 packets with 20
+/// bytes more, 148.5 ns, and each descriptor 2 + 1/4 of 20 bytes, as long as 16 of them are in a read.
+#[test]
+fn what_goes_out_is_limited_by_pci_express() {
+    let mut bench = bench(&spec());
+    bench.store::<DmaNic>(BUFFERS, &answer(1, 1024).to_bytes());
+    for number in 0..128 {
+        bench.store::<DmaNic>(SEND_RING + 16 * number, &descriptor(BUFFERS, 1088));
+    }
+    begin(&mut bench, SEND, SEND_RING, 128);
+    bench.write(SEND + TAIL, 8, 128);
+    bench.run_for::<DmaNic>(40_000.0);
+    assert_eq!(bench.sent.len(), 128);
+    let span = (bench.sent[127].0 - bench.sent[27].0).as_ns();
+    let data = (5.0 * 20.0 + 1088.0) / 8.0;
+    let descriptors = 16.0 / 8.0 + 20.0 / 16.0 / 8.0;
+    let least = 100.0 * data;
+    let most = 100.0 * (data + 4.0 * descriptors);
+    assert!((least..most).contains(&span), "{span} {least} {most}");
+}
+
+/// Each flow has its queue, and its frames stay in order there.
+#[test]
+fn flows_are_spread_over_queues() {
+    let spec = DmaNicSpec {
+        queues: 4,
+        ..spec()
+    };
+    let mut bench = bench(&spec);
+    for queue in 0..4 {
+        begin(
+            &mut bench,
+            RECEIVE + PAGE * queue,
+            RECEIVE_RING + 0x400 * queue,
+            64,
+        );
+        give_buffers(&mut bench, (queue, 64), 0, 40);
+        bench.run_for::<DmaNic>(4000.0);
+    }
+    let mut expected = [const { Vec::new() }; 4];
+    for number in 0..40u64 {
+        let mut packet = request(number, 8);
+        packet.from = Endpoint {
+            address: CLIENT,
+            port: 1000 + (number % 20) as u16,
+        };
+        let mut input = vec![10, 0, 0, 3, 10, 0, 0, 2];
+        input.extend(packet.from.port.to_be_bytes());
+        input.extend([0, 1]);
+        let hash = toeplitz(&MICROSOFT_KEY, &input);
+        expected[(hash % INDIRECTION_ENTRIES % 4) as usize].push(number);
+        bench.give::<DmaNic>(10.0 * number as f64, &packet);
+    }
+    bench.run_for::<DmaNic>(4000.0);
+    let mut busy = 0;
+    for (queue, expected) in expected.iter().enumerate() {
+        let slots = BUFFERS + queue as u64 * 64 * SLOT;
+        let found: Vec<_> = (0..expected.len() as u64)
+            .map(|place| {
+                let frame = bench.load::<DmaNic>(slots + place * SLOT, 72);
+                Packet::from_bytes(&frame).unwrap().tag
+            })
+            .collect();
+        assert_eq!(found, *expected);
+        busy += usize::from(!found.is_empty());
+    }
+    // Twenty flows: that one of four queues gets none has a chance of 1.3 % with a random hash.
+    assert_eq!(busy, 4);
+    assert_eq!(statistics(&mut bench).frames_delivered, 40);
+}
+
+/// Without a descriptor a frame is dropped at once; with a descriptor that is no buffer for it, that says so.
+#[test]
+fn frames_without_a_buffer_are_counted() {
+    let mut bench = bench(&spec());
+    bench.give::<DmaNic>(1.0, &request(1, 8));
+    begin(&mut bench, RECEIVE, RECEIVE_RING, 4);
+    let bad = [
+        descriptor(MEMORY + MEMORY_BYTES - 64, 2048),
+        descriptor(BUFFERS, 71),
+        descriptor(u64::MAX - 8, 2048),
+        descriptor(BUFFERS, 72),
+    ];
+    for (place, descriptor) in bad.iter().enumerate() {
+        bench.store::<DmaNic>(RECEIVE_RING + 16 * place as u64, descriptor);
+    }
+    bench.write(RECEIVE + TAIL, 8, 4);
+    bench.run_for::<DmaNic>(4000.0);
+    for number in 2..7 {
+        bench.give::<DmaNic>(1.0, &request(number, 8));
+    }
+    bench.give::<DmaNic>(2.0, &request(9, 1457));
+    bench.run_for::<DmaNic>(4000.0);
+    let statuses = [0, 1, 2, 3].map(|number| used(&mut bench, RECEIVE_RING, number).1);
+    let wrong = DONE | ERROR;
+    assert_eq!(statuses, [wrong, wrong, wrong, DONE]);
+    assert_eq!(
+        statistics(&mut bench),
+        NicStatistics {
+            frames_received: 7,
+            frames_delivered: 1,
+            dropped_no_descriptor: 2,
+            dropped_bad_descriptor: 3,
+            dropped_too_long: 1,
+            ..NicStatistics::default()
+        }
+    );
+}
+
+/// A frame that cannot be sent has a descriptor that says so, and those behind it are sent.
+#[test]
+fn frames_that_cannot_be_sent_are_counted() {
+    let mut bench = bench(&spec());
+    let packet = answer(1, 8);
+    bench.store::<DmaNic>(BUFFERS, &packet.to_bytes());
+    bench.store::<DmaNic>(BUFFERS + SLOT, &[0xff; 72]);
+    let descriptors = [
+        descriptor(BUFFERS, 0),
+        descriptor(BUFFERS, 1521),
+        descriptor(MEMORY + MEMORY_BYTES - 64, 72),
+        descriptor(u64::MAX - 8, 72),
+        descriptor(BUFFERS + SLOT, 72),
+        descriptor(BUFFERS, 72),
+    ];
+    for (place, descriptor) in descriptors.iter().enumerate() {
+        bench.store::<DmaNic>(SEND_RING + 16 * place as u64, descriptor);
+    }
+    begin(&mut bench, SEND, SEND_RING, 8);
+    bench.write(SEND + TAIL, 8, 6);
+    bench.run_for::<DmaNic>(8000.0);
+    let statuses = [0, 1, 2, 3, 4, 5].map(|number| used(&mut bench, SEND_RING, number).1);
+    let wrong = DONE | ERROR;
+    assert_eq!(statuses, [wrong, wrong, wrong, wrong, wrong, DONE]);
+    let sent: Vec<_> = bench.sent.iter().map(|(_, packet)| packet).collect();
+    assert_eq!(sent, [&packet]);
+    let counted = statistics(&mut bench);
+    assert_eq!((counted.frames_sent, counted.not_sent), (1, 5));
+}
+
+/// The core has long gone on when a wrong write comes to the interface: what is wrong is remembered.
+#[test]
+fn wrong_writes_are_told() {
+    for (writes, sentence) in [
+        (
+            &[(RECEIVE + ENTRIES, 6)][..],
+            "the ring of buffers of queue 0 was to have 6 entries; it must be a power of two from 4 to 4096",
+        ),
+        (
+            &[(SEND + RING, MEMORY + 8), (SEND + ENTRIES, 4)],
+            "the ring of frames to send of queue 0 was to have 64 bytes at 0x80000008; it must begin at a \
+             multiple of 64 and be in memory",
+        ),
+        (
+            &[
+                (RECEIVE + RING, MEMORY + MEMORY_BYTES - 64),
+                (RECEIVE + ENTRIES, 8),
+            ],
+            "the ring of buffers of queue 0 was to have 128 bytes at 0x800fffc0; it must begin at a \
+             multiple of 64 and be in memory",
+        ),
+        (
+            &[(RECEIVE + TAIL, 1)],
+            "1 descriptors were given to the ring of buffers of queue 0, which has 0 entries and has used \
+             0 of 0",
+        ),
+        (
+            &[
+                (SEND + RING, SEND_RING),
+                (SEND + ENTRIES, 4),
+                (SEND + TAIL, 5),
+            ],
+            "5 descriptors were given to the ring of frames to send of queue 0, which has 4 entries and has \
+             used 0 of 0",
+        ),
+        (
+            &[
+                (SEND + RING, SEND_RING),
+                (SEND + ENTRIES, 4),
+                (SEND + ENTRIES, 4),
+            ],
+            "the ring of frames to send of queue 0 was to be changed, which has begun",
+        ),
+        (
+            &[(0x40, 7)],
+            "0x7 was written to 0x40, where nothing can be written",
+        ),
+    ] {
+        let mut bench = bench(&spec());
+        for &(offset, value) in writes {
+            bench.write(offset, 8, value);
+            bench.run_for::<DmaNic>(1000.0);
+        }
+        assert_eq!(bench.nic::<DmaNic>().fault(), Some(sentence));
+        let waits = bench.fabric.waiting_for();
+        assert!(waits.iter().any(|one| one.ends_with(sentence)), "{waits:?}");
+    }
+}
+
+/// A run that is saved half-way and put into another server goes on as if nothing had been.
+#[test]
+fn a_saved_run_goes_on() {
+    let prepare = || {
+        let mut bench = bench(&spec());
+        bench.store::<DmaNic>(BUFFERS + 8 * SLOT, &answer(1, 1024).to_bytes());
+        for number in 0..16 {
+            let descriptor = descriptor(BUFFERS + 8 * SLOT, 1088);
+            bench.store::<DmaNic>(SEND_RING + 16 * number, &descriptor);
+        }
+        begin(&mut bench, SEND, SEND_RING, 16);
+        begin(&mut bench, RECEIVE, RECEIVE_RING, 8);
+        give_buffers(&mut bench, (0, 8), 0, 8);
+        bench.run_for::<DmaNic>(4000.0);
+        bench
+    };
+    let finish = |bench: &mut Bench| {
+        bench.run_for::<DmaNic>(10_000.0);
+        let statuses: Vec<_> = (0..8)
+            .map(|number| used(bench, RECEIVE_RING, number))
+            .collect();
+        (bench.sent.clone(), statuses, statistics(bench))
+    };
+    let mut first = prepare();
+    first.write(SEND + TAIL, 8, 16);
+    for number in 0..8 {
+        first.give::<DmaNic>(700.0, &request(number, 1024));
+    }
+    // Now frames are in each stage, both ways.
+    first.run_for::<DmaNic>(1300.0);
+    let saved = state::Writer::write(&mut first.fabric).unwrap();
+    let mut second = prepare();
+    second.sent = first.sent.clone();
+    state::Reader::read(&mut second.fabric, &saved).unwrap();
+    second.now = first.now;
+    let found = finish(&mut second);
+    assert_eq!(found, finish(&mut first));
+    let (sent, _, counted) = found;
+    assert_eq!((sent.len(), counted.frames_delivered), (16, 8));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+    /// Frames of any length, and rings that come round: each frame is delivered or counted, in order, and
+    /// what is sent back is what came.
+    #[test]
+    fn nothing_is_lost_silently(
+        frames in proptest::collection::vec((0usize..600, 0u32..400), 1..24),
+        reads in 1u32..6,
+        descriptors_ahead in 1u32..6,
+        payload_bits in 6u32..9,
+        output_buffer_bytes in 1520u32..4000,
+    ) {
+        let spec = DmaNicSpec {
+            descriptors_ahead,
+            output_buffer_bytes,
+            express: ExpressSpec { reads, payload_bytes: 1 << payload_bits, ..spec().express },
+            ..DmaNicSpec::default()
+        };
+        let mut bench = bench(&spec);
+        begin(&mut bench, RECEIVE, RECEIVE_RING, 4);
+        begin(&mut bench, SEND, SEND_RING, 4);
+        give_buffers(&mut bench, (0, 4), 0, 4);
+        bench.run_for::<DmaNic>(4000.0);
+        let mut at = 0.0;
+        for (number, &(bytes, gap)) in frames.iter().enumerate() {
+            at += f64::from(gap);
+            bench.give::<DmaNic>(at, &request(number as u64, bytes));
+        }
+        let mut taken: u64 = 0;
+        let mut expected = Vec::new();
+        bench.run_for::<DmaNic>(2000.0);
+        loop {
+            let (bytes, status, _) = used(&mut bench, RECEIVE_RING, taken % 4);
+            if status != DONE {
+                break;
+            }
+            let buffer = BUFFERS + taken % 4 * SLOT;
+            let frame = bench.load::<DmaNic>(buffer, bytes as usize);
+            let packet = Packet::from_bytes(&frame).unwrap();
+            proptest::prop_assert_eq!(&packet, &request(packet.tag, frames[packet.tag as usize].0));
+            expected.push(packet);
+            let given = descriptor(buffer, bytes as u16);
+            bench.store::<DmaNic>(SEND_RING + 16 * (taken % 4), &given);
+            taken += 1;
+            bench.write(SEND + TAIL, 8, taken);
+            bench.run_for::<DmaNic>(4000.0);
+            give_buffers(&mut bench, (0, 4), taken + 3, taken + 4);
+            bench.run_for::<DmaNic>(4000.0);
+        }
+        let counted = statistics(&mut bench);
+        proptest::prop_assert_eq!(bench.nic::<DmaNic>().fault(), None);
+        proptest::prop_assert_eq!(counted.frames_received, frames.len() as u64);
+        proptest::prop_assert_eq!(
+            counted.frames_delivered + counted.dropped_no_descriptor,
+            counted.frames_received
+        );
+        proptest::prop_assert_eq!(counted.frames_delivered, taken);
+        let sent: Vec<_> = bench.sent.iter().map(|(_, packet)| packet.clone()).collect();
+        proptest::prop_assert!(expected.is_sorted_by_key(|packet| packet.tag));
+        proptest::prop_assert_eq!(sent, expected);
+    }
+}
