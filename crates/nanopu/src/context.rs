@@ -132,9 +132,4 @@ impl Context {
             words: std::mem::take(&mut self.sending),
         })
     }
-
-    /// The words that the message being written has and should have; 0 and 0 if there is none.
-    pub fn words_written(&self) -> (usize, usize) {
-        (self.sending.len(), self.sending.len() + self.missing)
-    }
 }

@@ -327,7 +327,7 @@ impl Extension for NetworkRegisters {
             };
             let readable = cycle.max(self.wires_until);
             self.wires_until = readable + message.words.len() as u64;
-            self.scheduler.arrived(place, readable);
+            self.scheduler.arrives(cycle, place, readable);
             self.scheduler.contexts[place].receive(message, readable);
         } else if let Some(place) = place {
             let context = &mut self.scheduler.contexts[place];

@@ -11,7 +11,11 @@ use serde::Serialize;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a timer was for: the lowest bits of its token. Behind them is the number of a transport's timer.
+/// The address of an interface that nothing has connected to a network: 10.0.0.1.
+const ADDRESS_UNCONNECTED: u32 = 0x0a00_0001;
+
+/// What a timer was for: the lowest bits of its token. Behind them is the number of a packet or of a
+/// transport's timer.
 mod purpose {
     pub const ARRIVED: u64 = 0;
     pub const THROUGH_INGRESS: u64 = 1;
@@ -86,7 +90,8 @@ pub struct Nic {
     contexts: BTreeMap<u16, Waiting>,
     /// What is on its way through the parts that take the same time for all, oldest first.
     arriving: VecDeque<Packet>,
-    in_ingress: VecDeque<Packet>,
+    /// Packets in the ingress pipeline or on the way to it from the egress pipeline, by number.
+    in_ingress: BTreeMap<u64, Packet>,
     in_reassembly: VecDeque<Message>,
     in_packetization: VecDeque<Refused>,
     /// Messages that the transport has no room for, oldest first.
@@ -96,7 +101,7 @@ pub struct Nic {
     is_waiting: bool,
     /// Timers that the transport has asked for, by number, and their tokens.
     timers: BTreeMap<u64, u64>,
-    next_timer: u64,
+    next_number: u64,
     sent: VecDeque<(Time, Packet)>,
     statistics: Statistics,
     /// Why messages were given up.
@@ -128,7 +133,7 @@ impl State for Nic {
                 free_at,
                 is_waiting,
                 timers,
-                next_timer: exact,
+                next_number: exact,
                 sent,
                 statistics,
                 failures,
@@ -160,20 +165,20 @@ impl Nic {
             policy: spec.core_selection,
             most: spec.messages_per_core,
             cores,
-            address: 0,
+            address: ADDRESS_UNCONNECTED,
             rate: LineRate::from_gbit_per_s(64.0 * clock.ghz()),
             transport,
             mailbox,
             contexts: BTreeMap::new(),
             arriving: VecDeque::new(),
-            in_ingress: VecDeque::new(),
+            in_ingress: BTreeMap::new(),
             in_reassembly: VecDeque::new(),
             in_packetization: VecDeque::new(),
             refused: VecDeque::new(),
             free_at: Time::ZERO,
             is_waiting: false,
             timers: BTreeMap::new(),
-            next_timer: 0,
+            next_number: 0,
             sent: VecDeque::new(),
             statistics: Statistics::default(),
             failures: Vec::new(),
@@ -191,11 +196,21 @@ impl Nic {
         &self.failures
     }
 
+    /// A packet enters the ingress pipeline in so much time.
+    fn enter(&mut self, context: &mut AgentContext<'_>, delay: Time, packet: Packet) {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.in_ingress.insert(number, packet);
+        let at = context.now() + delay + self.latencies.ingress;
+        context.wake(at, number << purpose::BITS | purpose::THROUGH_INGRESS);
+    }
+
     /// A packet has passed the ingress pipeline.
-    fn through_ingress(&mut self, context: &mut AgentContext<'_>) {
-        let Some(packet) = self.in_ingress.pop_front() else {
+    fn through_ingress(&mut self, context: &mut AgentContext<'_>, number: u64) {
+        let Some(packet) = self.in_ingress.remove(&number) else {
             return;
         };
+        self.statistics.packets_received += 1;
         let has_data = packet.header.flags & DATA != 0;
         let is_ours = packet.to.address == self.address;
         if !is_ours || has_data && !self.contexts.contains_key(&packet.to.port) {
@@ -303,8 +318,8 @@ impl Nic {
                     context.wake(at, purpose::REASSEMBLED);
                 }
                 TransportAction::Wake(at, token) => {
-                    let number = self.next_timer;
-                    self.next_timer += 1;
+                    let number = self.next_number;
+                    self.next_number += 1;
                     self.timers.insert(number, token);
                     context.wake(at, number << purpose::BITS | purpose::TRANSPORT);
                 }
@@ -324,9 +339,15 @@ impl Nic {
             && let Some(packet) = self.transport.next_packet(now)
         {
             self.statistics.packets_sent += 1;
-            self.free_at = now + self.rate.duration(packet.wire_bytes());
-            let leaves = now + self.latencies.egress + self.latencies.mac;
-            self.sent.push_back((leaves, packet));
+            let duration = self.rate.duration(packet.wire_bytes());
+            self.free_at = now + duration;
+            if packet.to.address == self.address {
+                // From one core to another: it turns round in front of the MAC.
+                self.enter(context, self.latencies.egress + duration, packet);
+            } else {
+                let leaves = now + self.latencies.egress + self.latencies.mac;
+                self.sent.push_back((leaves, packet));
+            }
         }
         if self.free_at > now && !self.is_waiting {
             self.is_waiting = true;
@@ -343,8 +364,10 @@ impl Nic {
         waiting.bind(policy, core, bound);
         if waiting.cores.bound.contains(&true) {
             self.give_out(context, port);
-        } else {
-            self.contexts.remove(&port);
+        } else if let Some(mut waiting) = self.contexts.remove(&port) {
+            for message in waiting.take_all() {
+                self.transport.taken(context.now(), &message);
+            }
         }
     }
 }
@@ -434,13 +457,10 @@ impl Agent for Nic {
         match token & ((1 << purpose::BITS) - 1) {
             purpose::ARRIVED => {
                 if let Some(packet) = self.arriving.pop_front() {
-                    self.statistics.packets_received += 1;
-                    self.in_ingress.push_back(packet);
-                    let at = context.now() + self.latencies.mac + self.latencies.ingress;
-                    context.wake(at, purpose::THROUGH_INGRESS);
+                    self.enter(context, self.latencies.mac, packet);
                 }
             }
-            purpose::THROUGH_INGRESS => self.through_ingress(context),
+            purpose::THROUGH_INGRESS => self.through_ingress(context, number),
             purpose::REASSEMBLED => self.reassembled(context),
             purpose::PACKETIZED => self.packetized(context),
             purpose::LINK_FREE => {

@@ -277,14 +277,18 @@ impl Machine {
         if let Some(core) = self.engine.crashed()
             && let Some(crash) = self.engine.cores[core].crash()
         {
-            let crash = Fault {
+            let fault = Fault {
                 hart: crash.hart as usize,
                 trap: crash.trap,
                 pc: crash.pc,
                 registers: crash.registers,
                 instruction: crash.instruction,
             };
-            return Err(RunError::Guest(self.describe_crash(&crash)));
+            let mut text = self.describe_crash(&fault);
+            if let Some(meaning) = self.engine.cores[core].explain(&fault.trap) {
+                text += &format!("\n  {meaning}");
+            }
+            return Err(RunError::Guest(text));
         }
         if let Some((_, Ending::Fault(fault))) = self.linux().and_then(|linux| linux.ending()) {
             let fault = fault.clone();

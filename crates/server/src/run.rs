@@ -11,12 +11,13 @@ use crate::traces::{TraceOptions, TraceReport, Tracer};
 use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
+use nanopu::PassThrough;
 use network::{
     CONSUMER_BYTES, Cluster, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger,
     MOST_NAME_BYTES, Measurement, ProgramDevice, ProgramPreparation, ProgramSettings, Random,
     Recorder, SharedLedger, Stream, TRAFFIC_PARAMETERS, TenantSide,
 };
-use pipeline::{CoreStatistics, CycleStack, NEVER};
+use pipeline::{CoreStatistics, CycleStack, Model, NEVER};
 use riscv::elf;
 use rpcvalet::QueuePairs;
 use serde::{Deserialize, Serialize};
@@ -372,6 +373,19 @@ fn check_server(server: &ServerSpec) -> Result<(), RunError> {
     server.fabric.validate()?;
     server.core.validate()?;
     server.energy.validate()?;
+    let core = &server.core;
+    if server.nanopu.is_some() && (core.model != Model::InOrder || core.width != 1) {
+        return Err(RunError::Description(format!(
+            "server.nanopu is for cores with server.core.model = \"in-order\" and server.core.width = 1, \
+             whose instructions take a message's words when nothing can undo them; the width is {}, and \
+             the model is {}",
+            core.width,
+            match core.model {
+                Model::InOrder => "\"in-order\"",
+                Model::OutOfOrder => "\"out-of-order\"",
+            }
+        )));
+    }
     if !(16..=16384).contains(&server.memory_mib) {
         return Err(RunError::Description(format!(
             "server.memory_mib is {}; it must be from 16 to 16384",
@@ -1168,7 +1182,8 @@ fn check_given(image: &elf::Image, program: &Program) -> Result<(), RunError> {
     check_bare_metal(image)
 }
 
-/// A bare-metal program, with the hardware of HyperPlane and without I/O.
+/// A bare-metal program without I/O, with the hardware of HyperPlane, or with nanoPU's if the server has
+/// that: its network interface has no network, and gives the server what it sends to itself.
 fn bare_metal(
     description: &Description,
     image: elf::Image,
@@ -1184,6 +1199,17 @@ fn bare_metal(
     } else {
         Preparation::of(spec, &image, &[doorbells], true, None, go_on)?
     };
+    if let Some(nanopu) = &spec.nanopu {
+        let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
+            let transport = Box::new(PassThrough::default());
+            let (_, extension) = nanopu::attach(fabric, nanopu, spec.fabric.cores, transport)?;
+            Ok(extension)
+        })?;
+        if let Some(preparation) = preparation {
+            preparation.begin(&mut machine);
+        }
+        return Ok((machine, None));
+    }
     let mut hyperplane = None;
     let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
         let tiles = spec.fabric.mesh.columns * spec.fabric.mesh.rows;

@@ -111,11 +111,15 @@ impl Waiting {
         self.cores.bound[core] = bound;
         self.cores.outstanding[core] = 0;
         // A hash over other cores tells other ones.
-        let waiting: Vec<Message> = self.queues.iter_mut().flat_map(std::mem::take).collect();
-        self.length = 0;
-        for message in waiting {
+        for message in self.take_all() {
             self.push(policy, message);
         }
+    }
+
+    /// All messages that wait.
+    pub fn take_all(&mut self) -> Vec<Message> {
+        self.length = 0;
+        self.queues.iter_mut().flat_map(std::mem::take).collect()
     }
 }
 

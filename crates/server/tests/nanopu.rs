@@ -1,0 +1,510 @@
+//! nanoPU: messages between a link and the registers of cores.
+
+mod common;
+
+use common::assembler::*;
+use fabric::{AgentId, Time};
+use nanopu::{CoreSelection, NanoPuSpec, Nic, PassThrough};
+use network::packet::{DATA, Endpoint, Packet, TransportHeader};
+use network::rack::{Interface, LineRate};
+use riscv::elf::Image;
+use server::{Machine, RunError, ServerSpec, presets};
+
+const NET_RX: Register = T5;
+const NET_TX: Register = T6;
+const MESSAGE_READY: u32 = 0x52;
+const CURRENT_CONTEXT: u32 = 0x53;
+const COMMAND: u32 = 0x54;
+const CURRENT_PRIORITY: u32 = 0x55;
+const USER_COMMAND: u32 = 0x56;
+
+/// The server, and a client.
+const SERVER: u32 = 0x0a00_0001;
+const CLIENT: Endpoint = Endpoint {
+    address: 0x0a00_0002,
+    port: 7,
+};
+
+fn prototype() -> ServerSpec {
+    let mut presets = presets().into_iter();
+    let preset = presets.find(|preset| preset.name == "nanopu-prototype");
+    let mut server = preset.expect("there is such a preset").server;
+    server.memory_mib = 16;
+    server
+}
+
+fn rate() -> LineRate {
+    LineRate::from_gbit_per_s(204.8)
+}
+
+/// A server with a program, and wires instead of a network.
+struct Bench {
+    machine: Machine,
+    nic: AgentId,
+    sent: Vec<(Time, Packet)>,
+}
+
+impl Bench {
+    fn new(spec: &ServerSpec, image: Image) -> Bench {
+        let mut nic = None;
+        let machine = Machine::new(spec, image, &[], false, |fabric| {
+            let spec = spec.nanopu.as_ref().expect("the server has nanoPU");
+            let cores = fabric.cores();
+            let transport = Box::new(PassThrough::default());
+            let (agent, extension) = nanopu::attach(fabric, spec, cores, transport)?;
+            nic = Some(agent);
+            Ok(extension)
+        });
+        let mut bench = Bench {
+            machine: machine.expect("the machine can be built"),
+            nic: nic.expect("it has been attached"),
+            sent: Vec::new(),
+        };
+        bench.interface().connect(SERVER, rate());
+        bench
+    }
+
+    fn interface(&mut self) -> &mut Nic {
+        let nic = self.machine.engine.fabric.agent_mut::<Nic>(self.nic);
+        nic.expect("the agent is the interface")
+    }
+
+    /// The first bit of a packet arrives at `at`.
+    fn arrive(&mut self, at: Time, packet: Packet) {
+        let last = at + rate().duration(packet.wire_bytes());
+        let token = self.interface().receive(last, packet);
+        let nic = self.nic;
+        self.machine.engine.fabric.wake_agent(nic, last, token);
+    }
+
+    /// Runs until the cores wait for packets, or so many have been sent.
+    fn run_until(&mut self, packets: usize) -> Option<RunError> {
+        while self.sent.len() < packets {
+            let going = self.machine.advance();
+            let nic = self.machine.engine.fabric.agent_mut::<Nic>(self.nic);
+            nic.expect("the interface").take_sent(&mut self.sent);
+            if let Err(error) = going {
+                return Some(error);
+            }
+        }
+        None
+    }
+}
+
+/// A message of one packet from the client.
+fn request(context: u16, payload: Vec<u8>) -> Packet {
+    Packet {
+        from: CLIENT,
+        to: Endpoint {
+            address: SERVER,
+            port: context,
+        },
+        header: TransportHeader {
+            flags: DATA,
+            message_bytes: payload.len() as u32,
+            ..TransportHeader::default()
+        },
+        payload,
+        ..Packet::default()
+    }
+}
+
+fn csr_write_immediate(asm: &mut Assembler, number: u32, value: u32) {
+    asm.emit(number << 20 | value << 15 | 5 << 12 | 0x73);
+}
+
+fn bind(asm: &mut Assembler, context: u32, priority: u32) {
+    csr_write_immediate(asm, CURRENT_CONTEXT, context);
+    csr_write_immediate(asm, CURRENT_PRIORITY, priority);
+    csr_write_immediate(asm, COMMAND, 1);
+}
+
+/// Listing 1 of the paper, with `words` words a message.
+fn loopback_plus_1(words: usize) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(4, |asm, hart| {
+        if hart != 0 {
+            return asm.halt();
+        }
+        bind(asm, 0, 0);
+        let wait = asm.label_here();
+        let process = asm.label();
+        asm.csr_read(A5, MESSAGE_READY);
+        asm.branch(When::NotEqual, A5, ZERO, process);
+        let idle = asm.label_here();
+        csr_write_immediate(asm, USER_COMMAND, 2);
+        asm.csr_read(A5, MESSAGE_READY);
+        asm.branch(When::Equal, A5, ZERO, idle);
+        asm.bind(process);
+        asm.copy(NET_TX, NET_RX);
+        for _ in 0..words {
+            asm.add_immediate(NET_TX, NET_RX, 1);
+        }
+        csr_write_immediate(asm, USER_COMMAND, 1);
+        asm.jump(wait);
+    });
+    asm.finish(&[])
+}
+
+fn words(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// When the first bit of a message may come: the harts have bound their contexts by then.
+const READY: f64 = 10_000.0;
+
+/// Nanoseconds from the first bit of each of these messages to the last bit of its reply, which come so
+/// far apart that each finds the server at rest.
+fn response_times(spec: &ServerSpec, image: Image, payloads: &[Vec<u8>]) -> Vec<f64> {
+    let mut bench = Bench::new(spec, image);
+    let mut begins = Vec::new();
+    for (number, payload) in payloads.iter().enumerate() {
+        // At another phase of the loop that waits.
+        let at = Time::from_ns(READY + 10_001.3 * number as f64);
+        bench.arrive(at, request(0, payload.clone()));
+        begins.push(at);
+    }
+    assert!(bench.run_until(payloads.len()).is_none());
+    let ends = bench.sent.iter().zip(begins).map(|((leaves, reply), at)| {
+        let last_bit = *leaves + rate().duration(reply.wire_bytes());
+        (last_bit - at).as_ns()
+    });
+    ends.collect()
+}
+
+fn cycles(ns: f64) -> f64 {
+    ns * 3.2
+}
+
+#[test]
+fn a_message_comes_back_with_one_added_to_each_word() {
+    let mut bench = Bench::new(&prototype(), loopback_plus_1(2));
+    let at = Time::from_ns(READY);
+    bench.arrive(at, request(0, words(&[41, u64::MAX])));
+    assert!(bench.run_until(1).is_none());
+    let (_, reply) = &bench.sent[0];
+    assert_eq!(reply.payload, words(&[42, 0]));
+    assert_eq!((reply.from.address, reply.from.port), (SERVER, 0));
+    assert_eq!(reply.to, CLIENT);
+}
+
+#[test]
+fn the_parts_of_a_loop_back_add_up() {
+    let payloads = vec![words(&[1]); 12];
+    let times = response_times(&prototype(), loopback_plus_1(1), &payloads);
+    // Cycles: 9 words of 72 bytes come, 11 ingress, 2 reassembly, 1 choice of a core, 4 to the core, 2
+    // from it, 2 packetization, 11 egress, 9 words leave; and 26 ns of MAC and serial I/O each way.
+    let fixed = f64::from(9 + 11 + 2 + 1 + 4 + 2 + 2 + 11 + 9);
+    let core: Vec<f64> = times.iter().map(|ns| cycles(ns - 52.0) - fixed).collect();
+    println!("response {times:?} ns, core {core:?} cycles");
+    // The core sees the message in the next read of `lmsgsrdy`. The loop takes at most 12 cycles, the
+    // branch out of it, which is mispredicted, 4, and header and word one each.
+    for cycles in core.iter().skip(1) {
+        assert!((5.0..=20.0).contains(cycles), "{core:?}");
+    }
+}
+
+#[test]
+fn a_core_takes_and_gives_a_word_in_each_cycle() {
+    // The second message finds the code in the cache.
+    let time = |count: usize| {
+        let payloads = vec![vec![0; 8 * count]; 3];
+        let times = response_times(&prototype(), loopback_plus_1(count), &payloads);
+        cycles(times[2])
+    };
+    let (few, many) = (time(16), time(128));
+    println!("16 words {few}, 128 words {many}");
+    // Each word more takes a cycle on the way in, a cycle in the core, and a cycle on the way out.
+    // 3 more for the phase of the loop that waits.
+    assert!((many - few - 3.0 * 112.0).abs() < 12.0, "{few} {many}");
+}
+
+#[test]
+fn a_stream_of_small_messages_is_limited_by_the_core() {
+    let mut bench = Bench::new(&prototype(), loopback_plus_1(1));
+    let (begin, gap) = (Time::from_ns(READY), rate().duration(72));
+    for number in 0..400 {
+        let at = begin + Time::from_fs(gap.as_fs() * number);
+        bench.arrive(at, request(0, words(&[number])));
+    }
+    assert!(bench.run_until(400).is_none());
+    let of = |number: usize| bench.sent[number].0;
+    let cycles = cycles((of(399) - of(99)).as_ns()) / 300.0;
+    println!("{cycles} cycles a message, {} Mrps", 3200.0 / cycles);
+    for (number, (_, reply)) in bench.sent.iter().enumerate() {
+        assert_eq!(reply.payload, words(&[number as u64 + 1]));
+    }
+    // The paper has 118 million a second, 27 cycles of 3.2 GHz, with a loop over the words.
+    assert!((15.0..30.0).contains(&cycles), "{cycles}");
+}
+
+/// Each hart binds context 0 and takes `turns` turns of two cycles for a message of one word.
+fn slow_echo(turns: u64) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(4, |asm, _| {
+        bind(asm, 0, 0);
+        let wait = asm.label_here();
+        csr_write_immediate(asm, USER_COMMAND, 2);
+        asm.csr_read(A5, MESSAGE_READY);
+        asm.branch(When::Equal, A5, ZERO, wait);
+        asm.copy(NET_TX, NET_RX);
+        asm.load_immediate(A0, turns);
+        let again = asm.label_here();
+        asm.add_immediate(A0, A0, -1);
+        asm.branch(When::NotEqual, A0, ZERO, again);
+        asm.copy(NET_TX, NET_RX);
+        csr_write_immediate(asm, USER_COMMAND, 1);
+        asm.jump(wait);
+    });
+    asm.finish(&[])
+}
+
+/// Nanoseconds until the last of eight messages of one flow has been answered.
+fn eight_messages(selection: CoreSelection) -> f64 {
+    let mut spec = prototype();
+    spec.nanopu = Some(NanoPuSpec {
+        core_selection: selection,
+        ..NanoPuSpec::default()
+    });
+    let mut bench = Bench::new(&spec, slow_echo(1000));
+    let begin = Time::from_ns(READY);
+    for number in 0..8 {
+        let at = begin + Time::from_fs(rate().duration(72).as_fs() * number);
+        bench.arrive(at, request(0, words(&[number])));
+    }
+    assert!(bench.run_until(8).is_none());
+    (bench.sent[7].0 - begin).as_ns()
+}
+
+#[test]
+fn messages_are_spread_over_cores_by_their_load_or_by_their_flow() {
+    let jbsq = eight_messages(CoreSelection::Jbsq);
+    let rss = eight_messages(CoreSelection::Rss);
+    println!("{jbsq} {rss}");
+    // 2000 cycles or more for each message, in which the client waits for two messages of each of four
+    // cores, or for eight of one: a flow stays on its core.
+    let service = 2000.0 / 3.2;
+    assert!((2.0 * service..3.0 * service).contains(&jbsq), "{jbsq}");
+    assert!((8.0 * service..9.0 * service).contains(&rss), "{rss}");
+}
+
+#[test]
+fn neither_lookahead_nor_skipping_changes_a_result() {
+    let run = |lookahead: u64, skip: bool| {
+        let mut bench = Bench::new(&prototype(), slow_echo(50));
+        bench.machine.engine.set_speed(lookahead, skip);
+        for number in 0..60u32 {
+            // In bursts, with gaps in which the cores wait for long.
+            let at = READY + 11.0 * f64::from(number) + 3000.7 * f64::from(number / 12);
+            bench.arrive(Time::from_ns(at), request(0, words(&[u64::from(number)])));
+        }
+        assert!(bench.run_until(60).is_none());
+        bench.sent
+    };
+    let sent = run(0, true);
+    for (lookahead, skip) in [(0, false), (1, true), (1, false), (7, true)] {
+        assert!(run(lookahead, skip) == sent, "{lookahead} {skip}");
+    }
+}
+
+#[test]
+fn a_server_goes_on_from_a_checkpoint_as_if_nothing_had_happened() {
+    let spec = prototype();
+    let begin = || {
+        let mut bench = Bench::new(&spec, slow_echo(200));
+        for number in 0..40u32 {
+            let at = READY + 20.0 * f64::from(number);
+            bench.arrive(Time::from_ns(at), request(0, words(&[u64::from(number)])));
+        }
+        bench
+    };
+    let mut whole = begin();
+    assert!(whole.run_until(40).is_none());
+    let mut first = begin();
+    assert!(first.run_until(15).is_none());
+    let state = first.machine.save().expect("it can be saved");
+    let mut second = Bench::new(&spec, slow_echo(200));
+    second.machine.restore(&state).expect("it can be restored");
+    second.sent = first.sent;
+    assert!(second.run_until(40).is_none());
+    assert!(second.sent == whole.sent);
+}
+
+#[test]
+fn a_core_that_waits_is_skipped() {
+    let mut bench = Bench::new(&prototype(), loopback_plus_1(1));
+    bench.arrive(Time::from_ns(1e6), request(0, words(&[1])));
+    assert!(bench.run_until(1).is_none());
+    let statistics = bench.machine.engine.cores[0].statistics(3_200_000);
+    // Of 3.2 million cycles all but some thousands.
+    assert!(statistics.skipped_cycles > 3_100_000, "{statistics:?}");
+}
+
+/// What a user is told whose program does this on hart 0 with a message of one word.
+fn error_of(program: impl Fn(&mut Assembler)) -> String {
+    let mut asm = Assembler::new();
+    asm.harts(4, |asm, hart| {
+        if hart == 0 {
+            program(asm);
+        }
+        asm.halt();
+    });
+    let mut bench = Bench::new(&prototype(), asm.finish(&[]));
+    bench.arrive(Time::from_ns(READY), request(0, words(&[1])));
+    match bench.run_until(1) {
+        Some(RunError::Guest(text)) => text,
+        other => format!("{other:?}"),
+    }
+}
+
+fn wait(asm: &mut Assembler) {
+    let again = asm.label_here();
+    asm.csr_read(A5, MESSAGE_READY);
+    asm.branch(When::Equal, A5, ZERO, again);
+}
+
+#[test]
+fn wrong_programs_get_sentences() {
+    let says = |text: String, sentence: &str| assert!(text.contains(sentence), "{text}");
+    let text = error_of(|asm| {
+        bind(asm, 0, 0);
+        asm.copy(A0, NET_RX);
+    });
+    says(text.clone(), "hart 0, exception of an extension at pc");
+    says(
+        text,
+        "netRX (x30) was read, and context 0 has received nothing",
+    );
+    // Three words, of which there are two.
+    let text = error_of(|asm| {
+        bind(asm, 0, 0);
+        wait(asm);
+        for _ in 0..3 {
+            asm.copy(A0, NET_RX);
+        }
+    });
+    says(text, "read no more words than its header tells");
+    let text = error_of(|asm| {
+        bind(asm, 0, 0);
+        asm.load_immediate(A0, 7 << 16 | 2056);
+        asm.copy(NET_TX, A0);
+    });
+    says(text, "its length is 2056; it must be from 1 to 2048");
+    // A header that tells of one word, and two: the second one is the next header.
+    let text = error_of(|asm| {
+        bind(asm, 0, 0);
+        asm.load_immediate(A0, 7 << 16 | 8);
+        asm.copy(NET_TX, A0);
+        asm.copy(NET_TX, A0);
+        asm.copy(NET_TX, ZERO);
+    });
+    says(
+        text,
+        "its length is 0; it must be from 1 to 2048. After a header",
+    );
+    let text = error_of(|asm| {
+        for context in 0..5 {
+            bind(asm, context, 0);
+        }
+    });
+    says(
+        text,
+        "context 4 cannot be bound: the core has queues for 4 contexts",
+    );
+    let text = error_of(|asm| {
+        bind(asm, 0, 0);
+        csr_write_immediate(asm, USER_COMMAND, 1);
+    });
+    says(text, "a message of context 0 was said to be done");
+    let text = error_of(|asm| {
+        bind(asm, 0, 0);
+        csr_write_immediate(asm, CURRENT_CONTEXT, 3);
+        asm.copy(NET_TX, A0);
+    });
+    says(text, "context 3 is not bound to this hart");
+    let text = error_of(|asm| {
+        csr_write_immediate(asm, CURRENT_CONTEXT, 3);
+        csr_write_immediate(asm, COMMAND, 2);
+    });
+    says(text, "context 3 cannot be removed");
+    let text = error_of(|asm| {
+        asm.load_immediate(A0, 0xffff);
+        asm.csr_write(CURRENT_CONTEXT, A0);
+        csr_write_immediate(asm, COMMAND, 1);
+    });
+    says(text, "context 0xffff is the kernel's");
+}
+
+#[test]
+fn registers_are_registers_until_a_context_is_bound() {
+    let mut asm = Assembler::new();
+    asm.harts(4, |asm, hart| {
+        if hart == 0 {
+            asm.load_immediate(T5, 20);
+            asm.add(T6, T5, T5);
+            asm.add_immediate(S0, T6, 2);
+            bind(asm, 0, 0);
+            wait(asm);
+            // Once, although it is named twice; the payload is 1.
+            asm.add(S1, NET_RX, NET_RX);
+            asm.load_immediate(A0, 0x0a00_0002_0007_0008);
+            asm.copy(NET_TX, A0);
+            asm.add(S1, NET_RX, ZERO);
+            asm.add(NET_TX, S0, S1);
+        }
+        asm.halt();
+    });
+    let mut bench = Bench::new(&prototype(), asm.finish(&[]));
+    bench.arrive(Time::from_ns(READY), request(0, words(&[1])));
+    assert!(bench.run_until(1).is_none());
+    assert_eq!(bench.sent[0].1.payload, words(&[43]));
+}
+
+#[test]
+fn a_word_out_of_memory_is_sent_when_it_has_come() {
+    let mut asm = Assembler::new();
+    asm.harts(4, |asm, hart| {
+        if hart == 0 {
+            bind(asm, 0, 0);
+            asm.load_immediate(S0, 0x8010_0000);
+            asm.load_immediate(A0, 0x0a00_0002_0007_0018);
+            asm.copy(NET_TX, A0);
+            // A miss, a hit behind it, and a sum in between which nothing has to wait for.
+            asm.load_double(NET_TX, S0, 0);
+            asm.add_immediate(A1, A0, 1);
+            asm.load_double(NET_TX, S0, 8);
+            asm.copy(NET_TX, A1);
+        }
+        asm.halt();
+    });
+    let data: Vec<u8> = [5u64, 6]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    let mut bench = Bench::new(&prototype(), asm.finish(&[(0x8010_0000, data)]));
+    assert!(bench.run_until(1).is_none());
+    let payload = words(&[5, 6, 0x0a00_0002_0007_0019]);
+    assert_eq!(bench.sent[0].1.payload, payload);
+}
+
+#[test]
+fn what_cannot_be_built_is_refused() {
+    let refused = |change: fn(&mut NanoPuSpec)| {
+        let mut spec = NanoPuSpec::default();
+        change(&mut spec);
+        let clock = fabric::Clock::from_ghz(3.2);
+        let error = spec
+            .check(clock, clock.time(3))
+            .expect_err("it cannot be built");
+        error.to_string()
+    };
+    let text = refused(|spec| spec.to_core_cycles = 2);
+    assert!(text.starts_with("nanopu.to_core_cycles = 2 cannot be built: it must be at least 3"));
+    let text = refused(|spec| spec.max_message_bytes = 12);
+    assert!(
+        text.ends_with("it must be a multiple of 8 from 8 to 65528"),
+        "{text}"
+    );
+    let text = refused(|spec| spec.contexts_per_core = 0);
+    assert!(text.ends_with("it must be from 1 to 16"), "{text}");
+}
