@@ -436,8 +436,10 @@ class RaftServers:
         """Give a server a message, or so many cycles more."""
         stream = self.programs[server].stdin
         assert stream is not None
-        is_time = isinstance(message, int)
-        stream.write(struct.pack("=2Q", CLOCK, message) if is_time else as_words(message))
+        if isinstance(message, int):
+            stream.write(struct.pack("=2Q", CLOCK, message))
+        else:
+            stream.write(as_words(message))
         stream.flush()
         self.read(server)
 
@@ -479,11 +481,11 @@ class RaftServers:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_stopped_server_loses_no_committed_write(seed: int) -> None:
-    """Three servers and a client: the leader is stopped, and all that was answered is still there."""
+    """Three servers and a client: a leader is stopped, and all that was answered is there."""
     random = Random(seed)
     servers = RaftServers(random)
     written = {}
-    leaders = []
+    leaders: list[int] = []
     for number in range(60):
         if number == 30:
             servers.stop(leaders[-1])
