@@ -3,7 +3,8 @@
  * output as words in this host's byte order, each message behind its application header.
  *
  * In place of a header there can be CLOCK and a number of cycles: from then on it is that much
- * later. What a program may not do to the registers ends it with a sentence.
+ * later, and once no message waits. Whenever the program asks for what is next, READY goes out
+ * first. What a program may not do to the registers ends it with a sentence.
  */
 #include <lnic.h>
 #include <nanopu/clock.h>
@@ -17,18 +18,18 @@ extern int fprintf(FILE *file, const char *format, ...);
 extern int vfprintf(FILE *file, const char *format, va_list arguments);
 extern unsigned long fread(void *to, unsigned long size, unsigned long count, FILE *file);
 extern unsigned long fwrite(const void *from, unsigned long size, unsigned long count, FILE *file);
-extern void *realloc(void *memory, unsigned long bytes);
 extern _Noreturn void exit(int status);
 extern int fflush(FILE *file);
 
 int guest_main(void); /* The program's main(). */
 
 #define CLOCK (~(uint64_t)0)
+#define READY (~(uint64_t)0)
 
 uint64_t harts = 1;
 
-static uint64_t *words_in, words_in_count, words_in_taken; /* Of all messages. */
-static uint64_t message_left;                              /* Words of the current message. */
+static uint64_t next_header;  /* Of the message that waits; 0: none does. */
+static uint64_t message_left; /* Words of the current message. */
 static int in_message, is_bound;
 static uint64_t now_cycles;
 static uint64_t send_left; /* Words that the message being sent still lacks. */
@@ -54,21 +55,30 @@ void lnic_add_context(uint64_t context, uint64_t priority) {
 
 static uint64_t words_of(uint64_t header) { return (header & LEN_MASK) / 8 + (header % 8 != 0); }
 
+static int read_word(uint64_t *word) { return fread(word, sizeof *word, 1, stdin) == 1; }
+
+static void write_word(uint64_t word) { fwrite(&word, sizeof word, 1, stdout); }
+
 int lnic_ready(void) {
   if (!is_bound)
     fail("no context is bound");
   if (in_message)
     fail("asks for a message before lnic_msg_done()");
-  if (words_in_taken == words_in_count) { /* That was all. */
-    if (send_left)
-      fail("the last message lacks %lu words", (unsigned long)send_left);
-    fflush(stdout);
-    exit(0);
-  }
-  if (words_in[words_in_taken] != CLOCK)
+  if (next_header != 0)
     return 1;
-  now_cycles += words_in[words_in_taken + 1];
-  words_in_taken += 2;
+  if (send_left)
+    fail("a message lacks %lu words", (unsigned long)send_left);
+  write_word(READY);
+  fflush(stdout);
+  if (!read_word(&next_header))
+    exit(0); /* That was all. */
+  if (next_header != CLOCK)
+    return 1;
+  next_header = 0;
+  uint64_t cycles;
+  if (!read_word(&cycles))
+    fail("the time is missing");
+  now_cycles += cycles;
   return 0;
 }
 
@@ -84,12 +94,18 @@ uint64_t lnic_read(void) {
     if (!lnic_ready())
       fail("reads netRX, and there is no message");
     in_message = 1;
-    message_left = 1 + words_of(words_in[words_in_taken]);
+    message_left = words_of(next_header);
+    uint64_t header = next_header;
+    next_header = 0;
+    return header;
   }
+  uint64_t word;
   if (message_left == 0)
     fail("reads more words than the message has");
+  if (!read_word(&word))
+    fail("the end of the message is missing");
   message_left--;
-  return words_in[words_in_taken++];
+  return word;
 }
 
 void lnic_msg_done(void) {
@@ -107,19 +123,12 @@ void lnic_write_r(uint64_t word) {
       fail("sends a message of %lu bytes", (unsigned long)(word & LEN_MASK));
   }
   send_left--;
-  fwrite(&word, sizeof word, 1, stdout);
+  write_word(word);
 }
 
 uint64_t clock_cycles(void) { return now_cycles; }
 
 int main(void) {
-  uint64_t room = 0, read;
-  do {
-    room = 2 * room + 4096;
-    words_in = realloc(words_in, room * sizeof *words_in);
-    read = fread(words_in + words_in_count, sizeof *words_in, room - words_in_count, stdin);
-    words_in_count += read;
-  } while (words_in_count == room);
   prepare();
   return guest_main();
 }
