@@ -260,9 +260,13 @@ def within(target: float, tolerance: float, *, below: str, above: str) -> Judge:
 
 def claims(paper: str | None = None) -> list[Claim]:
     """Return the claims of a paper, or of all papers."""
-    from nanoplane.papers import hyperplane, rpcvalet
+    from nanoplane.papers import compare, hyperplane, rpcvalet
 
-    papers = {"hyperplane": hyperplane.CLAIMS, "rpcvalet": rpcvalet.CLAIMS}
+    papers = {
+        "hyperplane": hyperplane.CLAIMS,
+        "rpcvalet": rpcvalet.CLAIMS,
+        "compare": compare.CLAIMS,
+    }
     if paper is None:
         return [claim for of in papers.values() for claim in of]
     if paper not in papers:

@@ -81,9 +81,10 @@ class Figure:
 
 def figures() -> dict[str, Figure]:
     """Return all figures by their names."""
-    from nanoplane.papers import hyperplane, rpcvalet
+    from nanoplane.papers import compare, hyperplane, rpcvalet
 
-    return {figure.name: figure for figure in (*hyperplane.FIGURES, *rpcvalet.FIGURES)}
+    papers = (hyperplane, rpcvalet, compare)
+    return {figure.name: figure for paper in papers for figure in paper.FIGURES}
 
 
 def find(name: str) -> Figure:

@@ -76,6 +76,9 @@ pub const MOST_SLOTS: u32 = 1 << SLOT_BITS;
 /// See [`MOST_NODES`].
 pub const MOST_BYTES: u32 = (1 << BYTES_BITS) - 1;
 
+/// Bits of the numbers of nodes and slots, and of the bytes of the largest message.
+pub const DOMAIN_BITS: u32 = NODE_BITS + SLOT_BITS + BYTES_BITS;
+
 const KIND_BITS: u32 = 6;
 const NODE_BITS: u32 = 14;
 const SLOT_BITS: u32 = 12;

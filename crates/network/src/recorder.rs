@@ -736,7 +736,7 @@ mod tests {
                 Recorder::new(1000, Warmup::Requests(0)).with_precision(Some(0.05), of);
             let mut number = 0u32;
             while !recorder.is_done() {
-                let kind = u8::from(number % 10 == 0);
+                let kind = u8::from(number.is_multiple_of(10));
                 let latency = match kind {
                     1 => 1000.0 * random.exponential(),
                     _ => 10_000.0,

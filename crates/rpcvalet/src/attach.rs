@@ -7,6 +7,7 @@ use crate::domain::{Domain, QueuePairs};
 use crate::frontend::Frontend;
 use crate::spec::{Mode, RpcValetSpec};
 use fabric::{AddressRange, AgentId, Fabric, SpecError, Time};
+use network::header::DOMAIN_BITS;
 use network::{Cluster, ClusterSetup, IoSetup, Link, Random, SharedLedger, Stream};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -138,13 +139,17 @@ pub fn attach(
 impl Attached {
     /// What all of it has counted up to `now`.
     pub fn statistics(&self, fabric: &mut Fabric, now: Time) -> Statistics {
-        let mut statistics = Statistics::default();
+        let mut statistics = Statistics {
+            domain_state_bits: 2 * u64::BITS + DOMAIN_BITS,
+            ..Statistics::default()
+        };
         if let Some(cluster) = fabric.agent_mut::<Cluster>(self.cluster) {
             statistics.cluster = cluster.statistics(now);
         }
         for &id in &self.backends {
             if let Some(backend) = fabric.agent_mut::<Backend>(id) {
                 statistics.backends = statistics.backends.plus(backend.statistics());
+                statistics.domain_bytes = backend.domain_bytes();
             }
         }
         for &id in &self.frontends {

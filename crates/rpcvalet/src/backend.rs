@@ -378,6 +378,11 @@ impl Backend {
         self.statistics
     }
 
+    /// Bytes of the domain in memory.
+    pub(crate) fn domain_bytes(&self) -> u64 {
+        self.domain.borrow().bytes()
+    }
+
     fn read_register(&self, offset: u64) -> Option<u64> {
         let domain = self.domain.borrow();
         Some(match offset {

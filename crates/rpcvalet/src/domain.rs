@@ -199,6 +199,12 @@ impl Domain {
         self.shared_queues + (first + count % entries) * SHARED_ENTRY_BYTES
     }
 
+    /// Bytes of the send and the receive slots.
+    pub(crate) fn bytes(&self) -> u64 {
+        let [send, receive, _] = self.ranges();
+        send.2 + receive.2
+    }
+
     /// The ranges that must be memory: their first bytes and lengths.
     pub(crate) fn ranges(&self) -> [(&'static str, u64, u64); 3] {
         let places = u64::from(self.nodes) * u64::from(self.slots);
@@ -235,11 +241,7 @@ mod tests {
         let mut domain = Domain::new(200, 32, 512, 1);
         domain.send_buffer = 0x8000_0000;
         domain.receive_buffer = 0x9000_0000;
-        let bytes: u64 = domain.ranges()[..2]
-            .iter()
-            .map(|&(_, _, bytes)| bytes)
-            .sum();
-        assert_eq!(bytes, footprint_bytes(200, 32, 512));
+        assert_eq!(domain.bytes(), footprint_bytes(200, 32, 512));
         assert_eq!(domain.place(199, 31), Some(6399));
         assert_eq!((domain.place(200, 0), domain.place(0, 32)), (None, None));
         assert_eq!(domain.receive_payload(1), 0x9000_0000 + 576 + 64);

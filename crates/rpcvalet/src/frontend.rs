@@ -13,7 +13,6 @@ use std::collections::VecDeque;
 
 /// Bytes of a request to a backend: its header, and where the data is.
 pub(crate) const REQUEST_BYTES: u64 = 32;
-/// Where in an entry of a work queue its header is: what is written last.
 
 /// What an access or a timer was for.
 mod purpose {

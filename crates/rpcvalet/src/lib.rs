@@ -34,6 +34,11 @@ pub struct Statistics {
     pub cluster: ClusterStatistics,
     /// What the backends have counted, all together.
     pub backends: BackendStatistics,
+    /// Bytes of the messaging domain's send and receive slots, as they are in memory.
+    pub domain_bytes: u64,
+    /// Bits that each part of the network interface keeps of the domain: where both buffers are, the
+    /// numbers of nodes and slots, and the largest message.
+    pub domain_state_bits: u32,
     /// Entries that the frontends have taken off the cores' work queues.
     pub work_queue_entries: u64,
     /// Entries that they have written into the cores' completion queues.

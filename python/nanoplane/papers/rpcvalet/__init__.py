@@ -1,8 +1,8 @@
 """RPCValet (ASPLOS 2019): its figures, and what it claims."""
 
-from nanoplane.papers.rpcvalet import dispatch, later, service_times, theory
+from nanoplane.papers.rpcvalet import dispatch, interface, service_times, theory
 
-_PARTS = (theory, service_times, dispatch)
+_PARTS = (theory, service_times, interface, dispatch)
 
 FIGURES = tuple(figure for part in _PARTS for figure in part.FIGURES)
-CLAIMS = (*(claim for part in _PARTS for claim in part.CLAIMS), *later.CLAIMS)
+CLAIMS = tuple(claim for part in _PARTS for claim in part.CLAIMS)

@@ -1,0 +1,311 @@
+"""How cores learn of requests: the same store, chip and requests behind three kinds of queues.
+
+Spinning over 200 receive queues, QWAIT over them (HyperPlane, MICRO 2020), and messages that the
+network interface gives to cores (RPCValet, ASPLOS 2019).
+"""
+
+import dataclasses
+from typing import Any
+
+import altair
+
+from nanoplane.claims import Claim, above, below, judged
+from nanoplane.description import Description
+from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.papers import plots
+from nanoplane.papers.rpcvalet.stores import STORES
+from nanoplane.sweep import Limit, Run
+
+PROGRAM = "key-value"
+CORES = 16
+QUEUES = 200
+"""As many as the nodes of RPCValet's cluster (Section 5); each node's requests have a queue."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class System:
+    """A way to learn of requests."""
+
+    name: str
+    """What figures call it."""
+    data_plane: dict[str, str]
+    """Of the description, beside what all have."""
+
+
+SYSTEMS = {
+    "spin": System(
+        "spinning, each core over its own queues",
+        {"notify": "spin", "organisation": "scale-out"},
+    ),
+    "spin-shared": System(
+        "spinning, each core over all queues",
+        {"notify": "spin", "organisation": "scale-up"},
+    ),
+    "qwait": System(
+        "QWAIT, each core over its own queues",
+        {"notify": "hyperplane", "organisation": "scale-out"},
+    ),
+    "qwait-shared": System(
+        "QWAIT, all cores over all queues",
+        {"notify": "hyperplane", "organisation": "scale-up"},
+    ),
+    "rpcvalet": System("RPCValet, 1x16", {"notify": "rpcvalet"}),
+}
+APART, SHARED, QWAIT_APART, QWAIT, RPCVALET = SYSTEMS
+RATES_MRPS = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0)
+QUICK_RATES_MRPS = (10.0, 20.0, 30.0)
+REQUESTS, QUICK_REQUESTS = 100_000, 4000
+SATURATION_MRPS = 100.0
+"""Twice what 16 cores take."""
+SATURATED_SLOTS = 2
+"""As where the mean service time of Figures 7 to 9 is measured."""
+LIMITS = (10.0, 3.0)
+"""On the p99, in mean service times: that of both papers, and a tight one. The mean service time
+is RPCValet's for all, so that all have the same limit in nanoseconds."""
+PRECISION, QUICK_PRECISION = 0.01, 0.05
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """One run."""
+
+    system: str
+    rate_mrps: float | None = None
+    """None: all that the cores can take, or the largest load within the limit."""
+    limit: float | None = None
+    """On the p99, in mean service times."""
+
+    @property
+    def name(self) -> str:
+        """What progress and errors call it."""
+        load = "saturated" if self.rate_mrps is None else f"{self.rate_mrps:g} Mrps"
+        if self.limit is not None:
+            load = f"within {self.limit:g} mean service times"
+        return f"{PROGRAM}, {SYSTEMS[self.system].name}, {load}"
+
+    def description(self, quick: bool) -> Description:
+        """Return its description."""
+        store = STORES[PROGRAM]
+        server: dict[str, Any] = {"preset": "rpcvalet-table1", "data_plane_cores": CORES}
+        if self == REFERENCE:
+            server["rpcvalet"] = {"slots": SATURATED_SLOTS}
+        load: dict[str, Any] = {"rate_mrps": self.rate_mrps}
+        if self.rate_mrps is None:
+            load = {"load": "saturate", "saturation_rate_mrps": SATURATION_MRPS}
+        return Description.from_dict(
+            {
+                "server": server,
+                "data_plane": {
+                    "program": PROGRAM,
+                    "queues": QUEUES,
+                    **SYSTEMS[self.system].data_plane,
+                },
+                "traffic": {
+                    "arrivals": "poisson",
+                    "shape": "fully-balanced",
+                    "packet_bytes": store.packet_bytes,
+                    "operations": store.operations,
+                    **load,
+                },
+                "measure": {"requests": QUICK_REQUESTS if quick else REQUESTS, "seed": 1},
+            },
+            source=self.name,
+        )
+
+    def run(self, quick: bool) -> Run:
+        """Return its run."""
+        description = self.description(quick)
+        if self.limit is None:
+            return Run(description)
+        precision = QUICK_PRECISION if quick else PRECISION
+        limit = Limit(self.limit, precision, interval=not quick)
+        return Run(description, peak=REFERENCE.description(quick), limit=limit)
+
+
+REFERENCE = Case(RPCVALET)
+"""Whose mean service time all limits are made of."""
+
+
+def _points(quick: bool) -> dict[Any, Run]:
+    cases = [REFERENCE]
+    for system in SYSTEMS:
+        rates = QUICK_RATES_MRPS if quick else RATES_MRPS
+        cases += [Case(system, rate) for rate in rates]
+        cases += [Case(system, limit=limit) for limit in LIMITS]
+    return {case: case.run(quick) for case in cases}
+
+
+def _rows(results: Results) -> list[Row]:
+    cases = [
+        case
+        for system in SYSTEMS
+        for case in (
+            *(Case(system, rate) for rate in RATES_MRPS),
+            *(Case(system, limit=limit) for limit in LIMITS),
+        )
+        if case in results
+    ]
+    return [_row(results, case) for case in cases]
+
+
+def _row(results: Results, case: Case) -> Row:
+    result = results[case].result
+    latency = result["latency_ns"]
+    interval = latency.get("p99_ci95")
+    statistic = "p99 latency"
+    if case.limit is not None:
+        statistic = f"p99 at the largest load within {case.limit:g} mean service times"
+    return Row(
+        series=SYSTEMS[case.system].name,
+        x=result["throughput_mrps"],
+        x_unit="million requests a second",
+        y=latency["p99"] / 1000,
+        y_unit="microseconds",
+        statistic=statistic,
+        labels=labels(case),
+        ci95=None if interval is None else (interval[0] / 1000, interval[1] / 1000),
+        samples=latency["samples"],
+        steady=result["steady"],
+    )
+
+
+def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+    names = {name: system.name for name, system in SYSTEMS.items()}
+    shown = [row for row in rows if row.labels.get("limit") != f"{LIMITS[1]}"]
+    return plots.panels(
+        shown,
+        lambda _: "the store in the manner of HERD",
+        x=plots.linear("million requests a second"),
+        y=plots.logarithmic("p99 latency, microseconds"),
+        colour=plots.Series.label("how cores learn of requests", "system", names, plots.COLOURS),
+        dash=plots.Series.label(
+            "how cores learn of requests",
+            "system",
+            names,
+            [[6, 4], [2, 2], [8, 3, 2, 3], [4, 2], [1, 0]],
+        ),
+    )
+
+
+FIGURES = (
+    Figure(
+        name="compare.notification",
+        title="How cores learn of requests: spinning, QWAIT and RPCValet",
+        caption=(
+            f"The chip of RPCValet's Table 1, {CORES} cores, the store in the manner of HERD, and "
+            f"the same requests, from {QUEUES} nodes with a receive queue each. Latency is from a "
+            "request's arrival in its queue or slot to the ring of its tenant's doorbell, or to "
+            "the replenish, which comes after the reply has been posted. Items of a queue are "
+            "processed one after the other; RPCValet gives those of a node to any core. The last "
+            f"point of a line is the largest load with a p99 within {LIMITS[0]:g} mean service "
+            f"times of RPCValet; the table has those within {LIMITS[1]:g}, too."
+        ),
+        points=_points,
+        rows=_rows,
+        chart=_chart,
+    ),
+)
+
+
+# What the papers lead one to expect.
+
+
+def _mrps(results: Results, system: str, limit: float) -> float:
+    return float(results[Case(system, limit=limit)].result["largest_load"])
+
+
+def _gain(results: Results, system: str, over: str, limit: float) -> float:
+    """Return how many times the throughput within a limit is that of another system."""
+    return _mrps(results, system, limit) / _mrps(results, over, limit)
+
+
+def _p99_ratio(results: Results, system: str, other: str, rate_mrps: float) -> float:
+    latencies = (results[Case(one, rate_mrps)].result["latency_ns"] for one in (system, other))
+    one, two = (float(latency["p99"]) for latency in latencies)
+    return one / two
+
+
+_MULTI_QUEUE = "The result is a multi-queue system, vulnerable to load imbalance"
+_STRICTER = (
+    "the throughput gap between RPCValet and 1x16 would be larger for SLOs stricter than the "
+    "assumed 10xS"
+)
+_SPINNING = (
+    "spinning alternatives experience performance drops due to (1) synchronization and cache "
+    "coherence costs"
+)
+_UNKNOWN = "the reason is not known"
+_SENDING = (
+    "what a core gains by a shorter queue, it pays for by sending its reply itself, which a tenant "
+    "fetches in the other systems"
+)
+
+CLAIMS = (
+    Claim(
+        "compare.rpcvalet-over-spinning",
+        "RPCValet, Section 3.3",
+        _MULTI_QUEUE,
+        "above 1",
+        "times",
+        "throughput with a p99 within three mean service times, RPCValet over spinning, each core "
+        "over its own queues",
+        "reproduced if above 1",
+        "compare.notification",
+        judged(lambda r: _gain(r, RPCVALET, APART, LIMITS[1]), above(1, _SENDING)),
+    ),
+    Claim(
+        "compare.stricter",
+        "RPCValet, Section 6.1",
+        _STRICTER,
+        "above 1",
+        "times",
+        "RPCValet's gain over spinning, each core over its own queues: that within three mean "
+        "service times over that within ten",
+        "reproduced if above 1",
+        "compare.notification",
+        judged(
+            lambda r: _gain(r, RPCVALET, APART, LIMITS[1]) / _gain(r, RPCVALET, APART, LIMITS[0]),
+            above(1, _UNKNOWN),
+        ),
+    ),
+    Claim(
+        "compare.qwait-shared",
+        "HyperPlane, Section V-C",
+        "scale-up designs improve HyperPlane latency, especially at high loads",
+        "below 1",
+        "times",
+        f"{QUICK_RATES_MRPS[2]:g} million requests a second: p99 with QWAIT over all queues over "
+        "that with queues of its own",
+        "reproduced if below 1",
+        "compare.notification",
+        judged(
+            lambda r: _p99_ratio(r, QWAIT, QWAIT_APART, QUICK_RATES_MRPS[2]), below(1, _UNKNOWN)
+        ),
+    ),
+    Claim(
+        "compare.spinning-shared",
+        "HyperPlane, Section V-C",
+        _SPINNING,
+        "below 1",
+        "times",
+        "throughput with a p99 within ten mean service times: cores that spin over all queues over "
+        "those that have queues of their own",
+        "reproduced if below 1",
+        "compare.notification",
+        judged(lambda r: _gain(r, SHARED, APART, LIMITS[0]), below(1, _UNKNOWN)),
+    ),
+    Claim(
+        "compare.rpcvalet-over-qwait",
+        "RPCValet, Section 3.3",
+        "achieving the best of both worlds: the load-balancing flexibility of a single-queue "
+        "system, and the synchronization-free, zero-copy behavior of partitioned multi-queue "
+        "architectures",
+        "above 1",
+        "times",
+        "throughput with a p99 within three mean service times, RPCValet over QWAIT, all cores "
+        "over all queues",
+        "reproduced if above 1",
+        "compare.notification",
+        judged(lambda r: _gain(r, RPCVALET, QWAIT, LIMITS[1]), above(1, _SENDING)),
+    ),
+)

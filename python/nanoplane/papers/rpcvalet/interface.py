@@ -1,0 +1,266 @@
+"""Section 4, the network interface: its memory, its state, and what a dispatcher can do."""
+
+import dataclasses
+from typing import Any
+
+import altair
+
+from nanoplane.claims import Claim, Judgement, between, judged, within
+from nanoplane.description import Description
+from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.papers import plots
+from nanoplane.papers.rpcvalet.dispatch import (
+    BEST,
+    CORES,
+    NODES,
+    RATES_MRPS,
+    REPLY_BYTES,
+    ROWS,
+    SATURATED_SLOTS,
+    Case,
+)
+from nanoplane.sweep import Run
+
+HALF_MICROSECOND_NS = 500.0
+"""Section 4.3: "an RPC service time as low as 500ns"."""
+REQUESTS, QUICK_REQUESTS = 50_000, 5000
+SHORT, SHORTEST = "synthetic", "echo"
+"""Programs: one that processes for half of the 500 ns and sends 512 bytes, and the shortest."""
+_NAMES = {
+    SHORT: "a reply of 512 bytes after 250 ns, Table 1",
+    SHORTEST: "a reply of 64 bytes at once, cores of HyperPlane's Table I",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Saturated:
+    """Sixteen cores that a dispatcher keeps busy, with as many requests as they can take."""
+
+    program: str
+
+    def run(self, quick: bool) -> Run:
+        """Return its run."""
+        packet: dict[str, Any] = {"packet_bytes": 48}
+        parameters, preset = {}, "hyperplane-table1"
+        if self.program == SHORT:
+            half_ns = HALF_MICROSECOND_NS / 2
+            work = {"base_ns": half_ns, "mean_ns": 0.0, "service_times": {"distribution": "fixed"}}
+            packet = {"packet_bytes": REPLY_BYTES - 64, "work": work}
+            parameters, preset = {"reply_bytes": float(REPLY_BYTES - 16)}, "rpcvalet-table1"
+        description = Description.from_dict(
+            {
+                "server": {
+                    "preset": preset,
+                    "data_plane_cores": CORES,
+                    "rpcvalet": {"slots": SATURATED_SLOTS},
+                },
+                "data_plane": {
+                    "program": self.program,
+                    "notify": "rpcvalet",
+                    "queues": NODES,
+                    "parameters": parameters,
+                },
+                "traffic": {
+                    "arrivals": "poisson",
+                    "load": "saturate",
+                    # More than the shortest program takes.
+                    "saturation_rate_mrps": 400.0,
+                    **packet,
+                },
+                "measure": {"requests": QUICK_REQUESTS if quick else REQUESTS, "seed": 1},
+            },
+            source=f"{self.program}, saturated",
+        )
+        return Run(description)
+
+
+NO_QUEUE, NO_QUEUE_ROWS = (Case("fixed", mode, RATES_MRPS[0]) for mode in (BEST, ROWS))
+"""Where hardly a request waits, dispatched by one backend and by each its own."""
+
+
+def _points(quick: bool) -> dict[Any, Run]:
+    points: list[Saturated | Case] = [Saturated(SHORT), Saturated(SHORTEST)]
+    points += [NO_QUEUE, NO_QUEUE_ROWS]
+    return {point: point.run(quick) for point in points}
+
+
+def _interval_ns(results: Results, program: str) -> float:
+    """Return the mean time between two decisions."""
+    return 1000 / float(results[Saturated(program)].result["throughput_mrps"])
+
+
+def _rows(results: Results) -> list[Row]:
+    rows = []
+    for program in _NAMES:
+        if (point := Saturated(program)) not in results:
+            continue
+        result = results[point].result
+        interval = result.get("throughput_mrps_ci95")
+        rows.append(
+            Row(
+                series=_NAMES[program],
+                x=result["service_ns"]["mean"],
+                x_unit="ns a request takes",
+                y=_interval_ns(results, program),
+                y_unit="ns between two decisions",
+                statistic="mean time between decisions, saturated",
+                labels=labels(point),
+                ci95=None if interval is None else (1000 / interval[1], 1000 / interval[0]),
+                samples=result["latency_ns"]["samples"],
+                steady=result["steady"],
+            )
+        )
+    return rows
+
+
+def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+    return plots.bars(
+        rows,
+        lambda _: "one dispatcher, sixteen cores",
+        group=lambda row: _NAMES[row.labels["program"]],
+        y=plots.linear("ns between two decisions"),
+        colour=plots.Series.label("program", "program", _NAMES, plots.COLOURS),
+    )
+
+
+FIGURES = (
+    Figure(
+        name="rpcvalet.interface",
+        title="How often a dispatcher decides",
+        caption=(
+            f"{CORES} cores that one dispatcher keeps busy, saturated by nodes of "
+            f"{SATURATED_SLOTS} slots. Section 4.3 asks for a decision every 31 ns with 16 cores, "
+            "and every 8 ns with 64."
+        ),
+        points=_points,
+        rows=_rows,
+        chart=_chart,
+    ),
+)
+
+
+# What the paper claims.
+
+
+def _domain(results: Results) -> tuple[int, int]:
+    """Return the bytes of the messaging domain, and what the paper's formula gives."""
+    outcome = results[NO_QUEUE]
+    rpcvalet = outcome.description["server"]["rpcvalet"]
+    slots = NODES * rpcvalet["slots"]
+    formula = 32 * slots + (rpcvalet["max_message_bytes"] + 64) * slots
+    return outcome.result["rpcvalet"]["domain_bytes"], formula
+
+
+def _footprint(results: Results) -> Judgement:
+    measured, formula = _domain(results)
+    why = "" if measured == formula else f"the formula gives {formula}"
+    return Judgement(measured, measured == formula, why)
+
+
+def _interval_of_half_a_microsecond_ns(results: Results) -> float:
+    """Return the time between decisions, as it is if a request takes 500 ns."""
+    took_ns = float(results[Saturated(SHORT)].result["service_ns"]["mean"])
+    return _interval_ns(results, SHORT) * HALF_MICROSECOND_NS / took_ns
+
+
+def _indirection_ns(results: Results) -> float:
+    """Return how much later half of the requests are done if one backend dispatches for all."""
+    one, own = (
+        float(results[case].result["latency_ns"]["p50"]) for case in (NO_QUEUE, NO_QUEUE_ROWS)
+    )
+    return one - own
+
+
+_INTERVAL = (
+    "even an RPC service time as low as 500ns corresponds to a new dispatch decision every ~31/8ns "
+    "for a 16/64-core chip"
+)
+_SLOWER = "the dispatcher, or what comes before and behind it, does not keep the cores busy"
+
+CLAIMS = (
+    Claim(
+        "rpcvalet.4.footprint",
+        "Section 4.2",
+        "the messaging mechanism's memory footprint is 32 x N x S + (max_msg_size + 64) x N x S "
+        "bytes",
+        "32 N S + (max_msg_size + 64) N S",
+        "bytes",
+        "200 nodes, 32 slots, messages of 1152 bytes: from the first send slot to the end of the "
+        "last receive slot, without what is between both buffers",
+        "reproduced if it is what the formula gives",
+        "rpcvalet.interface",
+        _footprint,
+    ),
+    Claim(
+        "rpcvalet.4.footprint-size",
+        "Section 4.2",
+        "that number should not exceed a few tens of MBs",
+        "a few tens",
+        "MB",
+        "the same",
+        "reproduced if at most 50",
+        "rpcvalet.interface",
+        judged(lambda r: _domain(r)[0] / 1e6, between(0, 50, "slots are more or larger")),
+    ),
+    Claim(
+        "rpcvalet.4.dispatch-interval-16",
+        "Section 4.3",
+        _INTERVAL,
+        31,
+        "ns",
+        "16 cores, saturated: mean time between decisions, for requests that take 500 ns",
+        "reproduced within 5 %",
+        "rpcvalet.interface",
+        judged(
+            _interval_of_half_a_microsecond_ns,
+            within(31.25, 0.05, below="service overlaps", above=_SLOWER),
+        ),
+    ),
+    Claim(
+        "rpcvalet.4.dispatch-interval-64",
+        "Section 4.3",
+        _INTERVAL,
+        8,
+        "ns",
+        "16 cores that take as many requests as 64 with 500 ns each would, echoing 48 bytes: mean "
+        "time between the dispatcher's decisions",
+        "reproduced if at most 8",
+        "rpcvalet.interface",
+        judged(lambda r: _interval_ns(r, SHORTEST), between(0, 8, _SLOWER)),
+    ),
+    Claim(
+        "rpcvalet.4.dispatcher-latency",
+        "Section 4.3",
+        "the indirection from any NI backend to the NI dispatcher costs a couple of on-chip "
+        "interconnect hops, adding just a few ns to the end-to-end message delivery latency",
+        "a few",
+        "ns",
+        f"fixed times, {RATES_MRPS[0]:g} MRPS: median latency with one dispatcher for all backends "
+        "less that with one in each",
+        "reproduced if between 0 and 10",
+        "rpcvalet.interface",
+        judged(
+            _indirection_ns,
+            between(
+                0,
+                10,
+                "a backend that dispatches for its own row is nearer to its cores, too",
+            ),
+        ),
+    ),
+    Claim(
+        "rpcvalet.4.state",
+        "Section 4.4",
+        "In total, we add 20B of stored state per context",
+        20,
+        "bytes",
+        "bits of what each part of the network interface keeps of the domain, by 8: two addresses "
+        "of 64 bits, and N, S and max_msg_size in as many bits as a header has for them",
+        "reproduced within 10 %",
+        "rpcvalet.interface",
+        judged(
+            lambda r: r[NO_QUEUE].result["rpcvalet"]["domain_state_bits"] / 8,
+            within(20, 0.1, below="fewer bits are kept", above="more bits are kept"),
+        ),
+    ),
+)
