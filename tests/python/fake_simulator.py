@@ -162,6 +162,16 @@ _SCHEMA = {
                 "default": "auto",
             },
             seed={"type": "integer", "format": "uint64", "minimum": 0, "default": 1},
+            warm_start={
+                "anyOf": [{"$ref": "#/$defs/WarmStart"}, {"type": "null"}],
+                "default": None,
+            },
+        ),
+        "WarmStart": _table(
+            "What comes before.",
+            ["requests"],
+            requests=_integer(1, 10**9, "Requests."),
+            rate_mrps={"type": ["number", "null"], "default": None},
         ),
         "Simulator": _table(
             "Speed.",

@@ -148,8 +148,9 @@ struct Queue {
     taken: u32,
     /// The cache has held the doorbell since the count was read: nobody can have changed it.
     is_exact: bool,
-    /// The doorbell is being read because the queue looks full, with one item waiting for it.
-    is_checking: bool,
+    /// Items that wait for what its consumer has taken, which is being read because the queue looks
+    /// full.
+    checking: u64,
     /// Items on their way into the queue: those that wait for a producer, and those being written.
     entering: u64,
     /// Items being written, oldest first: indices into `IoSource::writing`.
@@ -175,7 +176,7 @@ state::plain!(Queue {
     rung,
     taken,
     is_exact,
-    is_checking,
+    checking,
     entering,
     writing,
     ringing,
@@ -613,7 +614,7 @@ impl IoSource {
     /// is room.
     fn end_if_possible(&mut self, context: &mut AgentContext<'_>, number: u32) {
         let queue = &mut self.queues[number as usize];
-        if queue.state != QueueState::Closing || queue.entering > 0 || queue.is_checking {
+        if queue.state != QueueState::Closing || queue.entering > 0 || queue.checking > 0 {
             return;
         }
         if has_room(&self.setup, queue) {
@@ -786,11 +787,14 @@ impl IoSource {
             self.ledger.borrow_mut().refused(number);
         } else if has_room(&self.setup, queue) {
             self.accept(context, number);
-        } else if queue.is_exact || queue.is_checking {
+        } else if queue.checking > 0 {
+            // The answer that is awaited tells of this one, too.
+            queue.checking += 1;
+        } else if queue.is_exact {
             self.ledger.borrow_mut().dropped(number);
         } else {
             // The data plane may have taken something since. The item waits for the answer.
-            queue.is_checking = true;
+            queue.checking = 1;
             // Only the losses of doorbells' lines are followed.
             queue.is_exact = queue.descriptor.taken == 0;
             let address = queue.counted_at();
@@ -804,12 +808,14 @@ impl IoSource {
     /// The doorbell of a queue that looked full has been read, or what its consumer has taken.
     fn checked(&mut self, context: &mut AgentContext<'_>, number: u32, value: u64) {
         let queue = &mut self.queues[number as usize];
-        queue.is_checking = false;
+        let waiting = std::mem::take(&mut queue.checking);
         queue.has_been_counted(value);
-        if has_room(&self.setup, queue) {
-            self.accept(context, number);
-        } else {
-            self.ledger.borrow_mut().dropped(number);
+        for _ in 0..waiting {
+            if has_room(&self.setup, &self.queues[number as usize]) {
+                self.accept(context, number);
+            } else {
+                self.ledger.borrow_mut().dropped(number);
+            }
         }
         self.end_if_possible(context, number);
     }

@@ -16,7 +16,7 @@ SHAPES_SHOWN = ("proportionally-concentrated", "fully-balanced")
 HARDWARE = "hyperplane"
 SOFTWARE = {
     "software-ready-set": "list of ready queues, in software",
-    "software-bitmap": "hierarchical bitmap, without new hardware",
+    "software-bitmap": "bitmap and find-first-set, without new hardware",
 }
 """The paper's ready set in software, and a better one."""
 
