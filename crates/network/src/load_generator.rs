@@ -73,12 +73,11 @@ fn one_request() -> u32 {
 
 /// A word of a request, behind the first two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub enum Word {
     /// Always the same.
     Constant(u64),
     /// Any number from one to another, each as likely.
-    #[serde(rename_all = "snake_case")]
     Uniform {
         /// The least.
         least: u64,

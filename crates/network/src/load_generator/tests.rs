@@ -564,4 +564,11 @@ fn descriptions_are_written_as_tables() {
         r#"{"offer": {"mode": "open", "rate_mrps": 0.5}, "request": []}"#,
     );
     assert!(error.unwrap_err().to_string().contains("request"));
+    for wrong in [
+        r#"{"least": 0, "most": 9, "zipf_items": 3}"#,
+        "-1",
+        r#"{"most": 9}"#,
+    ] {
+        assert!(serde_json::from_str::<Word>(wrong).is_err(), "{wrong}");
+    }
 }

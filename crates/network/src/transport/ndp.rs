@@ -174,29 +174,29 @@ impl Ndp {
         };
         let number = u32::from(packet.header.packet);
         let incoming = self.receiving.at(slot);
-        let mut flags = ACK;
         if !incoming.missing.contains(number) {
-            // Whatever has come of it: the first one is here, and the acknowledgement was lost.
+            // Whole or trimmed: it is here, and the acknowledgement was lost or is on its way.
             self.statistics.duplicates += 1;
             self.answer(packet, ACK, 0);
             return;
-        } else if is_trimmed {
-            flags = NACK;
+        }
+        let flags = if is_trimmed {
             incoming.own.trimmed += 1;
+            NACK
         } else {
             incoming.missing.remove(number);
             let range = self.spec.range(packet.header.message_bytes, number);
             incoming.message.payload[range].copy_from_slice(&packet.payload);
-            if incoming.missing.count() == 0 {
-                self.answer(packet, ACK, 0);
-                self.statistics.delivered += 1;
-                let message = self.receiving.deliver(slot, &mut self.peers);
-                actions.push(TransportAction::Deliver(message));
-                return;
-            }
+            ACK
+        };
+        if incoming.missing.count() == 0 {
+            self.answer(packet, ACK, 0);
+            self.statistics.delivered += 1;
+            let message = self.receiving.deliver(slot, &mut self.peers);
+            actions.push(TransportAction::Deliver(message));
+            return;
         }
         // Each packet of the message is sent once, and once more each time that it is trimmed.
-        let incoming = self.receiving.at(slot);
         let own = &mut incoming.own;
         if own.promised == incoming.packets + own.trimmed {
             self.answer(packet, flags, 0);
@@ -298,7 +298,8 @@ impl Ndp {
             outgoing.to_send.insert(number);
         }
         if header.flags & PULL != 0 && header.credit > outgoing.own.credit {
-            outgoing.own.allowance += header.credit - outgoing.own.credit;
+            let more = header.credit - outgoing.own.credit;
+            outgoing.own.allowance = outgoing.own.allowance.saturating_add(more);
             outgoing.own.credit = header.credit;
         }
         self.make_ready(slot);

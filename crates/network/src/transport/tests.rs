@@ -792,6 +792,24 @@ fn what_cannot_be_is_dropped() {
             host.arrived(Time::ZERO, packet, &mut Vec::new());
         }
         assert_eq!(packets_of(&mut host, Time::ZERO), vec![]);
+        // Nor does it believe everything about those that it has sent.
+        host.send(Time::ZERO, message(0, 1, 2000), &mut Vec::new());
+        for (flags, packet, credit) in [
+            (NACK, u16::MAX, u32::MAX),
+            (PULL, 0, u32::MAX),
+            (PULL, 0, u32::MAX - 1),
+            (NACK | PULL, 1, 0),
+        ] {
+            let mut wrong = good.clone();
+            wrong.header.flags = flags;
+            wrong.header.message = 0;
+            wrong.header.packet = packet;
+            wrong.header.credit = credit;
+            host.arrived(Time::ZERO, wrong, &mut Vec::new());
+        }
+        let timeout = ns(2.0 * spec.timeout_ns);
+        host.timer(timeout, 0, &mut Vec::new());
+        assert!(packets_of(&mut host, timeout).len() <= 4);
         // A header without payload is no packet of data, but a trimmed one is.
         let mut trimmed = good;
         trimmed.trim();
