@@ -646,6 +646,46 @@ fn homa_sends_the_shortest_message_first() {
     assert_eq!(order, [3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1]);
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// However messages and packets follow each other: each packet is of the message with fewest bytes left,
+    /// and of the oldest one of these.
+    #[test]
+    fn homa_always_sends_what_has_fewest_bytes_left(
+        steps in prop::collection::vec((prop::option::of(1usize..8192), 0usize..6), 1..40),
+    ) {
+        let mut spec = homa(8, 3);
+        spec.rtt_packets = 8;
+        spec.send_buffers = 40;
+        let mut host = spec.open(endpoint(0).address, rate());
+        let mut left: Vec<usize> = Vec::new();
+        for (bytes, packets) in steps {
+            if let Some(bytes) = bytes {
+                let new = Message {
+                    tag: left.len() as u64,
+                    ..message(0, 1, bytes)
+                };
+                prop_assert!(host.send(Time::ZERO, new, &mut Vec::new()));
+                left.push(bytes);
+            }
+            for _ in 0..packets {
+                let fewest = left
+                    .iter()
+                    .enumerate()
+                    .filter(|&(_, &bytes)| bytes > 0)
+                    .min_by_key(|&(tag, &bytes)| (bytes, tag));
+                let expected = fewest.map(|(tag, _)| tag);
+                let packet = host.next_packet(Time::ZERO);
+                prop_assert_eq!(packet.as_ref().map(|packet| packet.tag as usize), expected);
+                if let Some(packet) = packet {
+                    left[packet.tag as usize] -= packet.payload.len();
+                }
+            }
+        }
+    }
+}
+
 /// The first packet of a message of so many bytes, as its sender would have made it.
 fn first_packet(spec: &TransportSpec, from: usize, bytes: usize) -> Packet {
     let mut host = spec.open(endpoint(from).address, rate());
