@@ -1,6 +1,7 @@
 //! The description of nanoPU.
 
 use fabric::{Clock, SpecError, Time};
+use network::transport::TransportSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +81,8 @@ pub struct NanoPuSpec {
     /// Cycles in the egress pipeline with the transport; see `ingress_cycles`.
     #[schemars(range(max = 10000))]
     pub egress_cycles: u64,
+    /// The transport.
+    pub transport: TransportSpec,
 }
 
 impl Default for NanoPuSpec {
@@ -99,6 +102,7 @@ impl Default for NanoPuSpec {
             from_core_cycles: 2,
             packetization_cycles: 2,
             egress_cycles: 11,
+            transport: TransportSpec::default(),
         }
     }
 }
@@ -146,6 +150,17 @@ impl NanoPuSpec {
             ("egress_cycles", self.egress_cycles, 0),
         ] {
             in_range(key, cycles as f64, f64::from(least), 10000.0)?;
+        }
+        if let Err((key, found, accepted)) = self.transport.check() {
+            let key = format!("nanopu.transport.{key}");
+            return Err(SpecError::new(key, found, accepted));
+        }
+        if self.transport.largest_message_bytes < bytes {
+            let accepted = format!(
+                "at most nanopu.transport.largest_message_bytes, which is {}",
+                self.transport.largest_message_bytes
+            );
+            return refuse("max_message_bytes", f64::from(bytes), accepted);
         }
         let least = clock.cycle_at_or_after(shortest);
         if self.to_core_cycles < least {
