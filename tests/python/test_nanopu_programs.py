@@ -208,6 +208,7 @@ def test_mica(program: str) -> None:
     random = Random(4)
     keys = [services.key_of(random.randrange(services.KEYS)) for _ in range(40)]
     keys += [(random.getrandbits(64), random.getrandbits(64)) for _ in range(20)]
+    keys += [(number, 1) for number in range(5)]  # Almost those of the beginning.
     requests = []
     for _ in range(600):
         key, hashed = random.choice(keys), random.getrandbits(64)

@@ -23,6 +23,7 @@
 #include <lnic.h>
 #include <mica.h>
 #include <nanopu/clock.h>
+#include <nanopu/keys.h>
 #include <nanopu/peers.h>
 #include <nanopu/raft.h>
 
@@ -76,10 +77,13 @@ static void raft_send(struct raft *from, uint64_t to, const uint64_t *words, uin
 
 static void raft_apply(struct raft *of, uint64_t index) {
   const struct raft_entry *entry = &of->log[index];
-  const uint64_t *key = entry->command + 1;
+  const uint64_t *words = entry->command + 1;
+  uint64_t key[2];
+  key_of_words(key, words[0], words[1]);
   uint64_t answer[1 + VALUE_WORDS] = {DONE}, count = 1;
   if (entry->command[0] == OPERATION_WRITES) {
-    if (mica_put(&store, 0, key, (const uint8_t *)(key + KEY_WORDS), VALUE_WORDS * WORD_BYTES) != 0)
+    if (mica_put(&store, 0, key, (const uint8_t *)(words + KEY_WORDS), VALUE_WORDS * WORD_BYTES) !=
+        0)
       fail("The store has no room for another key.");
   } else if (entry->command[0] == OPERATION_READS) {
     if (mica_get(&store, key, (uint8_t *)(answer + 1), VALUE_WORDS * WORD_BYTES) >= 0)
