@@ -16,6 +16,8 @@
  * | reply if the log is full | two of the load generator, 4 |
  * | between servers | two zeros, and then what raft.h says |
  *
+ * A configuration after the first one changes nothing and has the same reply.
+ *
  * A reply comes when the operation is committed. Reads go through the log, too, so that they see
  * all that was committed before. Who gets no reply, because the leader has stopped, asks another
  * server; to write the same once more does no harm.
@@ -127,6 +129,10 @@ static inline void serve(void) {
   count -= LOAD_WORDS;
   for (uint64_t word = 0; word < count; word++)
     words[word] = lnic_read();
+  if (words[0] == CONFIGURATION && peers.count != 0) {
+    reply(header, service_time, sent_time, (uint64_t[]){DONE}, 1);
+    return;
+  }
   if (peers.count == 0) {
     if (words[0] == CONFIGURATION && count <= 3 + RAFT_MOST_SERVERS &&
         peers_configure(&peers, words + 1, count - 1)) {
