@@ -4,7 +4,8 @@
  *
  * In place of a header there can be CLOCK and a number of cycles: from then on it is that much
  * later, and once no message waits. Whenever the program asks for what is next, READY goes out
- * first. What a program may not do to the registers ends it with a sentence.
+ * first. What a program prints goes to standard error, and so does what it may not do to the
+ * registers.
  */
 #include <lnic.h>
 #include <nanopu/clock.h>
@@ -13,11 +14,13 @@
 #include <stdint.h>
 /* The directories of guests come first, and their headers have less than this host's. */
 typedef struct _IO_FILE FILE;
-extern FILE *stdin, *stdout, *stderr;
+extern FILE *stdin, *stderr;
 extern int fprintf(FILE *file, const char *format, ...);
 extern int vfprintf(FILE *file, const char *format, va_list arguments);
 extern unsigned long fread(void *to, unsigned long size, unsigned long count, FILE *file);
 extern unsigned long fwrite(const void *from, unsigned long size, unsigned long count, FILE *file);
+extern FILE *fdopen(int descriptor, const char *mode);
+extern int dup(int descriptor), dup2(int from, int to);
 extern _Noreturn void exit(int status);
 extern int fflush(FILE *file);
 
@@ -27,6 +30,8 @@ int guest_main(void); /* The program's main(). */
 #define READY (~(uint64_t)0)
 
 uint64_t harts = 1;
+
+static FILE *sent; /* Where messages go. */
 
 static uint64_t next_header;  /* Of the message that waits; 0: none does. */
 static uint64_t message_left; /* Words of the current message. */
@@ -40,7 +45,7 @@ _Noreturn void fail(const char *format, ...) {
   vfprintf(stderr, format, arguments);
   va_end(arguments);
   fprintf(stderr, "\n");
-  fflush(stdout);
+  fflush(sent);
   exit(1);
 }
 
@@ -57,7 +62,7 @@ static uint64_t words_of(uint64_t header) { return (header & LEN_MASK) / 8 + (he
 
 static int read_word(uint64_t *word) { return fread(word, sizeof *word, 1, stdin) == 1; }
 
-static void write_word(uint64_t word) { fwrite(&word, sizeof word, 1, stdout); }
+static void write_word(uint64_t word) { fwrite(&word, sizeof word, 1, sent); }
 
 int lnic_ready(void) {
   if (!is_bound)
@@ -69,7 +74,7 @@ int lnic_ready(void) {
   if (send_left)
     fail("a message lacks %lu words", (unsigned long)send_left);
   write_word(READY);
-  fflush(stdout);
+  fflush(sent);
   if (!read_word(&next_header))
     exit(0); /* That was all. */
   if (next_header != CLOCK)
@@ -129,6 +134,8 @@ void lnic_write_r(uint64_t word) {
 uint64_t clock_cycles(void) { return now_cycles; }
 
 int main(void) {
+  sent = fdopen(dup(1), "w");
+  dup2(2, 1);
   prepare();
   return guest_main();
 }

@@ -208,6 +208,7 @@ def test_mica(program: str) -> None:
     random = Random(4)
     keys = [services.key_of(random.randrange(services.KEYS)) for _ in range(40)]
     keys += [(random.getrandbits(64), random.getrandbits(64)) for _ in range(20)]
+    keys += [(number, 1) for number in range(5)]  # Almost those of the beginning.
     requests = []
     for _ in range(600):
         key, hashed = random.choice(keys), random.getrandbits(64)
@@ -403,105 +404,118 @@ SERVERS = [0x0A000002_0000, 0x0A000003_0000, 0x0A000004_0001]
 TIMEOUT_CYCLES = 16_000_000
 """The shortest time after which a server of `raft` stands for election."""
 
+RACK = [0x0A000001_0000, 0x0A000002_0000, 0x0A000003_0000, 0x0A000004_0000]
+"""Servers in the order of a rack's addresses; the last one is the client."""
 
-class RaftServers:
-    """Three running programs, and a network that delivers messages in any order."""
 
-    def __init__(self, random: Random) -> None:
+class Rack:
+    """Running programs, the last one a client, and a network that delivers in any order."""
+
+    def __init__(self, random: Random, programs: Sequence[str]) -> None:
         self.random = random
+        self.client = RACK[len(programs) - 1]
         pipe = subprocess.PIPE
         self.programs = {
-            server: subprocess.Popen([compiled("raft")], stdin=pipe, stdout=pipe)
-            for server in SERVERS
+            server: subprocess.Popen([compiled(program)], stdin=pipe, stdout=pipe, stderr=pipe)
+            for server, program in zip(RACK, programs, strict=False)
         }
         self.flying: list[tuple[int, Message]] = []
-        self.answers: list[list[int]] = []
-        for server in SERVERS:
+        self.delivered = 0
+        for server in list(self.programs):
             self.read(server)
-        where = [server << 16 for server in SERVERS]
-        for number, server in enumerate(SERVERS):
-            self.give(server, (CLIENT, payload_of([0, 0, 1, number, 3, *where])))
-        assert self.settle() == [[0, 0, 1]] * 3
 
-    def read(self, server: int) -> None:
-        """Read what a server sends until it asks for more."""
+    def read(self, server: int) -> bool:
+        """Read what a program sends until it asks for more; whether it does."""
         stream = self.programs[server].stdout
         assert stream is not None
-        while (header := stream.read(8)) != struct.pack("=Q", READY):
+        while header := stream.read(8):
+            if header == struct.pack("=Q", READY):
+                return True
             words = (int.from_bytes(header, sys.byteorder) & 0xFFFF) // 8
             ((to, payload),) = from_words(header + stream.read(8 * words))
             self.flying.append((to, (server, payload)))
+        return False
 
-    def give(self, server: int, message: Message | int) -> None:
-        """Give a server a message, or so many cycles more."""
-        stream = self.programs[server].stdin
-        assert stream is not None
-        if isinstance(message, int):
-            stream.write(struct.pack("=2Q", CLOCK, message))
-        else:
-            stream.write(as_words(message))
-        stream.flush()
-        self.read(server)
+    def give(self, server: int, stream: bytes) -> bool:
+        pipe = self.programs[server].stdin
+        assert pipe is not None
+        pipe.write(stream)
+        pipe.flush()
+        return self.read(server)
 
-    def settle(self) -> list[list[int]]:
-        """Deliver all messages, and return the client's."""
-        answers = []
-        while self.flying:
-            to, message = self.flying.pop(self.random.randrange(len(self.flying)))
-            if to == CLIENT:
-                answers.append(words_of(message[1]))
-            elif to in self.programs:
-                self.give(to, message)
-        return answers
+    def run(self, cycles_a_step: int) -> str:
+        """Run until the client ends; return what it prints."""
+        going = True
+        while going:
+            if self.flying:
+                to, message = self.flying.pop(self.random.randrange(len(self.flying)))
+                self.delivered += 1
+                # It takes time, which the client measures.
+                going = self.give(self.client, struct.pack("=2Q", CLOCK, 100))
+                if going and to in self.programs:
+                    going = self.give(to, as_words(message)) or to != self.client
+                self.on_delivery(message)
+            else:
+                for server in self.programs:
+                    going &= self.give(server, struct.pack("=2Q", CLOCK, cycles_a_step))
+        program = self.programs.pop(self.client)
+        _, printed = program.communicate()
+        text = printed.decode()
+        assert program.returncode == 0, text
+        for server in list(self.programs):
+            self.stop(server)
+        return text
 
-    def wait(self) -> None:
-        """Let a sixteenth of a timeout go by."""
-        for server in self.programs:
-            self.give(server, TIMEOUT_CYCLES // 16)
-        assert self.settle() == []
+    def on_delivery(self, message: Message) -> None:
+        """A message has been delivered."""
 
     def stop(self, server: int) -> None:
         program = self.programs.pop(server)
         program.kill()
-        program.communicate()
-
-    def ask(self, *words: int) -> tuple[int, list[int]]:
-        """Ask whoever is the leader, as a client does that looks for it: who it is, its answer."""
-        server = self.random.choice(list(self.programs))
-        for _ in range(100):
-            self.give(server, (CLIENT, payload_of([0, 0, *words])))
-            ((_, _, status, *rest),) = self.settle()
-            if status != 3:
-                return server, [status, *rest]
-            self.wait()
-            named = rest[0] >> 16
-            server = named if named in self.programs else self.random.choice(list(self.programs))
-        raise AssertionError("There is no leader.")
+        _, printed = program.communicate()
+        assert printed == b""
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_stopped_server_loses_no_committed_write(seed: int) -> None:
-    """Three servers and a client: a leader is stopped, and all that was answered is there."""
-    random = Random(seed)
-    servers = RaftServers(random)
-    written = {}
-    leaders: list[int] = []
-    for number in range(60):
-        if number == 30:
-            servers.stop(leaders[-1])
-        key, value = (random.randrange(20), 5), [number] * 8
-        leader, answer = servers.ask(2, *key, *value)
-        assert answer == [1]
-        written[key] = value
-        leaders.append(leader)
-        if number % 7 == 0:
-            servers.wait()
-    assert len(set(leaders)) == 2
-    for key, value in written.items():
-        assert servers.ask(3, *key) == (leaders[-1], [1, *value])
-    assert servers.ask(3, 21, 5)[1] == [2]
-    for server in list(servers.programs):
-        servers.stop(server)
+def with_requests(program: str, requests: int) -> str:
+    """Return a program that sends so many requests."""
+    source = SCRATCH / f"{program}-{requests}.c"
+    source.write_text(f'#define REQUESTS {requests}\n#include "{PROGRAMS}/{program}.c"\n')
+    return str(source.with_suffix(""))
+
+
+@pytest.mark.parametrize("stop_after", [0, 100, 333, 444])
+def test_the_client_of_raft(stop_after: int) -> None:
+    """It finds the leader, also when that stops with a request on its way, and its writes."""
+    stopped: list[int] = []
+
+    class Stopping(Rack):
+        def on_delivery(self, message: Message) -> None:
+            is_of_a_leader = words_of(message[1])[2] == 18  # Entries.
+            if 0 < stop_after <= self.delivered and is_of_a_leader and not stopped:
+                stopped.append(message[0])
+                self.stop(message[0])
+
+    client = with_requests("raft-client", 60)
+    printed = Stopping(Random(stop_after), ["raft", "raft", "raft", client]).run(2**20)
+    assert len(stopped) == (stop_after > 0)
+    assert printed.startswith("raft writes: 60, cycles p50 ")
+
+
+def test_the_client_of_chain_replication() -> None:
+    """A write has four messages and a read two, each of which takes 100 cycles here."""
+    rack = Rack(Random(1), [*["chain-replication"] * 3, with_requests("chain-client", 30)])
+    assert rack.run(2**10) == (
+        "chain writes: 30, cycles p50 400 p90 400 p99 400\n"
+        "chain reads: 30, cycles p50 200 p90 200 p99 200\n"
+    )
+
+
+def test_the_client_of_rdma() -> None:
+    printed = Rack(Random(1), ["rdma", with_requests("rdma-client", 30)]).run(2**10)
+    operations = ["read", "indirect read", "write", "compare-and-swap", "fetch-and-add"]
+    assert printed.splitlines() == [
+        f"{operation}: 30, cycles p50 200 p90 200 p99 200" for operation in operations
+    ]
 
 
 @dataclass

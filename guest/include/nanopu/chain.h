@@ -17,13 +17,12 @@
  *
  * A message, behind the words of the load generator:
  *
- * | words | |
- * | --- | --- |
- * | 1 | flags in bits 63 to 56, the write's number 55 to 48, how many servers follow 47 to 40, and
- * the client: its context 39 to 32, its IPv4 address 31 to 0 | | as many as follow | these servers
- * in their order: context in bits 47 to 32, IPv4 address in 31 to 0 | | 2 | the key | | 1 | the
- * key's hash, which is not used: the key is one | | 8 | the value; in a read, and where a key has
- * none, zeros |
+ * - A word: flags in bits 63 to 56, the write's number in 55 to 48, how many servers follow in 47
+ * to 40, and the client: its context in 39 to 32, its IPv4 address in 31 to 0.
+ * - A word for each of the servers that follow, in their order: context in bits 47 to 32, IPv4
+ * address in 31 to 0.
+ * - Two words of the key, and one of a hash, which is not used.
+ * - Eight words of the value; in a read, and where a key has none, zeros.
  */
 #ifndef NANOPU_CHAIN_H
 #define NANOPU_CHAIN_H

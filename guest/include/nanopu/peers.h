@@ -9,7 +9,7 @@
 #ifndef NANOPU_PEERS_H
 #define NANOPU_PEERS_H
 
-#include <nanopu/service.h>
+#include <nanopu/messages.h>
 
 enum { PEERS_MOST = 128 };
 

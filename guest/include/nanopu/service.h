@@ -7,44 +7,13 @@
  *     static inline void serve(void) { ... reads one message and sends what it has to say ... }
  *
  *     int main(void) { return service_on_all_harts(); }
- *
- * A request of a load generator begins with two words that its reply begins with, too: how long it
- * is to be served, and when it was sent. Programs say which requests have them.
  */
 #ifndef NANOPU_SERVICE_H
 #define NANOPU_SERVICE_H
 
 #include <lnic.h>
+#include <nanopu/messages.h>
 #include <runtime.h>
-#include <stdint.h>
-
-enum {
-  SERVICE_CONTEXT = 0,
-  WORD_BYTES = 8,
-  LOAD_WORDS = 2, /**< What a load generator puts in front of a request. */
-};
-
-/** The single word of a reply to what is no request of the service. */
-#define SERVICE_REFUSED (~(uint64_t)0)
-
-/** Words of the message behind an application header. */
-static inline uint64_t message_words(uint64_t header) {
-  return ((header & LEN_MASK) + WORD_BYTES - 1) / WORD_BYTES;
-}
-
-/** The application header of a message of so many words to whom `header` names. */
-static inline uint64_t header_to(uint64_t header, uint64_t words) {
-  return (header & (IP_MASK | CONTEXT_MASK)) | words * WORD_BYTES;
-}
-
-/** Answers a message of which `words_read` words have been read, and which is no request: takes the
- * others too, so that the next message is read from its beginning. */
-static inline void refuse(uint64_t header, uint64_t words_read) {
-  for (uint64_t words = message_words(header); words_read < words; words_read++)
-    lnic_read();
-  lnic_write_r(header_to(header, 1));
-  lnic_write_r(SERVICE_REFUSED);
-}
 
 static void serve(void);
 

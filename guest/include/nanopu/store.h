@@ -8,14 +8,15 @@
  * | reply to a read | two of the load generator, 64 of the value; or one, 0: there is no such key |
  * | reply to a write | two of the load generator, 1 |
  *
- * The store is that of mica.h, whose keys are hashes themselves; so the message's hash is not used.
- * One hart serves it, for all that it reads goes straight to the network: it cannot begin again,
- * should another hart change a value meanwhile.
+ * The store is that of mica.h. It hashes keys by itself, so that a client need not know how; the
+ * hash in the message is not used. One hart serves it, for all that it reads goes straight to the
+ * network: it cannot begin again, should another hart change a value meanwhile.
  */
 #ifndef NANOPU_STORE_H
 #define NANOPU_STORE_H
 
 #include <mica.h>
+#include <nanopu/keys.h>
 #include <nanopu/service.h>
 #include <operations.h>
 
@@ -24,8 +25,8 @@ enum {
   STORE_WRITE = 2,
   STORE_NOT_FOUND = 0,
   STORE_DONE = 1,
-  STORE_KEYS = 10000,      /**< From the beginning: operation_key(0) and so on. */
-  STORE_VALUE_WORDS = 64,  /**< 512 bytes. */
+  STORE_KEYS = 10000,     /**< From the beginning: their first word is 0 and so on, the second 0. */
+  STORE_VALUE_WORDS = 64, /**< 512 bytes. */
   STORE_REQUEST_WORDS = 6, /**< Of a read; in a write the value follows. */
 };
 
@@ -38,9 +39,9 @@ static inline void store_prepare(void) {
   mica_make(&store, STORE_KEYS / 2, 2 * STORE_KEYS * mica_item_bytes(sizeof value));
   for (uint64_t number = 0; number < STORE_KEYS; number++) {
     uint64_t key[2];
-    operation_key(number, key);
+    key_of_words(key, number, 0);
     for (uint64_t word = 0; word < STORE_VALUE_WORDS; word++)
-      value[word] = operation_mix(key[1] + word);
+      value[word] = operation_mix(number * STORE_VALUE_WORDS + word);
     if (mica_put(&store, 0, key, (const uint8_t *)value, sizeof value) != 0)
       fail("The store has no room for its first keys.");
   }

@@ -7,6 +7,7 @@
 #include <lnic.h>
 #include <mica.h>
 #include <nanopu/chain.h>
+#include <nanopu/keys.h>
 #include <nanopu/service.h>
 
 enum { KEYS = 10000 };
@@ -33,14 +34,16 @@ static inline void serve(void) {
     refuse(header, LOAD_WORDS + 1);
     return;
   }
-  uint64_t servers[CHAIN_MOST_SERVERS], key[CHAIN_KEY_WORDS], value[CHAIN_VALUE_WORDS];
+  uint64_t servers[CHAIN_MOST_SERVERS], words_of_key[CHAIN_KEY_WORDS], value[CHAIN_VALUE_WORDS];
   for (uint64_t server = 0; server < head.servers; server++)
     servers[server] = lnic_read();
   for (int word = 0; word < CHAIN_KEY_WORDS; word++)
-    key[word] = lnic_read();
+    words_of_key[word] = lnic_read();
   for (int word = 0; word < CHAIN_VALUE_WORDS; word++)
     value[word] = lnic_read();
 
+  uint64_t key[2];
+  key_of_words(key, words_of_key[0], words_of_key[1]);
   struct chain_value there = {.number = 0};
   mica_get(&store, key, (uint8_t *)&there, sizeof there);
   if (head.flags & CHAIN_WRITE) {
@@ -63,7 +66,7 @@ static inline void serve(void) {
   for (uint64_t server = 1; server <= head.servers; server++)
     lnic_write_r(servers[server]);
   for (int word = 0; word < CHAIN_KEY_WORDS; word++)
-    lnic_write_r(key[word]);
+    lnic_write_r(words_of_key[word]);
   for (int word = 0; word < CHAIN_VALUE_WORDS; word++)
     lnic_write_r(value[word]);
 }

@@ -4,13 +4,12 @@
  * The nanoPU paper's packet classifier (Table 1): addresses by prefixes, ports by ranges, the
  * protocol exactly or not at all.
  *
- * | message | words |
- * | --- | --- |
- * | request | two of the load generator; a number in bits 63 to 32, anything in 31 to 0; source and
- * destination IPv4 address; source and destination port; protocol, 0 | | reply | the same, but the
- * number of the rule in bits 31 to 0 of the third word, all ones for none |
+ * A request has two words of the load generator, and four more, each of two parts: a number and
+ * anything; source and destination IPv4 address; source and destination port; the protocol and 0.
+ * The reply is the same, but that the number of the rule is in the second part of the third word,
+ * or all ones for none.
  *
- * Words of two parts have the first one in bits 63 to 32.
+ * The first part of a word is in bits 63 to 32.
  *
  * *Rules.* The paper takes those of ClassBench's acl1 seed; here they are made up in its manner. Of
  * prefixes there are a few lengths, mostly long ones, and sources and destinations come from pools,

@@ -36,10 +36,9 @@ static inline void serve(void) {
     refuse(header, LOAD_WORDS + 1);
     return;
   }
-  uint64_t key[2];
-  key[0] = lnic_read();
-  key[1] = lnic_read();
-  lnic_read(); /* The hash: the key is one. */
+  uint64_t first = lnic_read(), second = lnic_read(), key[2];
+  lnic_read(); /* The hash. */
+  key_of_words(key, first, second);
   uint64_t *value = value_of(key);
   if (operation == STORE_WRITE) {
     if (value == NULL) {

@@ -3,13 +3,10 @@
  *
  * The nanoPU paper's Othello player (Table 1), a map and a reduce.
  *
- * | message | words |
- * | --- | --- |
- * | configuration | 2, and what peers.h says |
- * | reply to a configuration | 2 |
- * | map | 0, discs of who is to move, discs of the other, moves to look ahead, where the parent is,
- * the parent's number there, a time | | reduce | 1, where the parent is, the parent's number, the
- * value, the time |
+ * - A configuration is 2, and what peers.h says; the reply is 2.
+ * - A map is 0, the discs of who is to move, the discs of the other, how many moves to look ahead,
+ *   where its parent is, the parent's number there, and a time.
+ * - A reduce is 1, where the parent is, the parent's number, the value, and the map's time.
  *
  * The value of a position is for who is to move: after the last move that is looked at, how many
  * discs more one has than the other; before, the best that a move leads to, which is what is worst

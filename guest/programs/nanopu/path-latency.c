@@ -4,12 +4,11 @@
  *
  * The nanoPU paper's INT processing (Table 1).
  *
- * | message | words |
- * | --- | --- |
- * | report | flow: its source's and destination's IPv4 address; ports, protocol, how many hops; for
- * each hop: its switch in bits 63 to 32 and its latency in ns in 31 to 0 | | event | 1, the flow's
- * two words, the latency of its path in ns, that of its last event, or 0 | | summary | 2, reports
- * since the last summary, events among them |
+ * - A report is two words of a flow, and a word for each hop of its path: the switch in bits 63 to
+ *   32, its latency in ns in 31 to 0.
+ * - An event is 1, the two words of the flow, the latency of its path in ns, and that of its last
+ *   event, or 0.
+ * - A summary is 2, how many reports there were since the last one, and how many events.
  *
  * In the second word of a flow the ports are in bits 63 to 48 and 47 to 32, the protocol in 31 to
  * 24, and how many hops there are in 7 to 0, at most 6. A flow has an event with its first report,

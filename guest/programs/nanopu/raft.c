@@ -16,6 +16,8 @@
  * | reply if the log is full | two of the load generator, 4 |
  * | between servers | two zeros, and then what raft.h says |
  *
+ * A configuration after the first one changes nothing and has the same reply.
+ *
  * A reply comes when the operation is committed. Reads go through the log, too, so that they see
  * all that was committed before. Who gets no reply, because the leader has stopped, asks another
  * server; to write the same once more does no harm.
@@ -23,6 +25,7 @@
 #include <lnic.h>
 #include <mica.h>
 #include <nanopu/clock.h>
+#include <nanopu/keys.h>
 #include <nanopu/peers.h>
 #include <nanopu/raft.h>
 
@@ -76,10 +79,13 @@ static void raft_send(struct raft *from, uint64_t to, const uint64_t *words, uin
 
 static void raft_apply(struct raft *of, uint64_t index) {
   const struct raft_entry *entry = &of->log[index];
-  const uint64_t *key = entry->command + 1;
+  const uint64_t *words = entry->command + 1;
+  uint64_t key[2];
+  key_of_words(key, words[0], words[1]);
   uint64_t answer[1 + VALUE_WORDS] = {DONE}, count = 1;
   if (entry->command[0] == OPERATION_WRITES) {
-    if (mica_put(&store, 0, key, (const uint8_t *)(key + KEY_WORDS), VALUE_WORDS * WORD_BYTES) != 0)
+    if (mica_put(&store, 0, key, (const uint8_t *)(words + KEY_WORDS), VALUE_WORDS * WORD_BYTES) !=
+        0)
       fail("The store has no room for another key.");
   } else if (entry->command[0] == OPERATION_READS) {
     if (mica_get(&store, key, (uint8_t *)(answer + 1), VALUE_WORDS * WORD_BYTES) >= 0)
@@ -123,6 +129,10 @@ static inline void serve(void) {
   count -= LOAD_WORDS;
   for (uint64_t word = 0; word < count; word++)
     words[word] = lnic_read();
+  if (words[0] == CONFIGURATION && peers.count != 0) {
+    reply(header, service_time, sent_time, (uint64_t[]){DONE}, 1);
+    return;
+  }
   if (peers.count == 0) {
     if (words[0] == CONFIGURATION && count <= 3 + RAFT_MOST_SERVERS &&
         peers_configure(&peers, words + 1, count - 1)) {

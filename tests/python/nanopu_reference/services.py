@@ -19,15 +19,15 @@ VALUE_WORDS = 64
 
 def key_of(number: int) -> tuple[int, int]:
     """Return the key with a number, of those that the store has from the beginning."""
-    return mix(number), mix(mix(number))
+    return number, 0
 
 
 @functools.cache
 def first_store() -> dict[tuple[int, int], list[int]]:
     """Return what the store has from the beginning."""
     return {
-        key: [mix((key[1] + word) & WORD) for word in range(VALUE_WORDS)]
-        for key in map(key_of, range(KEYS))
+        key_of(number): [mix(number * VALUE_WORDS + word) for word in range(VALUE_WORDS)]
+        for number in range(KEYS)
     }
 
 

@@ -1,0 +1,17 @@
+/**
+ * Keys of two words for the table of mica.h, whose keys are hashes.
+ */
+#ifndef NANOPU_KEYS_H
+#define NANOPU_KEYS_H
+
+#include <operations.h>
+#include <stdint.h>
+
+/** Makes a key of the table out of any two words. Different words make different keys: the second
+ * word, and then the first one, can be had back. */
+static inline void key_of_words(uint64_t key[2], uint64_t first, uint64_t second) {
+  key[0] = operation_mix(first ^ second * 0x9e3779b97f4a7c15);
+  key[1] = key[0] ^ second;
+}
+
+#endif
