@@ -10,8 +10,8 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
-C := $(wildcard guest/*/*.c guest/*/*.h guest/include/notify/*.h guest/tests/linux/*.c \
-  guest/programs/nanopu/*.c guest/include/nanopu/*.h tests/nanopu/*.h tests/nanopu/nanopu/*.h \
+C := $(wildcard guest/*/*.c guest/*/*.h guest/tests/linux/*.c \
+  guest/programs/*/*.c guest/include/*/*.h tests/nanopu/*.h tests/nanopu/nanopu/*.h \
   examples/*.c tests/*/*.c)
 
 help:

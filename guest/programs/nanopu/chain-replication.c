@@ -7,8 +7,8 @@
 #include <lnic.h>
 #include <mica.h>
 #include <nanopu/chain.h>
-#include <nanopu/keys.h>
 #include <nanopu/service.h>
+#include <services/keys.h>
 
 enum { KEYS = 10000 };
 

@@ -7,8 +7,8 @@
  */
 #include <lnic.h>
 #define SERVICE_ON_ALL_HARTS
-#include <nanopu/dot-product.h>
 #include <nanopu/service.h>
+#include <services/dot-product.h>
 
 void prepare(void) { dot_product_prepare(); }
 

@@ -25,9 +25,9 @@
 #include <lnic.h>
 #include <mica.h>
 #include <nanopu/clock.h>
-#include <nanopu/keys.h>
 #include <nanopu/peers.h>
 #include <nanopu/raft.h>
+#include <services/keys.h>
 
 enum {
   CONFIGURATION = 1,

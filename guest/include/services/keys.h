@@ -1,8 +1,8 @@
 /**
  * Keys of two words for the table of mica.h, whose keys are hashes.
  */
-#ifndef NANOPU_KEYS_H
-#define NANOPU_KEYS_H
+#ifndef SERVICES_KEYS_H
+#define SERVICES_KEYS_H
 
 #include <operations.h>
 #include <stdint.h>

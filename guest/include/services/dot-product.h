@@ -6,8 +6,8 @@
  * | request | 1, how many pairs, pairs of the weight's number and a value |
  * | reply | 2, the sum of the values, each times its weight |
  */
-#ifndef NANOPU_DOT_PRODUCT_H
-#define NANOPU_DOT_PRODUCT_H
+#ifndef SERVICES_DOT_PRODUCT_H
+#define SERVICES_DOT_PRODUCT_H
 
 #include <operations.h>
 

@@ -1,0 +1,150 @@
+/**
+ * A network interface behind PCI Express (docs/conventional-nic.md): a pair of rings of descriptors
+ * for each hart, in memory.
+ *
+ *     struct dma_nic_queue queue;
+ *     dma_nic_open(&queue, hart);
+ *     for (;;) {
+ *       uint64_t bytes;
+ *       void *frame = dma_nic_receive(&queue, &bytes);
+ *       if (frame == NULL)
+ *         continue;
+ *       ... turn it into its answer ...
+ *       dma_nic_send(&queue, frame, bytes);
+ *     }
+ *
+ * A buffer comes with a frame, and goes with the frame that is sent from it; when that has been
+ * read, it takes another frame. Only its hart uses a queue. A doorbell is a store that PCI Express
+ * carries on; the program polls memory alone.
+ */
+#ifndef DMA_NIC_H
+#define DMA_NIC_H
+
+#include <mmio.h>
+#include <runtime.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+enum {
+  DMA_NIC_ENTRIES = 256, /**< Of each ring, and buffers. A power of two. */
+  DMA_NIC_BUFFER_BYTES = 2048,
+  DMA_NIC_DOORBELL_FRAMES = 8, /**< Buffers are given back in eights. */
+  DMA_NIC_DONE = 1,
+  DMA_NIC_ERROR = 2,
+};
+
+#define DMA_NIC_BASE 0x10016000L
+#define DMA_NIC_QUEUES (DMA_NIC_BASE + 0x00)
+#define DMA_NIC_ADDRESS (DMA_NIC_BASE + 0x08)
+#define DMA_NIC_PAGE(queue) (DMA_NIC_BASE + 0x1000 * (1 + (uint64_t)(queue)))
+#define DMA_NIC_RECEIVE 0x00 /* The ring of buffers ... */
+#define DMA_NIC_SEND 0x20    /* ... and that of frames to send: */
+#define DMA_NIC_RING 0x00
+#define DMA_NIC_RING_ENTRIES 0x08
+#define DMA_NIC_TAIL 0x10
+
+struct dma_nic_descriptor {
+  uint64_t address;
+  union {
+    uint64_t upper;
+    struct {
+      uint16_t bytes;
+      uint16_t status;
+      uint32_t hash; /**< Receive-side scaling's. */
+    };
+  };
+};
+
+struct dma_nic_queue {
+  uint64_t registers;
+  struct dma_nic_descriptor *receive_ring, *send_ring;
+  uint32_t taken;  /**< Frames that have been taken off the ring of buffers, */
+  uint32_t given;  /**< buffers that have been put there, */
+  uint32_t rung;   /**< and told, */
+  uint32_t sent;   /**< frames that have been put on the other ring, */
+  uint32_t freed;  /**< and those of which the buffers are free. */
+  uint32_t errors; /**< Descriptors that the interface could not use. */
+};
+
+static inline struct dma_nic_descriptor *dma_nic_at(struct dma_nic_descriptor *ring,
+                                                    uint32_t number) {
+  return &ring[number % DMA_NIC_ENTRIES];
+}
+
+static inline void dma_nic_ring_doorbell(uint64_t tail, uint32_t number) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* The descriptors are there before the doorbell. */
+  reg_write64(tail, number);
+}
+
+/* Puts a buffer on the ring. */
+static inline void dma_nic_give(struct dma_nic_queue *queue, uint64_t buffer) {
+  struct dma_nic_descriptor *descriptor = dma_nic_at(queue->receive_ring, queue->given++);
+  descriptor->address = buffer;
+  descriptor->upper = DMA_NIC_BUFFER_BYTES;
+  if (queue->given - queue->rung >= DMA_NIC_DOORBELL_FRAMES) {
+    queue->rung = queue->given;
+    dma_nic_ring_doorbell(queue->registers + DMA_NIC_RECEIVE + DMA_NIC_TAIL, queue->given);
+  }
+}
+
+/** Begins with a queue, whose number is below DMA_NIC_QUEUES: its rings, with as many buffers as
+ * they have entries. */
+static inline void dma_nic_open(struct dma_nic_queue *queue, int number) {
+  const uint64_t ring_bytes = DMA_NIC_ENTRIES * sizeof(struct dma_nic_descriptor);
+  *queue = (struct dma_nic_queue){
+      .registers = DMA_NIC_PAGE(number),
+      .receive_ring = aligned_alloc(64, ring_bytes),
+      .send_ring = aligned_alloc(64, ring_bytes),
+  };
+  uint8_t *buffers = aligned_alloc(64, DMA_NIC_ENTRIES * DMA_NIC_BUFFER_BYTES);
+  if (buffers == NULL || queue->receive_ring == NULL || queue->send_ring == NULL)
+    fail("There is no memory for the rings of the network interface.");
+  reg_write64(queue->registers + DMA_NIC_RECEIVE + DMA_NIC_RING, (uint64_t)queue->receive_ring);
+  reg_write64(queue->registers + DMA_NIC_RECEIVE + DMA_NIC_RING_ENTRIES, DMA_NIC_ENTRIES);
+  reg_write64(queue->registers + DMA_NIC_SEND + DMA_NIC_RING, (uint64_t)queue->send_ring);
+  reg_write64(queue->registers + DMA_NIC_SEND + DMA_NIC_RING_ENTRIES, DMA_NIC_ENTRIES);
+  for (uint64_t place = 0; place < DMA_NIC_ENTRIES; place++)
+    dma_nic_give(queue, (uint64_t)buffers + place * DMA_NIC_BUFFER_BYTES);
+}
+
+/* Gives back the buffers of frames that have been read to be sent. */
+static inline void dma_nic_free(struct dma_nic_queue *queue) {
+  while (queue->freed != queue->sent) {
+    struct dma_nic_descriptor *descriptor = dma_nic_at(queue->send_ring, queue->freed);
+    uint16_t status = __atomic_load_n(&descriptor->status, __ATOMIC_ACQUIRE);
+    if (!(status & DMA_NIC_DONE))
+      return;
+    queue->errors += (status & DMA_NIC_ERROR) != 0;
+    queue->freed++;
+    dma_nic_give(queue, descriptor->address);
+  }
+}
+
+/** The oldest frame that has come, and its bytes; NULL if there is none. */
+static inline void *dma_nic_receive(struct dma_nic_queue *queue, uint64_t *bytes) {
+  dma_nic_free(queue);
+  struct dma_nic_descriptor *descriptor = dma_nic_at(queue->receive_ring, queue->taken);
+  uint16_t status = __atomic_load_n(&descriptor->status, __ATOMIC_ACQUIRE);
+  if (!(status & DMA_NIC_DONE) || queue->taken == queue->given)
+    return NULL;
+  queue->taken++;
+  if (status & DMA_NIC_ERROR) {
+    queue->errors++;
+    dma_nic_give(queue, descriptor->address);
+    return NULL;
+  }
+  *bytes = descriptor->bytes;
+  return (void *)descriptor->address;
+}
+
+/** Sends a frame that is in the buffer of one that was received. There is always room: there are no
+ * more buffers than descriptors. */
+static inline void dma_nic_send(struct dma_nic_queue *queue, void *frame, uint64_t bytes) {
+  struct dma_nic_descriptor *descriptor = dma_nic_at(queue->send_ring, queue->sent++);
+  descriptor->address = (uint64_t)frame;
+  descriptor->upper = bytes;
+  dma_nic_ring_doorbell(queue->registers + DMA_NIC_SEND + DMA_NIC_TAIL, queue->sent);
+}
+
+#endif

@@ -1,0 +1,15 @@
+/**
+ * Sends every frame back to where it came from, one after the other: how long one takes is nanoPU's
+ * Figure 3.
+ */
+#include <frames.h>
+#include <ice_nic.h>
+
+int main(void) {
+  static uint8_t buffer[NIC_BUFFER_BYTES] __attribute__((aligned(64)));
+  for (;;) {
+    int bytes = nic_recv(buffer);
+    swap_eth((struct frame *)buffer);
+    nic_send(buffer, (uint64_t)bytes);
+  }
+}
