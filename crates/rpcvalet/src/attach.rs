@@ -103,8 +103,8 @@ pub fn attach(
         let dispatchers = dispatchers.filter(|&(queue, _)| neighbours.homes[queue] == number);
         let dispatchers = dispatchers.map(|(queue, cores)| {
             // Each draws its own numbers.
-            let seed = seed.wrapping_add((queue as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let policy = Policy::new(&spec.dispatch, Random::new(seed, Stream::Dispatch));
+            let random = Random::new(own_seed(seed, queue), Stream::Dispatch);
+            let policy = Policy::new(&spec.dispatch, random);
             let mut dispatcher =
                 Dispatcher::new(queue, cores.clone(), spec.dispatch.threshold, policy);
             dispatcher.is_software = is_software;
@@ -117,6 +117,8 @@ pub fn attach(
             latencies,
             network_latency: Time::from_ns(spec.network.latency_ns),
             is_static: spec.dispatch.mode == Mode::QueuePerCore,
+            // Each draws its own numbers, behind those of the dispatchers.
+            chance: Random::new(own_seed(seed, queues.len() + number), Stream::Dispatch),
             neighbours: neighbours.clone(),
             domain: domain.clone(),
             ledger: ledger.clone(),
@@ -134,6 +136,10 @@ pub fn attach(
         frontends: neighbours.frontends,
         backends: neighbours.backends,
     })
+}
+
+fn own_seed(seed: u64, number: usize) -> u64 {
+    seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 impl Attached {

@@ -8,8 +8,8 @@ use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES,
     LineData, MemoryAccess, Observation, RegisterAccess, Request, Time,
 };
-use network::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
-use network::{Link, SharedLedger};
+use network::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MOST_BYTES};
+use network::{Link, Random, SharedLedger};
 use serde::Serialize;
 use state::{State, Walker};
 use std::collections::VecDeque;
@@ -117,6 +117,10 @@ impl BackendStatistics {
     }
 }
 
+/// Where a token has the queue of a message whose type is looked for: behind its length. There is room
+/// for as many queues as there can be cores.
+const QUEUE_AT: u32 = 50;
+
 /// A message's place and length in a token.
 fn in_short(header: Header) -> u64 {
     u64::from(header.bytes) << 32 | u64::from(header.slot) << 16 | u64::from(header.node)
@@ -128,7 +132,7 @@ fn at_length(token: u64) -> Header {
         node: token as u16,
         slot: (token >> 16) as u16,
         index: 0,
-        bytes: ((token & !purpose::MASK) >> 32) as u32,
+        bytes: (token >> 32) as u32 & MOST_BYTES,
     }
 }
 
@@ -264,6 +268,8 @@ pub struct Backend {
     latencies: Latencies,
     network_latency: Time,
     is_static: bool,
+    /// Which queue a message is given to, if that does not depend on anything.
+    chance: Random,
     neighbours: Neighbours,
     domain: SharedDomain,
     ledger: SharedLedger,
@@ -290,6 +296,7 @@ impl State for Backend {
                 latencies: fixed,
                 network_latency: fixed,
                 is_static: fixed,
+                chance,
                 neighbours: fixed,
                 domain: fixed,
                 ledger: fixed,
@@ -315,8 +322,9 @@ pub(crate) struct Parts {
     pub queue_pairs: QueuePairs,
     pub latencies: Latencies,
     pub network_latency: Time,
-    /// Messages are given to queues when they arrive, by their hash.
+    /// Messages are given to queues when they arrive, by `chance`.
     pub is_static: bool,
+    pub chance: Random,
     pub neighbours: Neighbours,
     pub domain: SharedDomain,
     pub ledger: SharedLedger,
@@ -333,6 +341,7 @@ impl Backend {
             latencies,
             network_latency,
             is_static,
+            chance,
             neighbours,
             domain,
             ledger,
@@ -346,6 +355,7 @@ impl Backend {
             latencies,
             network_latency,
             is_static,
+            chance,
             neighbours,
             domain,
             ledger,
@@ -532,7 +542,7 @@ impl Backend {
         self.statistics.messages_received += 1;
         let queues = self.neighbours.homes.len();
         let queue = if self.is_static {
-            (header.hash() % queues as u64) as usize
+            self.chance.below(queues as u64) as usize
         } else if queues == self.neighbours.backends.len() {
             self.number
         } else {
@@ -567,7 +577,8 @@ impl Backend {
             let domain = self.domain.borrow();
             if let Some(place) = domain.place(header.node, header.slot) {
                 let address = domain.receive_payload(place);
-                let token = purpose::LOOK_INSIDE | in_short(header);
+                let queue = u64::from(header.index) << QUEUE_AT;
+                let token = purpose::LOOK_INSIDE | queue | in_short(header);
                 context.access(MemoryAccess::DmaRead { address }, token);
             }
         } else {
@@ -989,16 +1000,7 @@ impl Agent for Backend {
             }
             purpose::RESET => self.completed(context, header),
             purpose::LOOK_INSIDE => {
-                // Only the one dispatcher that has the message's queue asks for this.
-                let queue = match &self.dispatchers[..] {
-                    [only] => only.queue,
-                    several => {
-                        let queues = self.neighbours.homes.len() as u64;
-                        let queue = (header.hash() % queues) as usize;
-                        debug_assert!(several.iter().any(|one| one.queue == queue));
-                        queue
-                    }
-                };
+                let queue = ((token & !purpose::MASK) >> QUEUE_AT) as usize;
                 if let Some(index) = self.dispatcher(queue) {
                     let class = self.dispatchers[index].policy.class(&data);
                     self.enqueue(context, index, header, class);
