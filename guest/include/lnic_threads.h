@@ -91,8 +91,8 @@ __attribute__((used)) static struct lnic_thread *lnic_swap(struct lnic_thread *r
 
 _Static_assert(offsetof(struct lnic_thread, context) == 248, "lnic_trap reads it from there");
 
-/* mscratch has the running thread. x30 and x31 are no thread's. The hardware is told last which thread
- * runs: from then on it counts that one's time. */
+/* mscratch has the running thread. x30 and x31 are no thread's. The hardware is told last which
+ * thread runs: from then on it counts that one's time. */
 // clang-format off
 #define LNIC_EACH_REGISTER(OPERATE)                                                                \
   OPERATE(1) OPERATE(2) OPERATE(3) OPERATE(4) OPERATE(6) OPERATE(7) OPERATE(8) OPERATE(9)          \

@@ -53,7 +53,7 @@ state::component!(Context {
     is_active,
     has_begun,
     used_cycles,
-    arrivals: cycles,
+    arrivals,
     received,
     sending,
     missing,

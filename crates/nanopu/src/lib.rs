@@ -23,9 +23,18 @@ pub use spec::{CoreSelection, NanoPuSpec, SchedulerKind};
 
 use fabric::{AgentId, Attachment, Fabric, SpecError};
 use network::packet::Transport;
+use network::rack::LineRate;
+
+/// The address of a server that is in no network: 10.0.0.1.
+pub const ADDRESS_ALONE: u32 = 0x0a00_0001;
+
+/// The rate of the published interface's link: 64 bits in each cycle of 3.2 GHz.
+pub fn published_rate() -> LineRate {
+    LineRate::from_gbit_per_s(64.0 * 3.2)
+}
 
 /// Puts the network interface of a server with so many cores on its fabric; the extension is for all of
-/// its cores.
+/// its cores. Until it is connected to a network it has the address [`ADDRESS_ALONE`].
 pub fn attach(
     fabric: &mut Fabric,
     spec: &NanoPuSpec,

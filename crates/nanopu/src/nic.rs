@@ -11,9 +11,6 @@ use serde::Serialize;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The address of an interface that nothing has connected to a network: 10.0.0.1.
-const ADDRESS_UNCONNECTED: u32 = 0x0a00_0001;
-
 /// What a timer was for: the lowest bits of its token. Behind them is the number of a packet or of a
 /// transport's timer.
 mod purpose {
@@ -165,8 +162,8 @@ impl Nic {
             policy: spec.core_selection,
             most: spec.messages_per_core,
             cores,
-            address: ADDRESS_UNCONNECTED,
-            rate: LineRate::from_gbit_per_s(64.0 * clock.ghz()),
+            address: crate::ADDRESS_ALONE,
+            rate: crate::published_rate(),
             transport,
             mailbox,
             contexts: BTreeMap::new(),

@@ -166,7 +166,9 @@ impl Scheduler {
     fn overrun_at(&self) -> u64 {
         match self.running() {
             Some(context)
-                if !context.arrivals.is_empty() && context.priority() == 0 && !self.interrupts() =>
+                if !context.arrivals.is_empty()
+                    && context.priority() == 0
+                    && !self.interrupts() =>
             {
                 let left = self.most_cycles.saturating_sub(context.used_cycles);
                 self.since.saturating_add(left)

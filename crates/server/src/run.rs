@@ -11,7 +11,7 @@ use crate::traces::{TraceOptions, TraceReport, Tracer};
 use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
-use nanopu::PassThrough;
+use network::transport::TransportSpec;
 use network::{
     CONSUMER_BYTES, Cluster, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger,
     MOST_NAME_BYTES, Measurement, ProgramDevice, ProgramPreparation, ProgramSettings, Random,
@@ -1201,7 +1201,8 @@ fn bare_metal(
     };
     if let Some(nanopu) = &spec.nanopu {
         let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
-            let transport = Box::new(PassThrough::default());
+            let (address, rate) = (nanopu::ADDRESS_ALONE, nanopu::published_rate());
+            let transport = TransportSpec::default().open(address, rate);
             let (_, extension) = nanopu::attach(fabric, nanopu, spec.fabric.cores, transport)?;
             Ok(extension)
         })?;

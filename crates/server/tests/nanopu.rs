@@ -55,8 +55,10 @@ impl Bench {
             nic = Some(agent);
             Ok(extension)
         });
+        let mut machine = machine.expect("the machine can be built");
+        machine.engine.set_speed(0, true);
         let mut bench = Bench {
-            machine: machine.expect("the machine can be built"),
+            machine,
             nic: nic.expect("it has been attached"),
             sent: Vec::new(),
         };
@@ -196,12 +198,15 @@ fn the_parts_of_a_loop_back_add_up() {
     // from it, 2 packetization, 11 egress, 9 words leave; and 26 ns of MAC and serial I/O each way.
     let fixed = f64::from(9 + 11 + 2 + 1 + 4 + 2 + 2 + 11 + 9);
     let core: Vec<f64> = times.iter().map(|ns| cycles(ns - 52.0) - fixed).collect();
-    println!("response {times:?} ns, core {core:?} cycles");
-    // The core sees the message in the next read of `lmsgsrdy`. The loop takes at most 12 cycles, the
-    // branch out of it, which is mispredicted, 4, and header and word one each.
-    for cycles in core.iter().skip(1) {
-        assert!((5.0..=20.0).contains(cycles), "{core:?}");
+    // The core sees the message in the next read of `lmsgsrdy`, which comes within the 8 cycles of the
+    // loop that waits: a read, the branch, a write, and fetching again. From that read on it takes 3 cycles
+    // until the branch can issue, 3 more as that is mispredicted, and one for each of header and word.
+    for cycles in &core {
+        assert!((8.0..=16.0).contains(cycles), "{core:?}");
     }
+    // "The wire-to-wire RPC response time through the nanoPU is just 69ns."
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    assert!((69.0..73.0).contains(&mean), "{mean}");
 }
 
 #[test]
@@ -213,15 +218,47 @@ fn a_core_takes_and_gives_a_word_in_each_cycle() {
         cycles(times[2])
     };
     let (few, many) = (time(16), time(128));
-    println!("16 words {few}, 128 words {many}");
     // Each word more takes a cycle on the way in, a cycle in the core, and a cycle on the way out.
-    // 3 more for the phase of the loop that waits.
-    assert!((many - few - 3.0 * 112.0).abs() < 12.0, "{few} {many}");
+    // The loop that waits, of 8 cycles, may be at another phase.
+    assert!((many - few - 3.0 * 112.0).abs() <= 8.0, "{few} {many}");
+}
+
+/// A loop-back of messages of any length: guest/programs/nanopu/loopback.c, by hand.
+fn loopback() -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(4, |asm, hart| {
+        if hart != 0 {
+            return asm.halt();
+        }
+        bind(asm, 0, 0);
+        let next = asm.label();
+        let process = asm.label();
+        asm.bind(next);
+        asm.csr_read(A0, MESSAGE_READY);
+        asm.branch(When::NotEqual, A0, ZERO, process);
+        let idle = asm.label_here();
+        csr_write_immediate(asm, USER_COMMAND, 2);
+        asm.csr_read(A0, MESSAGE_READY);
+        asm.branch(When::Equal, A0, ZERO, idle);
+        asm.bind(process);
+        asm.copy(A1, NET_RX);
+        asm.shift_left(A0, A1, 48);
+        asm.shift_right(A0, A0, 48);
+        asm.copy(NET_TX, A1);
+        asm.load_immediate(A1, 0);
+        let word = asm.label_here();
+        asm.add_immediate(A1, A1, 8);
+        asm.copy(NET_TX, NET_RX);
+        asm.branch(When::LessUnsigned, A1, A0, word);
+        csr_write_immediate(asm, USER_COMMAND, 1);
+        asm.jump(next);
+    });
+    asm.finish(&[])
 }
 
 #[test]
 fn a_stream_of_small_messages_is_limited_by_the_core() {
-    let mut bench = Bench::new(&prototype(), loopback_plus_1(1));
+    let mut bench = Bench::new(&prototype(), loopback());
     let (begin, gap) = (Time::from_ns(READY), rate().duration(72));
     for number in 0..400 {
         let at = begin + Time::from_fs(gap.as_fs() * number);
@@ -230,12 +267,14 @@ fn a_stream_of_small_messages_is_limited_by_the_core() {
     assert!(bench.run_until(400).is_none());
     let of = |number: usize| bench.sent[number].0;
     let cycles = cycles((of(399) - of(99)).as_ns()) / 300.0;
-    println!("{cycles} cycles a message, {} Mrps", 3200.0 / cycles);
     for (number, (_, reply)) in bench.sent.iter().enumerate() {
-        assert_eq!(reply.payload, words(&[number as u64 + 1]));
+        assert_eq!(reply.payload, words(&[number as u64]));
     }
-    // The paper has 118 million a second, 27 cycles of 3.2 GHz, with a loop over the words.
-    assert!((15.0..30.0).contains(&cycles), "{cycles}");
+    // 11 instructions, the read of a CSR, which holds up its branch by 2 cycles, and the write of one, which
+    // holds up what follows by 5, are 18. The packets would let 9 pass. The paper's program takes 27 (118
+    // million a second).
+    println!("{cycles} cycles a message");
+    assert!((16.0..=27.0).contains(&cycles), "{cycles}");
 }
 
 /// Each hart binds context 0 and takes `turns` turns of two cycles for a message of one word.
@@ -280,7 +319,6 @@ fn eight_messages(selection: CoreSelection) -> f64 {
 fn messages_are_spread_over_cores_by_their_load_or_by_their_flow() {
     let jbsq = eight_messages(CoreSelection::Jbsq);
     let rss = eight_messages(CoreSelection::Rss);
-    println!("{jbsq} {rss}");
     // 2000 cycles or more for each message, in which the client waits for two messages of each of four
     // cores, or for eight of one: a flow stays on its core.
     let service = 2000.0 / 3.2;
