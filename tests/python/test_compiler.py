@@ -55,3 +55,33 @@ def test_an_error_is_the_compilers(tmp_path: Path) -> None:
 def test_a_missing_source() -> None:
     with pytest.raises(DescriptionError, match=r"^missing\.c: there is no such file$"):
         compiler.build(Path("missing.c"))
+
+
+def test_a_program_for_nanopu_leaves_its_registers_alone(tmp_path: Path) -> None:
+    # So many values at once that a compiler takes every register that it may.
+    values = "\n".join(f"  uint64_t v{n} = in[{n}] * in[{n + 1}];" for n in range(40))
+    total = " + ".join(f"(v{n} ^ in[v{n} & 7])" for n in range(40))
+    body = f"uint64_t f(uint64_t *in) {{\n{values}\n  return {total};\n}}\n"
+    body += "uint64_t in[64];\nint main(void) { return (int)f(in); }\n"
+
+    def uses(include: str) -> bool:
+        source = tmp_path / "program.c"
+        source.write_text(f"#include <{include}>\n#include <stdint.h>\n{body}")
+        image = compiler.build(source)
+        start = int.from_bytes(image[32:40], "little")
+        header = image[start : start + 56]
+        offset, size = (int.from_bytes(header[at : at + 8], "little") for at in (8, 32))
+        code, at = image[offset : offset + size], 0
+        while at + 4 <= len(code):
+            word = int.from_bytes(code[at : at + 4], "little")
+            if word & 3 != 3:
+                at += 2
+                continue
+            # `ld rd, offset(rs1)`: its destination.
+            if word & 0x707F == 0x3003 and word >> 7 & 31 in (30, 31):
+                return True
+            at += 4
+        return False
+
+    assert uses("stdint.h")
+    assert not uses("lnic.h")

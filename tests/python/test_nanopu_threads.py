@@ -1,37 +1,31 @@
 """nanoPU's threads: the kernel in lnic_threads.h, on the simulated hardware."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from nanoplane import cli
 
 pytestmark = pytest.mark.simulator
 
-GUEST = Path(__file__).parents[2] / "guest"
+GUESTS = Path(__file__).parents[2] / "guest" / "tests"
 
 
-def swaps(*settings: str) -> list[int]:
-    """Return the cycles of each swap from one thread to the other in guest/tests/nanopu-swap.c."""
-    arguments = ["exec", "--preset", "nanopu-prototype", str(GUEST / "tests" / "nanopu-swap.c")]
-    for setting in ("server.memory_mib=64", *settings):
-        arguments += ["--set", setting]
-    done = CliRunner().invoke(cli.app, arguments)
-    assert done.exit_code == 0, done.output
-    return [int(line) for line in done.output.split()]
+def swaps() -> list[int]:
+    """Return the cycles of each swap from one thread to the other in nanopu-swap.c."""
+    command = [sys.executable, "-m", "nanoplane", "exec", "--preset", "nanopu-prototype"]
+    command += ["--set", "server.memory_mib=64", str(GUESTS / "nanopu-swap.c")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return [int(line) for line in done.stdout.split()]
 
 
 def test_a_swap_takes_as_long_as_its_instructions() -> None:
     cycles = swaps()
     # The kernel saves and restores 29 registers of 8 bytes, one each cycle; with its other
-    # instructions, some 40, and seven CSRs of five cycles each, that is 130. The paper's takes 160.
+    # instructions, some 40, and nine CSRs of four to eight cycles each, that is 150. "160 cycles,
+    # or 50ns on a 3.2GHz CPU" (Section 3.2). The first swap meets cold caches, and saves the
+    # floating-point registers, which are not touched any more.
     assert len(cycles) == 8
-    assert all(110 <= swap <= 200 for swap in cycles[2:]), cycles
-
-
-def test_a_timer_swaps_when_it_ticks() -> None:
-    # 500 ns are 1600 cycles of 3.2 GHz: the first thread goes on until the next tick.
-    hardware, timer = swaps(), swaps("server.nanopu.scheduler=timer", "server.nanopu.timer_interval_ns=500")
-    assert max(timer) <= max(hardware) + 1600
-    assert sum(timer) > 2 * sum(hardware)
+    assert cycles[0] > cycles[1]
+    assert all(120 <= swap <= 180 for swap in cycles[1:]), cycles

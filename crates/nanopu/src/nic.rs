@@ -147,7 +147,6 @@ impl Nic {
         spec: &NanoPuSpec,
         clock: Clock,
         cores: usize,
-        (address, rate): (u32, LineRate),
         transport: Box<dyn Transport>,
         mailbox: SharedMailbox,
     ) -> Nic {
@@ -163,8 +162,8 @@ impl Nic {
             policy: spec.core_selection,
             most: spec.messages_per_core,
             cores,
-            address,
-            rate,
+            address: crate::ADDRESS_ALONE,
+            rate: crate::published_rate(),
             transport,
             mailbox,
             contexts: BTreeMap::new(),
