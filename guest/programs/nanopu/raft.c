@@ -20,7 +20,8 @@
  *
  * A reply comes when the operation is committed. Reads go through the log, too, so that they see
  * all that was committed before. Who gets no reply, because the leader has stopped, asks another
- * server; to write the same once more does no harm.
+ * server; to write the same once more
+ * does no harm, as long as nothing else is written while the first request may still arrive.
  */
 #include <lnic.h>
 #include <mica.h>
