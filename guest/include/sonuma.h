@@ -44,10 +44,10 @@ struct sonuma_registers {
   uint64_t is_software;        /**< 0x48: 1: harts take messages off the shared queue. */
   uint64_t harts;              /**< 0x50: how many harts have a queue pair. */
   uint64_t shared_head;        /**< 0x58: where harts then keep its head, which counts takes. */
-  uint64_t send_buffer;    /**< 0x60: write where the send slots are, ... */
-  uint64_t receive_buffer; /**< 0x68: ... the receive slots, ... */
-  uint64_t shared_queues;  /**< 0x70: ... and the shared queues: multiples of 64. */
-  uint64_t open;           /**< 0x78: write 1. */
+  uint64_t send_buffer;        /**< 0x60: write where the send slots are, ... */
+  uint64_t receive_buffer;     /**< 0x68: ... the receive slots, ... */
+  uint64_t shared_queues;      /**< 0x70: ... and the shared queues: multiples of 64. */
+  uint64_t open;               /**< 0x78: write 1. */
 };
 
 /** The registers' place. */

@@ -77,8 +77,8 @@ impl QueuePairs {
         self.line(core, Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES)
     }
 
-    /// Where cores that take messages by themselves keep the head of the shared queue: in the middle
-    /// of the mesh. Its bytes are the entry's address, with the entry's phase in the lowest bit.
+    /// Where cores that take messages by themselves keep the head of the shared queue: the entry's
+    /// address, with its phase in the lowest bit. Its home is the tile in the middle of their order.
     pub fn shared_head(&self) -> u64 {
         self.line(self.stride_lines as usize / 2, Self::LINES - 1)
     }

@@ -432,9 +432,13 @@ def _relaxed_gain_percent(results: Results, over: str) -> float:
 
 
 _UNKNOWN = "the reason is not known"
-_SHORT_STORE = (
-    "the store is not the paper's, and answers sooner, likely because a get waits for two lines of "
-    "a memory that is nearer (docs/key-value.md)"
+_SHORT_SERVICE = (
+    "memory is nearer: with 90 ns instead of 50 a request takes 431 ns instead of 353. Polling, "
+    "sending and replenishing take 97 of these, in the paper 220 (docs/rpcvalet.md)"
+)
+_THEORY = (
+    "in theory it is 1.27 for fixed times (rpcvalet.2), and more for others: an assignment to "
+    "random cores cannot be better"
 )
 _SHORT_SCANS = (
     "likely because a scan takes 19 us here and 60 to 120 us in the paper, so that cores are "
@@ -465,7 +469,9 @@ def _over(name: str, distribution: str, other: str, paper_value: float, quote: s
         "rpcvalet.7",
         judged(
             lambda r: _gain(r, distribution, other),
-            within(paper_value, 0.05, below=_UNKNOWN, above=_UNKNOWN),
+            within(
+                paper_value, 0.05, below=_UNKNOWN, above=_THEORY if other == WORST else _UNKNOWN
+            ),
         ),
     )
 
@@ -516,7 +522,7 @@ _OF_STORES = (
         "HERD-like, 1x16: what a core takes for a request when saturated",
         "reproduced within 10 %",
         lambda r: service_ns(r, HERD),
-        within(550, 0.1, below=_SHORT_STORE, above=_UNKNOWN),
+        within(550, 0.1, below=_SHORT_SERVICE, above=_UNKNOWN),
     ),
     _of_store(
         "7a.throughput",
@@ -527,7 +533,7 @@ _OF_STORES = (
         "HERD-like, 1x16: the largest load within the SLO",
         "reproduced within 10 %",
         lambda r: _mrps(r, HERD, BEST),
-        within(29, 0.1, below=_UNKNOWN, above=_SHORT_STORE),
+        within(29, 0.1, below=_UNKNOWN, above=_SHORT_SERVICE),
     ),
     _of_store(
         "7a.over-4x4",
@@ -549,7 +555,7 @@ _OF_STORES = (
         f"HERD-like: {_OVER} 16x1",
         "reproduced within 5 %",
         lambda r: _gain(r, HERD, WORST),
-        within(1.18, 0.05, below=_UNKNOWN, above=_UNKNOWN),
+        within(1.18, 0.05, below=_UNKNOWN, above=_THEORY),
     ),
     _of_store(
         "7a.tail",
@@ -638,8 +644,8 @@ _OF_STORES = (
         between(
             0.9,
             1,
-            "a core waits for its next message, which is a larger part of 350 ns a request, as "
-            "they are here, than of the paper's 550",
+            "a core waits 76 ns from its replenish to its next message, by the throughput when "
+            "saturated: 0.82 with 353 ns a request, as here, and 0.88 with 557 (docs/rpcvalet.md)",
         ),
     ),
 )
@@ -697,7 +703,15 @@ CLAIMS = (
         "or 16x1",
         "reproduced if between 3 and 5",
         "rpcvalet.7",
-        judged(lambda r: _most_tail_gain(r, SHOWN), between(3, 5, _UNKNOWN)),
+        judged(
+            lambda r: _most_tail_gain(r, SHOWN),
+            between(
+                3,
+                5,
+                "in theory 16x1's p99 is 7.3 times that of 1x16 for fixed times at 80 % load "
+                "(rpcvalet.2)",
+            ),
+        ),
     ),
     Claim(
         "rpcvalet.7.threshold",
