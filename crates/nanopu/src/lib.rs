@@ -33,12 +33,26 @@ pub fn published_rate() -> LineRate {
     LineRate::from_gbit_per_s(64.0 * 3.2)
 }
 
-/// Puts the network interface of a server with so many cores on its fabric; the extension is for all of
-/// its cores. Until it is connected to a network it has the address [`ADDRESS_ALONE`].
+/// Puts the network interface of a server with so many cores on its fabric, with the transport that is
+/// described; the extension is for all of its cores. The server has this address, and a link of this
+/// rate.
 pub fn attach(
     fabric: &mut Fabric,
     spec: &NanoPuSpec,
     cores: usize,
+    (address, rate): (u32, LineRate),
+) -> Result<(AgentId, NetworkRegisters), SpecError> {
+    spec.check(fabric.clock(), fabric.minimum_delivery_latency())?;
+    let transport = spec.transport.open(address, rate);
+    attach_with(fabric, spec, cores, (address, rate), transport)
+}
+
+/// The same with any transport.
+pub fn attach_with(
+    fabric: &mut Fabric,
+    spec: &NanoPuSpec,
+    cores: usize,
+    link: (u32, LineRate),
     transport: Box<dyn Transport>,
 ) -> Result<(AgentId, NetworkRegisters), SpecError> {
     let clock = fabric.clock();
@@ -46,7 +60,7 @@ pub fn attach(
     let mailbox = Mailbox::shared(cores);
     let agent = fabric.next_agent();
     let extension = NetworkRegisters::new(spec, clock, agent, mailbox.clone());
-    let nic = Nic::new(spec, clock, cores, transport, mailbox);
+    let nic = Nic::new(spec, clock, cores, link, transport, mailbox);
     let agent = fabric.attach(Box::new(nic), Attachment::default())?;
     Ok((agent, extension))
 }

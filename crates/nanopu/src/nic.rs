@@ -147,6 +147,7 @@ impl Nic {
         spec: &NanoPuSpec,
         clock: Clock,
         cores: usize,
+        (address, rate): (u32, LineRate),
         transport: Box<dyn Transport>,
         mailbox: SharedMailbox,
     ) -> Nic {
@@ -162,8 +163,8 @@ impl Nic {
             policy: spec.core_selection,
             most: spec.messages_per_core,
             cores,
-            address: crate::ADDRESS_ALONE,
-            rate: crate::published_rate(),
+            address,
+            rate,
             transport,
             mailbox,
             contexts: BTreeMap::new(),

@@ -11,7 +11,6 @@ use crate::traces::{TraceOptions, TraceReport, Tracer};
 use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
-use network::transport::TransportSpec;
 use network::{
     CONSUMER_BYTES, Cluster, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger,
     MOST_NAME_BYTES, Measurement, ProgramDevice, ProgramPreparation, ProgramSettings, Random,
@@ -1201,9 +1200,8 @@ fn bare_metal(
     };
     if let Some(nanopu) = &spec.nanopu {
         let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
-            let (address, rate) = (nanopu::ADDRESS_ALONE, nanopu::published_rate());
-            let transport = TransportSpec::default().open(address, rate);
-            let (_, extension) = nanopu::attach(fabric, nanopu, spec.fabric.cores, transport)?;
+            let link = (nanopu::ADDRESS_ALONE, nanopu::published_rate());
+            let (_, extension) = nanopu::attach(fabric, nanopu, spec.fabric.cores, link)?;
             Ok(extension)
         })?;
         if let Some(preparation) = preparation {

@@ -51,19 +51,18 @@ impl Bench {
             let spec = spec.nanopu.as_ref().expect("the server has nanoPU");
             let cores = fabric.cores();
             let transport = Box::new(PassThrough::default());
-            let (agent, extension) = nanopu::attach(fabric, spec, cores, transport)?;
+            let link = (SERVER, rate());
+            let (agent, extension) = nanopu::attach_with(fabric, spec, cores, link, transport)?;
             nic = Some(agent);
             Ok(extension)
         });
         let mut machine = machine.expect("the machine can be built");
         machine.engine.set_speed(0, true);
-        let mut bench = Bench {
+        Bench {
             machine,
             nic: nic.expect("it has been attached"),
             sent: Vec::new(),
-        };
-        bench.interface().connect(SERVER, rate());
-        bench
+        }
     }
 
     fn interface(&mut self) -> &mut Nic {
