@@ -34,7 +34,7 @@ enum {
   DMA_NIC_ERROR = 2,
 };
 
-#define DMA_NIC_BASE 0x10016000L
+#define DMA_NIC_BASE 0x10300000L
 #define DMA_NIC_QUEUES (DMA_NIC_BASE + 0x00)
 #define DMA_NIC_ADDRESS (DMA_NIC_BASE + 0x08)
 #define DMA_NIC_PAGE(queue) (DMA_NIC_BASE + 0x1000 * (1 + (uint64_t)(queue)))

@@ -1,0 +1,271 @@
+//! Programs on simulated cores behind conventional network interfaces: what a register costs them, and that
+//! neither how far cores run ahead nor what spinning is skipped changes what goes out, and when.
+
+mod common;
+
+use common::assembler::*;
+use common::servers::{Ending, models, read, run, server};
+use fabric::{AgentId, Time};
+use network::packet::{DATA, Endpoint, Packet, TransportHeader};
+use network::rack::{Interface, LineRate};
+use pcie::{DmaNic, DmaNicSpec, IceNic, IceNicSpec};
+use pipeline::NoExtension;
+use riscv::elf::Image;
+use server::{Machine, ServerSpec};
+
+const REGISTERS: u64 = 0x1001_6000;
+const BUFFERS: u64 = 0x8020_0000;
+const RINGS: u64 = 0x8030_0000;
+const RESULTS: u64 = 0x8010_0000;
+const SERVER: u32 = 0x0a00_0001;
+const CLIENT: u32 = 0x0a00_0002;
+
+fn request(number: u64) -> Packet {
+    let host = |address| Endpoint { address, port: 0 };
+    Packet {
+        from: host(CLIENT),
+        to: host(SERVER),
+        header: TransportHeader {
+            flags: DATA,
+            ..TransportHeader::default()
+        },
+        priority: 0,
+        payload: number.to_be_bytes().to_vec(),
+        tag: number,
+    }
+}
+
+/// A machine whose interface gets frames at these times, in nanoseconds.
+fn machine<N: fabric::Agent + Interface + 'static>(
+    spec: &ServerSpec,
+    image: Image,
+    times_ns: &[f64],
+    make: impl FnOnce(&mut fabric::Fabric) -> (N, fabric::Attachment),
+) -> (Machine, AgentId) {
+    let mut id = AgentId(0);
+    let machine = Machine::new(spec, image, &[], false, |fabric| {
+        let (nic, attachment) = make(fabric);
+        id = fabric.attach(Box::new(nic), attachment)?;
+        Ok(NoExtension)
+    });
+    let mut machine = machine.expect("the machine can be built");
+    let fabric = &mut machine.engine.fabric;
+    let nic: &mut N = fabric.agent_mut(id).unwrap();
+    nic.connect(SERVER, LineRate::from_gbit_per_s(200.0));
+    for (number, &at_ns) in times_ns.iter().enumerate() {
+        let at = Time::from_ns(at_ns);
+        let nic: &mut N = fabric.agent_mut(id).unwrap();
+        let token = nic.receive(at, request(number as u64));
+        fabric.wake_agent(id, at, token);
+    }
+    (machine, id)
+}
+
+fn with_ice_nic(spec: &ServerSpec, image: Image, times_ns: &[f64]) -> (Machine, AgentId) {
+    machine(spec, image, times_ns, |fabric| {
+        let nic = IceNic::new(&IceNicSpec::default(), REGISTERS, fabric.clock()).unwrap();
+        let attachment = nic.attachment(0);
+        (nic, attachment)
+    })
+}
+
+fn with_dma_nic(spec: &ServerSpec, image: Image, times_ns: &[f64]) -> (Machine, AgentId) {
+    machine(spec, image, times_ns, |_| {
+        let nic = DmaNic::new(&DmaNicSpec::default(), REGISTERS).unwrap();
+        let attachment = nic.attachment(0);
+        (nic, attachment)
+    })
+}
+
+fn sent<N: Interface + 'static>((machine, id): &mut (Machine, AgentId)) -> Vec<(Time, Packet)> {
+    let mut sent = Vec::new();
+    let nic: &mut N = machine.engine.fabric.agent_mut(*id).unwrap();
+    nic.take_sent(&mut sent);
+    sent
+}
+
+/// The cycles that each of so many accesses to a register takes, one behind the other.
+fn cycles_of(spec: &ServerSpec, access: impl Fn(&mut Assembler)) -> u64 {
+    let cycles = |accesses: usize| {
+        let mut asm = Assembler::new();
+        asm.load_immediate(S0, REGISTERS);
+        asm.load_immediate(S6, RESULTS);
+        asm.load_immediate(S5, 2);
+        asm.align(64);
+        // The second pass counts: its code is in the instruction cache.
+        let pass = asm.label_here();
+        asm.csr_read(S10, CYCLE);
+        for _ in 0..accesses {
+            access(&mut asm);
+        }
+        asm.csr_read(S11, CYCLE);
+        asm.add_immediate(S5, S5, -1);
+        asm.branch(When::NotEqual, S5, ZERO, pass);
+        asm.operate(SUB, S11, S11, S10);
+        asm.store_double(S11, S6, 0);
+        asm.halt();
+        let (mut machine, _) = with_ice_nic(spec, asm.finish(&[]), &[]);
+        assert_eq!(run(&mut machine), Ending::Halted);
+        read(&machine, RESULTS)
+    };
+    let (short, long) = (cycles(4), cycles(14));
+    assert_eq!((long - short) % 10, 0, "accesses differ");
+    (long - short) / 10
+}
+
+/// Nothing younger begins before an access to a device is done, of a store no less than of a load: the shorter
+/// look-up of both caches until the request leaves, 1 to the interface on the same tile, the fabric's
+/// `forward_latency_cycles` before the answer goes on the mesh, 1 back, and the next one in the cycle after.
+#[test]
+fn what_a_register_costs() {
+    for core in models() {
+        let spec = server(1, &core);
+        let look_up = core.l1_instruction.hit_latency_cycles;
+        let look_up = look_up.min(core.l1_data.hit_latency_cycles);
+        let cycles = look_up + 1 + spec.fabric.forward_latency_cycles + 1 + 1;
+        let load = cycles_of(&spec, |asm| asm.load(4, false, T0, S0, 20));
+        let store = cycles_of(&spec, |asm| asm.store(4, ZERO, S0, 32));
+        assert_eq!((load, store), (cycles, cycles));
+    }
+}
+
+/// Sends so many frames back, one after the other, with the Ethernet addresses exchanged.
+fn ice_loopback(frames: u64) -> Image {
+    let mut asm = Assembler::new();
+    asm.load_immediate(S0, REGISTERS);
+    asm.load_immediate(S1, BUFFERS);
+    asm.load_immediate(S2, frames);
+    let again = asm.label_here();
+    asm.store_double(S1, S0, 8);
+    // The last byte of COUNTS says how many have come.
+    let wait = asm.label_here();
+    asm.load(4, false, T0, S0, 20);
+    asm.shift_right(T0, T0, 24);
+    asm.branch(When::Equal, T0, ZERO, wait);
+    asm.load(2, false, T0, S0, 18);
+    swap_addresses(&mut asm, S1);
+    asm.fence(RW, RW);
+    asm.shift_left(T0, T0, 48);
+    asm.add(T0, T0, S1);
+    asm.store_double(T0, S0, 0);
+    asm.load(2, false, T0, S0, 16);
+    asm.add_immediate(S2, S2, -1);
+    asm.branch(When::NotEqual, S2, ZERO, again);
+    asm.halt();
+    asm.finish(&[])
+}
+
+/// Exchanges the Ethernet addresses of the frame in a buffer, of which the last four bytes differ.
+fn swap_addresses(asm: &mut Assembler, buffer: Register) {
+    for (offset, register) in [(2, T1), (4, T2), (8, T3), (10, T4)] {
+        asm.load(2, false, register, buffer, offset);
+    }
+    for (offset, register) in [(8, T1), (10, T2), (2, T3), (4, T4)] {
+        asm.store(2, register, buffer, offset);
+    }
+}
+
+/// Sends so many frames back through rings of four descriptors and a buffer each: it polls memory.
+fn dma_loopback(frames: u64) -> Image {
+    let (receive, send) = (RINGS, RINGS + 0x1000);
+    let mut descriptors = Vec::new();
+    for place in 0..4 {
+        descriptors.extend((BUFFERS + 2048 * place).to_le_bytes());
+        descriptors.extend(2048u64.to_le_bytes());
+    }
+    let mut asm = Assembler::new();
+    asm.load_immediate(S0, REGISTERS + 0x1000);
+    asm.load_immediate(S1, receive);
+    asm.load_immediate(S2, frames);
+    asm.load_immediate(S3, send);
+    asm.load_immediate(S4, 4);
+    asm.store_double(S1, S0, 0x00);
+    asm.store_double(S4, S0, 0x08);
+    asm.store_double(S3, S0, 0x20);
+    asm.store_double(S4, S0, 0x28);
+    asm.store_double(S4, S0, 0x10);
+    asm.load_immediate(S5, 0);
+    asm.load_immediate(S7, 1);
+    asm.shift_left(S7, S7, 16);
+    let again = asm.label_here();
+    // The descriptors with number S5.
+    asm.shift_left(S8, S5, 62);
+    asm.shift_right(S8, S8, 58);
+    asm.add(S9, S8, S3);
+    asm.add(S8, S8, S1);
+    let wait = asm.label_here();
+    asm.load(2, false, T0, S8, 10);
+    asm.branch(When::Equal, T0, ZERO, wait);
+    asm.fence(RW, RW);
+    asm.load_double(S6, S8, 0);
+    asm.load(2, false, A0, S8, 8);
+    swap_addresses(&mut asm, S6);
+    asm.store_double(S6, S9, 0);
+    asm.store_double(A0, S9, 8);
+    asm.fence(RW, RW);
+    asm.add_immediate(S5, S5, 1);
+    asm.store_double(S5, S0, 0x30);
+    let sending = asm.label_here();
+    asm.load(2, false, T0, S9, 10);
+    asm.branch(When::Equal, T0, ZERO, sending);
+    // The buffer takes another frame.
+    asm.load_immediate(T1, 2048);
+    asm.store_double(T1, S8, 8);
+    asm.fence(RW, RW);
+    asm.add_immediate(T1, S5, 4);
+    asm.store_double(T1, S0, 0x10);
+    asm.branch(When::NotEqual, S5, S2, again);
+    asm.halt();
+    asm.finish(&[(receive, descriptors)])
+}
+
+/// Whatever the frames find the core at, they go back, in order, at times that do not depend on how the host
+/// came to them.
+fn check<N: Interface + 'static>(
+    make: fn(&ServerSpec, Image, &[f64]) -> (Machine, AgentId),
+    program: fn(u64) -> Image,
+    times_ns: &[f64],
+) {
+    for core in models() {
+        let spec = server(1, &core);
+        let outcome = |lookahead_cycles, skip_spinning| {
+            let mut made = make(&spec, program(times_ns.len() as u64), times_ns);
+            made.0.engine.set_speed(lookahead_cycles, skip_spinning);
+            assert_eq!(run(&mut made.0), Ending::Halted);
+            let counted = made.0.engine.cores[0].statistics(made.0.end());
+            let counted = [
+                counted.instructions,
+                counted.mispredictions,
+                counted.data_hits,
+                counted.data_misses,
+            ];
+            (sent::<N>(&mut made), counted)
+        };
+        let plain = outcome(1, false);
+        let tags: Vec<u64> = plain.0.iter().map(|(_, packet)| packet.tag).collect();
+        assert_eq!(tags, (0..times_ns.len() as u64).collect::<Vec<_>>());
+        for (_, packet) in &plain.0 {
+            assert_eq!((packet.from.address, packet.to.address), (SERVER, CLIENT));
+            assert_eq!(packet.payload, packet.tag.to_be_bytes());
+        }
+        for (lookahead_cycles, skip_spinning) in [(0, true), (0, false), (3, true)] {
+            assert_eq!(outcome(lookahead_cycles, skip_spinning), plain);
+        }
+    }
+}
+
+/// Frames that come one by one and at once.
+const TIMES_NS: [f64; 8] = [
+    5000.0, 9000.3, 9001.0, 9001.0, 12_000.7, 30_000.1, 30_500.9, 30_501.0,
+];
+
+#[test]
+fn a_loopback_on_the_chip() {
+    check::<IceNic>(with_ice_nic, ice_loopback, &TIMES_NS);
+}
+
+#[test]
+fn a_loopback_behind_pci_express() {
+    // Four descriptors: no more than four frames at one time.
+    check::<DmaNic>(with_dma_nic, dma_loopback, &TIMES_NS);
+}
