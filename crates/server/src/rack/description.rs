@@ -3,7 +3,7 @@
 use crate::description::{ServerSpec, SimulatorSpec};
 use crate::error::RunError;
 use network::rack::{LinkSpec, NetworkError, SwitchSpec};
-use network::transport::{Protocol, TransportSpec};
+use network::transport::Protocol;
 use network::{LoadGeneratorSpec, Warmup};
 use pcie::{DmaNicSpec, IceNicSpec};
 use schemars::JsonSchema;
@@ -90,9 +90,6 @@ pub struct RackServerSpec {
     pub serves: bool,
     /// Its network interface.
     pub interface: InterfaceKind,
-    /// Its transport, if the network interface has one.
-    #[serde(default)]
-    pub transport: TransportSpec,
     /// The network interface of kind `ice-nic`.
     #[serde(default)]
     pub ice_nic: IceNicSpec,
@@ -280,9 +277,9 @@ impl RackSpec {
 impl RackServerSpec {
     /// What it speaks: a conventional interface leaves a transport to the program.
     fn protocol(&self) -> Protocol {
-        match self.interface {
-            InterfaceKind::Nanopu => self.transport.protocol,
-            InterfaceKind::IceNic | InterfaceKind::DmaNic => Protocol::Datagrams,
+        match (self.interface, &self.server.nanopu) {
+            (InterfaceKind::Nanopu, Some(nanopu)) => nanopu.transport.protocol,
+            _ => Protocol::Datagrams,
         }
     }
 }
@@ -296,11 +293,6 @@ fn word(protocol: Protocol) -> String {
 fn check_server_interface(server: &RackServerSpec) -> Result<(), RunError> {
     let name = &server.name;
     let wrong = |sentence: String| Err(RunError::Description(sentence));
-    if let Err((key, found, accepted)) = server.transport.check() {
-        return wrong(format!(
-            "rack.servers, {name}: transport.{key} is {found}; {accepted}"
-        ));
-    }
     if server.interface == InterfaceKind::Nanopu && server.server.nanopu.is_none() {
         return wrong(format!(
             "rack.servers, {name}: interface is \"nanopu\", and the machine has no server.nanopu; the preset \

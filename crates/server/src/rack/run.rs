@@ -179,9 +179,9 @@ fn build(
     let machine = match (spec.interface, &server.nanopu) {
         (InterfaceKind::Nanopu, Some(nanopu)) => {
             Machine::new(server, image, &[], false, |fabric| {
-                let transport = spec.transport.open(address, rack.link.rate());
+                let link = (address, rack.link.rate());
                 let cores = server.fabric.cores;
-                let (id, extension) = nanopu::attach(fabric, nanopu, cores, transport)?;
+                let (id, extension) = nanopu::attach(fabric, nanopu, cores, link)?;
                 agent = id;
                 Ok(extension)
             })
