@@ -266,6 +266,11 @@ def run(
             f"{file} describes a queueing system, which has neither packets nor checkpoints, nor "
             "anything to trace"
         )
+    if description.is_rack and (capture or traces or checkpoints):
+        raise DescriptionError(
+            f"{file} describes a rack, of which neither packets nor traces nor checkpoints are "
+            "written; leave the options out"
+        )
     options = {
         "capture_packets": capture,
         "trace": traces.options(),
@@ -394,10 +399,68 @@ def _print_queueing(outcome: Outcome) -> None:
     console.print(table)
 
 
+_FEW_HOSTS = 8
+"""So many servers have a line each, and so many clients."""
+
+
+def _add_hosts(table: rich.table.Table, result: dict[str, Any]) -> None:
+    """Add what each client has measured, and what each server has done."""
+    for client in result["clients"][:_FEW_HOSTS]:
+        measured, counted = client["measurement"], client["statistics"]
+        name = client["name"]
+        note = f"{counted['responses']:,} responses to {counted['requests']:,} requests"
+        if measured is None:
+            table.add_row(f"{name} latency_ns", "-", note)
+            continue
+        table.add_row(f"{name} throughput_mrps", report.number(measured["throughput_mrps"]), note)
+        _add_latencies(table, f"{name} latency_ns", measured["latency_ns"])
+    for server in result["servers"][:_FEW_HOSTS]:
+        sent, received = server["sent"], server["received"]
+        table.add_row(
+            f"{server['name']} instructions",
+            f"{server['instructions']:,}",
+            f"{server['address']}; packets: {sent['packets']:,} sent, "
+            f"{received['packets']:,} received",
+        )
+    hidden = sum(max(0, len(result[one]) - _FEW_HOSTS) for one in ("clients", "servers"))
+    if hidden:
+        table.add_row("others", f"{hidden:,}", "with --json all servers and clients")
+
+
+def _print_rack(outcome: Outcome) -> None:
+    result, rack = outcome.result, outcome.description["rack"]
+    console = _console()
+    programs = dict.fromkeys(Path(one["program"]).stem for one in rack["servers"])
+    console.print(
+        f"{len(result['servers'])} servers ({', '.join(programs)}), "
+        f"{len(result['clients'])} clients"
+    )
+    for server in result["servers"]:
+        if server["output"]:
+            console.print(f"{server['name']}:\n{server['output'].rstrip()}", markup=False)
+    table = _result_table()
+    _add_hosts(table, result)
+    if (switch := result.get("switch")) is not None:
+        ports = switch["ports"]
+        for name in ("forwarded", "trimmed", "dropped"):
+            table.add_row(f"switch {name}", f"{sum(port[name] for port in ports):,}", "packets")
+        most = max(port["most_queued_bytes"] for port in ports)
+        table.add_row("switch most_queued_bytes", f"{most:,}", "in front of one port")
+    table.add_row("instructions", f"{result['instructions']:,}", "")
+    table.add_row("simulated_seconds", report.number(result["simulated_seconds"]), "")
+    table.add_row("host_seconds", report.number(result["host_seconds"]), "")
+    note = "from the store; --fresh runs again" if outcome.stored else ""
+    table.add_row("host_mips", report.number(result["host_mips"]), note)
+    console.print(table)
+
+
 def _print_result(outcome: Outcome) -> None:
     result = outcome.result
     if "queueing" in outcome.description:
         _print_queueing(outcome)
+        return
+    if "rack" in outcome.description:
+        _print_rack(outcome)
         return
     data_plane, traffic = outcome.description["data_plane"], outcome.description["traffic"]
     load = traffic.get("load") or f"{report.number(traffic.get('rate_mrps'))} Mrps"

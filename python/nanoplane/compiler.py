@@ -118,6 +118,21 @@ def elf(program: Path | None, co_runner: Path | None = None, *, debug: bool = Fa
     return _read(program)
 
 
+def pack(elves: list[bytes]) -> bytes:
+    """Put several ELF files into one piece, each behind the number of its bytes."""
+    return b"".join(len(one).to_bytes(8, "little") + one for one in elves)
+
+
+def unpack(packed: bytes) -> list[bytes]:
+    """Take apart what :func:`pack` has put together."""
+    elves = []
+    while packed:
+        end = 8 + int.from_bytes(packed[:8], "little")
+        elves.append(packed[8:end])
+        packed = packed[end:]
+    return elves
+
+
 def build(source: Path, co_runner: Path | None = None, *, debug: bool = False) -> bytes:
     """Compile a C file against guest/include and the runtime; return the ELF file.
 

@@ -1,11 +1,11 @@
 """Descriptions: what to run, on which server, under which traffic, measured how.
 
 A description is data: five tables, `server`, `data_plane`, `traffic`, `measure` and `simulator`,
-from TOML or from Python; or one table, `queueing`, a queueing system without a server. Which keys
-there are, their units, defaults and ranges, comes from the
-simulator's JSON schemas alone. What only Python resolves is `server.preset`, the paths of
-`data_plane.program` and of files with data, and a `traffic.load` that is a part of the measured
-peak.
+from TOML or from Python; or one table, `queueing`, a queueing system without a server; or three,
+`rack`, `measure` and `simulator`, several servers and a network. Which keys there are, their units,
+defaults and ranges, comes from the simulator's JSON schemas alone. What only Python resolves is
+`server.preset`, the paths of programs and of files with data, and a `traffic.load` that is a part
+of the measured peak.
 """
 
 import copy
@@ -14,6 +14,7 @@ import difflib
 import functools
 import json
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -51,6 +52,8 @@ _PATHS: Mapping[str, Callable[[str], bool]] = {
 }
 """Keys whose texts can be paths, and which of their texts are."""
 
+_RACK_PROGRAM = re.compile(r"rack\.servers\.\d+\.program")
+
 # The unit in a key's name (its end, after an underscore), as a sentence names it.
 _UNITS = {
     "bytes": "bytes",
@@ -62,6 +65,7 @@ _UNITS = {
     "ghz": "gigahertz",
     "gib": "gibibytes",
     "gb_per_s": "gigabytes a second",
+    "gbit_per_s": "gigabits a second",
     "kib": "kibibytes",
     "mhz": "megahertz",
     "mib": "mebibytes",
@@ -100,9 +104,16 @@ class Resolved:
     """The files with data that it names, by their keys: a pcap file, recorded service times."""
     co_runner: Path | None = None
     """C source of what runs on the other hardware threads, if anything."""
+    programs: tuple[Path, ...] = ()
+    """Of a rack, the guest of each entry of `rack.servers`."""
 
     def elf(self, *, debug: bool = False) -> bytes:
-        """Return the guest's ELF file; `debug`: with its lines' numbers."""
+        """Return the guest's ELF file; `debug`: with its lines' numbers.
+
+        Of a rack, those of all guests in one; `compiler.unpack` takes them apart.
+        """
+        if self.programs:
+            return compiler.pack([compiler.elf(one, debug=debug) for one in self.programs])
         return compiler.elf(self.program, self.co_runner, debug=debug)
 
     @property
@@ -182,12 +193,20 @@ class Description:
                 f'--set {key}: a key is written with its table, such as "data_plane.queues"'
             )
         data = self.data
-        table = data
+        table: Any = data
         for parent in parents:
-            table = table.setdefault(parent, {})
-            if not isinstance(table, dict):
+            table = (
+                _entry(key, table, parent)
+                if isinstance(table, list)
+                else table.setdefault(parent, {})
+            )
+            if not isinstance(table, (dict, list)):
                 raise DescriptionError(f"--set {key}: {parent} is not a table")
-        table[name] = value
+        if isinstance(table, list):
+            _entry(key, table, name)
+            table[int(name)] = value
+        else:
+            table[name] = value
         if (
             other := {"traffic.load": "rate_mrps", "traffic.rate_mrps": "load"}.get(key)
         ) is not None:
@@ -203,7 +222,8 @@ class Description:
                 f'--set {assignment}: write key=value, such as "data_plane.queues=100"'
             )
         key, value = key.strip(), value.strip()
-        if (is_path := _PATHS.get(key)) is not None and is_path(value):
+        is_path = compiler.is_path if _RACK_PROGRAM.fullmatch(key) else _PATHS.get(key)
+        if is_path is not None and is_path(value):
             value = str(Path(value).absolute())
         return self.set(key, value)
 
@@ -219,10 +239,17 @@ class Description:
         """Whether it is a queueing system without a server."""
         return "queueing" in self.data
 
+    @property
+    def is_rack(self) -> bool:
+        """Whether it is several servers and a network."""
+        return "rack" in self.data
+
     def check(self) -> None:
         """Raise a DescriptionError with one sentence for the first thing that is wrong."""
-        self._complete()
-        if not self.is_queueing:
+        data = self._complete()
+        if self.is_rack:
+            self._programs(data)
+        elif not self.is_queueing:
             self.program()
             self.co_runner()
         self._files()
@@ -235,6 +262,8 @@ class Description:
         if self.part_of_peak() is not None:
             raise ValueError("traffic.load is a part of a peak that has to be measured first")
         data = self._complete()
+        if self.is_rack:
+            return Resolved(_canonical(data), None, {}, programs=self._programs(data))
         files = self._files()
         for key, path in files.items():
             put(data, key, str(path))
@@ -252,20 +281,49 @@ class Description:
 
     def _merged(self) -> dict[str, Any]:
         data = self.data
-        server = data.get("server")
+        if "server" in data:
+            data["server"] = self._machine(data["server"], "server")
+        return data
+
+    def _machine(self, server: Any, key: str) -> Any:
+        """Put in what the preset of the machine at a key has, if it names one."""
         if not isinstance(server, dict) or "preset" not in server:
-            return data
+            return server
         name = server.pop("preset")
         known = simulator.presets()
         if not isinstance(name, str) or name not in known:
             raise DescriptionError(
-                f"{self._origin('server.preset')}: server.preset is {_show(name)}; "
+                f"{self._origin(f'{key}.preset')}: {key}.preset is {_show(name)}; "
                 + _choice(str(name), known)
             )
-        data["server"] = _merge(known[name]["server"], server)
-        return data
+        return _merge(known[name]["server"], server)
+
+    def _complete_rack(self) -> dict[str, Any]:
+        data, schema = self.data, rack_schema()
+        if others := sorted(data.keys() - schema["properties"].keys()):
+            raise DescriptionError(
+                f"{self._origin(others[0])}: a rack has its machines in rack.servers and its load "
+                f"in rack.clients; keep either the table rack or {_alternatives(others)}"
+            )
+        rack = data["rack"]
+        servers = rack.get("servers") if isinstance(rack, dict) else None
+        for place, one in enumerate(servers if isinstance(servers, list) else []):
+            if isinstance(one, dict) and "server" in one:
+                one["server"] = self._machine(one["server"], f"rack.servers.{place}.server")
+        _validate(self, data, schema)
+        return dict(_with_defaults(data, schema, schema))
+
+    def _programs(self, data: dict[str, Any]) -> tuple[Path, ...]:
+        """Find the guest of each entry of rack.servers."""
+        keys = [f"rack.servers.{place}.program" for place in range(len(data["rack"]["servers"]))]
+        return tuple(
+            compiler.find_program(one["program"], self.directory, f"{self._origin(key)}: {key}")
+            for key, one in zip(keys, data["rack"]["servers"], strict=True)
+        )
 
     def _complete(self) -> dict[str, Any]:
+        if self.is_rack:
+            return self._complete_rack()
         if self.is_queueing:
             return self._complete_queueing()
         data = self._merged()
@@ -370,6 +428,23 @@ def queueing_schema() -> dict[str, Any]:
     schema = copy.deepcopy(simulator.queueing_schema())
     _bound_integers(schema)
     return schema
+
+
+@functools.cache
+def rack_schema() -> dict[str, Any]:
+    """Return the schema of a description of a rack whose presets have been put in."""
+    schema = copy.deepcopy(simulator.rack_schema())
+    _bound_integers(schema)
+    return schema
+
+
+def _entry(key: str, listed: list[Any], place: str) -> Any:
+    """Return the entry of a list that a part of a key names by its number."""
+    if not place.isdecimal() or int(place) >= len(listed):
+        raise DescriptionError(
+            f"--set {key}: {place} is no entry of the list; it has {len(listed)}, counted from 0"
+        )
+    return listed[int(place)]
 
 
 def put(data: dict[str, Any], key: str, value: Any) -> None:
@@ -490,15 +565,17 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 def _schema_at(key: str) -> list[dict[str, Any]]:
     """Return the alternatives that the schema has for a dotted key; none if it is not known."""
     names = key.split(".")
-    root = queueing_schema() if names[0] == "queueing" else user_schema()
+    roots = {"queueing": queueing_schema, "rack": rack_schema}
+    root = roots.get(names[0], user_schema)()
     found = [root]
     for name in names:
-        found = [
-            branch
+        inside = [
+            one["items"]
+            if name.isdecimal() and "items" in one
+            else one.get("properties", {}).get(name)
             for one in found
-            if name in one.get("properties", {})
-            for branch in _branches(one["properties"][name], root)
         ]
+        found = [branch for one in inside if one is not None for branch in _branches(one, root)]
     return found
 
 

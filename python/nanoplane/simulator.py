@@ -41,6 +41,13 @@ def queueing_schema() -> dict[str, Any]:
 
 
 @functools.cache
+def rack_schema() -> dict[str, Any]:
+    """Return the JSON schema of a resolved description of a rack."""
+    parsed: dict[str, Any] = json.loads(_module().rack_schema())
+    return parsed
+
+
+@functools.cache
 def presets() -> dict[str, dict[str, Any]]:
     """Return the papers' machines: name to `server`, `description` and `source`."""
     parsed: dict[str, dict[str, Any]] = json.loads(_module().presets())
@@ -113,6 +120,23 @@ def queueing(
         raise _translate(error) or error from None
     result: dict[str, Any] = json.loads(text)
     return {**result, "host_seconds": time.perf_counter() - begin, "version": version()}
+
+
+def rack(
+    description: Mapping[str, Any],
+    elves: Sequence[bytes],
+    progress: Callable[[float], None] | None = None,
+) -> dict[str, Any]:
+    """Run one resolved description of a rack, with the ELF file of each entry of `rack.servers`.
+
+    `progress` is as in `run`.
+    """
+    try:
+        text = _module().rack(json.dumps(description), list(elves), progress)
+    except (Exception, KeyboardInterrupt) as error:
+        raise _translate(error) or error from None
+    result: dict[str, Any] = json.loads(text)
+    return result
 
 
 def warm_up(

@@ -72,6 +72,9 @@ def _key(resolved: Resolved, data: dict[str, Any], elf: bytes) -> str:
     if resolved.program is not None:
         data["data_plane"].pop("program", None)
         data["data_plane"].pop("co_runner", None)
+    if resolved.programs:
+        for server in data["rack"]["servers"]:
+            server.pop("program")
     for name, path in resolved.files.items():
         put(data, name, hexdigest(path.read_bytes()))
     parts = {"description": data, "guest": hexdigest(elf), "simulator": simulator.version()}

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nanoplane import simulator
+from nanoplane import compiler, simulator
 from nanoplane import store as stores
 from nanoplane.description import Description, Resolved
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
@@ -288,7 +288,7 @@ class _Sweep:
         self.jobs: dict[str, _Job] = {}
         self.ready: list[tuple[float, int, _Job]] = []
         self.order = itertools.count()
-        self.elves: dict[tuple[Path | None, Path | None], bytes] = {}
+        self.elves: dict[tuple[Path | None, Path | None, tuple[Path, ...]], bytes] = {}
         self.finished: dict[str, dict[str, Any]] = {}
         self.later_cost = 0.0
         self.failures: list[NanoplaneError] = []
@@ -423,7 +423,7 @@ class _Sweep:
             job.then.append(then)
 
     def _elf(self, resolved: Resolved) -> bytes:
-        guest = (resolved.program, resolved.co_runner)
+        guest = (resolved.program, resolved.co_runner, resolved.programs)
         if guest not in self.elves:
             self.elves[guest] = resolved.elf()
         return self.elves[guest]
@@ -449,7 +449,7 @@ class _Sweep:
         for run in self.runs:
             for description in {run.description, run.peak} - {None}:
                 assert description is not None
-                if description.is_queueing:
+                if description.is_queueing or description.is_rack:
                     continue
                 resolved = description.set("traffic.load", "saturate").resolve()
                 elf = self._elf(resolved)
@@ -572,6 +572,8 @@ def _run(
 ) -> dict[str, Any]:
     if "queueing" in description:
         return simulator.queueing(description, report)
+    if "rack" in description:
+        return simulator.rack(description, compiler.unpack(elf), report)
     options = None if checkpoint is None else {"checkpoint": {"from": str(checkpoint)}}
     return simulator.run(description, elf, options, report)
 
@@ -617,6 +619,9 @@ def _cost(resolved: Resolved, rate_mrps: float | None) -> float:
     costs nothing.
     """
     data = resolved.data
+    if resolved.programs:
+        clients = sum(one["count"] for one in data["rack"]["clients"])
+        return float(1000.0 * data["measure"]["requests"] * max(1, clients))
     if resolved.program is None:
         # Some 40 ns of the host, where a server takes more than 100 us for a simulated microsecond.
         return float(0.4 * data["queueing"]["requests"])

@@ -5,7 +5,7 @@ use hyperplane::{DoorbellLines, HyperPlaneSpec};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use server::{Description, ExecuteOptions, Options, Program, RunError};
+use server::{Description, ExecuteOptions, Options, Program, RackDescription, RunError};
 use std::path::PathBuf;
 
 create_exception!(
@@ -165,6 +165,29 @@ fn simulate_queueing(
     }
 }
 
+/// The JSON schema of a resolved description of a rack.
+#[pyfunction]
+fn rack_schema(py: Python<'_>) -> PyResult<String> {
+    to_json(py, &server::rack_schema())
+}
+
+/// Runs a resolved description of a rack, with an ELF file for each entry of `rack.servers`.
+#[pyfunction]
+#[pyo3(name = "rack")]
+fn run_rack(
+    py: Python<'_>,
+    description_json: &str,
+    elves: Vec<Vec<u8>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let description: RackDescription =
+        serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let mut reporter = Reporter::new(progress);
+    let result =
+        py.detach(|| server::run_rack(&description, &elves, |done| reporter.goes_on(done)));
+    finish(py, reporter.raised, result)
+}
+
 /// Runs a program, bare-metal or for Linux; what it writes goes to the standard output. `path` is
 /// its first argument; `environment` has a `NAME=VALUE` each.
 #[pyfunction]
@@ -287,6 +310,8 @@ fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(execute, module)?)?;
     module.add_function(wrap_pyfunction!(queueing_schema, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_queueing, module)?)?;
+    module.add_function(wrap_pyfunction!(rack_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(run_rack, module)?)?;
     module.add_function(wrap_pyfunction!(conflicts, module)?)?;
     module.add_function(wrap_pyfunction!(execute_functionally, module)?)?;
     Ok(())

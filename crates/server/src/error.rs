@@ -26,6 +26,19 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// The same error, of the server with this name.
+    pub(crate) fn of(self, name: &str) -> RunError {
+        let told = |sentence: String| format!("{name}: {sentence}");
+        match self {
+            RunError::Description(sentence) => RunError::Description(told(sentence)),
+            RunError::Program(sentence) => RunError::Program(told(sentence)),
+            RunError::Guest(sentence) => RunError::Guest(told(sentence)),
+            RunError::Deadlock(sentence) => RunError::Deadlock(told(sentence)),
+            RunError::Output(sentence) => RunError::Output(told(sentence)),
+            RunError::Interrupted => RunError::Interrupted,
+        }
+    }
+
     /// A word for the kind of error: "description", "program", "guest", "deadlock", "output" or
     /// "interrupted".
     pub fn kind(&self) -> &'static str {

@@ -27,7 +27,11 @@ pub use description::{
 pub use engine::{Advance, Engine};
 pub use error::RunError;
 pub use machine::Machine;
-pub use rack::{Rack, RackAdvance, RackServer, Wire};
+pub use rack::{
+    InterfaceKind, InterfaceResult, Rack, RackAdvance, RackClientResult, RackClientSpec,
+    RackDescription, RackMeasureSpec, RackResult, RackServer, RackServerResult, RackServerSpec,
+    RackSpec, SwitchResult, Wire, rack_schema, run_rack,
+};
 pub use run::{
     CoreResult, EnergyResult, ExecuteOptions, ExecuteResult, FunctionalResult, HartResult, Options,
     Program, RunResult, Totals, check, execute, execute_functionally, run, warm_up,

@@ -87,7 +87,7 @@ impl Preparation {
     }
 
     /// Lets `machine`, in which nothing has happened, begin with `main()`.
-    pub fn begin(self, machine: &mut Machine) {
+    pub fn begin(&self, machine: &mut Machine) {
         let ram = machine.engine.fabric.ram_mut();
         for (address, page) in self.memory.touched() {
             let (lines, _) = page.as_chunks();

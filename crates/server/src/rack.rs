@@ -7,6 +7,17 @@
 //!
 //! A server in which nothing happens before the end of a window is not touched.
 
+mod description;
+mod run;
+
+pub use description::{
+    InterfaceKind, RackClientSpec, RackDescription, RackMeasureSpec, RackServerSpec, RackSpec,
+    rack_schema,
+};
+pub use run::{
+    InterfaceResult, RackClientResult, RackResult, RackServerResult, SwitchResult, run_rack,
+};
+
 use crate::engine::Advance;
 use crate::error::RunError;
 use crate::machine::Machine;
@@ -138,6 +149,8 @@ pub struct Rack {
     window: Time,
     /// Nothing happens at this time or later.
     end: Time,
+    /// Nothing happens at this time or later before it has been moved on.
+    pause: Time,
     /// How often a server has been let run.
     turns: u64,
     sent: Vec<(Time, Packet)>,
@@ -149,6 +162,7 @@ state::component!(Rack {
     places: fixed,
     window: fixed,
     end,
+    pause: fixed,
     turns: count,
     sent: fixed,
 });
@@ -158,6 +172,8 @@ state::component!(Rack {
 pub enum RackAdvance {
     /// Time has moved on.
     Running,
+    /// All that happens in whole cycles before the pause has happened.
+    Paused,
     /// All servers have ended, or the end that was set has been reached.
     End,
     /// Nothing will ever happen again.
@@ -199,6 +215,7 @@ impl Rack {
             places,
             window: longest.min(asked).max(least),
             end: Time::NEVER,
+            pause: Time::NEVER,
             turns: 0,
             sent: Vec::new(),
         })
@@ -223,17 +240,9 @@ impl Rack {
         }
     }
 
-    /// A time that nobody has run past when it is noticed that something has happened at `at`, however far
-    /// servers and network run ahead of each other.
-    pub fn settled_after(&self, at: Time) -> Time {
-        let latency = self.network.shortest_server_latency();
-        let engines = self.servers.iter().map(|server| &server.machine.engine);
-        let settled = engines.map(|engine| {
-            let clock = engine.clock();
-            clock.time(engine.settled_after(clock.cycle_at_or_after(at)))
-        });
-        let settled = settled.max().unwrap_or(at);
-        settled.max(at.saturating_add(latency).saturating_add(latency))
+    /// Nothing at `pause` or later happens until the next call. Changes no result.
+    pub fn set_pause(&mut self, pause: Time) {
+        self.pause = pause;
     }
 
     /// How often a server has been let run: what the simulation of racks costs is this and what happens in
@@ -258,7 +267,11 @@ impl Rack {
             }
             return Ok(RackAdvance::End);
         }
-        let end = now.saturating_add(self.window).min(self.end);
+        if now >= self.pause {
+            return Ok(RackAdvance::Paused);
+        }
+        let end = now.saturating_add(self.window);
+        let end = end.min(self.end).min(self.pause);
         self.network.run_until(end);
         for (at, place, packet) in self.network.take_arrived() {
             if let Some(Some(server)) = self.places.get(usize::from(place.0)) {
@@ -273,12 +286,16 @@ impl Rack {
             self.turns += 1;
             server
                 .run_until(end, &mut self.sent)
-                .map_err(|error| of_server(&server.name, error))?;
+                .map_err(|error| error.of(&server.name))?;
             for (at, packet) in self.sent.drain(..) {
                 self.network.enter(server.place, at, packet);
             }
         }
-        Ok(RackAdvance::Running)
+        // What is left is in the cycle that the pause is in.
+        Ok(match end == self.pause {
+            true => RackAdvance::Paused,
+            false => RackAdvance::Running,
+        })
     }
 
     /// Cores that wait for nothing may have been brought something that wakes none of them.
@@ -317,18 +334,5 @@ impl Rack {
     /// the rack is of no use any more.
     pub fn restore(&mut self, state: &[u8]) -> Result<(), String> {
         Reader::read(self, state)
-    }
-}
-
-/// The same error, of a server with a name.
-fn of_server(name: &str, error: RunError) -> RunError {
-    let told = |sentence: String| format!("{name}: {sentence}");
-    match error {
-        RunError::Description(sentence) => RunError::Description(told(sentence)),
-        RunError::Program(sentence) => RunError::Program(told(sentence)),
-        RunError::Guest(sentence) => RunError::Guest(told(sentence)),
-        RunError::Deadlock(sentence) => RunError::Deadlock(told(sentence)),
-        RunError::Output(sentence) => RunError::Output(told(sentence)),
-        RunError::Interrupted => RunError::Interrupted,
     }
 }

@@ -150,7 +150,7 @@ impl Totals {
     /// The totals of a run that `machine` has ended. It had begun at `begin` with so many
     /// instructions, which a checkpoint had brought. Its energy and instructions in a cycle are those
     /// from the reading `first` to the reading `last`, of requests if there are any.
-    fn of(
+    pub(crate) fn of(
         machine: &Machine,
         meter: &Meter<'_>,
         (begin, brought): (Instant, u64),
@@ -368,7 +368,7 @@ fn setup(description: &Description) -> IoSetup {
 }
 
 /// Whether `server` can be built.
-fn check_server(server: &ServerSpec) -> Result<(), RunError> {
+pub(crate) fn check_server(server: &ServerSpec) -> Result<(), RunError> {
     server.fabric.validate()?;
     server.core.validate()?;
     server.energy.validate()?;
@@ -433,12 +433,7 @@ pub fn check(description: &Description) -> Result<(), RunError> {
         description.data_plane.queues as usize,
         description.server.hyperplane.entries * sockets,
     );
-    let precision = description.measure.precision;
-    if let Some(precision) = precision.filter(|precision| !(0.001..=1.0).contains(precision)) {
-        return wrong(format!(
-            "measure.precision is {precision}; it must be from 0.001 to 1"
-        ));
-    }
+    check_precision(description.measure.precision)?;
     if !(1..=8192).contains(&queues) {
         return wrong(format!(
             "data_plane.queues is {queues}; it must be from 1 to 8192"
@@ -461,6 +456,16 @@ pub fn check(description: &Description) -> Result<(), RunError> {
         ));
     }
     Ok(())
+}
+
+/// Whether the precision that is asked for is one.
+pub(crate) fn check_precision(precision: Option<f64>) -> Result<(), RunError> {
+    match precision.filter(|precision| !(0.001..=1.0).contains(precision)) {
+        None => Ok(()),
+        Some(precision) => Err(RunError::Description(format!(
+            "measure.precision is {precision}; it must be from 0.001 to 1"
+        ))),
+    }
 }
 
 /// Whether what is asked of a core's hardware threads is possible.
@@ -752,6 +757,13 @@ fn check_bare_metal(image: &elf::Image) -> Result<(), RunError> {
         ));
     }
     Ok(())
+}
+
+/// A program that can run without an operating system and end.
+pub(crate) fn load_bare_metal(program: &[u8]) -> Result<elf::Image, RunError> {
+    let image = load(program)?;
+    check_given(&image, &Program::default())?;
+    Ok(image)
 }
 
 /// Runs `program`, an ELF file, as `description` says. `progress` is told the part that is done,
@@ -1123,7 +1135,7 @@ fn finish(machine: &mut Machine, ledger: &SharedLedger) -> Result<(), RunError> 
     }
 }
 
-fn said(output: &str) -> String {
+pub(crate) fn said(output: &str) -> String {
     let output = output.trim();
     if output.is_empty() {
         String::new()

@@ -11,7 +11,10 @@ use network::rack::{
 };
 use pipeline::{CoreSpec, NoExtension};
 use riscv::elf::Image;
-use server::{Machine, Rack, RackAdvance, RackServer, RunError, ServerSpec, Wire};
+use server::{
+    Machine, Rack, RackAdvance, RackDescription, RackServer, RunError, ServerSpec, Wire, presets,
+    run_rack,
+};
 use state::{State, Walker};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -483,5 +486,186 @@ fn a_crash_is_told_with_its_server() {
     assert!(
         text.starts_with("server 1: the guest crashed: hart 0, load access fault"),
         "{text}"
+    );
+}
+
+/// A hart of nanoPU that sends every message back, on context 0 as the published loopback program does.
+fn loops_back() -> Vec<u8> {
+    const MESSAGE_READY: u32 = 0x52;
+    const CURRENT_CONTEXT: u32 = 0x53;
+    const COMMAND: u32 = 0x54;
+    const CURRENT_PRIORITY: u32 = 0x55;
+    const USER_COMMAND: u32 = 0x56;
+    const NET_RX: Register = T5;
+    const NET_TX: Register = T6;
+    let mut asm = Assembler::new();
+    asm.harts(4, |asm, _| {
+        asm.csr_write(CURRENT_CONTEXT, ZERO);
+        asm.csr_write(CURRENT_PRIORITY, ZERO);
+        asm.load_immediate(S0, 1);
+        asm.csr_write(COMMAND, S0);
+        let again = asm.label_here();
+        asm.csr_read(T0, MESSAGE_READY);
+        asm.branch(When::Equal, T0, ZERO, again);
+        asm.copy(S1, NET_RX);
+        asm.copy(NET_TX, S1);
+        asm.shift_left(S1, S1, 48);
+        asm.shift_right(S1, S1, 51);
+        let words = asm.label_here();
+        asm.copy(NET_TX, NET_RX);
+        asm.add_immediate(S1, S1, -1);
+        asm.branch(When::NotEqual, S1, ZERO, words);
+        asm.csr_write(USER_COMMAND, S0);
+        asm.jump(again);
+    });
+    elf(&with_host(asm.finish(&[]), HOST))
+}
+
+/// A description of servers of nanoPU that serve, and of a client.
+fn description(text: serde_json::Value) -> RackDescription {
+    let mut preset = presets().into_iter();
+    let preset = preset.find(|preset| preset.name == "nanopu-prototype");
+    let mut server = preset.expect("there is such a preset").server;
+    server.memory_mib = 16;
+    let mut description = serde_json::json!({
+        "rack": {
+            "servers": [{
+                "count": 2, "program": "", "serves": true, "interface": "nanopu", "server": server,
+            }],
+            "clients": [{"load": {"offer": {"mode": "open", "rate_mrps": 1.0}}}],
+            "switch": {},
+        },
+        "measure": {"requests": 300, "warmup": 50},
+    });
+    merge(&mut description, text);
+    serde_json::from_value(description).expect("it is a description")
+}
+
+fn merge(into: &mut serde_json::Value, from: serde_json::Value) {
+    match (into, from) {
+        (serde_json::Value::Object(into), serde_json::Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(serde_json::Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+/// What has come out, without what the host has taken.
+fn measured(description: &RackDescription) -> serde_json::Value {
+    let result = run_rack(description, &[loops_back()], |_| true).expect("nothing goes wrong");
+    let mut value = serde_json::to_value(result).expect("it can be written");
+    let object = value.as_object_mut().expect("it is a table");
+    object.remove("host_seconds");
+    object.remove("host_mips");
+    value
+}
+
+#[test]
+fn a_described_rack_answers_its_client() {
+    let result = measured(&description(serde_json::json!({})));
+    let client = &result["clients"][0];
+    assert_eq!(client["address"], "10.0.0.3");
+    let number = |value: &serde_json::Value| value.as_f64().expect("it is a number");
+    let latency = &client["measurement"]["latency_ns"];
+    // Two ways of 43 + 300 + 43 ns and a packet of 80 bytes, 3.2 ns. Between them are the interface's MAC
+    // and serial I/O, 52 ns, its pipelines, some 10 ns, and a few dozen cycles of program.
+    let wires_ns = 2.0 * (386.0 + 3.2);
+    let least_ns = number(&latency["p50"]) - wires_ns;
+    assert!((60.0..140.0).contains(&least_ns), "{latency}");
+    let servers = result["servers"].as_array().expect("there are servers");
+    let received: f64 = servers
+        .iter()
+        .map(|server| number(&server["interface"]["messages_received"]))
+        .sum();
+    assert!(received >= 300.0, "{received}");
+    let names: Vec<_> = servers
+        .iter()
+        .map(|server| server["name"].clone())
+        .collect();
+    assert_eq!(names, ["server 0", "server 1"]);
+    // Whatever is sent is received, as nothing is dropped: but for what is under way in the end.
+    let packets = |of: &str| -> f64 {
+        servers
+            .iter()
+            .map(|server| number(&server[of]["packets"]))
+            .sum()
+    };
+    let forwarded: f64 = (0..2)
+        .map(|port| number(&result["switch"]["ports"][port]["forwarded"]))
+        .sum();
+    assert!((packets("received") - forwarded).abs() < 1.0);
+    assert!((number(&client["sent"]["packets"]) - forwarded).abs() <= 4.0);
+}
+
+#[test]
+fn a_described_rack_is_the_same_in_windows_of_any_length() {
+    let change = |lookahead: u64| {
+        serde_json::json!({
+            "rack": {
+                "link": {"faults": {"lost": 0.02, "duplicated": 0.02, "reordered": 0.05}},
+                "clients": [{"load": {"offer": {"mode": "open", "rate_mrps": 4.0}}, "begin_ns": 3000.0}],
+            },
+            "measure": {"requests": 100, "warmup": 0},
+            "simulator": {"lookahead_cycles": lookahead},
+        })
+    };
+    let longest = measured(&description(change(0)));
+    for lookahead in [7, 50] {
+        let shorter = measured(&description(change(lookahead)));
+        assert_eq!(difference("", &shorter, &longest), None);
+    }
+}
+
+/// The first key at which two results differ, with both values.
+fn difference(key: &str, one: &serde_json::Value, other: &serde_json::Value) -> Option<String> {
+    use serde_json::Value;
+    match (one, other) {
+        (Value::Object(one), Value::Object(others)) => one
+            .iter()
+            .find_map(|(name, one)| difference(&format!("{key}.{name}"), one, others.get(name)?)),
+        (Value::Array(one), Value::Array(others)) => one
+            .iter()
+            .zip(others)
+            .enumerate()
+            .find_map(|(place, (one, other))| difference(&format!("{key}.{place}"), one, other)),
+        (one, other) => (one != other).then(|| format!("{key}: {one} and {other}")),
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told_in_a_sentence() {
+    let told = |text: serde_json::Value| {
+        let result = run_rack(&description(text), &[loops_back()], |_| true);
+        result.expect_err("it cannot be").to_string()
+    };
+    use serde_json::json;
+    assert_eq!(
+        told(json!({"rack": {"switch": null}})),
+        "rack has 3 servers and clients together, and a link connects two; describe a switch for more, in \
+         rack.switch"
+    );
+    assert_eq!(
+        told(json!({"rack": {"clients": []}})),
+        "rack has only servers that serve, so that the run would never end; there must be a client that \
+         measures, or a server whose program exits"
+    );
+    assert_eq!(
+        told(json!({"rack": {"switch": {"buffer_bytes": 10}}})),
+        "rack.switch.buffer_bytes is 10; it must be from 1088 to 1e9"
+    );
+    let client = |change: serde_json::Value| {
+        let mut client = json!({"load": {"offer": {"mode": "open", "rate_mrps": 1.0}}});
+        merge(&mut client, change);
+        told(json!({"rack": {"clients": [client]}}))
+    };
+    assert_eq!(
+        client(json!({"servers": ["sever"]})),
+        "rack.clients, client: servers has \"sever\"; rack.servers has \"server\""
+    );
+    assert_eq!(
+        client(json!({"load": {"transport": {"protocol": "homa"}}})),
+        "rack.clients, client: load.transport.protocol is \"homa\", and that of server is \"ndp\""
     );
 }

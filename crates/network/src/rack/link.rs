@@ -57,8 +57,8 @@ impl LineRate {
 
 /// A link, the same in both directions.
 ///
-/// The defaults are nanoPU's: 64 bits in each cycle of 3.2 GHz, and "all links have a latency of 43ns"
-/// (OSDI 2021, Section 5.3), which is 140 cycles in its published experiments, rounded down.
+/// The defaults are nanoPU's: 200 Gb/s, and "all links have a latency of 43ns" (OSDI 2021, Sections 2.3 and
+/// 5.3), which is 140 cycles of 3.2 GHz in its published experiments, rounded down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkSpec {

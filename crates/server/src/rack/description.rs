@@ -1,0 +1,308 @@
+//! The description of a rack.
+
+use crate::description::{ServerSpec, SimulatorSpec};
+use crate::error::RunError;
+use network::rack::{LinkSpec, NetworkError, SwitchSpec};
+use network::transport::Protocol;
+use network::{LoadGeneratorSpec, Warmup};
+use pcie::{DmaNicSpec, IceNicSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Servers and clients that can be in a rack, at most.
+const MOST_HOSTS: usize = 1000;
+
+/// Several servers, what runs on them, and the network between them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RackDescription {
+    /// Servers and network.
+    pub rack: RackSpec,
+    /// What each client measures.
+    #[serde(default)]
+    pub measure: RackMeasureSpec,
+    /// How the simulator goes about it.
+    #[serde(default)]
+    pub simulator: SimulatorSpec,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RackMeasureSpec {
+    /// Requests that each client measures, at least, beside those that are cut as warm-up.
+    #[schemars(range(min = 100, max = 1_000_000_000))]
+    pub requests: u64,
+    /// If given, each client goes on until its p99 is this precise: until half of its 95 % confidence
+    /// interval is at most this part of it. It ends at 100 times `requests` at the latest.
+    #[schemars(range(min = 0.001, max = 1.0))]
+    pub precision: Option<f64>,
+    /// How the beginning is cut: "auto", or a number of requests.
+    pub warmup: Warmup,
+    /// All randomness comes from this number.
+    pub seed: u64,
+}
+
+impl Default for RackMeasureSpec {
+    fn default() -> RackMeasureSpec {
+        RackMeasureSpec {
+            requests: 20_000,
+            precision: None,
+            warmup: Warmup::Auto,
+            seed: 1,
+        }
+    }
+}
+
+/// Servers, clients, and the network between them. The addresses are 10.0.0.1 and those that follow, in the
+/// order of the servers, and then of the clients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RackSpec {
+    /// The links between servers, clients and the switch.
+    #[serde(default)]
+    pub link: LinkSpec,
+    /// The switch, to which all are connected. Without one there are two of them, with a link in between.
+    #[serde(default)]
+    pub switch: Option<SwitchSpec>,
+    /// The servers.
+    pub servers: Vec<RackServerSpec>,
+    /// The load generators.
+    #[serde(default)]
+    pub clients: Vec<RackClientSpec>,
+}
+
+/// A server of a rack, or several that are alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RackServerSpec {
+    /// What results and messages call it; of several, with a number behind it.
+    #[serde(default = "default_name")]
+    pub name: String,
+    /// How many there are.
+    #[serde(default = "default_count")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub count: u32,
+    /// The program: a built-in one by its name, or the path of a `.c` or `.elf` file.
+    pub program: String,
+    /// Whether its program only serves others, so that the run does not wait until it exits.
+    #[serde(default)]
+    pub serves: bool,
+    /// Its network interface.
+    pub interface: InterfaceKind,
+    /// The network interface of kind `ice-nic`.
+    #[serde(default)]
+    pub ice_nic: IceNicSpec,
+    /// The network interface of kind `dma-nic`.
+    #[serde(default)]
+    pub dma_nic: DmaNicSpec,
+    /// The machine.
+    pub server: ServerSpec,
+}
+
+fn default_name() -> String {
+    "server".to_string()
+}
+
+fn default_count() -> u32 {
+    1
+}
+
+/// A network interface of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InterfaceKind {
+    /// On the chip, with registers for requests and completions, as FireSim's IceNIC.
+    IceNic,
+    /// Behind PCI Express, with rings of descriptors in memory.
+    DmaNic,
+    /// nanoPU's, which gives messages to registers: the machine must have `server.nanopu`.
+    Nanopu,
+}
+
+/// A load generator, or several that are alike: a host of which only the network's side is simulated. It
+/// measures as many requests as `measure.requests` says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RackClientSpec {
+    /// What results and messages call it; of several, with a number behind it.
+    #[serde(default = "default_client_name")]
+    pub name: String,
+    /// How many there are.
+    #[serde(default = "default_count")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub count: u32,
+    /// The names of the servers, as in `rack.servers`, that it sends requests to. Without any: all that
+    /// serve.
+    #[serde(default)]
+    pub servers: Vec<String>,
+    /// When it begins. Servers need some time until they take requests.
+    #[serde(default = "default_begin_ns")]
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub begin_ns: f64,
+    /// What it sends, and when.
+    pub load: LoadGeneratorSpec,
+}
+
+fn default_client_name() -> String {
+    "client".to_string()
+}
+
+fn default_begin_ns() -> f64 {
+    10_000.0
+}
+
+impl RackSpec {
+    /// How many servers there are.
+    pub fn servers(&self) -> usize {
+        self.servers
+            .iter()
+            .map(|server| server.count as usize)
+            .sum()
+    }
+
+    /// How many servers and clients there are.
+    pub fn hosts(&self) -> usize {
+        let clients = self.clients.iter().map(|client| client.count as usize);
+        self.servers() + clients.sum::<usize>()
+    }
+
+    /// The numbers of the servers that a client sends requests to.
+    pub(crate) fn servers_of(&self, client: &RackClientSpec) -> Vec<usize> {
+        let mut first = 0;
+        let mut found = Vec::new();
+        for server in &self.servers {
+            let is_meant = match client.servers.is_empty() {
+                true => server.serves,
+                false => client.servers.contains(&server.name),
+            };
+            let next = first + server.count as usize;
+            if is_meant {
+                found.extend(first..next);
+            }
+            first = next;
+        }
+        found
+    }
+
+    /// Whether there can be such a rack, but for its machines.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        let wrong = |sentence: String| Err(RunError::Description(sentence));
+        let of = |table: &'static str| {
+            move |error: NetworkError| RunError::Description(format!("{table}.{error}"))
+        };
+        self.link.check().map_err(of("rack.link"))?;
+        if let Some(switch) = &self.switch {
+            switch.check().map_err(of("rack.switch"))?;
+        }
+        let counts = self.servers.iter().map(|server| ("servers", server.count));
+        let clients = self.clients.iter().map(|client| ("clients", client.count));
+        if let Some((table, _)) = counts.chain(clients).find(|&(_, count)| count == 0) {
+            return wrong(format!("rack.{table}.count is 0; it must be 1 or more"));
+        }
+        let hosts = self.hosts();
+        if !(2..=MOST_HOSTS).contains(&hosts) {
+            return wrong(format!(
+                "rack has {hosts} servers and clients together; there must be from 2 to {MOST_HOSTS}"
+            ));
+        }
+        if self.switch.is_none() && hosts != 2 {
+            return wrong(format!(
+                "rack has {hosts} servers and clients together, and a link connects two; describe a switch \
+                 for more, in rack.switch"
+            ));
+        }
+        if self.clients.is_empty() && self.servers.iter().all(|server| server.serves) {
+            return wrong(
+                "rack has only servers that serve, so that the run would never end; there must be a client \
+                 that measures, or a server whose program exits"
+                    .to_string(),
+            );
+        }
+        self.servers.iter().try_for_each(check_server_interface)?;
+        self.clients
+            .iter()
+            .try_for_each(|client| self.check_client(client))
+    }
+
+    fn check_client(&self, client: &RackClientSpec) -> Result<(), RunError> {
+        let wrong = |sentence: String| Err(RunError::Description(sentence));
+        let name = &client.name;
+        if let Err(error) = client.load.check() {
+            return wrong(format!("rack.clients, {name}: load.{error}"));
+        }
+        if !(0.0..=1e9).contains(&client.begin_ns) {
+            let found = client.begin_ns;
+            return wrong(format!(
+                "rack.clients, {name}: begin_ns is {found}; it must be from 0 to 1e9"
+            ));
+        }
+        let is_known = |name: &String| self.servers.iter().any(|server| server.name == *name);
+        if let Some(unknown) = client.servers.iter().find(|name| !is_known(name)) {
+            let mut known: Vec<String> = self
+                .servers
+                .iter()
+                .map(|server| format!("{:?}", server.name))
+                .collect();
+            known.dedup();
+            return wrong(format!(
+                "rack.clients, {name}: servers has {unknown:?}; rack.servers has {}",
+                known.join(", ")
+            ));
+        }
+        if self.servers_of(client).is_empty() {
+            return wrong(format!(
+                "rack.clients, {name}: there is no server to send requests to; name some in servers, or let a \
+                 server serve"
+            ));
+        }
+        let protocol = client.load.transport.protocol;
+        let other = self.servers.iter().find(|server| {
+            let is_meant =
+                client.servers.is_empty() && server.serves || client.servers.contains(&server.name);
+            is_meant && server.protocol() != protocol
+        });
+        if let Some(server) = other {
+            return wrong(format!(
+                "rack.clients, {name}: load.transport.protocol is {}, and that of {} is {}",
+                word(protocol),
+                server.name,
+                word(server.protocol())
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl RackServerSpec {
+    /// What it speaks: a conventional interface leaves a transport to the program.
+    fn protocol(&self) -> Protocol {
+        match (self.interface, &self.server.nanopu) {
+            (InterfaceKind::Nanopu, Some(nanopu)) => nanopu.transport.protocol,
+            _ => Protocol::Datagrams,
+        }
+    }
+}
+
+/// A protocol as it is written in a description.
+fn word(protocol: Protocol) -> String {
+    serde_json::to_string(&protocol).unwrap_or_default()
+}
+
+/// Whether a server can have its network interface.
+fn check_server_interface(server: &RackServerSpec) -> Result<(), RunError> {
+    let name = &server.name;
+    let wrong = |sentence: String| Err(RunError::Description(sentence));
+    if server.interface == InterfaceKind::Nanopu && server.server.nanopu.is_none() {
+        return wrong(format!(
+            "rack.servers, {name}: interface is \"nanopu\", and the machine has no server.nanopu; the preset \
+             nanopu-prototype has it"
+        ));
+    }
+    Ok(())
+}
+
+/// The JSON schema of a [`RackDescription`].
+pub fn rack_schema() -> schemars::Schema {
+    schemars::schema_for!(RackDescription)
+}

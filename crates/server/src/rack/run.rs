@@ -1,0 +1,547 @@
+//! A run of a rack: a description and programs in, measurements out.
+
+use super::{
+    InterfaceKind, Rack, RackAdvance, RackDescription, RackServer, RackServerSpec, RackSpec, Wire,
+};
+use crate::error::RunError;
+use crate::machine::Machine;
+use crate::meter::{Meter, Reading};
+use crate::preparation::Preparation;
+use crate::run::{
+    CoreResult, EnergyResult, Totals, check_precision, check_server, load_bare_metal, said,
+};
+use energy::Energy;
+use fabric::{AgentId, Fabric, FabricStatistics, Time};
+use nanopu::Nic;
+use network::rack::{LinkCounts, Network, NodeId, PortCounts, Switch};
+use network::{LoadGenerator, LoadGeneratorReport, Recorder};
+use pcie::{DmaNic, IceNic, NicStatistics};
+use pipeline::NoExtension;
+use riscv::elf::Image;
+use serde::Serialize;
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
+/// The address of the first server.
+const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 0, 1]);
+/// Where the registers of an interface on the chip are, as in the published prototype.
+const ICE_NIC_REGISTERS: u64 = 0x1001_6000;
+/// Where those of one behind PCI Express are.
+const DMA_NIC_REGISTERS: u64 = 0x1030_0000;
+/// Between two looks at whether all is done: the run ends at a multiple of it.
+const LOOK_EVERY: Time = Time::from_fs(1_000_000_000);
+/// A rack in which no packet has been sent for so long is stuck.
+const PATIENCE_NS: f64 = 50e6;
+
+/// What came out of [`run_rack`].
+#[derive(Clone, Debug, Serialize)]
+pub struct RackResult {
+    /// The servers.
+    pub servers: Vec<RackServerResult>,
+    /// The clients.
+    pub clients: Vec<RackClientResult>,
+    /// The switch, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch: Option<SwitchResult>,
+    /// Instructions of all servers.
+    pub instructions: u64,
+    /// Simulated time.
+    pub simulated_seconds: f64,
+    /// Time of the host.
+    pub host_seconds: f64,
+    /// Millions of simulated instructions in a second of the host.
+    pub host_mips: f64,
+    /// Version of the simulator.
+    pub version: &'static str,
+}
+
+/// A server's part of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct RackServerResult {
+    /// What it is called.
+    pub name: String,
+    /// Its IPv4 address.
+    pub address: Ipv4Addr,
+    /// What its program has exited with, if it has.
+    pub exit_status: Option<u64>,
+    /// What its program has written.
+    pub output: String,
+    /// Its network interface.
+    pub interface: InterfaceResult,
+    /// What has been sent over its link.
+    pub sent: LinkCounts,
+    /// What has been sent to it over its link.
+    pub received: LinkCounts,
+    /// Its cores.
+    pub cores: Vec<CoreResult>,
+    /// Instructions of all its cores.
+    pub instructions: u64,
+    /// Cycles of its clock.
+    pub cycles: u64,
+    /// What its fabric counted.
+    pub fabric: FabricStatistics,
+    /// What its cores, and what they share, have cost.
+    pub energy_nj: EnergyResult,
+    /// Their mean power.
+    pub power_w: Energy,
+}
+
+/// A client's part of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct RackClientResult {
+    /// What it is called.
+    pub name: String,
+    /// Its IPv4 address.
+    pub address: Ipv4Addr,
+    /// What it has measured and counted.
+    #[serde(flatten)]
+    pub report: LoadGeneratorReport,
+    /// What has been sent over its link.
+    pub sent: LinkCounts,
+    /// What has been sent to it over its link.
+    pub received: LinkCounts,
+}
+
+/// What a network interface has counted.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum InterfaceResult {
+    /// One that moves frames to and from memory.
+    Conventional(NicStatistics),
+    /// nanoPU's.
+    Nanopu {
+        /// What it has counted.
+        #[serde(flatten)]
+        statistics: nanopu::Statistics,
+        /// Why messages could not be delivered, a sentence each.
+        failures: Vec<String>,
+    },
+}
+
+/// The switch's part of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct SwitchResult {
+    /// By port, in the order of the servers and then of the clients.
+    pub ports: Vec<PortCounts>,
+    /// Packets to addresses that nobody has; they were dropped.
+    pub unroutable: u64,
+}
+
+/// The network interface of a server.
+#[derive(Clone, Copy)]
+struct Attached {
+    kind: InterfaceKind,
+    agent: AgentId,
+}
+
+impl Attached {
+    fn wire(self) -> Wire {
+        match self.kind {
+            InterfaceKind::IceNic => Wire::of::<IceNic>(self.agent),
+            InterfaceKind::DmaNic => Wire::of::<DmaNic>(self.agent),
+            InterfaceKind::Nanopu => Wire::of::<Nic>(self.agent),
+        }
+    }
+
+    /// What it has counted, and what the program has first done with it that cannot be.
+    fn told(self, fabric: &mut Fabric) -> Option<(InterfaceResult, Option<String>)> {
+        let of = |statistics, fault: Option<&str>| {
+            let result = InterfaceResult::Conventional(statistics);
+            (result, fault.map(str::to_string))
+        };
+        match self.kind {
+            InterfaceKind::IceNic => fabric
+                .agent_mut::<IceNic>(self.agent)
+                .map(|nic| of(nic.statistics(), nic.fault())),
+            InterfaceKind::DmaNic => fabric
+                .agent_mut::<DmaNic>(self.agent)
+                .map(|nic| of(nic.statistics(), nic.fault())),
+            InterfaceKind::Nanopu => fabric.agent_mut::<Nic>(self.agent).map(|nic| {
+                let result = InterfaceResult::Nanopu {
+                    statistics: nic.statistics(),
+                    failures: nic.failures().to_vec(),
+                };
+                (result, None)
+            }),
+        }
+    }
+}
+
+/// Builds the server with this address.
+fn build(
+    rack: &RackSpec,
+    spec: &RackServerSpec,
+    image: Image,
+    address: u32,
+) -> Result<(Machine, Attached), RunError> {
+    let mut agent = AgentId(0);
+    let server = &spec.server;
+    let machine = match (spec.interface, &server.nanopu) {
+        (InterfaceKind::Nanopu, Some(nanopu)) => {
+            Machine::new(server, image, &[], false, |fabric| {
+                let link = (address, rack.link.rate());
+                let cores = server.fabric.cores;
+                let (id, extension) = nanopu::attach(fabric, nanopu, cores, link)?;
+                agent = id;
+                Ok(extension)
+            })
+        }
+        (kind, _) => Machine::new(server, image, &[], false, |fabric| {
+            agent = if kind == InterfaceKind::DmaNic {
+                let nic = DmaNic::new(&spec.dma_nic, DMA_NIC_REGISTERS)?;
+                let attachment = nic.attachment(0);
+                fabric.attach(Box::new(nic), attachment)?
+            } else {
+                let nic = IceNic::new(&spec.ice_nic, ICE_NIC_REGISTERS, fabric.clock())?;
+                let attachment = nic.attachment(0);
+                fabric.attach(Box::new(nic), attachment)?
+            };
+            Ok(NoExtension)
+        }),
+    }?;
+    let kind = spec.interface;
+    Ok((machine, Attached { kind, agent }))
+}
+
+/// A rack, ready to run.
+struct Prepared<'a> {
+    rack: Rack,
+    /// By server.
+    specs: Vec<&'a RackServerSpec>,
+    attached: Vec<Attached>,
+    wires: Wires,
+}
+
+/// Where everybody is in the network.
+struct Wires {
+    servers: Vec<NodeId>,
+    /// With their names.
+    clients: Vec<(NodeId, String)>,
+    switch: Option<NodeId>,
+}
+
+impl Wires {
+    fn hosts(&self) -> impl Iterator<Item = NodeId> {
+        let clients = self.clients.iter().map(|&(id, _)| id);
+        self.servers.iter().copied().chain(clients)
+    }
+
+    /// What the link of a host has carried from it, and to it.
+    fn counts(&self, network: &Network, host: usize) -> (LinkCounts, LinkCounts) {
+        let id = |host| self.hosts().nth(host).unwrap_or(NodeId(0));
+        let towards = match self.switch {
+            Some(switch) => network.link_counts(switch, host),
+            None => network.link_counts(id(1 - host.min(1)), 0),
+        };
+        (network.link_counts(id(host), 0), towards)
+    }
+}
+
+fn address_of(host: usize) -> u32 {
+    FIRST_ADDRESS + host as u32
+}
+
+/// One of several that are alike, or the only one.
+fn name_of(name: &str, count: u32, number: u32) -> String {
+    match count {
+        1 => name.to_string(),
+        _ => format!("{name} {number}"),
+    }
+}
+
+/// The network of a rack, with places for its servers.
+fn wire_up(description: &RackDescription) -> Result<(Network, Wires), RunError> {
+    let spec = &description.rack;
+    let measure = &description.measure;
+    let mut network = Network::new(measure.seed);
+    let hosts = spec.hosts();
+    let servers: Vec<NodeId> = (0..spec.servers()).map(|_| network.add_server()).collect();
+    let mut clients = Vec::new();
+    for client in &spec.clients {
+        let addresses: Vec<u32> = spec
+            .servers_of(client)
+            .into_iter()
+            .map(address_of)
+            .collect();
+        for number in 0..client.count {
+            let host = servers.len() + clients.len();
+            let name = name_of(&client.name, client.count, number);
+            // Far apart, as those of links.
+            let seed = measure.seed.wrapping_add((host as u64) << 32);
+            let recorder = Recorder::new(measure.requests, measure.warmup)
+                .with_precision(measure.precision, None);
+            let load_generator = LoadGenerator::new(
+                name.clone(),
+                client.load.clone(),
+                (address_of(host), spec.link.rate()),
+                addresses.clone(),
+                recorder,
+                seed,
+            );
+            let load_generator = load_generator.map_err(|sentence| {
+                RunError::Description(format!("rack.clients, {name}: {sentence}"))
+            })?;
+            let id = network.add_node(Box::new(load_generator));
+            network.wake(id, Time::from_ns(client.begin_ns), LoadGenerator::BEGIN);
+            clients.push((id, name));
+        }
+    }
+    let switch = spec.switch.as_ref().map(|switch| {
+        let routes = (0..hosts).map(|port| (address_of(port), port));
+        let switch = Switch::new(switch, "the switch".to_string(), hosts, routes.collect());
+        network.add_node(Box::new(switch))
+    });
+    let wires = Wires {
+        servers,
+        clients,
+        switch,
+    };
+    let ids: Vec<NodeId> = wires.hosts().collect();
+    match (switch, &*ids) {
+        (Some(switch), _) => {
+            for &id in &ids {
+                network.connect(switch, id, &spec.link);
+            }
+        }
+        (None, &[one, other]) => {
+            network.connect(one, other, &spec.link);
+        }
+        (None, _) => {}
+    }
+    Ok((network, wires))
+}
+
+/// Builds the rack of a description. `programs`: an ELF file for each entry of `rack.servers`.
+fn prepare<'a>(
+    description: &'a RackDescription,
+    programs: &[Vec<u8>],
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Prepared<'a>, RunError> {
+    let spec = &description.rack;
+    spec.check()?;
+    check_precision(description.measure.precision)?;
+    if programs.len() != spec.servers.len() {
+        return Err(RunError::Program(format!(
+            "there are {} programs for the {} entries of rack.servers",
+            programs.len(),
+            spec.servers.len()
+        )));
+    }
+    let (network, wires) = wire_up(description)?;
+    let (mut servers, mut specs, mut attached) = (Vec::new(), Vec::new(), Vec::new());
+    for (entry, program) in spec.servers.iter().zip(programs) {
+        let told = |error: RunError| error.of(&entry.name);
+        check_server(&entry.server).map_err(told)?;
+        let image = load_bare_metal(program).map_err(told)?;
+        let preparation = Preparation::of(&entry.server, &image, &[], false, None, go_on);
+        let preparation = preparation.map_err(told)?;
+        for number in 0..entry.count {
+            let host = servers.len();
+            let built = build(spec, entry, image.clone(), address_of(host));
+            let (mut machine, interface) = built.map_err(told)?;
+            let simulator = &description.simulator;
+            machine
+                .engine
+                .set_speed(simulator.lookahead_cycles, simulator.skip_spinning);
+            if let Some(preparation) = &preparation {
+                preparation.begin(&mut machine);
+            }
+            let name = name_of(&entry.name, entry.count, number);
+            let mut server = RackServer::new(name, machine, interface.wire(), wires.servers[host]);
+            server.connect(address_of(host), spec.link.rate())?;
+            servers.push(server);
+            specs.push(entry);
+            attached.push(interface);
+        }
+    }
+    let rack = Rack::new(servers, network, description.simulator.lookahead_cycles)?;
+    Ok(Prepared {
+        rack,
+        specs,
+        attached,
+        wires,
+    })
+}
+
+impl Prepared<'_> {
+    /// Packets that have been sent so far.
+    fn packets(&self) -> u64 {
+        let counts = |id| self.rack.network.link_counts(id, 0).packets;
+        self.wires.hosts().map(counts).sum()
+    }
+
+    /// Whether the interfaces have been used as they can be.
+    fn check_interfaces(&mut self) -> Result<(), RunError> {
+        for (server, interface) in self.rack.servers.iter_mut().zip(&self.attached) {
+            let fabric = &mut server.machine.engine.fabric;
+            if let Some(error) = fabric.errors().first() {
+                let sentence = format!("a device fails: {error}");
+                return Err(RunError::Guest(sentence).of(&server.name));
+            }
+            if let Some((_, Some(fault))) = interface.told(fabric) {
+                return Err(RunError::Guest(fault).of(&server.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The part that is done; 1 when all servers that are waited for have exited, and all clients have
+    /// measured.
+    fn done(&mut self) -> Result<f64, RunError> {
+        let mut least: f64 = 1.0;
+        for (server, spec) in self.rack.servers.iter_mut().zip(&self.specs) {
+            match server.machine.exit() {
+                Some((_, status)) if status != 0 => {
+                    let said = said(&server.machine.output());
+                    let sentence = format!("the program ended with status {status}{said}");
+                    return Err(RunError::Guest(sentence).of(&server.name));
+                }
+                None if !spec.serves => least = 0.0,
+                _ => {}
+            }
+        }
+        for (id, _) in &self.wires.clients {
+            if let Some(client) = self.rack.network.node_mut::<LoadGenerator>(*id) {
+                least = least.min(client.progress());
+            }
+        }
+        Ok(least)
+    }
+
+    /// Advances until all is done, or nothing happens any more. The end does not depend on how far anybody
+    /// runs ahead, for all that is done before it has been done when it is looked for.
+    fn simulate(&mut self, progress: &mut dyn FnMut(f64) -> bool) -> Result<(), RunError> {
+        let patience = Time::from_ns(PATIENCE_NS);
+        let (mut packets, mut sent_at) = (0, Time::ZERO);
+        let mut look_at = Time::ZERO;
+        loop {
+            let looks = self.rack.now().as_fs() / LOOK_EVERY.as_fs();
+            let next = looks.saturating_add(1).saturating_mul(LOOK_EVERY.as_fs());
+            // What is left in a cycle that the last pause was in is before it.
+            look_at = Time::from_fs(next).max(look_at.saturating_add(LOOK_EVERY));
+            self.rack.set_pause(look_at);
+            let is_idle = loop {
+                match self.rack.advance() {
+                    Ok(RackAdvance::Running) => {}
+                    Ok(RackAdvance::Paused) => break false,
+                    Ok(RackAdvance::Idle | RackAdvance::End) => break true,
+                    Err(error) => {
+                        // What the program did with its interface may be why it crashed.
+                        self.check_interfaces()?;
+                        return Err(error);
+                    }
+                }
+            };
+            self.check_interfaces()?;
+            let done = self.done()?;
+            if done >= 1.0 {
+                self.rack.set_end(look_at);
+                while self.rack.advance()? != RackAdvance::End {}
+                return self.check_interfaces();
+            }
+            if is_idle {
+                return Err(RunError::Deadlock(self.rack.describe_waiting(
+                    "the rack has come to a stop: nothing will ever happen again",
+                )));
+            }
+            if self.packets() > packets {
+                packets = self.packets();
+                sent_at = look_at;
+            } else if look_at.saturating_sub(sent_at) > patience {
+                return Err(RunError::Deadlock(self.rack.describe_waiting(&format!(
+                    "nobody has sent a packet for {} ms of simulated time",
+                    PATIENCE_NS / 1e6
+                ))));
+            }
+            if !progress(done) {
+                return Err(RunError::Interrupted);
+            }
+        }
+    }
+}
+
+/// Runs a rack: an ELF file for each entry of `rack.servers`. `progress` is told the part that is done, now
+/// and then, and may stop the run by returning false.
+pub fn run_rack(
+    description: &RackDescription,
+    programs: &[Vec<u8>],
+    mut progress: impl FnMut(f64) -> bool,
+) -> Result<RackResult, RunError> {
+    let begin = Instant::now();
+    let mut prepared = prepare(description, programs, &mut || progress(0.0))?;
+    prepared.simulate(&mut progress)?;
+    let Prepared {
+        mut rack,
+        specs,
+        attached,
+        wires,
+    } = prepared;
+    let mut servers = Vec::new();
+    let mut simulated_seconds: f64 = 0.0;
+    let parts = rack.servers.iter_mut().zip(specs.iter().zip(&attached));
+    for (host, (server, (spec, interface))) in parts.enumerate() {
+        let machine = &mut server.machine;
+        let meter = Meter {
+            server: &spec.server,
+            shown: usize::MAX,
+            hyperplane: None,
+        };
+        let last = meter.read(machine, machine.end(), 0);
+        let totals = Totals::of(machine, &meter, (begin, 0), (&Reading::default(), &last));
+        simulated_seconds = simulated_seconds.max(totals.simulated_seconds);
+        let Some((told, _)) = interface.told(&mut machine.engine.fabric) else {
+            return Err(RunError::Description(
+                "a server has no interface".to_string(),
+            ));
+        };
+        let (sent, received) = wires.counts(&rack.network, host);
+        servers.push(RackServerResult {
+            name: server.name.clone(),
+            address: Ipv4Addr::from(address_of(host)),
+            exit_status: machine.exit().map(|(_, status)| status),
+            output: machine.output(),
+            interface: told,
+            sent,
+            received,
+            cores: totals.cores,
+            instructions: totals.instructions,
+            cycles: totals.cycles,
+            fabric: totals.fabric,
+            energy_nj: totals.energy_nj,
+            power_w: totals.power_w,
+        });
+    }
+    let mut clients = Vec::new();
+    for (number, (id, name)) in wires.clients.iter().enumerate() {
+        let host = servers.len() + number;
+        let (sent, received) = wires.counts(&rack.network, host);
+        if let Some(client) = rack.network.node_mut::<LoadGenerator>(*id) {
+            clients.push(RackClientResult {
+                name: name.clone(),
+                address: Ipv4Addr::from(address_of(host)),
+                report: client.report(),
+                sent,
+                received,
+            });
+        }
+    }
+    let switch = wires.switch.and_then(|id| {
+        let switch = rack.network.node_mut::<Switch>(id)?;
+        Some(SwitchResult {
+            ports: switch.port_counts().collect(),
+            unroutable: switch.unroutable(),
+        })
+    });
+    let instructions = servers.iter().map(|server| server.instructions).sum();
+    let host_seconds = begin.elapsed().as_secs_f64();
+    Ok(RackResult {
+        servers,
+        clients,
+        switch,
+        instructions,
+        simulated_seconds,
+        host_seconds,
+        host_mips: instructions as f64 / host_seconds / 1e6,
+        version: crate::VERSION,
+    })
+}
