@@ -703,18 +703,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if base_ready < UNKNOWN && !self.is_plain(address, bytes) {
             return self.alone(i);
         }
-        self.defer_load(i, need, address, base_ready, outbox);
+        self.defer_load(i, need, (address, base_ready), false, outbox);
         Ok(())
     }
 
-    /// Dispatches a load whose value is not known yet. If its address is, it is plain.
+    /// Dispatches a load whose value is not known yet. If its address is, it is plain. `misses`: no
+    /// older store is in the way, and its line is not in the data cache.
     #[inline(never)]
     pub(crate) fn defer_load(
         &mut self,
         i: Instruction,
         need: Need,
-        address: u64,
-        base_ready: u64,
+        (address, base_ready): (u64, u64),
+        misses: bool,
         outbox: &mut Outbox,
     ) {
         let bytes = i.access_bytes();
@@ -740,12 +741,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let stores = self.stores.tail;
         let deferred = self.window.deferred_mut(index);
         deferred.queue_number = number;
-        deferred.stores_before = stores;
+        deferred.stores_before = if misses { 0 } else { stores };
         let now = self.dispatch_cycle;
         self.step(&i);
-        if known {
+        if misses {
+            self.load_misses(index, LineAddress::of(address), issue, outbox);
+        } else if known {
             self.access_load(index, issue, outbox);
-            self.wake_all(now, outbox);
+            if self.window.deferred(index).resolved {
+                self.wake_all(now, outbox);
+            }
         }
     }
 

@@ -129,20 +129,31 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return;
         }
         let deferred = self.window.deferred(index);
-        let id = deferred.id;
         let line = LineAddress::of(self.loads.get(deferred.queue_number).address);
-        let hit_latency = self.spec.l1_data.hit_latency_cycles;
         if let Some(slot) = self.data_cache.find(line) {
             self.data_cache.touch(slot);
             self.statistics.data_hits += 1;
-            self.take_value(index, slot, issue, issue + hit_latency);
+            let done = issue + self.spec.l1_data.hit_latency_cycles;
+            self.take_value(index, slot, issue, done);
             return;
         }
-        let at = self.departure(issue, hit_latency);
+        self.load_misses(index, line, issue, outbox);
+    }
+
+    /// The load in slot `index` asks for its line, which is not in the data cache.
+    #[inline(always)]
+    pub(crate) fn load_misses(
+        &mut self,
+        index: usize,
+        line: LineAddress,
+        issue: u64,
+        outbox: &mut Outbox,
+    ) {
+        let at = self.departure(issue, self.spec.l1_data.hit_latency_cycles);
         let load = MissingLoad {
             line,
             index: index as u32,
-            id,
+            id: self.window.deferred(index).id,
             issue,
         };
         match self.request_line((Side::Data, line, false), at, outbox) {

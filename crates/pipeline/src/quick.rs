@@ -197,11 +197,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             break 'blocks;
                         }
                         // No store's address is waited for when all is known.
-                        let slot = if is_known
+                        let is_first = is_known
                             && (KNOWN || self.stores.unknown_addresses == 0)
-                            && !self.stores.may_overlap(address, bytes)
-                        {
-                            self.data_cache.find_and_touch(LineAddress::of(address))
+                            && !self.stores.may_overlap(address, bytes);
+                        let line = LineAddress::of(address);
+                        let slot = if is_first {
+                            self.data_cache.find_and_touch(line)
                         } else {
                             None
                         };
@@ -212,7 +213,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             }
                             let cursor = start + (at.tail - start_tail) as u32;
                             self.write_back::<KNOWN>(&at, pc, cursor);
-                            self.defer_load(*i, decoded.need, address, ready, outbox);
+                            let base = (address, ready);
+                            self.defer_load(*i, decoded.need, base, is_first, outbox);
                             at = Front {
                                 room: at.room,
                                 ..self.front()
