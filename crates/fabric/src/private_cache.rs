@@ -360,6 +360,20 @@ impl PrivateCache {
         }
     }
 
+    /// The same, if it may be written.
+    #[inline]
+    pub fn find_and_touch_owned(&mut self, line: LineAddress) -> Option<Slot> {
+        let slot = match self.find_recent(line) {
+            None => self.find(line)?,
+            Some(slot) => slot,
+        };
+        if !self.writable(slot) {
+            return None;
+        }
+        self.touch(slot);
+        Some(slot)
+    }
+
     #[inline(never)]
     fn find_another(&mut self, line: LineAddress) -> Option<Slot> {
         let slot = self.find(line)?;
@@ -834,6 +848,12 @@ impl PrivateCache {
     #[inline]
     pub fn misses_full(&self) -> bool {
         self.misses.len() >= self.mshrs
+    }
+
+    /// Whether `line` has been asked for and has not come.
+    #[inline]
+    pub fn is_asked_for(&self, line: LineAddress) -> bool {
+        self.miss_of(line).is_some()
     }
 
     /// Whether a request to read `line` would be [refused](RequestOutcome::Full) now.

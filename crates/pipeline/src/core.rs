@@ -192,7 +192,8 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) parked: Vec<ParkedLoad>,
     /// Loads that have missed while all miss registers were in use.
     pub(crate) refused: VecDeque<MissingLoad>,
-    pub(crate) woken: Vec<(u32, u64)>,
+    /// Slots whose last operand has just become known; empty otherwise.
+    pub(crate) woken: Vec<u32>,
     pub(crate) wait_table: Box<[bool; WAIT_TABLE_ENTRIES]>,
     /// When the store queue wants attention.
     pub(crate) store_event: u64,
@@ -595,6 +596,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     break;
                 }
                 let blocked = self.blocked && self.serial.is_none();
+                if blocked
+                    && self.stall == Stall::Miss
+                    && event < delivery
+                    && event == self.store_event
+                    && self.perform_store_at_once(event)
+                {
+                    // What waits for a line waits still.
+                    continue;
+                }
                 self.blocked = false;
                 self.advance_scheduler(event);
                 if event == delivery {
@@ -815,8 +825,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             let deferred = self.window.deferred_mut(index);
             if deferred.position == at {
+                let waits = deferred.id != 0 && deferred.pending != 0;
                 deferred.id = 0;
                 deferred.resolved = true;
+                if waits {
+                    self.window.stop_waiting(index);
+                }
             }
         }
         // Nobody ever waits for what is thrown away.

@@ -9,7 +9,7 @@ use crate::predictor::is_link;
 use crate::queues::{Load, Store, StoreKind};
 use crate::serial::Serial;
 use crate::stack::{CycleStack, Stall};
-use crate::window::{Prediction, Slot, SlotKind, Tags, UNKNOWN, Waiter};
+use crate::window::{NOBODY, Prediction, Slot, SlotKind, Tags, UNKNOWN};
 use fabric::{LineAddress, Outbox, RequestOutcome, Side};
 use riscv::{Class, Instruction, SINK, branch_taken, evaluate, evaluate_integer, illegal_rounding};
 
@@ -30,7 +30,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// for.
     pub(crate) fn dispatch(&mut self, outbox: &mut Outbox) {
         loop {
-            self.dispatch_quickly();
+            self.dispatch_quickly(outbox);
             if self.dispatch_left == 0 {
                 self.dispatch_cycle += 1;
                 self.dispatch_left = self.spec.width;
@@ -481,6 +481,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Puts an instruction into the window whose result is not known, and returns its index. It
     /// has been issued, or `issue` is [`UNKNOWN`] and it waits for some of its first `SOURCES`
     /// operands.
+    #[inline(always)]
     fn defer<const SOURCES: usize>(
         &mut self,
         i: &Instruction,
@@ -488,36 +489,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         unit: Unit,
         issue: u64,
     ) -> usize {
-        let index = self.window.index(self.window.tail);
-        let id = self.window.new_id();
-        let sources = [i.rs1, i.rs2, i.rs3].map(usize::from);
-        let mut earliest = self.dispatch_cycle + 1;
-        let mut pending = 0;
-        for (operand, &register) in sources.iter().enumerate().take(SOURCES) {
-            let ready = self.ready[register];
-            if ready >= UNKNOWN {
-                pending += 1;
-                let producer = self.window.deferred_mut((ready - UNKNOWN) as usize);
-                producer.waiters.push(Waiter {
-                    index: index as u32,
-                    id,
-                    operand: operand as u8,
-                });
-            } else {
-                earliest = earliest.max(ready);
-            }
-        }
-        let operands = sources.map(|register| self.registers[register]);
-        let position = self.window.tail;
-        let deferred = self.window.deferred_mut(index);
-        deferred.id = id;
-        deferred.position = position;
-        deferred.instruction = *i;
-        deferred.operands = operands;
-        deferred.earliest = earliest;
-        deferred.pending = pending;
-        deferred.resolved = false;
-        deferred.waiters.clear();
         if issue >= UNKNOWN {
             self.in_scheduler += 1;
             self.unissued += 1;
@@ -525,20 +496,66 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.attends {
             self.attend(i, None);
         }
+        let tags = Tags {
+            rd: i.rd,
+            flags: 0,
+            kind,
+            unit,
+        };
+        let place = (self.window.tail, self.dispatch_cycle, self.pc);
+        let index = self.place_deferred::<SOURCES>(place, i, tags, issue);
+        self.window.tail += 1;
+        index
+    }
+
+    /// Puts such an instruction, which is at `pc` and is dispatched in `cycle`, to its position,
+    /// without counting it.
+    #[inline(always)]
+    pub(crate) fn place_deferred<const SOURCES: usize>(
+        &mut self,
+        (position, cycle, pc): (u64, u64, u64),
+        i: &Instruction,
+        tags: Tags,
+        issue: u64,
+    ) -> usize {
+        let index = self.window.index(position);
+        let id = self.window.new_id();
+        let sources = [i.rs1, i.rs2, i.rs3].map(usize::from);
+        let deferred = self.window.deferred_mut(index);
+        deferred.id = id;
+        deferred.position = position;
+        // In one piece: the compiler would copy what is used here apart from the rest, and the host
+        // then waits for its own stores.
+        deferred.instruction = *std::hint::black_box(i);
+        deferred.operands = sources.map(|register| self.registers[register]);
+        deferred.is_store = matches!(tags.kind, SlotKind::Store | SlotKind::Atomic);
+        deferred.resolved = false;
+        deferred.waiters = NOBODY;
+        let mut earliest = cycle + 1;
+        let mut pending = 0;
+        for (operand, &register) in sources.iter().enumerate().take(SOURCES) {
+            let ready = self.ready[register];
+            if ready >= UNKNOWN {
+                pending |= 1 << operand;
+                self.window
+                    .wait_for(index, operand, (ready - UNKNOWN) as usize);
+            } else {
+                earliest = earliest.max(ready);
+            }
+        }
+        let deferred = self.window.deferred_mut(index);
+        deferred.earliest = earliest;
+        deferred.pending = pending;
         let register = usize::from(i.rd);
-        self.window.push(Slot {
+        let slot = Slot {
             issue,
             complete: UNKNOWN,
             previous_value: self.registers[register],
             previous_ready: self.ready[register],
-            pc: self.pc,
-            tags: Tags {
-                rd: i.rd,
-                flags: 0,
-                kind,
-                unit,
-            },
-        });
+            pc,
+            tags,
+        };
+        self.window.place(position, slot, UNKNOWN);
         if i.rd != SINK {
             self.ready[register] = UNKNOWN + index as u64;
         }
@@ -552,7 +569,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         (self.statistics.stack, self.charged)
     }
 
-    fn dispatch_branch(&mut self, i: Instruction, need: Need, [a, b]: [u64; 2], ready: u64) {
+    #[inline(never)]
+    pub(crate) fn dispatch_branch(
+        &mut self,
+        i: Instruction,
+        need: Need,
+        [a, b]: [u64; 2],
+        ready: u64,
+    ) {
         self.statistics.branches += 1;
         let pc = self.pc;
         let target = i.jump_target(pc, 0);
@@ -676,24 +700,26 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.step(&i);
             return Ok(());
         }
-        self.defer_load(i, need, address, base_ready, outbox)
+        if base_ready < UNKNOWN && !self.is_plain(address, bytes) {
+            return self.alone(i);
+        }
+        self.defer_load(i, need, (address, base_ready), false, outbox);
+        Ok(())
     }
 
-    /// Dispatches a load whose value is not known yet.
+    /// Dispatches a load whose value is not known yet. If its address is, it is plain. `misses`: no
+    /// older store is in the way, and its line is not in the data cache.
     #[inline(never)]
-    fn defer_load(
+    pub(crate) fn defer_load(
         &mut self,
         i: Instruction,
         need: Need,
-        address: u64,
-        base_ready: u64,
+        (address, base_ready): (u64, u64),
+        misses: bool,
         outbox: &mut Outbox,
-    ) -> Result<(), Stop> {
+    ) {
         let bytes = i.access_bytes();
         let known = base_ready < UNKNOWN;
-        if known && !self.is_plain(address, bytes) {
-            return self.alone(i);
-        }
         let number = self.loads.push(Load {
             position: self.window.tail,
             address: if known { address } else { u64::MAX },
@@ -715,14 +741,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let stores = self.stores.tail;
         let deferred = self.window.deferred_mut(index);
         deferred.queue_number = number;
-        deferred.stores_before = stores;
+        deferred.stores_before = if misses { 0 } else { stores };
         let now = self.dispatch_cycle;
         self.step(&i);
-        if known {
+        if misses {
+            self.load_misses(index, LineAddress::of(address), issue, outbox);
+        } else if known {
             self.access_load(index, issue, outbox);
-            self.wake_all(now, outbox);
+            if self.window.deferred(index).resolved {
+                self.wake_all(now, outbox);
+            }
         }
-        Ok(())
     }
 
     fn dispatch_store(

@@ -32,13 +32,32 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// What the stores before the load in slot `index`, whose address is known, mean for it.
-    fn older_stores(&self, index: usize) -> Older {
+    #[inline(always)]
+    fn older_stores(&mut self, index: usize) -> Older {
         let deferred = self.window.deferred(index);
-        let load = self.loads.get(deferred.queue_number);
-        if self.stores.unknown_addresses == 0 && !self.stores.may_overlap(load.address, load.bytes)
-        {
+        if deferred.stores_before <= self.stores.head {
             return Older::Nothing;
         }
+        let load = self.loads.get(deferred.queue_number);
+        let older = if self.stores.unknown_addresses == 0
+            && !self.stores.may_overlap(load.address, load.bytes)
+        {
+            Older::Nothing
+        } else {
+            self.search_older_stores(index)
+        };
+        if matches!(older, Older::Nothing) && self.stores.unknown_addresses == 0 {
+            // None of them will ever be in the way.
+            self.window.deferred_mut(index).stores_before = self.stores.head;
+        }
+        older
+    }
+
+    /// The same by looking at each of them.
+    #[inline(never)]
+    fn search_older_stores(&self, index: usize) -> Older {
+        let deferred = self.window.deferred(index);
+        let load = self.loads.get(deferred.queue_number);
         let pc = self.window.slot(deferred.position).pc;
         let waits = self.wait_table[self.wait_entry(pc)];
         for older in (self.stores.head..deferred.stores_before).rev() {
@@ -71,6 +90,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Takes the value from an older store or waits for one; false if none is in the way.
+    #[inline(always)]
     fn served_by_older_store(&mut self, index: usize, issue: u64) -> bool {
         let deferred = self.window.deferred(index);
         let (id, number) = (deferred.id, deferred.queue_number);
@@ -109,20 +129,31 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return;
         }
         let deferred = self.window.deferred(index);
-        let id = deferred.id;
         let line = LineAddress::of(self.loads.get(deferred.queue_number).address);
-        let hit_latency = self.spec.l1_data.hit_latency_cycles;
         if let Some(slot) = self.data_cache.find(line) {
             self.data_cache.touch(slot);
             self.statistics.data_hits += 1;
-            self.take_value(index, slot, issue, issue + hit_latency);
+            let done = issue + self.spec.l1_data.hit_latency_cycles;
+            self.take_value(index, slot, issue, done);
             return;
         }
-        let at = self.departure(issue, hit_latency);
+        self.load_misses(index, line, issue, outbox);
+    }
+
+    /// The load in slot `index` asks for its line, which is not in the data cache.
+    #[inline(always)]
+    pub(crate) fn load_misses(
+        &mut self,
+        index: usize,
+        line: LineAddress,
+        issue: u64,
+        outbox: &mut Outbox,
+    ) {
+        let at = self.departure(issue, self.spec.l1_data.hit_latency_cycles);
         let load = MissingLoad {
             line,
             index: index as u32,
-            id,
+            id: self.window.deferred(index).id,
             issue,
         };
         match self.request_line((Side::Data, line, false), at, outbox) {
@@ -137,6 +168,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// The load in slot `index` reads its value out of the cache, at cycle `performed`.
+    #[inline(always)]
     fn take_value(&mut self, index: usize, slot: Slot, performed: u64, done: u64) {
         let deferred = self.window.deferred(index);
         let instruction = deferred.instruction;
@@ -183,11 +215,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Does what [`Core::perform_stores`] does in the common cases, and returns whether it was one: the
-    /// oldest entry is a store; either it has not committed, or it is to a line that is owned, its
-    /// turn has come, no other has to ask for its line, and nobody waits.
+    /// oldest entry is a store, nobody waits for it to be performed, and no line has to be asked for
+    /// that has not been.
     #[inline]
     pub(crate) fn perform_store_at_once(&mut self, now: u64) -> bool {
-        let head = self.stores.get(self.stores.head);
         if !self.stores.next_is_plain()
             || self.stores.last_performed >= now
             || !self.parked.is_empty()
@@ -195,28 +226,41 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         {
             return false;
         }
+        let mut event = NEVER;
+        while self.stores.requested < self.stores.tail {
+            let store = self.stores.get(self.stores.requested);
+            if store.commit >= now {
+                if store.commit < UNKNOWN {
+                    event = store.commit + 1;
+                }
+                break;
+            }
+            if store.kind == StoreKind::Store {
+                let line = LineAddress::of(store.address);
+                if !self.owns(line) && !self.data_cache.is_asked_for(line) {
+                    return false;
+                }
+            }
+            self.stores.requested += 1;
+        }
+        let head = self.stores.get(self.stores.head);
         if head.commit >= now {
-            self.store_event = if head.commit < UNKNOWN {
-                head.commit + 1
-            } else {
-                NEVER
-            };
+            // It has not asked for its line either.
+            self.store_event = event;
             self.activity += 1;
             return true;
         }
         let line = LineAddress::of(head.address);
-        let Some(slot) = self.data_cache.find_recent(line) else {
-            return false;
+        let slot = match self.data_cache.find_and_touch_owned(line) {
+            Some(slot) => slot,
+            None if self.data_cache.is_asked_for(line) => {
+                self.store_event = event;
+                self.activity += 1;
+                return true;
+            }
+            None => return false,
         };
-        if !self.data_cache.writable(slot) {
-            return false;
-        }
         let (address, bytes, data) = (head.address, head.bytes, head.data);
-        // The first of the others that has not asked for its line.
-        let next = self.stores.requested.max(self.stores.head + 1);
-        if next < self.stores.tail && self.stores.get(next).commit < now {
-            return false;
-        }
         self.activity += 1;
         let bytes = usize::from(bytes);
         self.observe(now, slot, (address, bytes), data);
@@ -234,6 +278,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         true
     }
 
+    /// Whether the data cache has `line` and may write it.
+    #[inline(always)]
+    fn owns(&self, line: LineAddress) -> bool {
+        let recent = self.data_cache.find_recent(line);
+        let slot = recent.or_else(|| self.data_cache.find(line));
+        slot.is_some_and(|slot| self.data_cache.writable(slot))
+    }
+
     /// Asks for the lines of committed stores, and performs the oldest if it can be.
     pub(crate) fn perform_stores(&mut self, now: u64, outbox: &mut Outbox) {
         self.activity += 1;
@@ -249,11 +301,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             if store.kind == StoreKind::Store {
                 let line = LineAddress::of(store.address);
-                let owned = self
-                    .data_cache
-                    .find(line)
-                    .is_some_and(|slot| self.data_cache.writable(slot));
-                if !owned {
+                if !self.owns(line) {
                     let at = self.departure(now, hit_latency);
                     let wanted = (Side::Data, line, true);
                     if self.request_line(wanted, at, outbox) == RequestOutcome::Full {

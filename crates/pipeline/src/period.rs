@@ -287,21 +287,24 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 u64::from(deferred.resolved),
                 value,
                 queue_number,
-                self.stores.tail.wrapping_sub(deferred.stores_before),
+                deferred.stores_before.saturating_sub(self.stores.head),
             ];
             numbers.walk(walker);
-            deferred.operands.clone().walk(walker);
+            for operand in 0..3 {
+                match deferred.pending & (1 << operand) {
+                    0 => deferred.operands[operand].clone(),
+                    _ => place(deferred.operands[operand]),
+                }
+                .walk(walker);
+            }
             walker.cycle(&mut deferred.earliest.clone());
             walker.cycle(&mut whose(ready));
             if deferred.resolved {
                 continue;
             }
-            for waiter in &deferred.waiters {
-                let is_live = self.window.is_live(waiter.index as usize, waiter.id);
-                if is_live {
-                    let mut pair = [place(waiter.index.into()), u64::from(waiter.operand)];
-                    pair.walk(walker);
-                }
+            for waiter in self.window.waiters(index) {
+                let mut pair = [place(u64::from(waiter / 4)), u64::from(waiter % 4)];
+                pair.walk(walker);
             }
             if matches!(
                 deferred.instruction.class,

@@ -116,6 +116,8 @@ pub struct Calendar {
     /// What a cycle has in which nothing is booked.
     all: Free,
     units: [UnitTiming; UNITS],
+    /// By unit: what [`Calendar::need`] says.
+    needs: [Need; UNITS],
     /// What has been issued and not taken back, of the kinds that are counted.
     pub operations: Operations,
 }
@@ -126,6 +128,7 @@ state::component!(Calendar {
     single: fixed,
     all: fixed,
     units: fixed,
+    needs: fixed,
     operations,
 });
 
@@ -153,6 +156,27 @@ impl Calendar {
         // A load takes as long as the cache does, and a store is done when it has issued.
         units[Unit::Load as usize].latency = spec.l1_data.hit_latency_cycles as u32;
         units[Unit::Store as usize].latency = 1;
+        let need = |unit: Unit| {
+            let UnitTiming { busy, latency } = units[unit as usize];
+            let frequent = matches!(unit, Unit::Integer | Unit::Load | Unit::Store);
+            let free = if frequent && busy == 1 {
+                field(unit as u32, 1) + field(WIDTH, 1)
+            } else {
+                0
+            };
+            Need { free, latency }
+        };
+        let needs = [
+            Unit::Integer,
+            Unit::Multiply,
+            Unit::Divide,
+            Unit::FloatAdd,
+            Unit::FloatMultiply,
+            Unit::FloatDivide,
+            Unit::Load,
+            Unit::Store,
+        ]
+        .map(need);
         let never = Cycle {
             number: u64::MAX,
             free: all,
@@ -163,20 +187,15 @@ impl Calendar {
             single: spec.width == 1 && spec.model == Model::InOrder,
             all,
             units,
+            needs,
             operations: Operations::default(),
         }
     }
 
     /// What an operation of this kind takes.
+    #[inline(always)]
     pub fn need(&self, unit: Unit) -> Need {
-        let UnitTiming { busy, latency } = self.units[unit as usize];
-        let frequent = matches!(unit, Unit::Integer | Unit::Load | Unit::Store);
-        let free = if frequent && busy == 1 {
-            field(unit as u32, 1) + field(WIDTH, 1)
-        } else {
-            0
-        };
-        Need { free, latency }
+        self.needs[unit as usize]
     }
 
     #[inline(always)]

@@ -1,10 +1,12 @@
-//! The innermost loop: dispatch of what is plain and of which all is known.
+//! The innermost loop: dispatch of what is plain.
 //!
 //! Nearly all instructions are such. [`Core::dispatch_quickly`] does for them what
 //! [`dispatch`](crate::dispatch) does for all, to the bit, and stops before the first that needs
 //! more. What changes with each instruction is in variables, and what is rare is elsewhere, so that
-//! the host has it in registers. A probe turns it off: the server's `tests/exactness.rs` and
-//! `tests/differential.rs` compare runs with and without one.
+//! the host has it in registers. There is one loop for a window of which all is known, and one for an
+//! out-of-order core that waits for lines: there instructions are deferred, too. A probe turns both
+//! off: the server's `tests/exactness.rs` and `tests/differential.rs` compare runs with and without
+//! one.
 
 use crate::blocks::{Decoded, NOWHERE, Quick};
 use crate::core::Core;
@@ -13,7 +15,7 @@ use crate::predictor::is_link;
 use crate::queues::{Load, Store, StoreKind, low_bytes};
 use crate::stack::Stall;
 use crate::window::{Slot, UNKNOWN};
-use fabric::LineAddress;
+use fabric::{LineAddress, Outbox};
 use riscv::{SINK, branch_taken, evaluate_integer};
 
 /// For so many instructions at once it is found out whether there is room.
@@ -36,32 +38,29 @@ struct Front {
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Dispatches instructions, and stops where [`Core::dispatch`] has more to do.
     #[inline(always)]
-    pub(crate) fn dispatch_quickly(&mut self) {
-        if self.stall == Stall::None
-            && !self.attends
-            && self.window.all_known()
-            && self.blocks.instruction(self.cursor).quick != Quick::No
-            && self.window.capacity() != 0
-            && let Some(pc) = self.dispatch_known()
+    pub(crate) fn dispatch_quickly(&mut self, outbox: &mut Outbox) {
+        if self.stall != Stall::None
+            || self.attends
+            || self.blocks.instruction(self.cursor).quick == Quick::No
+            || self.window.capacity() == 0
         {
-            self.look_for_period(pc);
+            return;
+        }
+        if self.window.all_known() {
+            if let Some(pc) = self.dispatch_many::<true>(outbox) {
+                self.look_for_period(pc);
+            }
+        } else if !IN_ORDER {
+            self.dispatch_many::<false>(outbox);
         }
     }
 
-    /// The same when all is known of the instructions in flight, nobody attends to them, and
-    /// dispatch has not been held up. Returns where a loop has come back to that turns quietly.
+    /// The same when nobody attends to the instructions in flight, and dispatch has not been held
+    /// up. `KNOWN`: all is known of them. Returns where a loop has come back to that turns quietly.
     #[inline(never)]
-    fn dispatch_known(&mut self) -> Option<u64> {
+    fn dispatch_many<const KNOWN: bool>(&mut self, outbox: &mut Outbox) -> Option<u64> {
         let mut stop = self.next_stop();
-        let mut at = Front {
-            cycle: self.dispatch_cycle,
-            left: self.dispatch_left,
-            tail: self.window.tail,
-            last_commit: self.window.last_commit,
-            last_issue: self.last_issue,
-            in_scheduler: self.in_scheduler,
-            room: 0,
-        };
+        let mut at = self.front();
         if at.left != 0 && at.cycle >= stop {
             return None;
         }
@@ -114,7 +113,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     break 'blocks;
                 }
                 let ready = self.ready[usize::from(i.rs1)].max(self.ready[usize::from(i.rs2)]);
-                debug_assert!(ready < UNKNOWN, "a result is unknown while all is known");
+                debug_assert!(
+                    !KNOWN || ready < UNKNOWN,
+                    "a result is unknown while all is known"
+                );
                 let waits = if IN_ORDER {
                     ready > at.cycle + 1
                 } else {
@@ -127,7 +129,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         pc = decoded.pc;
                         break 'blocks;
                     }
-                    let mut until = self.room_from(&mut at);
+                    let mut until = if at.tail >= at.room {
+                        self.room_from(&mut at)
+                    } else {
+                        at.cycle
+                    };
+                    if !KNOWN && until >= UNKNOWN {
+                        pc = decoded.pc;
+                        break 'blocks;
+                    }
                     if IN_ORDER {
                         // It stays in front of the execution stage until it can issue.
                         until = until.max(ready.max(at.last_issue).saturating_sub(1));
@@ -166,26 +176,52 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 let a = self.registers[usize::from(i.rs1)];
                 let b = self.registers[usize::from(i.rs2)];
                 if decoded.quick == Quick::Integer {
-                    let value = evaluate_integer(i, decoded.pc, a, b);
-                    self.enter(&mut at, decoded, value, ready);
+                    if !KNOWN && ready >= UNKNOWN {
+                        self.enter_deferred(&mut at, decoded);
+                    } else {
+                        let value = evaluate_integer(i, decoded.pc, a, b);
+                        self.enter::<KNOWN>(&mut at, decoded, value, ready);
+                    }
                     continue;
                 }
                 let bytes = decoded.bytes;
                 match decoded.quick {
                     Quick::Load | Quick::SignedLoad => {
                         let address = i.address(a);
-                        // No atomic and no store's address is waited for when all is known.
+                        let is_known = KNOWN || ready < UNKNOWN;
                         if self.loads.leaving_commit() >= at.cycle
-                            || address % 64 + u64::from(bytes) > 64
-                            || self.stores.may_overlap(address, bytes)
+                            || is_known && address % 64 + u64::from(bytes) > 64
+                            || !KNOWN && self.acquire.is_some()
                         {
                             pc = decoded.pc;
                             break 'blocks;
                         }
+                        // No store's address is waited for when all is known.
+                        let is_first = is_known
+                            && (KNOWN || self.stores.unknown_addresses == 0)
+                            && !self.stores.may_overlap(address, bytes);
                         let line = LineAddress::of(address);
-                        let Some(slot) = self.data_cache.find_and_touch(line) else {
+                        let slot = if is_first {
+                            self.data_cache.find_and_touch(line)
+                        } else {
+                            None
+                        };
+                        let Some(slot) = slot else {
                             pc = decoded.pc;
-                            break 'blocks;
+                            if KNOWN || is_known && !self.region.contains(address) {
+                                break 'blocks;
+                            }
+                            let cursor = start + (at.tail - start_tail) as u32;
+                            self.write_back::<KNOWN>(&at, pc, cursor);
+                            let base = (address, ready);
+                            self.defer_load(*i, decoded.need, base, is_first, outbox);
+                            at = Front {
+                                room: at.room,
+                                ..self.front()
+                            };
+                            (pc, start, start_tail) = (self.pc, self.cursor, at.tail);
+                            stop = self.next_stop();
+                            continue 'blocks;
                         };
                         let line = self.data_cache.line(slot);
                         let mut value = line.read((address % 64) as usize, usize::from(bytes));
@@ -193,51 +229,75 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             let unused = 64 - 8 * u32::from(bytes);
                             value = ((value << unused) as i64 >> unused) as u64;
                         }
-                        let issue = self.enter(&mut at, decoded, value, ready);
+                        let issue = self.enter::<KNOWN>(&mut at, decoded, value, ready);
                         self.loads.push(Load {
                             position: at.tail - 1,
                             address,
                             performed: issue,
                             forwarded_from: 0,
-                            commit: at.last_commit,
+                            commit: if KNOWN { at.last_commit } else { UNKNOWN },
                             bytes,
                         });
-                        self.loads.committed += 1;
+                        self.loads.committed += u64::from(KNOWN);
                         self.statistics.data_hits += 1;
                     }
                     Quick::Store => {
                         let address = i.address(a);
                         if self.stores.is_full()
+                            || !KNOWN && self.ready[usize::from(i.rs1)] >= UNKNOWN
                             || address % 64 + u64::from(bytes) > 64
                             || !self.region.contains(address)
                         {
                             pc = decoded.pc;
                             break 'blocks;
                         }
-                        let issue = self.enter(&mut at, decoded, 0, ready);
-                        self.stores.push(Store {
-                            position: at.tail - 1,
+                        let mut store = Store {
+                            position: at.tail,
                             address,
                             data: low_bytes(b, bytes),
-                            data_ready: issue,
-                            commit: at.last_commit,
+                            data_ready: UNKNOWN,
+                            commit: UNKNOWN,
                             instruction: *i,
                             bytes,
                             address_known: true,
                             kind: StoreKind::Store,
-                        });
-                        self.stores.committed += 1;
-                        self.store_event = self.store_event.min(at.last_commit + 1);
-                        stop = stop.min(self.store_event);
+                        };
+                        if !KNOWN && ready >= UNKNOWN {
+                            let number = self.stores.push(store);
+                            let index = self.enter_deferred(&mut at, decoded);
+                            self.window.deferred_mut(index).queue_number = number;
+                            continue;
+                        }
+                        store.data_ready = self.enter::<KNOWN>(&mut at, decoded, 0, ready);
+                        if KNOWN {
+                            store.commit = at.last_commit;
+                        }
+                        self.stores.push(store);
+                        if KNOWN {
+                            self.stores.committed += 1;
+                            self.store_event = self.store_event.min(at.last_commit + 1);
+                            stop = stop.min(self.store_event);
+                        }
                     }
                     Quick::Branch => {
                         pc = decoded.pc;
+                        if !KNOWN && ready >= UNKNOWN {
+                            let cursor = start + (at.tail - start_tail) as u32;
+                            self.write_back::<KNOWN>(&at, pc, cursor);
+                            self.dispatch_branch(*i, decoded.need, [a, b], ready);
+                            at = Front {
+                                room: at.room,
+                                ..self.front()
+                            };
+                            (pc, start, start_tail) = (self.pc, self.cursor, at.tail);
+                            continue 'blocks;
+                        }
                         self.statistics.branches += 1;
                         let taken = branch_taken(i.operation, a, b);
                         let lookup = self.predictor.lookup(pc);
                         self.predictor.push_history(taken);
                         self.predictor.train(&lookup, taken);
-                        let issue = self.enter(&mut at, decoded, 0, ready);
+                        let issue = self.enter::<KNOWN>(&mut at, decoded, 0, ready);
                         let target = pc.wrapping_add(i.immediate as u64);
                         if taken != lookup.taken && target != i.next(pc) {
                             pc = if taken { target } else { i.next(pc) };
@@ -250,7 +310,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             start = NOWHERE;
                             let backward = target <= pc;
                             pc = target;
-                            if backward && self.spin.turns_quietly(self.activity, &self.registers) {
+                            if backward && self.turns::<KNOWN>(&at, pc) {
                                 quiet_loop = Some(pc);
                                 break 'blocks;
                             }
@@ -259,25 +319,27 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     }
                     Quick::Jump => {
                         let next = i.next(decoded.pc);
-                        self.enter(&mut at, decoded, next, ready);
+                        self.enter::<KNOWN>(&mut at, decoded, next, ready);
                         at.left = 0;
                         start = NOWHERE;
                         pc = decoded.pc.wrapping_add(i.immediate as u64);
                         if is_link(i.rd) {
                             self.predictor.push_return(next);
-                        } else if pc <= decoded.pc
-                            && self.spin.turns_quietly(self.activity, &self.registers)
-                        {
+                        } else if pc <= decoded.pc && self.turns::<KNOWN>(&at, pc) {
                             quiet_loop = Some(pc);
                             break 'blocks;
                         }
                         continue 'blocks;
                     }
                     _ => {
+                        if !KNOWN && ready >= UNKNOWN {
+                            pc = decoded.pc;
+                            break 'blocks;
+                        }
                         self.statistics.branches += 1;
                         let next = i.next(decoded.pc);
                         let predicted = self.predictor.indirect(i, decoded.pc);
-                        let issue = self.enter(&mut at, decoded, next, ready);
+                        let issue = self.enter::<KNOWN>(&mut at, decoded, next, ready);
                         at.left = 0;
                         start = NOWHERE;
                         pc = a.wrapping_add(i.immediate as u64) & !1;
@@ -292,12 +354,34 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
         }
         self.blocks.take_back(code);
-        self.pc = pc;
-        self.cursor = if start == NOWHERE {
+        let cursor = if start == NOWHERE {
             NOWHERE
         } else {
             start + (at.tail - start_tail) as u32
         };
+        self.write_back::<KNOWN>(&at, pc, cursor);
+        quiet_loop
+    }
+
+    /// Where dispatch is.
+    #[inline(always)]
+    fn front(&self) -> Front {
+        Front {
+            cycle: self.dispatch_cycle,
+            left: self.dispatch_left,
+            tail: self.window.tail,
+            last_commit: self.window.last_commit,
+            last_issue: self.last_issue,
+            in_scheduler: self.in_scheduler,
+            room: 0,
+        }
+    }
+
+    /// Dispatch is there, and goes on with the instruction at `pc`.
+    #[inline(always)]
+    fn write_back<const KNOWN: bool>(&mut self, at: &Front, pc: u64, cursor: u32) {
+        self.pc = pc;
+        self.cursor = cursor;
         self.dispatch_cycle = at.cycle;
         self.dispatch_left = at.left;
         if IN_ORDER && at.tail > self.window.tail {
@@ -306,16 +390,35 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.in_scheduler = at.in_scheduler;
         self.statistics.instructions += at.tail - self.window.tail;
         self.window.tail = at.tail;
-        self.window.commit_known = at.tail;
-        self.window.last_commit = at.last_commit;
+        if KNOWN {
+            self.window.commit_known = at.tail;
+            self.window.last_commit = at.last_commit;
+        }
         // Nobody ever waits for what is thrown away.
         self.ready[usize::from(SINK)] = 0;
-        quiet_loop
+    }
+
+    /// A backward branch to `pc` is taken: whether it is time to look for a period. Until all is
+    /// known, it is not.
+    #[inline(always)]
+    fn turns<const KNOWN: bool>(&mut self, at: &Front, pc: u64) -> bool {
+        if KNOWN {
+            return self.spin.turns_quietly(self.activity, &self.registers);
+        }
+        self.dispatch_cycle = at.cycle;
+        self.turns_to(pc);
+        false
     }
 
     /// Puts an instruction into the window whose operands are ready at `ready`; says when it issues.
     #[inline(always)]
-    fn enter(&mut self, at: &mut Front, decoded: &Decoded, value: u64, ready: u64) -> u64 {
+    fn enter<const KNOWN: bool>(
+        &mut self,
+        at: &mut Front,
+        decoded: &Decoded,
+        value: u64,
+        ready: u64,
+    ) -> u64 {
         let need = decoded.need;
         let next = at.cycle + 1;
         let unit = decoded.tags.unit;
@@ -332,7 +435,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             at.last_issue
         };
         let done = issue + u64::from(need.latency);
-        let commit = self.window.commit_at(at.tail, at.last_commit, done);
+        let commit = if KNOWN {
+            self.window.commit_at(at.tail, at.last_commit, done)
+        } else {
+            UNKNOWN
+        };
         let register = usize::from(decoded.instruction.rd);
         let slot = Slot {
             issue,
@@ -345,10 +452,25 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.window.place(at.tail, slot, commit);
         self.registers[register] = value;
         self.ready[register] = done;
-        at.last_commit = commit;
+        if KNOWN {
+            at.last_commit = commit;
+        }
         at.tail += 1;
         at.left -= 1;
         issue
+    }
+
+    /// Puts an instruction into the window that waits for some of its two operands; says where it is
+    /// among what is deferred.
+    #[inline(always)]
+    fn enter_deferred(&mut self, at: &mut Front, decoded: &Decoded) -> usize {
+        let place = (at.tail, at.cycle, decoded.pc);
+        let index = self.place_deferred::<2>(place, &decoded.instruction, decoded.tags, UNKNOWN);
+        at.in_scheduler += 1;
+        self.unissued += 1;
+        at.tail += 1;
+        at.left -= 1;
+        index
     }
 
     /// The dispatch cycle has come to `cycle`: performs stores whose turn that is, as far as this is

@@ -6,26 +6,23 @@ use crate::extension::Extension;
 use crate::ports::Unit;
 use crate::queues::overlap;
 use crate::stack::Stall;
-use crate::window::{SlotKind, UNKNOWN, Waiter};
+use crate::window::{NOBODY, SlotKind, UNKNOWN, Waiter};
 use fabric::Outbox;
-use riscv::{Class, branch_taken, evaluate};
+use riscv::{Class, branch_taken, evaluate, evaluate_integer};
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Gives the deferred instruction in slot `index` its result, to be used from cycle `done`
-    /// on. Those that waited only for it are put on the list for [`Core::wake_all`].
+    /// on. Those that waited only for it are put on the list for [`Core::wake_all`], which has to
+    /// follow.
+    #[inline(always)]
     pub(crate) fn resolve(&mut self, index: usize, value: u64, done: u64) {
+        let mut waiter = self.window.take_waiters(index);
         let deferred = self.window.deferred_mut(index);
         deferred.resolved = true;
         deferred.value = value;
         deferred.ready = done;
         let position = deferred.position;
         let register = usize::from(deferred.instruction.rd);
-        let mut next = 0;
-        while let Some(&waiter) = self.window.deferred(index).waiters.get(next) {
-            self.supply(waiter, value, done);
-            next += 1;
-        }
-        self.window.deferred_mut(index).waiters.clear();
         self.window.slot_mut(position).complete = done;
         if self.ready[register] == UNKNOWN + index as u64 {
             self.registers[register] = value;
@@ -34,101 +31,121 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.acquire == Some(position) {
             self.acquire = None;
         }
-        if position == self.window.commit_known {
-            self.commit_known();
+        while waiter != NOBODY {
+            waiter = self.supply(waiter, value, done);
         }
     }
 
-    /// Gives a deferred instruction one of its operands.
+    /// Gives a deferred instruction one of its operands; says who comes next.
     #[inline(always)]
-    fn supply(&mut self, waiter: Waiter, value: u64, ready: u64) {
-        let waiting = self.window.deferred_mut(waiter.index as usize);
-        if waiting.id != waiter.id {
-            return;
-        }
-        waiting.operands[usize::from(waiter.operand) % 3] = value;
+    fn supply(&mut self, waiter: Waiter, value: u64, ready: u64) -> Waiter {
+        let index = waiter / 4;
+        let operand = waiter as usize % 4 % 3;
+        let waiting = self.window.deferred_mut(index as usize);
+        waiting.operands[operand] = value;
         waiting.earliest = waiting.earliest.max(ready);
-        waiting.pending -= 1;
-        let stores = matches!(
-            waiting.instruction.class,
-            Class::Store | Class::Atomic | Class::StoreConditional
-        );
+        waiting.pending &= !(1 << operand);
         // A store's address alone is worth knowing.
-        if waiting.pending == 0 || stores && waiter.operand == 0 {
-            self.woken.push((waiter.index, waiter.id));
+        if waiting.pending == 0 || waiting.is_store && operand == 0 {
+            self.woken.push(index);
         }
+        waiting.next_waiters[operand]
     }
 
-    /// Executes everything whose last operand has become known, and what follows from it.
+    /// Executes everything whose last operand has become known, and what follows from it. Then
+    /// commit goes on.
     pub(crate) fn wake_all(&mut self, now: u64, outbox: &mut Outbox) {
         loop {
             let mut next = 0;
-            while next < self.woken.len() {
-                let (index, id) = self.woken[next];
+            while let Some(&index) = self.woken.get(next) {
                 next += 1;
-                if self.window.is_live(index as usize, id) {
-                    self.wake(index as usize, now, outbox);
+                let index = index as usize;
+                // Nothing is dispatched before all this is done, so a slot that has been squashed is
+                // not in use.
+                if self.window.deferred(index).id != 0 {
+                    self.wake(index, now, outbox);
                 }
             }
             self.woken.clear();
             if self.parked.is_empty() {
-                return;
+                break;
             }
             self.unpark(now, outbox);
             if self.woken.is_empty() {
-                return;
+                break;
             }
         }
+        self.commit_known();
     }
 
+    #[inline(always)]
     fn wake(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
-        let class = self.window.deferred(index).instruction.class;
-        match class {
+        let deferred = self.window.deferred(index);
+        let instruction = deferred.instruction;
+        match instruction.class {
+            Class::Alu | Class::Multiply | Class::Divide | Class::Fence => {
+                let [a, b, _] = deferred.operands;
+                let slot = self.window.slot(deferred.position);
+                let (pc, unit) = (slot.pc, slot.tags.unit);
+                let value = evaluate_integer(&instruction, pc, a, b);
+                let done = self.issue_deferred(index, unit, now);
+                self.resolve(index, value, done);
+            }
             Class::Load => self.wake_load(index, now, outbox),
+            Class::Store if self.stores.get(deferred.queue_number).address_known => {
+                if deferred.pending == 0 && self.window.slot(deferred.position).issue >= UNKNOWN {
+                    self.store_has_data(index, now);
+                }
+            }
             Class::Store | Class::Atomic | Class::StoreConditional => {
                 self.wake_store(index, now);
             }
             Class::Branch | Class::JumpRegister => self.wake_branch(index, now),
-            _ => {
-                let deferred = self.window.deferred(index);
-                let [a, b, c] = deferred.operands;
-                let position = deferred.position;
-                let instruction = deferred.instruction;
-                let slot = self.window.slot(position);
-                let (pc, unit) = (slot.pc, slot.tags.unit);
-                let done = self.issue_deferred(index, unit, now);
-                let mut flags = 0;
-                let value = evaluate(
-                    &instruction,
-                    pc,
-                    a,
-                    b,
-                    c,
-                    self.hart.rounding_mode(),
-                    &mut flags,
-                );
-                if flags != 0 {
-                    self.float_in_window = true;
-                    self.attends = true;
-                    self.window.slot_mut(position).tags.flags = flags;
-                }
-                self.resolve(index, value, done);
-            }
+            _ => self.wake_float(index, now),
         }
+    }
+
+    #[inline(never)]
+    fn wake_float(&mut self, index: usize, now: u64) {
+        let deferred = self.window.deferred(index);
+        let [a, b, c] = deferred.operands;
+        let position = deferred.position;
+        let instruction = deferred.instruction;
+        let slot = self.window.slot(position);
+        let (pc, unit) = (slot.pc, slot.tags.unit);
+        let done = self.issue_deferred(index, unit, now);
+        let mut flags = 0;
+        let value = evaluate(
+            &instruction,
+            pc,
+            a,
+            b,
+            c,
+            self.hart.rounding_mode(),
+            &mut flags,
+        );
+        if flags != 0 {
+            self.float_in_window = true;
+            self.attends = true;
+            self.window.slot_mut(position).tags.flags = flags;
+        }
+        self.resolve(index, value, done);
     }
 
     /// Books the issue of a deferred instruction whose operands are known; says when its unit is
     /// done with it.
+    #[inline(always)]
     fn issue_deferred(&mut self, index: usize, unit: Unit, now: u64) -> u64 {
-        let earliest = self.window.deferred(index).earliest.max(now + 1);
+        let deferred = self.window.deferred(index);
+        let (earliest, position) = (deferred.earliest.max(now + 1), deferred.position);
         let need = self.calendar.need(unit);
         let issue = self.calendar.issue(unit, need, earliest);
-        let position = self.window.deferred(index).position;
         self.window.slot_mut(position).issue = issue;
         self.unissued -= 1;
         issue + u64::from(need.latency)
     }
 
+    #[inline(never)]
     fn wake_branch(&mut self, index: usize, now: u64) {
         let done = self.issue_deferred(index, Unit::Integer, now);
         let deferred = self.window.deferred(index);
@@ -165,6 +182,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.resolve(index, if conditional { 0 } else { link }, done);
     }
 
+    #[inline(never)]
     fn wake_load(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
         let deferred = self.window.deferred(index);
         let position = deferred.position;
@@ -184,6 +202,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.access_load(index, issue, outbox);
     }
 
+    #[inline(never)]
     fn wake_store(&mut self, index: usize, now: u64) {
         let deferred = self.window.deferred(index);
         let position = deferred.position;
@@ -211,16 +230,23 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if pending > 0 || self.window.slot(position).issue < UNKNOWN {
             return;
         }
-        self.issue_deferred(index, Unit::Store, now);
-        let issue = self.window.slot(position).issue;
-        let bytes = instruction.access_bytes();
-        let store = self.stores.get_mut(number);
-        store.data = crate::queues::low_bytes(instruction.store_value(operands[1]), bytes);
-        store.data_ready = issue;
-        if atomic {
-            self.commit_known();
-        } else {
-            self.resolve(index, 0, issue + 1);
+        self.store_has_data(index, now);
+    }
+
+    /// A store or atomic of which all is known issues.
+    #[inline(always)]
+    fn store_has_data(&mut self, index: usize, now: u64) {
+        let done = self.issue_deferred(index, Unit::Store, now);
+        let deferred = self.window.deferred(index);
+        let instruction = deferred.instruction;
+        let data = deferred.operands[1];
+        let store = self.stores.get_mut(deferred.queue_number);
+        let bytes = store.bytes;
+        store.data = crate::queues::low_bytes(instruction.store_value(data), bytes);
+        let position = deferred.position;
+        store.data_ready = self.window.slot(position).issue;
+        if instruction.class == Class::Store {
+            self.resolve(index, 0, done);
         }
     }
 
@@ -255,17 +281,26 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Gives commit cycles to all instructions, in order, up to the first that is not known.
     pub(crate) fn commit_known(&mut self) {
-        while !self.window.all_known() {
-            let slot = self.window.slot(self.window.commit_known);
+        let tail = self.window.tail;
+        let mut position = self.window.commit_known;
+        let mut commit = self.window.last_commit;
+        let mut is_atomic = false;
+        while position != tail {
+            let slot = self.window.slot(position);
             let (kind, complete) = (slot.tags.kind, slot.complete);
             if complete >= UNKNOWN {
-                if kind == SlotKind::Atomic {
-                    self.arm_atomic();
-                }
-                return;
+                is_atomic = kind == SlotKind::Atomic;
+                break;
             }
-            let commit = self.window.commit_next(complete);
+            commit = self.window.commit_at(position, commit, complete);
+            *self.window.commit_mut(position) = commit;
+            position += 1;
             self.committed(kind, commit);
+        }
+        self.window.commit_known = position;
+        self.window.last_commit = commit;
+        if is_atomic {
+            self.arm_atomic();
         }
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct Sibling<X> {
     pub missing: Vec<MissingLoad>,
     pub parked: Vec<ParkedLoad>,
     pub refused: VecDeque<MissingLoad>,
-    pub woken: Vec<(u32, u64)>,
+    pub woken: Vec<u32>,
     pub store_event: u64,
     pub serial: Option<Serial>,
     pub serial_event: u64,

@@ -70,33 +70,44 @@ state::component!(Tags {
     unit,
 });
 
-/// Someone who waits for a slot's value.
-#[derive(Clone, Copy, Debug)]
-pub struct Waiter {
-    pub index: u32,
-    pub id: u64,
-    pub operand: u8,
+/// Someone who waits for a slot's value: four times the index of the slot that waits, plus the number
+/// of the operand.
+pub type Waiter = u32;
+
+/// Nobody.
+pub const NOBODY: Waiter = u32::MAX;
+
+/// Who waits for operand `operand` of what is deferred at `index`.
+#[inline(always)]
+pub fn waiter(index: usize, operand: usize) -> Waiter {
+    (index * 4 + operand) as Waiter
 }
 
-state::plain!(Waiter { index, id, operand });
-
 /// What an instruction needs besides, when it was dispatched before its operands or its result
-/// were known.
+/// were known. It fills two lines of the host's caches.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct Deferred {
     /// Tells this use of the slot from all others; 0: squashed or not in use.
     pub id: u64,
     pub position: u64,
     pub instruction: Instruction,
+    /// Of an operand that is unknown, the index of the slot that it comes from.
     pub operands: [u64; 3],
     /// When the latest of the known operands is ready.
     pub earliest: u64,
-    /// Operands that are still unknown.
+    /// Operands that are still unknown, a bit for each.
     pub pending: u8,
+    /// A store or an atomic.
+    pub is_store: bool,
     pub resolved: bool,
     pub value: u64,
     pub ready: u64,
-    pub waiters: Vec<Waiter>,
+    /// Who waits for the value, the youngest first, so that a squash, which begins with the youngest
+    /// instruction, takes waiters from the front.
+    pub waiters: Waiter,
+    /// Who else waits for each of the unknown operands, the next older.
+    pub next_waiters: [Waiter; 3],
     /// Loads: number in the load queue. Stores and atomics: number in the store queue.
     pub queue_number: u64,
     /// Loads: how many stores there had been before it.
@@ -110,10 +121,12 @@ state::component!(Deferred {
     operands,
     earliest: cycle,
     pending,
+    is_store,
     resolved,
     value,
     ready: cycle,
     waiters,
+    next_waiters,
     queue_number,
     stores_before,
 });
@@ -157,7 +170,7 @@ pub struct Window {
     slots: Ring<Slot>,
     /// The cycle in which each position commits; [`UNKNOWN`] until that can be told.
     commits: Ring<u64>,
-    deferred: Box<[Deferred]>,
+    deferred: Ring<Deferred>,
     /// By the indices of what is deferred.
     pub predictions: Box<[Prediction]>,
     rob_entries: u64,
@@ -180,7 +193,7 @@ pub struct Window {
 state::component!(Window {
     slots,
     commits: cycles,
-    deferred: slice,
+    deferred,
     predictions: slice,
     rob_entries: fixed,
     capacity,
@@ -218,10 +231,12 @@ impl Window {
             operands: [0; 3],
             earliest: 0,
             pending: 0,
+            is_store: false,
             resolved: true,
             value: 0,
             ready: 0,
-            waiters: Vec::new(),
+            waiters: NOBODY,
+            next_waiters: [NOBODY; 3],
             queue_number: 0,
             stores_before: 0,
         };
@@ -231,7 +246,7 @@ impl Window {
         Window {
             commits: Ring::new(slots.length() as usize, 0),
             slots,
-            deferred: vec![deferred; ring].into_boxed_slice(),
+            deferred: Ring::new(ring, deferred),
             predictions: vec![Prediction::default(); ring].into_boxed_slice(),
             rob_entries: u64::from(rob_entries),
             capacity: u64::from(rob_entries),
@@ -246,9 +261,9 @@ impl Window {
     }
 
     /// The index, among what is deferred, of the instruction at `position`.
-    #[inline]
+    #[inline(always)]
     pub fn index(&self, position: u64) -> usize {
-        position as usize & (self.deferred.len() - 1)
+        self.deferred.place(position)
     }
 
     #[inline]
@@ -346,24 +361,72 @@ impl Window {
 
     /// How many places there are for what is deferred; a power of two.
     pub fn deferred_entries(&self) -> u64 {
-        self.deferred.len() as u64
+        self.deferred.length()
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn deferred(&self, index: usize) -> &Deferred {
-        &self.deferred[index & (self.deferred.len() - 1)]
+        &self.deferred[index as u64]
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn deferred_mut(&mut self, index: usize) -> &mut Deferred {
-        let mask = self.deferred.len() - 1;
-        &mut self.deferred[index & mask]
+        &mut self.deferred[index as u64]
     }
 
     /// Whether `index` still holds the instruction that had `id`.
     #[inline]
     pub fn is_live(&self, index: usize, id: u64) -> bool {
         self.deferred(index).id == id
+    }
+
+    /// The instruction in slot `index` waits for `operand`, which comes from slot `producer`.
+    #[inline(always)]
+    pub fn wait_for(&mut self, index: usize, operand: usize, producer: usize) {
+        let waiting = waiter(index, operand);
+        let first = &mut self.deferred_mut(producer).waiters;
+        let next = std::mem::replace(first, waiting);
+        let deferred = self.deferred_mut(index);
+        deferred.next_waiters[operand] = next;
+        deferred.operands[operand] = producer as u64;
+    }
+
+    /// The instruction in slot `index`, which is the youngest that waits, waits no longer.
+    pub fn stop_waiting(&mut self, index: usize) {
+        for operand in (0..3).rev() {
+            let deferred = self.deferred_mut(index);
+            if deferred.pending & (1 << operand) != 0 {
+                let next = deferred.next_waiters[operand];
+                let producer = deferred.operands[operand] as usize;
+                let first = &mut self.deferred_mut(producer).waiters;
+                debug_assert_eq!(*first, waiter(index, operand), "a younger one waits");
+                *first = next;
+            }
+        }
+    }
+
+    /// Who waits for the value of slot `index`, the youngest first.
+    pub fn waiters(&self, index: usize) -> impl Iterator<Item = Waiter> {
+        let mut next = self.deferred(index).waiters;
+        std::iter::from_fn(move || {
+            let waiter = (next != NOBODY).then_some(next)?;
+            next = self.deferred(waiter as usize / 4).next_waiters[waiter as usize % 4 % 3];
+            Some(waiter)
+        })
+    }
+
+    /// Takes all who wait for the value of slot `index`, and returns the oldest of them: from there on
+    /// `next_waiters` leads to the next younger.
+    #[inline(always)]
+    pub fn take_waiters(&mut self, index: usize) -> Waiter {
+        let mut younger = std::mem::replace(&mut self.deferred_mut(index).waiters, NOBODY);
+        let mut older = NOBODY;
+        while younger != NOBODY {
+            let next = &mut self.deferred_mut(younger as usize / 4).next_waiters;
+            std::mem::swap(&mut next[younger as usize % 4 % 3], &mut older);
+            std::mem::swap(&mut younger, &mut older);
+        }
+        older
     }
 
     /// A number for one use of a slot.
