@@ -292,7 +292,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             numbers.walk(walker);
             for operand in 0..3 {
                 match deferred.pending & (1 << operand) {
-                    0 => deferred.operands[operand].clone(),
+                    0 => deferred.operands[operand],
                     _ => place(deferred.operands[operand]),
                 }
                 .walk(walker);
