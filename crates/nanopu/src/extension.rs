@@ -213,16 +213,13 @@ impl NetworkRegisters {
         let place = self.scheduler.find(self.current);
         let refused = trap(cause::NOT_BOUND, self.current.into());
         if value & 1 != 0 {
-            if let Some(place) = place {
-                self.scheduler.contexts[place].bound_priority = self.priority;
-            } else {
-                let contexts = &mut self.scheduler.contexts;
-                if self.current == KERNEL_CONTEXT || contexts.len() == self.most_contexts {
-                    return Err(refused);
-                }
-                contexts.push(Context::new(self.current, self.priority));
-                let place = contexts.len() - 1;
-                self.scheduler.run(cycle, Some(place));
+            let is_new = place.is_none();
+            let is_full = self.scheduler.contexts.len() == self.most_contexts;
+            if is_new && (self.current == KERNEL_CONTEXT || is_full) {
+                return Err(refused);
+            }
+            self.scheduler.bind(cycle, self.current, self.priority);
+            if is_new {
                 self.tell(cycle, code::BIND, self.current);
             }
         } else if value & 2 != 0 {
@@ -327,8 +324,7 @@ impl Extension for NetworkRegisters {
             };
             let readable = cycle.max(self.wires_until);
             self.wires_until = readable + message.words.len() as u64;
-            self.scheduler.arrives(cycle, place, readable);
-            self.scheduler.contexts[place].receive(message, readable);
+            self.scheduler.receive(cycle, place, message, readable);
         } else if let Some(place) = place {
             let context = &mut self.scheduler.contexts[place];
             context.is_stopped = kind == notice::STOP;
