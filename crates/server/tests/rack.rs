@@ -558,12 +558,17 @@ fn loops_back() -> Vec<u8> {
     elf(&with_host(asm.finish(&[]), HOST))
 }
 
-/// A description of servers of nanoPU that serve, and of a client.
-fn description(text: serde_json::Value) -> RackDescription {
+fn prototype() -> ServerSpec {
     let mut preset = presets().into_iter();
     let preset = preset.find(|preset| preset.name == "nanopu-prototype");
     let mut server = preset.expect("there is such a preset").server;
     server.memory_mib = 16;
+    server
+}
+
+/// A description of servers of nanoPU that serve, and of a client.
+fn description(text: serde_json::Value) -> RackDescription {
+    let server = prototype();
     let mut description = serde_json::json!({
         "rack": {
             "servers": [{
@@ -660,6 +665,35 @@ fn a_described_rack_is_the_same_in_windows_of_any_length_and_skipping() {
         assert_eq!(difference("", &other, &longest), None);
         assert!(other == longest, "with {lookahead} cycles, skipping {skip}");
     }
+}
+
+/// A run looks once in a microsecond whether all is done. What arrives in the cycle before a look is done behind
+/// it, and time goes on.
+#[test]
+fn time_goes_on_when_packets_arrive_in_the_cycle_before_a_look() {
+    // On a link of 43 ns with a packet of 80 bytes, 3.2 ns, and a cycle takes 0.3125 ns.
+    let begin_ns = 4000.0 - 0.15 - 3.2 - 43.0;
+    let description = description(serde_json::json!({
+        "rack": {
+            "servers": [{
+                "count": 1, "program": "", "serves": true, "interface": "nanopu",
+                "server": prototype(),
+            }],
+            "clients": [{
+                "load": {"offer": {"mode": "simultaneous", "every_ns": 1000.0}}, "begin_ns": begin_ns,
+            }],
+            "switch": null,
+        },
+        "measure": {"requests": 20, "warmup": 0},
+    }));
+    let mut looks = 0;
+    let result = run_rack(&description, &[loops_back()], |_| {
+        looks += 1;
+        looks < 1000
+    });
+    let result = result.expect("it comes to its end");
+    // The first answer comes within the fifth microsecond, and the twentieth 19 later.
+    assert_eq!(result.simulated_seconds, 24e-6);
 }
 
 /// The first key at which two results differ, with both values.
