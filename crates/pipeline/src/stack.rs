@@ -163,11 +163,10 @@ impl CycleStack {
         }
     }
 
-    /// Adds what has come since `before`, another `times` times. A core that repeats periods
-    /// misses nothing, stores nothing and executes nothing alone.
+    /// Adds what has come since `before`, another `times` times.
     pub(crate) fn repeat(&mut self, before: &CycleStack, times: u64) {
-        self.base += (self.base - before.base) * times;
-        self.branch += (self.branch - before.branch) * times;
-        self.execution += (self.execution - before.execution) * times;
+        for (part, before) in self.parts_mut().into_iter().zip(before.parts()) {
+            *part += (*part - before) * times;
+        }
     }
 }

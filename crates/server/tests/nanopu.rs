@@ -7,6 +7,7 @@ use fabric::{AgentId, Time};
 use nanopu::{CoreSelection, NanoPuSpec, Nic, PassThrough};
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};
+use pipeline::CoreStatistics;
 use riscv::elf::Image;
 use server::{Machine, RunError, ServerSpec, presets};
 
@@ -89,6 +90,17 @@ impl Bench {
             }
         }
         None
+    }
+
+    /// Does all that happens before cycle `end`.
+    fn run_up_to(&mut self, end: u64) {
+        self.machine.engine.set_pause(end);
+        while self.machine.engine.now() < end {
+            assert!(self.machine.advance().expect("nothing goes wrong"));
+        }
+        self.machine.engine.settle(end);
+        let nic = self.machine.engine.fabric.agent_mut::<Nic>(self.nic);
+        nic.expect("the interface").take_sent(&mut self.sent);
     }
 }
 
@@ -327,6 +339,7 @@ fn messages_are_spread_over_cores_by_their_load_or_by_their_flow() {
 
 #[test]
 fn neither_lookahead_nor_skipping_changes_a_result() {
+    const END: u64 = 100_000;
     let run = |lookahead: u64, skip: bool| {
         let mut bench = Bench::new(&prototype(), slow_echo(50));
         bench.machine.engine.set_speed(lookahead, skip);
@@ -335,12 +348,27 @@ fn neither_lookahead_nor_skipping_changes_a_result() {
             let at = READY + 11.0 * f64::from(number) + 3000.7 * f64::from(number / 12);
             bench.arrive(Time::from_ns(at), request(0, words(&[u64::from(number)])));
         }
-        assert!(bench.run_until(60).is_none());
-        bench.sent
+        bench.run_up_to(END);
+        assert_eq!(bench.sent.len(), 60);
+        let cores = bench.machine.engine.cores.iter();
+        let counts: Vec<CoreStatistics> = cores.map(|core| core.statistics(END)).collect();
+        let skipped: u64 = counts.iter().map(|core| core.skipped_cycles).sum();
+        assert_eq!(skipped > 0, skip);
+        // Every cycle is put down to something, once, whether it was simulated or skipped.
+        for core in &counts {
+            assert_eq!(core.stack.total(), END, "{core:?}");
+        }
+        let counts = counts.into_iter().map(|core| CoreStatistics {
+            skipped_cycles: 0,
+            ..core
+        });
+        (bench.sent, counts.collect::<Vec<_>>())
     };
-    let sent = run(0, true);
+    let (sent, counts) = run(0, true);
     for (lookahead, skip) in [(0, false), (1, true), (1, false), (7, true)] {
-        assert!(run(lookahead, skip) == sent, "{lookahead} {skip}");
+        let other = run(lookahead, skip);
+        assert!(other.0 == sent, "{lookahead} {skip}");
+        assert_eq!(other.1, counts, "{lookahead} {skip}");
     }
 }
 

@@ -9,7 +9,7 @@ use network::packet::{Endpoint, Packet};
 use network::rack::{
     Interface, LineRate, LinkFaultSpec, LinkSpec, Network, NodeId, Switch, SwitchSpec,
 };
-use pipeline::{CoreSpec, NoExtension};
+use pipeline::{CoreSpec, CoreStatistics, NoExtension};
 use riscv::elf::Image;
 use server::{
     Machine, Rack, RackAdvance, RackDescription, RackServer, RunError, ServerSpec, Wire, presets,
@@ -31,6 +31,9 @@ const BYTES: u64 = network::packet::HEADER_BYTES + 8;
 const ON_LINK_NS: f64 = 2.88;
 /// Where a program writes when it is done.
 const HOST: u64 = 0x8030_0000;
+/// What the harts of a server tell each other.
+const BEGUN: u64 = 0x8020_0000;
+const NEVER_WRITTEN: u64 = 0x8020_0040;
 
 /// A network interface of one register, which carries 8 bytes a packet.
 #[derive(Default)]
@@ -297,12 +300,11 @@ fn outcome(rack: &mut Rack) -> Vec<String> {
     let seen = |(server, log): (&RackServer, _)| {
         let machine = &server.machine;
         let end = machine.end();
-        let cores: Vec<_> = machine
-            .engine
-            .cores
-            .iter()
-            .map(|core| format!("{:?}", core.statistics(end)))
-            .collect();
+        let counts = machine.engine.cores.iter().map(|core| CoreStatistics {
+            skipped_cycles: 0,
+            ..core.statistics(end)
+        });
+        let cores: Vec<_> = counts.map(|core| format!("{core:?}")).collect();
         format!(
             "{end} {log:?} {:?} {cores:?}",
             machine.engine.fabric.statistics()
@@ -311,8 +313,17 @@ fn outcome(rack: &mut Rack) -> Vec<String> {
     rack.servers.iter().zip(logs).map(seen).collect()
 }
 
-/// Each of four harts sends packets to servers that follow from a seed, at times that do, and then the first
-/// one exits if it is told to. What comes is only noted.
+/// Reads a word of memory until it is not zero.
+fn polls(asm: &mut Assembler, address: u64) {
+    asm.load_immediate(T0, address);
+    let again = asm.label_here();
+    asm.load_double(T1, T0, 0);
+    asm.branch(When::Equal, T1, ZERO, again);
+}
+
+/// Each of four harts sends packets to servers that follow from a seed, at times that do, the last one when it
+/// sees that the first has begun. Then the first one exits if it is told to, for which the others wait. What
+/// comes is only noted.
 fn talks(servers: u64, seed: u64, exits: bool) -> Image {
     let mut asm = Assembler::new();
     asm.harts(4, |asm, hart| {
@@ -321,6 +332,10 @@ fn talks(servers: u64, seed: u64, exits: bool) -> Image {
         asm.load_immediate(S2, 30);
         asm.load_immediate(S3, servers);
         asm.load_immediate(S4, u64::from(FIRST_ADDRESS));
+        asm.load_immediate(S5, BEGUN);
+        if hart == 3 {
+            polls(asm, BEGUN);
+        }
         // Marsaglia's xorshift64 (2003).
         let again = asm.label_here();
         for (left, by) in [(true, 13), (false, 7), (true, 17)] {
@@ -341,9 +356,14 @@ fn talks(servers: u64, seed: u64, exits: bool) -> Image {
         let wait = asm.label_here();
         asm.add_immediate(T2, T2, -1);
         asm.branch(When::GreaterEqual, T2, ZERO, wait);
+        if hart == 0 {
+            asm.store_double(S2, S5, 0);
+        }
         asm.add_immediate(S2, S2, -1);
         asm.branch(When::NotEqual, S2, ZERO, again);
-        if hart == 0 && exits {
+        if exits && hart > 0 {
+            polls(asm, NEVER_WRITTEN);
+        } else if exits {
             asm.load_immediate(T0, 1);
             asm.load_immediate(T1, HOST);
             asm.store_double(T0, T1, 0);
@@ -357,7 +377,7 @@ fn talks(servers: u64, seed: u64, exits: bool) -> Image {
 }
 
 /// Servers that talk through a switch with little room and links on which all goes wrong that can.
-fn talking(exits: bool, lookahead: u64) -> Rack {
+fn talking(exits: bool, lookahead: u64, skip_spinning: bool) -> Rack {
     let servers = 5;
     let images: Vec<Image> = (0..servers)
         .map(|server| talks(servers, server, exits))
@@ -376,14 +396,25 @@ fn talking(exits: bool, lookahead: u64) -> Rack {
         buffer_bytes: 1088,
         ..SwitchSpec::default()
     };
-    rack(&images, &link, Some(&switch), lookahead)
+    let mut rack = rack(&images, &link, Some(&switch), lookahead);
+    for server in &mut rack.servers {
+        server.machine.engine.set_speed(lookahead, skip_spinning);
+    }
+    rack
+}
+
+/// Cycles of all servers that were skipped.
+fn skipped_cycles(rack: &Rack) -> u64 {
+    let servers = rack.servers.iter();
+    let cores = servers.flat_map(|server| &server.machine.engine.cores);
+    cores.map(|core| core.statistics(0).skipped_cycles).sum()
 }
 
 #[test]
-fn windows_of_any_length_give_the_same() {
+fn windows_of_any_length_and_skipping_give_the_same() {
     for exits in [false, true] {
-        let run_with = |lookahead, end: Option<Time>| {
-            let mut rack = talking(exits, lookahead);
+        let run_with = |lookahead, skip, end: Option<Time>| {
+            let mut rack = talking(exits, lookahead, skip);
             if let Some(end) = end {
                 rack.set_end(end);
             }
@@ -393,19 +424,25 @@ fn windows_of_any_length_give_the_same() {
                 false => RackAdvance::Idle,
             };
             assert_eq!(ending, expected);
+            assert_eq!(skipped_cycles(&rack) > 0, skip);
             (outcome(&mut rack), rack.turns())
         };
         for end in [None, Some(Time::from_ns(4321.0))] {
-            let (longest, turns) = run_with(0, end);
+            let (longest, turns) = run_with(0, true, end);
             // 4 harts of 5 servers have sent 30 packets each, of which a part has been lost.
             let lines: usize = longest
                 .iter()
                 .map(|seen| seen.matches("true").count())
                 .sum();
             assert!(lines > 100, "{lines}");
-            for lookahead in [1, 50] {
-                let (shorter, more_turns) = run_with(lookahead, end);
-                assert!(shorter == longest, "with {lookahead} cycles, until {end:?}");
+            let simulated = run_with(0, false, end).0;
+            assert!(simulated == longest, "with nothing skipped, until {end:?}");
+            for (lookahead, skip) in [(1, true), (50, false)] {
+                let (shorter, more_turns) = run_with(lookahead, skip, end);
+                assert!(
+                    shorter == longest,
+                    "with {lookahead} cycles, skipping {skip}, until {end:?}"
+                );
                 assert!(more_turns > turns);
             }
         }
@@ -414,9 +451,9 @@ fn windows_of_any_length_give_the_same() {
 
 #[test]
 fn a_rack_goes_on_where_it_was_saved() {
-    let mut straight = talking(true, 0);
+    let mut straight = talking(true, 0, true);
     run(&mut straight);
-    let mut first = talking(true, 0);
+    let mut first = talking(true, 0, true);
     while first.now() < Time::from_ns(3000.0) {
         assert_eq!(
             first.advance().expect("nothing goes wrong"),
@@ -424,7 +461,7 @@ fn a_rack_goes_on_where_it_was_saved() {
         );
     }
     let saved = first.save().expect("it can be saved");
-    let mut second = talking(true, 0);
+    let mut second = talking(true, 0, true);
     second.restore(&saved).expect("it can be restored");
     run(&mut second);
     assert!(outcome(&mut second) == outcome(&mut straight));
@@ -521,12 +558,17 @@ fn loops_back() -> Vec<u8> {
     elf(&with_host(asm.finish(&[]), HOST))
 }
 
-/// A description of servers of nanoPU that serve, and of a client.
-fn description(text: serde_json::Value) -> RackDescription {
+fn prototype() -> ServerSpec {
     let mut preset = presets().into_iter();
     let preset = preset.find(|preset| preset.name == "nanopu-prototype");
     let mut server = preset.expect("there is such a preset").server;
     server.memory_mib = 16;
+    server
+}
+
+/// A description of servers of nanoPU that serve, and of a client.
+fn description(text: serde_json::Value) -> RackDescription {
+    let server = prototype();
     let mut description = serde_json::json!({
         "rack": {
             "servers": [{
@@ -552,13 +594,19 @@ fn merge(into: &mut serde_json::Value, from: serde_json::Value) {
     }
 }
 
-/// What has come out, without what the host has taken.
+/// What has come out, without what the host has taken and what it has skipped.
 fn measured(description: &RackDescription) -> serde_json::Value {
     let result = run_rack(description, &[loops_back()], |_| true).expect("nothing goes wrong");
     let mut value = serde_json::to_value(result).expect("it can be written");
     let object = value.as_object_mut().expect("it is a table");
     object.remove("host_seconds");
     object.remove("host_mips");
+    let servers = object["servers"].as_array_mut().expect("they are a list");
+    for server in servers {
+        for core in server["cores"].as_array_mut().expect("they are a list") {
+            core["skipped_cycles"] = 0.into();
+        }
+    }
     value
 }
 
@@ -600,22 +648,52 @@ fn a_described_rack_answers_its_client() {
 }
 
 #[test]
-fn a_described_rack_is_the_same_in_windows_of_any_length() {
-    let change = |lookahead: u64| {
+fn a_described_rack_is_the_same_in_windows_of_any_length_and_skipping() {
+    let change = |lookahead: u64, skip: bool| {
         serde_json::json!({
             "rack": {
                 "link": {"faults": {"lost": 0.02, "duplicated": 0.02, "reordered": 0.05}},
                 "clients": [{"load": {"offer": {"mode": "open", "rate_mrps": 4.0}}, "begin_ns": 3000.0}],
             },
             "measure": {"requests": 100, "warmup": 0},
-            "simulator": {"lookahead_cycles": lookahead},
+            "simulator": {"lookahead_cycles": lookahead, "skip_spinning": skip},
         })
     };
-    let longest = measured(&description(change(0)));
-    for lookahead in [7, 50] {
-        let shorter = measured(&description(change(lookahead)));
-        assert_eq!(difference("", &shorter, &longest), None);
+    let longest = measured(&description(change(0, true)));
+    for (lookahead, skip) in [(0, false), (7, true), (50, false)] {
+        let other = measured(&description(change(lookahead, skip)));
+        assert_eq!(difference("", &other, &longest), None);
+        assert!(other == longest, "with {lookahead} cycles, skipping {skip}");
     }
+}
+
+/// A run looks once in a microsecond whether all is done. What arrives in the cycle before a look is done behind
+/// it, and time goes on.
+#[test]
+fn time_goes_on_when_packets_arrive_in_the_cycle_before_a_look() {
+    // On a link of 43 ns with a packet of 80 bytes, 3.2 ns, and a cycle takes 0.3125 ns.
+    let begin_ns = 4000.0 - 0.15 - 3.2 - 43.0;
+    let description = description(serde_json::json!({
+        "rack": {
+            "servers": [{
+                "count": 1, "program": "", "serves": true, "interface": "nanopu",
+                "server": prototype(),
+            }],
+            "clients": [{
+                "load": {"offer": {"mode": "simultaneous", "every_ns": 1000.0}}, "begin_ns": begin_ns,
+            }],
+            "switch": null,
+        },
+        "measure": {"requests": 20, "warmup": 0},
+    }));
+    let mut looks = 0;
+    let result = run_rack(&description, &[loops_back()], |_| {
+        looks += 1;
+        looks < 1000
+    });
+    let result = result.expect("it comes to its end");
+    // The first answer comes within the fifth microsecond, and the twentieth 19 later.
+    assert_eq!(result.simulated_seconds, 24e-6);
 }
 
 /// The first key at which two results differ, with both values.
