@@ -84,8 +84,11 @@ pub enum Word {
         /// The most.
         most: u64,
     },
-    /// A number from 0 on, of which k comes in proportion to `(k + 1)^-zipf_exponent`.
+    /// One of some numbers, of which the k-th comes in proportion to `k^-zipf_exponent`.
     Zipf {
+        /// The first number.
+        #[serde(default)]
+        zipf_least: u64,
         /// How many there are.
         #[schemars(range(min = 1, max = 268_435_456))]
         zipf_items: u64,
@@ -286,6 +289,7 @@ impl LoadGeneratorSpec {
                     Word::Zipf {
                         zipf_items,
                         zipf_exponent,
+                        ..
                     } => {
                         let items = zipf_items as f64;
                         number(&key("words.zipf_items"), items, 1.0, 268_435_456.0)?;
@@ -309,7 +313,7 @@ impl LoadGeneratorSpec {
 enum WordSource {
     Constant(u64),
     Uniform(u64, u64),
-    Zipf(Zipf),
+    Zipf(u64, Zipf),
 }
 
 /// Draws requests of one kind.
@@ -450,9 +454,10 @@ impl LoadGenerator {
                 Word::Constant(word) => WordSource::Constant(word),
                 Word::Uniform { least, most } => WordSource::Uniform(least, most),
                 Word::Zipf {
+                    zipf_least,
                     zipf_items,
                     zipf_exponent,
-                } => WordSource::Zipf(Zipf::new(zipf_items, zipf_exponent)),
+                } => WordSource::Zipf(zipf_least, Zipf::new(zipf_items, zipf_exponent)),
             });
             kinds.push(Kind {
                 up_to,
@@ -623,7 +628,9 @@ impl LoadGenerator {
                 WordSource::Constant(word) => word,
                 WordSource::Uniform(0, u64::MAX) => self.contents.bits(),
                 WordSource::Uniform(least, most) => least + self.contents.below(most - least + 1),
-                WordSource::Zipf(ref zipf) => zipf.draw(&mut self.contents) - 1,
+                WordSource::Zipf(least, ref zipf) => {
+                    least.wrapping_add(zipf.draw(&mut self.contents) - 1)
+                }
             };
             payload.extend(word.to_be_bytes());
         }
@@ -735,7 +742,9 @@ impl LoadGenerator {
     /// or at any time, the first that has not been answered. The port is that of the server, if it has not
     /// left the ports as they were, as programs without a transport do.
     fn find(&self, message: &Message) -> Option<usize> {
-        let Message { from, to, payload, .. } = message;
+        let Message {
+            from, to, payload, ..
+        } = message;
         let fits = |request: &Request| {
             let port = self.kinds[usize::from(request.kind)].port;
             let is_port = port == from.port || port == to.port;
