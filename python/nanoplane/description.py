@@ -516,6 +516,10 @@ def _with_defaults(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any
                 one
                 for one in branches
                 if "properties" in one
+                and (
+                    one.get("additionalProperties", True)
+                    or value.keys() <= one["properties"].keys()
+                )
                 and all(
                     value.get(name) == _dereference(of, root)["const"]
                     for name, of in one["properties"].items()

@@ -3,7 +3,7 @@
 //!
 //! A request is a message of big-endian words: a service time, the time at which it was sent, and what
 //! the program wants to know. A response begins with the same two words, which is how it is known to
-//! which request it belongs.
+//! which request it belongs. For programs whose messages have no such words they can be left out.
 
 use crate::operations::Zipf;
 use crate::packet::{Endpoint, Message, Packet, Transport, TransportAction, TransportStatistics};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use state::Walker;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of the words that each request and each response begins with.
+/// Bytes of the words that each request and each response begins with, if they are not left out.
 const LOAD_BYTES: u32 = 16;
 /// Kinds of requests are numbered in a byte.
 const MOST_KINDS: usize = 256;
@@ -84,8 +84,11 @@ pub enum Word {
         /// The most.
         most: u64,
     },
-    /// A number from 0 on, of which k comes in proportion to `(k + 1)^-zipf_exponent`.
+    /// One of some numbers, of which the k-th comes in proportion to `k^-zipf_exponent`.
     Zipf {
+        /// The first number.
+        #[serde(default)]
+        zipf_least: u64,
         /// How many there are.
         #[schemars(range(min = 1, max = 268_435_456))]
         zipf_items: u64,
@@ -114,7 +117,7 @@ pub struct RequestSpec {
     /// Bytes of the whole message, if it has more than its words: the rest are zeros.
     #[schemars(range(max = 4194304))]
     pub bytes: u32,
-    /// The words behind the first two.
+    /// The words behind the first two, or all if the load generator leaves these out.
     pub words: Vec<Word>,
 }
 
@@ -133,12 +136,10 @@ impl Default for RequestSpec {
 }
 
 impl RequestSpec {
-    fn words_bytes(&self) -> u64 {
-        u64::from(LOAD_BYTES) + 8 * self.words.len() as u64
-    }
-
-    fn message_bytes(&self) -> u64 {
-        self.words_bytes().max(u64::from(self.bytes))
+    /// Bytes of the whole message, of which the first words take `load_bytes`.
+    fn message_bytes(&self, load_bytes: u32) -> u64 {
+        let words_bytes = u64::from(load_bytes) + 8 * self.words.len() as u64;
+        words_bytes.max(u64::from(self.bytes))
     }
 }
 
@@ -151,6 +152,15 @@ pub struct LoadGeneratorSpec {
     /// What it sends: at least one kind.
     #[serde(default = "one_kind")]
     pub requests: Vec<RequestSpec>,
+    /// Whether requests begin with their service time and the time at which they were made, by which their
+    /// responses are known. Without these words a response answers the oldest request to its sender and
+    /// port that has not been answered.
+    #[serde(default = "yes")]
+    pub stamped: bool,
+    /// From how many ports it sends, each as likely: the flows that receive-side scaling tells apart.
+    #[serde(default = "one_port")]
+    #[schemars(range(min = 1, max = 65536))]
+    pub ports: u32,
     /// How many requests it sends; without it, as many as the measurement needs.
     #[serde(default)]
     pub most_requests: Option<u64>,
@@ -166,6 +176,14 @@ pub struct LoadGeneratorSpec {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e9))]
     pub receive_latency_ns: f64,
+}
+
+fn one_port() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn one_kind() -> Vec<RequestSpec> {
@@ -185,6 +203,11 @@ pub struct LoadGeneratorError {
 }
 
 impl LoadGeneratorSpec {
+    /// Bytes of the words that each request begins with.
+    fn load_bytes(&self) -> u32 {
+        if self.stamped { LOAD_BYTES } else { 0 }
+    }
+
     /// Whether everything is in range.
     pub fn check(&self) -> Result<(), LoadGeneratorError> {
         let refuse = |key: &str, found: &dyn ToString, accepted: &str| {
@@ -222,6 +245,7 @@ impl LoadGeneratorSpec {
                 number("offer.think_ns", think_ns, 0.0, 1e12)?;
             }
         }
+        number("ports", f64::from(self.ports), 1.0, 65536.0)?;
         number("send_latency_ns", self.send_latency_ns, 0.0, 1e9)?;
         number("receive_latency_ns", self.receive_latency_ns, 0.0, 1e9)?;
         if let Err((key, found, accepted)) = self.transport.check() {
@@ -244,12 +268,17 @@ impl LoadGeneratorSpec {
                 return refuse(&key("service_times"), &"wrong", &why);
             }
             let most = u64::from(self.transport.largest_message_bytes);
-            if request.message_bytes() > most {
+            let bytes = request.message_bytes(self.load_bytes());
+            if bytes == 0 {
+                let accepted = "a message without words must have at least 1";
+                return refuse(&key("bytes"), &bytes, accepted);
+            }
+            if bytes > most {
                 let accepted = format!(
                     "with its words the message must have at most \
                      transport.largest_message_bytes, {most}"
                 );
-                return refuse(&key("bytes"), &request.message_bytes(), &accepted);
+                return refuse(&key("bytes"), &bytes, &accepted);
             }
             for word in &request.words {
                 match *word {
@@ -260,6 +289,7 @@ impl LoadGeneratorSpec {
                     Word::Zipf {
                         zipf_items,
                         zipf_exponent,
+                        ..
                     } => {
                         let items = zipf_items as f64;
                         number(&key("words.zipf_items"), items, 1.0, 268_435_456.0)?;
@@ -283,7 +313,7 @@ impl LoadGeneratorSpec {
 enum WordSource {
     Constant(u64),
     Uniform(u64, u64),
-    Zipf(Zipf),
+    Zipf(u64, Zipf),
 }
 
 /// Draws requests of one kind.
@@ -424,14 +454,15 @@ impl LoadGenerator {
                 Word::Constant(word) => WordSource::Constant(word),
                 Word::Uniform { least, most } => WordSource::Uniform(least, most),
                 Word::Zipf {
+                    zipf_least,
                     zipf_items,
                     zipf_exponent,
-                } => WordSource::Zipf(Zipf::new(zipf_items, zipf_exponent)),
+                } => WordSource::Zipf(zipf_least, Zipf::new(zipf_items, zipf_exponent)),
             });
             kinds.push(Kind {
                 up_to,
                 port: request.port,
-                bytes: request.message_bytes() as usize,
+                bytes: request.message_bytes(spec.load_bytes()) as usize,
                 scale: request.service / service.mean(),
                 service,
                 words: words.collect(),
@@ -489,11 +520,12 @@ impl LoadGenerator {
             .is_some_and(|most| self.statistics.requests >= most)
     }
 
-    /// The part of its measurement that is done, from 0 to 1.
+    /// The part of its measurement that is done, from 0 to 1; 1 when all is.
     pub fn progress(&self) -> f64 {
         match self.is_done() {
             true => 1.0,
-            false => self.recorder.progress(),
+            // There may be as many samples as are wanted, and the warm-up not be over yet.
+            false => self.recorder.progress().min(1.0 - f64::EPSILON),
         }
     }
 
@@ -574,6 +606,10 @@ impl LoadGenerator {
             1 => 0,
             servers => self.choice.below(servers as u64) as usize,
         };
+        let from_port = match self.spec.ports {
+            1 => 0,
+            ports => self.choice.below(u64::from(ports)) as u16,
+        };
         let Kind {
             port,
             bytes,
@@ -584,14 +620,18 @@ impl LoadGenerator {
         } = self.kinds[kind];
         let service = (service.draw(&mut self.service) * scale).round() as u64;
         let mut payload = Vec::with_capacity(bytes);
-        payload.extend(service.to_be_bytes());
-        payload.extend(now.as_fs().to_be_bytes());
+        if self.spec.stamped {
+            payload.extend(service.to_be_bytes());
+            payload.extend(now.as_fs().to_be_bytes());
+        }
         for word in words {
             let word = match *word {
                 WordSource::Constant(word) => word,
                 WordSource::Uniform(0, u64::MAX) => self.contents.bits(),
                 WordSource::Uniform(least, most) => least + self.contents.below(most - least + 1),
-                WordSource::Zipf(ref zipf) => zipf.draw(&mut self.contents) - 1,
+                WordSource::Zipf(least, ref zipf) => {
+                    least.wrapping_add(zipf.draw(&mut self.contents) - 1)
+                }
             };
             payload.extend(word.to_be_bytes());
         }
@@ -599,7 +639,7 @@ impl LoadGenerator {
         let message = Message {
             from: Endpoint {
                 address: self.address,
-                port: 0,
+                port: from_port,
             },
             to: Endpoint {
                 address: self.servers[server],
@@ -675,12 +715,7 @@ impl LoadGenerator {
     }
 
     fn response(&mut self, context: &mut NodeContext<'_>, message: &Message) {
-        let sent_at = message
-            .payload
-            .get(8..16)
-            .and_then(|word| word.try_into().ok())
-            .map(|word| Time::from_fs(u64::from_be_bytes(word)));
-        let Some(place) = sent_at.and_then(|at| self.find(at, message)) else {
+        let Some(place) = self.find(message) else {
             self.statistics.unexpected += 1;
             return;
         };
@@ -704,19 +739,26 @@ impl LoadGenerator {
         place.unwrap_or(0) as u32
     }
 
-    /// The place of the request that the sender of a message was sent at a time, and has not answered. Those
-    /// of one time and server take their turns. The port is that of the server, if it has not left the
-    /// ports as they were, as programs without a transport do.
-    fn find(&self, sent_at: Time, message: &Message) -> Option<usize> {
-        let Message { from, to, .. } = message;
-        let first = self
-            .requests
-            .partition_point(|request| request.sent_at < sent_at);
+    /// The place of the request that a message answers: of those that its sender was sent at the time in it,
+    /// or at any time, the first that has not been answered. The port is that of the server, if it has not
+    /// left the ports as they were, as programs without a transport do.
+    fn find(&self, message: &Message) -> Option<usize> {
+        let Message {
+            from, to, payload, ..
+        } = message;
         let fits = |request: &Request| {
             let port = self.kinds[usize::from(request.kind)].port;
             let is_port = port == from.port || port == to.port;
             !request.is_over && request.server == from.address && is_port
         };
+        if !self.spec.stamped {
+            return self.requests.iter().position(fits);
+        }
+        let word = payload.get(8..16)?.try_into().ok()?;
+        let sent_at = Time::from_fs(u64::from_be_bytes(word));
+        let first = self
+            .requests
+            .partition_point(|request| request.sent_at < sent_at);
         let same_time = self.requests.range(first..);
         let mut same_time = same_time.take_while(|request| request.sent_at == sent_at);
         same_time.position(fits).map(|place| first + place)

@@ -66,7 +66,7 @@ impl Node for Echo {
             let response = Message {
                 from: request.to,
                 to: request.from,
-                payload: request.payload[..16].to_vec(),
+                payload: request.payload[..request.payload.len().min(16)].to_vec(),
                 tag: 0,
             };
             assert_eq!(response.from.address, self.address);
@@ -101,6 +101,8 @@ fn spec(offer: Offer) -> LoadGeneratorSpec {
     LoadGeneratorSpec {
         offer,
         requests: one_kind(),
+        stamped: true,
+        ports: 1,
         most_requests: None,
         transport: TransportSpec {
             send_buffers: 1000,
@@ -367,6 +369,7 @@ fn requests_are_as_described() {
             Word::Constant(5),
             Word::Uniform { least: 2, most: 4 },
             Word::Zipf {
+                zipf_least: 1,
                 zipf_items: 100,
                 zipf_exponent: 1.0,
             },
@@ -381,6 +384,7 @@ fn requests_are_as_described() {
         ..RequestSpec::default()
     };
     spec.requests = vec![short, long];
+    spec.ports = 4;
     let mut star = star(&[spec], 1, &all(100_000));
     star.run();
     let report = star.report(0);
@@ -388,6 +392,15 @@ fn requests_are_as_described() {
     let word = |message: &Message, place: usize| {
         u64::from_be_bytes(message.payload[place * 8..][..8].try_into().unwrap())
     };
+    let mut ports = [0; 4];
+    for message in &server.seen {
+        ports[usize::from(message.from.port)] += 1;
+    }
+    // Four standard deviations of 10,000 x 1/4 x 3/4 are 173.
+    assert!(
+        ports.iter().all(|count| (2327..2673).contains(count)),
+        "{ports:?}"
+    );
     let (short, long): (Vec<_>, Vec<_>) =
         server.seen.iter().partition(|message| message.to.port == 7);
     assert_eq!(short.len() + long.len(), 10_000);
@@ -399,8 +412,8 @@ fn requests_are_as_described() {
         assert_eq!(message.payload.len(), 100);
         assert_eq!((word(message, 0), word(message, 2)), (0, 5));
         counts[word(message, 3) as usize] += 1;
-        first += u32::from(word(message, 4) == 0);
-        assert!(word(message, 4) < 100);
+        first += u32::from(word(message, 4) == 1);
+        assert!((1..=100).contains(&word(message, 4)));
         assert_eq!(message.payload[40..], [0; 60]);
     }
     assert_eq!(counts[..2], [0, 0]);
@@ -421,6 +434,53 @@ fn requests_are_as_described() {
         short.len() as u64
     );
     assert_eq!(report.by_kind["long"].latency_ns.samples, long.len() as u64);
+}
+
+/// Requests that have only the words of their program: one of 8 bytes, which the server takes for a service time.
+/// Responses are known by their order.
+#[test]
+fn requests_need_not_be_stamped() {
+    let mut spec = spec(Offer::Simultaneous {
+        requests_at_once: 3,
+        every_ns: 1000.0,
+    });
+    spec.stamped = false;
+    spec.requests[0].words = vec![Word::Constant(100)];
+    let mut star = star(&[spec], 1, &all(30));
+    star.run();
+    let measured = star.report(0).measurement.unwrap();
+    let server: &mut Echo = star.network.node_mut(star.servers[0]).unwrap();
+    let payload = 100u64.to_be_bytes();
+    assert!(server.seen.iter().all(|message| message.payload == payload));
+    // 43 + 300 + 43 ns each way, 2.88 ns for the 72 bytes at 200 Gb/s; and each waits for those before it.
+    let ways_ns = 2.0 * (386.0 + 2.88);
+    let latency = &measured.latency_ns;
+    assert!((latency.mean - ways_ns - 200.0).abs() < 1.0, "{latency:?}");
+    assert!((latency.max - ways_ns - 300.0).abs() < 2.0, "{latency:?}");
+}
+
+/// A generator is done when it has the requests that are wanted behind the warm-up, and not before.
+#[test]
+fn the_warm_up_is_not_what_is_wanted() {
+    let closed = Offer::Closed {
+        clients: 1,
+        think_ns: 0.0,
+    };
+    let mut star = star(
+        &[spec(closed)],
+        1,
+        &Recorder::new(100, Warmup::Requests(100)),
+    );
+    while star.generator(0).progress() < 1.0 {
+        let next = star.network.next_event();
+        star.network.run_until(next + Time::from_ns(1000.0));
+    }
+    assert!(star.generator(0).is_done());
+    let measured = star.report(0).measurement.unwrap();
+    assert_eq!(
+        (measured.warmup_samples, measured.latency_ns.samples),
+        (100, 100)
+    );
 }
 
 /// With more requests than the transport has buffers the rest waits, and none is lost.
@@ -490,7 +550,7 @@ fn wrong_descriptions_get_a_sentence() {
     });
     assert_eq!(good.check(), Ok(()));
     type Change = fn(&mut LoadGeneratorSpec);
-    let wrong: [(&str, Change); 9] = [
+    let wrong: [(&str, Change); 11] = [
         ("offer.clients is 0; it must be from 1 to 1000000", |spec| {
             spec.offer = Offer::Closed {
                 clients: 0,
@@ -536,6 +596,13 @@ fn wrong_descriptions_get_a_sentence() {
              transport.largest_message_bytes, 2048",
             |spec| spec.requests[0].bytes = 2049,
         ),
+        (
+            "requests[0].bytes is 0; a message without words must have at least 1",
+            |spec| spec.stamped = false,
+        ),
+        ("ports is 65537; it must be from 1 to 65536", |spec| {
+            spec.ports = 65_537
+        }),
         (
             "requests[0].words is 3 to 2; least must not be above most",
             |spec| spec.requests[0].words = vec![Word::Uniform { least: 3, most: 2 }],
