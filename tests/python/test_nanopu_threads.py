@@ -29,13 +29,3 @@ def test_a_swap_takes_as_long_as_its_instructions() -> None:
     assert len(cycles) == 8
     assert cycles[0] > cycles[1]
     assert all(120 <= swap <= 180 for swap in cycles[1:]), cycles
-
-
-def test_a_timer_swaps_when_it_ticks() -> None:
-    # 500 ns are 1600 cycles of 3.2 GHz: the first thread goes on until the next tick.
-    hardware, timer = (
-        swaps(),
-        swaps("server.nanopu.scheduler=timer", "server.nanopu.timer_interval_ns=500"),
-    )
-    assert max(timer) <= max(hardware) + 1600
-    assert sum(timer) > 2 * sum(hardware)

@@ -520,11 +520,12 @@ impl LoadGenerator {
             .is_some_and(|most| self.statistics.requests >= most)
     }
 
-    /// The part of its measurement that is done, from 0 to 1.
+    /// The part of its measurement that is done, from 0 to 1; 1 when all is.
     pub fn progress(&self) -> f64 {
         match self.is_done() {
             true => 1.0,
-            false => self.recorder.progress(),
+            // There may be as many samples as are wanted, and the warm-up not be over yet.
+            false => self.recorder.progress().min(1.0 - f64::EPSILON),
         }
     }
 

@@ -459,6 +459,30 @@ fn requests_need_not_be_stamped() {
     assert!((latency.max - ways_ns - 300.0).abs() < 2.0, "{latency:?}");
 }
 
+/// A generator is done when it has the requests that are wanted behind the warm-up, and not before.
+#[test]
+fn the_warm_up_is_not_what_is_wanted() {
+    let closed = Offer::Closed {
+        clients: 1,
+        think_ns: 0.0,
+    };
+    let mut star = star(
+        &[spec(closed)],
+        1,
+        &Recorder::new(100, Warmup::Requests(100)),
+    );
+    while star.generator(0).progress() < 1.0 {
+        let next = star.network.next_event();
+        star.network.run_until(next + Time::from_ns(1000.0));
+    }
+    assert!(star.generator(0).is_done());
+    let measured = star.report(0).measurement.unwrap();
+    assert_eq!(
+        (measured.warmup_samples, measured.latency_ns.samples),
+        (100, 100)
+    );
+}
+
 /// With more requests than the transport has buffers the rest waits, and none is lost.
 #[test]
 fn what_finds_no_room_waits() {

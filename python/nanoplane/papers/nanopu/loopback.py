@@ -334,7 +334,10 @@ def _saturated(results: Results) -> Judgement:
 
 _FASTER_PARTS = "the parts of the way that the paper gives in a picture are faster here"
 _SLOWER_PARTS = "the parts of the way that the paper gives in a picture are slower here"
-_NIC = "the traditional interface, or its program, takes another time than the paper's"
+_NIC = (
+    "accesses to the traditional interface's registers take longer than the paper's: the core waits "
+    "for each of them, a store too"
+)
 
 CLAIMS = (
     Claim(
