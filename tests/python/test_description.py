@@ -70,7 +70,12 @@ def test_resolved_has_the_preset_the_overrides_and_the_defaults() -> None:
         "rpcvalet": {},
     }
     assert data["data_plane"]["policy"] == "round-robin"
-    assert data["measure"] == {"requests": 20_000, "warmup": "auto", "seed": 1}
+    assert data["measure"] == {
+        "requests": 20_000,
+        "warmup": "auto",
+        "warm_start": None,
+        "seed": 1,
+    }
     assert data["simulator"] == {"lookahead_cycles": 0, "skip_spinning": True}
     assert data["traffic"]["packets"] == "generated"
 
@@ -221,8 +226,8 @@ def test_unknown_preset() -> None:
 
 def test_missing_preset() -> None:
     assert changed('preset = "hyperplane-table1"', "") == (
-        'example.toml: server.cores is missing; a preset has all of server: "hyperplane-table1" '
-        'or "rpcvalet-table1"'
+        "example.toml: server.cores is missing; a preset has all of server: "
+        '"hyperplane-table1", "nanopu-prototype" or "rpcvalet-table1"'
     )
 
 

@@ -335,8 +335,8 @@ def _saturated(results: Results) -> Judgement:
 _FASTER_PARTS = "the parts of the way that the paper gives in a picture are faster here"
 _SLOWER_PARTS = "the parts of the way that the paper gives in a picture are slower here"
 _NIC = (
-    "accesses to the traditional interface's registers take longer than the paper's: the core waits "
-    "for each of them, a store too"
+    "accesses to the traditional interface's registers take longer than the paper's: the core "
+    "waits for each of them, a store too"
 )
 
 CLAIMS = (
