@@ -162,6 +162,14 @@ class _Numbers(dict[str, Any]):
         value = super().__getitem__(name)
         if isinstance(value, dict):
             return _Numbers(value, (*self._path, name), self._read)
+        if isinstance(value, list):
+            # A rack's clients, for example.
+            return [
+                _Numbers(one, (*self._path, name, place), self._read)
+                if isinstance(one, dict)
+                else one
+                for place, one in enumerate(value)
+            ]
         if self.get(f"{name}_ci95"):
             self._read.add((*self._path, name))
         return value
@@ -183,9 +191,12 @@ class _Changed(Mapping[Any, Outcome]):
         return len(self._results)
 
 
-def _with(numbers: Mapping[str, Any], names: _Path, end: int) -> dict[str, Any]:
+def _with(numbers: Any, names: _Path, end: int) -> Any:
     """Return a result in which a number is an end of its interval."""
     name, *rest = names
+    if isinstance(numbers, list):
+        changed = _with(numbers[name], tuple(rest), end)
+        return [changed if place == name else one for place, one in enumerate(numbers)]
     value = _with(numbers[name], tuple(rest), end) if rest else numbers[f"{name}_ci95"][end]
     return {**numbers, name: value}
 
@@ -260,11 +271,12 @@ def within(target: float, tolerance: float, *, below: str, above: str) -> Judge:
 
 def claims(paper: str | None = None) -> list[Claim]:
     """Return the claims of a paper, or of all papers."""
-    from nanoplane.papers import compare, hyperplane, rpcvalet
+    from nanoplane.papers import compare, hyperplane, nanopu, rpcvalet
 
     papers = {
         "hyperplane": hyperplane.CLAIMS,
         "rpcvalet": rpcvalet.CLAIMS,
+        "nanopu": nanopu.CLAIMS,
         "compare": compare.CLAIMS,
     }
     if paper is None:

@@ -81,9 +81,9 @@ class Figure:
 
 def figures() -> dict[str, Figure]:
     """Return all figures by their names."""
-    from nanoplane.papers import compare, hyperplane, rpcvalet
+    from nanoplane.papers import compare, hyperplane, nanopu, rpcvalet
 
-    papers = (hyperplane, rpcvalet, compare)
+    papers = (hyperplane, rpcvalet, nanopu, compare)
     return {figure.name: figure for paper in papers for figure in paper.FIGURES}
 
 

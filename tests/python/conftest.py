@@ -15,10 +15,12 @@ def _forget() -> None:
     for cached in (
         simulator.schema,
         simulator.queueing_schema,
+        simulator.rack_schema,
         simulator.presets,
         simulator.version,
         description.user_schema,
         description.queueing_schema,
+        description.rack_schema,
         monitoring_set._shares,
     ):
         cached.cache_clear()

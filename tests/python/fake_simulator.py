@@ -203,6 +203,27 @@ _PRESETS = {
         "description": "The 16-core chip of Table 1.",
         "source": "RPCValet, ASPLOS 2019, Table 1",
     },
+    "nanopu-prototype": {
+        "server": {
+            "cores": 4,
+            "core": {"model": "in-order", "rob_entries": 8, "clock_ghz": 3.2},
+            "fabric": {"cores": 4},
+            "nanopu": {
+                "core_selection": "jbsq",
+                "scheduler": "hardware",
+                "mac_and_serial_io_ns": 26.0,
+                "ingress_cycles": 11,
+                "reassembly_cycles": 2,
+                "core_selection_cycles": 1,
+                "to_core_cycles": 4,
+                "from_core_cycles": 2,
+                "packetization_cycles": 2,
+                "egress_cycles": 11,
+            },
+        },
+        "description": "4 cores.",
+        "source": "nanoPU, OSDI 2021, Section 3",
+    },
 }
 
 
@@ -244,12 +265,44 @@ _QUEUEING_SCHEMA = {
 }
 
 
+def _number(default: float) -> dict[str, Any]:
+    return {"type": "number", "default": default}
+
+
+_RACK_SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "RackDescription",
+    "$defs": _SCHEMA["$defs"],
+    **_table(
+        "Servers and a network.",
+        ["rack"],
+        rack=_table(
+            "Servers and network.",
+            ["servers"],
+            link={
+                **_table("Links.", [], latency_ns=_number(43.0), rate_gbit_per_s=_number(200.0)),
+                "default": {},
+            },
+            switch={"type": ["object", "null"], "default": None},
+            servers={"type": "array", "items": {"type": "object"}},
+            clients={"type": "array", "items": {"type": "object"}, "default": []},
+        ),
+        measure={**_SCHEMA["$defs"]["Measure"], "default": {}},
+        simulator={**_SCHEMA["$defs"]["Simulator"], "default": {}},
+    ),
+}
+
+
 def schema() -> str:
     return json.dumps(_SCHEMA)
 
 
 def queueing_schema() -> str:
     return json.dumps(_QUEUEING_SCHEMA)
+
+
+def rack_schema() -> str:
+    return json.dumps(_RACK_SCHEMA)
 
 
 def presets() -> str:
@@ -389,6 +442,70 @@ def queueing(description_json: str, progress: Callable[[float], None] | None) ->
             "mean_wait_service_times": 0.0,
             "mean_drawn_service_time": 600.0,
             "histogram": _HISTOGRAM,
+        }
+    )
+
+
+OPERATIONS = ("read", "write", "compare-and-swap", "fetch-and-add", "indirect read")
+RACK_SERVICE_NS = {"nanopu": 10.0, "ice-nic": 70.0}
+"""What a core of the fake's racks takes for a request."""
+
+
+def rack(
+    description_json: str, elves: list[bytes], progress: Callable[[float], None] | None
+) -> str:
+    """A server that answers in 17 ns and twice its MAC; one of another interface takes thrice that.
+
+    The p99 is twice the median, and with a timer or receive-side scaling five times that. Where
+    nothing is trimmed some take three times as long.
+    """
+    description = json.loads(description_json)
+    calls.append(description)
+    if progress is not None:
+        progress(0.5)
+    spec = description["rack"]
+    assert len(elves) == len(spec["servers"])
+    served = spec["servers"][0]
+    fast = served["interface"] == "nanopu"
+    nanopu = served["server"]["nanopu"] if fast else {"mac_and_serial_io_ns": 0.0}
+    response_ns = (17.0 if fast else 51.0) + 2 * nanopu["mac_and_serial_io_ns"]
+    median = response_ns + 2 * spec["link"]["latency_ns"]
+    is_slow = fast and (nanopu["scheduler"], nanopu["core_selection"]) != ("hardware", "jbsq")
+    p99 = median * (10 if is_slow else 2)
+    trims = spec["switch"] is None or spec["switch"].get("trimming", False)
+    latency = {
+        **{"mean": median, "p50": median, "p90": p99, "p99": p99, "p999": p99},
+        **{"max": p99 * (1 if trims else 3), "p99_ci95": [0.99 * p99, 1.01 * p99]},
+        **{"p50_ci95": [median - 1, median + 1], "samples": 1000},
+    }
+    clients = []
+    for client in spec["clients"]:
+        offer = client["load"]["offer"]
+        cores = served["server"]["fabric"]["cores"]
+        peak = 1000 * cores / RACK_SERVICE_NS[served["interface"]]
+        measurement = {
+            "throughput_mrps": offer.get("rate_mrps", peak),
+            "throughput_mrps_ci95": [0.99 * peak, 1.01 * peak],
+            **{"latency_ns": latency, "steady": True},
+        }
+        names = [request.get("name", "request") for request in client["load"]["requests"]]
+        of_client = {
+            "measurement": measurement,
+            "by_kind": {name: {"latency_ns": latency} for name in names},
+            "statistics": {"requests": 1010, "responses": 1000},
+        }
+        clients += [of_client] * client["count"]
+    kinds: tuple[str, ...] = OPERATIONS
+    if len(spec["servers"]) > 1 and served["count"] > 1:
+        kinds = ("raft writes", "chain writes")
+    printed = "".join(f"{what}: 1000, cycles p50 2176 p90 2208 p99 2240\n" for what in kinds)
+    server = {"cores": [{"data_misses": 5000 if fast else 50_000}], "output": printed}
+    return json.dumps(
+        {
+            "servers": [server] * len(spec["servers"]),
+            "clients": clients,
+            **{"instructions": 1000, "simulated_seconds": 1e-3, "host_seconds": 0.01},
+            **{"host_mips": 20.0, "version": version()},
         }
     )
 

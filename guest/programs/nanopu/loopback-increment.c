@@ -11,8 +11,7 @@
 static inline void serve(void) {
   uint64_t header = lnic_read();
   lnic_write_r(header);
-  for (uint64_t words = message_words(header); words > 0; words--)
-    lnic_add_int_i(1);
+  FOR_EACH_WORD(message_words(header), lnic_add_int_i(1));
 }
 
 int main(void) { return service_on_all_harts(); }

@@ -1,0 +1,52 @@
+/**
+ * Service times that a load generator tells: a request is served for as many cycles as its first
+ * word says, and its reply is those two words.
+ *
+ * The cycles are the thread's own, as an on-core service time is: those in which another thread
+ * runs do not count. So it works by turns of a loop, whose length is measured in the beginning.
+ */
+#ifndef NANOPU_BUSY_H
+#define NANOPU_BUSY_H
+
+#include <nanopu/clock.h>
+#include <nanopu/messages.h>
+
+enum { BUSY_MEASURED_TURNS = 4096 };
+
+static uint64_t busy_measured_cycles;
+
+static inline void busy_turns(uint64_t turns) {
+  if (turns == 0)
+    return;
+  __asm__ volatile(".balign 16\n"
+                   "1: addi %0, %0, -1\n"
+                   "bnez %0, 1b"
+                   : "+r"(turns));
+}
+
+/** To be called before busy_serve(). */
+static inline void busy_prepare(void) {
+  for (int time = 0; time < 2; time++) { /* The first one fills caches. */
+    uint64_t begin = clock_cycles();
+    busy_turns(BUSY_MEASURED_TURNS);
+    busy_measured_cycles = clock_cycles() - begin;
+  }
+}
+
+/** Serves a message. What it has behind the two words is read and means nothing. */
+static inline void busy_serve(void) {
+  uint64_t header = lnic_read();
+  uint64_t words = message_words(header);
+  if (words < LOAD_WORDS) {
+    refuse(header, 0);
+    return;
+  }
+  uint64_t service_cycles = lnic_read(), sent_time = lnic_read();
+  FOR_EACH_WORD(words - LOAD_WORDS, lnic_read());
+  busy_turns(service_cycles * BUSY_MEASURED_TURNS / busy_measured_cycles);
+  lnic_write_r(header_to(header, LOAD_WORDS));
+  lnic_write_r(service_cycles);
+  lnic_write_r(sent_time);
+}
+
+#endif

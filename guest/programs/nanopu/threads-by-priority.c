@@ -1,0 +1,7 @@
+/**
+ * Two threads of priorities 0 and 1, which have any time for a message: nanoPU's Figure 7.
+ * busy_threads.h has them.
+ */
+#include <nanopu/busy_threads.h>
+
+int main(void) { return busy_threads(0, 1, 1ull << 40); }

@@ -1,0 +1,319 @@
+"""Section 5.2.3, the network interface's pipeline: the choice of a core, and NDP in an incast.
+
+The paper has no figures of these; what is run are its two experiments.
+"""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import altair
+
+from nanoplane.claims import Claim, between, judged, within
+from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.papers import plots
+from nanoplane.papers.nanopu.racks import (
+    CLOCK_GHZ,
+    HEADER_BYTES,
+    PACKET_BYTES,
+    PROTOTYPE,
+    QUICK_REQUESTS,
+    REQUESTS,
+    measurement,
+    open_load,
+    rack,
+    saturating,
+)
+from nanoplane.sweep import Run
+
+SHORT_CYCLES, LONG_CYCLES, LONG_PART = 1600, 16_000, 0.005
+CORES = 4
+MEAN_CYCLES = SHORT_CYCLES + LONG_PART * (LONG_CYCLES - SHORT_CYCLES)
+IDEAL_MRPS = 1000 * CLOCK_GHZ * CORES / MEAN_CYCLES
+LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
+QUICK_LOADS = (0.1, 0.5, 0.8, 0.9)
+LOW_LOAD = 0.1
+JBSQ, RSS = "jbsq", "rss"
+SELECTIONS = {JBSQ: "JBSQ(2)", RSS: "RSS"}
+PORTS = 1024
+"""Flows that RSS tells apart: so many that each request goes to any core."""
+SUSTAINED_SERVICE_TIMES = 10.0
+"""What counts as sustained: a p99 within so many mean service times. The paper does not say."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Selection:
+    """Four cores that get requests of 500 ns, and 0.5 % of 5 us."""
+
+    selection: str
+    load: float | None
+    """A part of what four ideal cores can do; None: as many as 64 requests under way."""
+
+    @property
+    def name(self) -> str:
+        """What progress and errors call it."""
+        load = "saturated" if self.load is None else f"{100 * self.load:g} % load"
+        return f"choice of a core, {SELECTIONS[self.selection]}, {load}"
+
+    def run(self, quick: bool) -> Run:
+        """Return the run."""
+        return Run(
+            rack(
+                self.name,
+                "nanopu/service-times",
+                saturating(64) if self.load is None else open_load(self.load * IDEAL_MRPS),
+                [
+                    {"name": "short", "service": float(SHORT_CYCLES), "weight": 1 - LONG_PART},
+                    {"name": "long", "service": float(LONG_CYCLES), "weight": LONG_PART},
+                ],
+                measured=(2 * QUICK_REQUESTS if quick else 2 * REQUESTS),
+                nanopu={**PROTOTYPE, "core_selection": self.selection},
+                # With the prototype's 16 buffers a queue of RSS could block the others.
+                transport={"send_buffers": 256, "receive_buffers": 256},
+                ports=PORTS,
+            )
+        )
+
+
+def _selection_points(quick: bool) -> dict[Any, Run]:
+    loads = QUICK_LOADS if quick else LOADS
+    listed = itertools.starmap(Selection, itertools.product(SELECTIONS, loads))
+    return {point: point.run(quick) for point in listed}
+
+
+def p99_us(results: Results, point: Selection) -> float:
+    """Return the p99 of all requests, in microseconds."""
+    return float(measurement(results[point])["latency_ns"]["p99"]) / 1000
+
+
+def _selection_rows(results: Results) -> list[Row]:
+    rows = []
+    for point in itertools.starmap(Selection, itertools.product(SELECTIONS, LOADS)):
+        if point not in results or point.load is None:
+            continue
+        measured = measurement(results[point])
+        latencies = measured["latency_ns"]
+        ends = latencies.get("p99_ci95")
+        rows.append(
+            Row(
+                series=SELECTIONS[point.selection],
+                x=point.load * IDEAL_MRPS,
+                x_unit="million requests a second",
+                y=latencies["p99"] / 1000,
+                y_unit="microseconds",
+                statistic="p99 latency",
+                labels=labels(point),
+                ci95=None if ends is None else (ends[0] / 1000, ends[1] / 1000),
+                samples=latencies["samples"],
+                steady=measured["steady"],
+            )
+        )
+    return rows
+
+
+def _selection_chart(rows: list[Row]) -> altair.TopLevelMixin:
+    return plots.panels(
+        rows,
+        lambda _: "four cores",
+        x=plots.linear("million requests a second"),
+        y=plots.logarithmic("p99 in us"),
+        colour=plots.Series.label("core selection", "selection", SELECTIONS, plots.COLOURS),
+        dash=plots.Series.label("core selection", "selection", SELECTIONS, plots.DASHES),
+    )
+
+
+# Incast.
+
+
+CLIENTS = 80
+EVERY_NS = 100_000.0
+"""From one incast to the next: as long as the slowest takes, and more."""
+INCASTS, QUICK_INCASTS = 300, 100
+BUFFERS_PACKETS = (16, 32, 40, 48, 64)
+HALF_PACKETS = CLIENTS // 2
+TRIMMING, TIMEOUTS = "trimming", "timeouts"
+REPAIRS = {TRIMMING: "NDP: packets are trimmed", TIMEOUTS: "packets are dropped, and time out"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Incast:
+    """Eighty clients that send a server a packet each at the same time."""
+
+    repair: str
+    buffer_packets: int
+
+    @property
+    def name(self) -> str:
+        """What progress and errors call it."""
+        return f"incast, {REPAIRS[self.repair]}, room for {self.buffer_packets} packets"
+
+    def run(self, quick: bool) -> Run:
+        """Return the run."""
+        return Run(
+            rack(
+                self.name,
+                "nanopu/service-times",
+                {"mode": "simultaneous", "requests_at_once": 1, "every_ns": EVERY_NS},
+                [{"bytes": PACKET_BYTES}],
+                measured=QUICK_INCASTS if quick else INCASTS,
+                warmup=1,
+                switch={
+                    "buffer_bytes": self.buffer_packets * (PACKET_BYTES + HEADER_BYTES),
+                    "trimming": self.repair == TRIMMING,
+                },
+                # As many as there are messages: none is dropped but in the switch.
+                transport={"send_buffers": CLIENTS, "receive_buffers": CLIENTS},
+                clients=CLIENTS,
+            )
+        )
+
+
+def _incast_points(quick: bool) -> dict[Any, Run]:
+    buffers = (HALF_PACKETS,) if quick else BUFFERS_PACKETS
+    listed = itertools.starmap(Incast, itertools.product(REPAIRS, buffers))
+    return {point: point.run(quick) for point in listed}
+
+
+def longest_us(results: Results, point: Incast) -> float:
+    """Return the longest response time of all clients, in microseconds."""
+    clients = results[point].result["clients"]
+    return max(float(one["measurement"]["latency_ns"]["max"]) for one in clients) / 1000
+
+
+def _incast_rows(results: Results) -> list[Row]:
+    return [
+        Row(
+            series=REPAIRS[point.repair],
+            x=point.buffer_packets,
+            x_unit="packets that can wait in the switch",
+            y=longest_us(results, point),
+            y_unit="microseconds",
+            statistic="longest latency",
+            labels=labels(point),
+            ci95=None,
+            samples=sum(
+                one["measurement"]["latency_ns"]["samples"]
+                for one in results[point].result["clients"]
+            ),
+            steady=True,
+        )
+        for point in itertools.starmap(Incast, itertools.product(REPAIRS, BUFFERS_PACKETS))
+        if point in results
+    ]
+
+
+def _incast_chart(rows: list[Row]) -> altair.TopLevelMixin:
+    return plots.panels(
+        rows,
+        lambda _: "80 to 1",
+        x=plots.linear("packets that can wait in the switch"),
+        y=plots.linear("longest latency in us"),
+        colour=plots.Series.label("repair", "repair", REPAIRS, plots.COLOURS),
+        dash=plots.Series.label("repair", "repair", REPAIRS, plots.DASHES),
+    )
+
+
+FIGURES = (
+    Figure(
+        name="nanopu.jbsq",
+        title="p99 over load of four cores, by the choice of a core",
+        caption=(
+            f"99.5 % of the requests take 500 ns and 0.5 % 5 us. They come from {PORTS} ports, so "
+            "that RSS gives each to any core. Section 5.2.3 has the experiment without a figure."
+        ),
+        points=_selection_points,
+        rows=_selection_rows,
+        chart=_selection_chart,
+    ),
+    Figure(
+        name="nanopu.incast",
+        title="The longest latency of an incast, with and without trimming",
+        caption=(
+            f"{CLIENTS} clients send a message of {PACKET_BYTES} bytes each at the same time "
+            "through one switch, and get 16 bytes back. The paper gives neither buffer nor timeout."
+        ),
+        points=_incast_points,
+        rows=_incast_rows,
+        chart=_incast_chart,
+    ),
+)
+
+
+# What the paper claims.
+
+
+def _sustained(results: Results, selection: str) -> float:
+    """Return the load at which the p99 crosses the limit, between two loads by a straight line."""
+    limit_us = SUSTAINED_SERVICE_TIMES * MEAN_CYCLES / CLOCK_GHZ / 1000
+    points = [Selection(selection, load) for load in LOADS if Selection(selection, load) in results]
+    if not points:
+        raise KeyError(selection)
+    before_load, before_us = 0.0, 0.0
+    for point in points:
+        assert point.load is not None
+        p99 = p99_us(results, point)
+        if p99 > limit_us:
+            part = (limit_us - before_us) / (p99 - before_us)
+            return before_load + part * (point.load - before_load)
+        before_load, before_us = point.load, p99
+    return before_load
+
+
+def _lower(results: Results) -> float:
+    """Return how many times JBSQ's p99 RSS's is at low load."""
+    rss, jbsq = (p99_us(results, Selection(one, LOW_LOAD)) for one in (RSS, JBSQ))
+    return rss / jbsq
+
+
+def _factor(results: Results) -> float:
+    """Return how many times longer the longest latency is without trimming."""
+    timeouts, trimming = (
+        longest_us(results, Incast(repair, HALF_PACKETS)) for repair in (TIMEOUTS, TRIMMING)
+    )
+    return timeouts / trimming
+
+
+_JBSQ = (
+    "With JBSQ enabled, tail response time is reduced 5x at low load, and can sustain 15% higher "
+    "load than RSS"
+)
+_LOADS = "the paper does not say at which load, nor what counts as sustained"
+_TIMEOUT = "the paper gives neither the timeout, 9.4 us here, nor the switch's buffer"
+
+CLAIMS = (
+    Claim(
+        "nanopu.jbsq.tail",
+        "Section 5.2.3",
+        _JBSQ,
+        5,
+        "times",
+        "RSS's p99 by JBSQ's at 10 % load",
+        "reproduced within 30 %",
+        "nanopu.jbsq",
+        judged(_lower, within(5, 0.3, below=_LOADS, above=_LOADS)),
+    ),
+    Claim(
+        "nanopu.jbsq.load",
+        "Section 5.2.3",
+        _JBSQ,
+        15,
+        "%",
+        "the load at which the p99 is ten mean service times, JBSQ's by RSS's",
+        "reproduced within 7 percentage points",
+        "nanopu.jbsq",
+        judged(
+            lambda r: 100 * (_sustained(r, JBSQ) / _sustained(r, RSS) - 1), between(8, 22, _LOADS)
+        ),
+    ),
+    Claim(
+        "nanopu.incast.factor",
+        "Section 5.2.3",
+        "lowering maximum network latency by a factor of three",
+        3,
+        "times",
+        f"80 to 1, room for {HALF_PACKETS} packets: longest latency without trimming, by that with",
+        "reproduced within 30 %",
+        "nanopu.incast",
+        judged(_factor, within(3, 0.3, below=_TIMEOUT, above=_TIMEOUT)),
+    ),
+)

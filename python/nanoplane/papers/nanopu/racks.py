@@ -1,0 +1,127 @@
+"""What nanoPU's experiments have in common: a server, its clients, and what is between them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nanoplane.compiler import GUEST
+from nanoplane.description import Description
+from nanoplane.sweep import Outcome
+
+CLOCK_GHZ = 3.2
+LINK_NS = 43.0
+"""Section 5.3: "all links have a latency of 43ns"."""
+BESIDE_NS = 2.0
+"""The shortest link there is: the load generator is as near as in Verilator, beside the server."""
+HEADER_BYTES = 64
+"""Of a packet: Figure 2 has "8B message (72B packet)"."""
+PACKET_BYTES = 1024
+"""Payload of a packet."""
+REQUESTS, QUICK_REQUESTS = 20_000, 2000
+"""Section 5.2.2: 10,000 requests for each of two threads."""
+PROTOTYPE = {"mac_and_serial_io_ns": 0.0}
+"""Footnote 10: "Our prototype does not include MAC & Serial IO"."""
+
+FAST_PATH, TRADITIONAL = "fast-path", "traditional"
+SYSTEMS = {FAST_PATH: "nanoPU's fast path", TRADITIONAL: "traditional"}
+
+
+def open_load(rate_mrps: float) -> dict[str, Any]:
+    """Return an offer of Poisson arrivals."""
+    return {"mode": "open", "arrivals": "poisson", "rate_mrps": rate_mrps}
+
+
+def one_at_a_time(think_ns: float = 200.0) -> dict[str, Any]:
+    """Return an offer of requests that meet nobody: each waits for the one before."""
+    return {"mode": "closed", "clients": 1, "think_ns": think_ns}
+
+
+def saturating(clients: int) -> dict[str, Any]:
+    """Return an offer of as many requests under way as there are clients."""
+    return {"mode": "closed", "clients": clients, "think_ns": 0.0}
+
+
+def uniform(least: int, most: int) -> dict[str, int]:
+    """Return a word of a request: any number from one to another."""
+    return {"least": least, "most": most}
+
+
+def rack(
+    source: str,
+    program: str,
+    offer: Mapping[str, Any],
+    requests: Sequence[Mapping[str, Any]],
+    *,
+    measured: int,
+    interface: str = FAST_PATH,
+    nanopu: Mapping[str, Any] | None = None,
+    transport: Mapping[str, Any] | None = None,
+    link_ns: float = LINK_NS,
+    switch: Mapping[str, Any] | None = None,
+    stamped: bool = True,
+    clients: int = 1,
+    ports: int = 1,
+    cores: int = 4,
+    warmup: int | None = None,
+) -> Description:
+    """Describe a server, the clients that load it, and the link or switch between them.
+
+    `program` is a path below guest/programs, without its ending. The transport is that of both
+    ends; a traditional interface has none.
+    """
+    fast = interface == FAST_PATH
+    ends = dict(transport or {}) if fast else {"protocol": "datagrams"}
+    server: dict[str, Any] = {"preset": "nanopu-prototype", "fabric": {"cores": cores}}
+    if fast:
+        server["nanopu"] = {**(nanopu or {}), "transport": ends}
+    load: dict[str, Any] = {
+        "offer": dict(offer),
+        "requests": [dict(one) for one in requests],
+        "stamped": stamped,
+        "ports": ports,
+        "transport": ends,
+    }
+    network: dict[str, Any] = {"link": {"latency_ns": link_ns}}
+    if switch is not None:
+        network["switch"] = dict(switch)
+    served: dict[str, Any] = {
+        "program": str(GUEST / "programs" / f"{program}.c"),
+        "serves": True,
+        "interface": "nanopu" if fast else "ice-nic",
+        "server": server,
+    }
+    measure: dict[str, Any] = {"requests": measured, "seed": 1}
+    if warmup is not None:
+        measure["warmup"] = warmup
+    return Description.from_dict(
+        {
+            "rack": {
+                **network,
+                "servers": [served],
+                "clients": [{"count": clients, "load": load}],
+            },
+            "measure": measure,
+        },
+        source=source,
+    )
+
+
+def measurement(outcome: Outcome, client: int = 0) -> dict[str, Any]:
+    """Return what a client has measured."""
+    found: dict[str, Any] = outcome.result["clients"][client]["measurement"]
+    return found
+
+
+def latencies_ns(outcome: Outcome) -> dict[str, Any]:
+    """Return the latencies that the first client has measured."""
+    found: dict[str, Any] = measurement(outcome)["latency_ns"]
+    return found
+
+
+def packets_of(bytes_: int) -> int:
+    """Return how many packets a message of so many bytes is."""
+    return -(-bytes_ // PACKET_BYTES)
+
+
+def bits(bytes_: int) -> int:
+    """Return the bits on the wire of a message."""
+    return 8 * (bytes_ + HEADER_BYTES * packets_of(bytes_))

@@ -1,0 +1,179 @@
+"""nanoPU's figures and claims: over a formula for the simulator, and some small runs."""
+
+import functools
+import statistics
+from typing import Any
+
+import pytest
+
+from nanoplane.claims import DIFFERS, NOT_YET_RUN, REPRODUCED, claims, figures_of
+from nanoplane.figures import chosen, figures, find
+from nanoplane.papers.nanopu import applications, dot_product, loopback, network, racks, threads
+from nanoplane.sweep import Outcome, Run, sweep
+
+NAMES = [name for name in figures() if name.startswith("nanopu.")]
+
+
+@functools.cache
+def faked(name: str) -> dict[Any, Outcome]:
+    points = chosen([find(name)], True)
+    return dict(zip(points, sweep(points.values()), strict=True))
+
+
+@pytest.mark.usefixtures("fake")
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_have_rows_and_a_plot(name: str) -> None:
+    figure = find(name)
+    rows = figure.rows(faked(name))
+    assert rows
+    assert figure.rows({}) == []
+    assert figure.chart(rows).to_dict()
+    assert all(row.samples >= 1000 for row in rows)
+    # What tells rows apart is in their labels.
+    assert len({(row.series, row.x, *row.labels.values()) for row in rows}) == len(rows)
+
+
+@pytest.mark.usefixtures("fake")
+def test_every_figure_bears_on_a_claim() -> None:
+    listed = claims("nanopu")
+    assert figures_of(listed) == NAMES
+    assert len({claim.id for claim in listed}) == len(listed)
+    for claim in listed:
+        assert claim.measure is not None or claim.why, claim.id
+    for row in (claim.row({}) for claim in listed):
+        assert row["verdict"] == NOT_YET_RUN
+
+
+@pytest.mark.usefixtures("fake")
+def test_claims_measure_what_they_say() -> None:
+    results = {point: of for name in NAMES for point, of in faked(name).items()}
+    rows = {claim.id: claim.row(results) for claim in claims("nanopu")}
+    measured = {name: row["measured"] for name, row in rows.items()}
+    # The fake's nanoPU takes 17 ns and twice 26 ns, and its traditional interface 51 ns.
+    assert measured["nanopu.2.wire-to-wire"] == pytest.approx(69)
+    assert measured["nanopu.2.without-mac"] == pytest.approx(17)
+    assert measured["nanopu.3.times"] == pytest.approx(3)
+    # Twice the way in: (11 + 2 + 1 + 4) cycles of 3.2 GHz, and 72 bytes at 200 Gb/s.
+    way_in = 18 / 3.2 + 2.88
+    assert measured["nanopu.1.arrival-without-mac"] == pytest.approx(way_in)
+    assert measured["nanopu.1.arrival"] == pytest.approx(26 + way_in)
+    assert measured["nanopu.2.ndp"] == pytest.approx(22 / 3.2)
+    # Its cores take 10 and 70 ns for a request: 100 Mrps, of 72 bytes 57.6 Gb/s.
+    assert measured["nanopu.4.rate"] == pytest.approx(100)
+    assert measured["nanopu.4.bits"] == pytest.approx(57.6)
+    assert measured["nanopu.4.small"] == pytest.approx(7)
+    # The p99 of TIS and RSS is five times that of HTS and JBSQ.
+    assert measured["nanopu.7.low-load"] == pytest.approx(5)
+    assert measured["nanopu.jbsq.tail"] == pytest.approx(5)
+    assert measured["nanopu.incast.factor"] == pytest.approx(3)
+    assert measured["nanopu.6.traditional-misses"] == pytest.approx(10)
+    # 2176 cycles of 3.2 GHz are 680 ns: two thirds less than 2 us.
+    assert measured["nanopu.table2.read-p50"] == pytest.approx(680)
+    assert measured["nanopu.table2.lower"] == pytest.approx(66)
+    assert rows["nanopu.table2.lower"]["verdict"] == REPRODUCED
+    assert rows["nanopu.8.never-exceeds"]["verdict"] == DIFFERS
+    # Of rates there are intervals, and so there are of what is made of them.
+    low, high = rows["nanopu.4.rate"]["measured_ci95"]
+    assert (low, high) == (pytest.approx(99), pytest.approx(101))
+    assert measured["nanopu.raft.erpc"] == pytest.approx(5.5 / 0.68)
+
+
+def simulated(run: Run) -> Outcome:
+    (outcome,) = sweep([run], workers=1)
+    return outcome
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("NANOPLANE_STORE", str(tmp_path))
+
+
+@pytest.mark.simulator
+@pytest.mark.usefixtures("store")
+def test_the_parts_of_the_way_add_up() -> None:
+    point = loopback.WIRE_TO_WIRE
+    results = {
+        point: simulated(point.run(True)),
+        loopback.FIRST: simulated(loopback.FIRST.run(True)),
+    }
+    parts = loopback.parts_ns(results)
+    assert sum(parts.values()) == pytest.approx(loopback.response_ns(results, point))
+    # A program of a dozen instructions, some of which are CSR accesses, on a core of 3.2 GHz.
+    core_ns = parts["core: the program and its words"]
+    assert 12 / 3.2 / 2 < core_ns < 40 / 3.2
+    # MAC and serial I/O are 26 ns each way; a polling loop may see the message a turn later.
+    without = loopback.response_ns(results, loopback.FIRST)
+    assert loopback.response_ns(results, point) - without == pytest.approx(52, abs=8)
+
+
+@pytest.mark.simulator
+@pytest.mark.usefixtures("store")
+def test_a_long_message_takes_its_time_on_the_link_both_ways() -> None:
+    """It is stored and forwarded, in the interface and in the core, and its bits take the link."""
+    results = {}
+    for length in (loopback.SHORTEST, loopback.LONGEST):
+        point = loopback.Loopback(loopback.LATENCY, racks.FAST_PATH, length)
+        results[point] = simulated(point.run(True))
+    short, long = (loopback.response_ns(results, point) for point in results)
+    link_ns = (racks.bits(loopback.LONGEST) - racks.bits(loopback.SHORTEST)) / 200
+    # In over the link, to the core at a word a cycle, and out over the link: three times, at least
+    # two of them one after the other.
+    assert 2 * link_ns < long - short < 4 * link_ns
+
+
+@pytest.mark.simulator
+@pytest.mark.usefixtures("store")
+def test_who_overruns_at_priority_0_delays_others_less() -> None:
+    """It has priority 1 after 1 us, so that others do not wait until its 5 us are over."""
+    bounded = threads.Behaviours(threads.BOUNDED, threads.GAPS_CYCLES[0])
+    unbounded = threads.Behaviours(threads.UNBOUNDED, threads.GAPS_CYCLES[0])
+    results = {point: simulated(point.run(True)) for point in (bounded, unbounded)}
+    kept, broken = (
+        threads.p99_us(results, point, "well-behaved") for point in (bounded, unbounded)
+    )
+    assert kept < broken
+    # On-core time and both links at least, and at most a wait as long as a request of 5 us.
+    least_us = (threads.SERVICE_CYCLES / 3.2 + 2 * 43) / 1000
+    assert least_us < kept < 5
+
+
+@pytest.mark.simulator
+@pytest.mark.usefixtures("store")
+def test_an_incast_is_as_long_as_the_link_takes() -> None:
+    point = network.Incast(network.TRIMMING, network.HALF_PACKETS)
+    results = {point: simulated(point.run(True))}
+    # 80 packets of 1088 bytes at 200 Gb/s, 3.48 us, and the way through the switch and back, 0.77.
+    link_us = 80 * 1088 * 8 / 200 / 1000
+    assert link_us < network.longest_us(results, point) < link_us + 2.0
+
+
+@pytest.mark.simulator
+@pytest.mark.usefixtures("store")
+def test_requests_of_applications_are_understood() -> None:
+    """A refusal is one word, so that no response would be known to a request of stamped load."""
+    for point in (
+        applications.Service("mica", "optimal", 0.5),
+        applications.Service("mica", "traditional", 0.5),
+        applications.Service("set-algebra", racks.FAST_PATH, 0.5),
+        applications.Service("hd-search", racks.FAST_PATH, 0.5),
+    ):
+        counted = simulated(point.run(True)).result["clients"][0]["statistics"]
+        assert counted["unexpected"] == 0, point.name
+        assert counted["responses"] >= racks.QUICK_REQUESTS
+    # A dot product's reply has two words more than its header, and a refusal one.
+    for system in dot_product.SYSTEMS:
+        outcome = simulated(dot_product.DotProduct(system, 4).run(True))
+        client = outcome.result["clients"][0]
+        (server,) = outcome.result["servers"]
+        bytes_each = server["sent"]["bytes"] / server["sent"]["packets"]
+        packets = server["sent"]["packets"] / client["statistics"]["responses"]
+        # nanoPU's acknowledgements and credits are packets without a payload.
+        assert bytes_each * packets == pytest.approx(64 * packets + 16, abs=0.5), system
+
+
+def test_lengths_on_the_wire() -> None:
+    """A message of 8 bytes is a packet of 72 (the paper's Figure 2), one of 2048 two packets."""
+    assert racks.bits(8) == 8 * 72
+    assert racks.bits(1024) == 8 * 1088
+    assert racks.bits(2048) == 8 * (2048 + 128)
+    assert statistics.fmean(dot_product.SMALL) < 8
