@@ -789,7 +789,8 @@ def _print_table(figure: Figure, rows: list[Row]) -> None:
     table.add_column("")
     table.add_column("")
     for x in xs:
-        table.add_column(f"{x:.0f}", justify="right", no_wrap=True)
+        heading = f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}"
+        table.add_column(heading, justify="right", no_wrap=True)
     lines = itertools.groupby(rows, key=lambda row: (row.statistic, row.series))
     for (statistic, series), of in lines:
         at = {row.x: row for row in of}

@@ -119,6 +119,14 @@ def test_figure(command: Command) -> None:
     assert Path("out/page.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_figures_columns_have_different_headings(command: Command) -> None:
+    # Gaps of 3200 and 2400 cycles at 3.2 GHz are 1 and 1.33 million requests a second.
+    status, output, _ = command("figure", "nanopu.7", "--quick", "--only", "gap_cycles=3200,2400")
+    assert status == 0
+    heading = next(line for line in output.splitlines() if line.split()[:1] == ["1"])
+    assert heading.split() == ["1", "1.33"]
+
+
 def test_figure_json(command: Command) -> None:
     chosen = ("--only", "task=packet-encapsulation", "--only", "notify=spin,hyperplane")
     status, output, _ = command("figure", "hyperplane.8", "--quick", *chosen, "--json")

@@ -42,7 +42,7 @@ static inline void busy_serve(void) {
     return;
   }
   uint64_t service_cycles = lnic_read(), sent_time = lnic_read();
-  FOR_EACH_WORD(words - LOAD_WORDS, lnic_read());
+  FOR_EACH_WORD(words - LOAD_WORDS, (void)lnic_read());
   busy_turns(service_cycles * BUSY_MEASURED_TURNS / busy_measured_cycles);
   lnic_write_r(header_to(header, LOAD_WORDS));
   lnic_write_r(service_cycles);
