@@ -53,11 +53,9 @@ def test_claims_measure_what_they_say() -> None:
     assert measured["nanopu.2.wire-to-wire"] == pytest.approx(69)
     assert measured["nanopu.2.without-mac"] == pytest.approx(17)
     assert measured["nanopu.3.times"] == pytest.approx(3)
-    # Twice the way in: (11 + 2 + 1 + 4) cycles of 3.2 GHz, and 72 bytes at 200 Gb/s.
-    way_in = 18 / 3.2 + 2.88
-    assert measured["nanopu.1.arrival-without-mac"] == pytest.approx(way_in)
-    assert measured["nanopu.1.arrival"] == pytest.approx(26 + way_in)
-    assert measured["nanopu.2.ndp"] == pytest.approx(22 / 3.2)
+    # What is put in is no result.
+    assert rows["nanopu.1.arrival"]["verdict"] == rows["nanopu.2.ndp"]["verdict"] == NOT_YET_RUN
+    assert "put in" in rows["nanopu.1.arrival"]["why"]
     # Its cores take 10 and 70 ns for a request: 100 Mrps, of 72 bytes 57.6 Gb/s.
     assert measured["nanopu.4.rate"] == pytest.approx(100)
     assert measured["nanopu.4.bits"] == pytest.approx(57.6)

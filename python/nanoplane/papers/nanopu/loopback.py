@@ -12,7 +12,7 @@ from typing import Any
 
 import altair
 
-from nanoplane.claims import Claim, Judge, Judgement, above, below, judged, within
+from nanoplane.claims import Claim, Judge, Judgement, above, judged, within
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu.racks import (
@@ -290,14 +290,6 @@ def _slower(results: Results) -> float:
     return traditional / fast
 
 
-def _arrival_ns(results: Results) -> float:
-    """Return how long it takes from the first bit until the core can read."""
-    parts = parts_ns(results)
-    names = list(parts)
-    before = sum(parts[name] for name in names[: names.index("from the core")])
-    return before + parts[_SERIALISATION] / 2
-
-
 def _decreases(results: Results) -> Judgement:
     first, last = (
         response_ns(results, Loopback(LATENCY, TRADITIONAL, length))
@@ -334,6 +326,10 @@ def _saturated(results: Results) -> Judgement:
 
 _FASTER_PARTS = "the parts of the way that the paper gives in a picture are faster here"
 _SLOWER_PARTS = "the parts of the way that the paper gives in a picture are slower here"
+_DESCRIBED = (
+    "all parts up to the core are put in by the description, so that their sum is no result; "
+    "nanopu.2 shows them"
+)
 _NIC = (
     "accesses to the traditional interface's registers take longer than the paper's: the core "
     "waits for each of them, a store too"
@@ -376,8 +372,7 @@ CLAIMS = (
         "ns",
         "8 bytes: MAC and serial I/O, the packet's bits, and all parts up to the core",
         "reproduced if below 40",
-        "nanopu.2",
-        judged(_arrival_ns, below(40, _SLOWER_PARTS)),
+        why=_DESCRIBED,
     ),
     Claim(
         "nanopu.1.arrival-without-mac",
@@ -387,11 +382,7 @@ CLAIMS = (
         "ns",
         "the same without MAC and serial I/O",
         "reproduced if below 15",
-        "nanopu.2",
-        judged(
-            lambda r: _arrival_ns(r) - parts_ns(r)["MAC and serial I/O, in"],
-            below(15, _SLOWER_PARTS),
-        ),
+        why=_DESCRIBED,
     ),
     Claim(
         "nanopu.2.ndp",
@@ -399,13 +390,9 @@ CLAIMS = (
         "our prototype hardware NDP implementation runs in 7ns (fixed) per packet",
         7,
         "ns",
-        "ingress and egress pipeline together, as described",
-        "reproduced within 5 %: the description has it from here",
-        "nanopu.2",
-        judged(
-            lambda r: sum(ns for name, ns in parts_ns(r).items() if "NDP" in name),
-            within(7, 0.05, below="other cycles are described", above="other cycles are described"),
-        ),
+        "ingress and egress pipeline together",
+        "reproduced within 5 %",
+        why="the description has this number from here: it is put in, and no result",
     ),
     Claim(
         "nanopu.3.traditional",
