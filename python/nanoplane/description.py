@@ -250,7 +250,7 @@ class Description:
         if self.is_rack:
             self._programs(data)
         elif not self.is_queueing:
-            self.program()
+            self._program(data)
             self.co_runner()
         self._files()
 
@@ -269,7 +269,7 @@ class Description:
             put(data, key, str(path))
         if self.is_queueing:
             return Resolved(_canonical(data), None, files)
-        return Resolved(_canonical(data), self.program(), files, self.co_runner())
+        return Resolved(_canonical(data), self._program(data), files, self.co_runner())
 
     def _origin(self, key: str) -> str:
         """Name the place where a key, something in it, or the list it is in was last written."""
@@ -311,7 +311,7 @@ class Description:
             if isinstance(one, dict) and "server" in one:
                 one["server"] = self._machine(one["server"], f"rack.servers.{place}.server")
         _validate(self, data, schema)
-        return dict(_with_defaults(data, schema, schema))
+        return dict(_with_defaults(data, schema))
 
     def _programs(self, data: dict[str, Any]) -> tuple[Path, ...]:
         """Find the guest of each entry of rack.servers."""
@@ -329,7 +329,7 @@ class Description:
         data = self._merged()
         schema = user_schema()
         _validate(self, data, schema)
-        data = dict(_with_defaults(data, schema, schema))
+        data = dict(_with_defaults(data, schema))
         traffic = data["traffic"]
         if traffic.get("load") is not None and traffic.get("rate_mrps") is not None:
             raise DescriptionError(
@@ -348,7 +348,7 @@ class Description:
                 f"table queueing or {_alternatives(others)}"
             )
         _validate(self, data, schema)
-        return dict(_with_defaults(data, schema, schema))
+        return dict(_with_defaults(data, schema))
 
     def _check_monitoring_set(self, data: dict[str, Any]) -> None:
         hyperplane = data["server"].get("hyperplane")
@@ -368,7 +368,9 @@ class Description:
 
     def program(self) -> Path:
         """Return the guest's file: C source or ELF."""
-        data = _with_defaults(self._merged(), user_schema(), user_schema())
+        return self._program(self._complete())
+
+    def _program(self, data: dict[str, Any]) -> Path:
         return compiler.find_program(
             data["data_plane"]["program"],
             self.directory,
@@ -403,12 +405,8 @@ def user_schema() -> dict[str, Any]:
 
     It is the simulator's, and the keys that Python resolves.
     """
-    schema = copy.deepcopy(simulator.schema())
-    tables = schema["properties"]
-    for name in tables:
-        tables[name] = _dereference(tables[name], schema)
-    traffic = tables["traffic"]["properties"]
-    traffic["load"] = {
+    schema = _expanded(simulator.schema())
+    schema["properties"]["traffic"]["properties"]["load"] = {
         "description": "The offered load: all that the server can take, or a part of the peak "
         "that is measured first.",
         "default": None,
@@ -418,24 +416,19 @@ def user_schema() -> dict[str, Any]:
             {"type": "null"},
         ],
     }
-    _bound_integers(schema)
     return schema
 
 
 @functools.cache
 def queueing_schema() -> dict[str, Any]:
     """Return the schema of a description of a queueing system without a server."""
-    schema = copy.deepcopy(simulator.queueing_schema())
-    _bound_integers(schema)
-    return schema
+    return _expanded(simulator.queueing_schema())
 
 
 @functools.cache
 def rack_schema() -> dict[str, Any]:
     """Return the schema of a description of a rack whose presets have been put in."""
-    schema = copy.deepcopy(simulator.rack_schema())
-    _bound_integers(schema)
-    return schema
+    return _expanded(simulator.rack_schema())
 
 
 def _entry(key: str, listed: list[Any], place: str) -> Any:
@@ -463,35 +456,44 @@ def _no_such_data(key: str, text: str, path: Path) -> str:
     return f'{key} is {_show(text)}; it must be "{_GENERATED}" or a pcap file; {why}'
 
 
-def _bound_integers(schema: Any) -> None:
-    """Put in the largest number of every integer whose schema has only its format, `uint64`."""
-    if isinstance(schema, list):
-        for one in schema:
-            _bound_integers(one)
-    elif isinstance(schema, dict):
-        for one in schema.values():
-            _bound_integers(one)
-        if schema.get("format") in _LARGEST:
-            schema.setdefault("maximum", _LARGEST[schema["format"]])
+def _expanded(schema: dict[str, Any]) -> dict[str, Any]:
+    """Put in what each `$ref` of a schema names, and the largest number of every integer.
+
+    Nothing that is looked up in it later then has to follow references. A definition that is
+    named more than once is shared.
+    """
+    known: dict[str, Any] = {}
+
+    def definition(reference: str) -> Any:
+        if reference not in known:
+            target: Any = schema
+            for part in reference.removeprefix("#/").split("/"):
+                target = target[part]
+            known[reference] = expand(target)
+        return known[reference]
+
+    def expand(part: Any) -> Any:
+        if isinstance(part, list):
+            return [expand(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        expanded = {
+            name: expand(one) for name, one in part.items() if name not in ("$ref", "$defs")
+        }
+        if "$ref" in part:
+            expanded = {**definition(part["$ref"]), **expanded}
+        if expanded.get("format") in _LARGEST:
+            expanded.setdefault("maximum", _LARGEST[expanded["format"]])
+        return expanded
+
+    return dict(expand(schema))
 
 
-def _dereference(schema: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
-    """Follow `$ref` (and an `allOf` of one), keeping what stands beside it."""
-    merged = dict(schema)
-    while "$ref" in merged:
-        target: Any = root
-        for part in merged.pop("$ref").removeprefix("#/").split("/"):
-            target = target[part]
-        merged = {**copy.deepcopy(target), **merged}
-    return merged
-
-
-def _branches(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the alternatives of a schema: those of anyOf and oneOf, or itself."""
-    schema = _dereference(schema, root)
     for name in ("anyOf", "oneOf"):
         if name in schema:
-            return [branch for one in schema[name] for branch in _branches(one, root)]
+            return [branch for one in schema[name] for branch in _branches(one)]
     return [schema]
 
 
@@ -507,9 +509,9 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-def _with_defaults(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
     """Return `value` with every default of the schema put in and numbers as the schema has them."""
-    branches = _branches(schema, root)
+    branches = _branches(schema)
     if isinstance(value, dict):
         branch = next(
             (
@@ -521,9 +523,9 @@ def _with_defaults(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any
                     or value.keys() <= one["properties"].keys()
                 )
                 and all(
-                    value.get(name) == _dereference(of, root)["const"]
+                    value.get(name) == of["const"]
                     for name, of in one["properties"].items()
-                    if "const" in _dereference(of, root)
+                    if "const" in of
                 )
             ),
             None,
@@ -532,17 +534,16 @@ def _with_defaults(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any
             return value
         filled = {}
         for name, of in branch["properties"].items():
-            of = _dereference(of, root)
             if name in value:
-                filled[name] = _with_defaults(value[name], of, root)
+                filled[name] = _with_defaults(value[name], of)
             elif "default" in of:
-                filled[name] = _with_defaults(copy.deepcopy(of["default"]), of, root)
+                filled[name] = _with_defaults(copy.deepcopy(of["default"]), of)
             elif "properties" in of:
-                filled[name] = _with_defaults({}, of, root)
+                filled[name] = _with_defaults({}, of)
         return filled
     if isinstance(value, list):
         items = next((one["items"] for one in branches if "items" in one), None)
-        return value if items is None else [_with_defaults(one, items, root) for one in value]
+        return value if items is None else [_with_defaults(one, items) for one in value]
     types = {name for one in branches for name in _types(one)}
     if (
         isinstance(value, int)
@@ -566,12 +567,11 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield prefix + name, value
 
 
-def _schema_at(key: str) -> list[dict[str, Any]]:
+def _schema_at(key: str) -> list[Mapping[str, Any]]:
     """Return the alternatives that the schema has for a dotted key; none if it is not known."""
     names = key.split(".")
-    roots = {"queueing": queueing_schema, "rack": rack_schema}
-    root = roots.get(names[0], user_schema)()
-    found = [root]
+    schemas = {"queueing": queueing_schema, "rack": rack_schema}
+    found: list[Mapping[str, Any]] = [schemas.get(names[0], user_schema)()]
     for name in names:
         inside = [
             one["items"]
@@ -579,7 +579,7 @@ def _schema_at(key: str) -> list[dict[str, Any]]:
             else one.get("properties", {}).get(name)
             for one in found
         ]
-        found = [branch for one in inside if one is not None for branch in _branches(one, root)]
+        found = [branch for one in inside if one is not None for branch in _branches(one)]
     return found
 
 
@@ -658,9 +658,9 @@ def _unit(key: str) -> str | None:
     return None
 
 
-def _accepted(schema: Mapping[str, Any], root: Mapping[str, Any], key: str) -> str:
+def _accepted(schema: Mapping[str, Any], key: str) -> str:
     """Say in words what a schema accepts."""
-    branches = _branches(schema, root)
+    branches = _branches(schema)
     constants: list[str] = []
     others: list[str] = []
     for branch in branches:
@@ -714,7 +714,7 @@ def _sentence(
         nested = [one for one in error.context if one.relative_path]
         if not isinstance(error.instance, dict):
             break
-        if (tagged := _tagged(description, error, root)) is not None:
+        if (tagged := _tagged(description, error)) is not None:
             if isinstance(tagged, str):
                 return tagged
             error = tagged
@@ -740,17 +740,15 @@ def _sentence(
             machines = _alternatives([_show(one) for one in sorted(simulator.presets())])
             hint = f"; a preset has all of server: {machines}"
         of = schema.get("properties", {}).get(name)
-        accepted = (
-            f"; it must be {_accepted(of, root, name)}" if of is not None and not hint else ""
-        )
+        accepted = f"; it must be {_accepted(of, name)}" if of is not None and not hint else ""
         return f"{description.source}: {prefix}{name} is missing{accepted}{hint}"
-    accepted = _accepted(schema, root, key)
+    accepted = _accepted(schema, key)
     origin = description._origin(key)
     near = ""
     if isinstance(error.instance, str):
         names = [
             value
-            for branch in _branches(schema, root)
+            for branch in _branches(schema)
             for value in ([branch["const"]] if "const" in branch else branch.get("enum", []))
             if isinstance(value, str)
         ]
@@ -760,7 +758,7 @@ def _sentence(
 
 
 def _tagged(
-    description: Description, error: jsonschema.ValidationError, root: dict[str, Any]
+    description: Description, error: jsonschema.ValidationError
 ) -> jsonschema.ValidationError | str | None:
     """Return what is wrong with a table that can be one of several.
 
@@ -768,7 +766,7 @@ def _tagged(
     key that all of them have; or a sentence about this key. None if there is no such key.
     """
     schema = cast("dict[str, Any]", error.schema)
-    listed = [_dereference(one, root) for one in schema[cast("str", error.validator)]]
+    listed = schema[cast("str", error.validator)]
     tables = {place: one for place, one in enumerate(listed) if one.get("type") == "object"}
     if len(tables) == 1:
         (place,) = tables
@@ -822,16 +820,14 @@ def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) ->
     if near := difflib.get_close_matches(name, known, 1, 0.6):
         return f'did you mean "{near[0]}"?'
     # Not the key itself, which another alternative may have.
-    elsewhere = [
-        key for key in _keys(root, root) if key.endswith(f".{name}") and key != prefix + name
-    ]
+    elsewhere = [key for key in _keys(root) if key.endswith(f".{name}") and key != prefix + name]
     if elsewhere:
         return f'did you mean "{elsewhere[0]}"?'
     return f"{prefix.rstrip('.') or 'a description'} has {', '.join(sorted(known))}"
 
 
-def _keys(schema: Mapping[str, Any], root: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for branch in _branches(schema, root):
+def _keys(schema: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for branch in _branches(schema):
         for name, of in branch.get("properties", {}).items():
             yield prefix + name
-            yield from _keys(of, root, f"{prefix}{name}.")
+            yield from _keys(of, f"{prefix}{name}.")
