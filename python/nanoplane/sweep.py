@@ -288,6 +288,7 @@ class _Sweep:
         self.jobs: dict[str, _Job] = {}
         self.ready: list[tuple[float, int, _Job]] = []
         self.order = itertools.count()
+        self.resolved: dict[Description, Resolved] = {}
         self.elves: dict[tuple[Path | None, Path | None, tuple[Path, ...]], bytes] = {}
         self.finished: dict[str, dict[str, Any]] = {}
         self.later_cost = 0.0
@@ -350,7 +351,7 @@ class _Sweep:
         if run.peak is None:
             self._request(run.description, answer)
             return
-        guess = _cost(run.description.set("traffic.load", "saturate").resolve(), run.part)
+        guess = _cost(self._resolve(run.description.set("traffic.load", "saturate")), run.part)
         self.later_cost += guess
 
         def at_rate(job: _Job, result: dict[str, Any], __: bool) -> None:
@@ -403,7 +404,7 @@ class _Sweep:
     def _request(
         self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]
     ) -> None:
-        resolved = description.resolve()
+        resolved = self._resolve(description)
         elf = self._elf(resolved)
         key = stores.key(resolved, elf)
         job = self.jobs.get(key)
@@ -421,6 +422,12 @@ class _Sweep:
             then(job, self.finished[key], True)
         else:
             job.then.append(then)
+
+    def _resolve(self, description: Description) -> Resolved:
+        """Resolve a description, once: the points of a figure share their peaks."""
+        if description not in self.resolved:
+            self.resolved[description] = description.resolve()
+        return self.resolved[description]
 
     def _elf(self, resolved: Resolved) -> bytes:
         guest = (resolved.program, resolved.co_runner, resolved.programs)
