@@ -55,12 +55,26 @@ struct frame {
 
 _Static_assert(sizeof(struct frame) == 64, "the headers have 64 bytes");
 
-/** Exchanges the Ethernet addresses, by which switches forward: the frame goes back. */
+/** A word of a frame in the hart's order, and back: in one instruction, for which the published
+ * prototype's harts have one of their own, and these have Zbb's rev8. */
+static inline uint64_t frame_word(uint64_t word) {
+#ifdef __riscv
+  uint64_t reversed;
+  __asm__(".insn i 0x13, 5, %0, %1, 0x6b8" : "=r"(reversed) : "r"(word));
+  return reversed;
+#else
+  return __builtin_bswap64(word);
+#endif
+}
+
+/** Exchanges the Ethernet addresses, by which switches forward: the frame goes back. Six bytes are
+ * copied in place, as the compiler of the published programs does; a call for each copy takes 190
+ * cycles in all. */
 static inline void swap_eth(struct frame *frame) {
   uint8_t address[MAC_ADDR_SIZE];
-  memcpy(address, frame->eth.dst_mac, MAC_ADDR_SIZE);
-  memcpy(frame->eth.dst_mac, frame->eth.src_mac, MAC_ADDR_SIZE);
-  memcpy(frame->eth.src_mac, address, MAC_ADDR_SIZE);
+  __builtin_memcpy(address, frame->eth.dst_mac, MAC_ADDR_SIZE);
+  __builtin_memcpy(frame->eth.dst_mac, frame->eth.src_mac, MAC_ADDR_SIZE);
+  __builtin_memcpy(frame->eth.src_mac, address, MAC_ADDR_SIZE);
 }
 
 /** Exchanges all addresses: the frame goes back to the context that it comes from. */

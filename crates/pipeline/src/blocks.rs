@@ -103,9 +103,7 @@ impl Decoded {
             | Class::LoadReserved
             | Class::Custom => (Route::Serial, Unit::Integer),
             // What a fence without effect orders is in order anyway; it passes like an `addi`.
-            Class::Fence if FenceEffect::of(&instruction) == FenceEffect::None => {
-                (Route::Integer, Unit::Integer)
-            }
+            Class::Fence if FenceEffect::is_none(&instruction) => (Route::Integer, Unit::Integer),
             Class::Fence => (Route::Serial, Unit::Integer),
             Class::Alu => (Route::Integer, Unit::Integer),
             Class::Jump => (Route::Jump, Unit::Integer),

@@ -89,6 +89,23 @@ state::plain!(ParkedLoad {
     issue: cycle
 });
 
+/// A store to a device that has been sent and after which the core has gone on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PostedStore {
+    pub token: u64,
+    pub address: u64,
+    pub pc: u64,
+    /// The instruction's encoding.
+    pub bits: u32,
+}
+
+state::plain!(PostedStore {
+    token,
+    address,
+    pc,
+    bits
+});
+
 /// A trap that no handler of the guest takes: the guest has crashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crash {
@@ -199,6 +216,10 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) store_event: u64,
     pub(crate) serial: Option<Serial>,
     pub(crate) serial_event: u64,
+    /// Stores to devices that have not been answered, oldest first.
+    pub(crate) posted: VecDeque<PostedStore>,
+    /// The first that has been refused; the trap comes before the next instruction.
+    pub(crate) refused_store: Option<PostedStore>,
     pub(crate) reservation: Option<LineAddress>,
     /// The line that the last instruction of Zawrs waited on, until the next `LR`.
     pub(crate) awaited: Option<LineAddress>,
@@ -281,6 +302,8 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 store_event: cycle,
                 serial,
                 serial_event: cycle,
+                posted,
+                refused_store,
                 reservation,
                 awaited,
                 hold_until: cycle,
@@ -387,6 +410,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             store_event: NEVER,
             serial: None,
             serial_event: NEVER,
+            posted: VecDeque::new(),
+            refused_store: None,
             reservation: None,
             awaited: None,
             hold_until: NEVER,
@@ -631,9 +656,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 break;
             } else {
                 self.stop = limit.min(delivery).min(self.other_event());
-                if let Some(trap) = self.hart.pending_interrupt() {
-                    self.begin_serial(Serial::interrupt(trap));
-                } else {
+                if !self.begin_trap() {
                     self.dispatch(outbox);
                 }
             }
@@ -695,7 +718,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
             }
             DeliveryKind::Reply { token, result } => {
-                self.for_each_hart(|core| core.serial_reply(token, result));
+                self.for_each_hart(|core| core.replied_to(token, result));
             }
             DeliveryKind::Notice { header } => {
                 if X::HAS_PORT {

@@ -98,6 +98,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub fn compare(&mut self, now: u64, walker: &mut dyn Walker) {
         let quiet = self.stores.is_empty()
             && self.serial.is_none()
+            && self.posted.is_empty()
+            && self.refused_store.is_none()
             && self.crash.is_none()
             && self.acquire.is_none()
             && self.probed.is_none()
@@ -168,6 +170,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 store_event: fixed,
                 serial: fixed,
                 serial_event: fixed,
+                posted: fixed,
+                refused_store: fixed,
                 reservation: fixed,
                 awaited: fixed,
                 hold_until: fixed,

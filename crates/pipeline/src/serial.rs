@@ -2,7 +2,7 @@
 //! younger begins before they are done. CSRs, fences, traps, accesses to devices, accesses that
 //! cross a line, `LR`, waits (`WFI`, `WRS`), and the instructions of extensions.
 
-use crate::core::{Core, Crash, NEVER, RESERVATION_HOLD_CYCLES};
+use crate::core::{Core, Crash, NEVER, PostedStore, RESERVATION_HOLD_CYCLES};
 use crate::extension::{Action, CsrAccess, Extension, Invocation};
 use crate::port::AtPort;
 use crate::queues::low_bytes;
@@ -44,6 +44,17 @@ impl FenceEffect {
             FenceEffect::None
         }
     }
+
+    /// Whether nothing at all waits.
+    pub fn is_none(i: &Instruction) -> bool {
+        FenceEffect::of(i) == FenceEffect::None && !FenceEffect::orders_output(i)
+    }
+
+    /// Whether what follows waits for posted stores to devices.
+    fn orders_output(i: &Instruction) -> bool {
+        const OUTPUT_BEFORE: i32 = 1 << 6;
+        i.immediate & OUTPUT_BEFORE != 0
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +65,17 @@ enum Kind {
     Interrupt(Trap),
     /// What the instruction has asked of the extension's port cannot be done.
     Exception(Trap),
+    /// A device has refused a store after which the core has gone on.
+    RefusedStore(PostedStore),
 }
 
-state::choice!(Kind { Instruction(instruction), FetchFault(missing), Interrupt(trap), Exception(trap) });
+state::choice!(Kind {
+    Instruction(instruction),
+    FetchFault(missing),
+    Interrupt(trap),
+    Exception(trap),
+    RefusedStore(store)
+});
 
 #[derive(Clone, Copy, Debug)]
 enum State {
@@ -186,6 +205,20 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.held_up(Stall::Serial);
     }
 
+    /// Takes what comes before the next instruction: the trap of a store that a device has refused, or
+    /// an interrupt. Returns whether there was one.
+    pub(crate) fn begin_trap(&mut self) -> bool {
+        let serial = match self.refused_store {
+            Some(store) => Serial::new(Kind::RefusedStore(store), 0),
+            None => match self.hart.pending_interrupt() {
+                Some(trap) => Serial::interrupt(trap),
+                None => return false,
+            },
+        };
+        self.begin_serial(serial);
+        true
+    }
+
     /// What the core waits for, in words.
     pub fn waiting_for(&self) -> Option<String> {
         if self.dozes() {
@@ -214,6 +247,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// What keeps the oldest instruction that is not done.
     fn oldest_waits_for(&self) -> String {
         if self.window.all_known() {
+            if self.stores.is_empty()
+                && let Some(store) = self.posted.front()
+            {
+                return format!(
+                    "a device to take its store to {:#x} at pc {:#x}",
+                    store.address, store.pc
+                );
+            }
             let store = self.stores.get(self.stores.head);
             return format!("its store to {:#x} to be performed", store.address);
         }
@@ -229,8 +270,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    pub(crate) fn serial_reply(&mut self, token: u64, result: Result<u64, ()>) {
-        if let Some(serial) = &mut self.serial
+    /// An agent has answered what was asked of it under this token.
+    pub(crate) fn replied_to(&mut self, token: u64, result: Result<u64, ()>) {
+        let is_it = |store: &PostedStore| store.token == token;
+        if let Some(place) = self.posted.iter().position(is_it) {
+            let store = self.posted.remove(place);
+            if result.is_err() {
+                self.refused_store = self.refused_store.or(store);
+            }
+        } else if let Some(serial) = &mut self.serial
             && matches!(serial.state, State::Reply { token: expected } if expected == token)
         {
             serial.state = State::Replied(result);
@@ -252,6 +300,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     }
                     at = at.max(self.stores.last_performed + 1);
                 }
+                if !self.devices_have_answered(&serial) {
+                    return;
+                }
                 if at > now {
                     self.serial_event = at;
                     return;
@@ -264,7 +315,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     let pc = at_port.pc;
                     return self.trap(Serial { pc, ..serial }, trap, now);
                 }
-                self.execute_serial(serial, now, outbox);
+                let kind = match self.refused_store.take() {
+                    Some(store) => Kind::RefusedStore(store),
+                    None => serial.kind,
+                };
+                self.execute_serial(Serial { kind, ..serial }, now, outbox);
             }
             State::Line { line, write, .. } => self.try_line(serial, line, write, now, outbox),
             State::Reply { .. } => {}
@@ -313,7 +368,23 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 Class::Fence => FenceEffect::of(&i) == FenceEffect::Stores,
                 _ => true,
             },
-            Kind::FetchFault(_) | Kind::Interrupt(_) | Kind::Exception(_) => false,
+            Kind::FetchFault(_)
+            | Kind::Interrupt(_)
+            | Kind::Exception(_)
+            | Kind::RefusedStore(_) => false,
+        }
+    }
+
+    /// Whether as many stores to devices have been answered as have to be before this begins.
+    fn devices_have_answered(&self, serial: &Serial) -> bool {
+        let Kind::Instruction(i) = serial.kind else {
+            return true;
+        };
+        match i.class {
+            Class::Csr | Class::Illegal => true,
+            Class::Fence => self.posted.is_empty() || !FenceEffect::orders_output(&i),
+            Class::Store => self.posted.len() < usize::from(self.spec.posted_device_stores.max(1)),
+            _ => self.posted.is_empty(),
         }
     }
 
@@ -353,6 +424,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 return self.trap(serial, trap, now);
             }
             Kind::Interrupt(trap) | Kind::Exception(trap) => return self.trap(serial, trap, now),
+            Kind::RefusedStore(store) => {
+                let trap = Trap {
+                    cause: Cause::StoreAccess,
+                    value: store.address,
+                };
+                return self.trap(serial, trap, now);
+            }
         };
         if X::HAS_PORT
             && let Err(trap) = self.show_input(&i)
@@ -505,16 +583,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if handler == 0 {
             let mut registers = [0; 32];
             registers.copy_from_slice(&self.registers[..32]);
+            let (pc, instruction) = match serial.kind {
+                Kind::Instruction(i) => (serial.pc, Some(i.bits)),
+                // A handler would be told where the core has come to; who reads this wants the store.
+                Kind::RefusedStore(store) => (store.pc, Some(store.bits)),
+                _ => (serial.pc, None),
+            };
             self.crash = Some(Crash {
                 cycle: now,
                 hart: self.hart.csrs.mhartid,
                 trap,
-                pc: serial.pc,
+                pc,
                 registers,
-                instruction: match serial.kind {
-                    Kind::Instruction(i) => Some(i.bits),
-                    _ => None,
-                },
+                instruction,
             });
         }
         self.redirect(handler, now + self.front_end());
@@ -585,21 +666,32 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         value: low_bytes(data, bytes),
                     }
                 };
-                self.ask(serial, Some(agent), Transit::Tile, kind, now, outbox);
+                let token = self.send_request(Some(agent), Transit::Tile, kind, now, outbox);
+                if i.class == Class::Store && self.spec.posted_device_stores > 0 {
+                    self.posted.push_back(PostedStore {
+                        token,
+                        address,
+                        pc: serial.pc,
+                        bits: i.bits,
+                    });
+                    self.finish(serial, 0, now + 1);
+                } else {
+                    self.wait_for_reply(serial, token);
+                }
             }
             _ => self.access_trap(serial, &i, address, now),
         }
     }
 
-    fn ask(
+    /// Asks an agent something, and returns the token that its answer will have.
+    fn send_request(
         &mut self,
-        serial: Serial,
         agent: Option<AgentId>,
         transit: Transit,
         kind: RequestKind,
         now: u64,
         outbox: &mut Outbox,
-    ) {
+    ) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
         // The request leaves when the core has had time to send anything; wires with a latency of
@@ -620,6 +712,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 token,
             },
         );
+        token
+    }
+
+    fn wait_for_reply(&mut self, serial: Serial, token: u64) {
         self.wait(Serial {
             state: State::Reply { token },
             ..serial
@@ -706,7 +802,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     ..serial
                 };
                 let kind = RequestKind::Custom { code, arguments };
-                self.ask(serial, Some(agent), transit, kind, now, outbox);
+                let token = self.send_request(Some(agent), transit, kind, now, outbox);
+                self.wait_for_reply(serial, token);
             }
             Action::Illegal => self.illegal(serial, now),
         }

@@ -240,6 +240,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && self.missing.is_empty()
             && self.parked.is_empty()
             && self.refused.is_empty()
+            && self.posted.is_empty()
             && self.window.all_known()
             && self.acquire.is_none()
             && self.store_event == NEVER

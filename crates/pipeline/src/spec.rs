@@ -94,6 +94,12 @@ pub struct CoreSpec {
     /// Stores in flight or waiting in the store buffer, at most.
     #[schemars(range(min = 1, max = 256))]
     pub store_queue_entries: u16,
+    /// Stores to devices that the core goes on after before they have been answered, at most. The next
+    /// access to a device waits for room, a load for all answers, and so does a fence that orders
+    /// output. 0: the core waits for each store.
+    #[serde(default)]
+    #[schemars(range(max = 64))]
+    pub posted_device_stores: u8,
     /// Cycles from the fetch of an instruction to its dispatch: what a wrong prediction costs
     /// beside the time until the branch is resolved.
     #[schemars(range(min = 1, max = 40))]
@@ -157,6 +163,11 @@ impl CoreSpec {
         within("scheduler_entries", self.scheduler_entries, 1..=1024)?;
         within("load_queue_entries", self.load_queue_entries, 1..=256)?;
         within("store_queue_entries", self.store_queue_entries, 1..=256)?;
+        within(
+            "posted_device_stores",
+            self.posted_device_stores.into(),
+            0..=64,
+        )?;
         within("front_end_cycles", self.front_end_cycles.into(), 1..=40)?;
         let units = &self.units;
         for (name, unit) in [
@@ -222,6 +233,7 @@ impl CoreSpec {
             scheduler_entries: 64,
             load_queue_entries: 32,
             store_queue_entries: 32,
+            posted_device_stores: 0,
             front_end_cycles: 8,
             units: UnitsSpec {
                 integer: unit(6, 1),
@@ -275,6 +287,7 @@ impl CoreSpec {
             scheduler_entries: 64,
             load_queue_entries: 32,
             store_queue_entries: 32,
+            posted_device_stores: 0,
             front_end_cycles: 12,
             units: UnitsSpec {
                 integer: unit(3, 1),
@@ -305,7 +318,9 @@ impl CoreSpec {
 
     /// A five-stage in-order core like Rocket (Asanović et al., "The Rocket Chip Generator",
     /// 2016): one instruction a cycle, a scoreboard that lets it run on until a missing operand
-    /// is used, two cycles from load to use, branches resolved in the third stage.
+    /// is used, two cycles from load to use, branches resolved in the third stage. Its data cache
+    /// goes on after a store to a device, and takes the next access to one when that is answered
+    /// (`nMMIOs = 1` in `HellaCache.scala`, `uncachedInFlight` in `DCache.scala`).
     pub fn five_stage() -> CoreSpec {
         CoreSpec {
             model: Model::InOrder,
@@ -315,6 +330,7 @@ impl CoreSpec {
             scheduler_entries: 1,
             load_queue_entries: 8,
             store_queue_entries: 4,
+            posted_device_stores: 1,
             front_end_cycles: 2,
             units: UnitsSpec {
                 integer: unit(1, 1),

@@ -23,7 +23,7 @@
 //! allowed to run: all that is decided here depends on what the harts are doing in a cycle.
 
 use crate::blocks::NOWHERE;
-use crate::core::{Core, MissingLoad, NEVER, ParkedLoad, REGISTERS};
+use crate::core::{Core, MissingLoad, NEVER, ParkedLoad, PostedStore, REGISTERS};
 use crate::extension::Extension;
 use crate::predictor::BranchContext;
 use crate::probe::Probed;
@@ -68,6 +68,8 @@ pub(crate) struct Sibling<X> {
     pub store_event: u64,
     pub serial: Option<Serial>,
     pub serial_event: u64,
+    pub posted: VecDeque<PostedStore>,
+    pub refused_store: Option<PostedStore>,
     pub reservation: Option<LineAddress>,
     pub awaited: Option<LineAddress>,
     pub hold_until: u64,
@@ -108,6 +110,8 @@ impl<X: Extension> State for Sibling<X> {
                 store_event: cycle,
                 serial,
                 serial_event: cycle,
+                posted,
+                refused_store,
                 reservation,
                 awaited,
                 hold_until: cycle,
@@ -153,6 +157,8 @@ impl<X> Sibling<X> {
             store_event: NEVER,
             serial: None,
             serial_event: NEVER,
+            posted: VecDeque::new(),
+            refused_store: None,
             reservation: None,
             awaited: None,
             hold_until: NEVER,
@@ -237,7 +243,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         exchange!(self, sibling:
             hart, extension, pc, cursor, dispatch_cycle, dispatch_left, blocked, window,
             float_in_window, attends, probed, acquire, loads, stores, missing, parked, refused, woken,
-            store_event, serial, serial_event, reservation, awaited, hold_until, held, statistics,
+            store_event, serial, serial_event, posted, refused_store, reservation, awaited, hold_until, held, statistics,
             stall, charged,
         );
         self.sibling = Some(sibling);
@@ -458,16 +464,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let before = self.window.tail;
         self.cycle_width = left;
         self.dispatch_left = left;
-        if let Some(trap) = self.hart.pending_interrupt() {
-            self.begin_serial(Serial::interrupt(trap));
-        } else if left == 0 {
-            // Who is held up already is so until it dispatches.
-            if self.stall == Stall::None {
-                self.held_up(Stall::OtherHart);
+        if !self.begin_trap() {
+            if left > 0 {
+                self.dispatch(outbox);
+            } else {
+                // Who is held up already is so until it dispatches.
+                if self.stall == Stall::None {
+                    self.held_up(Stall::OtherHart);
+                }
+                self.dispatch_cycle = now + 1;
             }
-            self.dispatch_cycle = now + 1;
-        } else {
-            self.dispatch(outbox);
         }
         self.cycle_width = self.spec.width;
         // Fetch ends with a taken branch for this hart alone. In later cycles the other one does not

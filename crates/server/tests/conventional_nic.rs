@@ -9,7 +9,7 @@ use fabric::{AgentId, Time};
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};
 use pcie::{DmaNic, DmaNicSpec, IceNic, IceNicSpec};
-use pipeline::NoExtension;
+use pipeline::{CoreSpec, NoExtension};
 use riscv::elf::Image;
 use server::{Machine, ServerSpec};
 
@@ -113,19 +113,189 @@ fn cycles_of(spec: &ServerSpec, access: impl Fn(&mut Assembler)) -> u64 {
     (long - short) / 10
 }
 
-/// Nothing younger begins before an access to a device is done, of a store no less than of a load: the shorter
-/// look-up of both caches until the request leaves, 1 to the interface on the same tile, the fabric's
-/// `forward_latency_cycles` before the answer goes on the mesh, 1 back, and the next one in the cycle after.
+/// Cycles from when an access to a device begins until its answer is there: the shorter look-up of both caches
+/// until the request leaves, 1 to the interface on the same tile, the fabric's `forward_latency_cycles` before
+/// the answer goes on the mesh, and 1 back.
+fn answer_cycles(spec: &ServerSpec) -> u64 {
+    let core = &spec.core;
+    let look_up = core.l1_instruction.hit_latency_cycles;
+    look_up.min(core.l1_data.hit_latency_cycles) + 1 + spec.fabric.forward_latency_cycles + 1
+}
+
+/// A load, and a store that is not posted, and then what follows: in the cycle after the answer.
 #[test]
 fn what_a_register_costs() {
     for core in models() {
+        let core = CoreSpec {
+            posted_device_stores: 0,
+            ..core
+        };
         let spec = server(1, &core);
-        let look_up = core.l1_instruction.hit_latency_cycles;
-        let look_up = look_up.min(core.l1_data.hit_latency_cycles);
-        let cycles = look_up + 1 + spec.fabric.forward_latency_cycles + 1 + 1;
+        let cycles = answer_cycles(&spec) + 1;
         let load = cycles_of(&spec, |asm| asm.load(4, false, T0, S0, 20));
         let store = cycles_of(&spec, |asm| asm.store(4, ZERO, S0, 32));
         assert_eq!((load, store), (cycles, cycles));
+    }
+}
+
+/// A posted store takes a cycle, like the read of a CSR. What goes on waits for its answer if it is
+/// a load from a device, a fence behind output, or a store for which there is no room; and begins in the
+/// cycle of the answer.
+#[test]
+fn what_a_posted_store_costs() {
+    let store = |asm: &mut Assembler| asm.store(4, ZERO, S0, 32);
+    let load = |asm: &mut Assembler| asm.load(4, false, T0, S0, 20);
+    // More additions than an answer takes cycles, and one.
+    let work = |asm: &mut Assembler| (0..40).for_each(|_| asm.add_immediate(T1, T1, 1));
+    let little = |asm: &mut Assembler| asm.add_immediate(T1, T1, 1);
+    for core in models() {
+        let spec = |posted_device_stores| {
+            let core = CoreSpec {
+                posted_device_stores,
+                ..core.clone()
+            };
+            server(1, &core)
+        };
+        let (one, three) = (spec(1), spec(3));
+        let answer = answer_cycles(&one);
+        let after_store = |spec, next: &dyn Fn(&mut Assembler)| {
+            cycles_of(spec, |asm| {
+                store(asm);
+                next(asm);
+            })
+        };
+        let nothing = |asm: &mut Assembler| asm.csr_read(T2, MSCRATCH);
+        assert_eq!(
+            after_store(&one, &work),
+            cycles_of(&one, |asm| {
+                nothing(asm);
+                work(asm);
+            })
+        );
+        // The accesses of the next turn wait: store to store, ...
+        assert_eq!(cycles_of(&one, store), answer);
+        assert_eq!(
+            cycles_of(&one, |asm| (0..3).for_each(|_| store(asm))),
+            3 * answer
+        );
+        // ... which with room for three pass each other by threes, a cycle apart, ...
+        assert_eq!(
+            cycles_of(&three, |asm| (0..3).for_each(|_| store(asm))),
+            answer.max(3)
+        );
+        // ... a load, which itself is waited for, ...
+        assert_eq!(after_store(&one, &load), answer + answer + 1);
+        let some_work = after_store(&one, &|asm: &mut Assembler| {
+            little(asm);
+            load(asm);
+        });
+        assert_eq!(some_work, answer + answer + 1);
+        // ... and fences of output, and no others.
+        let fence = |before, after| after_store(&one, &move |asm| asm.fence(before, after));
+        assert_eq!(fence(RW | O, RW | O), answer + 1);
+        assert_eq!(fence(O, W), answer + 1);
+        let other = |asm: &mut Assembler| {
+            asm.fence(RW, RW);
+            work(asm);
+        };
+        assert_eq!(
+            after_store(&one, &other),
+            cycles_of(&one, |asm| {
+                nothing(asm);
+                other(asm);
+            })
+        );
+    }
+}
+
+/// The interface refuses a store of 4 bytes to a register of 8. The core learns of it when it has gone on: who
+/// reads the report learns which store it was, and a handler where the core has come to.
+#[test]
+fn a_posted_store_is_refused() {
+    for core in models() {
+        for posted_device_stores in [0, 2] {
+            let core = CoreSpec {
+                posted_device_stores,
+                ..core.clone()
+            };
+            let program = |handled: bool| {
+                let mut asm = Assembler::new();
+                let main = asm.label();
+                asm.jump(main);
+                asm.align(4);
+                let handler = asm.here();
+                for (place, csr) in [MCAUSE, MTVAL, MEPC].into_iter().enumerate() {
+                    asm.csr_read(T0, csr);
+                    asm.store_double(T0, S6, 8 * place as i64);
+                }
+                asm.halt();
+                asm.bind(main);
+                asm.load_immediate(S0, REGISTERS);
+                asm.load_immediate(S6, RESULTS);
+                if handled {
+                    asm.load_immediate(T0, handler);
+                    asm.csr_write(MTVEC, T0);
+                }
+                let store = asm.here();
+                asm.store(4, ZERO, S0, 8);
+                let after = asm.here();
+                let wait = asm.label_here();
+                asm.add_immediate(T1, T1, 1);
+                asm.jump(wait);
+                (asm.finish(&[]), store, after)
+            };
+            let spec = server(1, &core);
+            let (image, store, after) = program(true);
+            let (mut machine, _) = with_ice_nic(&spec, image, &[]);
+            assert_eq!(run(&mut machine), Ending::Halted);
+            let found = [0, 8, 16].map(|offset| read(&machine, RESULTS + offset));
+            // An access fault of a store, at RECV_REQ.
+            assert_eq!(found[..2], [7, REGISTERS + 8]);
+            let expected = if posted_device_stores == 0 {
+                store..=store
+            } else {
+                after..=after + 4
+            };
+            assert!(expected.contains(&found[2]), "{:#x}", found[2]);
+            let (image, store, _) = program(false);
+            let (mut machine, _) = with_ice_nic(&spec, image, &[]);
+            let Ending::Failed(text) = run(&mut machine) else {
+                panic!("the guest goes on");
+            };
+            assert!(text.contains(&format!("{store:#x}")), "{text}");
+        }
+    }
+}
+
+/// Stores for which the interface has no room hold up the core at the next access to a device, and whoever asks
+/// learns for what it waits.
+#[test]
+fn a_posted_store_waits_for_room() {
+    let entries = IceNicSpec::default().queue_entries;
+    for core in models() {
+        let core = CoreSpec {
+            posted_device_stores: 1,
+            ..core
+        };
+        let mut asm = Assembler::new();
+        asm.load_immediate(S0, REGISTERS);
+        asm.load_immediate(S1, BUFFERS);
+        asm.load_immediate(S6, RESULTS);
+        for _ in 0..=entries {
+            asm.store_double(S1, S0, 8);
+        }
+        asm.store_double(S0, S6, 0);
+        asm.load(4, false, T0, S0, 20);
+        asm.halt();
+        let (mut machine, _) = with_ice_nic(&server(1, &core), asm.finish(&[]), &[]);
+        let Ending::Failed(text) = run(&mut machine) else {
+            panic!("there is room");
+        };
+        assert!(
+            text.contains("a device to take its store to 0x10016008"),
+            "{text}"
+        );
+        assert_eq!(read(&machine, RESULTS), REGISTERS);
     }
 }
 

@@ -10,18 +10,18 @@ void prepare(void) { dot_product_prepare(); }
 static inline uint64_t serve(struct frame *frame, uint64_t payload_bytes) {
   uint64_t words = (payload_bytes + 7) / 8;
   uint64_t *payload = frame->payload;
-  if (words < 2 || swap64(payload[0]) != DOT_PRODUCT_DATA)
+  if (words < 2 || frame_word(payload[0]) != DOT_PRODUCT_DATA)
     return frame_refuse(frame);
-  uint64_t pairs = swap64(payload[1]);
+  uint64_t pairs = frame_word(payload[1]);
   if (pairs > DOT_PRODUCT_MOST_PAIRS || words != 2 + 2 * pairs)
     return frame_refuse(frame);
   uint64_t result = 0;
   const uint64_t *pair = payload + 2;
   for (; pairs > 0; pairs--, pair += 2)
-    result += swap64(pair[1]) * dot_product_weight(swap64(pair[0]));
+    result += frame_word(pair[1]) * dot_product_weight(frame_word(pair[0]));
   swap_addresses(frame);
-  payload[0] = swap64(DOT_PRODUCT_REPLY);
-  payload[1] = swap64(result);
+  payload[0] = frame_word(DOT_PRODUCT_REPLY);
+  payload[1] = frame_word(result);
   return DOT_PRODUCT_REPLY_WORDS * sizeof *payload;
 }
 

@@ -8,7 +8,7 @@ static inline uint64_t serve(struct frame *frame, uint64_t payload_bytes) {
   swap_eth(frame);
   uint64_t words = (payload_bytes + 7) / 8;
   for (uint64_t word = 0; word < words; word++)
-    frame->payload[word] = swap64(swap64(frame->payload[word]) + 1);
+    frame->payload[word] = frame_word(frame_word(frame->payload[word]) + 1);
   return payload_bytes;
 }
 

@@ -12,24 +12,24 @@ static inline uint64_t serve(struct frame *frame, uint64_t payload_bytes) {
   uint64_t *payload = frame->payload;
   if (words < STORE_REQUEST_WORDS)
     return frame_refuse(frame);
-  uint64_t operation = swap64(payload[LOAD_WORDS]);
+  uint64_t operation = frame_word(payload[LOAD_WORDS]);
   if (!store_is_request(operation, words))
     return frame_refuse(frame);
   uint64_t key[2];
-  key_of_words(key, swap64(payload[LOAD_WORDS + 1]), swap64(payload[LOAD_WORDS + 2]));
+  key_of_words(key, frame_word(payload[LOAD_WORDS + 1]), frame_word(payload[LOAD_WORDS + 2]));
   uint64_t value[STORE_VALUE_WORDS];
   uint64_t *reply = payload + LOAD_WORDS;
   uint64_t reply_words = 1;
   if (operation == STORE_WRITE) {
     for (int word = 0; word < STORE_VALUE_WORDS; word++)
-      value[word] = swap64(payload[STORE_REQUEST_WORDS + word]);
+      value[word] = frame_word(payload[STORE_REQUEST_WORDS + word]);
     mica_put(&store, 0, key, (const uint8_t *)value, sizeof value);
-    reply[0] = swap64(STORE_DONE);
+    reply[0] = frame_word(STORE_DONE);
   } else if (mica_get(&store, key, (uint8_t *)value, sizeof value) < 0) {
-    reply[0] = swap64(STORE_NOT_FOUND);
+    reply[0] = frame_word(STORE_NOT_FOUND);
   } else {
     for (int word = 0; word < STORE_VALUE_WORDS; word++)
-      reply[word] = swap64(value[word]);
+      reply[word] = frame_word(value[word]);
     reply_words = STORE_VALUE_WORDS;
   }
   swap_addresses(frame);

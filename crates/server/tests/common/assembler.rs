@@ -61,6 +61,7 @@ pub const FLOAT_ON: u64 = 1 << 13;
 pub const R: u32 = 2;
 pub const W: u32 = 1;
 pub const RW: u32 = 3;
+pub const O: u32 = 4;
 
 /// Conditions of branches, as in `funct3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
