@@ -67,7 +67,12 @@ TraceWindow = Annotated[
     typer.Option(metavar="FROM..TO", help="Trace only this simulated time, as in 10us..20us."),
 ]
 TraceCore = Annotated[
-    int, typer.Option(min=0, metavar="N", help="The core whose pipeline --trace shows.")
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="The core whose pipeline --trace shows; those of a rack are counted server by server.",
+    ),
 ]
 Profile = Annotated[
     Path | None,
@@ -89,7 +94,7 @@ SaveCheckpoint = Annotated[
     typer.Option(
         "--save-checkpoint",
         metavar="FILE",
-        help="Save the state of the server on the way, and go on.",
+        help="Save the state of the server or the rack on the way, and go on.",
     ),
 ]
 FromCheckpoint = Annotated[
@@ -220,6 +225,7 @@ def _with_settings(description: Description, settings: list[str]) -> Description
         "nanoplane run examples/encapsulation.toml --set data_plane.queues=777 --json",
         "nanoplane run examples/encapsulation.toml --save-checkpoint warm --checkpoint-at 5000",
         "nanoplane run examples/encapsulation.toml --from-checkpoint warm",
+        "nanoplane run examples/rack.toml --trace rack.pftrace --trace-slower-than p99",
     )
 )
 def run(
@@ -252,7 +258,7 @@ def run(
         typer.Option(
             metavar="WHEN",
             help="When to save: after so many requests, as in 5000, or so much simulated time, as "
-            "in 10us; default: at the end of measure.warm_start.",
+            "in 10us; default: at the end of measure.warm_start, which racks do not have.",
         ),
     ] = None,
     from_checkpoint: FromCheckpoint = None,
@@ -266,10 +272,9 @@ def run(
             f"{file} describes a queueing system, which has neither packets nor checkpoints, nor "
             "anything to trace"
         )
-    if description.is_rack and (capture or traces or checkpoints):
+    if description.is_rack and capture:
         raise DescriptionError(
-            f"{file} describes a rack, of which neither packets nor traces nor checkpoints are "
-            "written; leave the options out"
+            f"{file} describes a rack, of which no packets are printed; leave --capture out"
         )
     options = {
         "capture_packets": capture,
@@ -278,15 +283,13 @@ def run(
     }
     again: dict[str, Any] = {}
     with Progress() as progress:
-        if checkpoints:
-            outcome = run_alone(description, options, debug=bool(traces), watcher=progress)
-            again = outcome.result
-        else:
+        if not checkpoints:
             (outcome,) = sweep([description], fresh=fresh, watcher=progress)
-    if (capture or traces) and not checkpoints:
-        # The store has neither packets nor traces, so this runs again.
-        elf = compiler.elf(description.program(), description.co_runner(), debug=bool(traces))
-        again = simulator.run(outcome.description, elf, options)
+        if capture or traces or checkpoints:
+            # The store has neither packets nor traces, and nothing that was cut in two.
+            alone = run_alone(description, options, debug=bool(traces), watcher=progress)
+            again = alone.result
+            outcome = alone if checkpoints else outcome
     captured = again.get("captured") if capture else None
     document = _run_document(outcome)
     if captured is not None:
@@ -404,7 +407,12 @@ _FEW_HOSTS = 8
 
 
 def _add_hosts(table: rich.table.Table, result: dict[str, Any]) -> None:
-    """Add what each client has measured, and what each server has done."""
+    """Add what all clients and each of them have measured, and what each server has done."""
+    together = result.get("measurement")
+    if together is not None and len(result["clients"]) > 1:
+        rate = report.number(together["throughput_mrps"])
+        table.add_row("all clients throughput_mrps", rate, "")
+        _add_latencies(table, "all clients latency_ns", together["latency_ns"])
     for client in result["clients"][:_FEW_HOSTS]:
         measured, counted = client["measurement"], client["statistics"]
         name = client["name"]

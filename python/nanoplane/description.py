@@ -53,6 +53,7 @@ _PATHS: Mapping[str, Callable[[str], bool]] = {
 """Keys whose texts can be paths, and which of their texts are."""
 
 _RACK_PROGRAM = re.compile(r"rack\.servers\.\d+\.program")
+_RACK_FILE = re.compile(r"rack\.clients\.\d+\.load\.requests\.\d+\.service_times\.file")
 
 # The unit in a key's name (its end, after an underscore), as a sentence names it.
 _UNITS = {
@@ -222,7 +223,11 @@ class Description:
                 f'--set {assignment}: write key=value, such as "data_plane.queues=100"'
             )
         key, value = key.strip(), value.strip()
-        is_path = compiler.is_path if _RACK_PROGRAM.fullmatch(key) else _PATHS.get(key)
+        is_path = _PATHS.get(key)
+        if _RACK_PROGRAM.fullmatch(key):
+            is_path = compiler.is_path
+        elif _RACK_FILE.fullmatch(key):
+            is_path = bool
         if is_path is not None and is_path(value):
             value = str(Path(value).absolute())
         return self.set(key, value)
@@ -262,11 +267,11 @@ class Description:
         if self.part_of_peak() is not None:
             raise ValueError("traffic.load is a part of a peak that has to be measured first")
         data = self._complete()
-        if self.is_rack:
-            return Resolved(_canonical(data), None, {}, programs=self._programs(data))
         files = self._files()
         for key, path in files.items():
             put(data, key, str(path))
+        if self.is_rack:
+            return Resolved(_canonical(data), None, files, programs=self._programs(data))
         if self.is_queueing:
             return Resolved(_canonical(data), None, files)
         return Resolved(_canonical(data), self._program(data), files, self.co_runner())
@@ -388,9 +393,9 @@ class Description:
     def _files(self) -> dict[str, Path]:
         """Find the files with data."""
         files = {}
-        for key, is_path in _FILES.items():
-            text = self.get(key)
-            if not isinstance(text, str) or not is_path(text):
+        for key, text in _texts(self.data):
+            is_path = bool if _RACK_FILE.fullmatch(key) else _FILES.get(key)
+            if is_path is None or not is_path(text):
                 continue
             path = (self.directory / text).absolute()
             if not path.is_file():
@@ -441,11 +446,22 @@ def _entry(key: str, listed: list[Any], place: str) -> Any:
 
 
 def put(data: dict[str, Any], key: str, value: Any) -> None:
-    """Change the value of a dotted key that is there."""
+    """Change the value of a dotted key that is there; a list's entries have numbers."""
     *parents, name = key.split(".")
+    table: Any = data
     for parent in parents:
-        data = data[parent]
-    data[name] = value
+        table = table[int(parent)] if isinstance(table, list) else table[parent]
+    table[int(name) if isinstance(table, list) else name] = value
+
+
+def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Return all texts of tables and lists, with their dotted keys."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, (dict, list)):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, part in parts:
+            yield from _texts(part, f"{key}.{name}" if key else str(name))
 
 
 def _no_such_data(key: str, text: str, path: Path) -> str:

@@ -75,7 +75,7 @@ def run(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
-    """Run one resolved description and return what was measured.
+    """Run one resolved description of a server and return what was measured.
 
     `progress` is called now and then with the part that is done, from 0 to 1; the run ends early
     with whatever exception it raises.
@@ -125,14 +125,17 @@ def queueing(
 def rack(
     description: Mapping[str, Any],
     elves: Sequence[bytes],
+    options: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Run one resolved description of a rack, with the ELF file of each entry of `rack.servers`.
 
-    `progress` is as in `run`.
+    `options` and `progress` are as in `run`.
     """
     try:
-        text = _module().rack(json.dumps(description), list(elves), progress)
+        text = _module().rack(
+            json.dumps(description), list(elves), json.dumps(options or {}), progress
+        )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
     result: dict[str, Any] = json.loads(text)

@@ -261,7 +261,7 @@ def run_alone(
             watcher.update(done, 0, 1)
 
     try:
-        result = simulator.run(resolved.data, elf, options, report)
+        result = _run_with(resolved.data, elf, options, report)
     except (DescriptionError, Failure) as error:
         raise type(error)(f"{description.source}: {error}") from error
     key = stores.key(resolved, resolved.elf())
@@ -579,9 +579,19 @@ def _run(
 ) -> dict[str, Any]:
     if "queueing" in description:
         return simulator.queueing(description, report)
-    if "rack" in description:
-        return simulator.rack(description, compiler.unpack(elf), report)
     options = None if checkpoint is None else {"checkpoint": {"from": str(checkpoint)}}
+    return _run_with(description, elf, options, report)
+
+
+def _run_with(
+    description: Mapping[str, Any],
+    elf: bytes,
+    options: Mapping[str, Any] | None,
+    report: Callable[[float], None] | None = None,
+) -> dict[str, Any]:
+    """Run one resolved description of a server or a rack, with options of the simulator."""
+    if "rack" in description:
+        return simulator.rack(description, compiler.unpack(elf), options, report)
     return simulator.run(description, elf, options, report)
 
 

@@ -452,7 +452,10 @@ RACK_SERVICE_NS = {"nanopu": 10.0, "ice-nic": 70.0}
 
 
 def rack(
-    description_json: str, elves: list[bytes], progress: Callable[[float], None] | None
+    description_json: str,
+    elves: list[bytes],
+    options_json: str,
+    progress: Callable[[float], None] | None,
 ) -> str:
     """A server that answers in 17 ns and twice its MAC; one of another interface takes thrice that.
 

@@ -1,24 +1,55 @@
 """Racks: descriptions of several servers, and what comes out of them."""
 
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
-from nanoplane import compiler, simulator
+from nanoplane import compiler, histograms, simulator
 from nanoplane.description import Description
-from nanoplane.errors import DescriptionError
+from nanoplane.errors import DescriptionError, Failure, NanoplaneError
+from nanoplane.store import Store
+
+pytestmark = pytest.mark.simulator
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "rack.toml"
+GUESTS = ROOT / "guest" / "programs"
+
+
+def simulate(description: Description, **options: Any) -> dict[str, Any]:
+    resolved = description.resolve()
+    return simulator.rack(resolved.data, compiler.unpack(resolved.elf()), options)
 
 
 def run(*settings: str) -> dict[str, Any]:
     description = Description.from_toml(EXAMPLE).assign("measure.requests=200")
     for setting in settings:
         description = description.assign(setting)
-    resolved = description.resolve()
-    return simulator.rack(resolved.data, compiler.unpack(resolved.elf()))
+    return simulate(description)
+
+
+def nanoplane(*arguments: object, status: int = 0) -> str:
+    """Run the command line; return what it prints, on standard error if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "nanoplane", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr if status else done.stdout
 
 
 @pytest.mark.parametrize("servers", [2, 4, 81])
@@ -43,11 +74,34 @@ def test_a_link_connects_two() -> None:
     del data["rack"]["switch"]
     data["rack"]["servers"][0]["count"] = 1
     data["measure"]["requests"] = 200
-    resolved = Description.from_dict(data, EXAMPLE.parent).resolve()
-    result = simulator.rack(resolved.data, compiler.unpack(resolved.elf()))
+    result = simulate(Description.from_dict(data, EXAMPLE.parent))
     wires_ns = 2 * (43 + 3.2 + 26)
     assert wires_ns < result["clients"][0]["measurement"]["latency_ns"]["p50"] < wires_ns + 60
     assert "switch" not in result
+
+
+def test_a_pair_of_servers() -> None:
+    result = simulate(Description.from_toml(ROOT / "examples" / "rack-pair.toml"))
+    memory, reader = result["servers"]
+    assert (memory["exit_status"], reader["exit_status"]) == (None, 0)
+    printed = re.findall(r"^(.+): 1000, cycles p50 (\d+) ", reader["output"], re.MULTILINE)
+    kinds = ["read", "indirect read", "write", "compare-and-swap", "fetch-and-add"]
+    assert [kind for kind, _ in printed] == kinds
+    # Two ways of 43 ns with 26 ns of MAC and serial I/O at both ends, at 3.2 GHz; the rest are
+    # the interfaces' pipelines and both programs.
+    assert all(2 * (43 + 2 * 26) * 3.2 < int(cycles) < 400 * 3.2 for _, cycles in printed)
+
+
+def test_81_servers_of_which_two_are_busy() -> None:
+    description = Description.from_toml(ROOT / "examples" / "rack-81.toml")
+    description = description.set("measure.requests", 100).set("rack.clients.0.begin_ns", 2000.0)
+    result = simulate(description)
+    busy, idle = result["servers"][:2], result["servers"][2:]
+    assert (len(idle), idle[-1]["name"], idle[-1]["address"]) == (79, "idle 78", "10.0.0.81")
+    assert sum(len(server["cores"]) for server in result["servers"]) == 324
+    answered = sum(server["interface"]["messages_sent"] for server in busy)
+    assert answered >= 100
+    assert {server["received"]["packets"] for server in idle} == {0}
 
 
 def test_several_guests_are_one_piece() -> None:
@@ -93,3 +147,366 @@ def test_what_cannot_be_is_a_sentence(setting: str, sentence: str) -> None:
     with pytest.raises(DescriptionError) as error:
         Description.from_toml(EXAMPLE).assign(setting).check()
     assert str(error.value).startswith(sentence)
+
+
+# What several clients have measured.
+
+
+def lopsided(directory: Path) -> Description:
+    """A rack whose second client measures twice as slowly as the first, which begins later."""
+    data = Description.from_toml(EXAMPLE).data
+    rack = data["rack"]
+    rack["servers"][0] |= {"count": 2, "program": str(GUESTS / "nanopu" / "loopback.c")}
+    rack["clients"] = [
+        {"name": name, "begin_ns": 2000.0, "load": {"offer": {"mode": "open", "rate_mrps": rate}}}
+        for name, rate in (("fast", 4.0), ("slow", 2.0))
+    ]
+    data["measure"] = {"requests": 150, "warmup": 10}
+    return Description.from_dict(data, directory)
+
+
+def test_clients_are_measured_together_as_well_as_each(tmp_path: Path) -> None:
+    result = simulate(lopsided(tmp_path))
+    together, each = result["measurement"], [one["measurement"] for one in result["clients"]]
+    assert [one["latency_ns"]["samples"] for one in each] == [150, 150]
+    assert (together["latency_ns"]["samples"], together["warmup_samples"]) == (300, 20)
+    counts: dict[int, int] = defaultdict(int)
+    for one in each:
+        for value, count in histograms.decode(one["histogram"]):
+            counts[value] += count
+    assert dict(histograms.decode(together["histogram"])) == counts
+    means = [one["latency_ns"]["mean"] for one in each]
+    assert together["latency_ns"]["mean"] == pytest.approx(sum(means) / 2)
+    assert together["latency_ns"]["max"] == max(one["latency_ns"]["max"] for one in each)
+    rates = [one["throughput_mrps"] for one in each]
+    assert together["throughput_mrps"] == pytest.approx(sum(rates))
+
+
+def test_service_times_are_looked_for_beside_the_description(tmp_path: Path) -> None:
+    (tmp_path / "times.csv").write_text("service_time_ns,count\n100,1\n")
+    text = EXAMPLE.read_text().replace("../guest", str(ROOT / "guest"))
+    text = text.replace("[measure]", "")
+    text += """
+[[rack.clients.load.requests]]
+service = 100
+service_times = { distribution = "recorded", file = "FILE" }
+"""
+    text = re.sub("(?m)^(requests|seed) = .*$", "", text)
+    (tmp_path / "rack.toml").write_text(text.replace("FILE", "times.csv"))
+    description = Description.from_toml(tmp_path / "rack.toml")
+    found = description.resolve().data["rack"]["clients"][0]["load"]["requests"][0]
+    assert found["service_times"]["file"] == str(tmp_path / "times.csv")
+    (tmp_path / "wrong.toml").write_text(text.replace("FILE", "time.csv"))
+    with pytest.raises(DescriptionError) as error:
+        Description.from_toml(tmp_path / "wrong.toml").check()
+    key = "rack.clients.0.load.requests.0.service_times.file"
+    assert f'{key} is "time.csv"; it must be a CSV file' in str(error.value)
+    assert str(error.value).endswith('did you mean "' + str(tmp_path / "times.csv") + '"?')
+
+
+def test_what_a_program_does_wrong_with_its_interface_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "wrong.c").write_text(
+        "#include <ice_nic.h>\nint main(void) { reg_write64(SIMPLENIC_RECV_REQ, 0x80000004); }\n"
+    )
+    description = Description.from_toml(EXAMPLE).assign(
+        f"rack.servers.0.program={tmp_path}/wrong.c"
+    )
+    description = description.set("rack.servers.0.interface", "ice-nic")
+    description = description.set("rack.clients.0.load.transport.protocol", "datagrams")
+    with pytest.raises(Failure) as error:
+        simulate(description)
+    assert str(error.value) == (
+        "server 0: a frame was to be received at 0x80000004, which is no multiple of 8"
+    )
+
+
+# Checkpoints.
+
+
+def measured(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what must not depend on how the simulator goes about it."""
+    left = {name: one for name, one in result.items() if name not in ("host_seconds", "host_mips")}
+    for server in left["servers"]:
+        for core in server["cores"]:
+            del core["skipped_cycles"]
+    return left
+
+
+FAULTS = {"lost": 0.03, "duplicated": 0.02, "reordered": 0.05}
+
+
+@pytest.mark.parametrize("protocol", ["ndp", "homa", "datagrams"])
+def test_a_rack_that_was_saved_and_restored_is_the_same(protocol: str, tmp_path: Path) -> None:
+    """At random moments, with packets lost, doubled and late, and after one client has enough."""
+    transport = {"protocol": protocol, "timeout_ns": 3000.0}
+    data = lopsided(tmp_path).data
+    rack = data["rack"]
+    rack["link"]["faults"] = FAULTS
+    rack["switch"]["buffer_bytes"] = 4096
+    (served,) = rack["servers"]
+    if protocol == "datagrams":
+        served |= {
+            "program": str(GUESTS / "traditional" / "loopback.c"),
+            "interface": "ice-nic",
+        }
+    else:
+        served["server"]["nanopu"] = {"transport": transport}
+    for client in rack["clients"]:
+        client["load"] |= {"transport": transport, "requests": [{"bytes": 1000}]}
+        if protocol != "datagrams":
+            client["load"]["requests"][0]["bytes"] = 2000
+    description = Description.from_dict(data, tmp_path)
+    resolved = description.resolve()
+    elves = compiler.unpack(resolved.elf())
+
+    def go(**checkpoint: Any) -> dict[str, Any]:
+        return measured(simulator.rack(resolved.data, elves, {"checkpoint": checkpoint}))
+
+    saved = str(tmp_path / "saved")
+    whole = go()
+    lost = sum(one["sent"]["lost"] for one in (*whole["servers"], *whole["clients"]))
+    assert lost > 3
+    end_ns = whole["simulated_seconds"] * 1e9
+    chosen = random.Random(protocol)
+    responses = sum(one["statistics"]["responses"] for one in whole["clients"])
+    moments = [{"at_ns": chosen.uniform(2000.0, end_ns)}, {"at_requests": responses - 20}]
+    for moment in moments:
+        assert go(save=saved, **moment) == whole
+        assert go(**{"from": saved}) == whole
+
+
+def test_a_rack_goes_on_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NANOPLANE_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    few = ("--set", "measure.requests=100", "--set", "rack.servers.0.count=2", "--json")
+    more = ("--set", "measure.requests=200", *few[2:])
+    saving = ("--save-checkpoint", "saved", "--checkpoint-at", "50")
+    nanoplane("run", EXAMPLE, *few, *saving)
+    gone_on = json.loads(nanoplane("run", EXAMPLE, *more, "--from-checkpoint", "saved"))
+    whole = json.loads(nanoplane("run", EXAMPLE, *more))
+    del gone_on["key"], whole["key"]
+    assert measured(gone_on) == measured(whole)
+    assert gone_on["measurement"]["latency_ns"]["samples"] == 200
+
+    def refused(*arguments: str, status: int = 2) -> str:
+        errors = nanoplane("run", EXAMPLE, *arguments, status=status)
+        assert errors.count("\n") == 1
+        return errors
+
+    begin = (*more, "--from-checkpoint", "saved")
+    assert "rack.link.latency_ns = 43.0, and the description has 50" in refused(
+        *begin, "--set", "rack.link.latency_ns=50"
+    )
+    assert "only measure.requests, measure.precision, measure.warmup, simulator may" in refused(
+        *begin, "--set", "measure.seed=2"
+    )
+    other = f"rack.servers.0.program={GUESTS / 'nanopu' / 'loopback-increment.c'}"
+    assert "saved with another program" in refused(*begin, "--set", other)
+    assert "by `nanoplane run` with a rack" in nanoplane(
+        *("run", ROOT / "examples" / "encapsulation.toml", "--from-checkpoint", "saved"), status=2
+    )
+    assert "--checkpoint-at names another moment" in refused(*few, "--save-checkpoint", "other")
+    late = ("--save-checkpoint", "other", "--checkpoint-at", "1s")
+    assert "the run ended before it was time to" in refused(*few, *late, status=1)
+    assert "no packets are printed; leave --capture out" in refused("--capture", "1")
+    content = Path("saved").read_bytes()
+    Path("saved").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert "saved: this checkpoint cannot be used: it is damaged" in refused(*begin)
+
+
+# Traces.
+
+
+def shown(path: Path) -> tuple[dict[int, str], dict[int, str], list[tuple[int, Any]]]:
+    """Return the names of groups of tracks and of tracks, and all events with their times."""
+    trace = Trace()
+    trace.ParseFromString(path.read_bytes())
+    groups: dict[int, str] = {}
+    tracks: dict[int, str] = {}
+    events = []
+    for packet in trace.packet:
+        described = packet.track_descriptor
+        if not packet.HasField("track_descriptor"):
+            events.append((packet.timestamp, packet.track_event))
+        elif described.HasField("parent_uuid"):
+            tracks[described.uuid] = f"{groups[described.parent_uuid]}: {described.name}"
+        else:
+            groups[described.uuid] = described.name
+    return groups, tracks, events
+
+
+def test_a_timeline_follows_requests_through_switch_interface_and_core(tmp_path: Path) -> None:
+    path = tmp_path / "rack.pftrace"
+    description = lopsided(tmp_path)
+    plain = measured(simulate(description))
+    traced = simulate(description, trace={"timeline": str(path), "window_ns": [10_000.0, 20_000.0]})
+    (report,) = traced.pop("traces")
+    assert report["error"] is None
+    assert measured(traced) == plain
+    groups, tracks, events = shown(path)
+    assert set(groups.values()) == {"server 0", "server 1", "fast", "slow", "network"}
+    ways: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    open_tracks: dict[int, int] = defaultdict(int)
+    ended = set()
+    for at, event in events:
+        assert event.track_uuid in tracks
+        open_tracks[event.track_uuid] += {
+            TrackEvent.TYPE_SLICE_BEGIN: 1,
+            TrackEvent.TYPE_SLICE_END: -1,
+        }.get(event.type, 0)
+        for flow in (*event.flow_ids, *event.terminating_flow_ids):
+            ways[flow].append((at, tracks[event.track_uuid]))
+        ended.update(event.terminating_flow_ids)
+    assert not any(open_tracks.values()), "every slice that begins ends"
+    # 6 million a second for 10 us are 60, by a Poisson process: four standard deviations.
+    assert 29 <= len(ended) <= 91
+    assert ended == set(ways)
+    for way in ways.values():
+        # Where it goes is in the order of time.
+        names = [name for _, name in sorted(way, key=lambda step: step[0])]
+        client, server = names[0].split(":")[0], names[3].rsplit(" to ", 1)[1]
+        core = names[5]
+        assert re.fullmatch(f"{server}: messages of core [0-3]", core)
+        assert names == [
+            f"{client}: requests",
+            f"network: link from {client} to switch",
+            f"network: switch, to {server}",
+            f"network: link from switch to {server}",
+            f"{server}: interface, in",
+            core,
+            f"{server}: interface, out",
+            f"network: link from {server} to switch",
+            f"network: switch, to {client}",
+            f"network: link from switch to {client}",
+            f"{client}: responses",
+        ]
+
+
+def test_the_slowest_requests_of_a_rack_and_what_goes_wrong_with_them(tmp_path: Path) -> None:
+    data = lopsided(tmp_path).data
+    transport = {"timeout_ns": 3000.0}
+    data["rack"]["servers"][0]["server"]["nanopu"] = {"transport": transport}
+    for client in data["rack"]["clients"]:
+        client["load"]["transport"] = transport
+    data["rack"]["link"]["faults"] = {"lost": 0.004}
+    path = tmp_path / "slow.pftrace"
+    trace = {"timeline": str(path), "slower_than": 0.98}
+    result = simulate(Description.from_dict(data, tmp_path), trace=trace)
+    _, _, events = shown(path)
+    ended = {event.name for _, event in events if event.terminating_flow_ids}
+    answered = sum(client["statistics"]["responses"] for client in result["clients"])
+    # A fiftieth of 300, and those that came or went meanwhile: 3 us of some 75 for each.
+    assert 6 <= len(ended) < answered / 2
+    lost = [event.name for _, event in events if event.name.endswith("(lost)")]
+    assert len(lost) >= 3
+    # They are the slowest because they were lost, and had come in the end.
+    assert len(ended & {name.removesuffix(" (lost)") for name in lost}) >= 3
+
+
+def test_frames_of_a_conventional_interface_are_followed_through_their_server(
+    tmp_path: Path,
+) -> None:
+    data = lopsided(tmp_path).data
+    program = str(GUESTS / "traditional" / "loopback.c")
+    data["rack"]["servers"][0] |= {"program": program, "interface": "ice-nic"}
+    for client in data["rack"]["clients"]:
+        client["load"]["transport"] = {"protocol": "datagrams"}
+    path = tmp_path / "frames.pftrace"
+    trace = {"timeline": str(path), "window_ns": [10_000.0, 20_000.0]}
+    simulate(Description.from_dict(data, tmp_path), trace=trace)
+    _, tracks, events = shown(path)
+    flows = [event.flow_ids for _, event in events if "interface" in tracks[event.track_uuid]]
+    ended = {flow for _, event in events for flow in event.terminating_flow_ids}
+    assert len(ended) > 20
+    assert {flow for one in flows for flow in one} == ended
+
+
+def test_a_profile_and_a_pipeline_of_a_rack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NANOPLANE_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    short = ["--set", "measure.requests=100", "--set", "rack.servers.0.count=2"]
+    short += ["--set", "rack.clients.0.begin_ns=2000", "--json"]
+    traces = ("--profile", "p.folded", "--trace", "t.kanata", "--trace-core", "5")
+    result = json.loads(nanoplane("run", EXAMPLE, *short, *traces))
+    cores = [core for server in result["servers"] for core in server["cores"]]
+    stacks = [line.rsplit(" ", 1) for line in Path("p.folded").read_text().splitlines()]
+    for number, server in enumerate(("server 0", "server 1")):
+        cycles = sum(int(count) for stack, count in stacks if stack.startswith(f"{server};core "))
+        of_server = cores[4 * number : 4 * number + 4]
+        assert cycles == sum(core["cycles"] - core["halted_cycles"] for core in of_server)
+    assert any(stack.startswith("server 1;core 0;_start;main;") for stack, _ in stacks)
+    # The sixth core of the rack is the second of its second server.
+    log = Path("t.kanata").read_text()
+    ended = re.findall(r"^R\t\d+\t\d+\t(\d)$", log, re.MULTILINE)
+    assert ended.count("0") == cores[5]["instructions"]
+    errors = nanoplane("run", EXAMPLE, *short, *traces[:-1], "8", status=2)
+    assert "core 8 is to be traced, but the rack has, server by server, cores 0 to 7" in errors
+    errors = nanoplane("run", EXAMPLE, *short, *traces[2:], "--trace-window", "1s..2s", status=1)
+    assert "t.kanata: the trace is empty: nothing happened in 1s..2s" in errors
+
+
+def test_a_rack_that_fails_leaves_its_traces(tmp_path: Path) -> None:
+    (tmp_path / "crash.c").write_text(
+        "#include <lnic.h>\nint main(void) {\n  lnic_add_context(0, 0);\n  lnic_wait();\n"
+        "  return *(volatile int *)8;\n}\n"
+    )
+    description = Description.from_toml(EXAMPLE).assign(
+        f"rack.servers.0.program={tmp_path}/crash.c"
+    )
+    path = tmp_path / "crash.pftrace"
+    with pytest.raises(NanoplaneError, match=r"server \d: the guest crashed"):
+        simulate(description, trace={"timeline": str(path)})
+    groups, _, events = shown(path)
+    assert {"server 0", "network"} <= set(groups.values())
+    assert any(event.name.startswith("message ") for _, event in events), "unanswered requests"
+
+
+# Ctrl-C.
+
+
+def interrupted(when: Callable[[], bool], *arguments: str) -> str:
+    """Run the command line, and interrupt it when it has come so far; return what it says last."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nanoplane", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not when():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (1, ""), errors
+    assert "Traceback" not in errors
+    return errors.splitlines()[-1]
+
+
+def test_ctrl_c_ends_a_rack_and_keeps_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    endless = ("run", str(EXAMPLE), "--set", "measure.requests=100_000_000")
+    # It saves when it has come this far, and goes on.
+    saving = ("--save-checkpoint", "saved", "--checkpoint-at", "20us")
+    tracing = ("--trace", "t.pftrace", "--trace-window", "5us..15us")
+    assert interrupted(Path("saved").exists, *endless, *saving, *tracing) == "nanoplane: stopped"
+    _, _, events = shown(tmp_path / "t.pftrace")
+    assert sum(bool(event.terminating_flow_ids) for _, event in events) > 1
+
+
+def test_ctrl_c_in_a_sweep_of_racks_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NANOPLANE_STORE", str(tmp_path / "store"))
+    store = Store(tmp_path / "store")
+
+    def has_one() -> bool:
+        return store.path.exists() and len(store) > 0
+
+    last = interrupted(has_one, "figure", "nanopu.jbsq", "--quick", "--workers", "1")
+    assert last.startswith(f"nanoplane: stopped: {len(store)} finished runs are kept in ")
+    assert last.endswith("the same command goes on from there")

@@ -6,7 +6,7 @@ use crate::selection::Waiting;
 use crate::spec::{CoreSelection, NanoPuSpec};
 use fabric::{Agent, AgentContext, Clock, CoreId, Request, RequestKind, Time};
 use network::packet::{DATA, Endpoint, Message, Packet, Transport, TransportAction};
-use network::rack::{Interface, LineRate};
+use network::rack::{Interface, LineRate, Record, Records, Step};
 use serde::Serialize;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
@@ -103,6 +103,7 @@ pub struct Nic {
     statistics: Statistics,
     /// Why messages were given up.
     failures: Vec<String>,
+    records: Records,
     /// Empty between events.
     actions: Vec<TransportAction>,
 }
@@ -134,6 +135,7 @@ impl State for Nic {
                 sent,
                 statistics,
                 failures,
+                records: fixed,
                 actions: fixed,
             }
         );
@@ -180,6 +182,7 @@ impl Nic {
             sent: VecDeque::new(),
             statistics: Statistics::default(),
             failures: Vec::new(),
+            records: Records::default(),
             actions: Vec::new(),
         }
     }
@@ -243,6 +246,10 @@ impl Nic {
         {
             self.transport.taken(context.now(), &message);
             self.statistics.messages_received += 1;
+            self.records.note(&message, || Step::Given {
+                core,
+                at: context.now() + self.latencies.to_core,
+            });
             self.mailbox
                 .borrow_mut()
                 .send_to_core(core, received_words(&message));
@@ -260,7 +267,11 @@ impl Nic {
             return;
         };
         self.statistics.messages_sent += 1;
-        let message = sent_message(self.address, &words);
+        let message = sent_message(self.address, &words, self.statistics.messages_sent);
+        self.records.note(&message, || Step::Sent {
+            core,
+            at: context.now(),
+        });
         self.in_packetization.push_back(Refused { core, message });
         let at = context.now() + self.latencies.packetization;
         context.wake(at, purpose::PACKETIZED);
@@ -388,7 +399,7 @@ fn received_words(message: &Message) -> Words {
 }
 
 /// The message that a core at `address` has written.
-fn sent_message(address: u32, words: &Words) -> Message {
+fn sent_message(address: u32, words: &Words, tag: u64) -> Message {
     let header = words.words.first().copied().unwrap_or_default();
     let payload = words.words.iter().skip(1);
     let mut payload: Vec<u8> = payload.flat_map(|word| word.to_be_bytes()).collect();
@@ -403,7 +414,7 @@ fn sent_message(address: u32, words: &Words) -> Message {
             port: (header >> 16) as u16,
         },
         payload,
-        tag: 0,
+        tag,
     }
 }
 
@@ -420,6 +431,14 @@ impl Interface for Nic {
 
     fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>) {
         sent.extend(self.sent.drain(..));
+    }
+
+    fn keep_records(&mut self) {
+        self.records.keep();
+    }
+
+    fn take_records(&mut self, records: &mut Vec<Record>) {
+        self.records.take(records);
     }
 }
 

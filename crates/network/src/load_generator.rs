@@ -7,7 +7,7 @@
 
 use crate::operations::Zipf;
 use crate::packet::{Endpoint, Message, Packet, Transport, TransportAction, TransportStatistics};
-use crate::rack::{LineRate, Node, NodeContext};
+use crate::rack::{LineRate, MessageName, Node, NodeContext, Step};
 use crate::transport::TransportSpec;
 use crate::{
     ArrivalProcess, Arrivals, Distribution, KindMeasurement, Measurement, Random, Recorder, Sample,
@@ -529,6 +529,16 @@ impl LoadGenerator {
         }
     }
 
+    /// How many requests have been answered.
+    pub fn responses(&self) -> u64 {
+        self.statistics.responses
+    }
+
+    /// What it has measured.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
     /// How many requests have not been answered or given up.
     pub fn under_way(&self) -> u64 {
         self.under_way
@@ -719,9 +729,23 @@ impl LoadGenerator {
             self.statistics.unexpected += 1;
             return;
         };
-        let Request { sent_at, kind, .. } = self.requests[place];
+        let Request {
+            sent_at,
+            kind,
+            server,
+            ..
+        } = self.requests[place];
         self.statistics.responses += 1;
         let completed_at = context.now() + self.receive_latency;
+        context.note(message, || Step::Answers {
+            request: MessageName {
+                from: self.address,
+                to: server,
+                tag: self.first_request + place as u64,
+            },
+            made_at: sent_at,
+            done_at: completed_at,
+        });
         self.recorder.add(Sample {
             completed_at,
             latency: completed_at - sent_at,

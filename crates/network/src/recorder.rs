@@ -212,6 +212,8 @@ impl State for Recorder {
         );
         let mut samples = std::mem::take(&mut self.samples);
         samples.walk(walker);
+        let mut was_done = self.is_done();
+        was_done.walk(walker);
         if !walker.is_restoring() {
             self.samples = samples;
             return;
@@ -221,9 +223,17 @@ impl State for Recorder {
         for sample in &samples {
             self.add(*sample);
         }
-        if self.is_done() {
+        // One of several recorders may have had enough, and must still have that.
+        let has_less = self.samples.len() < samples.len();
+        if self.is_done() && (!was_done || has_less) {
             walker.refuse(format!(
                 "it has the latencies of {} requests, and no more are to be measured",
+                samples.len()
+            ));
+        } else if was_done && !self.is_done() {
+            walker.refuse(format!(
+                "the latencies of {} requests were enough when it was saved, so that those of later ones are \
+                 not in it, and more are to be measured",
                 samples.len()
             ));
         }
@@ -373,18 +383,17 @@ impl Recorder {
     /// When those of the measured requests were under way that took longer than the quantile
     /// `probability` of their latencies.
     pub fn slower_than(&self, probability: f64) -> Vec<Range<Time>> {
-        let measured = &self.samples[self.measured().0..];
-        let mut sorted = latencies_ns(measured);
-        sorted.sort_by(f64::total_cmp);
-        if sorted.is_empty() {
-            return Vec::new();
-        }
-        let limit = quantile(&sorted, probability);
-        measured
-            .iter()
-            .filter(|sample| sample.latency.as_ns() > limit)
-            .map(|sample| sample.completed_at.saturating_sub(sample.latency)..sample.completed_at)
-            .collect()
+        slower_than(self.measured_samples(), probability)
+    }
+
+    /// The same of the measured requests of several recorders together.
+    pub fn slower_than_together(recorders: &[&Recorder], probability: f64) -> Vec<Range<Time>> {
+        slower_than(&samples_together(recorders), probability)
+    }
+
+    /// The requests that are measured.
+    fn measured_samples(&self) -> &[Sample] {
+        &self.samples[self.measured().0..]
     }
 
     /// The measured requests of each of `queues` queues.
@@ -412,26 +421,59 @@ impl Recorder {
     pub fn measurement(&self) -> Option<Measurement> {
         let (cut, steady) = self.measured();
         let measured = &self.samples[cut..];
-        let first = measured.iter().map(|sample| sample.completed_at).min()?;
-        let last = measured.iter().map(|sample| sample.completed_at).max()?;
-
-        let values = latencies_ns(measured);
-        let mut sorted = values.clone();
-        sorted.sort_by(f64::total_cmp);
-        let services = services_ns(measured);
         Some(Measurement {
-            throughput_mrps: rate_mrps(measured.len(), last - first),
-            throughput_mrps_ci95: throughput_interval(measured),
-            latency_ns: summary(&values, &sorted),
             warmup_samples: cut as u64,
             steady,
-            precise: self.precision.is_none_or(|precision| {
-                self.found_precision(measured)
-                    .is_some_and(|found| found <= precision)
-            }),
-            histogram: histogram(&values),
-            service_ns: some_summary(&services),
-            service_histogram: some_histogram(&services),
+            precise: self.is_precise(),
+            ..of_samples(
+                measured,
+                throughput_mrps(measured)?,
+                throughput_interval(measured),
+            )
+        })
+    }
+
+    /// What several recorders, each of requests of its own, have to report together; `None` if nothing was
+    /// recorded. Each of their measured requests counts once. Their throughputs add up, though each may have
+    /// been measured in a time of its own.
+    pub fn measurement_together(recorders: &[&Recorder]) -> Option<Measurement> {
+        let parts = || recorders.iter().map(|recorder| recorder.measured_samples());
+        let rates = || parts().filter_map(|part| Some((throughput_mrps(part)?, part)));
+        let throughput_mrps = rates().map(|(rate, _)| rate).sum();
+        // Independent errors: their squares add up.
+        let mut squares = Some([0.0; 2]);
+        for (rate, part) in rates() {
+            squares = squares
+                .zip(throughput_interval(part))
+                .map(|(sums, [low, high])| {
+                    let [below, above] = sums;
+                    [below + (rate - low).powi(2), above + (high - rate).powi(2)]
+                });
+        }
+        let interval = squares.map(|[below, above]: [f64; 2]| {
+            [
+                throughput_mrps - below.sqrt(),
+                throughput_mrps + above.sqrt(),
+            ]
+        });
+        let measured = samples_together(recorders);
+        let all = |is: fn(&Recorder) -> bool| recorders.iter().all(|recorder| is(recorder));
+        let cuts = recorders
+            .iter()
+            .map(|recorder| recorder.measured().0 as u64);
+        (!measured.is_empty()).then(|| Measurement {
+            warmup_samples: cuts.sum(),
+            steady: all(|recorder| recorder.measured().1),
+            precise: all(Recorder::is_precise),
+            ..of_samples(&measured, throughput_mrps, interval)
+        })
+    }
+
+    /// Whether the p99 is as precise as was asked for.
+    fn is_precise(&self) -> bool {
+        self.precision.is_none_or(|precision| {
+            self.found_precision(self.measured_samples())
+                .is_some_and(|found| found <= precision)
         })
     }
 
@@ -473,6 +515,56 @@ fn rate_mrps(requests: usize, time: Time) -> f64 {
         (requests - 1) as f64 / seconds / 1e6
     } else {
         0.0
+    }
+}
+
+/// The rate at which some requests completed; `None` of none.
+fn throughput_mrps(measured: &[Sample]) -> Option<f64> {
+    let times = || measured.iter().map(|sample| sample.completed_at);
+    Some(rate_mrps(measured.len(), times().max()? - times().min()?))
+}
+
+/// The measured requests of several recorders, in the order in which they completed.
+fn samples_together(recorders: &[&Recorder]) -> Vec<Sample> {
+    let parts = recorders.iter().map(|recorder| recorder.measured_samples());
+    let mut samples = parts.collect::<Vec<_>>().concat();
+    samples.sort_by_key(|sample| sample.completed_at);
+    samples
+}
+
+/// When those requests were under way that took longer than the quantile `probability` of all.
+fn slower_than(measured: &[Sample], probability: f64) -> Vec<Range<Time>> {
+    let mut sorted = latencies_ns(measured);
+    sorted.sort_by(f64::total_cmp);
+    if sorted.is_empty() {
+        return Vec::new();
+    }
+    let limit = quantile(&sorted, probability);
+    measured
+        .iter()
+        .filter(|sample| sample.latency.as_ns() > limit)
+        .map(|sample| sample.completed_at.saturating_sub(sample.latency)..sample.completed_at)
+        .collect()
+}
+
+/// What there is to report of some requests, beside how they were chosen; not of none.
+fn of_samples(
+    measured: &[Sample],
+    throughput_mrps: f64,
+    throughput_mrps_ci95: Option<Interval>,
+) -> Measurement {
+    let values = latencies_ns(measured);
+    let mut sorted = values.clone();
+    sorted.sort_by(f64::total_cmp);
+    let services = services_ns(measured);
+    Measurement {
+        throughput_mrps,
+        throughput_mrps_ci95,
+        latency_ns: summary(&values, &sorted),
+        histogram: histogram(&values),
+        service_ns: some_summary(&services),
+        service_histogram: some_histogram(&services),
+        ..Measurement::default()
     }
 }
 
@@ -671,7 +763,90 @@ mod tests {
 
     #[test]
     fn nothing_recorded_is_nothing_to_report() {
-        assert_eq!(Recorder::new(10, Warmup::Auto).measurement(), None);
+        let recorder = Recorder::new(10, Warmup::Auto);
+        assert_eq!(recorder.measurement(), None);
+        assert_eq!(Recorder::measurement_together(&[&recorder; 2]), None);
+    }
+
+    /// One of 1000 requests that take 1 to 1000 ns, 100 ns apart, and one of 3000 that take 2000 ns, 50 ns
+    /// apart, both behind a warm-up.
+    #[test]
+    fn recorders_report_together() {
+        let fill = |requests: u32, gap: f64, latency: &dyn Fn(u32) -> f64| {
+            let mut recorder = Recorder::new(requests.into(), Warmup::Requests(10));
+            for number in 0..requests + 10 {
+                let latency = if number < 10 {
+                    1e6
+                } else {
+                    latency(number - 9)
+                };
+                recorder.record(ns(gap * f64::from(number)), ns(latency));
+            }
+            recorder
+        };
+        let one = fill(1000, 100.0, &f64::from);
+        let other = fill(3000, 50.0, &|_| 2000.0);
+        let both = [&one, &other];
+        let together = Recorder::measurement_together(&both).unwrap();
+        let latency = &together.latency_ns;
+        assert_eq!((latency.samples, together.warmup_samples), (4000, 20));
+        // A quarter takes at most 1000 ns; the sum is 1000 * 1001 / 2 and 3000 * 2000.
+        assert_eq!(
+            (latency.p50, latency.p999, latency.max),
+            (2000.0, 2000.0, 2000.0)
+        );
+        assert!((latency.mean - (500_500.0 + 6_000_000.0) / 4000.0).abs() < 1e-9);
+        // 10 and 20 million a second, without any error.
+        assert!((together.throughput_mrps - 30.0).abs() < 1e-9);
+        let [low, high] = together.throughput_mrps_ci95.unwrap();
+        assert!((low - 30.0).abs() < 1e-6 && (high - 30.0).abs() < 1e-6);
+        let bytes = STANDARD.decode(&together.histogram).unwrap();
+        let histogram: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .unwrap();
+        assert_eq!(
+            (histogram.len(), histogram.min(), histogram.count_at(2000)),
+            (4000, 1, 3000)
+        );
+        // The slowest tenth of the first alone, and of both none: three quarters take equally long.
+        assert_eq!(one.slower_than(0.9).len(), 100);
+        assert_eq!(Recorder::slower_than_together(&both, 0.9).len(), 0);
+        assert_eq!(Recorder::slower_than_together(&both, 0.2).len(), 200 + 3000);
+        let alone = Recorder::measurement_together(&both[..1]).unwrap();
+        assert_eq!(alone.latency_ns, one.measurement().unwrap().latency_ns);
+        assert_eq!(alone.histogram, one.measurement().unwrap().histogram);
+    }
+
+    /// What was enough may have been saved, as another recorder had not got enough; it has to be enough again,
+    /// and no more.
+    #[test]
+    fn a_recorder_that_has_enough_can_be_put_back() {
+        let fill = |requests| {
+            let mut recorder = Recorder::new(requests, Warmup::Requests(0));
+            (0..100).for_each(|number| recorder.record(ns(f64::from(number)), ns(1.0)));
+            recorder
+        };
+        let saved = state::Writer::write(&mut fill(100)).unwrap();
+        let not_enough = state::Writer::write(&mut fill(101)).unwrap();
+        let put_back = |requests, saved: &[u8]| {
+            let mut recorder = Recorder::new(requests, Warmup::Requests(0));
+            state::Reader::read(&mut recorder, saved).map(|()| recorder.is_done())
+        };
+        assert_eq!(put_back(100, &saved), Ok(true));
+        assert_eq!(put_back(102, &not_enough), Ok(false));
+        for (requests, saved, why) in [
+            (99, &saved, "no more are to be measured"),
+            (101, &saved, "and more are to be measured"),
+            (100, &not_enough, "no more are to be measured"),
+        ] {
+            let error = put_back(requests, saved).unwrap_err();
+            assert!(error.starts_with(if requests == 101 {
+                "the latencies of 100"
+            } else {
+                "it has"
+            }));
+            assert!(error.ends_with(why), "{error}");
+        }
     }
 
     #[test]

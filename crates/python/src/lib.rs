@@ -178,13 +178,19 @@ fn run_rack(
     py: Python<'_>,
     description_json: &str,
     elves: Vec<Vec<u8>>,
+    options_json: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let description: RackDescription =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let options: Options =
+        serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
     let mut reporter = Reporter::new(progress);
-    let result =
-        py.detach(|| server::run_rack(&description, &elves, |done| reporter.goes_on(done)));
+    let result = py.detach(|| {
+        server::run_rack(&description, &elves, &options, |done| {
+            reporter.goes_on(done)
+        })
+    });
     finish(py, reporter.raised, result)
 }
 

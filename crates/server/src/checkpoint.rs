@@ -1,13 +1,11 @@
-//! Checkpoints: the state of a server in a file.
+//! Checkpoints: the state of a server, or of a rack, in a file.
 //!
 //! A file has a line that says what it is, the SHA-256 of all that follows, and then a header in JSON
 //! and the state, both compressed (DEFLATE). A checkpoint is good for the version of the simulator
 //! that has written it, for the same program, and for the same description but for what cannot have
 //! had an effect yet.
 
-use crate::description::Description;
 use crate::error::RunError;
-use crate::machine::Machine;
 use fabric::Time;
 use flate2::Compression;
 use flate2::bufread::DeflateDecoder;
@@ -54,12 +52,50 @@ pub struct CheckpointOptions {
 }
 
 /// What a state is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// A server with a data plane and traffic.
+    DataPlane,
+    /// A server with any other program.
+    Program,
+    /// Several servers.
+    Rack,
+}
+
+impl Kind {
+    /// What runs such a thing.
+    fn command(self) -> &'static str {
+        match self {
+            Kind::DataPlane => "`nanoplane run` with one server",
+            Kind::Program => "`nanoplane exec`",
+            Kind::Rack => "`nanoplane run` with a rack",
+        }
+    }
+}
+
+/// What has a state that can be saved and put back.
+pub trait Resumable {
+    /// Nothing before this time is still to happen.
+    fn now(&self) -> Time;
+
+    /// Whether it has got an end, which may be still to come.
+    fn is_ending(&self) -> bool;
+
+    /// Its state.
+    fn save(&mut self) -> Result<Vec<u8>, RunError>;
+
+    /// Puts back what [`Resumable::save`] has given, into what was built in the same way. If that fails, it is
+    /// of no use any more.
+    fn restore(&mut self, state: &[u8]) -> Result<(), String>;
+}
+
+/// Which run a state is of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Subject {
     simulator: String,
-    program: String,
-    /// Whether the program is a data plane, with traffic.
-    data_plane: bool,
+    /// Of each program.
+    programs: Vec<String>,
+    kind: Kind,
     /// It was saved at the end of the warm start, before the traffic changes.
     warm_start_ends: bool,
     description: Value,
@@ -84,29 +120,44 @@ fn digest_of(image: &Image) -> String {
     hex(&digest.finalize())
 }
 
+/// Puts into a description what its files have in them instead of where they are, which makes no difference.
+fn look_into_files(value: &mut Value) -> Result<(), RunError> {
+    match value {
+        Value::Array(values) => values.iter_mut().try_for_each(look_into_files),
+        Value::Object(table) => table.iter_mut().try_for_each(|(key, value)| {
+            match (key.as_str(), &*value) {
+                // What is in it is compared as it is in memory.
+                ("program" | "co_runner", Value::String(_)) => *value = Value::Null,
+                ("file" | "packets", Value::String(path)) if Path::new(path).is_file() => {
+                    let content = fs::read(path).map_err(|error| {
+                        RunError::Description(format!("{path}: cannot be read: {error}"))
+                    })?;
+                    *value = Value::String(hex(&Sha256::digest(content)));
+                }
+                _ => return look_into_files(value),
+            }
+            Ok(())
+        }),
+        _ => Ok(()),
+    }
+}
+
 impl Subject {
-    pub(crate) fn new(
-        description: &Description,
-        image: &Image,
-        data_plane: bool,
+    /// A run of `description` with the programs of `images`.
+    pub(crate) fn new<'i>(
+        kind: Kind,
+        description: &impl Serialize,
+        images: impl IntoIterator<Item = &'i Image>,
     ) -> Result<Subject, RunError> {
-        let wrong = |error: &dyn ToString| RunError::Description(error.to_string());
-        let mut value = serde_json::to_value(description).map_err(|error| wrong(&error))?;
-        // Where files are makes no difference, but what is in them.
-        value["data_plane"]["program"] = Value::Null;
-        let packets = Path::new(&description.traffic.packets);
-        if packets.is_file() {
-            let content = fs::read(packets).map_err(|error| {
-                wrong(&format!("{}: cannot be read: {error}", packets.display()))
-            })?;
-            value["traffic"]["packets"] = Value::String(hex(&Sha256::digest(content)));
-        }
+        let mut description = serde_json::to_value(description)
+            .map_err(|error| RunError::Description(error.to_string()))?;
+        look_into_files(&mut description)?;
         Ok(Subject {
             simulator: crate::VERSION.to_string(),
-            program: digest_of(image),
-            data_plane,
+            programs: images.into_iter().map(digest_of).collect(),
+            kind,
             warm_start_ends: false,
-            description: value,
+            description,
         })
     }
 
@@ -127,18 +178,16 @@ impl Subject {
                 self.simulator, wanted.simulator
             ));
         }
-        if self.data_plane != wanted.data_plane {
-            let what = |data_plane| match data_plane {
-                true => "`nanoplane run`",
-                false => "`nanoplane exec`",
-            };
+        if self.kind != wanted.kind {
             return Some(format!(
                 "it was saved by {}, and this is {}",
-                what(self.data_plane),
-                what(wanted.data_plane)
+                self.kind.command(),
+                wanted.kind.command()
             ));
         }
         let mut may_change = MAY_CHANGE.to_vec();
+        // Clients of a rack are precise in all requests.
+        may_change.retain(|key| self.kind != Kind::Rack || *key != "measure.precision_of");
         if self.warm_start_ends {
             may_change.extend(MAY_CHANGE_AFTER_WARM_START);
         }
@@ -150,7 +199,7 @@ impl Subject {
                 may_change.join(", ")
             ));
         }
-        if self.program != wanted.program {
+        if self.programs != wanted.programs {
             return Some("it was saved with another program".to_string());
         }
         None
@@ -191,8 +240,8 @@ pub(crate) enum When {
     WarmStartEnds,
     /// When so many requests have been delivered.
     Requests(u64),
-    /// In the cycle of so much simulated time.
-    Cycle(Time),
+    /// After so much simulated time.
+    Time(Time),
 }
 
 /// Saves the checkpoint that was asked for, if one was.
@@ -212,7 +261,7 @@ impl Saver {
     ) -> Result<Saver, RunError> {
         let when = match (options.at_requests, options.at_ns) {
             (Some(requests), _) => When::Requests(requests),
-            (None, Some(ns)) => When::Cycle(Time::from_ns(ns)),
+            (None, Some(ns)) => When::Time(Time::from_ns(ns)),
             (None, None) => When::WarmStartEnds,
         };
         let mut waiting = None;
@@ -237,7 +286,7 @@ impl Saver {
     pub(crate) fn restore(
         &self,
         options: &CheckpointOptions,
-        machine: &mut Machine,
+        machine: &mut impl Resumable,
     ) -> Result<(), RunError> {
         match &options.from {
             Some(path) => restore(path, machine, &self.subject),
@@ -252,15 +301,18 @@ impl Saver {
     }
 
     /// Saves `machine`, in which so many requests have been delivered, if it is time to.
-    pub(crate) fn look(&mut self, machine: &mut Machine, delivered: u64) -> Result<(), RunError> {
+    pub(crate) fn look(
+        &mut self,
+        machine: &mut impl Resumable,
+        delivered: u64,
+    ) -> Result<(), RunError> {
         let Some((_, when)) = self.waiting else {
             return Ok(());
         };
-        let engine = &machine.engine;
         let due = match when {
             When::WarmStartEnds => false,
             When::Requests(requests) => delivered >= requests,
-            When::Cycle(at) => engine.now() >= engine.clock().cycle_at_or_after(at),
+            When::Time(at) => machine.now() >= at,
         };
         if due && !machine.is_ending() {
             self.save_at(machine, when)?;
@@ -269,7 +321,11 @@ impl Saver {
     }
 
     /// Saves `machine` if it is to be saved at this moment; true if the run ends with that.
-    pub(crate) fn save_at(&mut self, machine: &mut Machine, now: When) -> Result<bool, RunError> {
+    pub(crate) fn save_at(
+        &mut self,
+        machine: &mut impl Resumable,
+        now: When,
+    ) -> Result<bool, RunError> {
         let Some((writing, _)) = self.waiting.take_if(|(_, when)| *when == now) else {
             return Ok(false);
         };
@@ -318,7 +374,7 @@ impl Writing {
     }
 
     /// Writes the state of `machine`, which is of `subject`.
-    fn finish(mut self, machine: &mut Machine, subject: &Subject) -> Result<(), RunError> {
+    fn finish(mut self, machine: &mut impl Resumable, subject: &Subject) -> Result<(), RunError> {
         let state = machine.save()?;
         let written = self.write(subject, &state);
         written.map_err(|error| cannot_write(&self.path, &error))
@@ -359,7 +415,7 @@ fn cannot_write(path: &Path, error: &io::Error) -> RunError {
 }
 
 /// Puts the checkpoint in the file `path` into `machine`, which has been built for `wanted`.
-fn restore(path: &Path, machine: &mut Machine, wanted: &Subject) -> Result<(), RunError> {
+fn restore(path: &Path, machine: &mut impl Resumable, wanted: &Subject) -> Result<(), RunError> {
     let wrong = |sentence: String| {
         RunError::Description(format!(
             "{}: this checkpoint cannot be used: {sentence}",

@@ -19,7 +19,7 @@ mod traces;
 /// mixed.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NANOPLANE_SOURCES"));
 
-pub use checkpoint::CheckpointOptions;
+pub use checkpoint::{CheckpointOptions, Resumable};
 pub use description::{
     DataPlaneSpec, Description, MeasureSpec, Notify, Policy, Preset, ServerSpec, SimulatorSpec,
     WarmStartSpec, presets, schema,

@@ -1,12 +1,13 @@
 //! A server with a program in its memory.
 
+use crate::checkpoint::Resumable;
 use crate::clint::{CLINT, Clint};
 use crate::description::ServerSpec;
 use crate::engine::{Advance, Engine};
 use crate::error::RunError;
 use crate::htif::Htif;
 use crate::meter::Reading;
-use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram};
+use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
 use linux::{Ending, Fault, Linux};
 use pipeline::{Core, Extension, NoExtension, build_core};
 use riscv::elf::Image;
@@ -316,21 +317,6 @@ impl Machine {
         }
     }
 
-    /// The state of the machine between two steps of its engine.
-    pub fn save(&mut self) -> Result<Vec<u8>, RunError> {
-        if let Personality::Linux(_) = self.personality {
-            return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
-        }
-        self.engine.forget_loops();
-        Writer::write(self).map_err(RunError::Description)
-    }
-
-    /// Puts back what [`Machine::save`] has given, into a machine that was built in the same way.
-    /// If that fails, the machine is of no use any more.
-    pub fn restore(&mut self, state: &[u8]) -> Result<(), String> {
-        Reader::read(self, state)
-    }
-
     fn has_ended(&mut self) -> bool {
         self.finish();
         false
@@ -339,11 +325,6 @@ impl Machine {
     /// Lets the cores do what they still have to before the end, where nothing else happens any more.
     pub(crate) fn finish(&mut self) {
         self.engine.catch_up(self.end());
-    }
-
-    /// Whether the run has got an end, which may be still to come.
-    pub fn is_ending(&self) -> bool {
-        self.end.is_some()
     }
 
     /// Ends the run because of something that happened at `cycle`.
@@ -395,7 +376,7 @@ impl Machine {
     }
 
     /// When the guest exited, and with which status; after a signal that of a shell.
-    pub fn exit(&mut self) -> Option<(fabric::Time, u64)> {
+    pub fn exit(&mut self) -> Option<(Time, u64)> {
         if let Some((at, ending)) = self.linux().and_then(|linux| linux.ending()) {
             return match ending {
                 Ending::Exit(status) => Some((at, u64::from(*status))),
@@ -459,6 +440,28 @@ impl Machine {
             text += &format!("\n  {sentence}");
         }
         text
+    }
+}
+
+impl Resumable for Machine {
+    fn now(&self) -> Time {
+        self.engine.next_time()
+    }
+
+    fn is_ending(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn save(&mut self) -> Result<Vec<u8>, RunError> {
+        if let Personality::Linux(_) = self.personality {
+            return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
+        }
+        self.engine.forget_loops();
+        Writer::write(self).map_err(RunError::Description)
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        Reader::read(self, state)
     }
 }
 

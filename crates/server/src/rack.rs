@@ -8,6 +8,7 @@
 //! A server in which nothing happens before the end of a window is not touched.
 
 mod description;
+mod flows;
 mod run;
 
 pub use description::{
@@ -18,12 +19,14 @@ pub use run::{
     InterfaceResult, RackClientResult, RackResult, RackServerResult, SwitchResult, run_rack,
 };
 
+use crate::checkpoint::Resumable;
 use crate::engine::Advance;
 use crate::error::RunError;
 use crate::machine::Machine;
+use crate::traces::Tracer;
 use fabric::{AgentId, Fabric, Time};
 use network::packet::Packet;
-use network::rack::{Interface, LineRate, Network, NodeId};
+use network::rack::{Interface, LineRate, Network, NodeId, Record};
 use state::{Reader, Writer};
 
 /// Where the network interface of a server is found, whatever it is.
@@ -63,6 +66,8 @@ pub struct RackServer {
     /// When it next does something.
     next: Time,
     has_ended: bool,
+    /// What is traced of it.
+    tracer: Option<Tracer>,
 }
 
 state::component!(RackServer {
@@ -72,6 +77,7 @@ state::component!(RackServer {
     place: fixed,
     next,
     has_ended,
+    tracer: fixed,
 });
 
 impl RackServer {
@@ -84,6 +90,7 @@ impl RackServer {
             place,
             next: Time::ZERO,
             has_ended: false,
+            tracer: None,
         }
     }
 
@@ -122,6 +129,9 @@ impl RackServer {
         let pause = engine.clock().cycle_of(end);
         engine.set_pause(pause);
         while self.machine.engine.now() < pause {
+            if let Some(tracer) = &mut self.tracer {
+                tracer.prepare(&mut self.machine, pause);
+            }
             if !self.machine.advance()? {
                 self.has_ended = true;
                 break;
@@ -221,15 +231,6 @@ impl Rack {
         })
     }
 
-    /// Nothing before this time is still to happen.
-    pub fn now(&self) -> Time {
-        let servers = self.servers.iter().map(|server| server.next);
-        servers
-            .min()
-            .unwrap_or(Time::NEVER)
-            .min(self.network.next_event())
-    }
-
     /// Nothing at `end` or later is simulated, which nobody has run past.
     pub fn set_end(&mut self, end: Time) {
         self.end = self.end.min(end);
@@ -311,6 +312,26 @@ impl Rack {
         advance
     }
 
+    /// Keeps a record of what happens to messages from now on.
+    fn keep_records(&mut self) -> Result<(), RunError> {
+        self.network.keep_records();
+        for server in &mut self.servers {
+            let fabric = &mut server.machine.engine.fabric;
+            server.wire.interface(fabric)?.keep_records();
+        }
+        Ok(())
+    }
+
+    /// Appends what has happened to messages since this was last called.
+    fn take_records(&mut self, records: &mut Vec<Record>) -> Result<(), RunError> {
+        self.network.take_records(records);
+        for server in &mut self.servers {
+            let fabric = &mut server.machine.engine.fabric;
+            server.wire.interface(fabric)?.take_records(records);
+        }
+        Ok(())
+    }
+
     /// `summary`, and then who waits for what in each server in which somebody does.
     pub fn describe_waiting(&mut self, summary: &str) -> String {
         let mut text = summary.to_string();
@@ -321,18 +342,30 @@ impl Rack {
         }
         text
     }
+}
 
-    /// The state of servers and network between two windows.
-    pub fn save(&mut self) -> Result<Vec<u8>, RunError> {
+/// Between two windows.
+impl Resumable for Rack {
+    fn now(&self) -> Time {
+        let servers = self.servers.iter().map(|server| server.next);
+        servers
+            .min()
+            .unwrap_or(Time::NEVER)
+            .min(self.network.next_event())
+    }
+
+    fn is_ending(&self) -> bool {
+        self.end != Time::NEVER
+    }
+
+    fn save(&mut self) -> Result<Vec<u8>, RunError> {
         for server in &mut self.servers {
             server.machine.engine.forget_loops();
         }
         Writer::write(self).map_err(RunError::Description)
     }
 
-    /// Puts back what [`Rack::save`] has given, into a rack that was built in the same way. If that fails,
-    /// the rack is of no use any more.
-    pub fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
         Reader::read(self, state)
     }
 }

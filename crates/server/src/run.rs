@@ -1,13 +1,13 @@
 //! A run: a description and a program in, measurements out.
 
-use crate::checkpoint::{CheckpointOptions, Saver, Subject, When};
+use crate::checkpoint::{CheckpointOptions, Kind, Saver, Subject, When};
 use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec, WarmStartSpec};
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
 use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX, second_half};
 use crate::meter::{Meter, Reading};
 use crate::preparation::Preparation;
-use crate::traces::{TraceOptions, TraceReport, Tracer};
+use crate::traces::{Harts, TraceOptions, TraceReport, Tracer, Traces, run_traced};
 use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
@@ -56,7 +56,7 @@ const ROUNDS: u32 = 64;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Keep the bytes of this many delivered packets.
+    /// Keep the bytes of this many delivered packets; of a rack none are kept.
     pub capture_packets: usize,
     /// Write these traces.
     pub trace: TraceOptions,
@@ -768,32 +768,18 @@ pub(crate) fn load_bare_metal(program: &[u8]) -> Result<elf::Image, RunError> {
 
 /// Runs `program`, an ELF file, as `description` says. `progress` is told the part that is done,
 /// now and then, and may stop the run by returning false.
-///
-/// To trace the slowest requests alone it takes two runs, of which the first finds out which they
-/// are: a run of the same description is the same to the bit.
 pub fn run(
     description: &Description,
     program: &[u8],
     options: &Options,
     mut progress: impl FnMut(f64) -> bool,
 ) -> Result<RunResult, RunError> {
-    let trace = &options.trace;
-    let Some(part) = trace.slower_than.filter(|_| trace.is_wanted()) else {
-        let window = trace.window()?;
-        return Ok(run_once(description, program, options, vec![window], &mut progress)?.0);
+    let once = |options: &Options, shown, progress: &mut dyn FnMut(f64) -> bool| {
+        run_once(description, program, options, shown, progress)
     };
-    let untraced = Options {
-        trace: TraceOptions::default(),
-        ..options.clone()
-    };
-    let mut first_half = |done| progress(done / 2.0);
-    let (_, ledger) = run_once(description, program, &untraced, Vec::new(), &mut first_half)?;
-    let slowest = ledger.borrow().recorder().slower_than(part);
-    let mut traced = options.clone();
-    // It has been saved.
-    traced.checkpoint.save = None;
-    let mut second_half = |done| progress(0.5 + done / 2.0);
-    Ok(run_once(description, program, &traced, slowest, &mut second_half)?.0)
+    run_traced(options, &mut progress, once, |ledger, part| {
+        ledger.borrow().recorder().slower_than(part)
+    })
 }
 
 /// Runs the warm start of `description` alone, and saves a checkpoint of its end.
@@ -812,8 +798,41 @@ pub fn warm_up(
     };
     let mut prepared = prepare(description, program, &options, &mut progress)?;
     prepared.saver.stops = true;
-    let mut tracer = Tracer::new(&options.trace, Vec::new(), &prepared.machine, program)?;
-    simulate(&mut prepared, &mut tracer, &mut progress)
+    let mut watched = Watched::new(&options.trace, Vec::new(), &prepared.machine, program)?;
+    simulate(&mut prepared, &mut watched, &mut progress)
+}
+
+/// The traces of the run of one server.
+struct Watched {
+    traces: Traces,
+    tracer: Tracer,
+}
+
+impl Watched {
+    /// Of `machine` with the program in the ELF file `elf`: what happens in the times of `shown`.
+    fn new(
+        options: &TraceOptions,
+        shown: Vec<Range<Time>>,
+        machine: &Machine,
+        elf: &[u8],
+    ) -> Result<Watched, RunError> {
+        let threads = usize::from(machine.threads());
+        let harts = Harts {
+            count: machine.engine.cores.len() * threads,
+            share_cores: threads > 1,
+            of: "the server has",
+        };
+        let mut traces = Traces::new(options, shown, &harts)?;
+        let program = traces.program(machine.image(), elf);
+        let tracer = traces.watch(None, machine, program.as_ref());
+        Ok(Watched { traces, tracer })
+    }
+
+    /// The run is over, or has been cut off.
+    fn finish(&mut self, machine: &mut Machine) -> Vec<TraceReport> {
+        self.tracer.finish(machine);
+        self.traces.finish()
+    }
 }
 
 /// A server, ready to run.
@@ -842,7 +861,7 @@ fn prepare<'a>(
     let begin = Instant::now();
     let image = load(program)?;
     check_bare_metal(&image)?;
-    let subject = Subject::new(description, &image, true)?;
+    let subject = Subject::new(Kind::DataPlane, description, [&image])?;
     let setup = setup(description);
     let measure = &description.measure;
     let recorder = Recorder::new(measure.requests, measure.warmup).with_precision(
@@ -919,7 +938,8 @@ fn prepare<'a>(
     })
 }
 
-fn instructions(machine: &Machine) -> u64 {
+/// Instructions that all its cores have executed so far.
+pub(crate) fn instructions(machine: &Machine) -> u64 {
     let cores = machine.engine.cores.iter();
     cores.map(|core| core.statistics(0).instructions).sum()
 }
@@ -933,12 +953,12 @@ fn run_once(
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<(RunResult, SharedLedger), RunError> {
     let mut prepared = prepare(description, program, options, progress)?;
-    let mut tracer = Tracer::new(&options.trace, shown, &prepared.machine, program)?;
+    let mut watched = Watched::new(&options.trace, shown, &prepared.machine, program)?;
     if options.trace.timeline.is_some() {
         prepared.ledger.borrow_mut().keep_records();
     }
-    let simulated = simulate(&mut prepared, &mut tracer, progress);
-    let traces = tracer.finish(&mut prepared.machine);
+    let simulated = simulate(&mut prepared, &mut watched, progress);
+    let traces = watched.finish(&mut prepared.machine);
     simulated?;
     let Prepared {
         mut machine,
@@ -1023,7 +1043,7 @@ fn reading_due(machine: &Machine, ledger: &SharedLedger) -> Option<u64> {
 /// Advances until enough has been measured.
 fn simulate(
     prepared: &mut Prepared<'_>,
-    tracer: &mut Tracer,
+    Watched { traces, tracer }: &mut Watched,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<(), RunError> {
     let Prepared {
@@ -1065,7 +1085,7 @@ fn simulate(
                 continue;
             }
             if !machine.advance()? {
-                tracer.requests(ledger, setup);
+                traces.requests(ledger, setup);
                 finish(machine, ledger)?;
                 return saver.check();
             }
@@ -1078,7 +1098,7 @@ fn simulate(
                 saver.look(machine, delivered)?;
             }
         }
-        tracer.requests(ledger, setup);
+        traces.requests(ledger, setup);
         let (counts, part, started) = {
             if let Some(error) = machine.engine.fabric.errors().first() {
                 return Err(RunError::Guest(format!("a device fails: {error}")));
@@ -1280,7 +1300,7 @@ pub fn execute(
     if is_linux && *checkpoint != CheckpointOptions::default() {
         return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
     }
-    let subject = Subject::new(description, &image, false)?;
+    let subject = Subject::new(Kind::Program, description, [&image])?;
     let (mut machine, hyperplane) = if is_linux {
         let prepared = prepare_linux(description, image, program)?;
         (Machine::with_linux(&description.server, prepared)?, None)
@@ -1296,10 +1316,10 @@ pub fn execute(
     saver.restore(checkpoint, &mut machine)?;
     let brought = instructions(&machine);
     let window = trace.window()?;
-    let mut tracer = Tracer::new(trace, vec![window], &machine, &program.elf)?;
+    let mut watched = Watched::new(trace, vec![window], &machine, &program.elf)?;
     let mut steps = 0u32;
     let ended = loop {
-        tracer.prepare(&mut machine, u64::MAX);
+        watched.tracer.prepare(&mut machine, u64::MAX);
         match machine.advance() {
             Ok(true) => {}
             other => break other.and_then(|_| saver.check()),
@@ -1314,7 +1334,7 @@ pub fn execute(
             break Err(RunError::Interrupted);
         }
     };
-    let traces = tracer.finish(&mut machine);
+    let traces = watched.finish(&mut machine);
     ended?;
     let meter = Meter {
         server: &description.server,

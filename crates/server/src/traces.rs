@@ -2,9 +2,11 @@
 
 use crate::error::RunError;
 use crate::machine::Machine;
+use crate::run::Options;
 use fabric::Time;
 use network::{IoSetup, ItemRecord, SharedLedger};
 use pipeline::Probe;
+use riscv::elf::Image;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fs::File;
@@ -12,7 +14,10 @@ use std::io::{self, BufWriter};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use trace::{CoreTimeline, PipelineLog, Profile, Program, Request, Ring, SharedTimeline, Timeline};
+use trace::{
+    CoreTimeline, PipelineLog, Profile, Program, Request, Ring, SharedProgram, SharedTimeline,
+    Timeline,
+};
 
 /// Probes come this much before what is to be seen, and go as much after it: for instructions that
 /// are in flight then.
@@ -68,7 +73,7 @@ pub struct TraceReport {
     pub error: Option<String>,
 }
 
-type Writer = BufWriter<File>;
+pub(crate) type Writer = BufWriter<File>;
 
 fn create(path: &Path) -> Result<Writer, RunError> {
     File::create(path).map(BufWriter::new).map_err(|error| {
@@ -90,21 +95,6 @@ impl Probe for Both {
     }
 }
 
-/// Writes the traces of one run.
-pub(crate) struct Tracer {
-    options: TraceOptions,
-    /// When the probes are there, in cycles; in order, and apart from each other.
-    windows: Vec<Range<u64>>,
-    /// The window that comes next, or is there now.
-    next: usize,
-    /// The probes are there.
-    active: bool,
-    timeline: Option<SharedTimeline<Writer>>,
-    timelines: Vec<Rc<RefCell<CoreTimeline<Writer>>>>,
-    pipeline: Option<Rc<RefCell<PipelineLog<Writer>>>>,
-    profiles: Vec<Rc<RefCell<Profile>>>,
-}
-
 /// Ranges in order, and those that touch made one.
 fn merge<T: Copy + Ord>(mut ranges: Vec<Range<T>>) -> Vec<Range<T>> {
     ranges.sort_by_key(|range| range.start);
@@ -118,72 +108,253 @@ fn merge<T: Copy + Ord>(mut ranges: Vec<Range<T>>) -> Vec<Range<T>> {
     merged
 }
 
-impl Tracer {
-    /// For a run of `machine` with the program in the ELF file `elf`, of which is to be seen what
-    /// happens in the times of `shown`.
+/// Runs once; or twice, to trace the slowest requests alone, of which the first run finds out which they are: a
+/// run of the same description is the same to the bit. `once` makes one run, whose traces show what happens in
+/// some times, and `slowest` says when those requests were under way of which this part of all is faster.
+pub(crate) fn run_traced<R, L>(
+    options: &Options,
+    progress: &mut dyn FnMut(f64) -> bool,
+    mut once: impl FnMut(
+        &Options,
+        Vec<Range<Time>>,
+        &mut dyn FnMut(f64) -> bool,
+    ) -> Result<(R, L), RunError>,
+    slowest: impl FnOnce(&L, f64) -> Vec<Range<Time>>,
+) -> Result<R, RunError> {
+    let trace = &options.trace;
+    let Some(part) = trace.slower_than.filter(|_| trace.is_wanted()) else {
+        return Ok(once(options, vec![trace.window()?], progress)?.0);
+    };
+    let untraced = Options {
+        trace: TraceOptions::default(),
+        ..options.clone()
+    };
+    let mut first_half = |done| progress(done / 2.0);
+    let (_, latencies) = once(&untraced, Vec::new(), &mut first_half)?;
+    let mut traced = options.clone();
+    // It has been saved.
+    traced.checkpoint.save = None;
+    let mut second_half = |done| progress(0.5 + done / 2.0);
+    Ok(once(&traced, slowest(&latencies, part), &mut second_half)?.0)
+}
+
+/// The harts that there are to be traced, for a sentence about one that there is not.
+pub(crate) struct Harts {
+    /// How many.
+    pub count: usize,
+    /// Whether some of them share a core.
+    pub share_cores: bool,
+    /// What they are in.
+    pub of: &'static str,
+}
+
+/// The traces of one run.
+pub(crate) struct Traces {
+    options: TraceOptions,
+    /// What is to be seen; in order, and apart from each other.
+    shown: Vec<Range<Time>>,
+    timeline: Option<SharedTimeline<Writer>>,
+    /// The file of the pipeline, until its core comes.
+    pipeline_file: Option<Writer>,
+    pipeline: Option<Rc<RefCell<PipelineLog<Writer>>>>,
+    profiles: Vec<Rc<RefCell<Profile>>>,
+    /// Harts that are watched.
+    harts: usize,
+}
+
+impl Traces {
+    /// Traces of what happens in the times of `shown`.
     pub fn new(
         options: &TraceOptions,
         shown: Vec<Range<Time>>,
-        machine: &Machine,
-        elf: &[u8],
-    ) -> Result<Tracer, RunError> {
-        let (clock, cores) = (machine.engine.clock(), machine.engine.cores.len());
-        let harts = cores * usize::from(machine.threads());
-        if options.pipeline.is_some() && options.pipeline_core >= harts {
-            let what = if harts > cores { "hart" } else { "core" };
+        harts: &Harts,
+    ) -> Result<Traces, RunError> {
+        if options.pipeline.is_some() && options.pipeline_core >= harts.count {
+            let what = if harts.share_cores { "hart" } else { "core" };
             return Err(RunError::Description(format!(
-                "{what} {} is to be traced, but the server has {what}s 0 to {}",
+                "{what} {} is to be traced, but {} {what}s 0 to {}",
                 options.pipeline_core,
-                harts - 1
+                harts.of,
+                harts.count - 1
             )));
         }
+        let shown = merge(shown);
+        let timeline = options.timeline.as_deref().map(create).transpose()?;
+        let timeline = timeline.map(|file| Timeline::shared(file, shown.clone()));
+        let pipeline_file = options.pipeline.as_deref().map(create).transpose()?;
+        if let Some(path) = &options.profile {
+            create(path)?;
+        }
+        Ok(Traces {
+            options: options.clone(),
+            shown,
+            timeline,
+            pipeline_file,
+            pipeline: None,
+            profiles: Vec::new(),
+            harts: 0,
+        })
+    }
+
+    /// The timeline, if there is one.
+    pub fn timeline(&self) -> Option<SharedTimeline<Writer>> {
+        self.timeline.clone()
+    }
+
+    /// What traces say of the program in the ELF file `elf`, if any says something.
+    pub fn program(&self, image: &Image, elf: &[u8]) -> Option<SharedProgram> {
+        let says = self.timeline.is_some() || self.options.profile.is_some();
+        says.then(|| Program::shared(image, elf))
+    }
+
+    /// Watches `machine`, which executes what [`Traces::program`] has made of its program. Of several servers,
+    /// `server` is the name of this one; its cores count from where those before it have ended.
+    pub fn watch(
+        &mut self,
+        server: Option<&str>,
+        machine: &Machine,
+        program: Option<&SharedProgram>,
+    ) -> Tracer {
+        let (clock, cores) = (machine.engine.clock(), machine.engine.cores.len());
+        let harts = cores * usize::from(machine.threads());
         let name = |hart: usize| match hart.checked_sub(cores) {
             Some(core) => format!("core {core}, second hart"),
             None => format!("core {hart}"),
         };
-        let shown = merge(shown);
-        let cycles: Vec<Range<u64>> = shown
+        let cycles: Vec<Range<u64>> = self
+            .shown
             .iter()
             .map(|window| clock.cycle_of(window.start)..clock.cycle_at_or_after(window.end))
             .collect();
-        let program = Program::shared(machine.image(), elf);
         let mut tracer = Tracer {
-            options: options.clone(),
             windows: Vec::new(),
             next: 0,
             active: false,
-            timeline: None,
             timelines: Vec::new(),
             pipeline: None,
             profiles: Vec::new(),
         };
-        if let Some(path) = &options.timeline {
-            let timeline = Timeline::shared(create(path)?, clock, shown);
+        let first = self.harts;
+        self.harts += harts;
+        if let (Some(timeline), Some(program)) = (&self.timeline, program) {
             tracer.timelines = each(harts, |hart| {
-                CoreTimeline::new(timeline.clone(), hart, &name(hart), program.clone())
+                CoreTimeline::new(
+                    timeline.clone(),
+                    clock,
+                    server,
+                    &name(hart),
+                    program.clone(),
+                )
             });
-            tracer.timeline = Some(timeline);
         }
-        if let Some(path) = &options.pipeline {
-            let front_end = machine.front_end_cycles();
-            let log = PipelineLog::new(create(path)?, cycles.clone(), front_end);
-            tracer.pipeline = Some(Rc::new(RefCell::new(log)));
+        let pipeline_hart = self.options.pipeline_core.wrapping_sub(first);
+        if pipeline_hart < harts
+            && let Some(file) = self.pipeline_file.take()
+        {
+            let log = PipelineLog::new(file, cycles.clone(), machine.front_end_cycles());
+            let log = Rc::new(RefCell::new(log));
+            self.pipeline = Some(log.clone());
+            tracer.pipeline = Some((pipeline_hart, log));
         }
-        if !options.is_wanted() {
-            return Ok(tracer);
+        if let (Some(_), Some(program)) = (&self.options.profile, program) {
+            tracer.profiles = each(harts, |hart| {
+                let name = match server {
+                    // It is a frame of its own, of which the separator may not be a part.
+                    Some(server) => format!("{};{}", server.replace(';', ","), name(hart)),
+                    None => name(hart),
+                };
+                Profile::new(&name, program.clone())
+            });
+            self.profiles.extend_from_slice(&tracer.profiles);
         }
-        tracer.windows = if let Some(path) = &options.profile {
-            create(path)?;
-            tracer.profiles = each(harts, |hart| Profile::new(&name(hart), program.clone()));
+        if !tracer.profiles.is_empty() {
             let always = 0..u64::MAX;
-            vec![always]
-        } else {
+            tracer.windows = vec![always];
+        } else if !tracer.timelines.is_empty() || tracer.pipeline.is_some() {
             let with_margin = |window: &Range<u64>| {
                 window.start.saturating_sub(MARGIN_CYCLES)..window.end.saturating_add(MARGIN_CYCLES)
             };
-            merge(cycles.iter().map(with_margin).collect())
+            tracer.windows = merge(cycles.iter().map(with_margin).collect());
+        }
+        tracer
+    }
+
+    /// Writes down what has become of requests since it was called last.
+    pub fn requests(&self, ledger: &SharedLedger, setup: &IoSetup) {
+        let Some(timeline) = &self.timeline else {
+            return;
         };
-        Ok(tracer)
+        let mut timeline = timeline.borrow_mut();
+        let mut ledger = ledger.borrow_mut();
+        if !timeline.has_rings() {
+            for (queue, descriptor) in ledger.queues().iter().enumerate() {
+                let ring = Ring {
+                    start: descriptor.ring,
+                    slot_bytes: setup.slot_bytes.into(),
+                    slots: setup.queue_capacity.into(),
+                };
+                timeline.set_ring(queue as u32, ring);
+            }
+        }
+        for record in ledger.take_records() {
+            let ItemRecord {
+                item,
+                queue,
+                arrived_at,
+                done_at,
+            } = record;
+            timeline.served(&Request {
+                number: item,
+                queue,
+                arrived_at,
+                done_at,
+            });
+        }
+    }
+
+    /// The run is over, or has been cut off, and all tracers have finished: completes the files.
+    pub fn finish(&mut self) -> Vec<TraceReport> {
+        let mut reports = Vec::new();
+        if let (Some(path), Some(timeline)) = (&self.options.timeline, &self.timeline) {
+            let mut timeline = timeline.borrow_mut();
+            let error = timeline.finish();
+            reports.push(report(path, timeline.events(), error));
+        }
+        if let (Some(path), Some(pipeline)) = (&self.options.pipeline, &self.pipeline) {
+            let mut pipeline = pipeline.borrow_mut();
+            let error = pipeline.finish();
+            reports.push(report(path, pipeline.instructions(), error));
+        }
+        if let Some(path) = &self.options.profile {
+            let profiles: Vec<_> = self.profiles.iter().map(|one| one.borrow()).collect();
+            let text = trace::folded(profiles.iter().map(|profile| &**profile));
+            let cycles = profiles.iter().map(|profile| profile.total()).sum();
+            reports.push(report(path, cycles, std::fs::write(path, text)));
+        }
+        reports
+    }
+}
+
+/// Lets the probes of traces come to a machine, and go.
+pub(crate) struct Tracer {
+    /// When the probes are there, in cycles; in order, and apart from each other.
+    windows: Vec<Range<u64>>,
+    /// The window that comes next, or is there now.
+    next: usize,
+    /// The probes are there.
+    active: bool,
+    /// By hart.
+    timelines: Vec<Rc<RefCell<CoreTimeline<Writer>>>>,
+    /// And the hart that it is of.
+    pipeline: Option<(usize, Rc<RefCell<PipelineLog<Writer>>>)>,
+    /// By hart.
+    profiles: Vec<Rc<RefCell<Profile>>>,
+}
+
+impl Tracer {
+    /// Whether there is something to watch.
+    pub fn is_wanted(&self) -> bool {
+        !self.windows.is_empty()
     }
 
     /// Lets probes come and go, and lets the machine run until cycle `limit`; to be called before
@@ -231,8 +402,8 @@ impl Tracer {
         if let Some(timeline) = self.timelines.get(hart) {
             probes.push(Box::new(timeline.clone()));
         }
-        if let Some(pipeline) = &self.pipeline
-            && hart == self.options.pipeline_core
+        if let Some((of, pipeline)) = &self.pipeline
+            && hart == *of
         {
             probes.push(Box::new(pipeline.clone()));
         }
@@ -242,41 +413,8 @@ impl Tracer {
         Box::new(Both(probes))
     }
 
-    /// Writes down what has become of requests since it was called last.
-    pub fn requests(&mut self, ledger: &SharedLedger, setup: &IoSetup) {
-        let Some(timeline) = &self.timeline else {
-            return;
-        };
-        let mut timeline = timeline.borrow_mut();
-        let mut ledger = ledger.borrow_mut();
-        if !timeline.has_rings() {
-            for (queue, descriptor) in ledger.queues().iter().enumerate() {
-                let ring = Ring {
-                    start: descriptor.ring,
-                    slot_bytes: setup.slot_bytes.into(),
-                    slots: setup.queue_capacity.into(),
-                };
-                timeline.set_ring(queue as u32, ring);
-            }
-        }
-        for record in ledger.take_records() {
-            let ItemRecord {
-                item,
-                queue,
-                arrived_at,
-                done_at,
-            } = record;
-            timeline.served(&Request {
-                number: item,
-                queue,
-                arrived_at,
-                done_at,
-            });
-        }
-    }
-
-    /// The run is over, or has been cut off: completes the files.
-    pub fn finish(&mut self, machine: &mut Machine) -> Vec<TraceReport> {
+    /// The run is over, or has been cut off.
+    pub fn finish(&mut self, machine: &mut Machine) {
         let end = machine.end();
         let engine = &mut machine.engine;
         if self.active {
@@ -284,35 +422,17 @@ impl Tracer {
                 core.remove_probes(end);
             }
         }
-        let mut reports = Vec::new();
-        if let (Some(path), Some(timeline)) = (&self.options.timeline, &self.timeline) {
-            for part in &self.timelines {
-                part.borrow_mut().close(engine.clock().time(end));
-            }
-            let mut timeline = timeline.borrow_mut();
-            let error = timeline.finish();
-            reports.push(report(path, timeline.events(), error));
+        for part in &self.timelines {
+            part.borrow_mut().close(engine.clock().time(end));
         }
-        if let (Some(path), Some(pipeline)) = (&self.options.pipeline, &self.pipeline) {
-            let mut pipeline = pipeline.borrow_mut();
-            let error = pipeline.finish();
-            reports.push(report(path, pipeline.instructions(), error));
+        let cores = engine.cores.len();
+        for (hart, profile) in self.profiles.iter().enumerate() {
+            let (core, thread) = (&engine.cores[hart % cores], (hart / cores) as u8);
+            let halted_cycles = core.hart_statistics(thread, end).halted_cycles;
+            profile
+                .borrow_mut()
+                .finish(core.pc(thread), end, halted_cycles);
         }
-        if let Some(path) = &self.options.profile {
-            let cores = engine.cores.len();
-            for (hart, profile) in self.profiles.iter().enumerate() {
-                let (core, thread) = (&engine.cores[hart % cores], (hart / cores) as u8);
-                let halted_cycles = core.hart_statistics(thread, end).halted_cycles;
-                profile
-                    .borrow_mut()
-                    .finish(core.pc(thread), end, halted_cycles);
-            }
-            let profiles: Vec<_> = self.profiles.iter().map(|one| one.borrow()).collect();
-            let text = trace::folded(profiles.iter().map(|profile| &**profile));
-            let cycles = profiles.iter().map(|profile| profile.total()).sum();
-            reports.push(report(path, cycles, std::fs::write(path, text)));
-        }
-        reports
     }
 }
 

@@ -12,7 +12,7 @@ use pipeline::{CoreSpec, CoreStatistics, CycleStack, Executed, Probe};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use riscv::elf::Image;
-use server::{Machine, ServerSpec};
+use server::{Machine, Resumable, ServerSpec};
 use std::cell::Cell;
 
 /// A few lines that all harts read and write.

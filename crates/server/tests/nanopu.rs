@@ -9,7 +9,7 @@ use network::packet::{DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};
 use pipeline::CoreStatistics;
 use riscv::elf::Image;
-use server::{Machine, RunError, ServerSpec, presets};
+use server::{Machine, Resumable, RunError, ServerSpec, presets};
 
 const NET_RX: Register = T5;
 const NET_TX: Register = T6;

@@ -12,8 +12,8 @@ use network::rack::{
 use pipeline::{CoreSpec, CoreStatistics, NoExtension};
 use riscv::elf::Image;
 use server::{
-    Machine, Rack, RackAdvance, RackDescription, RackServer, RunError, ServerSpec, Wire, presets,
-    run_rack,
+    Machine, Options, Rack, RackAdvance, RackDescription, RackServer, Resumable, RunError,
+    ServerSpec, Wire, presets, run_rack,
 };
 use state::{State, Walker};
 use std::any::Any;
@@ -596,7 +596,8 @@ fn merge(into: &mut serde_json::Value, from: serde_json::Value) {
 
 /// What has come out, without what the host has taken and what it has skipped.
 fn measured(description: &RackDescription) -> serde_json::Value {
-    let result = run_rack(description, &[loops_back()], |_| true).expect("nothing goes wrong");
+    let result = run_rack(description, &[loops_back()], &Options::default(), |_| true)
+        .expect("nothing goes wrong");
     let mut value = serde_json::to_value(result).expect("it can be written");
     let object = value.as_object_mut().expect("it is a table");
     object.remove("host_seconds");
@@ -687,7 +688,7 @@ fn time_goes_on_when_packets_arrive_in_the_cycle_before_a_look() {
         "measure": {"requests": 20, "warmup": 0},
     }));
     let mut looks = 0;
-    let result = run_rack(&description, &[loops_back()], |_| {
+    let result = run_rack(&description, &[loops_back()], &Options::default(), |_| {
         looks += 1;
         looks < 1000
     });
@@ -715,7 +716,12 @@ fn difference(key: &str, one: &serde_json::Value, other: &serde_json::Value) -> 
 #[test]
 fn what_cannot_be_is_told_in_a_sentence() {
     let told = |text: serde_json::Value| {
-        let result = run_rack(&description(text), &[loops_back()], |_| true);
+        let result = run_rack(
+            &description(text),
+            &[loops_back()],
+            &Options::default(),
+            |_| true,
+        );
         result.expect_err("it cannot be").to_string()
     };
     use serde_json::json;

@@ -13,4 +13,4 @@ mod timeline;
 pub use pipeline_log::PipelineLog;
 pub use profile::{Profile, folded};
 pub use program::{Place, Program, SharedProgram};
-pub use timeline::{CoreTimeline, Request, Ring, SharedTimeline, Timeline};
+pub use timeline::{CoreTimeline, Request, Ring, SharedTimeline, Shown, Timeline};

@@ -94,8 +94,12 @@ const SEQUENCE: u32 = 1;
 /// The field of `Trace` that its packets are.
 const PACKET_TAG: u32 = 1;
 
-const CORES: i32 = 1;
-const REQUESTS: i32 = 2;
+/// Groups of tracks have the first numbers.
+const FIRST_TRACK: u64 = 1 << 16;
+
+/// The groups of a server's tracks if there is only one.
+const CORES: &str = "cores";
+const REQUESTS: &str = "requests";
 
 /// Where the elements of a queue are.
 #[derive(Clone, Copy, Debug)]
@@ -121,14 +125,34 @@ pub struct Request {
     pub done_at: Time,
 }
 
+/// Something that is shown on a track of its own, which may overlap with others. The viewer shows tracks of
+/// one group and name as one.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The group that the track is in.
+    pub group: &'a str,
+    /// What the track is called.
+    pub track: &'a str,
+    /// What it is called itself.
+    pub name: &'a str,
+    /// When it begins.
+    pub from: Time,
+    /// When it ends; if that is the same, it is a moment.
+    pub until: Time,
+    /// The flow that it is a part of.
+    pub flow: Option<u64>,
+    /// The flow ends here.
+    pub is_last: bool,
+}
+
 /// Writes the timeline of a run.
 pub struct Timeline<W: Write> {
     out: W,
-    clock: Clock,
     /// In order, and apart from each other.
     windows: Vec<Range<Time>>,
-    /// Named tracks by name, for those that have been described.
-    tracks: HashMap<String, u64>,
+    /// The numbers of groups, for those that have been described.
+    groups: HashMap<String, i32>,
+    threads: i32,
     next_uuid: u64,
     /// By their start: the queues' rings.
     rings: BTreeMap<u64, (u32, Ring)>,
@@ -145,31 +169,19 @@ pub type SharedTimeline<W> = Rc<RefCell<Timeline<W>>>;
 
 impl<W: Write> Timeline<W> {
     /// Shows what happens in `windows`, in order and apart from each other.
-    pub fn shared(out: W, clock: Clock, windows: Vec<Range<Time>>) -> SharedTimeline<W> {
-        let mut timeline = Timeline {
+    pub fn shared(out: W, windows: Vec<Range<Time>>) -> SharedTimeline<W> {
+        Rc::new(RefCell::new(Timeline {
             out,
-            clock,
             windows,
-            tracks: HashMap::new(),
-            next_uuid: 1000,
+            groups: HashMap::new(),
+            threads: 0,
+            next_uuid: FIRST_TRACK,
             rings: BTreeMap::new(),
             first_read: HashMap::new(),
             served: HashMap::new(),
             events: 0,
             error: None,
-        };
-        for (pid, name) in [(CORES, "cores"), (REQUESTS, "requests")] {
-            timeline.describe(TrackDescriptor {
-                uuid: pid as u64,
-                name: name.to_string(),
-                process: Some(ProcessDescriptor {
-                    pid,
-                    process_name: name.to_string(),
-                }),
-                ..TrackDescriptor::default()
-            });
-        }
-        Rc::new(RefCell::new(timeline))
+        }))
     }
 
     /// How many events have been written.
@@ -212,36 +224,78 @@ impl<W: Write> Timeline<W> {
         });
     }
 
-    fn core_track(&mut self, number: usize, name: &Rc<str>) -> u64 {
-        let uuid = 10 + number as u64;
-        if self.tracks.insert(name.to_string(), uuid).is_none() {
-            self.describe(TrackDescriptor {
-                uuid,
-                parent_uuid: Some(CORES as u64),
-                name: name.to_string(),
-                thread: Some(ThreadDescriptor {
-                    pid: CORES,
-                    tid: number as i32 + 1,
-                    thread_name: name.to_string(),
-                }),
-                ..TrackDescriptor::default()
-            });
-        }
-        uuid
+    fn new_uuid(&mut self) -> u64 {
+        self.next_uuid += 1;
+        self.next_uuid
     }
 
-    /// A track of its own for one thing that may overlap with others. The viewer shows tracks of
-    /// one name as one.
-    fn track_for_one(&mut self, name: &str) -> u64 {
-        let uuid = self.next_uuid;
-        self.next_uuid += 1;
+    /// The number of a group of tracks: for the viewer, of a process.
+    fn group(&mut self, name: &str) -> i32 {
+        if let Some(&pid) = self.groups.get(name) {
+            return pid;
+        }
+        let pid = self.groups.len() as i32 + 1;
+        self.groups.insert(name.to_string(), pid);
+        self.describe(TrackDescriptor {
+            uuid: pid as u64,
+            name: name.to_string(),
+            process: Some(ProcessDescriptor {
+                pid,
+                process_name: name.to_string(),
+            }),
+            ..TrackDescriptor::default()
+        });
+        pid
+    }
+
+    /// A track for a core: for the viewer, a thread.
+    fn core_track(&mut self, group: &str, name: &str) -> u64 {
+        let (pid, uuid) = (self.group(group), self.new_uuid());
+        self.threads += 1;
         self.describe(TrackDescriptor {
             uuid,
-            parent_uuid: Some(REQUESTS as u64),
+            parent_uuid: Some(pid as u64),
             name: name.to_string(),
+            thread: Some(ThreadDescriptor {
+                pid,
+                tid: self.threads,
+                thread_name: name.to_string(),
+            }),
             ..TrackDescriptor::default()
         });
         uuid
+    }
+
+    /// Shows one thing.
+    pub fn show(&mut self, shown: &Shown<'_>) {
+        let (pid, uuid) = (self.group(shown.group), self.new_uuid());
+        self.describe(TrackDescriptor {
+            uuid,
+            parent_uuid: Some(pid as u64),
+            name: shown.track.to_string(),
+            ..TrackDescriptor::default()
+        });
+        let is_moment = shown.from == shown.until;
+        let (flows, last_flows) = match shown.is_last {
+            false => (shown.flow, None),
+            true => (None, shown.flow),
+        };
+        self.event(
+            shown.from,
+            TrackEvent {
+                r#type: match is_moment {
+                    true => Type::Instant.into(),
+                    false => Type::SliceBegin.into(),
+                },
+                track_uuid: uuid,
+                name: Some(shown.name.to_string()),
+                flow_ids: flows.into_iter().collect(),
+                terminating_flow_ids: last_flows.into_iter().collect(),
+            },
+        );
+        if !is_moment {
+            self.end(uuid, shown.until);
+        }
     }
 
     fn event(&mut self, at: Time, event: TrackEvent) {
@@ -254,14 +308,13 @@ impl<W: Write> Timeline<W> {
         });
     }
 
-    fn begin(&mut self, track: u64, at: Time, name: &str, flow: Option<u64>) {
+    fn begin(&mut self, track: u64, at: Time, name: &str) {
         self.event(
             at,
             TrackEvent {
                 r#type: Type::SliceBegin.into(),
                 track_uuid: track,
                 name: Some(name.to_string()),
-                flow_ids: flow.into_iter().collect(),
                 ..TrackEvent::default()
             },
         );
@@ -283,6 +336,11 @@ impl<W: Write> Timeline<W> {
         let next = self.windows.partition_point(|window| window.end <= at);
         let window = self.windows.get(next)?;
         window.contains(&at).then_some(next)
+    }
+
+    /// Whether something is to be seen that takes from one time to another.
+    pub fn shows(&self, from: Time, until: Time) -> bool {
+        self.window(from).is_some() || self.window(until).is_some()
     }
 
     /// A load of the core called `core` has been committed.
@@ -311,34 +369,30 @@ impl<W: Write> Timeline<W> {
         let ring = self.rings.values().find(|(of, _)| *of == queue);
         let slot = ring.map(|(_, ring)| before % ring.slots);
         let read = slot.and_then(|slot| self.first_read.remove(&(queue, slot)));
-        if self.window(arrived_at).is_none() && self.window(done_at).is_none() {
+        if !self.shows(arrived_at, done_at) {
             return;
         }
-        // Numbers of flows begin with 1.
-        let flow = number + 1;
         let name = format!("request {number}");
-        let track = self.track_for_one(&format!("queue {queue}"));
-        self.begin(track, arrived_at, &name, Some(flow));
+        let mut show = |track: &str, from, until, is_last| {
+            self.show(&Shown {
+                group: REQUESTS,
+                track,
+                name: &name,
+                from,
+                until,
+                // Numbers of flows begin with 1.
+                flow: Some(number + 1),
+                is_last,
+            });
+        };
         let taken_at = read
             .as_ref()
             .map_or(done_at, |&(_, at)| at.max(arrived_at).min(done_at));
-        self.end(track, taken_at);
+        show(&format!("queue {queue}"), arrived_at, taken_at, false);
         if let Some((core, _)) = read {
-            let track = self.track_for_one(&format!("requests of {core}"));
-            self.begin(track, taken_at, &name, Some(flow));
-            self.end(track, done_at);
+            show(&format!("requests of {core}"), taken_at, done_at, false);
         }
-        let track = self.track_for_one(&format!("tenant {queue}"));
-        self.event(
-            done_at,
-            TrackEvent {
-                r#type: Type::Instant.into(),
-                track_uuid: track,
-                name: Some(name),
-                terminating_flow_ids: vec![flow],
-                ..TrackEvent::default()
-            },
-        );
+        show(&format!("tenant {queue}"), done_at, done_at, true);
     }
 }
 
@@ -346,8 +400,11 @@ impl<W: Write> Timeline<W> {
 /// instructions that may halt it.
 pub struct CoreTimeline<W: Write> {
     timeline: SharedTimeline<W>,
-    number: usize,
+    clock: Clock,
+    group: String,
     name: Rc<str>,
+    /// Its track, once that has been described.
+    track: Option<u64>,
     tree: CallTree,
     /// The function whose slices are open, and the window in which that is.
     open: usize,
@@ -357,17 +414,21 @@ pub struct CoreTimeline<W: Write> {
 }
 
 impl<W: Write> CoreTimeline<W> {
-    /// The part of the core, or of the hart of a core with several, that has this number and name.
+    /// The part of the core, or of the hart of a core with several, that has this clock and name. Of several
+    /// servers, `server` tells them apart.
     pub fn new(
         timeline: SharedTimeline<W>,
-        number: usize,
+        clock: Clock,
+        server: Option<&str>,
         name: &str,
         program: SharedProgram,
     ) -> CoreTimeline<W> {
         CoreTimeline {
             timeline,
-            number,
+            clock,
+            group: server.unwrap_or(CORES).to_string(),
             name: name.into(),
+            track: None,
             tree: CallTree::new(program),
             open: ROOT,
             window: None,
@@ -381,15 +442,24 @@ impl<W: Write> CoreTimeline<W> {
         self.window = None;
     }
 
+    /// The number of its track, which the timeline then knows.
+    fn track(&mut self) -> u64 {
+        let describe = || {
+            let mut timeline = self.timeline.borrow_mut();
+            timeline.core_track(&self.group, &self.name)
+        };
+        *self.track.get_or_insert_with(describe)
+    }
+
     fn go_to(&mut self, function: usize, at: Time) {
+        let track = self.track();
         let mut timeline = self.timeline.borrow_mut();
-        let track = timeline.core_track(self.number, &self.name);
         let (common, ends) = self.tree.common(self.open, function);
         for _ in 0..ends {
             timeline.end(track, at);
         }
         for name in self.tree.path(common, function) {
-            timeline.begin(track, at, name, None);
+            timeline.begin(track, at, name);
         }
         self.open = function;
     }
@@ -403,11 +473,11 @@ impl<W: Write> Probe for CoreTimeline<W> {
         let function = self.tree.executed(executed);
         let (now, window, began) = {
             let mut timeline = self.timeline.borrow_mut();
-            let now = timeline.clock.time(executed.ended);
+            let now = self.clock.time(executed.ended);
             if let (Class::Load, Some(address)) = (executed.instruction.class, executed.address) {
                 timeline.loaded(&self.name, address, now);
             }
-            let began = timeline.clock.time(executed.dispatched);
+            let began = self.clock.time(executed.dispatched);
             (now, timeline.window(now), began)
         };
         // Until now was spent on this instruction.
@@ -423,10 +493,10 @@ impl<W: Write> Probe for CoreTimeline<W> {
             self.go_to(function, since);
         }
         if matches!(executed.instruction.class, Class::Custom | Class::System) {
+            let track = self.track();
             let mut timeline = self.timeline.borrow_mut();
-            let track = timeline.core_track(self.number, &self.name);
             let text = disassemble(&executed.instruction, executed.pc);
-            timeline.begin(track, began.max(since), &text, None);
+            timeline.begin(track, began.max(since), &text);
             timeline.end(track, now);
         }
     }

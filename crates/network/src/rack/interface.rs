@@ -1,6 +1,6 @@
 //! What a network asks of the network interface of a simulated server.
 
-use super::LineRate;
+use super::{LineRate, Record};
 use crate::packet::Packet;
 use fabric::Time;
 
@@ -22,4 +22,10 @@ pub trait Interface {
     /// of them takes ([`LineRate::duration`] of [`Packet::wire_bytes`]); if it is less, the second one waits
     /// in front of the link, and the interface does not learn of it.
     fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>);
+
+    /// Keeps a record of what it does with messages from now on, if it can tell.
+    fn keep_records(&mut self) {}
+
+    /// Appends what it has kept since this was last called.
+    fn take_records(&mut self, _records: &mut Vec<Record>) {}
 }

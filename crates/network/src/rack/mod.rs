@@ -12,6 +12,7 @@ mod interface;
 mod link;
 mod network;
 mod node;
+mod record;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -20,4 +21,5 @@ pub use interface::Interface;
 pub use link::{LineRate, LinkCounts, LinkFaultSpec, LinkSpec, NetworkError};
 pub use network::{Network, NodeId};
 pub use node::{Node, NodeContext};
+pub use record::{MessageName, Record, Records, Step};
 pub use switch::{Forwarding, PortCounts, Switch, SwitchSpec};

@@ -2,7 +2,8 @@
 
 use super::link::{Direction, LinkCounts, LinkSpec};
 use super::node::{Node, NodeContext, Port};
-use crate::packet::Packet;
+use super::record::{Record, Records, Step};
+use crate::packet::{CHOP, Packet};
 use crate::{Random, Stream};
 use fabric::Time;
 use state::{State, Walker};
@@ -137,37 +138,6 @@ impl State for Member {
     }
 }
 
-impl Member {
-    /// Puts `packet` on the link at `port`, at `at` or as soon as that is free.
-    fn send(
-        &mut self,
-        calendar: &mut Calendar,
-        cuts: &[bool],
-        port: usize,
-        at: Time,
-        packet: Packet,
-    ) {
-        let (state, link) = (&mut self.ports[port], &mut self.links[port]);
-        let start = at.max(state.free_at);
-        let (arrivals, free_at) = link.carry(start, &packet);
-        state.free_at = free_at;
-        if arrivals.is_lost {
-            return;
-        }
-        let (first, last) = arrivals.times;
-        let arrival = if cuts[usize::from(link.to.0)] {
-            first
-        } else {
-            last
-        };
-        if arrivals.is_duplicated {
-            let second = arrival + (last - first);
-            calendar.arrival(second, link.to, packet.clone());
-        }
-        calendar.arrival(arrival, link.to, packet);
-    }
-}
-
 /// Nodes, servers, and the links between them.
 pub struct Network {
     members: Vec<Member>,
@@ -180,6 +150,7 @@ pub struct Network {
     done_until: Time,
     seed: u64,
     links: u64,
+    records: Records,
 }
 
 state::component!(Network {
@@ -190,6 +161,7 @@ state::component!(Network {
     done_until,
     seed: fixed,
     links: fixed,
+    records: fixed,
 });
 
 impl state::State for NodeId {
@@ -215,6 +187,7 @@ impl Network {
             done_until: Time::ZERO,
             seed,
             links: 0,
+            records: Records::default(),
         }
     }
 
@@ -294,8 +267,55 @@ impl Network {
 
     /// The first bit of a server's packet enters its link at `at`, which must not be past.
     pub fn enter(&mut self, server: NodeId, at: Time, packet: Packet) {
-        let member = &mut self.members[usize::from(server.0)];
-        member.send(&mut self.calendar, &self.cuts, 0, at, packet);
+        self.send(server, 0, at, packet);
+    }
+
+    /// Puts `packet` on the link of `from` at `port`, at `at` or as soon as that is free; returns when it is
+    /// free again.
+    fn send(&mut self, from: NodeId, port: usize, at: Time, packet: Packet) -> Time {
+        let member = &mut self.members[usize::from(from.0)];
+        let (state, link) = (&mut member.ports[port], &mut member.links[port]);
+        let start = at.max(state.free_at);
+        let (arrivals, free_at) = link.carry(start, &packet);
+        state.free_at = free_at;
+        let (first, last) = arrivals.times;
+        let arrival = match self.cuts[usize::from(link.to.0)] {
+            true => first,
+            false => last,
+        };
+        let (to, is_lost) = (link.to, arrivals.is_lost);
+        let note = |records: &mut Records, arrives| {
+            records.note_packet(&packet, || Step::OnLink {
+                packet: packet.header.packet,
+                is_trimmed: packet.header.flags & CHOP != 0,
+                is_lost,
+                from,
+                to: NodeId(to.0),
+                enters: start,
+                arrives,
+            });
+        };
+        note(&mut self.records, arrival);
+        if is_lost {
+            return free_at;
+        }
+        if arrivals.is_duplicated {
+            let second = arrival + (last - first);
+            note(&mut self.records, second);
+            self.calendar.arrival(second, to, packet.clone());
+        }
+        self.calendar.arrival(arrival, to, packet);
+        free_at
+    }
+
+    /// Keeps a record of what happens to messages from now on.
+    pub fn keep_records(&mut self) {
+        self.records.keep();
+    }
+
+    /// Appends what it has kept since this was last called, in the order in which it happened.
+    pub fn take_records(&mut self, records: &mut Vec<Record>) {
+        self.records.take(records);
     }
 
     /// Lets everything happen that does before `end`.
@@ -323,6 +343,7 @@ impl Network {
             node,
             ports: &mut member.ports,
             calendar: &mut self.calendar,
+            records: &mut self.records,
         };
         match event.what {
             Happening::Arrival { packet } => behaviour.packet(&mut context, port, packet),
@@ -330,8 +351,7 @@ impl Network {
             // It stays offered as long as there are packets.
             Happening::Free => match behaviour.next_packet(&mut context, port) {
                 Some(packet) => {
-                    member.send(&mut self.calendar, &self.cuts, port, at, packet);
-                    let free_at = member.ports[port].free_at;
+                    let free_at = self.send(NodeId(node), port, at, packet);
                     self.calendar.free(free_at, node, port);
                 }
                 None => context.ports[port].is_offered = false,

@@ -1,8 +1,9 @@
 //! What takes part in a network beside the servers: switches, and hosts of which only the network's side is
 //! simulated.
 
-use super::LineRate;
 use super::network::Calendar;
+use super::record::{MessageName, Records, Step};
+use super::{LineRate, NodeId};
 use crate::packet::Packet;
 use fabric::Time;
 use state::Walker;
@@ -61,6 +62,7 @@ pub struct NodeContext<'a> {
     pub(super) node: u16,
     pub(super) ports: &'a mut [Port],
     pub(super) calendar: &'a mut Calendar,
+    pub(super) records: &'a mut Records,
 }
 
 impl NodeContext<'_> {
@@ -83,6 +85,22 @@ impl NodeContext<'_> {
     /// order in which they were asked for.
     pub fn wake(&mut self, at: Time, token: u64) {
         self.calendar.wake(at.max(self.now), self.node, token);
+    }
+
+    /// Keeps a step on the way of a message, if anybody wants to know.
+    pub fn note(&mut self, message: impl Into<MessageName>, step: impl FnOnce() -> Step) {
+        self.records.note(message, step);
+    }
+
+    /// Keeps that the node drops a packet.
+    pub(super) fn note_dropped(&mut self, packet: &Packet) {
+        let (by, at) = (NodeId(self.node), self.now);
+        let packet_number = packet.header.packet;
+        self.records.note_packet(packet, || Step::Dropped {
+            packet: packet_number,
+            by,
+            at,
+        });
     }
 
     /// There is a packet to be sent at `port`: [`Node::next_packet`] is called as soon as its link is free.

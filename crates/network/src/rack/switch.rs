@@ -154,21 +154,22 @@ impl Output {
         }
     }
 
-    /// Lets `packet` wait, or trims or drops it.
-    fn take(&mut self, spec: &SwitchSpec, mut packet: Packet) {
+    /// Lets `packet` wait, or trims or drops it: the packet if it is dropped.
+    fn take(&mut self, spec: &SwitchSpec, mut packet: Packet) -> Option<Packet> {
         if spec.trimming && !packet.payload.is_empty() && !self.has_room(spec, &packet) {
             packet.trim();
             self.counts.trimmed += 1;
         }
         if !self.has_room(spec, &packet) {
             self.counts.dropped += 1;
-            return;
+            return Some(packet);
         }
         *self.bytes_of(&packet) += packet.wire_bytes();
         let queued = self.data_bytes + self.header_bytes;
         self.counts.most_queued_bytes = self.counts.most_queued_bytes.max(queued);
         let priority = packet.priority.min(spec.priorities - 1);
         self.queues[usize::from(priority)].push_back(packet);
+        None
     }
 
     fn next(&mut self) -> Option<Packet> {
@@ -254,7 +255,7 @@ impl Node for Switch {
         let address = packet.to.address;
         let Ok(route) = self.routes.binary_search_by_key(&address, |route| route.0) else {
             self.unroutable += 1;
-            return;
+            return context.note_dropped(&packet);
         };
         let output = self.routes[route].1;
         let mut ready = context.now() + self.latency;
@@ -279,7 +280,9 @@ impl Node for Switch {
             return;
         };
         self.free.push(token);
-        self.outputs[output].take(&self.spec, packet);
+        if let Some(dropped) = self.outputs[output].take(&self.spec, packet) {
+            context.note_dropped(&dropped);
+        }
         context.offer(output);
     }
 

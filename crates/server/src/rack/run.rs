@@ -1,25 +1,30 @@
 //! A run of a rack: a description and programs in, measurements out.
 
+use super::flows::{Flows, Member, Role};
 use super::{
     InterfaceKind, Rack, RackAdvance, RackDescription, RackServer, RackServerSpec, RackSpec, Wire,
 };
+use crate::checkpoint::{Kind, Resumable, Saver, Subject};
 use crate::error::RunError;
 use crate::machine::Machine;
 use crate::meter::{Meter, Reading};
 use crate::preparation::Preparation;
 use crate::run::{
-    CoreResult, EnergyResult, Totals, check_precision, check_server, load_bare_metal, said,
+    CoreResult, EnergyResult, Options, Totals, check_precision, check_server, instructions,
+    load_bare_metal, said,
 };
+use crate::traces::{Harts, TraceReport, Traces, run_traced};
 use energy::Energy;
 use fabric::{AgentId, Fabric, FabricStatistics, Time};
 use nanopu::Nic;
 use network::rack::{LinkCounts, Network, NodeId, PortCounts, Switch};
-use network::{LoadGenerator, LoadGeneratorReport, Recorder};
+use network::{LoadGenerator, LoadGeneratorReport, Measurement, Recorder};
 use pcie::{DmaNic, IceNic, NicStatistics};
 use pipeline::NoExtension;
 use riscv::elf::Image;
 use serde::Serialize;
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::time::Instant;
 
 /// The address of the first server.
@@ -40,6 +45,9 @@ pub struct RackResult {
     pub servers: Vec<RackServerResult>,
     /// The clients.
     pub clients: Vec<RackClientResult>,
+    /// What all clients have measured together: each of their measured requests counts once, and their
+    /// throughputs add up. `None` if there was no response.
+    pub measurement: Option<Measurement>,
     /// The switch, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switch: Option<SwitchResult>,
@@ -53,6 +61,9 @@ pub struct RackResult {
     pub host_mips: f64,
     /// Version of the simulator.
     pub version: &'static str,
+    /// What has become of the traces that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceReport>,
 }
 
 /// A server's part of the results.
@@ -210,6 +221,11 @@ struct Prepared<'a> {
     specs: Vec<&'a RackServerSpec>,
     attached: Vec<Attached>,
     wires: Wires,
+    saver: Saver,
+    traces: Traces,
+    flows: Option<Flows>,
+    /// Instructions that a checkpoint has brought.
+    brought: u64,
 }
 
 /// Where everybody is in the network.
@@ -224,6 +240,22 @@ impl Wires {
     fn hosts(&self) -> impl Iterator<Item = NodeId> {
         let clients = self.clients.iter().map(|&(id, _)| id);
         self.servers.iter().copied().chain(clients)
+    }
+
+    /// Who is who, by the numbers in the network.
+    fn members(&self, rack: &Rack) -> Vec<Member> {
+        let member = |name: &str, role| Member {
+            name: name.to_string(),
+            role,
+        };
+        let servers = rack.servers.iter().zip(&self.servers);
+        let servers = servers.map(|(server, &id)| (id, member(&server.name, Role::Server)));
+        let clients = self.clients.iter();
+        let clients = clients.map(|(id, name)| (*id, member(name, Role::Client)));
+        let switch = self.switch.map(|id| (id, member("switch", Role::Switch)));
+        let mut members: Vec<(NodeId, Member)> = servers.chain(clients).chain(switch).collect();
+        members.sort_by_key(|(id, _)| *id);
+        members.into_iter().map(|(_, member)| member).collect()
     }
 
     /// What the link of a host has carried from it, and to it.
@@ -311,10 +343,13 @@ fn wire_up(description: &RackDescription) -> Result<(Network, Wires), RunError> 
     Ok((network, wires))
 }
 
-/// Builds the rack of a description. `programs`: an ELF file for each entry of `rack.servers`.
+/// Builds the rack of a description, and puts a checkpoint into it if one is given. `programs`: an ELF file for
+/// each entry of `rack.servers`. Traces show what happens in the times of `shown`.
 fn prepare<'a>(
     description: &'a RackDescription,
     programs: &[Vec<u8>],
+    options: &Options,
+    shown: Vec<Range<Time>>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Prepared<'a>, RunError> {
     let spec = &description.rack;
@@ -327,14 +362,34 @@ fn prepare<'a>(
             spec.servers.len()
         )));
     }
-    let (network, wires) = wire_up(description)?;
-    let (mut servers, mut specs, mut attached) = (Vec::new(), Vec::new(), Vec::new());
+    let harts = |entry: &RackServerSpec| entry.count as usize * entry.server.harts();
+    let harts = Harts {
+        count: spec.servers.iter().map(harts).sum(),
+        share_cores: spec
+            .servers
+            .iter()
+            .any(|entry| entry.server.core.threads > 1),
+        of: "the rack has, server by server,",
+    };
+    let mut images = Vec::new();
     for (entry, program) in spec.servers.iter().zip(programs) {
         let told = |error: RunError| error.of(&entry.name);
         check_server(&entry.server).map_err(told)?;
-        let image = load_bare_metal(program).map_err(told)?;
-        let preparation = Preparation::of(&entry.server, &image, &[], false, None, go_on);
-        let preparation = preparation.map_err(told)?;
+        images.push(load_bare_metal(program).map_err(told)?);
+    }
+    let subject = Subject::new(Kind::Rack, description, &images)?;
+    let saver = Saver::new(&options.checkpoint, subject, false)?;
+    let mut traces = Traces::new(&options.trace, shown, &harts)?;
+    let (network, wires) = wire_up(description)?;
+    let (mut servers, mut specs, mut attached) = (Vec::new(), Vec::new(), Vec::new());
+    for (entry, (image, program)) in spec.servers.iter().zip(images.iter().zip(programs)) {
+        let told = |error: RunError| error.of(&entry.name);
+        // A checkpoint has what was prepared.
+        let preparation = match options.checkpoint.from {
+            Some(_) => None,
+            None => Preparation::of(&entry.server, image, &[], false, None, go_on).map_err(told)?,
+        };
+        let traced = traces.program(image, program);
         for number in 0..entry.count {
             let host = servers.len();
             let built = build(spec, entry, image.clone(), address_of(host));
@@ -347,19 +402,37 @@ fn prepare<'a>(
                 preparation.begin(&mut machine);
             }
             let name = name_of(&entry.name, entry.count, number);
+            let tracer = traces.watch(Some(&name), &machine, traced.as_ref());
             let mut server = RackServer::new(name, machine, interface.wire(), wires.servers[host]);
+            server.tracer = tracer.is_wanted().then_some(tracer);
             server.connect(address_of(host), spec.link.rate())?;
             servers.push(server);
             specs.push(entry);
             attached.push(interface);
         }
     }
-    let rack = Rack::new(servers, network, description.simulator.lookahead_cycles)?;
+    let mut rack = Rack::new(servers, network, description.simulator.lookahead_cycles)?;
+    saver.restore(&options.checkpoint, &mut rack)?;
+    let mut flows = None;
+    if let Some(timeline) = traces.timeline() {
+        rack.keep_records()?;
+        let hosts = wires.hosts().enumerate();
+        let hosts = hosts.map(|(host, id)| (address_of(host), id)).collect();
+        flows = Some(Flows::new(timeline, wires.members(&rack), hosts));
+    }
+    let brought = rack
+        .servers
+        .iter()
+        .map(|server| instructions(&server.machine));
     Ok(Prepared {
+        brought: brought.sum(),
         rack,
         specs,
         attached,
         wires,
+        saver,
+        traces,
+        flows,
     })
 }
 
@@ -368,6 +441,51 @@ impl Prepared<'_> {
     fn packets(&self) -> u64 {
         let counts = |id| self.rack.network.link_counts(id, 0).packets;
         self.wires.hosts().map(counts).sum()
+    }
+
+    /// Requests that have been answered so far.
+    fn responses(&mut self) -> u64 {
+        let mut responses = 0;
+        for (id, _) in &self.wires.clients {
+            let client = self.rack.network.node_mut::<LoadGenerator>(*id);
+            responses += client.map_or(0, |client| client.responses());
+        }
+        responses
+    }
+
+    /// Advances by one window, and saves the checkpoint that was asked for when it is time to.
+    fn advance(&mut self) -> Result<RackAdvance, RunError> {
+        let advance = self.rack.advance()?;
+        if self.saver.is_waiting() {
+            let responses = self.responses();
+            self.saver.look(&mut self.rack, responses)?;
+        }
+        Ok(advance)
+    }
+
+    /// Shows the way of requests that are over.
+    fn show_flows(&mut self) -> Result<(), RunError> {
+        if let Some(flows) = &mut self.flows {
+            let mut records = Vec::new();
+            self.rack.take_records(&mut records)?;
+            flows.take(&mut records);
+        }
+        Ok(())
+    }
+
+    /// The run is over, or has been cut off: completes the traces.
+    fn finish_traces(&mut self) -> Vec<TraceReport> {
+        // What led to the end is told already.
+        let _ = self.show_flows();
+        if let Some(flows) = &mut self.flows {
+            flows.finish();
+        }
+        for server in &mut self.rack.servers {
+            if let Some(tracer) = &mut server.tracer {
+                tracer.finish(&mut server.machine);
+            }
+        }
+        self.traces.finish()
     }
 
     /// Whether the interfaces have been used as they can be.
@@ -421,7 +539,7 @@ impl Prepared<'_> {
             look_at = Time::from_fs(next).max(look_at.saturating_add(LOOK_EVERY));
             self.rack.set_pause(look_at);
             let is_idle = loop {
-                match self.rack.advance() {
+                match self.advance() {
                     Ok(RackAdvance::Running) => {}
                     Ok(RackAdvance::Paused) => break false,
                     Ok(RackAdvance::Idle | RackAdvance::End) => break true,
@@ -433,11 +551,13 @@ impl Prepared<'_> {
                 }
             };
             self.check_interfaces()?;
+            self.show_flows()?;
             let done = self.done()?;
             if done >= 1.0 {
                 self.rack.set_end(look_at);
                 while self.rack.advance()? != RackAdvance::End {}
-                return self.check_interfaces();
+                self.check_interfaces()?;
+                return self.saver.check();
             }
             if is_idle {
                 return Err(RunError::Deadlock(self.rack.describe_waiting(
@@ -465,16 +585,38 @@ impl Prepared<'_> {
 pub fn run_rack(
     description: &RackDescription,
     programs: &[Vec<u8>],
+    options: &Options,
     mut progress: impl FnMut(f64) -> bool,
 ) -> Result<RackResult, RunError> {
+    let once = |options: &Options, shown, progress: &mut dyn FnMut(f64) -> bool| {
+        run_once(description, programs, options, shown, progress)
+    };
+    run_traced(options, &mut progress, once, |recorders, part| {
+        let recorders: Vec<&Recorder> = recorders.iter().collect();
+        Recorder::slower_than_together(&recorders, part)
+    })
+}
+
+/// One run, and what its clients have recorded; its traces show what happens in the times of `shown`.
+fn run_once(
+    description: &RackDescription,
+    programs: &[Vec<u8>],
+    options: &Options,
+    shown: Vec<Range<Time>>,
+    progress: &mut dyn FnMut(f64) -> bool,
+) -> Result<(RackResult, Vec<Recorder>), RunError> {
     let begin = Instant::now();
-    let mut prepared = prepare(description, programs, &mut || progress(0.0))?;
-    prepared.simulate(&mut progress)?;
+    let mut prepared = prepare(description, programs, options, shown, &mut || progress(0.0))?;
+    let simulated = prepared.simulate(progress);
+    let traces = prepared.finish_traces();
+    simulated?;
     let Prepared {
         mut rack,
         specs,
         attached,
         wires,
+        brought,
+        ..
     } = prepared;
     let mut servers = Vec::new();
     let mut simulated_seconds: f64 = 0.0;
@@ -511,11 +653,12 @@ pub fn run_rack(
             power_w: totals.power_w,
         });
     }
-    let mut clients = Vec::new();
+    let (mut clients, mut recorders) = (Vec::new(), Vec::new());
     for (number, (id, name)) in wires.clients.iter().enumerate() {
         let host = servers.len() + number;
         let (sent, received) = wires.counts(&rack.network, host);
         if let Some(client) = rack.network.node_mut::<LoadGenerator>(*id) {
+            recorders.push(client.recorder().clone());
             clients.push(RackClientResult {
                 name: name.clone(),
                 address: Ipv4Addr::from(address_of(host)),
@@ -532,16 +675,20 @@ pub fn run_rack(
             unroutable: switch.unroutable(),
         })
     });
-    let instructions = servers.iter().map(|server| server.instructions).sum();
+    let instructions: u64 = servers.iter().map(|server| server.instructions).sum();
     let host_seconds = begin.elapsed().as_secs_f64();
-    Ok(RackResult {
+    let all: Vec<&Recorder> = recorders.iter().collect();
+    let result = RackResult {
         servers,
         clients,
+        measurement: Recorder::measurement_together(&all),
         switch,
         instructions,
         simulated_seconds,
         host_seconds,
-        host_mips: instructions as f64 / host_seconds / 1e6,
+        host_mips: instructions.saturating_sub(brought) as f64 / host_seconds / 1e6,
         version: crate::VERSION,
-    })
+        traces,
+    };
+    Ok((result, recorders))
 }
