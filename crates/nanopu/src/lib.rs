@@ -10,7 +10,6 @@ mod context;
 mod extension;
 mod mailbox;
 mod nic;
-mod pass_through;
 mod scheduler;
 mod selection;
 mod spec;
@@ -18,11 +17,9 @@ mod spec;
 pub use extension::{NetworkRegisters, cause};
 pub use mailbox::{Mailbox, SharedMailbox};
 pub use nic::{Nic, Statistics};
-pub use pass_through::PassThrough;
 pub use spec::{CoreSelection, NanoPuSpec, SchedulerKind};
 
 use fabric::{AgentId, Attachment, Fabric, SpecError};
-use network::packet::Transport;
 use network::rack::LineRate;
 
 /// The address of a server that is in no network: 10.0.0.1.
@@ -40,27 +37,14 @@ pub fn attach(
     fabric: &mut Fabric,
     spec: &NanoPuSpec,
     cores: usize,
-    (address, rate): (u32, LineRate),
+    link: (u32, LineRate),
 ) -> Result<(AgentId, NetworkRegisters), SpecError> {
     spec.check(fabric.clock(), fabric.minimum_delivery_latency())?;
-    let transport = spec.transport.open(address, rate);
-    attach_with(fabric, spec, cores, (address, rate), transport)
-}
-
-/// The same with any transport.
-pub fn attach_with(
-    fabric: &mut Fabric,
-    spec: &NanoPuSpec,
-    cores: usize,
-    link: (u32, LineRate),
-    transport: Box<dyn Transport>,
-) -> Result<(AgentId, NetworkRegisters), SpecError> {
     let clock = fabric.clock();
-    spec.check(clock, fabric.minimum_delivery_latency())?;
     let mailbox = Mailbox::shared(cores);
     let agent = fabric.next_agent();
     let extension = NetworkRegisters::new(spec, clock, agent, mailbox.clone());
-    let nic = Nic::new(spec, clock, cores, link, transport, mailbox);
+    let nic = Nic::new(spec, clock, cores, link, mailbox);
     let agent = fabric.attach(Box::new(nic), Attachment::default())?;
     Ok((agent, extension))
 }

@@ -150,7 +150,6 @@ impl Nic {
         clock: Clock,
         cores: usize,
         (address, rate): (u32, LineRate),
-        transport: Box<dyn Transport>,
         mailbox: SharedMailbox,
     ) -> Nic {
         Nic {
@@ -167,7 +166,7 @@ impl Nic {
             cores,
             address,
             rate,
-            transport,
+            transport: spec.transport.open(address, rate),
             mailbox,
             contexts: BTreeMap::new(),
             arriving: VecDeque::new(),

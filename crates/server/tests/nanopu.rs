@@ -4,9 +4,10 @@ mod common;
 
 use common::assembler::*;
 use fabric::{AgentId, Time};
-use nanopu::{CoreSelection, NanoPuSpec, Nic, PassThrough};
+use nanopu::{CoreSelection, NanoPuSpec, Nic};
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};
+use network::transport::Protocol;
 use pipeline::CoreStatistics;
 use riscv::elf::Image;
 use server::{Machine, Resumable, RunError, ServerSpec, presets};
@@ -49,11 +50,12 @@ impl Bench {
     fn new(spec: &ServerSpec, image: Image) -> Bench {
         let mut nic = None;
         let machine = Machine::new(spec, image, &[], false, |fabric| {
-            let spec = spec.nanopu.as_ref().expect("the server has nanoPU");
-            let cores = fabric.cores();
-            let transport = Box::new(PassThrough::default());
-            let link = (SERVER, rate());
-            let (agent, extension) = nanopu::attach_with(fabric, spec, cores, link, transport)?;
+            let mut spec = spec.nanopu.clone().expect("the server has nanoPU");
+            // Packets alone, with room for all that wait.
+            spec.transport.protocol = Protocol::Datagrams;
+            spec.transport.receive_buffers = 1000;
+            let (cores, link) = (fabric.cores(), (SERVER, rate()));
+            let (agent, extension) = nanopu::attach(fabric, &spec, cores, link)?;
             nic = Some(agent);
             Ok(extension)
         });
