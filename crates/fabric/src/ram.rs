@@ -8,12 +8,44 @@ use std::cmp::Reverse;
 const PAGE_LINES: usize = 64;
 type Page = [AlignedLine; PAGE_LINES];
 
+/// A page of zeros that nobody has written.
+const UNWRITTEN: u32 = 0;
+
 #[derive(Clone, Debug)]
 struct Region {
     first_line: u64,
     lines: u64,
-    /// `None` is a page of zeros that nobody has written.
-    pages: Vec<Option<Box<Page>>>,
+    /// By their place, the numbers of pages, of which the first is 1. What nobody has written takes no room on
+    /// the host here either: an allocation of zeros that are not looked at, not even to free it.
+    numbers: Vec<u32>,
+    pages: Vec<Page>,
+    /// The place of each page.
+    places: Vec<usize>,
+}
+
+impl Region {
+    #[inline]
+    fn page(&self, place: usize) -> Option<&Page> {
+        match self.numbers[place] {
+            UNWRITTEN => None,
+            number => Some(&self.pages[number as usize - 1]),
+        }
+    }
+
+    #[inline]
+    fn page_mut(&mut self, place: usize) -> &mut Page {
+        if self.numbers[place] == UNWRITTEN {
+            self.add_page(place);
+        }
+        &mut self.pages[self.numbers[place] as usize - 1]
+    }
+
+    #[cold]
+    fn add_page(&mut self, place: usize) {
+        self.pages.push([AlignedLine::ZERO; PAGE_LINES]);
+        self.places.push(place);
+        self.numbers[place] = self.pages.len() as u32;
+    }
 }
 
 /// Only what is not zero is walked.
@@ -25,25 +57,28 @@ impl State for Region {
             Region {
                 first_line: fixed,
                 lines: fixed,
+                numbers: fixed,
                 pages: fixed,
+                places: fixed,
             }
         );
-        let places = self.pages.iter().enumerate();
-        let mut written: Vec<usize> = places
-            .filter(|(_, page)| page.as_ref().is_some_and(|page| !is_zero(page)))
-            .map(|(place, _)| place)
-            .collect();
+        let pages = self.places.iter().zip(&self.pages);
+        let written = pages.filter(|(_, page)| !is_zero(page));
+        let mut written: Vec<usize> = written.map(|(&place, _)| place).collect();
+        written.sort_unstable();
         written.walk(walker);
         if walker.is_restoring() {
-            self.pages.fill(None);
+            self.pages.clear();
+            for place in self.places.drain(..) {
+                self.numbers[place] = UNWRITTEN;
+            }
         }
         for place in written {
-            let Some(page) = self.pages.get_mut(place) else {
+            if place >= self.numbers.len() {
                 walker.refuse(format!("there is no page {place} of memory"));
                 return;
-            };
-            let page = page.get_or_insert_with(|| Box::new([AlignedLine::ZERO; PAGE_LINES]));
-            page.walk(walker);
+            }
+            self.page_mut(place).walk(walker);
         }
     }
 }
@@ -84,7 +119,7 @@ impl Ram {
             {
                 return error("start and length must be multiples of 64, and the length not zero");
             }
-            // 2^48 bytes would already need a page table of half a terabyte on the host.
+            // 2^48 bytes would already need a page table of a quarter of a terabyte on the host.
             if range.length > 1 << 44 || range.start.checked_add(range.length).is_none() {
                 return error("it must be 16 TiB or smaller and end below 2^64");
             }
@@ -97,7 +132,12 @@ impl Ram {
             .map(|range| Region {
                 first_line: range.start / line,
                 lines: range.length / line,
-                pages: vec![None; (range.length / line).div_ceil(PAGE_LINES as u64) as usize],
+                numbers: vec![
+                    UNWRITTEN;
+                    (range.length / line).div_ceil(PAGE_LINES as u64) as usize
+                ],
+                pages: Vec::new(),
+                places: Vec::new(),
             })
             .collect();
         regions.sort_by_key(|region| Reverse(region.lines));
@@ -163,7 +203,7 @@ impl Ram {
     pub fn read_line(&self, line: LineAddress) -> LineData {
         self.place(line)
             .and_then(|(region, offset)| {
-                let page = self.regions[region].pages[offset / PAGE_LINES].as_ref()?;
+                let page = self.regions[region].page(offset / PAGE_LINES)?;
                 Some(page[offset % PAGE_LINES].0)
             })
             .unwrap_or(LineData::ZERO)
@@ -173,8 +213,7 @@ impl Ram {
     #[inline]
     pub fn write_line(&mut self, line: LineAddress, data: &LineData) {
         if let Some((region, offset)) = self.place(line) {
-            let page = self.regions[region].pages[offset / PAGE_LINES]
-                .get_or_insert_with(|| Box::new([AlignedLine::ZERO; PAGE_LINES]));
+            let page = self.regions[region].page_mut(offset / PAGE_LINES);
             page[offset % PAGE_LINES].0 = *data;
         }
     }
