@@ -94,6 +94,18 @@ def test_neither_lookahead_nor_energies_change_anything_else(power_optimised: bo
     assert comparable(dear, *without) == comparable(first, *without)
 
 
+def test_numbers_follow_the_sizes_unless_told_otherwise(ordinary: dict[str, Any]) -> None:
+    large = LIGHT.set("server.core.l1_data.size_bytes", 64 * 1024)
+
+    def leaks(description: Description) -> float:
+        return float(run(description)["power_w"]["cores"][0]["l1_data"]["static"])
+
+    # 57.8 mW of 32 KB; McPAT has 1.602 times as much for 64 KB.
+    assert ordinary["power_w"]["cores"][0]["l1_data"]["static"] == pytest.approx(0.0578)
+    assert leaks(large) == pytest.approx(1.602 * 0.0578)
+    assert leaks(large.set("server.energy.follow_sizes", False)) == pytest.approx(0.0578)
+
+
 def test_a_spinning_core_draws_more_than_one_that_halts(ordinary: dict[str, Any]) -> None:
     spinning = run(LIGHT.set("data_plane.notify", "spin"))
     power, halting = spinning["power_w"], ordinary["power_w"]

@@ -6,6 +6,7 @@
 //! the model, where its numbers come from, and what it leaves out.
 
 mod model;
+mod sizes;
 mod spec;
 
 pub use model::{
@@ -14,5 +15,5 @@ pub use model::{
 };
 pub use spec::{
     CoreEnergySpec, DirectoryEnergySpec, EnergySpec, HyperPlaneEnergySpec, LastLevelEnergySpec,
-    MemoryEnergySpec, MeshEnergySpec, SecondLevelEnergySpec,
+    MemoryEnergySpec, MeshEnergySpec, SecondLevelEnergySpec, SocketLinkEnergySpec,
 };

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Split {
     /// For what happened, and for clocks.
     pub dynamic: f64,
-    /// Leakage.
+    /// Leakage, and what is drawn whether anything happens or not.
     #[serde(rename = "static")]
     pub leakage: f64,
 }
@@ -103,6 +103,8 @@ components! {
         memory_controllers,
         /// Accesses to the memory chips, whose background power is not known here.
         dram,
+        /// The link between two sockets; nothing, if there is one.
+        socket_link,
         /// HyperPlane's monitoring set; nothing, if it is not used.
         monitoring_set,
         /// HyperPlane's ready set; nothing, if it is not used.
@@ -146,9 +148,13 @@ pub struct CoreActivity<'a> {
     pub c1_cycles: u64,
 }
 
-/// What HyperPlane's hardware has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// HyperPlane's hardware, and what it has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotificationCounts {
+    /// Entries of the monitoring set, and QIDs of the ready set.
+    pub entries: usize,
+    /// Ways of the monitoring set, which a look-up reads.
+    pub ways: usize,
     /// Look-ups in the monitoring set.
     pub look_ups: u64,
     /// Selections by the ready set.
@@ -402,6 +408,16 @@ fn shared_components(
             dynamic: spent(memory.dram_line_pj, memory_lines),
             leakage: 0.0,
         },
+        socket_link: if fabric.sockets > 1 {
+            let link = &spec.socket_link;
+            let bandwidth = fabric.socket_link.bandwidth_gb_per_s;
+            Split {
+                dynamic: spent(link.byte_pj, counts.socket_link_bytes),
+                leakage: leaked(link.static_mw_per_gb_per_s * bandwidth),
+            }
+        } else {
+            Split::default()
+        },
         monitoring_set: notification(
             hyperplane.look_up_pj,
             |counts| counts.look_ups,
@@ -423,6 +439,7 @@ impl Energy {
         fabric: &FabricSpec,
         activity: &Activity<'_>,
     ) -> Energy {
+        let spec = &spec.for_structures(core, fabric, activity.notification.as_ref());
         let cores = activity.cores.iter();
         let cores = cores
             .map(|one| core_components(spec, core, one, activity.cycles, activity.seconds))

@@ -2,7 +2,8 @@
 //!
 //! Picojoules are named `_pj`, milliwatts `_mw`. Where a comment names no other source, a number
 //! is what McPAT 1.3 (Li et al., MICRO 2009) computes for the server of HyperPlane's Table I at
-//! 32 nm, 0.9 V, 3 GHz and 360 K; `docs/energy.md` has McPAT's input.
+//! 32 nm, 0.9 V, 3 GHz and 360 K; `docs/energy.md` has McPAT's input. Those of other sizes are in
+//! `sizes.rs`.
 
 use fabric::SpecError;
 use schemars::JsonSchema;
@@ -182,6 +183,22 @@ table! {
 }
 
 table! {
+    /// The link between two sockets, if there are two. McPAT's numbers of its parts at 65 and 90 nm,
+    /// scaled as McPAT scales them.
+    SocketLinkEnergySpec, "socket_link" {
+        /// A byte through the controllers of both ends: McPAT's PCIe controller, with the physical, the
+        /// link and the transaction layer, 3.75 nJ a cycle of 350 MHz for eight lanes of 0.5 GB/s each
+        /// way at 65 nm and 1.1 V; times 32/65 and (0.9/1.1)^2.
+        byte_pj = 54.1,
+        /// What the transmitters and receivers of both ends draw for each GB/s that the link can carry
+        /// each way, whether anything crosses it or not: two of 10 mW for each Gb/s at 90 nm and 1.2 V
+        /// ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS", ISSCC 2006), times the root of 32/90 and
+        /// (0.9/1.2)^2.
+        static_mw_per_gb_per_s = 53.7,
+    }
+}
+
+table! {
     /// HyperPlane's hardware. §IV-C gives 4.1 % of a core's power for the monitoring set and 2.1 %
     /// for the ready set, and their areas. A core is 13.9 W here (McPAT's peak); the areas leak as
     /// the core's does, 141 mW a mm²; the rest is taken to be for as many operations as there can be.
@@ -199,11 +216,14 @@ table! {
 
 /// What the events of a server cost, and what its components leak.
 ///
-/// These are properties of the hardware that is described beside them: who makes a cache larger
-/// has to say what that costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The numbers are those of HyperPlane's Table I, and follow the sizes of what is described.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnergySpec {
+    /// Whether the numbers are those of the caches, queues, widths and units of HyperPlane's Table I,
+    /// from which those of other sizes follow as McPAT has it. `false`: they are those of what is
+    /// described, as they stand.
+    pub follow_sizes: bool,
     /// A core and its first-level caches.
     pub core: CoreEnergySpec,
     /// A second-level cache, if the cores have one.
@@ -216,8 +236,26 @@ pub struct EnergySpec {
     pub mesh: MeshEnergySpec,
     /// Memory controllers, and the memory itself.
     pub memory: MemoryEnergySpec,
+    /// The link between two sockets.
+    pub socket_link: SocketLinkEnergySpec,
     /// HyperPlane's hardware.
     pub hyperplane: HyperPlaneEnergySpec,
+}
+
+impl Default for EnergySpec {
+    fn default() -> EnergySpec {
+        EnergySpec {
+            follow_sizes: true,
+            core: CoreEnergySpec::default(),
+            l2: SecondLevelEnergySpec::default(),
+            last_level: LastLevelEnergySpec::default(),
+            directory: DirectoryEnergySpec::default(),
+            mesh: MeshEnergySpec::default(),
+            memory: MemoryEnergySpec::default(),
+            socket_link: SocketLinkEnergySpec::default(),
+            hyperplane: HyperPlaneEnergySpec::default(),
+        }
+    }
 }
 
 impl EnergySpec {
@@ -230,6 +268,7 @@ impl EnergySpec {
         self.directory.validate()?;
         self.mesh.validate()?;
         self.memory.validate()?;
+        self.socket_link.validate()?;
         self.hyperplane.validate()
     }
 }

@@ -100,6 +100,8 @@ impl Meter<'_> {
                 .collect(),
             fabric: &reading.fabric,
             notification: notification.map(|counts| NotificationCounts {
+                entries: self.server.hyperplane.entries,
+                ways: self.server.hyperplane.ways,
                 look_ups: counts.look_ups,
                 selections: counts.selections(),
             }),

@@ -1,0 +1,536 @@
+//! What structures of other sizes cost than those that the numbers are of.
+//!
+//! The numbers of an [`EnergySpec`] are those of HyperPlane's Table I. McPAT 1.3 has computed the same
+//! structures at other sizes, one dimension at a time; what it found is here as multiples. Between two
+//! sizes a cost is taken to be a power of the size, as it is in CACTI's arrays far from where the best
+//! organisation of an array changes; beyond the last ones, too. What two dimensions change is
+//! multiplied. `docs/energy.md` has the same tables.
+
+use crate::{EnergySpec, NotificationCounts};
+use fabric::{FabricSpec, LINE_BYTES};
+use pipeline::{CoreSpec, Model};
+
+/// Multiples of what the structure of the reference costs.
+#[derive(Clone, Copy)]
+struct Factor {
+    /// An event.
+    event: f64,
+    leakage: f64,
+}
+
+impl std::ops::Mul for Factor {
+    type Output = Factor;
+
+    fn mul(self, other: Factor) -> Factor {
+        Factor {
+            event: self.event * other.event,
+            leakage: self.leakage * other.leakage,
+        }
+    }
+}
+
+/// Sizes in rising order, and what an event and the leakage are there, as multiples of the reference's.
+struct Curve(&'static [(f64, f64, f64)]);
+
+impl Curve {
+    fn at(&self, size: f64) -> Factor {
+        let points = self.0;
+        if let Some(&(_, event, leakage)) = points.iter().find(|point| point.0 == size) {
+            return Factor { event, leakage };
+        }
+        let above = points.partition_point(|point| point.0 < size);
+        let above = above.clamp(1, points.len() - 1);
+        let (low, high) = (points[above - 1], points[above]);
+        // The host's own logarithm may differ in the last bit from another host's.
+        let way = libm::log(size / low.0) / libm::log(high.0 / low.0);
+        let between = |from: f64, to: f64| from * libm::pow(to / from, way);
+        Factor {
+            event: between(low.1, high.1),
+            leakage: between(low.2, high.2),
+        }
+    }
+}
+
+const KIB: f64 = 1024.0;
+
+const L1_INSTRUCTION_BYTES: Curve = Curve(&[
+    (8.0 * KIB, 0.836, 0.738),
+    (16.0 * KIB, 0.894, 0.828),
+    (32.0 * KIB, 1.0, 1.0),
+    (64.0 * KIB, 1.269, 1.365),
+    (128.0 * KIB, 1.703, 2.098),
+    (256.0 * KIB, 2.929, 4.14),
+]);
+const L1_INSTRUCTION_WAYS: Curve = Curve(&[
+    (1.0, 0.633, 1.007),
+    (2.0, 0.653, 1.009),
+    (4.0, 1.0, 1.0),
+    (8.0, 1.892, 1.029),
+    (16.0, 4.737, 1.59),
+]);
+/// Of 8 bytes.
+const L1_DATA_BYTES: Curve = Curve(&[
+    (8.0 * KIB, 0.403, 0.602),
+    (16.0 * KIB, 0.569, 0.773),
+    (32.0 * KIB, 1.0, 1.0),
+    (64.0 * KIB, 1.544, 1.602),
+    (128.0 * KIB, 2.849, 2.504),
+    (256.0 * KIB, 4.473, 4.86),
+]);
+/// Of a whole line; its leakage is that of the other ports.
+const L1_DATA_LINE_BYTES: Curve = Curve(&[
+    (8.0 * KIB, 0.956, 0.971),
+    (32.0 * KIB, 1.0, 1.0),
+    (128.0 * KIB, 1.181, 1.122),
+]);
+const L1_DATA_WAYS: Curve = Curve(&[
+    (1.0, 0.955, 0.97),
+    (2.0, 0.971, 0.979),
+    (4.0, 1.0, 1.0),
+    (8.0, 1.09, 1.084),
+    (16.0, 1.385, 1.246),
+]);
+/// Of a second-level cache, too.
+const LAST_LEVEL_BYTES: Curve = Curve(&[
+    (256.0 * KIB, 0.599, 0.495),
+    (512.0 * KIB, 0.783, 0.648),
+    (1024.0 * KIB, 1.0, 1.0),
+    (2048.0 * KIB, 1.324, 1.602),
+]);
+const LAST_LEVEL_WAYS: Curve = Curve(&[(8.0, 0.981, 0.961), (16.0, 1.0, 1.0), (32.0, 1.07, 1.073)]);
+const DIRECTORY_ENTRIES: Curve = Curve(&[
+    (4096.0, 0.501, 0.362),
+    (8192.0, 0.666, 0.697),
+    (16384.0, 1.0, 1.0),
+    (65536.0, 1.853, 3.934),
+]);
+
+const PREDICTOR_COUNTERS: Curve = Curve(&[
+    (2048.0, 0.405, 0.265),
+    (4096.0, 0.671, 0.5),
+    (8192.0, 1.0, 1.0),
+    (16384.0, 1.605, 1.973),
+]);
+const TARGETS: Curve = Curve(&[
+    (128.0, 0.289, 0.189),
+    (256.0, 0.488, 0.339),
+    (512.0, 1.0, 1.0),
+    (1024.0, 1.347, 1.428),
+]);
+const DECODE_WIDTH: Curve = Curve(&[
+    (1.0, 0.489, 0.608),
+    (2.0, 0.525, 0.645),
+    (4.0, 0.635, 0.756),
+    (8.0, 1.0, 1.0),
+]);
+const RENAME_WIDTH: Curve = Curve(&[
+    (1.0, 0.043, 0.259),
+    (2.0, 0.088, 0.347),
+    (4.0, 0.273, 0.579),
+    (8.0, 1.0, 1.0),
+]);
+const RENAME_REGISTERS: Curve = Curve(&[
+    (64.0, 0.917, 0.593),
+    (128.0, 0.964, 0.751),
+    (256.0, 1.0, 1.0),
+    (512.0, 1.259, 2.683),
+]);
+const REORDER_WIDTH: Curve = Curve(&[
+    (1.0, 0.252, 0.232),
+    (2.0, 0.358, 0.317),
+    (4.0, 0.572, 0.514),
+    (8.0, 1.0, 1.0),
+]);
+const REORDER_ENTRIES: Curve = Curve(&[
+    (48.0, 0.599, 0.518),
+    (96.0, 0.727, 0.676),
+    (192.0, 1.0, 1.0),
+    (384.0, 1.502, 1.789),
+]);
+const SCHEDULER_WIDTH: Curve = Curve(&[
+    (1.0, 0.244, 0.095),
+    (2.0, 0.35, 0.162),
+    (4.0, 0.576, 0.362),
+    (8.0, 1.0, 1.0),
+]);
+const SCHEDULER_ENTRIES: Curve = Curve(&[
+    (16.0, 0.529, 0.87),
+    (32.0, 0.657, 0.889),
+    (64.0, 1.0, 1.0),
+    (128.0, 1.917, 1.558),
+]);
+const REGISTERS_WIDTH: Curve = Curve(&[
+    (1.0, 0.243, 0.157),
+    (2.0, 0.352, 0.24),
+    (4.0, 0.568, 0.436),
+    (8.0, 1.0, 1.0),
+]);
+const REGISTERS: Curve = Curve(&[
+    (64.0, 0.453, 0.417),
+    (128.0, 0.525, 0.536),
+    (256.0, 1.0, 1.0),
+    (512.0, 1.226, 1.426),
+]);
+const BYPASS_WIDTH: Curve = Curve(&[
+    (1.0, 0.658, 0.706),
+    (2.0, 0.707, 0.748),
+    (4.0, 0.805, 0.832),
+    (8.0, 1.0, 1.0),
+]);
+/// The network passes by the registers, and is as long as they are.
+const BYPASS_REGISTERS: Curve = Curve(&[
+    (64.0, 0.837, 0.858),
+    (128.0, 0.956, 0.963),
+    (256.0, 1.0, 1.0),
+    (512.0, 1.237, 1.2),
+]);
+const LOAD_STORE_QUEUE_ENTRIES: Curve = Curve(&[
+    (8.0, 0.909, 0.939),
+    (16.0, 0.94, 0.959),
+    (32.0, 1.0, 1.0),
+    (64.0, 1.12, 1.093),
+]);
+
+/// The mean of parts, each with its weight.
+fn mean<const N: usize>(parts: [(f64, f64); N]) -> f64 {
+    let weights: f64 = parts.iter().map(|part| part.0).sum();
+    parts.iter().map(|part| part.0 * part.1).sum::<f64>() / weights
+}
+
+/// What McPAT calls the area of the "undifferentiated core", as a multiple of the reference's: fitted to
+/// dies, by the stages of the pipeline. The model's stages behind dispatch are those of the reference, 14
+/// in all, or of five in order.
+fn undifferentiated(core: &CoreSpec) -> f64 {
+    let out_of_order = |stages: f64| 3.57 * libm::log(stages) - 1.2643;
+    let area = match core.model {
+        Model::OutOfOrder => out_of_order(stages(core)),
+        Model::InOrder => 6.55 - 2.19 * libm::log(stages(core)),
+    };
+    let threads = 1.0 + 0.0716 * f64::from(core.threads - 1);
+    area.max(0.0) / out_of_order(14.0) * threads
+}
+
+fn stages(core: &CoreSpec) -> f64 {
+    let behind_dispatch = match core.model {
+        Model::OutOfOrder => 6,
+        Model::InOrder => 3,
+    };
+    f64::from(core.front_end_cycles + behind_dispatch)
+}
+
+impl EnergySpec {
+    /// The numbers for the structures of a server: its cores, and what they share.
+    pub(crate) fn for_structures(
+        &self,
+        core: &CoreSpec,
+        fabric: &FabricSpec,
+        notification: Option<&NotificationCounts>,
+    ) -> EnergySpec {
+        let mut spec = *self;
+        if self.follow_sizes {
+            spec.follow_core(core);
+            spec.follow_fabric(fabric);
+            if let Some(hardware) = notification {
+                spec.follow_hyperplane(hardware);
+            }
+        }
+        spec
+    }
+
+    fn follow_core(&mut self, core: &CoreSpec) {
+        let cost = &mut self.core;
+        let width = f64::from(core.width);
+        let ports = |unit: &pipeline::UnitSpec| f64::from(unit.ports);
+
+        let predictor = PREDICTOR_COUNTERS.at(f64::from(1u32 << core.predictor.table_bits));
+        let targets = TARGETS.at(f64::from(1u32 << core.predictor.target_bits));
+        let decode = DECODE_WIDTH.at(width);
+        cost.decode_pj *= decode.event;
+        // The parts that McPAT finds in the reference, here and below.
+        cost.branch_pj *= mean([(24.6, predictor.event), (12.1, targets.event)]);
+        cost.front_end_static_mw *= mean([
+            (25.7, predictor.leakage),
+            (15.7, targets.leakage),
+            (1.8, decode.leakage),
+        ]);
+
+        // As many physical registers as the reference has, 256 for 192 instructions: 64 more.
+        let registers = match core.model {
+            Model::OutOfOrder => f64::from(core.rob_entries) + 64.0,
+            Model::InOrder => 32.0,
+        };
+        let rename = RENAME_WIDTH.at(width) * RENAME_REGISTERS.at(registers);
+        let reorder = REORDER_WIDTH.at(width) * REORDER_ENTRIES.at(core.rob_entries.into());
+        let scheduler = SCHEDULER_ENTRIES.at(core.scheduler_entries.into());
+        let schedule = SCHEDULER_WIDTH.at(width) * scheduler;
+        cost.rename_pj *= rename.event;
+        cost.reorder_pj *= reorder.event;
+        cost.schedule_pj *= schedule.event;
+        cost.window_static_mw *= mean([
+            (2.4, rename.leakage),
+            (6.4, reorder.leakage),
+            (11.9, schedule.leakage),
+        ]);
+
+        let bypass = BYPASS_WIDTH.at(width) * BYPASS_REGISTERS.at(registers);
+        let registers = REGISTERS_WIDTH.at(width) * REGISTERS.at(registers);
+        cost.register_read_pj *= registers.event;
+        cost.register_write_pj *= registers.event;
+        cost.bypass_pj *= bypass.event;
+        cost.registers_static_mw *= mean([(25.6, registers.leakage), (35.0, bypass.leakage)]);
+
+        // Of the reference's units: a multiplier leaks as much as three integer units.
+        let units = &core.units;
+        cost.integer_units_static_mw *=
+            (ports(&units.integer) + 3.0 * ports(&units.multiply)) / 12.0;
+        cost.float_units_static_mw *=
+            (ports(&units.float_add) + ports(&units.float_multiply)) / 6.0;
+
+        let entries = core.load_queue_entries + core.store_queue_entries;
+        let queue = LOAD_STORE_QUEUE_ENTRIES.at(f64::from(entries) / 2.0);
+        cost.load_store_queue_pj *= queue.event;
+        cost.load_store_queue_static_mw *= queue.leakage;
+
+        let cache = &core.l1_instruction;
+        let instruction = L1_INSTRUCTION_BYTES.at(cache.size_bytes as f64)
+            * L1_INSTRUCTION_WAYS.at(cache.ways.into());
+        cost.instruction_fetch_pj *= instruction.event;
+        cost.instruction_line_pj *= instruction.event;
+        cost.l1_instruction_static_mw *= instruction.leakage;
+
+        let cache = &core.l1_data;
+        let (bytes, ways) = (cache.size_bytes as f64, L1_DATA_WAYS.at(cache.ways.into()));
+        let data = L1_DATA_BYTES.at(bytes) * ways;
+        cost.load_pj *= data.event;
+        cost.store_pj *= data.event;
+        cost.data_line_pj *= L1_DATA_LINE_BYTES.at(bytes).event * ways.event;
+        cost.l1_data_static_mw *= data.leakage;
+
+        // The registers between the stages.
+        cost.pipeline_pj *= stages(core) / 14.0;
+        cost.pipeline_static_mw *= undifferentiated(core);
+
+        if let Some(cache) = &core.l2 {
+            let second = LAST_LEVEL_BYTES.at(cache.size_bytes as f64)
+                * LAST_LEVEL_WAYS.at(cache.ways.into());
+            self.l2.read_pj *= second.event;
+            self.l2.write_pj *= second.event;
+            self.l2.static_mw *= second.leakage;
+        }
+    }
+
+    fn follow_fabric(&mut self, fabric: &FabricSpec) {
+        let cache = &fabric.last_level;
+        let bank = LAST_LEVEL_BYTES.at(cache.size_bytes_per_bank as f64)
+            * LAST_LEVEL_WAYS.at(cache.ways.into());
+        self.last_level.read_pj *= bank.event;
+        self.last_level.write_pj *= bank.event;
+        self.last_level.static_mw_per_bank *= bank.leakage;
+
+        // An entry for each line, or as many as are described.
+        let lines = cache.size_bytes_per_bank / LINE_BYTES as u64;
+        let entries = cache.directory.as_ref();
+        let entries = entries.map_or(lines, |directory| directory.entries_per_bank);
+        let directory = DIRECTORY_ENTRIES.at(entries as f64);
+        self.directory.access_pj *= directory.event;
+        self.directory.static_mw_per_bank *= directory.leakage;
+
+        // A flit has more bits, each of which costs the same: that is how it was measured.
+        let bits = fabric.mesh.link_bytes as f64 / 16.0;
+        self.mesh.router_flit_pj *= bits;
+        self.mesh.link_flit_pj *= bits;
+        self.mesh.static_mw_per_tile *= bits;
+    }
+
+    /// Both sets are arrays of as many cells as there are entries, of which the arbiter (a Brent-Kung
+    /// network, whose gates are in proportion to its inputs, §IV-B) looks at all, and a look-up at one
+    /// of each way.
+    fn follow_hyperplane(&mut self, hardware: &NotificationCounts) {
+        let entries = hardware.entries as f64 / 1024.0;
+        let cost = &mut self.hyperplane;
+        cost.look_up_pj *= hardware.ways as f64 / 2.0;
+        cost.monitoring_set_static_mw *= entries;
+        cost.selection_pj *= entries;
+        cost.ready_set_static_mw *= entries;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabric::{LastLevelSpec, SecondLevelSpec};
+
+    fn of(core: &CoreSpec, fabric: &FabricSpec) -> EnergySpec {
+        EnergySpec::default().for_structures(core, fabric, None)
+    }
+
+    fn of_core(change: impl Fn(&mut CoreSpec)) -> EnergySpec {
+        let mut core = CoreSpec::hyperplane_table1();
+        change(&mut core);
+        of(&core, &FabricSpec::default())
+    }
+
+    fn assert_near(found: f64, expected: f64) {
+        // The tables have three digits.
+        assert!((found / expected - 1.0).abs() < 2e-3, "{found}, {expected}");
+    }
+
+    #[test]
+    fn the_reference_costs_what_the_numbers_say() {
+        let hardware = NotificationCounts {
+            entries: 1024,
+            ways: 2,
+            look_ups: 0,
+            selections: 0,
+        };
+        let core = CoreSpec {
+            l2: Some(SecondLevelSpec::default()),
+            ..CoreSpec::hyperplane_table1()
+        };
+        let usual = EnergySpec::default();
+        let fabric = FabricSpec::default();
+        assert_eq!(usual.for_structures(&core, &fabric, Some(&hardware)), usual);
+    }
+
+    #[test]
+    fn numbers_that_do_not_follow_sizes_stay() {
+        let spec = EnergySpec {
+            follow_sizes: false,
+            ..EnergySpec::default()
+        };
+        let core = CoreSpec::five_stage();
+        assert_eq!(
+            spec.for_structures(&core, &FabricSpec::default(), None),
+            spec
+        );
+    }
+
+    /// McPAT's own powers with an event in each cycle of 3 GHz, and its leakage of both kinds.
+    #[test]
+    fn other_sizes_cost_what_mcpat_computes() {
+        let large = of_core(|core| core.l1_data.size_bytes = 64 * 1024);
+        assert_near(large.core.load_pj, 147.07 / 3.0);
+        assert_near(large.core.l1_data_static_mw, 92.62);
+        let small = of_core(|core| core.rob_entries = 96);
+        assert_near(small.core.reorder_pj, 88.91 / 3.0);
+        let narrow = of_core(|core| core.width = 4);
+        assert_near(narrow.core.reorder_pj, 70.01 / 3.0);
+        assert_near(narrow.core.decode_pj, (22.0 + 59.02) / 3.0);
+        assert_near(narrow.core.schedule_pj, 36.09 / 3.0);
+        assert_near(narrow.core.bypass_pj, 226.41 / 3.0);
+        let one = of_core(|core| core.width = 1);
+        assert_near(one.core.register_read_pj, 14.535 / 3.0);
+        let queues = of_core(|core| (core.load_queue_entries, core.store_queue_entries) = (64, 64));
+        assert_near(queues.core.load_store_queue_pj, (161.12 + 322.24) / 3.0);
+        let predictor = of_core(|core| {
+            core.predictor.table_bits -= 1;
+            core.predictor.target_bits -= 1;
+        });
+        assert_near(predictor.core.branch_pj, (49.507 + 17.702) / 3.0);
+        let banks = |size_bytes_per_bank| FabricSpec {
+            last_level: LastLevelSpec {
+                size_bytes_per_bank,
+                ..LastLevelSpec::default()
+            },
+            ..FabricSpec::default()
+        };
+        let core = CoreSpec::hyperplane_table1();
+        let large = of(&core, &banks(2 << 20));
+        assert_near(large.last_level.read_pj, 3026.0 / 3.0);
+        assert_near(large.last_level.static_mw_per_bank, 1365.9);
+    }
+
+    /// Between two sizes, and beyond the last two, a cost is a power of the size.
+    #[test]
+    fn what_lies_between_is_a_power_of_the_size() {
+        let kib = |kib: u64| of_core(|core| core.l1_data.size_bytes = kib * 1024);
+        let [load_32, load_64, load_256] = [32, 64, 256].map(|size| kib(size).core.load_pj);
+        // 45.25 is half-way between 32 and 64, by their ratio: the root of the product.
+        let between = L1_DATA_BYTES.at(32.0 * KIB * f64::sqrt(2.0)).event * load_32;
+        assert!((between - (load_32 * load_64).sqrt()).abs() < 1e-9);
+        // From 128 to 256 KiB it is 4.473 / 2.849 times as much, and so it is from there to 512.
+        let beyond = kib(512).core.load_pj / load_256;
+        assert!((beyond - 4.473 / 2.849).abs() < 1e-9);
+    }
+
+    /// Half of the undifferentiated core's area is gone in five stages in order:
+    /// (6.55 - 2.19 ln 5) / (3.57 ln 14 - 1.2643) = 3.0254 / 8.1572.
+    #[test]
+    fn a_small_core_costs_less_of_everything() {
+        let usual = EnergySpec::default();
+        let small = of(&CoreSpec::five_stage(), &FabricSpec::default());
+        let ratio = small.core.pipeline_static_mw / usual.core.pipeline_static_mw;
+        assert!((ratio - 0.37089).abs() < 1e-4, "{ratio}");
+        // One integer unit and one multiplier instead of six and two: (1 + 3) / 12 of the leakage.
+        assert_near(small.core.integer_units_static_mw, 299.5 / 3.0);
+        let [small, usual] = [small, usual].map(|spec| serde_json::to_value(spec.core).unwrap());
+        let as_they_are = ["idle_share", "integer_pj", "multiply_pj", "divide_pj"];
+        for (name, large) in usual.as_object().unwrap() {
+            if as_they_are.contains(&name.as_str()) || name.starts_with("float_") {
+                continue;
+            }
+            let found = small[name].as_f64().unwrap();
+            assert!(found < large.as_f64().unwrap(), "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn links_and_sets_cost_in_proportion() {
+        let hardware = NotificationCounts {
+            entries: 512,
+            ways: 4,
+            look_ups: 0,
+            selections: 0,
+        };
+        let mut fabric = FabricSpec::default();
+        fabric.mesh.link_bytes = 32;
+        let core = CoreSpec::hyperplane_table1();
+        let spec = EnergySpec::default().for_structures(&core, &fabric, Some(&hardware));
+        assert_eq!(spec.mesh.router_flit_pj, 80.0);
+        assert_eq!(spec.hyperplane.look_up_pj, 360.0);
+        assert_eq!(spec.hyperplane.selection_pj, 1675.0);
+    }
+
+    /// What is larger costs more, but for a hundredth that a cache of one way leaks more than one of
+    /// four, and the reference is in each table.
+    #[test]
+    fn tables_rise() {
+        for Curve(points) in [
+            L1_INSTRUCTION_BYTES,
+            L1_INSTRUCTION_WAYS,
+            L1_DATA_BYTES,
+            L1_DATA_LINE_BYTES,
+            L1_DATA_WAYS,
+            LAST_LEVEL_BYTES,
+            LAST_LEVEL_WAYS,
+            DIRECTORY_ENTRIES,
+            PREDICTOR_COUNTERS,
+            TARGETS,
+            DECODE_WIDTH,
+            RENAME_WIDTH,
+            RENAME_REGISTERS,
+            REORDER_WIDTH,
+            REORDER_ENTRIES,
+            SCHEDULER_WIDTH,
+            SCHEDULER_ENTRIES,
+            REGISTERS_WIDTH,
+            REGISTERS,
+            BYPASS_WIDTH,
+            BYPASS_REGISTERS,
+            LOAD_STORE_QUEUE_ENTRIES,
+        ] {
+            assert!(
+                points
+                    .iter()
+                    .any(|&(_, event, leakage)| (event, leakage) == (1.0, 1.0))
+            );
+            for pair in points.windows(2) {
+                let ((size, event, leakage), next) = (pair[0], pair[1]);
+                assert!(
+                    size < next.0 && event <= next.1 && leakage <= 1.01 * next.2,
+                    "{next:?}"
+                );
+            }
+        }
+    }
+}
