@@ -632,12 +632,17 @@ def build(
     print(output)
 
 
+_WITH_SOURCE = ("programs", "rack_programs", "co_runners")
+"""What `list` names whose source says what it is."""
+
+
 @app.command("list", epilog=_example("nanoplane list", "nanoplane list --json"))
 def list_names(as_document: Json = False) -> None:
     """Name the programs, presets, traffic shapes, figures and so on."""
     presets = simulator.presets()
     names: dict[str, list[str]] = {
         "programs": compiler.programs(),
+        "rack_programs": compiler.rack_programs(),
         "co_runners": compiler.co_runners(),
         "presets": sorted(presets),
         "notify": descriptions.choices("data_plane.notify"),
@@ -655,7 +660,7 @@ def list_names(as_document: Json = False) -> None:
     notes |= {name: of.title for name, of in figures().items()}
     notes |= descriptions.notes("data_plane.notify")
     notes |= descriptions.notes("data_plane.organisation")
-    notes |= {name: compiler.about(name) for name in names["programs"] + names["co_runners"]}
+    notes |= {name: compiler.about(name) for kind in _WITH_SOURCE for name in names[kind]}
     for kind, values in names.items():
         print(kind)
         for value in values:

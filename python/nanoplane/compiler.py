@@ -50,6 +50,15 @@ def programs() -> list[str]:
     return sorted(path.stem for path in (GUEST / "programs").glob("*.c"))
 
 
+def rack_programs() -> list[str]:
+    """Return the names of the built-in programs of racks: `nanopu/mica`, `traditional/mica`.
+
+    Their directory tells which network interface they are for.
+    """
+    paths = (GUEST / "programs").glob("*/*.c")
+    return sorted(f"{path.parent.name}/{path.stem}" for path in paths)
+
+
 def co_runners() -> list[str]:
     """Return the names of the built-in co-runners."""
     return sorted(path.stem for path in (GUEST / "co-runners").glob("*.c"))
@@ -65,7 +74,7 @@ def about(program: str) -> str:
 
 def is_path(name: str) -> bool:
     """Whether a program is named by its path; otherwise it is the name of a built-in one."""
-    return "/" in name or name.endswith((".c", ".elf"))
+    return ("/" in name and name not in rack_programs()) or name.endswith((".c", ".elf"))
 
 
 def find_program(name: str, directory: Path, what: str) -> Path:
@@ -74,9 +83,10 @@ def find_program(name: str, directory: Path, what: str) -> Path:
     `what` begins the sentence that says that there is none.
     """
     if not is_path(name):
-        if name in programs():
+        known = programs() + rack_programs()
+        if name in known:
             return GUEST / "programs" / f"{name}.c"
-        near = difflib.get_close_matches(name, programs(), 1, 0.6)
+        near = difflib.get_close_matches(name, known, 1, 0.6)
         meant = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(programs())}"
         raise DescriptionError(
             f'{what} is "{name}", which is no built-in program and no path to .c or .elf; {meant}'

@@ -446,7 +446,10 @@ def queueing(description_json: str, progress: Callable[[float], None] | None) ->
     )
 
 
-OPERATIONS = ("read", "write", "compare-and-swap", "fetch-and-add", "indirect read")
+PRINTED_KINDS = (
+    *("read", "write", "compare-and-swap", "fetch-and-add", "indirect read"),
+    *("raft writes", "chain writes", "incast"),
+)
 RACK_SERVICE_NS = {"nanopu": 10.0, "ice-nic": 70.0}
 """What a core of the fake's racks takes for a request."""
 
@@ -498,10 +501,11 @@ def rack(
             "statistics": {"requests": 1010, "responses": 1000},
         }
         clients += [of_client] * client["count"]
-    kinds: tuple[str, ...] = OPERATIONS
-    if len(spec["servers"]) > 1 and served["count"] > 1:
-        kinds = ("raft writes", "chain writes")
-    printed = "".join(f"{what}: 1000, cycles p50 2176 p90 2208 p99 2240\n" for what in kinds)
+    percentiles = "p50 2176 (2170 to 2180) p90 2208 (2200 to 2210) p99 2240 (2230 to 2250)"
+    longest = 2250 * (1 if trims else 3)
+    printed = "".join(
+        f"{what}: 1000, cycles {percentiles} longest {longest}\n" for what in PRINTED_KINDS
+    )
     server = {"cores": [{"data_misses": 5000 if fast else 50_000}], "output": printed}
     return json.dumps(
         {

@@ -93,6 +93,7 @@ def test_list(command: Command) -> None:
     names = json.loads(output)
     assert status == 0
     assert "packet-encapsulation" in names["programs"]
+    assert {"nanopu/mica", "traditional/set-algebra"} < set(names["rack_programs"])
     assert names["presets"] == ["hyperplane-table1", "nanopu-prototype", "rpcvalet-table1"]
     assert names["notify"][:2] == ["spin", "spin-poll-mode"]
     assert names["organisations"] == ["scale-out", "scale-up-2", "scale-up-4", "scale-up"]
@@ -103,6 +104,7 @@ def test_list(command: Command) -> None:
     assert names["service_times"][:3] == ["fixed", "uniform", "exponential"]
     status, output, _ = command("list")
     assert "hyperplane.8: Peak throughput" in output
+    assert "  nanopu/raft: A replicated key-value store: one server of several" in output
     assert "  scale-up-2: scale-up-2\n" in output  # With the schema's own note.
 
 

@@ -30,7 +30,8 @@ def test_a_changed_header_is_seen(tmp_path: Path) -> None:
 
 def test_built_in_programs_are_found() -> None:
     assert "packet-encapsulation" in compiler.programs()
-    for name in compiler.programs():
+    assert {"nanopu/raft", "traditional/set-algebra"} < set(compiler.rack_programs())
+    for name in [*compiler.programs(), "nanopu/mica", "traditional/mica"]:
         assert compiler.elf(compiler.find_program(name, Path(), "program")).startswith(b"\x7fELF")
 
 
@@ -38,7 +39,7 @@ def test_built_in_programs_say_what_they_are() -> None:
     assert compiler.about("echo") == (
         "The smallest data plane: gives each packet to the tenant as it came."
     )
-    for name in compiler.programs():
+    for name in compiler.programs() + compiler.rack_programs():
         about = compiler.about(name)
         assert about[0].isupper()
         assert len(about) < 200  # A sentence, and not the whole comment.

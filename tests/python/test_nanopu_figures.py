@@ -2,14 +2,24 @@
 
 import functools
 import statistics
+from random import Random
 from typing import Any
 
 import pytest
 
 from nanoplane.claims import DIFFERS, NOT_YET_RUN, REPRODUCED, claims, figures_of
 from nanoplane.figures import chosen, figures, find
-from nanoplane.papers.nanopu import applications, dot_product, loopback, network, racks, threads
+from nanoplane.papers.nanopu import (
+    applications,
+    dot_product,
+    loopback,
+    network,
+    racks,
+    threads,
+    traces,
+)
 from nanoplane.sweep import Outcome, Run, sweep
+from nanopu_reference import later
 
 NAMES = [name for name in figures() if name.startswith("nanopu.")]
 
@@ -74,6 +84,40 @@ def test_claims_measure_what_they_say() -> None:
     low, high = rows["nanopu.4.rate"]["measured_ci95"]
     assert (low, high) == (pytest.approx(99), pytest.approx(101))
     assert measured["nanopu.raft.erpc"] == pytest.approx(5.5 / 0.68)
+
+
+def test_headers_match_the_rules_that_they_are_for() -> None:
+    """As the reference of the classifier has the rules."""
+    random, rules = Random(3), later.rules()
+    for _ in range(200):
+        rule = random.randrange(later.RULES)
+        addresses, ports, protocol = traces.header_for_rule(rule, random)
+        mask, source, other_mask, destination, low, high, other_low, other_high, exact = (
+            int(one) for one in rules[:, rule]
+        )
+        assert (addresses >> 32) & mask == source
+        assert addresses & 0xFFFFFFFF & other_mask == destination
+        assert low <= ports >> 32 <= high
+        assert other_low <= ports & 0xFFFF <= other_high
+        assert exact in (0, protocol >> 32)
+
+
+def test_positions_are_those_of_games() -> None:
+    """Who is to move can, and a move leads where the reference's does."""
+    positions = traces.positions(100)
+    for own, other in positions:
+        position = later.squares_of(own), later.squares_of(other)
+        assert not position[0] & position[1]
+        free = (square for square in range(64) if not (own | other) >> square & 1)
+        after = [traces.after_move(own, other, square) for square in free]
+        found = {(theirs, ours) for ours, theirs in filter(None, after)}
+        expected = {(later.bits_of(a), later.bits_of(b)) for a, b in later.moves_of(position)}
+        assert found == expected
+        assert expected
+    # All parts of a game: it begins with 4 discs.
+    discs = sorted((own | other).bit_count() for own, other in positions)
+    assert discs[0] < 10
+    assert discs[-1] > 55
 
 
 def simulated(run: Run) -> Outcome:
@@ -153,11 +197,27 @@ def test_requests_of_applications_are_understood() -> None:
         applications.Service("mica", "optimal", 0.5),
         applications.Service("mica", "traditional", 0.5),
         applications.Service("set-algebra", racks.FAST_PATH, 0.5),
+        applications.Service("set-algebra", racks.TRADITIONAL, 0.5),
+        applications.Service("classifier", racks.FAST_PATH, 0.5),
         applications.Service("hd-search", racks.FAST_PATH, 0.5),
     ):
         counted = simulated(point.run(True)).result["clients"][0]["statistics"]
         assert counted["unexpected"] == 0, point.name
         assert counted["responses"] >= racks.QUICK_REQUESTS
+    # A force has three words, an event five, and each 50th a summary of three behind it; the
+    # opening of Othello has a reply of one word, and a reduce has five.
+    for name, first_bytes, reply_bytes in (
+        ("n-body", 0, 24),
+        ("path-latency", 0, 40 + 24 / 50),
+        ("othello", 8, 40),
+    ):
+        point = applications.Service(name, racks.FAST_PATH, applications.ALONE)
+        description = point.run(True).description.set("measure.requests", 100)
+        outcome = simulated(Run(description.set("measure.warmup", 0)))
+        responses = outcome.result["clients"][0]["statistics"]["responses"]
+        sent = outcome.result["servers"][0]["sent"]
+        payload_bytes = sent["bytes"] - racks.HEADER_BYTES * sent["packets"]
+        assert payload_bytes == first_bytes + responses * reply_bytes, name
     # A dot product's reply has two words more than its header, and a refusal one.
     for system in dot_product.SYSTEMS:
         outcome = simulated(dot_product.DotProduct(system, 4).run(True))

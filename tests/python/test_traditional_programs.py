@@ -138,6 +138,22 @@ def test_dot_product() -> None:
     check("dot-product", jobs.DotProduct(), payloads, ethernet_alone=False)
 
 
+def test_set_algebra() -> None:
+    random = Random(5)
+    payloads = some_payloads(random, 10)
+    for _ in range(200):
+        load = [random.getrandbits(64), random.getrandbits(64)]
+        count = random.randrange(1, 5)
+        # Words with small numbers are frequent; hardly any document has four of the others.
+        least = random.choice((1, 100))
+        words = [int(least * (201 / least) ** random.random()) for _ in range(count)]
+        payloads.append(payload_of([*load, count, *words]))
+    wrong = [[1, 0], [1, 201], [2, 1, 2**32 + 1], [5, 1, 2, 3, 4, 5], [2, 1], [0], [1, 1, 1]]
+    payloads += [payload_of([1, 2, *words]) for words in wrong]
+    random.shuffle(payloads)
+    check("set-algebra", services.SetAlgebra(), payloads, ethernet_alone=False)
+
+
 def test_mica() -> None:
     """Reads and writes of keys that are there, are new, or are never written."""
     random = Random(4)

@@ -23,6 +23,8 @@ use std::collections::{BTreeMap, VecDeque};
 const LOAD_BYTES: u32 = 16;
 /// Kinds of requests are numbered in a byte.
 const MOST_KINDS: usize = 256;
+/// The tag of messages that are no requests; those have their numbers.
+const OPENING_TAG: u64 = u64::MAX;
 
 /// When requests are sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -119,6 +121,8 @@ pub struct RequestSpec {
     pub bytes: u32,
     /// The words behind the first two, or all if the load generator leaves these out.
     pub words: Vec<Word>,
+    /// A trace: lists of as many words each, of which any one comes behind `words`.
+    pub rows: Vec<Vec<u64>>,
 }
 
 impl Default for RequestSpec {
@@ -131,6 +135,7 @@ impl Default for RequestSpec {
             service_times: ServiceTimes::Fixed,
             bytes: 0,
             words: Vec::new(),
+            rows: Vec::new(),
         }
     }
 }
@@ -138,9 +143,31 @@ impl Default for RequestSpec {
 impl RequestSpec {
     /// Bytes of the whole message, of which the first words take `load_bytes`.
     fn message_bytes(&self, load_bytes: u32) -> u64 {
-        let words_bytes = u64::from(load_bytes) + 8 * self.words.len() as u64;
+        let words = self.words.len() + self.rows.first().map_or(0, Vec::len);
+        let words_bytes = u64::from(load_bytes) + 8 * words as u64;
         words_bytes.max(u64::from(self.bytes))
     }
+}
+
+/// A message that each server is sent once, before the first request: for programs that have to be told
+/// something before they serve. Whether it is answered does not matter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpeningSpec {
+    /// To which port it goes.
+    #[serde(default)]
+    pub port: u16,
+    /// All its words: at least one.
+    pub words: Vec<u64>,
+    /// Nanoseconds until the next one is sent, or the first request: the servers' start is in it.
+    #[serde(default = "opening_ns")]
+    #[schemars(range(min = 0.0, max = 1e12))]
+    pub then_ns: f64,
+}
+
+/// As long as ten timeouts of the transport.
+fn opening_ns() -> f64 {
+    100_000.0
 }
 
 /// A load generator.
@@ -149,6 +176,9 @@ impl RequestSpec {
 pub struct LoadGeneratorSpec {
     /// When it sends requests.
     pub offer: Offer,
+    /// What it sends before: nothing as a rule.
+    #[serde(default)]
+    pub opening: Vec<OpeningSpec>,
     /// What it sends: at least one kind.
     #[serde(default = "one_kind")]
     pub requests: Vec<RequestSpec>,
@@ -251,6 +281,20 @@ impl LoadGeneratorSpec {
         if let Err((key, found, accepted)) = self.transport.check() {
             return refuse(&format!("transport.{key}"), &found, accepted);
         }
+        let most = u64::from(self.transport.largest_message_bytes);
+        for (place, message) in self.opening.iter().enumerate() {
+            let key = |name: &str| format!("opening[{place}].{name}");
+            number(&key("then_ns"), message.then_ns, 0.0, 1e12)?;
+            let words = message.words.len();
+            if words == 0 || 8 * words as u64 > most {
+                let accepted = format!(
+                    "there must be from 1 to {}, so that they are a message of at most \
+                     transport.largest_message_bytes",
+                    most / 8
+                );
+                return refuse(&key("words"), &format!("{words} words"), &accepted);
+            }
+        }
         if !(1..=MOST_KINDS).contains(&self.requests.len()) {
             let accepted = "there must be from 1 to 256 kinds";
             return refuse("requests", &self.requests.len(), accepted);
@@ -267,7 +311,16 @@ impl LoadGeneratorSpec {
             if let Err(why) = request.service_times.check() {
                 return refuse(&key("service_times"), &"wrong", &why);
             }
-            let most = u64::from(self.transport.largest_message_bytes);
+            let lengths = || request.rows.iter().map(Vec::len);
+            if lengths().min() != lengths().max() || lengths().min() == Some(0) {
+                let found = format!(
+                    "from {} to {} words",
+                    lengths().min().unwrap_or(0),
+                    lengths().max().unwrap_or(0)
+                );
+                let accepted = "all rows must have as many words, and at least one";
+                return refuse(&key("rows"), &found, accepted);
+            }
             let bytes = request.message_bytes(self.load_bytes());
             if bytes == 0 {
                 let accepted = "a message without words must have at least 1";
@@ -326,6 +379,7 @@ struct Kind {
     service: Distribution,
     scale: f64,
     words: Vec<WordSource>,
+    rows: Vec<Vec<u64>>,
 }
 
 /// A request that has not been answered, or is among others that have not.
@@ -422,6 +476,8 @@ pub struct LoadGenerator {
     /// How many came before these.
     first_request: u64,
     under_way: u64,
+    /// How many messages of the opening have been sent to each server.
+    opened: u64,
     recorder: Recorder,
     statistics: LoadGeneratorStatistics,
     first_given_up: Option<String>,
@@ -466,6 +522,7 @@ impl LoadGenerator {
                 scale: request.service / service.mean(),
                 service,
                 words: words.collect(),
+                rows: request.rows.clone(),
             });
         }
         let random = |stream| Random::new(seed, stream);
@@ -501,6 +558,7 @@ impl LoadGenerator {
             requests: VecDeque::new(),
             first_request: 0,
             under_way: 0,
+            opened: 0,
             recorder,
             statistics: LoadGeneratorStatistics::default(),
             first_given_up: None,
@@ -561,8 +619,40 @@ impl LoadGenerator {
         }
     }
 
+    /// Sends each server the next message of the opening; whether there was one.
+    fn open(&mut self, context: &mut NodeContext<'_>) -> bool {
+        let Some(opening) = self.spec.opening.get(self.opened as usize) else {
+            return false;
+        };
+        let payload: Vec<u8> = opening
+            .words
+            .iter()
+            .flat_map(|word| word.to_be_bytes())
+            .collect();
+        for &address in &self.servers {
+            let port = opening.port;
+            self.waiting.push_back(Message {
+                from: Endpoint {
+                    address: self.address,
+                    port: 0,
+                },
+                to: Endpoint { address, port },
+                payload: payload.clone(),
+                tag: OPENING_TAG,
+            });
+        }
+        let then = Time::from_ns(opening.then_ns);
+        self.opened += 1;
+        self.act(context);
+        context.wake(context.now() + then, purpose::REQUEST);
+        true
+    }
+
     /// It is time for requests.
     fn request_timer(&mut self, context: &mut NodeContext<'_>) {
+        if self.open(context) {
+            return;
+        }
         let has_begun = self.statistics.requests > 0 || self.next_items > 0;
         match self.spec.offer {
             Offer::Open { .. } => {
@@ -626,6 +716,7 @@ impl LoadGenerator {
             ref service,
             scale,
             ref words,
+            ref rows,
             ..
         } = self.kinds[kind];
         let service = (service.draw(&mut self.service) * scale).round() as u64;
@@ -644,6 +735,13 @@ impl LoadGenerator {
                 }
             };
             payload.extend(word.to_be_bytes());
+        }
+        if !rows.is_empty() {
+            let row = match rows.len() {
+                1 => 0,
+                rows => self.contents.below(rows as u64) as usize,
+            };
+            payload.extend(rows[row].iter().flat_map(|word| word.to_be_bytes()));
         }
         payload.resize(bytes, 0);
         let message = Message {
@@ -706,6 +804,9 @@ impl LoadGenerator {
                 TransportAction::GiveUp(tag, why) => {
                     self.statistics.given_up += 1;
                     self.first_given_up.get_or_insert(why);
+                    if tag == OPENING_TAG {
+                        continue;
+                    }
                     self.over((tag - self.first_request) as usize);
                     self.next_of_client(context);
                 }
@@ -725,6 +826,9 @@ impl LoadGenerator {
     }
 
     fn response(&mut self, context: &mut NodeContext<'_>, message: &Message) {
+        if self.statistics.requests == 0 {
+            return; // An answer to the opening.
+        }
         let Some(place) = self.find(message) else {
             self.statistics.unexpected += 1;
             return;
@@ -867,6 +971,7 @@ impl Node for LoadGenerator {
                 requests,
                 first_request,
                 under_way,
+                opened,
                 recorder,
                 statistics,
                 first_given_up,

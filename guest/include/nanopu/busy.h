@@ -35,18 +35,13 @@ static inline void busy_prepare(void) {
 
 /** Serves a message. What it has behind the two words is read and means nothing. */
 static inline void busy_serve(void) {
-  uint64_t header = lnic_read();
-  uint64_t words = message_words(header);
-  if (words < LOAD_WORDS) {
-    refuse(header, 0);
+  struct load_request request;
+  if (!request_begin(&request, LOAD_WORDS))
     return;
-  }
-  uint64_t service_cycles = lnic_read(), sent_time = lnic_read();
-  FOR_EACH_WORD(words - LOAD_WORDS, (void)lnic_read());
+  uint64_t service_cycles = request.load[0];
+  FOR_EACH_WORD(request.words - LOAD_WORDS, (void)lnic_read());
   busy_turns(service_cycles * BUSY_MEASURED_TURNS / busy_measured_cycles);
-  lnic_write_r(header_to(header, LOAD_WORDS));
-  lnic_write_r(service_cycles);
-  lnic_write_r(sent_time);
+  request_reply(&request, 0);
 }
 
 #endif

@@ -62,7 +62,17 @@ static inline void measure_add(struct measure *measure, uint64_t cycles) {
     measure->cycles[measure->count++] = cycles;
 }
 
-/** Prints how long it took: the median, and what 90 and 99 percent took at most. */
+/* How many places of the sorted cycles the end of the 95 % confidence interval of a percentile is
+ * away: 1.96 standard deviations of how many of `count` values are below it, which is binomial. */
+static inline uint64_t measure_margin(uint64_t count, uint64_t percent) {
+  uint64_t places = 0;
+  while (places * places * 100000000 < count * percent * (100 - percent) * 38416)
+    places++;
+  return places;
+}
+
+/** Prints how long it took: the median, what 90 and 99 percent took at most, with the 95 %
+ * confidence intervals of these, and the longest. */
 static inline void measure_print(struct measure *measure, const char *what) {
   uint64_t count = measure->count, *cycles = measure->cycles;
   if (count == 0)
@@ -75,10 +85,17 @@ static inline void measure_print(struct measure *measure, const char *what) {
       cycles[to] = moving;
     }
   }
-  printf("%s: %lu, cycles p50 %lu p90 %lu p99 %lu\n", what, (unsigned long)count,
-         (unsigned long)cycles[(count - 1) * 50 / 100],
-         (unsigned long)cycles[(count - 1) * 90 / 100],
-         (unsigned long)cycles[(count - 1) * 99 / 100]);
+  static const uint64_t percents[] = {50, 90, 99};
+  printf("%s: %lu, cycles", what, (unsigned long)count);
+  for (int place = 0; place < 3; place++) {
+    uint64_t at = (count - 1) * percents[place] / 100;
+    uint64_t margin = measure_margin(count, percents[place]);
+    uint64_t low = at > margin ? at - margin : 0;
+    uint64_t high = at + margin < count ? at + margin : count - 1;
+    printf(" p%lu %lu (%lu to %lu)", (unsigned long)percents[place], (unsigned long)cycles[at],
+           (unsigned long)cycles[low], (unsigned long)cycles[high]);
+  }
+  printf(" longest %lu\n", (unsigned long)cycles[count - 1]);
 }
 
 #endif

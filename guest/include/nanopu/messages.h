@@ -61,4 +61,45 @@ static inline void refuse(uint64_t header, uint64_t words_read) {
   lnic_write_r(SERVICE_REFUSED);
 }
 
+/** Begins to read a message: its header. Returns how many words it has, or 0 if it has been refused
+ * because there are fewer than `least`. */
+static inline uint64_t message_begin(uint64_t *header, uint64_t least) {
+  *header = lnic_read();
+  uint64_t words = message_words(*header);
+  if (words >= least)
+    return words;
+  refuse(*header, 0);
+  return 0;
+}
+
+/** What a request of a load generator begins with. */
+struct load_request {
+  uint64_t header, words;
+  uint64_t load[LOAD_WORDS];
+};
+
+/** Begins to read a request of a load generator. Returns whether it has `least` words, those of the
+ * load generator among them; else it has been refused. */
+static inline int request_begin(struct load_request *request, uint64_t least) {
+  request->words = message_begin(&request->header, least);
+  if (request->words == 0)
+    return 0;
+  request->load[0] = lnic_read();
+  request->load[1] = lnic_read();
+  return 1;
+}
+
+/** Begins a message to `to`, an application header, with the words of the load generator and so
+ * many more. */
+static inline void request_pass(const struct load_request *request, uint64_t to, uint64_t words) {
+  lnic_write_r(header_to(to, LOAD_WORDS + words));
+  lnic_write_r(request->load[0]);
+  lnic_write_r(request->load[1]);
+}
+
+/** Begins the reply to a request. */
+static inline void request_reply(const struct load_request *request, uint64_t words) {
+  request_pass(request, request->header, words);
+}
+
 #endif

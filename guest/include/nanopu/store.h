@@ -1,5 +1,11 @@
 /**
- * The replies of nanoPU's key-value store, services/store.h, to a load generator.
+ * nanoPU's key-value store, services/store.h, between registers and memory. A program says how the
+ * words of a value go:
+ *
+ *     static inline void write_value(const uint64_t key[2]) { ... reads them from netRX ... }
+ *     static inline int read_value(const struct load_request *request, const uint64_t key[2]) {
+ *       ... replies with the value, if there is one ...
+ *     }
  */
 #ifndef NANOPU_STORE_H
 #define NANOPU_STORE_H
@@ -7,13 +13,31 @@
 #include <nanopu/service.h>
 #include <services/store.h>
 
-/** Sends a reply of one word to a request of a load generator. */
-static inline void store_reply(uint64_t header, uint64_t service_time, uint64_t sent_time,
-                               uint64_t word) {
-  lnic_write_r(header_to(header, LOAD_WORDS + 1));
-  lnic_write_r(service_time);
-  lnic_write_r(sent_time);
-  lnic_write_r(word);
+/* Takes a key's new value, which is in the register's next words. */
+static void write_value(const uint64_t key[2]);
+/* Replies with a key's value. Returns whether there is one. */
+static int read_value(const struct load_request *request, const uint64_t key[2]);
+
+static inline void serve(void) {
+  struct load_request request;
+  if (!request_begin(&request, STORE_REQUEST_WORDS))
+    return;
+  uint64_t operation = lnic_read();
+  if (!store_is_request(operation, request.words)) {
+    refuse(request.header, LOAD_WORDS + 1);
+    return;
+  }
+  uint64_t first = lnic_read(), second = lnic_read(), key[2];
+  lnic_read(); /* The hash. */
+  key_of_words(key, first, second);
+  if (operation == STORE_WRITE) {
+    write_value(key);
+    request_reply(&request, 1);
+    lnic_write_r(STORE_DONE);
+  } else if (!read_value(&request, key)) {
+    request_reply(&request, 1);
+    lnic_write_r(STORE_NOT_FOUND);
+  }
 }
 
 #endif

@@ -22,16 +22,12 @@ void prepare(void) {
 }
 
 static inline void serve(void) {
-  uint64_t header = lnic_read();
-  uint64_t words = message_words(header);
-  if (words < LOAD_WORDS + 1) {
-    refuse(header, 0);
+  struct load_request request;
+  if (!request_begin(&request, LOAD_WORDS + 1))
     return;
-  }
-  uint64_t service_time = lnic_read(), sent_time = lnic_read();
   struct chain_head head = chain_parse(lnic_read());
-  if (!chain_is_request(head, words - LOAD_WORDS)) {
-    refuse(header, LOAD_WORDS + 1);
+  if (!chain_is_request(head, request.words - LOAD_WORDS)) {
+    refuse(request.header, LOAD_WORDS + 1);
     return;
   }
   uint64_t servers[CHAIN_MOST_SERVERS], words_of_key[CHAIN_KEY_WORDS], value[CHAIN_VALUE_WORDS];
@@ -58,10 +54,7 @@ static inline void serve(void) {
   }
 
   uint64_t where = chain_next(&head, servers);
-  lnic_write_r(where |
-               (LOAD_WORDS + 1 + head.servers + CHAIN_KEY_WORDS + CHAIN_VALUE_WORDS) * WORD_BYTES);
-  lnic_write_r(service_time);
-  lnic_write_r(sent_time);
+  request_pass(&request, where, 1 + head.servers + CHAIN_KEY_WORDS + CHAIN_VALUE_WORDS);
   lnic_write_r(chain_word(head));
   for (uint64_t server = 1; server <= head.servers; server++)
     lnic_write_r(servers[server]);

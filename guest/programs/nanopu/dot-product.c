@@ -13,12 +13,9 @@
 void prepare(void) { dot_product_prepare(); }
 
 static inline void serve(void) {
-  uint64_t header = lnic_read();
-  uint64_t words = message_words(header);
-  if (words < 2) {
-    refuse(header, 0);
+  uint64_t header, words = message_begin(&header, 2);
+  if (words == 0)
     return;
-  }
   uint64_t type = lnic_read(), pairs = lnic_read();
   if (type != DOT_PRODUCT_DATA || pairs > DOT_PRODUCT_MOST_PAIRS || words != 2 + 2 * pairs) {
     refuse(header, 2);

@@ -38,12 +38,9 @@ static inline uint64_t force_on(uint64_t x, uint64_t y) {
 }
 
 static inline void serve(void) {
-  uint64_t header = lnic_read();
-  uint64_t words = message_words(header);
-  if (words < 3) {
-    refuse(header, 0);
+  uint64_t header, words = message_begin(&header, 3);
+  if (words == 0)
     return;
-  }
   uint64_t type = lnic_read(), x = lnic_read(), y = lnic_read();
   if (x >= end_of_space || y >= end_of_space) {
     refuse(header, 3);

@@ -40,12 +40,9 @@ static struct flow {
 static uint64_t reports, events;
 
 static inline void serve(void) {
-  uint64_t header = lnic_read();
-  uint64_t words = message_words(header);
-  if (words < FLOW_WORDS) {
-    refuse(header, 0);
+  uint64_t header, words = message_begin(&header, FLOW_WORDS);
+  if (words == 0)
     return;
-  }
   uint64_t addresses = lnic_read(), rest = lnic_read();
   uint64_t hops = rest & 0xff;
   if (hops == 0 || hops > MOST_HOPS || words != FLOW_WORDS + hops) {

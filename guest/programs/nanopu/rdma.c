@@ -46,15 +46,11 @@ static inline int is_address(uint64_t address) {
 static inline uint64_t *at(uint64_t address) { return &memory[address / sizeof *memory]; }
 
 static inline void serve(void) {
-  uint64_t header = lnic_read();
-  uint64_t words = message_words(header);
-  if (words < LOAD_WORDS + 2) {
-    refuse(header, 0);
+  struct load_request request;
+  if (!request_begin(&request, LOAD_WORDS + 2))
     return;
-  }
-  uint64_t service_time = lnic_read(), sent_time = lnic_read();
   uint64_t type = lnic_read(), address = lnic_read();
-  uint64_t operands = words - (LOAD_WORDS + 2), result, value, expected;
+  uint64_t operands = request.words - (LOAD_WORDS + 2), result, value, expected;
   if (!is_address(address))
     goto refused;
   if (type == READ && operands == 0) {
@@ -79,15 +75,13 @@ static inline void serve(void) {
   } else {
     goto refused;
   }
-  lnic_write_r(header_to(header, LOAD_WORDS + 2));
-  lnic_write_r(service_time);
-  lnic_write_r(sent_time);
+  request_reply(&request, 2);
   lnic_write_i(REPLY);
   lnic_write_r(result);
   return;
 
 refused:
-  refuse(header, LOAD_WORDS + 2);
+  refuse(request.header, LOAD_WORDS + 2);
 }
 
 int main(void) { return service_on_all_harts(); }

@@ -18,12 +18,9 @@ enum { CONFIGURATION = 0, DATA = 1 };
 static uint64_t messages_left, start_time;
 
 static inline void serve(void) {
-  uint64_t header = lnic_read();
-  uint64_t words = message_words(header);
-  if (words < 2) {
-    refuse(header, 0);
+  uint64_t header, words = message_begin(&header, 2);
+  if (words == 0)
     return;
-  }
   uint64_t type = lnic_read();
   if (type == DATA && messages_left > 0) {
     messages_left--;

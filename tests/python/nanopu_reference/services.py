@@ -1,7 +1,6 @@
 """The services over data in memory: MICA, one-sided operations, set algebra, vectors."""
 
 import functools
-from itertools import accumulate
 
 from nanopu_reference import (
     LOAD_WORDS,
@@ -97,14 +96,14 @@ DOCUMENTS = 100
 
 @functools.cache
 def documents_of() -> list[set[int]]:
-    """Return the documents that have each word: 300 draws each, by Zipf's law."""
-    up_to = list(accumulate(2**32 // rank for rank in range(1, WORDS + 1)))
-    sets: list[set[int]] = [set() for _ in range(WORDS)]
-    for document in range(1, DOCUMENTS + 1):
-        for draw in range(300):
-            weight = mix(document * 300 + draw) % up_to[-1]
-            sets[next(word for word in range(WORDS) if up_to[word] > weight)].add(document)
-    return sets
+    """Return the documents that have each word: the first one half of them, others a 65th less."""
+    chances = [2**31]
+    while len(chances) < WORDS:
+        chances.append(chances[-1] - chances[-1] // 65)
+    return [
+        {at for at in range(1, DOCUMENTS + 1) if mix(at * WORDS + word) >> 32 < chance}
+        for word, chance in enumerate(chances)
+    ]
 
 
 class SetAlgebra:

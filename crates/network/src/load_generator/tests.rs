@@ -100,6 +100,7 @@ impl Node for Echo {
 fn spec(offer: Offer) -> LoadGeneratorSpec {
     LoadGeneratorSpec {
         offer,
+        opening: Vec::new(),
         requests: one_kind(),
         stamped: true,
         ports: 1,
@@ -459,6 +460,80 @@ fn requests_need_not_be_stamped() {
     assert!((latency.max - ways_ns - 300.0).abs() < 2.0, "{latency:?}");
 }
 
+/// Words of a trace come behind the others, each row as likely.
+#[test]
+fn requests_are_taken_from_a_trace() {
+    let mut spec = spec(Offer::Open {
+        arrivals: Arrivals::Fixed,
+        rate_mrps: 2.0,
+        burst_length: 1.0,
+    });
+    spec.requests[0].words = vec![Word::Constant(7)];
+    spec.requests[0].rows = vec![vec![1, 10], vec![2, 20], vec![3, 30]];
+    let mut star = star(&[spec], 1, &all(3000));
+    star.run();
+    let server: &mut Echo = star.network.node_mut(star.servers[0]).unwrap();
+    let mut counts = [0; 3];
+    for message in &server.seen {
+        let words: Vec<u64> = message
+            .payload
+            .chunks(8)
+            .map(|word| u64::from_be_bytes(word.try_into().unwrap()))
+            .collect();
+        assert_eq!((words.len(), words[2], words[4]), (5, 7, 10 * words[3]));
+        counts[words[3] as usize - 1] += 1;
+    }
+    // Four standard deviations of 3000 x 1/3 x 2/3 are 103.
+    assert!(
+        counts.iter().all(|count| (897..1103).contains(count)),
+        "{counts:?}"
+    );
+}
+
+/// Each server has its opening before the first request, and what it answers to that is not measured.
+#[test]
+fn the_opening_comes_before_all_requests() {
+    let mut spec = spec(Offer::Closed {
+        clients: 1,
+        think_ns: 100.0,
+    });
+    spec.stamped = false;
+    spec.most_requests = Some(40);
+    spec.requests[0].words = vec![Word::Constant(50)];
+    let message = |word, then_ns| OpeningSpec {
+        port: 3,
+        words: vec![word, 9],
+        then_ns,
+    };
+    spec.opening = vec![message(1, 500.0), message(2, 5000.0)];
+    for protocol in [Protocol::Ndp, Protocol::Homa, Protocol::Datagrams] {
+        spec.transport.protocol = protocol;
+        let mut star = star(&[spec.clone()], 2, &all(100));
+        star.run();
+        let report = star.report(0);
+        let counted = report.statistics;
+        assert_eq!((counted.requests, counted.unexpected), (40, 0));
+        // 72 bytes at 200 Gb/s take 2.88 ns, beside the way and the service of 50 ns.
+        let latency = report.measurement.unwrap().latency_ns;
+        let expected = 2.0 * (386.0 + 2.88) + 50.0;
+        assert!((latency.mean - expected).abs() < 1e-3, "{latency:?}");
+        let mut requests = 0;
+        for place in 0..2 {
+            let server: &mut Echo = star.network.node_mut(star.servers[place]).unwrap();
+            let first: Vec<u64> = server
+                .seen
+                .iter()
+                .map(|message| u64::from_be_bytes(message.payload[..8].try_into().unwrap()))
+                .collect();
+            assert_eq!(first[..2], [1, 2]);
+            assert!(first[2..].iter().all(|&word| word == 50));
+            assert_eq!(server.seen[0].to.port, 3);
+            requests += first.len() - 2;
+        }
+        assert_eq!(requests, 40);
+    }
+}
+
 /// A generator is done when it has the requests that are wanted behind the warm-up, and not before.
 #[test]
 fn the_warm_up_is_not_what_is_wanted() {
@@ -525,6 +600,12 @@ fn a_run_goes_on_where_another_was() {
         spec.requests[0].service_times = ServiceTimes::Exponential;
         spec.most_requests = Some(200);
         spec.send_latency_ns = 50.0;
+        spec.opening = vec![OpeningSpec {
+            port: 0,
+            words: vec![5],
+            then_ns: 20_000.0,
+        }];
+        spec.opening.push(spec.opening[0].clone());
     }
     let build = || star(&specs, 2, &all(1000));
     let mut whole = build();
@@ -550,7 +631,7 @@ fn wrong_descriptions_get_a_sentence() {
     });
     assert_eq!(good.check(), Ok(()));
     type Change = fn(&mut LoadGeneratorSpec);
-    let wrong: [(&str, Change); 11] = [
+    let wrong: [(&str, Change); 13] = [
         ("offer.clients is 0; it must be from 1 to 1000000", |spec| {
             spec.offer = Offer::Closed {
                 clients: 0,
@@ -606,6 +687,21 @@ fn wrong_descriptions_get_a_sentence() {
         (
             "requests[0].words is 3 to 2; least must not be above most",
             |spec| spec.requests[0].words = vec![Word::Uniform { least: 3, most: 2 }],
+        ),
+        (
+            "requests[0].rows is from 1 to 2 words; all rows must have as many words, and at least one",
+            |spec| spec.requests[0].rows = vec![vec![1], vec![1, 2]],
+        ),
+        (
+            "opening[0].words is 257 words; there must be from 1 to 256, so that they are a message \
+             of at most transport.largest_message_bytes",
+            |spec| {
+                spec.opening = vec![OpeningSpec {
+                    port: 0,
+                    words: vec![0; 257],
+                    then_ns: 0.0,
+                }]
+            },
         ),
     ];
     for (sentence, change) in wrong {

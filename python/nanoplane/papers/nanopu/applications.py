@@ -2,17 +2,15 @@
 
 import dataclasses
 import itertools
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import altair
 
-from nanoplane.claims import Claim, Judge, below, between, judged, within
-from nanoplane.compiler import GUEST
-from nanoplane.description import Description
+from nanoplane.claims import Claim, Judge, Judgement, below, between, judged, within
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
+from nanoplane.papers.nanopu import traces
 from nanoplane.papers.nanopu.racks import (
     CLOCK_GHZ,
     FAST_PATH,
@@ -20,11 +18,16 @@ from nanoplane.papers.nanopu.racks import (
     PROTOTYPE,
     QUICK_REQUESTS,
     REQUESTS,
+    SYSTEMS,
     TRADITIONAL,
+    Percentile,
     latencies_ns,
     measurement,
+    one_at_a_time,
     open_load,
+    printed,
     rack,
+    rack_of_programs,
     saturating,
     uniform,
 )
@@ -36,21 +39,25 @@ MICA = {
     "naive": "nanoPU, by way of a buffer",
     "optimal": "nanoPU, out of the register",
 }
-_MICA_PROGRAMS = {
-    "traditional": "traditional/mica",
-    "naive": "nanopu/mica-naive",
-    "optimal": "nanopu/mica",
-}
 MICA_RATES_MRPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5)
 QUICK_MICA_RATES_MRPS = (0.5, 1.5, 2.5)
-DOCUMENTS, WORDS = 100, 200
-SET_ALGEBRA_CORES = (1, 4)
-SET_ALGEBRA_RATES_MRPS = {
-    1: (0.1, 0.5, 0.8, 1.0, 1.2, 1.4, 1.6),
-    4: (0.1, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0),
+WORDS = 200
+ALONE = 0.0
+"""The rate of requests that meet nobody, for "low load": each comes 10 us after the response to the
+one before."""
+ALONE_NS = 10_000.0
+SET_ALGEBRA_CASES = {
+    (TRADITIONAL, 1): "traditional",
+    (FAST_PATH, 1): "nanoPU, one core",
+    (FAST_PATH, 4): "nanoPU, four cores, JBSQ(2)",
 }
-LOW_RATE_MRPS = 0.1
-"""What "low load" is taken to be."""
+"""By the interface, and the cores: the traditional one serves one core alone."""
+SET_ALGEBRA_RATES_MRPS = {
+    1: (ALONE, 0.5, 1.0, 1.4, 1.8, 2.2, 2.6),
+    4: (ALONE, 2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0),
+}
+HEADERS, POSITIONS = 2000, 500
+"""How many different requests the packet classifier and Othello get."""
 
 
 def _mica_requests() -> list[dict[str, Any]]:
@@ -80,44 +87,131 @@ def _hd_search_requests() -> list[dict[str, Any]]:
     ]
 
 
+def _n_body_requests() -> list[dict[str, Any]]:
+    """Return bodies anywhere."""
+    coordinate = uniform(0, 2**26 - 1)
+    return [{"name": "body", "words": [1, coordinate, coordinate, 0]}]
+
+
+_FLOWS, _HOPS = 256, 5
+
+
+def _path_latency_requests() -> list[dict[str, Any]]:
+    """Return reports of paths whose latency changes each time, so that each has an event."""
+    return [{"name": "report", "words": [uniform(0, _FLOWS - 1), _HOPS, *[_HOP] * _HOPS]}]
+
+
+_HOP = uniform(0, 2**32 - 1)
+"""A hop's latency is 32 bits: a change of no more than 1000 does not happen."""
+
+
+def _classifier_requests() -> list[dict[str, Any]]:
+    """Return headers that some rule is for, each rule as likely."""
+    anything = uniform(0, (1 << 64) - 1)
+    rows = [list(one) for one in traces.headers(HEADERS)]
+    return [{"name": "header", "words": [anything], "rows": rows}]
+
+
+def _address(host: int) -> int:
+    """Return a host of the rack as an application header has it, with context 0."""
+    return 0x0A000000 + host << 32
+
+
+def _othello_requests() -> list[dict[str, Any]]:
+    """Return maps of one move, whose reduce goes to the load generator."""
+    behind = [1, _address(2), 0, 0]
+    rows = [[*position, *behind] for position in traces.positions(POSITIONS)]
+    return [{"name": "map", "words": [0], "rows": rows}]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Application:
+    """A program, and what it is asked."""
+
+    programs: Mapping[str, str]
+    """For each system."""
+    requests: Callable[[], list[dict[str, Any]]]
+    stamped: bool = True
+    opening: Sequence[Sequence[int]] = ()
+
+
+APPLICATIONS = {
+    "mica": Application(
+        {
+            TRADITIONAL: "traditional/mica",
+            "naive": "nanopu/mica-naive",
+            "optimal": "nanopu/mica",
+        },
+        _mica_requests,
+    ),
+    "set-algebra": Application(
+        {FAST_PATH: "nanopu/set-algebra", TRADITIONAL: "traditional/set-algebra"},
+        _set_algebra_requests,
+    ),
+    "hd-search": Application({FAST_PATH: "nanopu/hd-search"}, _hd_search_requests),
+    # A centre, and more requests than there will be.
+    "n-body": Application(
+        {FAST_PATH: "nanopu/n-body"},
+        _n_body_requests,
+        stamped=False,
+        opening=[[0, 2**25, 2**25, 2**40, 0]],
+    ),
+    "path-latency": Application(
+        {FAST_PATH: "nanopu/path-latency"}, _path_latency_requests, stamped=False
+    ),
+    "classifier": Application({FAST_PATH: "nanopu/classifier"}, _classifier_requests),
+    # The server is the only one.
+    "othello": Application(
+        {FAST_PATH: "nanopu/othello"},
+        _othello_requests,
+        stamped=False,
+        opening=[[2, 0, 1, _address(1)]],
+    ),
+}
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Service:
-    """A server that requests come to, at a rate, or as many as it can take."""
+    """A server that requests come to: at a rate, one at a time, or as many as it can take."""
 
     application: str
-    """`mica`, `set-algebra` or `hd-search`."""
+    """One of `APPLICATIONS`."""
     system: str
     rate_mrps: float | None
+    """`ALONE`: one at a time; None: as many as it can take."""
     cores: int = 1
     mac_and_serial_io: bool = False
 
     @property
     def name(self) -> str:
         """What progress and errors call it."""
-        load = "saturated" if self.rate_mrps is None else f"{self.rate_mrps:g} Mrps"
+        load = {None: "saturated", ALONE: "one at a time"}.get(
+            self.rate_mrps, f"{self.rate_mrps} Mrps"
+        )
         return f"{self.application}, {self.system}, {self.cores} cores, {load}"
 
     def run(self, quick: bool) -> Run:
         """Return the run."""
-        program, requests = {
-            "mica": (_MICA_PROGRAMS.get(self.system), _mica_requests),
-            "set-algebra": ("nanopu/set-algebra", _set_algebra_requests),
-            "hd-search": ("nanopu/hd-search", _hd_search_requests),
-        }[self.application]
-        assert program is not None
-        rate = self.rate_mrps
-        under_way = 60 if self.system == TRADITIONAL else 16
+        application = APPLICATIONS[self.application]
+        if self.rate_mrps is None:
+            offer = saturating(60 if self.system == TRADITIONAL else 16)
+        elif self.rate_mrps == ALONE:
+            offer = one_at_a_time(ALONE_NS)
+        else:
+            offer = open_load(self.rate_mrps)
         return Run(
             rack(
                 self.name,
-                program,
-                saturating(under_way) if rate is None else open_load(rate),
-                requests(),
+                application.programs[self.system],
+                offer,
+                application.requests(),
                 measured=QUICK_REQUESTS if quick else REQUESTS,
                 warmup=QUICK_REQUESTS,
                 interface=TRADITIONAL if self.system == TRADITIONAL else FAST_PATH,
                 nanopu={} if self.mac_and_serial_io else PROTOTYPE,
                 cores=self.cores,
+                stamped=application.stamped,
+                opening=application.opening,
             )
         )
 
@@ -181,34 +275,31 @@ def _mica_chart(rows: list[Row]) -> altair.TopLevelMixin:
 
 def _set_algebra_points(quick: bool) -> dict[Any, Run]:
     points = [
-        Service("set-algebra", FAST_PATH, rate, cores)
-        for cores, rates in SET_ALGEBRA_RATES_MRPS.items()
-        for rate in (rates[::3] if quick else rates)
+        Service("set-algebra", system, rate, cores)
+        for system, cores in SET_ALGEBRA_CASES
+        for rate in (*SET_ALGEBRA_RATES_MRPS[cores][:: 3 if quick else 1], None)
     ]
-    points += [Service("set-algebra", FAST_PATH, None, cores) for cores in SET_ALGEBRA_CORES]
     return {point: point.run(quick) for point in points}
-
-
-_CORES = {"1": "one core", "4": "four cores, JBSQ(2)"}
 
 
 def _set_algebra_rows(results: Results) -> list[Row]:
     return [
-        _load_row(results, point, _CORES[str(cores)], None)
-        for cores, rates in SET_ALGEBRA_RATES_MRPS.items()
-        for rate in rates
-        if (point := Service("set-algebra", FAST_PATH, rate, cores)) in results
+        _load_row(results, point, series, None)
+        for (system, cores), series in SET_ALGEBRA_CASES.items()
+        for rate in SET_ALGEBRA_RATES_MRPS[cores]
+        if (point := Service("set-algebra", system, rate, cores)) in results
     ]
 
 
 def _set_algebra_chart(rows: list[Row]) -> altair.TopLevelMixin:
+    cores = {"1": "one", "4": "four, JBSQ(2)"}
     return plots.panels(
         rows,
         lambda _: "set intersection",
         x=plots.linear("million requests a second"),
         y=plots.logarithmic("p99 in us"),
-        colour=plots.Series.label("cores", "cores", _CORES, plots.COLOURS),
-        dash=plots.Series.label("cores", "cores", _CORES, plots.DASHES),
+        colour=plots.Series.label("system", "system", SYSTEMS, plots.COLOURS),
+        dash=plots.Series.label("cores", "cores", cores, plots.DASHES),
     )
 
 
@@ -231,42 +322,27 @@ class Exchange:
 
     def run(self, quick: bool) -> Run:
         """Return the run; it is as long as its program says."""
-        programs = GUEST / "programs" / "nanopu"
-        machine = {"preset": "nanopu-prototype", "nanopu": dict(PROTOTYPE)}
-        names = {"chain": "chain-replication"}
-        server = {
-            "name": "server",
-            "count": self.servers,
-            "program": str(programs / f"{names.get(self.application, self.application)}.c"),
-            "serves": True,
-            "interface": "nanopu",
-            "server": machine,
-        }
-        client = {
-            "name": "client",
-            "program": str(programs / f"{self.application}-client.c"),
-            "interface": "nanopu",
-            "server": machine,
-        }
-        description = Description.from_dict(
-            {
-                "rack": {
-                    "link": {"latency_ns": LINK_NS},
-                    "switch": {"forwarding_latency_ns": self.forwarding_ns},
-                    "servers": [server, client],
-                }
-            },
-            source=self.name,
+        server = {"chain": "chain-replication"}.get(self.application, self.application)
+        return Run(
+            rack_of_programs(
+                self.name,
+                (server, self.servers),
+                (f"{self.application}-client", 1),
+                {"forwarding_latency_ns": self.forwarding_ns},
+            )
         )
-        return Run(description)
 
 
 SWITCH_NS = 300.0
+QUICK_SWITCH_NS = 10 / CLOCK_GHZ
+"""The published prototype's experiments have a switch of 10 cycles if nothing else is said. Section
+5.3 says 300 ns for Raft. It says nothing for chain replication, whose write crosses the switch four
+times: with 300 ns that would take 1.5 us, and not the 1.1 us of Table 1."""
 ONE_WAY_NS = 300.0
 """Table 2: "the one-way latency through the switch and links is 300ns"."""
 RDMA = Exchange("rdma", 1, ONE_WAY_NS - 2 * LINK_NS)
 RAFT = Exchange("raft", 3, SWITCH_NS)
-CHAIN = Exchange("chain", 3, SWITCH_NS)
+CHAIN = Exchange("chain", 3, QUICK_SWITCH_NS)
 OPERATIONS = {
     "read": "Read",
     "write": "Write",
@@ -274,92 +350,84 @@ OPERATIONS = {
     "fetch-and-add": "Fetch-and-Add",
     "indirect read": "Indirect Read",
 }
-_PRINTED = re.compile(r"^(.*): (\d+), cycles p50 (\d+) p90 (\d+) p99 (\d+)$", re.MULTILINE)
-
-
-def printed_ns(results: Results, point: Exchange) -> Mapping[str, Mapping[str, float]]:
-    """Return what the client has printed: of each kind of request its percentiles, and how many."""
-    output = results[point].result["servers"][-1]["output"]
-    return {
-        what: {
-            "samples": float(samples),
-            **{
-                name: int(cycles) / CLOCK_GHZ
-                for name, cycles in zip(("p50", "p90", "p99"), percentiles, strict=True)
-            },
-        }
-        for what, samples, *percentiles in _PRINTED.findall(output)
-    }
-
-
 LOW_LOAD = {
-    "MICA": Service("mica", "optimal", LOW_RATE_MRPS, mac_and_serial_io=True),
-    "Set Algebra": Service("set-algebra", FAST_PATH, LOW_RATE_MRPS, mac_and_serial_io=True),
-    "HD Search": Service("hd-search", FAST_PATH, LOW_RATE_MRPS, mac_and_serial_io=True),
+    name: Service(application, system, ALONE, mac_and_serial_io=True)
+    for name, application, system in (
+        ("MICA", "mica", "optimal"),
+        ("Set Algebra", "set-algebra", FAST_PATH),
+        ("HD Search", "hd-search", FAST_PATH),
+        ("N-Body Sim.", "n-body", FAST_PATH),
+        ("INT Processing", "path-latency", FAST_PATH),
+        ("Packet Classifier", "classifier", FAST_PATH),
+        ("Othello Player", "othello", FAST_PATH),
+    )
 }
-CLIENTS = {"Raft": (RAFT, "raft writes"), "Chain Repl.": (CHAIN, "chain writes")}
+CLIENTS = {
+    "Raft": (RAFT, "raft writes"),
+    "Chain Repl.": (CHAIN, "chain writes"),
+    "One-sided RDMA": (RDMA, "read"),
+}
 
 
 def _table_1_points(quick: bool) -> dict[Any, Run]:
-    points: list[Service | Exchange] = [*LOW_LOAD.values(), CHAIN, RAFT]
+    points: list[Service | Exchange] = [*LOW_LOAD.values(), CHAIN, RAFT, RDMA]
     return {point: point.run(quick) for point in points}
 
 
-def table_1_us(results: Results, application: str) -> tuple[float, float]:
-    """Return the median and the p99 of an application, as the table has them."""
-    if application in CLIENTS:
-        point, what = CLIENTS[application]
-        found = printed_ns(results, point)[what]
-        return found["p50"] / 1000, found["p99"] / 1000
-    latencies = latencies_ns(results[LOW_LOAD[application]])
-    median, p99 = (latencies[name] - 2 * LINK_NS for name in ("p50", "p99"))
-    return median / 1000, p99 / 1000
+def wire_to_wire_us(results: Results, application: str, name: str) -> float:
+    """Return a percentile of a server's response time, as Table 1 has it."""
+    return (float(latencies_ns(results[LOW_LOAD[application]])[name]) - 2 * LINK_NS) / 1000
 
 
-def _table_row(
-    series: str, value: float, unit: str, statistic: str, point: Any, samples: float
-) -> Row:
+def _table_row(series: str, unit: str, name: str, point: Any, found: Percentile) -> Row:
+    scale = 1000 if unit == "microseconds" else 1
+    statistic = _STATISTICS[name]
     return Row(
         series=series,
         x=1,
         x_unit="",
-        y=value,
+        y=found.ns / scale,
         y_unit=unit,
         statistic=statistic,
         labels={**labels(point), "statistic": statistic},
-        ci95=None,
-        samples=int(samples),
+        ci95=(found.ci95_ns[0] / scale, found.ci95_ns[1] / scale),
+        samples=found.samples,
         steady=True,
     )
 
 
-_MEDIAN, _P90, _P99 = "median latency", "p90 latency", "p99 latency"
+_STATISTICS = {"p50": "median latency", "p90": "p90 latency", "p99": "p99 latency"}
+
+
+def _low_load(results: Results, point: Service, name: str) -> Percentile:
+    latencies = latencies_ns(results[point])
+    low, high = latencies[f"{name}_ci95"]
+    ways = 2 * LINK_NS
+    return Percentile(latencies[name] - ways, (low - ways, high - ways), latencies["samples"])
 
 
 def _table_1_rows(results: Results) -> list[Row]:
     rows = []
-    for application in (*LOW_LOAD, *CLIENTS):
-        point: Any = CLIENTS[application][0] if application in CLIENTS else LOW_LOAD[application]
-        if point not in results:
-            continue
-        samples: float = (
-            printed_ns(results, point)[CLIENTS[application][1]]["samples"]
-            if application in CLIENTS
-            else latencies_ns(results[point])["samples"]
-        )
-        for statistic, value in zip((_MEDIAN, _P99), table_1_us(results, application), strict=True):
-            rows.append(_table_row(application, value, "microseconds", statistic, point, samples))
+    for application in _TABLE_1:
+        for name in ("p50", "p99"):
+            if application in CLIENTS:
+                client, what = CLIENTS[application]
+                if client in results:
+                    found = printed(results[client], what).percentiles[name]
+                    rows.append(_table_row(application, "microseconds", name, client, found))
+            elif (point := LOW_LOAD[application]) in results:
+                found = _low_load(results, point, name)
+                rows.append(_table_row(application, "microseconds", name, point, found))
     return rows
 
 
 def _table_2_rows(results: Results) -> list[Row]:
     if RDMA not in results:
         return []
-    printed = printed_ns(results, RDMA)
     return [
-        _table_row(OPERATIONS[what], found[name], "ns", statistic, RDMA, found["samples"])
-        for what, found in printed.items()
-        for statistic, name in ((_MEDIAN, "p50"), (_P90, "p90"))
+        _table_row(title, "ns", name, RDMA, printed(results[RDMA], what).percentiles[name])
+        for what, title in OPERATIONS.items()
+        for name in ("p50", "p90")
     ]
 
 
@@ -394,7 +462,7 @@ FIGURES = (
         title="Set intersection: p99 over throughput",
         caption=(
             "100 made-up documents and 200 words; one to four words a request, each as likely, by "
-            "Zipf's law. The traditional program of the paper is not there."
+            "Zipf's law. The traditional interface serves one core, in batches of 30."
         ),
         points=_set_algebra_points,
         rows=_set_algebra_rows,
@@ -404,13 +472,13 @@ FIGURES = (
         name="nanopu.table1",
         title="Response times of applications at low load",
         caption=(
-            f"At {LOW_RATE_MRPS:g} Mrps and one core from wire to wire, MAC and serial I/O "
-            "included; Raft and chain replication at a client that runs on nanoPU, behind a switch "
-            "of 300 ns."
+            "On one core, one request at a time, from wire to wire, MAC and serial I/O included; "
+            "Raft, chain replication and one-sided operations at a client that runs on nanoPU. "
+            f"The switch takes {SWITCH_NS:g} ns, that of the chain {QUICK_SWITCH_NS:.1f} ns."
         ),
         points=_table_1_points,
         rows=_table_1_rows,
-        chart=_table_chart("us", _MEDIAN, _P99),
+        chart=_table_chart("us", _STATISTICS["p50"], _STATISTICS["p99"]),
     ),
     Figure(
         name="nanopu.table2",
@@ -421,7 +489,7 @@ FIGURES = (
         ),
         points=lambda quick: {RDMA: RDMA.run(quick)},
         rows=_table_2_rows,
-        chart=_table_chart("ns", _MEDIAN, _P90),
+        chart=_table_chart("ns", _STATISTICS["p50"], _STATISTICS["p90"]),
     ),
 )
 
@@ -439,13 +507,41 @@ def _mica_gain(results: Results, over: str) -> float:
     return 100 * (_peak_mrps(results, "optimal") / _peak_mrps(results, over) - 1)
 
 
-def _rdma_ns(results: Results, what: str, name: str) -> float:
-    return printed_ns(results, RDMA)[what][name]
-
-
-_DATA = "the data, or the program around them, are not the paper's"
 _WAY = "the program, or the parts of the way that the paper gives in a picture, take another time"
-
+_INDIRECT = (
+    "the second word costs an access to memory, 15 ns, and two cache look-ups; the published "
+    "simulations have a cache of 4 MB in the memory, which holds all words, and is not modelled"
+)
+_SETS = (
+    "the sets are made up, and searches come by a Zipf law of exponent 1; the paper's have others"
+)
+_MEMORY = (
+    "what is in no cache costs 15 ns here; the published simulations have a cache of 4 MB in the "
+    "memory, which is not modelled"
+)
+_MICA = "the saturated core waits for stores into values that are in no cache, in both programs"
+_RULES = (
+    "rules and headers are made up, and searched by tuple space, not by nuevoMatch: a header that "
+    "no rule matches is looked for in all 25 tables, and takes 1.35 us (p99 1.79 us)"
+)
+_WHY = {
+    "MICA": _MEMORY,
+    "Raft": (
+        "two round trips through this switch take 1.69 us, measured by one-sided reads; servers "
+        "and client take the other 0.48 us here, and 1.4 us in the paper, whose Raft is a library"
+    ),
+    "Chain Repl.": "the paper does not give the switch",
+    "Set Algebra": _SETS,
+    "HD Search": _MEMORY,
+    "N-Body Sim.": (
+        "a force is one quotient here; the square root of the published program makes it 0.108 us. "
+        "The paper does not say what its 0.35 us are: a loopback takes 0.071 us of them"
+    ),
+    "INT Processing": "the paper does not say how long its reports are: they have five hops here",
+    "Packet Classifier": _RULES,
+    "Othello Player": "positions are of random games, with one move to look ahead",
+    "One-sided RDMA": _WAY,
+}
 _TABLE_1 = {
     "MICA": (0.40, 0.50),
     "Raft": (3.08, 3.26),
@@ -456,13 +552,7 @@ _TABLE_1 = {
     "INT Processing": (0.13, None),
     "Packet Classifier": (0.90, 2.20),
     "Othello Player": (0.90, 1.70),
-}
-_NO_RUN = {
-    "N-Body Sim.": "the load generator does not configure it; the program is there",
-    "INT Processing": "reports of paths are not made by the load generator; the program is there",
-    "Packet Classifier": "headers that match rules are not made by the load generator; the program "
-    "is there",
-    "Othello Player": "its requests make requests of their own; the program is there",
+    "One-sided RDMA": (0.68, None),
 }
 _TABLE_2 = {
     "read": (678, 680),
@@ -473,25 +563,50 @@ _TABLE_2 = {
 }
 
 
+def _of_client(
+    point: Exchange,
+    what: str,
+    name: str,
+    judge: Judge,
+    of: Callable[[float], float] = lambda ns: ns,
+) -> Callable[[Results], Judgement]:
+    """Judge what `of`, which rises or falls, makes of a percentile that a client has printed."""
+
+    def measure(results: Results) -> Judgement:
+        found = printed(results[point], what).percentiles[name]
+        low, high = sorted(map(of, found.ci95_ns))
+        return dataclasses.replace(judge(of(found.ns)), ci95=(low, high))
+
+    return measure
+
+
+def _us(ns: float) -> float:
+    return ns / 1000
+
+
 def _table_1_claim(application: str, place: int) -> Claim:
     value = _TABLE_1[application][place]
     assert value is not None
     statistic = ("p50", "p99")[place]
-    runs = application not in _NO_RUN
     name = application.lower().rstrip(".").replace(". ", "-").replace(" ", "-")
-    judge: Judge = within(value, 0.2, below=_DATA, above=_DATA)
+    why = _WHY[application]
+    judge: Judge = within(value, 0.2, below=why, above=why)
+    if application in CLIENTS:
+        client, what = CLIENTS[application]
+        measure = _of_client(client, what, statistic, judge, _us)
+    else:
+        measure = judged(lambda r: wire_to_wire_us(r, application, statistic), judge)
     return Claim(
         f"nanopu.table1.{name}-{statistic}",
         "Table 1",
         f"{application}: response time p50 / p99 (us)",
         value,
         "us",
-        f"{statistic}, low load, "
+        f"{statistic}, one request at a time, "
         + ("at a client" if application in CLIENTS else "from wire to wire"),
         "reproduced within 20 %",
-        "nanopu.table1" if runs else None,
-        judged(lambda r: table_1_us(r, application)[place], judge) if runs else None,
-        _NO_RUN.get(application, ""),
+        "nanopu.table1",
+        measure,
     )
 
 
@@ -506,12 +621,19 @@ def _table_2_claim(what: str, place: int) -> Claim:
         f"{statistic} of 1000 operations at a client on nanoPU",
         "reproduced within 10 %",
         "nanopu.table2",
-        judged(lambda r: _rdma_ns(r, what, statistic), within(value, 0.1, below=_WAY, above=_WAY)),
+        _of_client(RDMA, what, statistic, within(value, 0.1, below=_WAY, above=_WAY)),
     )
 
 
 _STATE_OF_THE_ART_NS = 2000.0
 """Section 5.3: "about 2us"."""
+
+
+def _set_algebra_us(system: str) -> Callable[[Results], float]:
+    """Return what gives the p99 on one core at low load, in microseconds."""
+    point = Service("set-algebra", system, ALONE)
+    return lambda results: float(latencies_ns(results[point])["p99"] - 2 * LINK_NS) / 1000
+
 
 CLAIMS = (
     *(
@@ -529,7 +651,7 @@ CLAIMS = (
         "as many requests under way as find room: optimised by naive throughput",
         "reproduced within 12 percentage points",
         "nanopu.9",
-        judged(lambda r: _mica_gain(r, "naive"), between(18, 42, _DATA)),
+        judged(lambda r: _mica_gain(r, "naive"), between(18, 42, _MICA)),
     ),
     Claim(
         "nanopu.9.naive",
@@ -554,9 +676,11 @@ CLAIMS = (
         "5.5 us by the median of a write at the client",
         "reproduced within 20 %",
         "nanopu.table1",
-        judged(
-            lambda r: 5.5 / table_1_us(r, "Raft")[0],
+        _of_client(
+            *CLIENTS["Raft"],
+            "p50",
             within(2, 0.2, below="Raft takes longer", above="Raft takes less long"),
+            lambda ns: 5500 / ns,
         ),
     ),
     Claim(
@@ -565,9 +689,10 @@ CLAIMS = (
         "The traditional design has a low-load tail response time of 1.7us",
         1.7,
         "us",
-        "set intersection behind the traditional interface, p99 at low load",
+        "set intersection behind the traditional interface, p99 of one request at a time",
         "reproduced within 20 %",
-        why="there is no set intersection behind the traditional interface yet",
+        "nanopu.10",
+        judged(_set_algebra_us(TRADITIONAL), within(1.7, 0.2, below=_SETS, above=_SETS)),
     ),
     Claim(
         "nanopu.10.one-core",
@@ -575,15 +700,10 @@ CLAIMS = (
         "compared to 1.4us on a single nanoPU core",
         1.4,
         "us",
-        f"set intersection on one core, p99 at {LOW_RATE_MRPS:g} Mrps",
+        "set intersection on one core, p99 of one request at a time",
         "reproduced within 20 %",
         "nanopu.10",
-        judged(
-            lambda r: (
-                latencies_ns(r[Service("set-algebra", FAST_PATH, LOW_RATE_MRPS)])["p99"] / 1000
-            ),
-            within(1.4, 0.2, below=_DATA, above=_DATA),
-        ),
+        judged(_set_algebra_us(FAST_PATH), within(1.4, 0.2, below=_SETS, above=_SETS)),
     ),
     Claim(
         "nanopu.10.four-cores",
@@ -599,7 +719,7 @@ CLAIMS = (
             lambda r: float(
                 measurement(r[Service("set-algebra", FAST_PATH, None, 4)])["throughput_mrps"]
             ),
-            within(7, 0.2, below=_DATA, above=_DATA),
+            within(7, 0.2, below=_SETS, above=_SETS),
         ),
     ),
     *(_table_2_claim(what, place) for what in _TABLE_2 for place in (0, 1)),
@@ -612,9 +732,12 @@ CLAIMS = (
         "the median read, below the 2 us that the paper quotes",
         "reproduced within 3 percentage points",
         "nanopu.table2",
-        judged(
-            lambda r: 100 * (1 - _rdma_ns(r, "read", "p50") / _STATE_OF_THE_ART_NS),
+        _of_client(
+            RDMA,
+            "read",
+            "p50",
             between(62, 68, _WAY),
+            lambda ns: 100 * (1 - ns / _STATE_OF_THE_ART_NS),
         ),
     ),
     Claim(
@@ -627,10 +750,11 @@ CLAIMS = (
         "reproduced if below 20",
         "nanopu.table2",
         judged(
-            lambda r: _rdma_ns(r, "indirect read", "p50") - _rdma_ns(r, "read", "p50"),
-            below(
-                20, "a random word of 3.2 MB is in no cache, so that it costs an access to memory"
+            lambda r: (
+                printed(r[RDMA], "indirect read").percentiles["p50"].ns
+                - printed(r[RDMA], "read").percentiles["p50"].ns
             ),
+            below(20, _INDIRECT),
         ),
     ),
 )

@@ -19,9 +19,12 @@ from nanoplane.papers.nanopu.racks import (
     PROTOTYPE,
     QUICK_REQUESTS,
     REQUESTS,
+    Printed,
     measurement,
     open_load,
+    printed,
     rack,
+    rack_of_programs,
     saturating,
 )
 from nanoplane.sweep import Run
@@ -126,9 +129,6 @@ def _selection_chart(rows: list[Row]) -> altair.TopLevelMixin:
 
 
 CLIENTS = 80
-EVERY_NS = 100_000.0
-"""From one incast to the next: as long as the slowest takes, and more."""
-INCASTS, QUICK_INCASTS = 300, 100
 BUFFERS_PACKETS = (16, 32, 40, 48, 64)
 HALF_PACKETS = CLIENTS // 2
 TRIMMING, TIMEOUTS = "trimming", "timeouts"
@@ -137,7 +137,7 @@ REPAIRS = {TRIMMING: "NDP: packets are trimmed", TIMEOUTS: "packets are dropped,
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Incast:
-    """Eighty clients that send a server a packet each at the same time."""
+    """Eighty servers that send another one a packet each at the same time."""
 
     repair: str
     buffer_packets: int
@@ -148,24 +148,15 @@ class Incast:
         return f"incast, {REPAIRS[self.repair]}, room for {self.buffer_packets} packets"
 
     def run(self, quick: bool) -> Run:
-        """Return the run."""
-        return Run(
-            rack(
-                self.name,
-                "nanopu/service-times",
-                {"mode": "simultaneous", "requests_at_once": 1, "every_ns": EVERY_NS},
-                [{"bytes": PACKET_BYTES}],
-                measured=QUICK_INCASTS if quick else INCASTS,
-                warmup=1,
-                switch={
-                    "buffer_bytes": self.buffer_packets * (PACKET_BYTES + HEADER_BYTES),
-                    "trimming": self.repair == TRIMMING,
-                },
-                # As many as there are messages: none is dropped but in the switch.
-                transport={"send_buffers": CLIENTS, "receive_buffers": CLIENTS},
-                clients=CLIENTS,
-            )
-        )
+        """Return the run; it is as long as the clients' program says."""
+        switch = {
+            "buffer_bytes": self.buffer_packets * (PACKET_BYTES + HEADER_BYTES),
+            "trimming": self.repair == TRIMMING,
+        }
+        # As many buffers as there are messages: none is dropped but in the switch.
+        transport = {"send_buffers": CLIENTS, "receive_buffers": CLIENTS}
+        server, clients = ("service-times", 1), ("incast-client", CLIENTS)
+        return Run(rack_of_programs(self.name, server, clients, switch, transport))
 
 
 def _incast_points(quick: bool) -> dict[Any, Run]:
@@ -174,10 +165,17 @@ def _incast_points(quick: bool) -> dict[Any, Run]:
     return {point: point.run(quick) for point in listed}
 
 
+def _clients(results: Results, point: Incast) -> list[Printed]:
+    """Return what each client has printed; the first server is the one that all send to."""
+    outcome = results[point]
+    return [
+        printed(outcome, "incast", server) for server in range(1, len(outcome.result["servers"]))
+    ]
+
+
 def longest_us(results: Results, point: Incast) -> float:
     """Return the longest response time of all clients, in microseconds."""
-    clients = results[point].result["clients"]
-    return max(float(one["measurement"]["latency_ns"]["max"]) for one in clients) / 1000
+    return max(one.longest_ns for one in _clients(results, point)) / 1000
 
 
 def _incast_rows(results: Results) -> list[Row]:
@@ -191,10 +189,7 @@ def _incast_rows(results: Results) -> list[Row]:
             statistic="longest latency",
             labels=labels(point),
             ci95=None,
-            samples=sum(
-                one["measurement"]["latency_ns"]["samples"]
-                for one in results[point].result["clients"]
-            ),
+            samples=sum(one.percentiles["p50"].samples for one in _clients(results, point)),
             steady=True,
         )
         for point in itertools.starmap(Incast, itertools.product(REPAIRS, BUFFERS_PACKETS))
@@ -229,8 +224,9 @@ FIGURES = (
         name="nanopu.incast",
         title="The longest latency of an incast, with and without trimming",
         caption=(
-            f"{CLIENTS} clients send a message of {PACKET_BYTES} bytes each at the same time "
-            "through one switch, and get 16 bytes back. The paper gives neither buffer nor timeout."
+            f"{CLIENTS} servers send another one a message of {PACKET_BYTES} bytes each at the "
+            "same time through one switch, and get 16 bytes back; 324 cores. The paper gives "
+            "neither buffer nor timeout."
         ),
         points=_incast_points,
         rows=_incast_rows,

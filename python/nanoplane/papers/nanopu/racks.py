@@ -1,9 +1,10 @@
 """What nanoPU's experiments have in common: a server, its clients, and what is between them."""
 
+import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nanoplane.compiler import GUEST
 from nanoplane.description import Description
 from nanoplane.sweep import Outcome
 
@@ -58,6 +59,7 @@ def rack(
     link_ns: float = LINK_NS,
     switch: Mapping[str, Any] | None = None,
     stamped: bool = True,
+    opening: Sequence[Sequence[int]] = (),
     clients: int = 1,
     ports: int = 1,
     cores: int = 4,
@@ -65,8 +67,8 @@ def rack(
 ) -> Description:
     """Describe a server, the clients that load it, and the link or switch between them.
 
-    `program` is a path below guest/programs, without its ending. The transport is that of both
-    ends; a traditional interface has none.
+    `program` is the name of a built-in one. The transport is that of both
+    ends; a traditional interface has none. `opening` has messages that come before all requests.
     """
     fast = interface == FAST_PATH
     ends = dict(transport or {}) if fast else {"protocol": "datagrams"}
@@ -80,11 +82,13 @@ def rack(
         "ports": ports,
         "transport": ends,
     }
+    if opening:
+        load["opening"] = [{"words": list(words)} for words in opening]
     network: dict[str, Any] = {"link": {"latency_ns": link_ns}}
     if switch is not None:
         network["switch"] = dict(switch)
     served: dict[str, Any] = {
-        "program": str(GUEST / "programs" / f"{program}.c"),
+        "program": program,
         "serves": True,
         "interface": "nanopu" if fast else "ice-nic",
         "server": server,
@@ -103,6 +107,73 @@ def rack(
         },
         source=source,
     )
+
+
+def rack_of_programs(
+    source: str,
+    servers: tuple[str, int],
+    clients: tuple[str, int],
+    switch: Mapping[str, Any],
+    transport: Mapping[str, Any] | None = None,
+) -> Description:
+    """Describe nanoPU's servers around a switch, and clients that are such servers, too.
+
+    Of both there is the name of a built-in program, below `nanopu/`, and how many run it. The
+    servers have the first addresses. A run is as long as the clients' program says.
+    """
+    machine = {
+        "preset": "nanopu-prototype",
+        "nanopu": {**PROTOTYPE, "transport": dict(transport or {})},
+    }
+    entries = [
+        {
+            "name": name,
+            "count": count,
+            "program": f"nanopu/{program}",
+            "serves": name == "server",
+            "interface": "nanopu",
+            "server": machine,
+        }
+        for name, (program, count) in (("server", servers), ("client", clients))
+    ]
+    network = {"link": {"latency_ns": LINK_NS}, "switch": dict(switch)}
+    return Description.from_dict({"rack": {**network, "servers": entries}}, source=source)
+
+
+_PRINTED = re.compile(r"^(.*): (\d+), cycles (p50 .*) longest (\d+)$", re.MULTILINE)
+_PERCENTILE = re.compile(r"(p\d+) (\d+) \((\d+) to (\d+)\)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Percentile:
+    """A percentile of latencies, and its 95 % confidence interval."""
+
+    ns: float
+    ci95_ns: tuple[float, float]
+    samples: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Printed:
+    """What a client that is a program has printed of one kind of requests (`measure.h`)."""
+
+    percentiles: Mapping[str, Percentile]
+    """By their names: `p50`."""
+    longest_ns: float
+
+
+def printed(outcome: Outcome, what: str, server: int = -1) -> Printed:
+    """Return what one of the rack's servers, the last one as a rule, has printed."""
+    for kind, samples, percentiles, longest in _PRINTED.findall(
+        outcome.result["servers"][server]["output"]
+    ):
+        if kind == what:
+            found = {}
+            for name, *cycles in _PERCENTILE.findall(percentiles):
+                value, low, high = (int(one) / CLOCK_GHZ for one in cycles)
+                found[name] = Percentile(value, (low, high), int(samples))
+            return Printed(found, int(longest) / CLOCK_GHZ)
+    raise KeyError(what)
 
 
 def measurement(outcome: Outcome, client: int = 0) -> dict[str, Any]:
