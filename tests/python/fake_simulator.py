@@ -99,6 +99,7 @@ _SCHEMA = {
                 "How it learns of work.",
                 "spin",
                 "spin-poll-mode",
+                "wrs",
                 "software-ready-set",
                 "software-bitmap",
                 "hyperplane",
@@ -333,6 +334,7 @@ def run(
     polls = {
         "spin": 5.0 * queues,
         "spin-poll-mode": 10.0 * queues,
+        "wrs": 5.0 * queues + 20.0,
         "software-ready-set": 0.5 * queues,
         "software-bitmap": 20.0,
         "hyperplane": 17.0,

@@ -1,6 +1,7 @@
 import dataclasses
 import functools
 import html
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -26,7 +27,7 @@ from nanoplane.errors import DescriptionError, Failure
 from nanoplane.figures import Measured, Row, chosen, figures, find
 from nanoplane.papers.compare import notification
 from nanoplane.papers.hyperplane import multicore
-from nanoplane.papers.hyperplane.cases import SYSTEMS, Case
+from nanoplane.papers.hyperplane.cases import OPTIONAL, SYSTEMS, Case
 from nanoplane.papers.hyperplane.monitoring_set import TABLES
 from nanoplane.papers.hyperplane.queue_scalability import (
     LIGHT_LOAD,
@@ -86,7 +87,7 @@ def test_figures_share_the_runs_of_the_peak_with_one_queue() -> None:
 
 def test_with_one_queue_the_shapes_share_a_run() -> None:
     results = run("hyperplane.9", *ONE_TASK)
-    for notify in SYSTEMS:
+    for notify in set(SYSTEMS) - set(OPTIONAL["notify"]):
         cases = [light("packet-encapsulation", notify, shape, 1) for shape in LIGHT_SHAPES]
         assert len({results[case].key for case in cases}) == 1
 
@@ -128,11 +129,30 @@ def test_points_are_chosen_by_their_labels() -> None:
 
 
 def test_what_is_optional_has_to_be_named() -> None:
-    figure = dataclasses.replace(find("hyperplane.8"), optional={"notify": ["spin"]})
+    figure = dataclasses.replace(find("hyperplane.8"), optional={"notify": ["spin", "wrs"]})
     for choices in ((), ONE_TASK):
         cases = chosen([figure], True, choices)
         assert {case.notify for case in cases} == {"spin-poll-mode", "hyperplane"}
     assert {case.notify for case in chosen([figure], True, ("notify=spin",))} == {"spin"}
+
+
+@pytest.mark.parametrize("number", [8, 9, 10, 11, 12])
+def test_every_baseline_can_be_shown(number: int) -> None:
+    figure = find(f"hyperplane.{number}")
+    shown = {case.notify for case in chosen([figure], True)}
+    for notify in ("spin-poll-mode", "spin", "wrs"):
+        cases = chosen([figure], True, (f"notify={notify}",))
+        assert {case.notify for case in cases} == {notify}
+    assert "wrs" not in shown
+    assert {"spin-poll-mode", "hyperplane"} <= shown
+
+
+def test_a_baseline_that_is_asked_for_is_drawn() -> None:
+    figure = find("hyperplane.8")
+    results = run("hyperplane.8", *ONE_TASK, "notify=wrs,hyperplane")
+    rows = figure.rows(results)
+    assert {row.labels["notify"] for row in rows} == {"wrs", "hyperplane"}
+    assert "a scan that sleeps by Zawrs" in json.dumps(figure.chart(rows).to_dict())
 
 
 def test_unknown_figure() -> None:

@@ -23,11 +23,13 @@ from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import (
     MODES,
+    OPTIONAL,
     POLLS,
     POWER_OPTIMISED,
     QUEUES,
     REGULAR,
     SHAPES,
+    SYSTEM_DASHES,
     SYSTEMS,
     TASKS,
     Case,
@@ -41,7 +43,7 @@ LIGHT_LOAD = 0.008
 LIGHT_SHAPES = ("single-queue", "fully-balanced")
 """The paper does not say which shape light traffic has: the two extremes."""
 LIGHT_REQUESTS = 10_000
-_SLOW = {"spin": (1000, 1_000), "spin-poll-mode": (100, 2_000)}
+_SLOW = {"spin": (1000, 1_000), "wrs": (1000, 1_000), "spin-poll-mode": (100, 2_000)}
 """From how many queues on polls of a spinning core miss, so that none of them can be skipped, and
 how many requests there are then. A poll reads one line, or almost four, and L1 has 512."""
 SLOW_TASK = "crypto-forwarding"
@@ -137,7 +139,7 @@ def _peak_chart(rows: list[Row]) -> altair.TopLevelMixin:
         x=plots.queues(QUEUES),
         y=plots.linear("million requests a second"),
         colour=plots.Series.label("traffic", "shape", SHAPES, plots.COLOURS),
-        dash=plots.Series.label("data plane", "notify", SYSTEMS, plots.SYSTEM_DASHES),
+        dash=plots.Series.label("data plane", "notify", SYSTEMS, SYSTEM_DASHES),
         shared_y=False,
     )
 
@@ -170,6 +172,7 @@ FIGURES = (
         points=_peak_points,
         rows=_peak_rows,
         chart=_peak_chart,
+        optional=OPTIONAL,
     ),
     Figure(
         name="hyperplane.9",
@@ -183,6 +186,7 @@ FIGURES = (
         points=_light_points,
         rows=_light_rows,
         chart=_light_chart,
+        optional=OPTIONAL,
     ),
 )
 

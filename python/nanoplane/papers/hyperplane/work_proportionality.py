@@ -12,10 +12,12 @@ from nanoplane.papers import plots
 from nanoplane.papers.hyperplane import multicore
 from nanoplane.papers.hyperplane.cases import (
     MODES,
+    OPTIONAL,
     POWER_OPTIMISED,
     REGULAR,
     RING_SLOTS,
     SHORT_ITEMS,
+    SYSTEM_DASHES,
     SYSTEMS,
     Case,
 )
@@ -157,7 +159,7 @@ def _ipc_chart(rows: list[Row]) -> altair.TopLevelMixin:
         x=plots.linear("load, % of the peak beside the co-runner"),
         y=plots.linear("instructions a cycle"),
         colour=plots.Series.label("data plane", "notify", SYSTEMS, plots.COLOURS),
-        dash=plots.Series.label("data plane", "notify", SYSTEMS, plots.SYSTEM_DASHES),
+        dash=plots.Series.label("data plane", "notify", SYSTEMS, SYSTEM_DASHES),
     )
     chart: altair.VConcatChart = altair.vconcat(own, co_runner).resolve_scale(
         color="independent", fill="independent", strokeDash="independent"
@@ -204,7 +206,7 @@ def _useless(results: Results) -> float:
 
 # Figure 12: power, and what waking up costs.
 
-_MODE_DASHES = (*plots.SYSTEM_DASHES, [8, 3, 2, 3])
+_MODE_DASHES = (*SYSTEM_DASHES, [1, 3])
 
 
 def _powered(notify: str, power: str, load: float | None) -> Case:
@@ -225,10 +227,9 @@ def _power_points(quick: bool) -> dict[Case, Run]:
         for load in (ZERO_LOAD, None):
             case = _powered(notify, power, load)
             points[case] = _run(case, quick)
-        if notify != TIGHTEST:
-            for load in multicore.loads(quick):
-                case = _awake(notify, power, load)
-                points[case] = multicore.run(case, quick)
+        for load in multicore.loads(quick):
+            case = _awake(notify, power, load)
+            points[case] = multicore.run(case, quick)
     return points
 
 
@@ -331,6 +332,7 @@ FIGURES = (
         points=_ipc_points,
         rows=_ipc_rows,
         chart=_ipc_chart,
+        optional=OPTIONAL,
     ),
     Figure(
         name="hyperplane.12",
@@ -344,6 +346,7 @@ FIGURES = (
         points=_power_points,
         rows=_power_rows,
         chart=_power_chart,
+        optional=OPTIONAL,
     ),
 )
 
