@@ -11,13 +11,65 @@ pytestmark = pytest.mark.simulator
 GUESTS = Path(__file__).parents[2] / "guest" / "tests"
 
 
-def swaps() -> list[int]:
-    """Return the cycles of each swap from one thread to the other in nanopu-swap.c."""
+def output(guest: str, *options: str) -> list[str]:
+    """Return the lines that a program of guest/tests prints."""
     command = [sys.executable, "-m", "nanoplane", "exec", "--preset", "nanopu-prototype"]
-    command += ["--set", "server.memory_mib=64", str(GUESTS / "nanopu-swap.c")]
+    command += ["--set", "server.memory_mib=64", *options, str(GUESTS / guest)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    return [int(line) for line in done.stdout.split()]
+    return done.stdout.splitlines()
+
+
+def swaps() -> list[int]:
+    """Return the cycles of each swap from one thread to the other in nanopu-swap.c."""
+    return [int(line) for line in output("nanopu-swap.c")]
+
+
+MOST_CYCLES, WELL_BEHAVED_CYCLES = 3200, 3000
+"""In nanopu-bound.c: t_0, and what the well-behaved thread works."""
+TICK_CYCLES = 16_000
+"""Of the paper's TIS: 5 us."""
+
+
+def responses(*options: str) -> dict[int, list[int]]:
+    """Return the response times of the well-behaved thread, in cycles, by how many others delay it.
+
+    The first of each meets cold caches.
+    """
+    found: dict[int, list[int]] = {}
+    for line in output("nanopu-bound.c", *options):
+        others, cycles = map(int, line.split())
+        found.setdefault(others, []).append(cycles)
+    assert sorted(found) == [0, 1, 2, 3]
+    return found
+
+
+def test_the_kernel_and_the_hardware_hold_the_bound() -> None:
+    found = responses()
+    swap_cycles = max(swaps()[1:])
+    # Alone it runs already, without a swap: beside its work there is only the way of the message.
+    alone = min(found[0])
+    way_cycles = alone - WELL_BEHAVED_CYCLES
+    assert 0 < way_cycles < 120
+    for others, cycles in found.items():
+        threads = others + 1
+        # t_n + k t_0 + (k + 1) t_c (docs/nanopu.md). Each other one has t_0 until it is lowered.
+        bound = way_cycles + threads * MOST_CYCLES + (threads + 1) * swap_cycles
+        assert all(one <= bound for one in cycles[1:]), (others, cycles)
+        assert all(one >= alone + others * MOST_CYCLES for one in cycles[1:]), (others, cycles)
+
+
+def test_with_a_timer_each_of_the_others_takes_an_interval() -> None:
+    found = responses("--set", "server.nanopu.scheduler=timer")
+    alone = min(found[0])
+    swap_cycles = max(swaps()[1:])
+    for others in (1, 2, 3):
+        # TIS chooses only when it ticks: if the thread does not run already, each of the others
+        # has an interval, although it has been lowered, and then it is its turn.
+        waits = [one for one in found[others] if one > alone + swap_cycles]
+        assert waits
+        most = (others + 1) * TICK_CYCLES + alone + swap_cycles
+        assert all(others * TICK_CYCLES < one <= most for one in waits), (others, waits)
 
 
 def test_a_swap_takes_as_long_as_its_instructions() -> None:

@@ -25,10 +25,8 @@ state::plain!(Received {
 pub(crate) struct Context {
     /// The layer-4 port.
     pub number: u16,
-    /// As it was bound; 0 is the highest.
-    pub bound_priority: u8,
-    /// It has run for too long at priority 0, and is at 1 until its message is done.
-    pub is_lowered: bool,
+    /// 0 is the highest.
+    pub priority: u8,
     /// It has a message, or has not said that it is idle since.
     pub is_active: bool,
     /// It has read of its oldest message.
@@ -48,8 +46,7 @@ pub(crate) struct Context {
 
 state::component!(Context {
     number,
-    bound_priority,
-    is_lowered,
+    priority,
     is_active,
     has_begun,
     used_cycles,
@@ -71,14 +68,9 @@ impl Context {
     pub fn new(number: u16, priority: u8) -> Context {
         Context {
             number,
-            bound_priority: priority,
+            priority,
             ..Context::default()
         }
-    }
-
-    /// Its priority now.
-    pub fn priority(&self) -> u8 {
-        self.bound_priority.max(u8::from(self.is_lowered))
     }
 
     /// A message has come, whose first word can be read at `readable`.

@@ -169,11 +169,11 @@ impl NetworkRegisters {
             csr::COMMAND | csr::USER_COMMAND => 0,
             csr::CURRENT_PRIORITY => {
                 let running = scheduler.running();
-                running.map_or(self.priority, Context::priority).into()
+                running.map_or(self.priority, |one| one.priority).into()
             }
             csr::INTERFACE_READY => 1,
             csr::TARGET_CONTEXT => target().map_or(self.current, |one| one.number).into(),
-            csr::TARGET_PRIORITY => target().map_or(self.priority, Context::priority).into(),
+            csr::TARGET_PRIORITY => target().map_or(self.priority, |one| one.priority).into(),
             csr::MESSAGE_CYCLES => scheduler.most_cycles,
             csr::IDLE_CYCLES => self.idle_cycles,
             _ => return None,

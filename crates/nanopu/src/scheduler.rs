@@ -2,7 +2,10 @@
 //!
 //! The active thread of the highest priority should run; of several, the one whose oldest message has
 //! waited longest, but a thread that has begun a message goes on until it is done. A thread that has
-//! spent more than `lmsg_cycles` on a message at priority 0 is at 1 until that message is done.
+//! spent more than `lmsg_cycles` on a message at priority 0 is at 1 from then on: "HTS lowers the priority
+//! of the misbehaving application the first time it takes longer than 1 us to process a request. Hence,
+//! the well-behaved thread quickly becomes strictly higher priority" (Section 5.2.2). Only `lniccmd`
+//! gives it its priority back.
 //!
 //! The hardware does no more than to say which thread should run and to raise an interrupt: the swap
 //! is the kernel's. The interrupt stays until the kernel says which thread runs, even if its reason
@@ -12,7 +15,8 @@
 //!
 //! Let k threads have priority 0 and none another, each with at most one message at a time, and a swap
 //! take t_c from the interrupt until the thread runs. A message that its thread p works on no longer
-//! than t_0 = `lmsg_cycles` is done at most k t_0 + (k + 1) t_c after its arrival. From then on p is
+//! than t_0 = `lmsg_cycles`, as on all before it, is done at most k t_0 + (k + 1) t_c after its arrival.
+//! From then on p is
 //! active at priority 0 with a message, and stays so, as it is charged only while it runs. Hence:
 //!
 //! 1. A swap that begins leads to p, or to a thread at priority 0 with a message that came before p's.
@@ -101,7 +105,7 @@ impl Scheduler {
         let first = active.min_by_key(|&(place, context)| {
             let goes_on = self.running == Some(place) && context.has_begun;
             let waits_since = context.arrivals.front().copied().unwrap_or(NEVER);
-            (context.priority(), !goes_on, waits_since, place)
+            (context.priority, !goes_on, waits_since, place)
         });
         first.map(|(place, _)| place).or(self.running)
     }
@@ -145,7 +149,7 @@ impl Scheduler {
     pub fn bind(&mut self, now: u64, number: u16, priority: u8) {
         self.stop_clock(now);
         if let Some(place) = self.find(number) {
-            self.contexts[place].bound_priority = priority;
+            self.contexts[place].priority = priority;
             self.decide();
         } else {
             self.contexts.push(Context::new(number, priority));
@@ -163,7 +167,6 @@ impl Scheduler {
             return false;
         }
         context.used_cycles = 0;
-        context.is_lowered = false;
         context.has_begun = false;
         self.decide();
         true
@@ -212,7 +215,7 @@ impl Scheduler {
     /// When the running thread has used up its time at priority 0.
     fn overrun_at(&self) -> u64 {
         match self.charged_since() {
-            Some((context, since)) if context.priority() == 0 => {
+            Some((context, since)) if context.priority == 0 => {
                 let left = self.most_cycles.saturating_sub(context.used_cycles);
                 since.saturating_add(left)
             }
@@ -230,7 +233,7 @@ impl Scheduler {
         if self.overrun_at() <= now {
             self.stop_clock(now);
             if let Some(context) = self.running_mut() {
-                context.is_lowered = true;
+                context.priority = 1;
             }
             self.decide();
         }
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn who_overruns_at_priority_0_is_lowered_until_the_message_is_done() {
+    fn who_overruns_at_priority_0_is_lowered_until_it_is_bound_again() {
         let mut hts = scheduler(SchedulerKind::Hardware, &[0, 0]);
         arrive(&mut hts, 0, 0);
         hts.run(5, Some(0));
@@ -341,7 +344,7 @@ mod tests {
         // Since 5 it runs with its message.
         assert_eq!(hts.next_event(), 5 + MOST_CYCLES);
         hts.event(5 + MOST_CYCLES);
-        assert_eq!(hts.contexts[0].priority(), 1);
+        assert_eq!(hts.contexts[0].priority, 1);
         assert_eq!(hts.target(), Some(1));
         hts.run(100, Some(1));
         begin(&mut hts);
@@ -349,7 +352,16 @@ mod tests {
         hts.run(120, Some(0));
         assert_eq!(hts.next_event(), NEVER);
         assert!(hts.message_done(130));
-        assert_eq!(hts.contexts[0].priority(), 0);
+        // "The well-behaved thread quickly becomes strictly higher priority."
+        arrive(&mut hts, 140, 0);
+        begin(&mut hts);
+        arrive(&mut hts, 150, 1);
+        assert!(hts.interrupts());
+        assert_eq!(hts.target(), Some(1));
+        // "The lniccmd CSR can also be used ... to update the priority level."
+        hts.bind(160, 0, 0);
+        assert_eq!(hts.contexts[0].priority, 0);
+        assert_eq!(hts.target(), Some(0));
     }
 
     #[test]
@@ -363,10 +375,7 @@ mod tests {
             hts.event(now + MOST_CYCLES);
         }
         // The first has waited longer, but there is no use in changing between them.
-        assert_eq!(
-            (hts.contexts[0].priority(), hts.contexts[1].priority()),
-            (1, 1)
-        );
+        assert_eq!((hts.contexts[0].priority, hts.contexts[1].priority), (1, 1));
         assert!(!hts.interrupts());
         assert_eq!(hts.target(), Some(1));
     }
@@ -467,8 +476,8 @@ mod tests {
 
     /// A core with `threads` threads of priority 0, each with at most one message, and a swap of so
     /// many cycles. A thread says that it is idle when it has run for `idle_cycles` without a message.
-    /// Gives the service and response times of the messages, in the order in which they are done; at the
-    /// end those that are not, with their time so far.
+    /// Gives the service and response times of the messages whose thread has never overrun, in the order in
+    /// which they are done; at the end those that are not, with their time so far.
     fn responses(
         threads: usize,
         swap_cycles: u64,
@@ -520,7 +529,9 @@ mod tests {
                     }
                     *left -= 1;
                     if *left == 0 {
-                        done.push((*service, now + 1 - *came));
+                        if hts.contexts[thread].priority == 0 {
+                            done.push((*service, now + 1 - *came));
+                        }
                         work[thread] = None;
                         without_work[thread] = 0;
                         assert!(hts.message_done(now + 1));
@@ -528,7 +539,9 @@ mod tests {
                 }
             }
         }
-        let left = work.into_iter().flatten();
+        let left = work.into_iter().zip(&hts.contexts);
+        let left = left.filter(|(_, context)| context.priority == 0);
+        let left = left.filter_map(|(work, _)| work);
         done.extend(left.map(|(came, service, _)| (service, END - came)));
         done
     }
@@ -572,7 +585,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
-        /// Others may overrun, and come at any time; within a short span they nearly always collide.
+        /// Others may overrun once, and come at any time; within a short span they nearly always collide.
         #[test]
         fn others_delay_a_well_behaved_thread_no_longer_than_the_bound(
             threads in 1usize..5,
@@ -580,7 +593,7 @@ mod tests {
             idle_cycles in 1u64..30,
             span in 1u64..3000,
             arrivals in prop::collection::vec(
-                (0u64..3000, 0usize..4, prop_oneof![3 => 1..=MOST_CYCLES, 1 => 61u64..400]), 1..80),
+                (0u64..3000, 0usize..4, prop_oneof![9 => 1..=MOST_CYCLES, 1 => 61u64..400]), 1..80),
         ) {
             let arrivals: Vec<_> = arrivals
                 .into_iter()
