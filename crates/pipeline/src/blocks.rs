@@ -2,6 +2,7 @@
 
 use crate::ports::{Calendar, Need, Unit};
 use crate::serial::FenceEffect;
+use crate::spec::MemoryModel;
 use crate::window::{SlotKind, Tags};
 use fabric::{LINE_BYTES, LineData};
 use riscv::{Class, Instruction, Operation, Register, SINK, decode, is_compressed};
@@ -94,7 +95,13 @@ impl PortRegisters {
 }
 
 impl Decoded {
-    fn new(instruction: Instruction, pc: u64, calendar: &Calendar, port: PortRegisters) -> Decoded {
+    fn new(
+        instruction: Instruction,
+        pc: u64,
+        calendar: &Calendar,
+        port: PortRegisters,
+        memory_model: MemoryModel,
+    ) -> Decoded {
         let (route, unit) = match instruction.class {
             Class::Illegal
             | Class::Csr
@@ -103,7 +110,9 @@ impl Decoded {
             | Class::LoadReserved
             | Class::Custom => (Route::Serial, Unit::Integer),
             // What a fence without effect orders is in order anyway; it passes like an `addi`.
-            Class::Fence if FenceEffect::is_none(&instruction) => (Route::Integer, Unit::Integer),
+            Class::Fence if FenceEffect::is_none(&instruction, memory_model) => {
+                (Route::Integer, Unit::Integer)
+            }
             Class::Fence => (Route::Serial, Unit::Integer),
             Class::Alu => (Route::Integer, Unit::Integer),
             Class::Jump => (Route::Jump, Unit::Integer),
@@ -167,6 +176,7 @@ impl Decoded {
                 pc,
                 calendar,
                 PortRegisters::NONE,
+                MemoryModel::Rvwmo,
             )
         }
     }
@@ -194,6 +204,8 @@ pub struct Blocks {
     instructions: Vec<Decoded>,
     /// Which registers are more than registers.
     port: PortRegisters,
+    /// Which fences make something wait.
+    memory_model: MemoryModel,
 }
 
 impl Blocks {
@@ -207,6 +219,7 @@ impl Blocks {
                 table: fixed,
                 instructions: fixed,
                 port: fixed,
+                memory_model: fixed,
             }
         );
         self.port.input.walk(walker);
@@ -229,7 +242,9 @@ impl Blocks {
                 return;
             }
             let decoded = |(encoding, &pc): (&Option<u32>, &u64)| match encoding {
-                Some(bits) => Decoded::new(decode(*bits), pc, calendar, self.port),
+                Some(bits) => {
+                    Decoded::new(decode(*bits), pc, calendar, self.port, self.memory_model)
+                }
                 None => Decoded::end(pc, calendar),
             };
             self.instructions = encodings.iter().zip(&addresses).map(decoded).collect();
@@ -238,11 +253,12 @@ impl Blocks {
 }
 
 impl Blocks {
-    pub fn new(calendar: &Calendar) -> Blocks {
+    pub fn new(calendar: &Calendar, memory_model: MemoryModel) -> Blocks {
         Blocks {
             table: Box::new([NO_BLOCK; TABLE_ENTRIES]),
             instructions: vec![Decoded::end(0, calendar)],
             port: PortRegisters::NONE,
+            memory_model,
         }
     }
 
@@ -313,6 +329,7 @@ impl Blocks {
                 pc.wrapping_add((offset - first) as u64),
                 calendar,
                 self.port,
+                self.memory_model,
             ));
             offset += usize::from(instruction.length);
             if ends_block(&instruction) {

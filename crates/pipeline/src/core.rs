@@ -18,7 +18,7 @@ use crate::port::AtPort;
 use crate::ports::Calendar;
 use crate::predictor::Predictor;
 use crate::probe::Probed;
-use crate::queues::{LoadQueue, StoreQueue};
+use crate::queues::{LoadQueue, StoreKind, StoreQueue};
 use crate::serial::Serial;
 use crate::skip::SpinDetector;
 use crate::spec::{CoreSpec, Model};
@@ -382,7 +382,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             feedback: 0,
             blocked: false,
             window: Window::new(spec.rob_entries, spec.width),
-            blocks: Blocks::new(&calendar),
+            blocks: Blocks::new(&calendar, spec.memory_model),
             calendar,
             in_scheduler: 0,
             unissued: 0,
@@ -865,7 +865,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.refused
             .retain(|load| window.is_live(load.index as usize, load.id));
         if self.acquire.is_some_and(|acquire| acquire >= position) {
-            self.acquire = None;
+            self.acquire = self.youngest_acquire();
         }
         self.redirect(pc, cycle);
         self.blocked = false;
@@ -874,6 +874,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         // A serialising instruction behind the squashed ones was on the wrong path.
         self.serial = None;
         self.serial_event = NEVER;
+    }
+
+    /// Where the youngest atomic is that has not been performed and holds back the loads behind it.
+    fn youngest_acquire(&self) -> Option<u64> {
+        (self.stores.head..self.stores.tail)
+            .rev()
+            .map(|number| self.stores.get(number))
+            .find(|store| store.kind == StoreKind::Atomic && self.acquires(&store.instruction))
+            .map(|store| store.position)
     }
 
     /// Fetch goes on at `pc`; its first instruction is dispatched at `cycle`.

@@ -8,6 +8,7 @@ use crate::ports::{Need, Unit};
 use crate::predictor::is_link;
 use crate::queues::{Load, Store, StoreKind};
 use crate::serial::Serial;
+use crate::spec::MemoryModel;
 use crate::stack::{CycleStack, Stall};
 use crate::window::{NOBODY, Prediction, Slot, SlotKind, Tags, UNKNOWN};
 use fabric::{LineAddress, Outbox, RequestOutcome, Side};
@@ -754,6 +755,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
+    /// Whether no younger load may look for its value before atomic `i` is performed.
+    pub(crate) fn acquires(&self, i: &Instruction) -> bool {
+        // "Ztso": all AMOs behave as if they had both annotations.
+        i.acquire() || i.class == Class::Atomic && self.spec.memory_model == MemoryModel::Tso
+    }
+
     fn dispatch_store(
         &mut self,
         i: Instruction,
@@ -810,7 +817,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let index = self.defer::<2>(&i, kind, Unit::Store, UNKNOWN);
             self.window.deferred_mut(index).queue_number = number;
         }
-        if atomic && i.acquire() {
+        if atomic && self.acquires(&i) {
             self.acquire = Some(self.window.tail - 1);
         }
         self.step(&i);

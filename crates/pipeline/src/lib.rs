@@ -30,6 +30,6 @@ pub use crate::core::{Core, Crash, NEVER};
 pub use extension::{Action, CsrAccess, Extension, Invocation, NoExtension, Sent, Word};
 pub use model::{CoreModel, build_core};
 pub use probe::{Executed, Found, Probe};
-pub use spec::{CoreSpec, Model, PredictorSpec, UnitSpec, UnitsSpec};
+pub use spec::{CoreSpec, MemoryModel, Model, PredictorSpec, UnitSpec, UnitsSpec};
 pub use stack::CycleStack;
 pub use statistics::{CoreStatistics, Operations};

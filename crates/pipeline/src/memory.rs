@@ -4,6 +4,7 @@ use crate::core::{Core, MissingLoad, NEVER, ParkedFor, ParkedLoad, WAIT_TABLE_EN
 use crate::extension::Extension;
 use crate::probe::Found;
 use crate::queues::{Load, StoreKind, covers, low_bytes, overlap};
+use crate::spec::MemoryModel;
 use crate::stack::Stall;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::{
@@ -718,7 +719,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// The core no longer holds `line`. Loads that were given its value for a cycle that is still
     /// to come must look again; so must loads that were done before an older one of the same
-    /// line, for the two may now see two values in the wrong order.
+    /// line, for the two may now see two values in the wrong order. With TSO the older one may be of
+    /// any line (Gharachorloo, Gupta and Hennessy, "Two Techniques to Enhance the Performance of Memory
+    /// Consistency Models", ICPP 1991: speculative loads).
     fn line_lost(&mut self, line: LineAddress, now: u64) {
         self.for_each_hart(|core| {
             core.lose_reservation(line, now);
@@ -739,6 +742,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Loads of what is `lost` may have a value that is too old: see [`Core::line_lost`].
     pub(crate) fn look_again(&mut self, now: u64, lost: impl Fn(&Load) -> bool) {
+        let all_in_order = self.spec.memory_model == MemoryModel::Tso;
         let mut older_waits = false;
         for number in self.loads.in_flight(now) {
             let load = *self.loads.get(number);
@@ -755,10 +759,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     self.blame(now, Stall::MemoryOrder);
                     return;
                 }
-                if load.performed >= UNKNOWN {
-                    older_waits = true;
-                }
+                older_waits |= load.performed >= UNKNOWN;
             }
+            older_waits |= all_in_order && load.performed > now;
         }
     }
 }

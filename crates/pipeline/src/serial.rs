@@ -6,6 +6,7 @@ use crate::core::{Core, Crash, NEVER, PostedStore, RESERVATION_HOLD_CYCLES};
 use crate::extension::{Action, CsrAccess, Extension, Invocation};
 use crate::port::AtPort;
 use crate::queues::low_bytes;
+use crate::spec::MemoryModel;
 use crate::stack::Stall;
 use crate::window::SlotKind;
 use fabric::{
@@ -21,7 +22,7 @@ const SHORT_WAIT_CYCLES: u64 = 1000;
 /// What a fence makes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FenceEffect {
-    /// Nothing: stores are performed in order, after all older loads.
+    /// Nothing: stores are performed in order, after all older loads, and with TSO loads are in order.
     None,
     /// Younger accesses wait for older loads.
     Loads,
@@ -30,7 +31,7 @@ pub(crate) enum FenceEffect {
 }
 
 impl FenceEffect {
-    pub fn of(i: &Instruction) -> FenceEffect {
+    pub fn of(i: &Instruction, memory_model: MemoryModel) -> FenceEffect {
         const TSO: i32 = 8;
         let fields = i.immediate;
         let (mode, before, after) = (fields >> 8 & 15, fields >> 4 & 15, fields & 15);
@@ -38,7 +39,7 @@ impl FenceEffect {
         let writes = |set: i32| set & 0b0101 != 0;
         if writes(before) && reads(after) && mode != TSO {
             FenceEffect::Stores
-        } else if reads(before) && reads(after) {
+        } else if reads(before) && reads(after) && memory_model == MemoryModel::Rvwmo {
             FenceEffect::Loads
         } else {
             FenceEffect::None
@@ -46,8 +47,8 @@ impl FenceEffect {
     }
 
     /// Whether nothing at all waits.
-    pub fn is_none(i: &Instruction) -> bool {
-        FenceEffect::of(i) == FenceEffect::None && !FenceEffect::orders_output(i)
+    pub fn is_none(i: &Instruction, memory_model: MemoryModel) -> bool {
+        FenceEffect::of(i, memory_model) == FenceEffect::None && !FenceEffect::orders_output(i)
     }
 
     /// Whether what follows waits for posted stores to devices.
@@ -365,7 +366,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         match serial.kind {
             Kind::Instruction(i) => match i.class {
                 Class::Csr | Class::Illegal => false,
-                Class::Fence => FenceEffect::of(&i) == FenceEffect::Stores,
+                Class::Fence => FenceEffect::of(&i, self.spec.memory_model) == FenceEffect::Stores,
                 _ => true,
             },
             Kind::FetchFault(_)

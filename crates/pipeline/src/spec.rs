@@ -15,6 +15,18 @@ pub enum Model {
     InOrder,
 }
 
+/// In which order other harts see the loads and stores of a core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryModel {
+    /// RISC-V's weak memory order: loads may go ahead of older loads and stores.
+    #[default]
+    Rvwmo,
+    /// Total store order, as RISC-V's extension Ztso has it: loads may go ahead of older stores, and
+    /// of nothing else; atomic operations are in order with everything.
+    Tso,
+}
+
 /// Execution units of one kind: how many operations start each cycle, and how long one takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -74,6 +86,9 @@ pub struct PredictorSpec {
 pub struct CoreSpec {
     /// `out-of-order` or `in-order`.
     pub model: Model,
+    /// `rvwmo` or `tso`: which memory order programs can rely on.
+    #[serde(default)]
+    pub memory_model: MemoryModel,
     /// Hardware threads (harts). With two, which only an out-of-order core can have, they share
     /// everything but registers, program counter, branch history and return-address stack.
     #[serde(default = "one_thread")]
@@ -227,6 +242,7 @@ impl CoreSpec {
     pub fn hyperplane_table1() -> CoreSpec {
         CoreSpec {
             model: Model::OutOfOrder,
+            memory_model: MemoryModel::Rvwmo,
             threads: 1,
             width: 8,
             rob_entries: 192,
@@ -266,8 +282,8 @@ impl CoreSpec {
         }
     }
 
-    /// The core of RPCValet's Table 1, "ARM Cortex-A57-like": 3-wide, 128-entry ROB, L1 caches of
-    /// 32 KB with 2 ways and 48 KB with 3, 3 cycles and 32 misses each, two ports.
+    /// The core of RPCValet's Table 1, "ARM Cortex-A57-like": 3-wide, 128-entry ROB, TSO, L1 caches
+    /// of 32 KB with 2 ways and 48 KB with 3, 3 cycles and 32 misses each, two ports.
     ///
     /// What the table does not give is the Cortex-A57's (ARM's "Cortex-A57 Software Optimization
     /// Guide", UAN 0015B): eight pipelines, of which two are for integers and one for branches
@@ -282,6 +298,7 @@ impl CoreSpec {
         CoreSpec {
             threads: 1,
             model: Model::OutOfOrder,
+            memory_model: MemoryModel::Tso,
             width: 3,
             rob_entries: 128,
             scheduler_entries: 64,
@@ -324,6 +341,7 @@ impl CoreSpec {
     pub fn five_stage() -> CoreSpec {
         CoreSpec {
             model: Model::InOrder,
+            memory_model: MemoryModel::Rvwmo,
             threads: 1,
             width: 1,
             rob_entries: 16,

@@ -758,7 +758,8 @@ fn threaded_code_computes_what_the_interpreter_does() {
 fn out_of_order_computes_what_the_interpreter_does() {
     let core = CoreSpec::hyperplane_table1();
     let small = servers::with_small_caches(core.clone());
-    compare(&[core, small.clone(), servers::with_second_level(small)]);
+    let ordered = servers::with_total_store_order(small.clone());
+    compare(&[core, ordered, servers::with_second_level(small)]);
 }
 
 /// Both hardware threads of a core, which share all it has but their registers: each computes what it
@@ -770,7 +771,7 @@ fn two_harts_of_a_core_compute_what_the_interpreter_does() {
     let cores = [
         core.clone(),
         servers::with_second_level(small.clone()),
-        servers::tight(small),
+        servers::with_total_store_order(servers::tight(small)),
     ];
     let work = || (program(), 1u8..4);
     check(700, &(work(), work()), |(one, other)| {
@@ -783,7 +784,8 @@ fn two_harts_of_a_core_compute_what_the_interpreter_does() {
 fn in_order_computes_what_the_interpreter_does() {
     let core = CoreSpec::five_stage();
     let small = servers::with_small_caches(core.clone());
-    compare(&[core, small.clone(), servers::with_second_level(small)]);
+    let ordered = servers::with_total_store_order(small.clone());
+    compare(&[core, ordered, servers::with_second_level(small)]);
 }
 
 /// What `mcause`, `mtval` and `mepc` say of accesses that begin in memory and end in nothing: the

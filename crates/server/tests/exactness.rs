@@ -145,6 +145,7 @@ struct Shape {
     exits: bool,
     small_caches: bool,
     second_level: bool,
+    total_store_order: bool,
     /// Cores that wait for room and ports more often, and the in-order one with two ways.
     tight: bool,
     small_last_level: bool,
@@ -161,7 +162,7 @@ fn shape() -> impl Strategy<Value = Shape> {
         2..=MAXIMUM_HARTS,
         1u8..4,
         prop::bool::weighted(0.3),
-        (any::<bool>(), any::<bool>(), any::<bool>()),
+        (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
         (prop::bool::weighted(0.3), any::<bool>(), any::<bool>()),
         prop::bool::weighted(0.3),
         prop::sample::select(vec![3.0, 2.3, 1.0]),
@@ -174,6 +175,7 @@ fn shape() -> impl Strategy<Value = Shape> {
                 small_caches: private.0,
                 second_level: private.1,
                 tight: private.2,
+                total_store_order: private.3,
                 small_last_level: last_level.0,
                 non_inclusive: last_level.1,
                 two_sockets: last_level.2,
@@ -414,6 +416,9 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
     }
     if shape.tight {
         core = servers::tight(core);
+    }
+    if shape.total_store_order {
+        core = servers::with_total_store_order(core);
     }
     let mut spec = if shape.small_last_level {
         servers::server_with_small_last_level(shape.harts, &core)

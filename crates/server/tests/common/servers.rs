@@ -4,7 +4,7 @@ use fabric::{
     CacheSpec, DirectorySpec, Inclusion, LastLevelSpec, LineAddress, MemorySpec, MeshSpec,
     SecondLevelSpec,
 };
-use pipeline::{CoreSpec, NEVER, NoExtension};
+use pipeline::{CoreSpec, MemoryModel, NEVER, NoExtension};
 use riscv::elf::Image;
 use server::{Machine, RunError, ServerSpec, presets};
 
@@ -35,6 +35,14 @@ pub fn tight(mut core: CoreSpec) -> CoreSpec {
     core.units.integer.ports = 1;
     core.units.load.ports = 1;
     core
+}
+
+/// The same core with total store order.
+pub fn with_total_store_order(core: CoreSpec) -> CoreSpec {
+    CoreSpec {
+        memory_model: MemoryModel::Tso,
+        ..core
+    }
 }
 
 /// The same core with two hardware threads.
