@@ -26,8 +26,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+/** Of each ring, and buffers: a power of two, which a program can define before it includes this.
+ */
+#ifndef DMA_NIC_ENTRIES
+#define DMA_NIC_ENTRIES 256
+#endif
+
 enum {
-  DMA_NIC_ENTRIES = 256, /**< Of each ring, and buffers. A power of two. */
   DMA_NIC_BUFFER_BYTES = 2048,
   DMA_NIC_DOORBELL_FRAMES = 8, /**< Buffers are given back in eights. */
   DMA_NIC_DONE = 1,
@@ -43,6 +48,7 @@ enum {
 #define DMA_NIC_RING 0x00
 #define DMA_NIC_RING_ENTRIES 0x08
 #define DMA_NIC_TAIL 0x10
+#define DMA_NIC_DOORBELL 0x40 /* In the queue's page. */
 
 struct dma_nic_descriptor {
   uint64_t address;
@@ -89,8 +95,10 @@ static inline void dma_nic_give(struct dma_nic_queue *queue, uint64_t buffer) {
 }
 
 /** Begins with a queue, whose number is below DMA_NIC_QUEUES: its rings, with as many buffers as
- * they have entries. */
-static inline void dma_nic_open(struct dma_nic_queue *queue, int number) {
+ * they have entries. For each frame that has come the interface adds 1 to `doorbell`, unless it is
+ * NULL. */
+static inline void dma_nic_open_with_doorbell(struct dma_nic_queue *queue, int number,
+                                              uint64_t *doorbell) {
   const uint64_t ring_bytes = DMA_NIC_ENTRIES * sizeof(struct dma_nic_descriptor);
   *queue = (struct dma_nic_queue){
       .registers = DMA_NIC_PAGE(number),
@@ -100,12 +108,19 @@ static inline void dma_nic_open(struct dma_nic_queue *queue, int number) {
   uint8_t *buffers = aligned_alloc(64, DMA_NIC_ENTRIES * DMA_NIC_BUFFER_BYTES);
   if (buffers == NULL || queue->receive_ring == NULL || queue->send_ring == NULL)
     fail("There is no memory for the rings of the network interface.");
+  if (doorbell != NULL)
+    reg_write64(queue->registers + DMA_NIC_DOORBELL, (uint64_t)doorbell);
   reg_write64(queue->registers + DMA_NIC_RECEIVE + DMA_NIC_RING, (uint64_t)queue->receive_ring);
   reg_write64(queue->registers + DMA_NIC_RECEIVE + DMA_NIC_RING_ENTRIES, DMA_NIC_ENTRIES);
   reg_write64(queue->registers + DMA_NIC_SEND + DMA_NIC_RING, (uint64_t)queue->send_ring);
   reg_write64(queue->registers + DMA_NIC_SEND + DMA_NIC_RING_ENTRIES, DMA_NIC_ENTRIES);
   for (uint64_t place = 0; place < DMA_NIC_ENTRIES; place++)
     dma_nic_give(queue, (uint64_t)buffers + place * DMA_NIC_BUFFER_BYTES);
+}
+
+/** The same without a doorbell. */
+static inline void dma_nic_open(struct dma_nic_queue *queue, int number) {
+  dma_nic_open_with_doorbell(queue, number, NULL);
 }
 
 /* Gives back the buffers of frames that have been read to be sent. */

@@ -85,7 +85,7 @@ class Limit:
     def kept(self, result: dict[str, Any], limit: float) -> bool:
         """Say whether a run kept the limit: a queue that overflows hides its latencies."""
         p99 = self.latencies(result)["p99"]
-        return bool(p99 <= limit and not result.get("dropped"))
+        return bool(p99 <= limit and not dropped(result))
 
     def latencies(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return the latencies that are limited, in nanoseconds or in service times."""
@@ -95,17 +95,45 @@ class Limit:
 
     def _measured(self, result: dict[str, Any]) -> dict[str, Any]:
         if self.kind is None:
-            return result
-        kinds: dict[str, dict[str, Any]] = result.get("by_kind", {})
+            return measurement(result)
+        of_all = result["clients"][0] if "clients" in result else result
+        kinds: dict[str, dict[str, Any]] = of_all.get("by_kind", {})
         if self.kind not in kinds:
             there = f"there are {', '.join(kinds)}" if kinds else "they are all of one kind"
             raise Failure(f"no request of the kind {self.kind} was measured; {there}")
         return kinds[self.kind]
 
 
-def mean_service_ns(result: Mapping[str, Any], cores: int) -> float:
+def measurement(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what was measured: of a rack, by its first client."""
+    found: dict[str, Any] = result["clients"][0]["measurement"] if "clients" in result else result
+    return found
+
+
+def dropped(result: Mapping[str, Any]) -> int:
+    """Return how many requests were dropped for want of room: of a rack, by its interfaces."""
+    if "servers" not in result:
+        return int(result.get("dropped", 0))
+    interfaces = [server["interface"] for server in result["servers"]]
+    named = (item for interface in interfaces for item in interface.items())
+    return sum(count for name, count in named if "dropped" in name)
+
+
+def mean_service_ns(result: dict[str, Any], cores: int) -> float:
     """Return the mean service time: what a core of so many takes for a request when saturated."""
-    return 1000 * cores / float(result["throughput_mrps"])
+    return 1000 * cores / float(measurement(result)["throughput_mrps"])
+
+
+def _cores(data: Mapping[str, Any]) -> int:
+    """Return how many cores serve: of a rack, those of its first server."""
+    if "rack" in data:
+        return int(data["rack"]["servers"][0]["server"]["fabric"]["cores"])
+    return int(data["server"]["data_plane_cores"])
+
+
+def _rate_key(description: Description) -> str:
+    """Return the key of the rate at which requests come: of a rack, its first client's."""
+    return "rack.clients.0.load.offer.rate_mrps" if description.is_rack else "traffic.rate_mrps"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -351,21 +379,23 @@ class _Sweep:
         if run.peak is None:
             self._request(run.description, answer)
             return
-        guess = _cost(self._resolve(run.description.set("traffic.load", "saturate")), run.part)
+        key = _rate_key(run.description)
+        guessed = run.description
+        if not guessed.is_rack:
+            guessed = guessed.set("traffic.load", "saturate")
+        guess = _cost(self._resolve(guessed), run.part)
         self.later_cost += guess
 
         def at_rate(job: _Job, result: dict[str, Any], __: bool) -> None:
             self.later_cost -= guess
-            peak_mrps = result["throughput_mrps"]
+            peak_mrps = measurement(result)["throughput_mrps"]
             if run.limit is None:
-                rate = run.part * peak_mrps
-                self._request(run.description.set("traffic.rate_mrps", rate), answer)
+                self._request(run.description.set(key, run.part * peak_mrps), answer)
                 return
-            cores = job.resolved.data["server"]["data_plane_cores"]
-            limit_ns = run.limit.limit_ns(result, cores)
+            limit_ns = run.limit.limit_ns(result, _cores(job.resolved.data))
             # More than the peak that the limit is made of may be another server's.
             precision = run.limit.precision
-            known = _Bracket.within("traffic.rate_mrps", limit_ns, 2 * peak_mrps, precision)
+            known = _Bracket.within(key, limit_ns, 2 * peak_mrps, precision)
             self._search(run, run.limit, known, None, found)
 
         self._request(run.peak, at_rate)
@@ -393,7 +423,7 @@ class _Sweep:
             kept = limit.kept(result, known.limit)
             # Without an interval nothing is sure; a queue that overflows surely breaks the limit.
             interval = limit.latencies(result).get("p99_ci95") or (0.0, math.inf)
-            if result.get("dropped"):
+            if dropped(result):
                 interval = (math.inf, math.inf)
             # What is tried for the interval alone is no answer.
             found = (job, result, stored) if kept and known.low < load < known.high else best

@@ -452,7 +452,7 @@ PRINTED_KINDS = (
     *("read", "write", "compare-and-swap", "fetch-and-add", "indirect read"),
     *("raft writes", "chain writes", "incast"),
 )
-RACK_SERVICE_NS = {"nanopu": 10.0, "ice-nic": 70.0}
+RACK_SERVICE_NS = {"nanopu": 10.0, "rpcvalet": 40.0, "ice-nic": 70.0, "dma-nic": 80.0}
 """What a core of the fake's racks takes for a request."""
 
 
@@ -465,7 +465,8 @@ def rack(
     """A server that answers in 17 ns and twice its MAC; one of another interface takes thrice that.
 
     The p99 is twice the median, and with a timer or receive-side scaling five times that. Where
-    nothing is trimmed some take three times as long.
+    nothing is trimmed some take three times as long. Beyond the peak the p99 is a hundred times
+    as long.
     """
     description = json.loads(description_json)
     calls.append(description)
@@ -480,6 +481,9 @@ def rack(
     median = response_ns + 2 * spec["link"]["latency_ns"]
     is_slow = fast and (nanopu["scheduler"], nanopu["core_selection"]) != ("hardware", "jbsq")
     p99 = median * (10 if is_slow else 2)
+    peak = 1000 * served["server"]["fabric"]["cores"] / RACK_SERVICE_NS[served["interface"]]
+    if any(one["load"]["offer"].get("rate_mrps", 0) > peak for one in spec["clients"]):
+        p99 *= 100
     trims = spec["switch"] is None or spec["switch"].get("trimming", False)
     latency = {
         **{"mean": median, "p50": median, "p90": p99, "p99": p99, "p999": p99},
@@ -489,8 +493,6 @@ def rack(
     clients = []
     for client in spec["clients"]:
         offer = client["load"]["offer"]
-        cores = served["server"]["fabric"]["cores"]
-        peak = 1000 * cores / RACK_SERVICE_NS[served["interface"]]
         measurement = {
             "throughput_mrps": offer.get("rate_mrps", peak),
             "throughput_mrps_ci95": [0.99 * peak, 1.01 * peak],
@@ -508,7 +510,16 @@ def rack(
     printed = "".join(
         f"{what}: 1000, cycles {percentiles} longest {longest}\n" for what in PRINTED_KINDS
     )
-    server = {"cores": [{"data_misses": 5000 if fast else 50_000}], "output": printed}
+    spent = {"dynamic": 600.0, "static": 400.0}
+    parts = ("last_level", "directory", "mesh", "memory_controllers", "dram")
+    energy = dict.fromkeys((*parts, "monitoring_set", "ready_set"), spent)
+    server = {
+        **{"cores": [{"data_misses": 5000 if fast else 50_000}], "output": printed},
+        "interface": {"frames_received": 1010, "dropped_buffer_full": 0},
+        "energy_nj": {"total": 10_000.0, "static": 4000.0, "per_request": 10.0}
+        | {"cores": [{"total": 3000.0}]}
+        | energy,
+    }
     return json.dumps(
         {
             "servers": [server] * len(spec["servers"]),

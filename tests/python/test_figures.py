@@ -25,7 +25,7 @@ from nanoplane.claims import (
 )
 from nanoplane.errors import DescriptionError, Failure
 from nanoplane.figures import Measured, Row, chosen, figures, find
-from nanoplane.papers.compare import notification
+from nanoplane.papers.compare import key_value, notification
 from nanoplane.papers.hyperplane import multicore
 from nanoplane.papers.hyperplane.cases import OPTIONAL, SYSTEMS, Case
 from nanoplane.papers.hyperplane.monitoring_set import TABLES
@@ -250,6 +250,32 @@ def test_the_ways_to_learn_of_requests_are_compared() -> None:
     measured = {claim.id: claim.row(results)["measured"] for claim in claims("compare")}
     assert measured["compare.qwait-shared"] == 1
     assert measured["compare.rpcvalet-over-spinning"] > 1
+
+
+def test_interfaces_are_compared_with_the_same_requests() -> None:
+    results = run("compare.key-value")
+    rows = find("compare.key-value").rows(results)
+    # Six systems: the peak, the largest loads within two limits; and at three rates two latencies,
+    # the energy, its five parts and leakage. At the fake's peaks all rates can be taken.
+    assert len(rows) == 6 * (1 + 2 + 3 * (2 + 1 + 5 + 1))
+    racks = {
+        system: results[key_value.Case(system, 7.5)].description for system in key_value.SYSTEMS
+    }
+    # The same requests, link, cores, caches, mesh and memory for all.
+    for table in ("clients", "link"):
+        assert len({repr(one["rack"][table]) for one in racks.values()}) == 1
+    assert len({repr(one["rack"]["servers"][0]["server"]) for one in racks.values()}) == 1
+    # Ten service times of the rings, 80 ns, are 800 ns, which the fake's p99 keeps up to the peak.
+    within = results[key_value.Case("nanopu", limit="service-times")].result
+    assert within["largest_load"] == pytest.approx(2 * 16_000 / 80, rel=0.05)
+    spent = key_value.energy_nj(results[key_value.Case("nanopu", 7.5)].result)
+    # Of 10,000 nJ for 1000 requests the cores have 3000, and each other part 1000.
+    assert spent == pytest.approx(
+        {
+            **{"all": 10, "cores": 3, "last-level cache and directory": 2, "mesh": 1},
+            **{"memory": 2, "HyperPlane": 2, key_value.LEAKAGE: 4},
+        }
+    )
 
 
 def test_figures_of_rpcvalets_dispatch() -> None:

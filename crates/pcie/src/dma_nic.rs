@@ -12,6 +12,7 @@
 //! | page + 0x08, 0x28 | `ENTRIES` | write: its descriptors, a power of two from 4 to 4096; the queue begins |
 //! | page + 0x10, 0x30 | `TAIL` | write: how many descriptors have ever been given, modulo 2^32: the doorbell |
 //! | page + 0x18, 0x38 | `HEAD` | read: how many of them have been used, modulo 2^32 |
+//! | page + 0x40 | `DOORBELL` | write: the address of a word, a multiple of 8, to which 1 is added for each frame when its descriptor is written; 0, as at first: none |
 //!
 //! A descriptor has 16 bytes: the address of a frame or a buffer (8), its bytes (2), its status (2: bit 0
 //! done, bit 1 error), and the receive-side scaling's hash (4). The interface reads it, and when it has used
@@ -24,8 +25,8 @@ use crate::port::{self, NicStatistics, Port};
 use crate::rss;
 use crate::spec::DmaNicSpec;
 use fabric::{
-    AddressRange, Agent, AgentContext, Attachment, LineData, MemoryAccess, RegisterAccess, Request,
-    SpecError, Time,
+    AddressRange, Agent, AgentContext, Attachment, CacheSpec, LineData, MemoryAccess,
+    RegisterAccess, Request, SpecError, Time,
 };
 use network::packet::{Packet, hardware_address};
 use network::rack::{Interface, LineRate};
@@ -52,6 +53,7 @@ mod register {
     pub const TAIL: u64 = 0x10;
     pub const HEAD: u64 = 0x18;
     pub const SEND: u64 = 0x20;
+    pub const DOORBELL: u64 = 0x40;
 }
 
 /// What a timer, a read or a write was for: the upper 8 bits of its token. The rest is an index.
@@ -157,6 +159,8 @@ pub struct DmaNic {
     express: Express,
     /// For each queue the ring of buffers and that of frames to send.
     rings: Vec<Ring>,
+    /// The word that is told of the frames of each queue; 0: none.
+    doorbells: Vec<u64>,
     /// Frames of each queue that wait for their buffers, with their hashes.
     input: Vec<VecDeque<(u32, Vec<u8>)>>,
     input_bytes: u32,
@@ -183,6 +187,7 @@ impl State for DmaNic {
                 port,
                 express,
                 rings,
+                doorbells: slice,
                 input,
                 input_bytes,
                 sending,
@@ -211,6 +216,7 @@ impl DmaNic {
             port: Port::new(spec.mac_latency_ns),
             express: Express::new(&spec.express, spec.ddio),
             rings: vec![Ring::default(); 2 * queues],
+            doorbells: vec![0; queues],
             input: vec![VecDeque::new(); queues],
             input_bytes: 0,
             sending: VecDeque::new(),
@@ -223,11 +229,17 @@ impl DmaNic {
         })
     }
 
-    /// How to attach it: with its root port on this tile.
+    /// How to attach it: with its root port on this tile. The root port's cache is for doorbells alone.
     pub fn attachment(&self, tile: usize) -> Attachment {
         Attachment {
             tile,
             owns: Some(self.registers),
+            cache: Some(CacheSpec {
+                size_bytes: 4096,
+                ways: 4,
+                hit_latency_cycles: 4,
+                mshrs: 16,
+            }),
             ..Attachment::default()
         }
     }
@@ -284,6 +296,18 @@ impl DmaNic {
     ) -> Result<(), String> {
         let none =
             || format!("{value:#x} was written to {offset:#x}, where nothing can be written");
+        if offset % PAGE_BYTES == register::DOORBELL {
+            let queue = (offset / PAGE_BYTES).checked_sub(1).ok_or_else(none)?;
+            let doorbell = self.doorbells.get_mut(queue as usize).ok_or_else(none)?;
+            if value != 0 && (!value.is_multiple_of(8) || !is_memory(context, value, 8)) {
+                return Err(format!(
+                    "the doorbell of queue {queue} was to be at {value:#x}; it must be in memory, at a \
+                     multiple of 8"
+                ));
+            }
+            *doorbell = value;
+            return Ok(());
+        }
         let (number, register) = self.ring(offset).ok_or_else(none)?;
         let ring = self.rings.get_mut(number).ok_or_else(none)?;
         let name = ["buffers", "frames to send"][number % 2];
@@ -440,7 +464,8 @@ impl DmaNic {
                 upper_half(frame.len() as u16, status, hash),
             );
             let write = (descriptor.address, content);
-            self.express.write(context, token, write, behind);
+            let doorbell = self.doorbells.get(queue).copied().unwrap_or(0);
+            self.express.write(context, token, write, behind, doorbell);
         }
         self.read_descriptors(context, 2 * queue);
     }
@@ -531,8 +556,9 @@ impl DmaNic {
                 descriptor.at + STATUS_OFFSET,
                 upper_half(descriptor.bytes, status, 0),
             );
+            let nothing = (descriptor.address, &[][..]);
             self.express
-                .write(context, purpose::TOLD, (descriptor.address, &[]), behind);
+                .write(context, purpose::TOLD, nothing, behind, 0);
         }
     }
 }

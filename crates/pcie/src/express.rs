@@ -8,7 +8,8 @@
 //!   to them, and is answered by one packet when all its lines have been read.
 //! - A write of the device is done line by line at their homes. Writes may pass each other (relaxed
 //!   ordering), except what is written *behind* others, as the notice that a frame is there: that is done when
-//!   all those are.
+//!   all those are. Behind that again it may ring a *doorbell*: a fetch-and-add (an atomic operation of PCI
+//!   Express 2.1) that the root port completes, coherently.
 
 use crate::frames::{Piece, lines, pieces};
 use crate::spec::ExpressSpec;
@@ -37,6 +38,8 @@ pub(crate) mod purpose {
     pub const LINE_WRITTEN: u64 = 243 << 56;
     /// What is behind a group has been written.
     pub const BEHIND_WRITTEN: u64 = 244 << 56;
+    /// A doorbell has been rung.
+    pub const RUNG: u64 = 245 << 56;
     pub const INDEX: u64 = !(0xff << 56);
 }
 
@@ -74,6 +77,7 @@ enum Up {
         group: u64,
         address: u64,
         data: Vec<u8>,
+        doorbell: u64,
     },
     Answer {
         reply_to: ReplyTo,
@@ -82,7 +86,7 @@ enum Up {
 }
 
 state::choice!(Down { RegisterWritten { offset, value }, RegisterRead { reply_to, offset }, Completion { read } });
-state::choice!(Up { Read { read }, Write { group, address, data }, Behind { group, address, data }, Answer { reply_to, value } });
+state::choice!(Up { Read { read }, Write { group, address, data }, Behind { group, address, data, doorbell }, Answer { reply_to, value } });
 
 /// A read of the device that has a tag.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +113,8 @@ struct Group {
     missing: u64,
     /// Where and what is to be written behind them, when it has come.
     behind: Option<(u64, Vec<u8>)>,
+    /// The doorbell that is rung behind that; 0: none.
+    doorbell: u64,
     /// The device's name for it.
     token: u64,
 }
@@ -117,6 +123,7 @@ state::plain!(Group {
     is_used,
     missing,
     behind,
+    doorbell,
     token
 });
 
@@ -192,7 +199,16 @@ impl Express {
     fn send_up(&mut self, context: &mut AgentContext<'_>, packet: Up) {
         let bytes = match &packet {
             Up::Read { .. } => REQUEST_BYTES,
-            Up::Write { data, .. } | Up::Behind { data, .. } => REQUEST_BYTES + data.len() as u64,
+            Up::Write { data, .. } => REQUEST_BYTES + data.len() as u64,
+            // Two packets, which nothing comes between.
+            Up::Behind { data, doorbell, .. } => {
+                let ring = if *doorbell == 0 {
+                    0
+                } else {
+                    REQUEST_BYTES + REGISTER_BYTES
+                };
+                REQUEST_BYTES + data.len() as u64 + ring
+            }
             Up::Answer { .. } => COMPLETION_BYTES + REGISTER_BYTES,
         };
         let at = self.up.send(context.now(), bytes);
@@ -271,14 +287,15 @@ impl Express {
         }
     }
 
-    /// The device writes `content` at `address`, and `behind` behind all of that. [`Express::access_done`]
-    /// tells the token when that is done.
+    /// The device writes `content` at `address`, `behind` behind all of that, and adds 1 to the word at
+    /// `doorbell` behind that, unless it is 0. [`Express::access_done`] tells the token when that is done.
     pub fn write(
         &mut self,
         context: &mut AgentContext<'_>,
         token: u64,
         (address, content): (u64, &[u8]),
         behind: (u64, Vec<u8>),
+        doorbell: u64,
     ) {
         let free = self.groups.iter().position(|group| !group.is_used);
         let group = free.unwrap_or(self.groups.len());
@@ -289,6 +306,7 @@ impl Express {
             is_used: true,
             missing: content.len() as u64,
             behind: None,
+            doorbell,
             token,
         };
         let group = group as u64;
@@ -305,6 +323,7 @@ impl Express {
             group,
             address,
             data,
+            doorbell,
         };
         self.send_up(context, behind);
     }
@@ -369,6 +388,7 @@ impl Express {
                 group,
                 address,
                 data,
+                ..
             } => {
                 self.groups.get_mut(group as usize)?.behind = Some((address, data));
                 self.write_behind(context, group);
@@ -405,8 +425,14 @@ impl Express {
                 self.write_behind(context, number);
                 None
             }
-            (purpose::BEHIND_WRITTEN, _) => {
+            (purpose::BEHIND_WRITTEN | purpose::RUNG, _) => {
                 let group = self.groups.get_mut(number as usize)?;
+                let address = std::mem::take(&mut group.doorbell);
+                if address != 0 {
+                    let ring = MemoryAccess::FetchAdd { address, addend: 1 };
+                    context.access(ring, purpose::RUNG | number);
+                    return None;
+                }
                 group.is_used = false;
                 Some(group.token)
             }

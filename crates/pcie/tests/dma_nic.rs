@@ -16,6 +16,7 @@ const RING: u64 = 0x00;
 const ENTRIES: u64 = 0x08;
 const TAIL: u64 = 0x10;
 const HEAD: u64 = 0x18;
+const DOORBELL: u64 = 0x1040;
 const PAGE: u64 = 0x1000;
 
 const RECEIVE_RING: u64 = MEMORY + 0x1000;
@@ -150,6 +151,36 @@ fn a_frame_in() {
     let found = bench.load::<DmaNic>(BUFFERS, 72);
     assert_eq!(Packet::from_bytes(&found), Ok(request(1, 8)));
     assert_eq!(used(&mut bench, RECEIVE_RING, 1).1, 0);
+}
+
+/// The doorbell counts the frames, each behind its descriptor, and for PCI Express it is 24 + 8 bytes more: they
+/// are on their way while the frame is written, so that the descriptor is written when it is without a doorbell.
+#[test]
+fn a_doorbell_counts_frames() {
+    let mut bench = bench(&spec());
+    let doorbell = MEMORY + 0x4000;
+    bench.load::<DmaNic>(BUFFERS, 72);
+    bench.write(DOORBELL, 8, doorbell);
+    begin(&mut bench, RECEIVE, RECEIVE_RING, 4);
+    give_buffers(&mut bench, (0, 4), 0, 4);
+    bench.run_for::<DmaNic>(4000.0);
+    let start = bench.now;
+    bench.give::<DmaNic>(0.0, &request(1, 8));
+    let written = 26.0 + 96.0 / 8.0 + 250.0 + 13.0 + 12.0;
+    bench.run_until::<DmaNic>(start + ns(written + 1.0));
+    // It is not told of yet: the doorbell is rung now, which takes its line to the root port.
+    assert_eq!(statistics(&mut bench).frames_delivered, 0);
+    bench.run_for::<DmaNic>(200.0);
+    assert_eq!(statistics(&mut bench).frames_delivered, 1);
+    assert_eq!(used(&mut bench, RECEIVE_RING, 0).1, DONE);
+    assert_eq!(bench.load::<DmaNic>(doorbell, 8), 1u64.to_le_bytes());
+    // The program counts down as it likes.
+    bench.store::<DmaNic>(doorbell, &100u64.to_le_bytes());
+    for number in 0..3 {
+        bench.give::<DmaNic>(10.0 * number as f64, &request(1, 8));
+    }
+    bench.run_for::<DmaNic>(4000.0);
+    assert_eq!(bench.load::<DmaNic>(doorbell, 8), 103u64.to_le_bytes());
 }
 
 /// Frames of 1088 bytes, faster than PCI Express takes them: each takes 5 packets (256, 256, 256, 256, 64) of 24
@@ -361,6 +392,10 @@ fn wrong_writes_are_told() {
                 (SEND + ENTRIES, 4),
             ],
             "the ring of frames to send of queue 0 was to be changed, which has begun",
+        ),
+        (
+            &[(DOORBELL, MEMORY + 4)],
+            "the doorbell of queue 0 was to be at 0x80000004; it must be in memory, at a multiple of 8",
         ),
         (
             &[(0x40, 7)],

@@ -6,7 +6,7 @@ use crate::dispatch::Policy;
 use crate::domain::{Domain, QueuePairs};
 use crate::frontend::Frontend;
 use crate::spec::{Mode, RpcValetSpec};
-use fabric::{AddressRange, AgentId, Fabric, SpecError, Time};
+use fabric::{AddressRange, Agent, AgentId, Attachment, Fabric, SpecError, Time};
 use network::header::DOMAIN_BITS;
 use network::{Cluster, ClusterSetup, IoSetup, Link, Random, SharedLedger, Stream};
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 /// The agents of the network interface.
 #[derive(Clone, Debug)]
 pub struct Attached {
-    /// The cluster.
+    /// The cluster, or who else is outside.
     pub cluster: AgentId,
     /// A frontend for each core.
     pub frontends: Vec<AgentId>,
@@ -37,8 +37,66 @@ pub fn attach(
     ledger: &SharedLedger,
     cluster: impl FnOnce(ClusterSetup) -> Cluster,
 ) -> Result<Attached, SpecError> {
-    let cores = setup.data_plane_cores as usize;
-    spec.check(setup.queues, (columns, rows), cores)?;
+    let place = Place {
+        nodes: setup.queues,
+        cores: setup.data_plane_cores as usize,
+        mesh: (columns, rows),
+        registers,
+        queue_pairs,
+        network_latency: Time::from_ns(spec.network.latency_ns),
+        seed,
+    };
+    attach_behind(fabric, spec, place, ledger, |backends| {
+        let cluster = cluster(ClusterSetup {
+            io: *setup,
+            slots: spec.slots,
+            max_message_bytes: spec.max_message_bytes,
+            backends,
+            network: spec.network.clone(),
+        });
+        let attachment = Cluster::attachment(setup, columns * rows - 1);
+        (Box::new(cluster), attachment)
+    })
+}
+
+/// Where the network interface is, and what it is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Nodes that send messages.
+    pub nodes: u32,
+    /// The first so many cores have queue pairs.
+    pub cores: usize,
+    /// Columns and rows of the mesh.
+    pub mesh: (usize, usize),
+    /// Where the first backend has its registers.
+    pub registers: AddressRange,
+    /// Where the queue pairs are.
+    pub queue_pairs: QueuePairs,
+    /// From a backend to who is outside.
+    pub network_latency: Time,
+    /// Of random choices.
+    pub seed: u64,
+}
+
+/// Attaches the network interface, and who is outside: the agent that `outside` makes of the numbers of the
+/// backends.
+pub fn attach_behind(
+    fabric: &mut Fabric,
+    spec: &RpcValetSpec,
+    place: Place,
+    ledger: &SharedLedger,
+    outside: impl FnOnce(Vec<AgentId>) -> (Box<dyn Agent>, Attachment),
+) -> Result<Attached, SpecError> {
+    let Place {
+        nodes,
+        cores,
+        mesh: (columns, rows),
+        registers,
+        queue_pairs,
+        network_latency,
+        seed,
+    } = place;
+    spec.check(nodes, (columns, rows), cores)?;
     let latencies = spec.latencies(fabric.clock());
     let first = fabric.next_agent().0;
     let frontends = (1..).take(cores).map(|place| AgentId(first + place));
@@ -63,26 +121,12 @@ pub fn attach(
     };
     let queues = spec.cores_of_queues(columns, rows, cores);
     let is_software = spec.dispatch.mode == Mode::Software;
-    let mut domain = Domain::new(
-        setup.queues,
-        spec.slots,
-        spec.max_message_bytes,
-        queues.len(),
-    );
+    let mut domain = Domain::new(nodes, spec.slots, spec.max_message_bytes, queues.len());
     domain.is_software = is_software;
     let domain = Rc::new(RefCell::new(domain));
 
-    let cluster = cluster(ClusterSetup {
-        io: *setup,
-        slots: spec.slots,
-        max_message_bytes: spec.max_message_bytes,
-        backends: neighbours.backends.clone(),
-        network: spec.network.clone(),
-    });
-    fabric.attach(
-        Box::new(cluster),
-        Cluster::attachment(setup, columns * rows - 1),
-    )?;
+    let (agent, attachment) = outside(neighbours.backends.clone());
+    fabric.attach(agent, attachment)?;
     for core in 0..cores {
         let of_row = spec.backend_of_core(core, columns, rows);
         let queue = queues.iter().position(|cores| cores.contains(&core));
@@ -115,7 +159,7 @@ pub fn attach(
             registers,
             queue_pairs,
             latencies,
-            network_latency: Time::from_ns(spec.network.latency_ns),
+            network_latency,
             is_static: spec.dispatch.mode == Mode::QueuePerCore,
             // Each draws its own numbers, behind those of the dispatchers.
             chance: Random::new(own_seed(seed, queues.len() + number), Stream::Dispatch),

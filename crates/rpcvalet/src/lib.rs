@@ -16,12 +16,14 @@ mod backend;
 pub mod dispatch;
 mod domain;
 mod frontend;
+mod gateway;
 mod spec;
 
-pub use attach::{Attached, attach};
+pub use attach::{Attached, Place, attach, attach_behind};
 pub use backend::{Backend, BackendStatistics};
 pub use domain::{Domain, QueuePairs, SharedDomain, footprint_bytes};
 pub use frontend::Frontend;
+pub use gateway::{Gateway, GatewaySpec, GatewayStatistics};
 pub use spec::{DispatchSpec, Mode, PolicySpec, RpcValetSpec};
 
 use network::ClusterStatistics;

@@ -25,18 +25,18 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-const IO_REGISTERS: AddressRange = AddressRange {
+pub(crate) const IO_REGISTERS: AddressRange = AddressRange {
     start: 0x1000_0000,
     length: 0x3_0000,
 };
 /// The registers of RPCValet's network interface.
-const INTERFACE_REGISTERS: AddressRange = AddressRange {
+pub(crate) const INTERFACE_REGISTERS: AddressRange = AddressRange {
     start: 0x1020_0000,
     length: 0x1000,
 };
 /// Where its queue pairs are.
-const QUEUE_PAIRS: u64 = 0x6c00_0000;
-const DOORBELLS: u64 = 0x6000_0000;
+pub(crate) const QUEUE_PAIRS: u64 = 0x6c00_0000;
+pub(crate) const DOORBELLS: u64 = 0x6000_0000;
 const TENANT_DOORBELLS: u64 = 0x6800_0000;
 /// Between both.
 const CONSUMERS: u64 = 0x6400_0000;
@@ -46,7 +46,7 @@ const PATIENCE_NS: f64 = 50e6;
 /// cluster can take this many of the same queue before they have to wait for it.
 const SLOTS_APART: u32 = 4;
 /// Doorbells of programs that have no I/O device which would say how many.
-const EXECUTED_DOORBELLS: u64 = 2048;
+pub(crate) const EXECUTED_DOORBELLS: u64 = 2048;
 /// Steps of the engine between two looks at whether it is time to stop or to report.
 const STEPS: u32 = 256;
 /// The same in rounds of a functional run.
@@ -306,7 +306,7 @@ pub struct RunResult {
     pub traces: Vec<TraceReport>,
 }
 
-fn doorbell_range(start: u64, lines: u64) -> AddressRange {
+pub(crate) fn doorbell_range(start: u64, lines: u64) -> AddressRange {
     AddressRange {
         start,
         length: lines * 64,

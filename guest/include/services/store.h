@@ -9,12 +9,14 @@
  * | reply to a write | two of the load generator, 1 |
  *
  * The store is that of mica.h. It hashes keys by itself, so that a client need not know how; the
- * hash in the message is not used. One hart serves it, for all that it reads goes straight to the
- * network: it cannot begin again, should another hart change a value meanwhile.
+ * hash in the message is not used. Programs that give values straight to the network, out of the
+ * store, serve on one hart: they cannot begin again, should another hart change a value meanwhile.
+ * store_answer() is for any hart.
  */
 #ifndef SERVICES_STORE_H
 #define SERVICES_STORE_H
 
+#include <byte_order.h>
 #include <mica.h>
 #include <operations.h>
 #include <runtime.h>
@@ -32,8 +34,14 @@ enum {
 
 static struct mica store;
 
+/** How a store keeps the words of values. */
+enum store_order {
+  STORE_NUMBERS, /**< As numbers: of programs that get and send them so. */
+  STORE_WIRE,    /**< As they are on the wire, so that they can be copied. */
+};
+
 /** Fills the store with the keys, and their first values. */
-static inline void store_prepare(void) {
+static inline void store_prepare_as(enum store_order order) {
   uint64_t value[STORE_VALUE_WORDS];
   /* Twice the room of all items, for keys that are new. */
   mica_make(&store, STORE_KEYS / 2, 2 * STORE_KEYS * mica_item_bytes(sizeof value));
@@ -42,9 +50,35 @@ static inline void store_prepare(void) {
     key_of_words(key, number, 0);
     for (uint64_t word = 0; word < STORE_VALUE_WORDS; word++)
       value[word] = operation_mix(number * STORE_VALUE_WORDS + word);
+    for (int word = 0; word < STORE_VALUE_WORDS && order == STORE_WIRE; word++)
+      value[word] = swap64(value[word]);
     if (mica_put(&store, 0, key, (const uint8_t *)value, sizeof value) != 0)
       fail("The store has no room for its first keys.");
   }
+}
+
+/** The same, as numbers. */
+static inline void store_prepare(void) { store_prepare_as(STORE_NUMBERS); }
+
+/** Answers a request, on any hart: writes the reply behind the load generator's words to `reply`,
+ * and returns its words. If that is one, it is a number. `value` is that of a write; both are as
+ * the store keeps values. */
+static inline uint64_t store_answer(uint64_t operation, uint64_t first, uint64_t second,
+                                    const uint64_t *value, uint64_t *reply) {
+  const uint64_t value_bytes = STORE_VALUE_WORDS * sizeof *value;
+  uint64_t key[2];
+  key_of_words(key, first, second);
+  if (operation == STORE_WRITE) {
+    uint64_t hart;
+    __asm__("csrr %0, mhartid" : "=r"(hart));
+    mica_put(&store, hart, key, (const uint8_t *)value, value_bytes);
+    reply[0] = STORE_DONE;
+    return 1;
+  }
+  if (mica_get(&store, key, (uint8_t *)reply, value_bytes) >= 0)
+    return STORE_VALUE_WORDS;
+  reply[0] = STORE_NOT_FOUND;
+  return 1;
 }
 
 /** Whether a message of so many words can be such a request. */

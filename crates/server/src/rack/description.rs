@@ -4,8 +4,9 @@ use crate::description::{ServerSpec, SimulatorSpec};
 use crate::error::RunError;
 use network::rack::{LinkSpec, NetworkError, SwitchSpec};
 use network::transport::Protocol;
-use network::{LoadGeneratorSpec, Warmup};
+use network::{LoadGeneratorSpec, NetworkSpec, Warmup};
 use pcie::{DmaNicSpec, IceNicSpec};
+use rpcvalet::GatewaySpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +97,12 @@ pub struct RackServerSpec {
     /// The network interface of kind `dma-nic`.
     #[serde(default)]
     pub dma_nic: DmaNicSpec,
+    /// The edge of the chip, with an interface of kind `rpcvalet`.
+    #[serde(default)]
+    pub gateway: GatewaySpec,
+    /// Whether it has HyperPlane's hardware (`server.hyperplane`), beside an interface that writes to memory.
+    #[serde(default)]
+    pub has_hyperplane: bool,
     /// The machine.
     pub server: ServerSpec,
 }
@@ -118,6 +125,8 @@ pub enum InterfaceKind {
     DmaNic,
     /// nanoPU's, which gives messages to registers: the machine must have `server.nanopu`.
     Nanopu,
+    /// RPCValet's (`server.rpcvalet`), which writes messages to memory and gives them to cores.
+    Rpcvalet,
 }
 
 /// A load generator, or several that are alike: a host of which only the network's side is simulated. It
@@ -297,6 +306,35 @@ fn check_server_interface(server: &RackServerSpec) -> Result<(), RunError> {
         return wrong(format!(
             "rack.servers, {name}: interface is \"nanopu\", and the machine has no server.nanopu; the preset \
              nanopu-prototype has it"
+        ));
+    }
+    if server.has_hyperplane && server.interface == InterfaceKind::Nanopu {
+        return wrong(format!(
+            "rack.servers, {name}: has_hyperplane is true, and the interface is \"nanopu\", whose messages are \
+             not in queues in memory; set has_hyperplane to false, or take another interface"
+        ));
+    }
+    if server.interface != InterfaceKind::Rpcvalet {
+        return Ok(());
+    }
+    if let Err(sentence) = server.gateway.check() {
+        return wrong(format!("rack.servers, {name}: gateway.{sentence}"));
+    }
+    if server.server.fabric.sockets != 1 {
+        return wrong(format!(
+            "rack.servers, {name}: server.fabric.sockets must be 1 with interface = \"rpcvalet\", which is part \
+             of one mesh"
+        ));
+    }
+    let network = &server.server.rpcvalet.network;
+    let as_usual = NetworkSpec {
+        link_gb_per_s: network.link_gb_per_s,
+        ..NetworkSpec::default()
+    };
+    if *network != as_usual {
+        return wrong(format!(
+            "rack.servers, {name}: server.rpcvalet.network describes the cluster of a server that is in no rack; \
+             here rack.link does, and only link_gb_per_s, of the backends' links, can be set"
         ));
     }
     Ok(())

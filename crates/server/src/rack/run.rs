@@ -5,23 +5,27 @@ use super::{
     InterfaceKind, Rack, RackAdvance, RackDescription, RackServer, RackServerSpec, RackSpec, Wire,
 };
 use crate::checkpoint::{Kind, Resumable, Saver, Subject};
+use crate::description::ServerSpec;
 use crate::error::RunError;
 use crate::machine::Machine;
-use crate::meter::{Meter, Reading};
+use crate::meter::Meter;
 use crate::preparation::Preparation;
 use crate::run::{
-    CoreResult, EnergyResult, Options, Totals, check_precision, check_server, instructions,
+    CoreResult, DOORBELLS, EXECUTED_DOORBELLS, EnergyResult, INTERFACE_REGISTERS, IO_REGISTERS,
+    Options, QUEUE_PAIRS, Totals, check_precision, check_server, doorbell_range, instructions,
     load_bare_metal, said,
 };
 use crate::traces::{Harts, TraceReport, Traces, run_traced};
 use energy::Energy;
-use fabric::{AgentId, Fabric, FabricStatistics, Time};
+use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
+use hyperplane::{HyperPlane, QwaitExtension};
 use nanopu::Nic;
 use network::rack::{LinkCounts, Network, NodeId, PortCounts, Switch};
-use network::{LoadGenerator, LoadGeneratorReport, Measurement, Recorder};
+use network::{Ledger, LoadGenerator, LoadGeneratorReport, Measurement, Recorder, Warmup};
 use pcie::{DmaNic, IceNic, NicStatistics};
 use pipeline::NoExtension;
 use riscv::elf::Image;
+use rpcvalet::{BackendStatistics, Gateway, GatewayStatistics, Place, QueuePairs};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -79,6 +83,9 @@ pub struct RackServerResult {
     pub output: String,
     /// Its network interface.
     pub interface: InterfaceResult,
+    /// What HyperPlane has counted, if it has that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hyperplane: Option<hyperplane::Statistics>,
     /// What has been sent over its link.
     pub sent: LinkCounts,
     /// What has been sent to it over its link.
@@ -91,7 +98,8 @@ pub struct RackServerResult {
     pub cycles: u64,
     /// What its fabric counted.
     pub fabric: FabricStatistics,
-    /// What its cores, and what they share, have cost.
+    /// What its cores, and what they share, have cost since the first client began, and for each response if it
+    /// is the only one that serves.
     pub energy_nj: EnergyResult,
     /// Their mean power.
     pub power_w: Energy,
@@ -119,6 +127,14 @@ pub struct RackClientResult {
 pub enum InterfaceResult {
     /// One that moves frames to and from memory.
     Conventional(NicStatistics),
+    /// RPCValet's.
+    Rpcvalet {
+        /// What the edge of the chip has counted.
+        #[serde(flatten)]
+        gateway: GatewayStatistics,
+        /// What the backends have counted, all together.
+        backends: BackendStatistics,
+    },
     /// nanoPU's.
     Nanopu {
         /// What it has counted.
@@ -139,23 +155,25 @@ pub struct SwitchResult {
 }
 
 /// The network interface of a server.
-#[derive(Clone, Copy)]
 struct Attached {
     kind: InterfaceKind,
     agent: AgentId,
+    hyperplane: Option<AgentId>,
+    rpcvalet: Option<rpcvalet::Attached>,
 }
 
 impl Attached {
-    fn wire(self) -> Wire {
+    fn wire(&self) -> Wire {
         match self.kind {
             InterfaceKind::IceNic => Wire::of::<IceNic>(self.agent),
             InterfaceKind::DmaNic => Wire::of::<DmaNic>(self.agent),
             InterfaceKind::Nanopu => Wire::of::<Nic>(self.agent),
+            InterfaceKind::Rpcvalet => Wire::of::<Gateway>(self.agent),
         }
     }
 
     /// What it has counted, and what the program has first done with it that cannot be.
-    fn told(self, fabric: &mut Fabric) -> Option<(InterfaceResult, Option<String>)> {
+    fn told(&self, fabric: &mut Fabric) -> Option<(InterfaceResult, Option<String>)> {
         let of = |statistics, fault: Option<&str>| {
             let result = InterfaceResult::Conventional(statistics);
             (result, fault.map(str::to_string))
@@ -174,6 +192,86 @@ impl Attached {
                 };
                 (result, None)
             }),
+            InterfaceKind::Rpcvalet => {
+                let attached = self.rpcvalet.as_ref()?;
+                let backends = attached.statistics(fabric, Time::ZERO).backends;
+                fabric.agent_mut::<Gateway>(self.agent).map(|gateway| {
+                    let result = InterfaceResult::Rpcvalet {
+                        gateway: gateway.statistics(),
+                        backends,
+                    };
+                    (result, gateway.fault())
+                })
+            }
+        }
+    }
+}
+
+fn queue_pairs(server: &ServerSpec) -> QueuePairs {
+    let mesh = &server.fabric.mesh;
+    QueuePairs::new(QUEUE_PAIRS, mesh.columns * mesh.rows)
+}
+
+/// The memory that a server has beside its main memory.
+fn more_memory(spec: &RackServerSpec) -> Vec<AddressRange> {
+    let mut ranges = Vec::new();
+    if spec.has_hyperplane {
+        ranges.push(doorbell_range(DOORBELLS, EXECUTED_DOORBELLS));
+    }
+    if spec.interface == InterfaceKind::Rpcvalet {
+        let pairs = queue_pairs(&spec.server);
+        ranges.push(AddressRange {
+            start: pairs.start,
+            length: pairs.bytes(),
+        });
+    }
+    ranges
+}
+
+/// Attaches an interface that is no part of the cores, and says who it is.
+fn attach(
+    fabric: &mut Fabric,
+    spec: &RackServerSpec,
+    seed: u64,
+) -> Result<(AgentId, Option<rpcvalet::Attached>), RunError> {
+    match spec.interface {
+        InterfaceKind::DmaNic => {
+            let nic = DmaNic::new(&spec.dma_nic, DMA_NIC_REGISTERS)?;
+            let attachment = nic.attachment(0);
+            Ok((fabric.attach(Box::new(nic), attachment)?, None))
+        }
+        InterfaceKind::Rpcvalet => {
+            let mesh = &spec.server.fabric.mesh;
+            let rpcvalet = &spec.server.rpcvalet;
+            let place = Place {
+                nodes: spec.gateway.nodes,
+                cores: spec.server.fabric.cores,
+                mesh: (mesh.columns, mesh.rows),
+                registers: INTERFACE_REGISTERS,
+                queue_pairs: queue_pairs(&spec.server),
+                network_latency: Time::ZERO,
+                seed,
+            };
+            // Nothing is recorded in it: clients measure. The interface's parts put faults there.
+            let ledger = Ledger::shared(Recorder::new(1, Warmup::Auto));
+            let slots = (
+                rpcvalet.slots,
+                rpcvalet.max_message_bytes,
+                rpcvalet.network.link_gb_per_s,
+            );
+            let tile = mesh.columns * mesh.rows - 1;
+            let outside = |backends| -> (Box<dyn fabric::Agent>, fabric::Attachment) {
+                let edge = &spec.gateway;
+                let gateway = Gateway::new(edge, slots, IO_REGISTERS, backends, ledger.clone());
+                (Box::new(gateway), Gateway::attachment(IO_REGISTERS, tile))
+            };
+            let attached = rpcvalet::attach_behind(fabric, rpcvalet, place, &ledger, outside)?;
+            Ok((attached.cluster, Some(attached)))
+        }
+        InterfaceKind::IceNic | InterfaceKind::Nanopu => {
+            let nic = IceNic::new(&spec.ice_nic, ICE_NIC_REGISTERS, fabric.clock())?;
+            let attachment = nic.attachment(0);
+            Ok((fabric.attach(Box::new(nic), attachment)?, None))
         }
     }
 }
@@ -183,35 +281,40 @@ fn build(
     rack: &RackSpec,
     spec: &RackServerSpec,
     image: Image,
-    address: u32,
+    (address, seed): (u32, u64),
 ) -> Result<(Machine, Attached), RunError> {
-    let mut agent = AgentId(0);
+    let mut attached = Attached {
+        kind: spec.interface,
+        agent: AgentId(0),
+        hyperplane: None,
+        rpcvalet: None,
+    };
     let server = &spec.server;
+    let more = more_memory(spec);
     let machine = match (spec.interface, &server.nanopu) {
         (InterfaceKind::Nanopu, Some(nanopu)) => {
-            Machine::new(server, image, &[], false, |fabric| {
+            Machine::new(server, image, &more, false, |fabric| {
                 let link = (address, rack.link.rate());
                 let cores = server.fabric.cores;
                 let (id, extension) = nanopu::attach(fabric, nanopu, cores, link)?;
-                agent = id;
+                attached.agent = id;
                 Ok(extension)
             })
         }
-        (kind, _) => Machine::new(server, image, &[], false, |fabric| {
-            agent = if kind == InterfaceKind::DmaNic {
-                let nic = DmaNic::new(&spec.dma_nic, DMA_NIC_REGISTERS)?;
-                let attachment = nic.attachment(0);
-                fabric.attach(Box::new(nic), attachment)?
-            } else {
-                let nic = IceNic::new(&spec.ice_nic, ICE_NIC_REGISTERS, fabric.clock())?;
-                let attachment = nic.attachment(0);
-                fabric.attach(Box::new(nic), attachment)?
-            };
+        _ if spec.has_hyperplane => Machine::new(server, image, &more, false, |fabric| {
+            (attached.agent, attached.rpcvalet) = attach(fabric, spec, seed)?;
+            let banks = server.fabric.mesh.columns * server.fabric.mesh.rows;
+            let (clock, doorbells) = (fabric.clock(), more[0]);
+            let id = hyperplane::attach(fabric, banks, &server.hyperplane, doorbells, clock)?;
+            attached.hyperplane = Some(id);
+            Ok(QwaitExtension::new(id))
+        }),
+        _ => Machine::new(server, image, &more, false, |fabric| {
+            (attached.agent, attached.rpcvalet) = attach(fabric, spec, seed)?;
             Ok(NoExtension)
         }),
     }?;
-    let kind = spec.interface;
-    Ok((machine, Attached { kind, agent }))
+    Ok((machine, attached))
 }
 
 /// A rack, ready to run.
@@ -226,6 +329,17 @@ struct Prepared<'a> {
     flows: Option<Flows>,
     /// Instructions that a checkpoint has brought.
     brought: u64,
+    /// When the first client begins.
+    begin: Time,
+}
+
+/// What reads the energy of a server.
+fn meter<'a>(spec: &'a RackServerSpec, interface: &Attached) -> Meter<'a> {
+    Meter {
+        server: &spec.server,
+        shown: usize::MAX,
+        hyperplane: interface.hyperplane,
+    }
 }
 
 /// Where everybody is in the network.
@@ -387,12 +501,17 @@ fn prepare<'a>(
         // A checkpoint has what was prepared.
         let preparation = match options.checkpoint.from {
             Some(_) => None,
-            None => Preparation::of(&entry.server, image, &[], false, None, go_on).map_err(told)?,
+            None => {
+                let more = more_memory(entry);
+                Preparation::of(&entry.server, image, &more, false, None, go_on).map_err(told)?
+            }
         };
         let traced = traces.program(image, program);
         for number in 0..entry.count {
             let host = servers.len();
-            let built = build(spec, entry, image.clone(), address_of(host));
+            // Far apart, as those of clients.
+            let seed = description.measure.seed.wrapping_add((host as u64) << 32);
+            let built = build(spec, entry, image.clone(), (address_of(host), seed));
             let (mut machine, interface) = built.map_err(told)?;
             let simulator = &description.simulator;
             machine
@@ -424,6 +543,7 @@ fn prepare<'a>(
         .servers
         .iter()
         .map(|server| instructions(&server.machine));
+    let begins = spec.clients.iter().map(|client| client.begin_ns);
     Ok(Prepared {
         brought: brought.sum(),
         rack,
@@ -433,6 +553,7 @@ fn prepare<'a>(
         saver,
         traces,
         flows,
+        begin: Time::from_ns(begins.fold(f64::INFINITY, f64::min).min(1e9)),
     })
 }
 
@@ -526,30 +647,57 @@ impl Prepared<'_> {
         Ok(least)
     }
 
+    /// Reads what each server has counted until now: the rack pauses at `at`.
+    fn read_energy(&mut self, at: Time) {
+        let parts = self.specs.iter().zip(&self.attached);
+        for (server, (spec, interface)) in self.rack.servers.iter_mut().zip(parts) {
+            if !server.has_ended {
+                let machine = &mut server.machine;
+                let cycle = machine.engine.clock().cycle_of(at);
+                machine.engine.settle(cycle);
+                machine.first_reading = Some(meter(spec, interface).read(machine, cycle, 0));
+                server.next = server.next_time();
+            }
+        }
+    }
+
+    /// Advances to `pause`, or until nothing happens any more: whether that is so.
+    fn advance_to(&mut self, pause: Time) -> Result<bool, RunError> {
+        self.rack.set_pause(pause);
+        loop {
+            match self.advance() {
+                Ok(RackAdvance::Running) => {}
+                Ok(RackAdvance::Paused) => return Ok(false),
+                Ok(RackAdvance::Idle | RackAdvance::End) => return Ok(true),
+                Err(error) => {
+                    // What the program did with its interface may be why it crashed.
+                    self.check_interfaces()?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
     /// Advances until all is done, or nothing happens any more. The end does not depend on how far anybody
     /// runs ahead, for all that is done before it has been done when it is looked for.
     fn simulate(&mut self, progress: &mut dyn FnMut(f64) -> bool) -> Result<(), RunError> {
         let patience = Time::from_ns(PATIENCE_NS);
         let (mut packets, mut sent_at) = (0, Time::ZERO);
         let mut look_at = Time::ZERO;
+        // A checkpoint may have brought what was read.
+        let has_read = |server: &RackServer| server.machine.first_reading.is_some();
+        let mut has_read = self.wires.clients.is_empty() || self.rack.servers.iter().any(has_read);
         loop {
             let looks = self.rack.now().as_fs() / LOOK_EVERY.as_fs();
             let next = looks.saturating_add(1).saturating_mul(LOOK_EVERY.as_fs());
             // What is left in a cycle that the last pause was in is before it.
             look_at = Time::from_fs(next).max(look_at.saturating_add(LOOK_EVERY));
-            self.rack.set_pause(look_at);
-            let is_idle = loop {
-                match self.advance() {
-                    Ok(RackAdvance::Running) => {}
-                    Ok(RackAdvance::Paused) => break false,
-                    Ok(RackAdvance::Idle | RackAdvance::End) => break true,
-                    Err(error) => {
-                        // What the program did with its interface may be why it crashed.
-                        self.check_interfaces()?;
-                        return Err(error);
-                    }
-                }
-            };
+            if !has_read && self.begin <= look_at {
+                has_read = true;
+                self.advance_to(self.begin)?;
+                self.read_energy(self.begin);
+            }
+            let is_idle = self.advance_to(look_at)?;
             self.check_interfaces()?;
             self.show_flows()?;
             let done = self.done()?;
@@ -610,6 +758,8 @@ fn run_once(
     let simulated = prepared.simulate(progress);
     let traces = prepared.finish_traces();
     simulated?;
+    let is_alone = prepared.specs.iter().filter(|spec| spec.serves).count() == 1;
+    let responses = if is_alone { prepared.responses() } else { 0 };
     let Prepared {
         mut rack,
         specs,
@@ -623,14 +773,16 @@ fn run_once(
     let parts = rack.servers.iter_mut().zip(specs.iter().zip(&attached));
     for (host, (server, (spec, interface))) in parts.enumerate() {
         let machine = &mut server.machine;
-        let meter = Meter {
-            server: &spec.server,
-            shown: usize::MAX,
-            hyperplane: None,
-        };
-        let last = meter.read(machine, machine.end(), 0);
-        let totals = Totals::of(machine, &meter, (begin, 0), (&Reading::default(), &last));
+        let meter = meter(spec, interface);
+        let last = meter.read(machine, machine.end(), responses);
+        let first = machine.first_reading.take().unwrap_or_default();
+        let totals = Totals::of(machine, &meter, (begin, 0), (&first, &last));
         simulated_seconds = simulated_seconds.max(totals.simulated_seconds);
+        let end = machine.engine.time(machine.end());
+        let hyperplane = interface.hyperplane.and_then(|id| {
+            let agent = machine.engine.fabric.agent_mut::<HyperPlane>(id)?;
+            Some(agent.statistics(end))
+        });
         let Some((told, _)) = interface.told(&mut machine.engine.fabric) else {
             return Err(RunError::Description(
                 "a server has no interface".to_string(),
@@ -643,6 +795,7 @@ fn run_once(
             exit_status: machine.exit().map(|(_, status)| status),
             output: machine.output(),
             interface: told,
+            hyperplane,
             sent,
             received,
             cores: totals.cores,

@@ -1,6 +1,6 @@
 """Systems of several papers beside one another: figures of their own, and what papers expect."""
 
-from nanoplane.papers.compare import notification
+from nanoplane.papers.compare import key_value, notification
 
-FIGURES = notification.FIGURES
-CLAIMS = notification.CLAIMS
+FIGURES = (*notification.FIGURES, *key_value.FIGURES)
+CLAIMS = (*notification.CLAIMS, *key_value.CLAIMS)

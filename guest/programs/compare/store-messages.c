@@ -1,0 +1,54 @@
+/**
+ * The key-value store behind RPCValet's network interface, which gives each hart its messages.
+ *
+ * services/store.h has the messages.
+ */
+#include <services/stacks.h>
+#include <services/wire_store.h>
+#include <sonuma.h>
+
+enum {
+  REPLY_BYTES = 640, /* A slot's header and the longest reply, up to a line. */
+  REPLY_BUFFERS = 8, /* Of a hart: as many as can be on their way. */
+};
+
+static uint8_t *replies;
+
+void prepare(void) { store_prepare_as(STORE_WIRE); }
+
+static int serve(int hart) {
+  struct sonuma_endpoint *endpoint = sonuma_endpoint(hart);
+  struct {
+    uint64_t node;
+    int64_t slot; /* Below 0: the buffer has not been sent. */
+  } sent[REPLY_BUFFERS];
+  for (int place = 0; place < REPLY_BUFFERS; place++)
+    sent[place].slot = -1;
+  for (int place = 0;; place = (place + 1) % REPLY_BUFFERS) {
+    struct sonuma_message message = sonuma_receive(endpoint);
+    const struct io_slot *in = message.data;
+    while (sent[place].slot >= 0 && !sonuma_is_free(sent[place].node, sent[place].slot))
+      ;
+    struct io_slot *out =
+        (struct io_slot *)(replies + (hart * REPLY_BUFFERS + place) * REPLY_BYTES);
+    out->length = (uint32_t)wire_store_answer((const uint64_t *)in->packet, in->length,
+                                              (uint64_t *)out->packet);
+    out->flags = 0;
+    out->item = in->item;
+    sent[place].node = message.node;
+    do
+      sent[place].slot = sonuma_send(endpoint, message.node, out, sizeof *out + out->length);
+    while (sent[place].slot == SONUMA_NO_SLOT);
+    sonuma_replenish(endpoint, &message);
+  }
+}
+
+int hart_main(int hart) { return run_apart(hart, serve); }
+
+int main(void) {
+  sonuma_open();
+  replies = sonuma_memory(harts * REPLY_BUFFERS * REPLY_BYTES);
+  harts_release();
+  io_device()->start = 1;
+  return hart_main(0);
+}

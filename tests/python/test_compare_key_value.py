@@ -1,0 +1,141 @@
+"""The same key-value store behind four interfaces: what must hold whichever it is."""
+
+from typing import Any
+
+import pytest
+
+from nanoplane import compiler, simulator
+from nanoplane.description import Description
+from nanoplane.errors import DescriptionError
+from nanoplane.papers.compare import key_value
+
+_MASK = (1 << 64) - 1
+_KEYS, _VALUE_WORDS, _REFUSED = 10_000, 64, _MASK
+_REQUESTS = 120
+"""Of guest/tests/store-client.c."""
+
+
+def _mix(number: int) -> int:
+    """Return what `operation_mix` of operations.h does: a step of SplitMix64."""
+    mixed = (number + 0x9E3779B97F4A7C15) & _MASK
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
+    return mixed ^ mixed >> 31
+
+
+def _expected() -> list[str]:
+    """Return what store-client.c prints of a store that is a dictionary."""
+    store = {
+        key: [_mix(key * _VALUE_WORDS + word) for word in range(_VALUE_WORDS)]
+        for key in range(_KEYS)
+    }
+    lines = []
+    for number in range(_REQUESTS):
+        choice = _mix(number)
+        is_write = choice % 2 == 1
+        key = choice // 2 % 8 + (_KEYS if number % 10 == 3 else 0)
+        if number % 20 in (7, 17):
+            reply = [_REFUSED]
+        elif is_write:
+            store[key] = [_mix(number * _VALUE_WORDS + 6 + word) for word in range(_VALUE_WORDS)]
+            reply = [0, 0, 1]
+        else:
+            reply = [0, 0, *store.get(key, [0])]
+        value = 0
+        for word in reply:
+            value = _mix(value ^ word)
+        lines.append(f"{len(reply)} {value:016x}")
+    return lines
+
+
+def _small(system: str) -> dict[str, Any]:
+    """Return the entry of `rack.servers` of a system on four cores."""
+    offer = {"mode": "open", "rate_mrps": 1.0}
+    data = key_value.rack("small", system, offer, {"requests": 100}).resolve().data
+    entry: dict[str, Any] = data["rack"]["servers"][0]
+    server = entry["server"]
+    server["fabric"] |= {"cores": 4, "mesh": {**server["fabric"]["mesh"], "columns": 2, "rows": 2}}
+    server["data_plane_cores"] = 4
+    server["rpcvalet"]["backends"] = 2
+    if entry["interface"] == "dma-nic":
+        entry["dma_nic"]["queues"] = 8 if entry["has_hyperplane"] else 4
+    return entry
+
+
+def _run(description: dict[str, Any], **simulation: Any) -> dict[str, Any]:
+    resolved = Description.from_dict(
+        {**description, "simulator": simulation}, source="test"
+    ).resolve()
+    return simulator.rack(resolved.data, compiler.unpack(resolved.elf()))
+
+
+@pytest.mark.parametrize("system", key_value.SYSTEMS)
+def test_replies_are_those_of_a_dictionary(system: str) -> None:
+    """Each reply has the words that a dictionary gives: the same, whatever the system."""
+    entry = _small(system)
+    client = {
+        "name": "client",
+        "program": str(compiler.GUEST / "tests" / "store-client.c"),
+        "interface": "nanopu",
+        "server": {**key_value.SERVER, "fabric": entry["server"]["fabric"]},
+    }
+    result = _run({"rack": {"link": {"latency_ns": 1000.0}, "servers": [entry, client]}})
+    assert result["servers"][1]["output"].splitlines() == _expected()
+
+
+def _loaded(system: str, rate_mrps: float, requests: int) -> dict[str, Any]:
+    offer = {"mode": "open", "rate_mrps": rate_mrps}
+    data = key_value.rack("loaded", system, offer, {"requests": requests, "warmup": 0}).data
+    return {**data, "rack": {**data["rack"], "servers": [_small(system)]}}
+
+
+@pytest.mark.parametrize("system", key_value.SYSTEMS)
+def test_no_request_is_lost(system: str) -> None:
+    """What the client has sent has been answered, but for what is under way when the run ends."""
+    result = _run(_loaded(system, 1.0, 200))
+    (server,), (client,) = result["servers"], result["clients"]
+    interface = server["interface"]
+    came = interface.get("frames_received", interface.get("packets_received"))
+    left = interface.get("frames_sent", interface.get("packets_sent"))
+    assert not any(count for name, count in interface.items() if "dropped" in name)
+    assert client["statistics"]["responses"] >= 200
+    # Each of them is on one of the links, in the server, or answered: none is made or lost.
+    assert client["statistics"]["requests"] == client["sent"]["packets"]
+    assert client["sent"]["packets"] >= came >= left >= client["statistics"]["responses"]
+    # The run ends within a microsecond of the last request measured; each takes some 2 or 3.
+    assert client["statistics"]["requests"] - client["statistics"]["responses"] <= 10
+    assert client["statistics"]["unexpected"] == 0
+    energy = server["energy_nj"]
+    responses = client["statistics"]["responses"]
+    assert energy["per_request"] == pytest.approx(energy["total"] / responses)
+    # From when the client begins, and not from when the server does.
+    assert energy["seconds"] == pytest.approx(result["simulated_seconds"] - 100e-6)
+
+
+@pytest.mark.parametrize("system", ["qwait", "rpcvalet"])
+def test_results_do_not_depend_on_how_they_are_found(system: str) -> None:
+    """How far cores run ahead and what is skipped changes nothing, energy included."""
+    description = _loaded(system, 2.0, 100)
+
+    def told(**simulation: Any) -> dict[str, Any]:
+        result = _run(description, **simulation)
+        for core in result["servers"][0]["cores"]:
+            del core["skipped_cycles"]
+        return {name: value for name, value in result.items() if not name.startswith("host_")}
+
+    usual = told()
+    assert told(lookahead_cycles=1) == usual
+    assert told(skip_spinning=False) == usual
+
+
+def test_what_cannot_be_gets_a_sentence() -> None:
+    """HyperPlane needs queues in memory, and RPCValet's cluster is not in a rack."""
+    entry = _small("nanopu")
+    entry |= {"has_hyperplane": True, "serves": False}
+    with pytest.raises(DescriptionError, match="whose messages are not in queues in memory"):
+        _run({**_loaded("nanopu", 1.0, 100), "rack": {"servers": [entry, entry]}})
+    entry = _small("rpcvalet")
+    entry["serves"] = False
+    entry["server"]["rpcvalet"]["network"]["latency_ns"] = 10.0
+    with pytest.raises(DescriptionError, match=r"here rack.link does, and only link_gb_per_s"):
+        _run({**_loaded("rpcvalet", 1.0, 100), "rack": {"servers": [entry, entry]}})
