@@ -250,6 +250,10 @@ pub(crate) enum Effect {
         level: bool,
         delay: Time,
     },
+    Stash {
+        core: CoreId,
+        line: LineAddress,
+    },
     Notify {
         core: CoreId,
         header: u64,
@@ -359,6 +363,12 @@ impl AgentContext<'_> {
             level,
             delay,
         });
+    }
+
+    /// Tells a core to fetch `line` into its data cache, so that it can write it, as the stash hints of
+    /// AMBA CHI do (ARM IHI 0050, "Cache stashing"). It gets there as soon as anything can.
+    pub fn stash(&mut self, core: CoreId, line: LineAddress) {
+        self.effects.push(Effect::Stash { core, line });
     }
 
     /// Tells a core's extension something, over wires on which it takes `delay`.

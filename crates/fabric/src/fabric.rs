@@ -1283,6 +1283,10 @@ impl Fabric {
                 let kind = DeliveryKind::Interrupt { thread, bit, level };
                 self.deliver(now, delay, core, kind, inboxes);
             }
+            Effect::Stash { core, line } => {
+                let delay = self.minimum_delivery_latency;
+                self.deliver(now, delay, core, DeliveryKind::Stash { line }, inboxes);
+            }
             Effect::Notify {
                 core,
                 header,

@@ -311,6 +311,11 @@ pub enum DeliveryKind {
         /// Raised or lowered.
         level: bool,
     },
+    /// An agent has written a line at its home that the core will want: a hint, which asks the core to fetch it.
+    Stash {
+        /// The line.
+        line: LineAddress,
+    },
     /// An agent tells the core's extension something. They agree on what it means.
     Notice {
         /// What it is.
@@ -318,7 +323,7 @@ pub enum DeliveryKind {
     },
 }
 
-state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { thread, bit, level }, Notice { header } });
+state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { thread, bit, level }, Stash { line }, Notice { header } });
 
 impl DeliveryKind {
     /// Whether it only ends an eviction.

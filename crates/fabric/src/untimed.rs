@@ -155,7 +155,7 @@ impl UntimedAgents {
                     hart, bit, level, ..
                 } => self.changes.push(LineChange { hart, bit, level }),
                 // There is no cache, and no core has an extension.
-                Effect::WarmLastLevel { .. } | Effect::Notify { .. } => {}
+                Effect::WarmLastLevel { .. } | Effect::Notify { .. } | Effect::Stash { .. } => {}
                 Effect::Wake { at, token } => {
                     self.alarms_set += 1;
                     let key = (at.max(self.now), self.alarms_set);

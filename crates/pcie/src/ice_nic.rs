@@ -19,8 +19,8 @@ use crate::frames::{Piece, is_memory, lines};
 use crate::port::{self, NicStatistics, Port};
 use crate::spec::IceNicSpec;
 use fabric::{
-    AddressRange, Agent, AgentContext, Attachment, Clock, LineData, MemoryAccess, ReplyTo, Request,
-    RequestKind, SpecError, Time,
+    AddressRange, Agent, AgentContext, Attachment, Clock, CoreId, LineAddress, LineData,
+    MemoryAccess, ReplyTo, Request, RequestKind, SpecError, Time,
 };
 use network::packet::{Packet, hardware_address};
 use network::rack::{Interface, LineRate};
@@ -643,7 +643,13 @@ impl Agent for IceNic {
             MemoryAccess::DmaRead { address } => {
                 self.line_read(context, token & purpose::INDEX, address, &data);
             }
-            _ => self.line_written(context),
+            MemoryAccess::DmaWrite { address, .. } => {
+                if self.spec.first_level {
+                    context.stash(CoreId(0), LineAddress::of(address));
+                }
+                self.line_written(context);
+            }
+            _ => {}
         }
     }
 

@@ -40,6 +40,10 @@ pub struct IceNicSpec {
     /// Bytes of the longest frame: `ETH_MAX_BYTES`.
     #[schemars(range(min = 64, max = 16384))]
     pub most_frame_bytes: u32,
+    /// Each line of a frame that has come, when it is in the last-level cache, is hinted to core 0, which
+    /// fetches it into its data cache: nanoPU's traditional interface if it "placed arriving messages
+    /// directly in the L1 cache" (Section 5.2.1).
+    pub first_level: bool,
     /// Nanoseconds in the MAC and serial I/O in each direction. The prototype has none; nanoPU adds 52 ns
     /// for both directions together (Section 5.2.1: 69 ns instead of 17).
     #[schemars(range(min = 0.0, max = 1e6))]
@@ -54,6 +58,7 @@ impl Default for IceNicSpec {
             input_buffer_bytes: 65536,
             output_buffer_bytes: 2 * 1520,
             most_frame_bytes: 1520,
+            first_level: false,
             mac_latency_ns: 0.0,
         }
     }

@@ -119,6 +119,34 @@ fn a_frame_in() {
     );
 }
 
+/// Each line is hinted to the core when it has been written: after 8 words, and after 9, and 12 for the write.
+#[test]
+fn lines_are_hinted_to_the_core() {
+    use fabric::{DeliveryKind, LineAddress};
+    let spec = IceNicSpec {
+        first_level: true,
+        ..IceNicSpec::default()
+    };
+    let mut bench = bench(&spec);
+    bench.load::<IceNic>(BUFFER, 128);
+    bench.write(RECV_REQ, 8, BUFFER);
+    bench.run_for::<IceNic>(100.0);
+    let start = bench.now + ns(50.0);
+    bench.give::<IceNic>(50.0, &request(1, 8));
+    let until = bench.now + ns(300.0);
+    bench.fabric.run_until(until, &mut bench.inboxes);
+    let least = bench.fabric.minimum_delivery_latency();
+    let mut hints = Vec::new();
+    while let Some(delivery) = bench.inboxes[0].pop() {
+        if let DeliveryKind::Stash { line } = delivery.kind {
+            hints.push((delivery.at - start, line));
+        }
+    }
+    let line = LineAddress::of(BUFFER);
+    let next = LineAddress(line.0 + 1);
+    assert_eq!(hints, [(ns(20.0) + least, line), (ns(21.0) + least, next)]);
+}
+
 /// 1088 bytes are 136 words and 17 lines. A line is done 12 cycles after its last word, so that no more than two
 /// writes are under way; the next frame is begun when all of the one before is done: 136 + 12.
 #[test]

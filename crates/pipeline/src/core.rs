@@ -203,6 +203,8 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) second_level_event: u64,
     pub(crate) loads: LoadQueue,
     pub(crate) stores: StoreQueue,
+    /// Lines to be fetched that have been hinted at, when there are miss registers, oldest first.
+    pub(crate) stashes: VecDeque<LineAddress>,
     pub(crate) missing: Vec<MissingLoad>,
     /// Those of them whose line has just come; empty otherwise.
     pub(crate) arrived: Vec<MissingLoad>,
@@ -293,6 +295,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 second_level_event: cycle,
                 loads,
                 stores,
+                stashes,
                 missing,
                 arrived: fixed,
                 parked,
@@ -401,6 +404,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             second_level_event: NEVER,
             loads: LoadQueue::new(spec.load_queue_entries, spec.threads),
             stores: StoreQueue::new(spec.store_queue_entries),
+            stashes: VecDeque::new(),
             missing: Vec::new(),
             arrived: Vec::new(),
             parked: Vec::new(),
@@ -719,6 +723,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             DeliveryKind::Reply { token, result } => {
                 self.for_each_hart(|core| core.replied_to(token, result));
+            }
+            DeliveryKind::Stash { line } => {
+                self.stashes.push_back(line);
+                self.fetch_stashes(now, outbox);
             }
             DeliveryKind::Notice { header } => {
                 if X::HAS_PORT {

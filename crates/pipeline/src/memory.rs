@@ -694,6 +694,23 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
             });
         }
+        if !self.stashes.is_empty() {
+            self.fetch_stashes(now, outbox);
+        }
+    }
+
+    /// Asks for the lines that have been hinted at, in order, as far as there are miss registers.
+    pub(crate) fn fetch_stashes(&mut self, now: u64, outbox: &mut Outbox) {
+        while let Some(&line) = self.stashes.front() {
+            if !self.owns(line) {
+                let at = self.departure(now, self.spec.l1_data.hit_latency_cycles);
+                let wanted = (Side::Data, line, true);
+                if self.request_line(wanted, at, outbox) == RequestOutcome::Full {
+                    return;
+                }
+            }
+            self.stashes.pop_front();
+        }
     }
 
     fn is_held_line(&self, line: LineAddress, now: u64) -> bool {

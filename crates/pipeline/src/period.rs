@@ -100,6 +100,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && self.serial.is_none()
             && self.posted.is_empty()
             && self.refused_store.is_none()
+            && self.stashes.is_empty()
             && self.crash.is_none()
             && self.acquire.is_none()
             && self.probed.is_none()
@@ -161,6 +162,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 second_level_event: fixed,
                 loads: fixed,
                 stores: fixed,
+                stashes: fixed,
                 missing: fixed,
                 arrived: fixed,
                 parked: fixed,

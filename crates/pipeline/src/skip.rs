@@ -237,6 +237,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     fn is_quiet(&self) -> bool {
         self.stores.is_empty()
+            && self.stashes.is_empty()
             && self.missing.is_empty()
             && self.parked.is_empty()
             && self.refused.is_empty()

@@ -69,6 +69,18 @@ fn with_ice_nic(spec: &ServerSpec, image: Image, times_ns: &[f64]) -> (Machine, 
     })
 }
 
+fn with_hints(spec: &ServerSpec, image: Image, times_ns: &[f64]) -> (Machine, AgentId) {
+    machine(spec, image, times_ns, |fabric| {
+        let hinting = IceNicSpec {
+            first_level: true,
+            ..IceNicSpec::default()
+        };
+        let nic = IceNic::new(&hinting, REGISTERS, fabric.clock()).unwrap();
+        let attachment = nic.attachment(0);
+        (nic, attachment)
+    })
+}
+
 fn with_dma_nic(spec: &ServerSpec, image: Image, times_ns: &[f64]) -> (Machine, AgentId) {
     machine(spec, image, times_ns, |_| {
         let nic = DmaNic::new(&DmaNicSpec::default(), REGISTERS).unwrap();
@@ -432,6 +444,35 @@ const TIMES_NS: [f64; 8] = [
 #[test]
 fn a_loopback_on_the_chip() {
     check::<IceNic>(with_ice_nic, ice_loopback, &TIMES_NS);
+}
+
+#[test]
+fn a_loopback_with_hints() {
+    check::<IceNic>(with_hints, ice_loopback, &TIMES_NS);
+}
+
+/// Without hints the loads of each frame miss, at least the first. With them its line is there, and may be
+/// written, when the core has been told of the frame.
+#[test]
+fn hints_bring_lines_before_they_are_wanted() {
+    for core in models() {
+        let spec = server(1, &core);
+        let outcome = |make: fn(&ServerSpec, Image, &[f64]) -> (Machine, AgentId)| {
+            let times_ns = [5000.0, 9000.0, 13_000.0, 17_000.0];
+            let mut made = make(&spec, ice_loopback(times_ns.len() as u64), &times_ns);
+            assert_eq!(run(&mut made.0), Ending::Halted);
+            let misses = made.0.engine.cores[0].statistics(made.0.end()).data_misses;
+            let packets = sent::<IceNic>(&mut made).into_iter();
+            (
+                misses,
+                packets.map(|(_, packet)| packet).collect::<Vec<_>>(),
+            )
+        };
+        let (plain, hinted) = (outcome(with_ice_nic), outcome(with_hints));
+        assert_eq!(hinted.0, 0);
+        assert!(plain.0 >= 4);
+        assert_eq!(plain.1, hinted.1);
+    }
 }
 
 #[test]

@@ -255,7 +255,9 @@ impl<S: Script> Core<S> {
                     Err(()) => self.state = State::Over { at: now, result },
                 }
             }
-            DeliveryKind::Interrupt { .. } | DeliveryKind::Notice { .. } => {}
+            DeliveryKind::Interrupt { .. }
+            | DeliveryKind::Stash { .. }
+            | DeliveryKind::Notice { .. } => {}
         }
     }
 

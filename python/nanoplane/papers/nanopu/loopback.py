@@ -12,13 +12,14 @@ from typing import Any
 
 import altair
 
-from nanoplane.claims import Claim, Judge, Judgement, above, judged, within
+from nanoplane.claims import Claim, Judge, Judgement, above, between, judged, within
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu.racks import (
     BESIDE_NS,
     CLOCK_GHZ,
     FAST_PATH,
+    FIRST_LEVEL,
     PROTOTYPE,
     SYSTEMS,
     TRADITIONAL,
@@ -42,7 +43,9 @@ _PROGRAMS = {
     (INCREMENT, FAST_PATH): "nanopu/loopback-increment",
     (INCREMENT, TRADITIONAL): "traditional/loopback-increment",
 }
+_PROGRAMS |= {(what, FIRST_LEVEL): _PROGRAMS[what, TRADITIONAL] for what, _ in list(_PROGRAMS)}
 BATCH = 30
+L1_BYTES = 16 * 1024
 _LATENCY_REQUESTS, _THROUGHPUT_REQUESTS = 500, 20_000
 
 
@@ -66,7 +69,7 @@ class Loopback:
         requests = _LATENCY_REQUESTS if self.what == LATENCY else _THROUGHPUT_REQUESTS
         # Two batches, so that one is on its way while the other is worked on. nanoPU has as many
         # messages under way as its buffers hold.
-        under_way = 2 * BATCH if self.system == TRADITIONAL else 16
+        under_way = 16 if self.system == FAST_PATH else 2 * BATCH
         return Run(
             rack(
                 self.name,
@@ -219,7 +222,7 @@ def _chart(title: str) -> Any:
             x=plots.logarithmic("bytes of a message"),
             y=plots.linear(title),
             colour=plots.Series.label("system", "system", SYSTEMS, plots.COLOURS),
-            dash=plots.Series.label("system", "system", SYSTEMS, plots.SYSTEM_DASHES[1:]),
+            dash=plots.Series.label("system", "system", SYSTEMS, plots.DASHES),
         )
 
     return chart
@@ -273,12 +276,34 @@ FIGURES = (
 # What the paper claims.
 
 
-def speedup(results: Results, what: str, bytes_: int) -> float:
+def speedup(results: Results, what: str, bytes_: int, over: str = TRADITIONAL) -> float:
     """Return how many times the traditional throughput nanoPU's is."""
     fast, traditional = (
-        rate_mrps(results, Loopback(what, system, bytes_)) for system in (FAST_PATH, TRADITIONAL)
+        rate_mrps(results, Loopback(what, system, bytes_)) for system in (FAST_PATH, over)
     )
     return fast / traditional
+
+
+_HELD = max(length for length in BYTES if BATCH * (bits(length) // 8) <= L1_BYTES)
+"""The longest message of which a batch is held by the L1 cache."""
+
+
+def _by_first_level(results: Results) -> float:
+    """Return how many times as many increments are done if lines go on to the L1 cache."""
+    plain, first_level = (
+        rate_mrps(results, Loopback(INCREMENT, system, _HELD))
+        for system in (TRADITIONAL, FIRST_LEVEL)
+    )
+    return first_level / plain
+
+
+def _below_first_level(results: Results) -> float:
+    """Return by how many percent nanoPU's response is below one by way of the L1 cache."""
+    fast, first_level = (
+        response_ns(results, Loopback(LATENCY, system, SHORTEST))
+        for system in (FAST_PATH, FIRST_LEVEL)
+    )
+    return 100 * (1 - fast / first_level)
 
 
 def _slower(results: Results) -> float:
@@ -331,9 +356,25 @@ _DESCRIBED = (
     "nanopu.2 shows them"
 )
 _NIC = (
-    "accesses to the traditional interface's registers take longer than the paper's: the core "
-    "waits for each of them, a store too"
+    "of the way through the traditional interface the paper gives only the sum; here a bank of the "
+    "last-level cache takes 14 cycles, and 4.3 of them come one after the other: with 4 cycles it "
+    "is 51 ns"
 )
+_FEWER = (
+    "nanoPU's program has fewer cycles for a message than the paper's; with the work that the "
+    "published one does it has 25 instead of 20"
+)
+_PROGRAM = "the traditional program has another number of cycles for a message than the paper's"
+_LONG = (
+    "the paper does not say what limits its traditional interface at 1 KB; here the core looks at "
+    "the first line alone, and DMA moves 8 bytes a cycle each way"
+)
+_HINTS = (
+    "the miss of the first line is hidden, as it should be; what is left is the way through the "
+    "traditional interface, as in nanopu.3.traditional"
+)
+_HELD_WHY = "lines are fetched by the core behind the write, two at a time"
+
 
 CLAIMS = (
     Claim(
@@ -460,9 +501,10 @@ CLAIMS = (
         "fast path would still have 50% lower response time for small nanoRequests",
         50,
         "%",
-        "a traditional interface that writes to the first-level cache",
+        "8 bytes: by how much nanoPU's is below that of an interface into the L1 cache",
         "reproduced within 10 percentage points",
-        why="interfaces write to the last-level cache here",
+        "nanopu.3",
+        judged(_below_first_level, between(40, 60, _HINTS)),
     ),
     Claim(
         "nanopu.4.rate",
@@ -479,7 +521,7 @@ CLAIMS = (
                 118,
                 0.15,
                 below="the program has more cycles for a message",
-                above="the program has fewer cycles for a message",
+                above=_FEWER,
             ),
         ),
     ),
@@ -498,7 +540,7 @@ CLAIMS = (
                 68,
                 0.15,
                 below="the program has more cycles for a message",
-                above="the program has fewer cycles for a message",
+                above=_FEWER,
             ),
         ),
     ),
@@ -511,7 +553,10 @@ CLAIMS = (
         "8 bytes: nanoPU's throughput by the traditional one",
         "reproduced within 20 %",
         "nanopu.4",
-        judged(lambda r: speedup(r, THROUGHPUT, SHORTEST), within(7, 0.2, below=_NIC, above=_NIC)),
+        judged(
+            lambda r: speedup(r, THROUGHPUT, SHORTEST),
+            within(7, 0.2, below=_PROGRAM, above=_FEWER),
+        ),
     ),
     Claim(
         "nanopu.4.least",
@@ -522,7 +567,7 @@ CLAIMS = (
         "the least speedup over all lengths",
         "reproduced within 25 %",
         "nanopu.4",
-        judged(_least_speedup, within(2, 0.25, below=_NIC, above=_NIC)),
+        judged(_least_speedup, within(2, 0.25, below=_LONG, above=_LONG)),
     ),
     Claim(
         "nanopu.4.most",
@@ -533,7 +578,7 @@ CLAIMS = (
         "the largest speedup over all lengths",
         "reproduced within 25 %",
         "nanopu.4",
-        _speedups(THROUGHPUT, within(7, 0.25, below=_NIC, above=_NIC)),
+        _speedups(THROUGHPUT, within(7, 0.25, below=_PROGRAM, above=_FEWER)),
     ),
     Claim(
         "nanopu.4.long",
@@ -555,7 +600,7 @@ CLAIMS = (
         "the largest speedup over all lengths",
         "reproduced within 20 %",
         "nanopu.5",
-        _speedups(INCREMENT, within(10, 0.2, below=_NIC, above=_NIC)),
+        _speedups(INCREMENT, within(10, 0.2, below=_PROGRAM, above=_FEWER)),
     ),
     Claim(
         "nanopu.5.l1",
@@ -564,9 +609,11 @@ CLAIMS = (
         "about 1.3x faster than via the LLC",
         1.3,
         "times",
-        "a traditional interface that writes to the first-level cache",
+        "an interface into the L1 cache, by the traditional one: 256 bytes, the longest of which a "
+        "batch is held there",
         "reproduced within 15 %",
-        why="an estimate of the paper's; interfaces write to the last-level cache here",
+        "nanopu.5",
+        judged(_by_first_level, within(1.3, 0.15, below=_HELD_WHY, above=_HELD_WHY)),
     ),
     Claim(
         "nanopu.5.over-l1",
@@ -574,8 +621,12 @@ CLAIMS = (
         "This would still be 7.5x slower than the nanoPU fast path",
         7.5,
         "times",
-        "the same beside nanoPU",
+        "nanoPU's throughput by that",
         "reproduced within 20 %",
-        why="an estimate of the paper's; interfaces write to the last-level cache here",
+        "nanopu.5",
+        judged(
+            lambda r: speedup(r, INCREMENT, _HELD, over=FIRST_LEVEL),
+            within(7.5, 0.2, below=_PROGRAM, above=_PROGRAM),
+        ),
     ),
 )

@@ -23,7 +23,13 @@ PROTOTYPE = {"mac_and_serial_io_ns": 0.0}
 """Footnote 10: "Our prototype does not include MAC & Serial IO"."""
 
 FAST_PATH, TRADITIONAL = "fast-path", "traditional"
-SYSTEMS = {FAST_PATH: "nanoPU's fast path", TRADITIONAL: "traditional"}
+FIRST_LEVEL = "first-level"
+"""The traditional interface if it "placed arriving messages directly in the L1 cache"."""
+SYSTEMS = {
+    FAST_PATH: "nanoPU's fast path",
+    TRADITIONAL: "traditional",
+    FIRST_LEVEL: "traditional, into the L1 cache",
+}
 
 
 def open_load(rate_mrps: float) -> dict[str, Any]:
@@ -93,6 +99,8 @@ def rack(
         "interface": "nanopu" if fast else "ice-nic",
         "server": server,
     }
+    if interface == FIRST_LEVEL:
+        served["ice_nic"] = {"first_level": True}
     measure: dict[str, Any] = {"requests": measured, "seed": 1}
     if warmup is not None:
         measure["warmup"] = warmup
