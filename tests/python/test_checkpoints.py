@@ -2,13 +2,12 @@
 
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_line import nanoplane
 from nanoplane import Description, compiler, simulator, sweep
 from nanoplane.checkpoints import Checkpoints
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError
@@ -43,19 +42,6 @@ NON_INCLUSIVE = {
     "server.fabric.last_level.inclusion": "non-inclusive",
     "server.fabric.last_level.size_bytes_per_bank": 65536,
 }
-
-
-def nanoplane(*arguments: object, status: int = 0) -> str:
-    """Run the command line; return what it prints, on standard error if it fails."""
-    done = subprocess.run(
-        [sys.executable, "-m", "nanoplane", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr if status else done.stdout
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
+from command_line import nanoplane
 from nanoplane import compiler, histograms, simulator
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError
@@ -37,19 +38,6 @@ def run(*settings: str) -> dict[str, Any]:
     for setting in settings:
         description = description.assign(setting)
     return simulate(description)
-
-
-def nanoplane(*arguments: object, status: int = 0) -> str:
-    """Run the command line; return what it prints, on standard error if it fails."""
-    done = subprocess.run(
-        [sys.executable, "-m", "nanoplane", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr if status else done.stdout
 
 
 @pytest.mark.parametrize("servers", [2, 4, 81])

@@ -114,7 +114,7 @@ impl Way<'_> {
     fn through_server(&self, coming: &[Step], going: &[Step]) {
         let servers = |node: &NodeId| self.flows.role(*node) == Some(Role::Server);
         // All of it has come, or been sent.
-        let arrived = coming.iter().filter_map(|step| match *step {
+        let mut arrived = coming.iter().filter_map(|step| match *step {
             Step::OnLink { to, arrives, .. } if servers(&to) => Some((to, arrives)),
             _ => None,
         });
@@ -123,8 +123,8 @@ impl Way<'_> {
             _ => None,
         });
         let arrived = match given {
-            Some((_, at)) => arrived.filter(|&(_, arrives)| arrives <= at).last(),
-            None => arrived.last(),
+            Some((_, at)) => arrived.rfind(|&(_, arrives)| arrives <= at),
+            None => arrived.next_back(),
         };
         let sent = going.iter().find_map(|step| match *step {
             Step::Sent { core, at } => Some((core, at)),

@@ -1,0 +1,17 @@
+"""The command line, run as a user runs it."""
+
+import subprocess
+import sys
+
+
+def nanoplane(*arguments: object, status: int = 0) -> str:
+    """Run the command line; return what it prints, on standard error if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "nanoplane", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr if status else done.stdout
