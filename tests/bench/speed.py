@@ -24,6 +24,13 @@ traffic = {{ shape = "single-queue", {load} }}
 measure.requests = {requests}
 """
 
+RACK = """
+rack.switch = {{ trimming = true }}
+rack.servers = [{servers}]
+rack.clients = [{{ servers = ["busy"], load.offer = {{ mode = "open", rate_mrps = 4.0 }} }}]
+measure.requests = 50000
+"""
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -44,6 +51,21 @@ def _exec(name: str, core: str, cores: int, program: str, *settings: str) -> Row
 def _run(name: str, notify: str, queues: int, load: str, requests: int) -> Row:
     text = DATA_PLANE.format(notify=notify, queues=queues, load=load, requests=requests)
     return Row(name, "out-of-order", 1, ("run", "run.toml", "--fresh", "--json"), text)
+
+
+def _rack(name: str, idle: int) -> Row:
+    """Return servers of four cores with two busy ones, and so many that wait for messages."""
+    program = HERE.parents[1] / "guest" / "programs" / "nanopu" / "loopback.c"
+    machine = f'program = "{program}", serves = true, interface = "nanopu"'
+    machine += ', server.preset = "nanopu-prototype"'
+    counts = {"busy": 2, "idle": idle}
+    servers = ", ".join(
+        f'{{ name = "{which}", count = {count}, {machine} }}'
+        for which, count in counts.items()
+        if count
+    )
+    arguments = ("run", "run.toml", "--fresh", "--json")
+    return Row(name, "in-order", 4 * (2 + idle), arguments, RACK.format(servers=servers))
 
 
 # A five-stage core: `pipeline::CoreSpec::five_stage`.
@@ -74,6 +96,8 @@ ROWS = [
     _run("spinning over 1000 queues, load 1 %", "spin", 1000, "rate_mrps = 0.0057", 100),
     _run("spinning over 1000 queues, saturated", "spin", 1000, 'load = "saturate"', 2000),
     _run("HyperPlane, 1000 queues, saturated", "hyperplane", 1000, 'load = "saturate"', 20_000),
+    _rack("two busy servers of nanoPU", 0),
+    _rack("the same among 79 that wait", 79),
 ]
 
 
@@ -102,7 +126,8 @@ def main() -> None:
         os.chdir(directory)
         for row in ROWS:
             result, memory_mib = measure(row)
-            cores = result["cores"]
+            servers = result.get("servers", [result])
+            cores = [core for server in servers for core in server["cores"]]
             skipped = sum(
                 core["instructions"] * core["skipped_cycles"] / core["cycles"]
                 for core in cores

@@ -8,43 +8,53 @@ use std::cmp::Reverse;
 const PAGE_LINES: usize = 64;
 type Page = [AlignedLine; PAGE_LINES];
 
-/// A page of zeros that nobody has written.
-const UNWRITTEN: u32 = 0;
+/// Pages of a table.
+const TABLE_PAGES: usize = 512;
+/// `None` is a page of zeros that nobody has written.
+type Table = [Option<Box<Page>>; TABLE_PAGES];
 
 #[derive(Clone, Debug)]
 struct Region {
     first_line: u64,
     lines: u64,
-    /// By their place, the numbers of pages, of which the first is 1. What nobody has written takes no room on
-    /// the host here either: an allocation of zeros that are not looked at, not even to free it.
-    numbers: Vec<u32>,
-    pages: Vec<Page>,
-    /// The place of each page.
-    places: Vec<usize>,
+    /// Tables of which no page has been written are not there: of large memories most, which would
+    /// otherwise be looked at to free or to save them.
+    tables: Vec<Option<Box<Table>>>,
 }
 
 impl Region {
+    fn new(first_line: u64, lines: u64) -> Region {
+        let tables = lines.div_ceil((TABLE_PAGES * PAGE_LINES) as u64);
+        Region {
+            first_line,
+            lines,
+            tables: vec![None; tables as usize],
+        }
+    }
+
     #[inline]
     fn page(&self, place: usize) -> Option<&Page> {
-        match self.numbers[place] {
-            UNWRITTEN => None,
-            number => Some(&self.pages[number as usize - 1]),
-        }
+        let table = self.tables[place / TABLE_PAGES].as_deref()?;
+        table[place % TABLE_PAGES].as_deref()
     }
 
     #[inline]
     fn page_mut(&mut self, place: usize) -> &mut Page {
-        if self.numbers[place] == UNWRITTEN {
-            self.add_page(place);
-        }
-        &mut self.pages[self.numbers[place] as usize - 1]
+        let table = &mut self.tables[place / TABLE_PAGES];
+        let table = table.get_or_insert_with(|| Box::new([const { None }; TABLE_PAGES]));
+        table[place % TABLE_PAGES].get_or_insert_with(|| Box::new([AlignedLine::ZERO; PAGE_LINES]))
     }
 
-    #[cold]
-    fn add_page(&mut self, place: usize) {
-        self.pages.push([AlignedLine::ZERO; PAGE_LINES]);
-        self.places.push(place);
-        self.numbers[place] = self.pages.len() as u32;
+    /// The places of pages that are not zero, in order.
+    fn written(&self) -> Vec<usize> {
+        let tables = self.tables.iter().enumerate();
+        let tables = tables.filter_map(|(number, table)| Some((number, table.as_deref()?)));
+        let pages = tables.flat_map(|(number, table)| {
+            let pages = table.iter().enumerate();
+            pages.map(move |(place, page)| (number * TABLE_PAGES + place, page.as_deref()))
+        });
+        let written = pages.filter(|(_, page)| page.is_some_and(|page| !is_zero(page)));
+        written.map(|(place, _)| place).collect()
     }
 }
 
@@ -57,24 +67,16 @@ impl State for Region {
             Region {
                 first_line: fixed,
                 lines: fixed,
-                numbers: fixed,
-                pages: fixed,
-                places: fixed,
+                tables: fixed,
             }
         );
-        let pages = self.places.iter().zip(&self.pages);
-        let written = pages.filter(|(_, page)| !is_zero(page));
-        let mut written: Vec<usize> = written.map(|(&place, _)| place).collect();
-        written.sort_unstable();
+        let mut written = self.written();
         written.walk(walker);
         if walker.is_restoring() {
-            self.pages.clear();
-            for place in self.places.drain(..) {
-                self.numbers[place] = UNWRITTEN;
-            }
+            self.tables.fill(None);
         }
         for place in written {
-            if place >= self.numbers.len() {
+            if place as u64 >= self.lines.div_ceil(PAGE_LINES as u64) {
                 walker.refuse(format!("there is no page {place} of memory"));
                 return;
             }
@@ -119,7 +121,7 @@ impl Ram {
             {
                 return error("start and length must be multiples of 64, and the length not zero");
             }
-            // 2^48 bytes would already need a page table of a quarter of a terabyte on the host.
+            // 2^48 bytes would already need a gigabyte of tables on the host.
             if range.length > 1 << 44 || range.start.checked_add(range.length).is_none() {
                 return error("it must be 16 TiB or smaller and end below 2^64");
             }
@@ -129,16 +131,7 @@ impl Ram {
         }
         let mut regions: Vec<Region> = ranges
             .iter()
-            .map(|range| Region {
-                first_line: range.start / line,
-                lines: range.length / line,
-                numbers: vec![
-                    UNWRITTEN;
-                    (range.length / line).div_ceil(PAGE_LINES as u64) as usize
-                ],
-                pages: Vec::new(),
-                places: Vec::new(),
-            })
+            .map(|range| Region::new(range.start / line, range.length / line))
             .collect();
         regions.sort_by_key(|region| Reverse(region.lines));
         if let Some((_, others)) = regions.split_first_mut() {
@@ -331,6 +324,33 @@ mod tests {
             assert!(!ram.contains(LineAddress::of(outside)), "{outside:#x}");
         }
         assert!(!Ram::default().contains(LineAddress(0)));
+    }
+
+    /// Whatever the order in which pages were written, and whatever the memory that it is put into had.
+    #[test]
+    fn what_is_saved_is_what_is_not_zero() {
+        let saved = |addresses: &[u64]| {
+            let mut ram = Ram::new(vec![range(0x8000_0000, 1 << 34)]).unwrap();
+            for &address in addresses {
+                ram.load(address, &address.to_le_bytes()).unwrap();
+            }
+            ram.load(0x9000_0000, &[0; 64]).unwrap();
+            let bytes = state::Writer::write(&mut ram).unwrap();
+            (ram, bytes)
+        };
+        let (first, last) = (0x8000_0040, 0x8000_0000 + (1 << 34) - 64);
+        let (_, bytes) = saved(&[first, last]);
+        assert_eq!(bytes, saved(&[last, first]).1);
+        let (mut other, _) = saved(&[0x8000_1000, last + 8]);
+        state::Reader::read(&mut other, &bytes).unwrap();
+        assert_eq!(state::Writer::write(&mut other).unwrap(), bytes);
+        let content = |address| {
+            let mut word = [0; 8];
+            other.read(address, &mut word).unwrap();
+            u64::from_le_bytes(word)
+        };
+        let found = [first, last, 0x8000_1000, last + 8].map(content);
+        assert_eq!(found, [first, last, 0, 0]);
     }
 
     #[test]
