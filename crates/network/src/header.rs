@@ -162,9 +162,8 @@ impl Header {
         self.bytes.div_ceil(64)
     }
 
-    /// A number in which each message has its place: nothing else is known of where it comes from, so
-    /// this is what receive-side scaling takes.
-    pub fn hash(&self) -> u64 {
+    /// A number in which each message has its place.
+    fn hash(&self) -> u64 {
         // The last steps of SplitMix64 (Steele, Lea and Flood 2014).
         let mut mixed =
             (u64::from(self.node) << 16 | u64::from(self.slot)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -173,8 +172,8 @@ impl Header {
         mixed ^ (mixed >> 31)
     }
 
-    /// The backend, of so many, that takes this packet from the network: all of a message the same
-    /// one, and all nodes and slots evenly.
+    /// The backend, of so many, that takes a packet from the network which is not part of a message to the
+    /// server: that of its node and slot, of which all have as good as equal parts.
     pub fn backend(&self, backends: usize) -> usize {
         ((self.hash() >> 32) % backends as u64) as usize
     }

@@ -586,6 +586,26 @@ fn messages_are_dispatched_in_the_order_in_which_they_come() {
     assert!(ran.statistics.backends.longest_queue > 3);
 }
 
+/// Which backend takes a message, and so which row of cores, does not depend on its slot.
+#[test]
+fn messages_of_one_slot_are_divided_among_backends() {
+    let mut case = Case {
+        nodes: 1,
+        requests: 400,
+        ..Case::default()
+    };
+    case.spec.slots = 1;
+    case.spec.dispatch.mode = Mode::QueuePerBackend;
+    let ran = run(&case);
+    check(&case, &ran);
+    let mut rows = [0u32; 4];
+    for note in ran.notes.iter().filter(|note| !note.is_post) {
+        rows[note.core / 4] += 1;
+    }
+    // 400 of 4: 100 each, with a standard deviation of 8.7.
+    assert!(rows.iter().all(|row| row.abs_diff(100) < 40), "{rows:?}");
+}
+
 #[test]
 fn the_latency_of_a_message_is_the_sum_of_its_way() {
     // One tile, 1 GHz, and messages so far apart that nothing waits. One node with one slot: after the

@@ -361,7 +361,8 @@ FIGURES = (
         caption=(
             f"{_SERVER} The stores have a million keys, and requests and replies as long as they "
             "are. Of Masstree's, gets alone are shown, and limited to ten of their own mean "
-            "service times, or to 75 us."
+            "service times, or to 75 us. GEV has no variance: with --quick its p99, which a "
+            "hundred requests exceed, is known to some 10 %."
         ),
         points=_points_7,
         rows=_rows_7,
@@ -440,9 +441,19 @@ _THEORY = (
     "in theory it is 1.27 for fixed times (rpcvalet.2), and more for others: an assignment to "
     "random cores cannot be better"
 )
+_THEORY_ROWS = (
+    "in theory it is 1.06 for fixed times and 1.28 for GEV (docs/rpcvalet.md): the paper's 4x4 "
+    "sustains less than random rows for the one, and more for the other"
+)
 _SHORT_SCANS = (
-    "likely because a scan takes 19 us here and 60 to 120 us in the paper, so that cores are "
-    "occupied by scans for a smaller part of the time, and what waits behind one waits less"
+    "a scan takes 19 us here and 60 to 120 us in the paper: with 1 % of them, and a get of 1.0 us "
+    "here and 1.5 us there, 16 cores could serve 13 MRPS here and 7 there, and what waits behind a "
+    "scan waits less"
+)
+_LOCK = (
+    "a handover of the lock takes 114 ns here, four visits of lines' homes one behind the other: "
+    "with 12 cycles for a bank of the last-level cache instead of 6 the lock gives 8.0 MRPS "
+    "instead of 8.8 (docs/rpcvalet.md)"
 )
 _FIXED = (
     "For the fixed distribution, 1x16 delivers 1.13x and 1.2x higher throughput than 4x4 and "
@@ -470,7 +481,10 @@ def _over(name: str, distribution: str, other: str, paper_value: float, quote: s
         judged(
             lambda r: _gain(r, distribution, other),
             within(
-                paper_value, 0.05, below=_UNKNOWN, above=_THEORY if other == WORST else _UNKNOWN
+                paper_value,
+                0.05,
+                below=_UNKNOWN if other == WORST else _THEORY_ROWS,
+                above=_THEORY if other == WORST else _THEORY_ROWS,
             ),
         ),
     )
@@ -544,7 +558,7 @@ _OF_STORES = (
         f"HERD-like: {_OVER} 4x4",
         "reproduced within 5 %",
         lambda r: _gain(r, HERD, ROWS),
-        within(1.16, 0.05, below=_UNKNOWN, above=_UNKNOWN),
+        within(1.16, 0.05, below=_THEORY_ROWS, above=_THEORY_ROWS),
     ),
     _of_store(
         "7a.over-16x1",
@@ -744,7 +758,7 @@ CLAIMS = (
         "rpcvalet.8",
         judged(
             lambda r: min(_gain(r, distribution, SOFTWARE) for distribution in DISTRIBUTIONS),
-            within(2.3, 0.1, below=_UNKNOWN, above=_UNKNOWN),
+            within(2.3, 0.1, below=_LOCK, above=_UNKNOWN),
         ),
     ),
     Claim(
@@ -759,7 +773,7 @@ CLAIMS = (
         "rpcvalet.8",
         judged(
             lambda r: max(_gain(r, distribution, SOFTWARE) for distribution in DISTRIBUTIONS),
-            within(2.7, 0.1, below=_UNKNOWN, above=_UNKNOWN),
+            within(2.7, 0.1, below=_LOCK, above=_UNKNOWN),
         ),
     ),
     Claim(
