@@ -206,10 +206,10 @@ def test_requests_of_applications_are_understood() -> None:
         assert counted["responses"] >= racks.QUICK_REQUESTS
     # A force has three words, an event five, and each 50th a summary of three behind it; the
     # opening of Othello has a reply of one word, and a reduce has five.
-    for name, first_bytes, reply_bytes in (
-        ("n-body", 0, 24),
-        ("path-latency", 0, 40 + 24 / 50),
-        ("othello", 8, 40),
+    for name, first_bytes, each_bytes, fiftieth_bytes in (
+        ("n-body", 0, 24, 0),
+        ("path-latency", 0, 40, 24),
+        ("othello", 8, 40, 0),
     ):
         point = applications.Service(name, racks.FAST_PATH, applications.ALONE)
         description = point.run(True).description.set("measure.requests", 100)
@@ -217,7 +217,8 @@ def test_requests_of_applications_are_understood() -> None:
         responses = outcome.result["clients"][0]["statistics"]["responses"]
         sent = outcome.result["servers"][0]["sent"]
         payload_bytes = sent["bytes"] - racks.HEADER_BYTES * sent["packets"]
-        assert payload_bytes == first_bytes + responses * reply_bytes, name
+        replies_bytes = each_bytes * responses + fiftieth_bytes * (responses // 50)
+        assert payload_bytes == first_bytes + replies_bytes, name
     # A dot product's reply has two words more than its header, and a refusal one.
     for system in dot_product.SYSTEMS:
         outcome = simulated(dot_product.DotProduct(system, 4).run(True))
