@@ -745,6 +745,9 @@ impl Fabric {
             let order = (u64::from(core.0) << SENDER_SHIFT) | self.core_counts[index];
             self.core_counts[index] += 1;
             let kind = message.kind;
+            if let OutgoingKind::Coherence { line, .. } = kind {
+                self.banks[self.bank_of(line)].announce(line);
+            }
             self.queue
                 .push(message.at, order, Event::Departure { core, kind });
         }
@@ -1041,6 +1044,7 @@ impl Fabric {
             } => {
                 let from = self.caches[usize::from(cache.0)].tile;
                 let bank = self.bank_of(line);
+                self.banks[bank].announce_entry(line);
                 let (departure, bytes) = match message {
                     ToHome::PutM(_) => (now, LINE_MESSAGE_BYTES),
                     ToHome::ForwardAck { data: Some(_), .. } => {

@@ -68,6 +68,7 @@
 
 use crate::divisor::Divisor;
 use crate::line_array::LineArray;
+use crate::prefetch::prefetch;
 use crate::{
     AgentId, CacheId, Grant, Inclusion, LINE_BYTES, LastLevelSpec, LineAddress, LineData, Ram,
     Source, Time, ToCache, ToHome,
@@ -272,9 +273,12 @@ state::component!(BankStatistics {
 pub(crate) struct Bank {
     banks: Divisor,
     ways: usize,
-    ways_divisor: Divisor,
     set_mask: u64,
-    /// The directory.
+    /// How many bits of a line's number choose its set.
+    set_bits: u32,
+    /// The directory: the first ways of all sets, then their second ones, and so on. What is read one
+    /// after the other is next to each other, and does not share the few lines of the host's caches that
+    /// sets a power of two apart would have.
     entries: Vec<Entry>,
     /// How many entries of each set are in use: to look for a free one means to read them all.
     used: Vec<u16>,
@@ -315,8 +319,8 @@ impl State for Bank {
             Bank {
                 banks: fixed,
                 ways: fixed,
-                ways_divisor: fixed,
                 set_mask: fixed,
+                set_bits: fixed,
                 entries: content,
                 used: content,
                 lines: inside,
@@ -368,8 +372,8 @@ impl Bank {
         Bank {
             banks: Divisor::new(banks as u64),
             ways,
-            ways_divisor: Divisor::new(ways as u64),
             set_mask: sets as u64 - 1,
+            set_bits: sets.trailing_zeros(),
             entries: vec![EMPTY; sets * ways],
             used: vec![0; sets],
             lines,
@@ -391,10 +395,78 @@ impl Bank {
         (self.banks.divide(line.0) & self.set_mask) as usize
     }
 
+    /// Where the entry of a set's way is.
+    #[inline]
+    fn slot(&self, set: usize, way: usize) -> usize {
+        (way << self.set_bits) + set
+    }
+
+    /// A message about `line` is going to come. The host gets from its memory meanwhile what tells
+    /// where the line's entry is.
+    #[inline]
+    pub(crate) fn announce(&self, line: LineAddress) {
+        prefetch(&self.sets[self.set(line) * self.ways * 2]);
+    }
+
+    /// The same for the entry, when there has been time for the former.
+    #[inline]
+    pub(crate) fn announce_entry(&self, line: LineAddress) {
+        let set = self.set(line);
+        let byte = self.tag_byte(line);
+        let (eights, _) = self.tag_bytes(set).as_chunks::<8>();
+        for (eight, bytes) in eights.iter().enumerate() {
+            let alike = maybe_alike(u64::from_le_bytes(*bytes), byte);
+            if alike != 0 {
+                let way = eight * 8 + (alike.trailing_zeros() / 8) as usize;
+                prefetch(self.entry(set, way));
+                return;
+            }
+        }
+    }
+
+    /// The set that `slot` is in.
+    #[inline]
+    fn set_of(&self, slot: usize) -> usize {
+        slot & self.set_mask as usize
+    }
+
+    /// Which way of its set `slot` is.
+    #[inline]
+    fn way_of(&self, slot: usize) -> usize {
+        slot >> self.set_bits
+    }
+
+    /// The entry of a set's way.
+    #[inline]
+    fn entry(&self, set: usize, way: usize) -> &Entry {
+        &self.entries[self.slot(set, way)]
+    }
+
+    /// The bytes of the tags of a set's ways.
+    #[inline]
+    fn tag_bytes(&self, set: usize) -> &[u8] {
+        let start = set * self.ways * 2;
+        &self.sets[start..start + self.ways]
+    }
+
+    /// The LRU ranks of a set's ways.
+    #[inline]
+    fn ranks(&self, set: usize) -> &[u8] {
+        let start = (set * 2 + 1) * self.ways;
+        &self.sets[start..start + self.ways]
+    }
+
+    /// The byte of the tag of `line`, whose entry is `slot`, is noted.
+    #[inline]
+    fn note_tag_byte(&mut self, slot: usize, line: LineAddress) {
+        let place = self.set_of(slot) * self.ways * 2 + self.way_of(slot);
+        self.sets[place] = self.tag_byte(line);
+    }
+
     /// A byte that most lines of a set differ in.
     #[inline]
     fn tag_byte(&self, line: LineAddress) -> u8 {
-        let tag = self.banks.divide(line.0) >> self.set_mask.count_ones();
+        let tag = self.banks.divide(line.0) >> self.set_bits;
         (tag ^ (tag >> 8)) as u8
     }
 
@@ -402,30 +474,24 @@ impl Bank {
     fn find(&self, line: LineAddress) -> Option<usize> {
         let set = self.set(line);
         let byte = self.tag_byte(line);
-        let start = set * self.ways;
-        let bytes = &self.sets[start * 2..start * 2 + self.ways];
-        let (eights, rest) = bytes.as_chunks::<8>();
+        let (eights, rest) = self.tag_bytes(set).as_chunks::<8>();
         for (eight, bytes) in eights.iter().enumerate() {
             let mut alike = maybe_alike(u64::from_le_bytes(*bytes), byte);
             while alike != 0 {
-                let slot = start + eight * 8 + (alike.trailing_zeros() / 8) as usize;
+                let way = eight * 8 + (alike.trailing_zeros() / 8) as usize;
+                let slot = self.slot(set, way);
                 if self.entries[slot].line == line.0 {
                     return Some(slot);
                 }
                 alike &= alike - 1;
             }
         }
-        let first = start + eights.len() * 8;
+        let first = eights.len() * 8;
         let found = |&(way, &other): &(usize, &u8)| {
-            other == byte && self.entries[first + way].line == line.0
+            other == byte && self.entry(set, first + way).line == line.0
         };
-        rest.iter().enumerate().find(found).map(|one| first + one.0)
-    }
-
-    /// The set that `slot` is in.
-    #[inline]
-    fn set_of(&self, slot: usize) -> usize {
-        self.ways_divisor.divide(slot as u64) as usize
+        let found = rest.iter().enumerate().find(found);
+        found.map(|(way, _)| self.slot(set, first + way))
     }
 
     /// Frees the entry at `slot`, which is in use.
@@ -434,14 +500,6 @@ impl Bank {
         self.entries[slot] = EMPTY;
         let set = self.set_of(slot);
         self.used[set] -= 1;
-    }
-
-    /// The LRU ranks of the set that `slot` is in, and the place of `slot` among them.
-    #[inline]
-    fn ranks(&mut self, slot: usize) -> (&mut [u8], usize) {
-        let way = slot - self.set_of(slot) * self.ways;
-        let start = (slot - way) * 2 + self.ways;
-        (&mut self.sets[start..start + self.ways], way)
     }
 
     /// Whether a footprint is ever of use.
@@ -485,7 +543,9 @@ impl Bank {
 
     #[inline]
     fn touch(&mut self, slot: usize) {
-        let (ranks, way) = self.ranks(slot);
+        let way = self.way_of(slot);
+        let start = (self.set_of(slot) * 2 + 1) * self.ways;
+        let ranks = &mut self.sets[start..start + self.ways];
         let rank = ranks[way];
         if rank != 0 {
             for other in ranks.iter_mut() {
@@ -587,15 +647,13 @@ impl Bank {
     }
 
     fn recall_in(&self, set: usize) -> bool {
-        self.entries[set * self.ways..(set + 1) * self.ways]
-            .iter()
-            .any(|entry| {
-                entry.transaction != IDLE
-                    && matches!(
-                        self.transactions[entry.transaction as usize].step,
-                        Step::Recall { .. }
-                    )
-            })
+        (0..self.ways).map(|way| self.entry(set, way)).any(|entry| {
+            entry.transaction != IDLE
+                && matches!(
+                    self.transactions[entry.transaction as usize].step,
+                    Step::Recall { .. }
+                )
+        })
     }
 
     /// False if the line has no entry and there is no way for it yet.
@@ -643,7 +701,7 @@ impl Bank {
         let set = self.set_of(slot);
         self.entries[slot].line = line.0;
         self.used[set] += 1;
-        self.sets[slot + set * self.ways] = self.tag_byte(line);
+        self.note_tag_byte(slot, line);
         self.touch(slot);
         if in_lines || complete {
             self.statistics.hits += u64::from(in_lines);
@@ -734,22 +792,21 @@ impl Bank {
         self.footprint.failed = true;
         let ways = self.ways;
         let set = self.set(line);
-        let start = set * ways;
-        let entries = &self.entries[start..start + ways];
         if usize::from(self.used[set]) < ways {
-            let free = entries.iter().position(|entry| entry.line == NO_LINE);
-            return free.map(|way| start + way);
+            let free = (0..ways).find(|&way| self.entry(set, way).line == NO_LINE);
+            return free.map(|way| self.slot(set, way));
         }
-        let ranks = &self.sets[start * 2 + ways..start * 2 + 2 * ways];
+        let ranks = self.ranks(set);
+        let is_idle = |way: &usize| self.entry(set, *way).transaction == IDLE;
         // As a rule the least recently used is not busy.
         let last = ranks
             .iter()
             .position(|&rank| usize::from(rank) + 1 == ways)
-            .filter(|&way| entries[way].transaction == IDLE);
-        let idle = || (0..ways).filter(|&way| entries[way].transaction == IDLE);
+            .filter(is_idle);
+        let idle = || (0..ways).filter(is_idle);
         let victim = last
             .or_else(|| idle().max_by_key(|&way| ranks[way]))
-            .map(|way| start + way);
+            .map(|way| self.slot(set, way));
         if victim.is_none() {
             reached!("miss in a set where all lines are busy");
         }
@@ -791,21 +848,19 @@ impl Bank {
             return;
         }
         let set = self.set(line);
-        let start = set * self.ways;
-        let entries = &self.entries[start..start + self.ways];
-        let ranks = &self.sets[start * 2 + self.ways..(start + self.ways) * 2];
+        let ranks = self.ranks(set);
         let victim = if usize::from(self.used[set]) < self.ways {
-            entries.iter().position(|entry| entry.line == NO_LINE)
+            (0..self.ways).find(|&way| self.entry(set, way).line == NO_LINE)
         } else {
             // As a rule nobody holds the least recently used.
-            let free = || (0..self.ways).filter(|&way| !is_held(&entries[way]));
+            let free = || (0..self.ways).filter(|&way| !is_held(self.entry(set, way)));
             let last = ranks
                 .iter()
                 .position(|&rank| usize::from(rank) + 1 == self.ways);
-            last.filter(|&way| !is_held(&entries[way]))
+            last.filter(|&way| !is_held(self.entry(set, way)))
                 .or_else(|| free().max_by_key(|&way| ranks[way]))
         };
-        let Some(slot) = found.or(victim.map(|way| start + way)) else {
+        let Some(slot) = found.or(victim.map(|way| self.slot(set, way))) else {
             return;
         };
         self.used[set] += u16::from(self.entries[slot].line == NO_LINE);
@@ -815,7 +870,7 @@ impl Bank {
             dirty: true,
             ..EMPTY
         };
-        self.sets[slot + start] = self.tag_byte(line);
+        self.note_tag_byte(slot, line);
         self.touch(slot);
     }
 
@@ -1300,9 +1355,9 @@ impl Bank {
 
     /// Lines that are busy, and what they wait for.
     pub(crate) fn waiting_for(&self, sentences: &mut Vec<String>) {
-        for entry in self
-            .entries
-            .iter()
+        let slots = (0..self.used.len()).flat_map(|set| (0..self.ways).map(move |way| (set, way)));
+        for entry in slots
+            .map(|(set, way)| self.entry(set, way))
             .filter(|entry| entry.transaction != IDLE)
         {
             let transaction = &self.transactions[entry.transaction as usize];

@@ -39,6 +39,7 @@ mod line_array;
 mod memory;
 mod mesh;
 mod message;
+mod prefetch;
 mod private_cache;
 mod queue;
 mod ram;

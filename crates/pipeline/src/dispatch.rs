@@ -528,7 +528,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         // In one piece: the compiler would copy what is used here apart from the rest, and the host
         // then waits for its own stores.
         deferred.instruction = *std::hint::black_box(i);
-        deferred.operands = sources.map(|register| self.registers[register]);
+        let [a, b, c] = sources.map(|register| self.registers[register]);
+        deferred.operands = [a, b, c, 0];
         deferred.is_store = matches!(tags.kind, SlotKind::Store | SlotKind::Atomic);
         deferred.resolved = false;
         deferred.waiters = NOBODY;

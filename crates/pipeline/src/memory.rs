@@ -159,8 +159,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         };
         match self.request_line((Side::Data, line, false), at, outbox) {
             RequestOutcome::Full => self.refused.push_back(load),
-            RequestOutcome::Sent | RequestOutcome::Pending => {
-                self.expect_answer(at);
+            outcome => {
+                // What is under way was expected when it was sent.
+                if outcome == RequestOutcome::Sent {
+                    self.expect_answer(at);
+                }
                 self.statistics.data_misses += 1;
                 self.activity += 1;
                 self.missing.push(load);

@@ -9,7 +9,7 @@
 use crate::core::{Core, NEVER};
 use crate::extension::Extension;
 use crate::stack::{CycleStack, PARTS};
-use crate::window::UNKNOWN;
+use crate::window::{OPERANDS, UNKNOWN};
 use riscv::Class;
 use state::{State, Walker};
 
@@ -309,7 +309,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 continue;
             }
             for waiter in self.window.waiters(index) {
-                let mut pair = [place(u64::from(waiter / 4)), u64::from(waiter % 4)];
+                let mut pair = [
+                    place(u64::from(waiter) / OPERANDS as u64),
+                    u64::from(waiter) % OPERANDS as u64,
+                ];
                 pair.walk(walker);
             }
             if matches!(

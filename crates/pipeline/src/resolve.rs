@@ -6,7 +6,7 @@ use crate::extension::Extension;
 use crate::ports::Unit;
 use crate::queues::overlap;
 use crate::stack::Stall;
-use crate::window::{NOBODY, SlotKind, UNKNOWN, Waiter};
+use crate::window::{NOBODY, OPERANDS, SlotKind, UNKNOWN, Waiter};
 use fabric::Outbox;
 use riscv::{Class, branch_taken, evaluate, evaluate_integer};
 
@@ -39,15 +39,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Gives a deferred instruction one of its operands; says who comes next.
     #[inline(always)]
     fn supply(&mut self, waiter: Waiter, value: u64, ready: u64) -> Waiter {
-        let index = waiter / 4;
-        let operand = waiter as usize % 4 % 3;
-        let waiting = self.window.deferred_mut(index as usize);
+        let index = waiter as usize / OPERANDS;
+        let operand = waiter as usize % OPERANDS;
+        let waiting = self.window.deferred_mut(index);
         waiting.operands[operand] = value;
         waiting.earliest = waiting.earliest.max(ready);
         waiting.pending &= !(1 << operand);
         // A store's address alone is worth knowing.
         if waiting.pending == 0 || waiting.is_store && operand == 0 {
-            self.woken.push(index);
+            self.woken.push(index as u32);
         }
         waiting.next_waiters[operand]
     }
@@ -84,7 +84,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let instruction = deferred.instruction;
         match instruction.class {
             Class::Alu | Class::Multiply | Class::Divide | Class::Fence => {
-                let [a, b, _] = deferred.operands;
+                let [a, b, ..] = deferred.operands;
                 let slot = self.window.slot(deferred.position);
                 let (pc, unit) = (slot.pc, slot.tags.unit);
                 let value = evaluate_integer(&instruction, pc, a, b);
@@ -108,7 +108,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline(never)]
     fn wake_float(&mut self, index: usize, now: u64) {
         let deferred = self.window.deferred(index);
-        let [a, b, c] = deferred.operands;
+        let [a, b, c, _] = deferred.operands;
         let position = deferred.position;
         let instruction = deferred.instruction;
         let slot = self.window.slot(position);
@@ -150,7 +150,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let done = self.issue_deferred(index, Unit::Integer, now);
         let deferred = self.window.deferred(index);
         let instruction = deferred.instruction;
-        let [a, b, _] = deferred.operands;
+        let [a, b, ..] = deferred.operands;
         let position = deferred.position;
         let prediction = &self.window.predictions[index];
         let (predicted, lookup) = (prediction.next, prediction.lookup);
@@ -295,7 +295,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             commit = self.window.commit_at(position, commit, complete);
             *self.window.commit_mut(position) = commit;
             position += 1;
-            self.committed(kind, commit);
+            if kind != SlotKind::Plain {
+                self.committed(kind, commit);
+            }
         }
         self.window.commit_known = position;
         self.window.last_commit = commit;

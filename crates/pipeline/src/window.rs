@@ -70,7 +70,10 @@ state::component!(Tags {
     unit,
 });
 
-/// Someone who waits for a slot's value: four times the index of the slot that waits, plus the number
+/// How many operands a [`Deferred`] has places for.
+pub const OPERANDS: usize = 4;
+
+/// Someone who waits for a slot's value: [`OPERANDS`] times the index of the slot that waits, plus the number
 /// of the operand.
 pub type Waiter = u32;
 
@@ -80,8 +83,13 @@ pub const NOBODY: Waiter = u32::MAX;
 /// Who waits for operand `operand` of what is deferred at `index`.
 #[inline(always)]
 pub fn waiter(index: usize, operand: usize) -> Waiter {
-    (index * 4 + operand) as Waiter
+    (index * OPERANDS + operand) as Waiter
 }
+
+const _: () = assert!(
+    size_of::<Deferred>() == 128,
+    "two lines of the host's caches"
+);
 
 /// What an instruction needs besides, when it was dispatched before its operands or its result
 /// were known. It fills two lines of the host's caches.
@@ -92,8 +100,9 @@ pub struct Deferred {
     pub id: u64,
     pub position: u64,
     pub instruction: Instruction,
-    /// Of an operand that is unknown, the index of the slot that it comes from.
-    pub operands: [u64; 3],
+    /// Three, and a place that no operand has, so that the two bits of a [`Waiter`] are always that of one. Of
+    /// an operand that is unknown, the index of the slot that it comes from.
+    pub operands: [u64; OPERANDS],
     /// When the latest of the known operands is ready.
     pub earliest: u64,
     /// Operands that are still unknown, a bit for each.
@@ -107,7 +116,7 @@ pub struct Deferred {
     /// instruction, takes waiters from the front.
     pub waiters: Waiter,
     /// Who else waits for each of the unknown operands, the next older.
-    pub next_waiters: [Waiter; 3],
+    pub next_waiters: [Waiter; OPERANDS],
     /// Loads: number in the load queue. Stores and atomics: number in the store queue.
     pub queue_number: u64,
     /// Loads: how many stores there had been before it.
@@ -228,7 +237,7 @@ impl Window {
             id: 0,
             position: 0,
             instruction: Instruction::illegal(0, 4),
-            operands: [0; 3],
+            operands: [0; OPERANDS],
             earliest: 0,
             pending: 0,
             is_store: false,
@@ -236,7 +245,7 @@ impl Window {
             value: 0,
             ready: 0,
             waiters: NOBODY,
-            next_waiters: [NOBODY; 3],
+            next_waiters: [NOBODY; OPERANDS],
             queue_number: 0,
             stores_before: 0,
         };
@@ -410,7 +419,8 @@ impl Window {
         let mut next = self.deferred(index).waiters;
         std::iter::from_fn(move || {
             let waiter = (next != NOBODY).then_some(next)?;
-            next = self.deferred(waiter as usize / 4).next_waiters[waiter as usize % 4 % 3];
+            next =
+                self.deferred(waiter as usize / OPERANDS).next_waiters[waiter as usize % OPERANDS];
             Some(waiter)
         })
     }
@@ -422,8 +432,8 @@ impl Window {
         let mut younger = std::mem::replace(&mut self.deferred_mut(index).waiters, NOBODY);
         let mut older = NOBODY;
         while younger != NOBODY {
-            let next = &mut self.deferred_mut(younger as usize / 4).next_waiters;
-            std::mem::swap(&mut next[younger as usize % 4 % 3], &mut older);
+            let next = &mut self.deferred_mut(younger as usize / OPERANDS).next_waiters;
+            std::mem::swap(&mut next[younger as usize % OPERANDS], &mut older);
             std::mem::swap(&mut younger, &mut older);
         }
         older
