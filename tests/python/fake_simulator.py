@@ -516,9 +516,11 @@ def rack(
     server = {
         **{"cores": [{"data_misses": 5000 if fast else 50_000}], "output": printed},
         "interface": {"frames_received": 1010, "dropped_buffer_full": 0},
-        "energy_nj": {"total": 10_000.0, "static": 4000.0, "per_request": 10.0}
-        | {"cores": [{"total": 3000.0}]}
-        | energy,
+        "energy_nj": {
+            **{"total": 10_000.0, "static": 4000.0, "per_request": 10.0},
+            **{"cores": [{"total": 3000.0}]},
+            **energy,
+        },
     }
     return json.dumps(
         {
