@@ -434,8 +434,8 @@ def _relaxed_gain_percent(results: Results, over: str) -> float:
 
 _UNKNOWN = "the reason is not known"
 _SHORT_SERVICE = (
-    "memory is nearer: with 90 ns instead of 50 a request takes 431 ns instead of 353. Polling, "
-    "sending and replenishing take 97 of these, in the paper 220 (docs/rpcvalet.md)"
+    "memory is nearer: with 90 ns instead of 50 a request takes 386 ns instead of 309. Polling, "
+    "sending and replenishing take 62 of these, in the paper 220 (docs/rpcvalet.md)"
 )
 _THEORY = (
     "in theory it is 1.27 for fixed times (rpcvalet.2), and more for others: an assignment to "
@@ -658,8 +658,8 @@ _OF_STORES = (
         between(
             0.9,
             1,
-            "a core waits 76 ns from its replenish to its next message, by the throughput when "
-            "saturated: 0.82 with 353 ns a request, as here, and 0.88 with 557 (docs/rpcvalet.md)",
+            "a core waits 77 ns from its replenish to its next message, by the throughput when "
+            "saturated: 0.80 with 309 ns a request, as here (docs/rpcvalet.md)",
         ),
     ),
 )
