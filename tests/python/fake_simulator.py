@@ -512,15 +512,13 @@ def rack(
     )
     spent = {"dynamic": 600.0, "static": 400.0}
     parts = ("last_level", "directory", "mesh", "memory_controllers", "dram")
-    energy = dict.fromkeys((*parts, "monitoring_set", "ready_set"), spent)
+    energy: dict[str, Any] = dict.fromkeys((*parts, "monitoring_set", "ready_set"), spent)
+    energy |= {"total": 10_000.0, "static": 4000.0, "per_request": 10.0}
+    energy |= {"cores": [{"total": 3000.0}]}
     server = {
         **{"cores": [{"data_misses": 5000 if fast else 50_000}], "output": printed},
         "interface": {"frames_received": 1010, "dropped_buffer_full": 0},
-        "energy_nj": {
-            **{"total": 10_000.0, "static": 4000.0, "per_request": 10.0},
-            **{"cores": [{"total": 3000.0}]},
-            **energy,
-        },
+        "energy_nj": energy,
     }
     return json.dumps(
         {
