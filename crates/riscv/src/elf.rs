@@ -40,14 +40,16 @@ pub struct Headers {
     pub program_header_count: u64,
     /// What the linker says of the instructions that it saw, as in `rv64i2p1_m2p0_v1p0`.
     pub architecture: Option<String>,
+    /// Whether it relies on total store order, the extension Ztso.
+    pub total_store_order: bool,
 }
 
 impl Headers {
     /// Extensions that the program was built for and that harts do not have.
     pub fn missing_extensions(&self) -> Vec<&str> {
-        const AVAILABLE: [&str; 19] = [
+        const AVAILABLE: [&str; 20] = [
             "rv64i", "m", "a", "f", "d", "c", "b", "zicsr", "zicntr", "zifencei", "zmmul", "zaamo",
-            "zalrsc", "zca", "zcd", "zba", "zbb", "zbs", "zawrs",
+            "zalrsc", "zca", "zcd", "zba", "zbb", "zbs", "zawrs", "ztso",
         ];
         let parts = self.architecture.iter().flat_map(|all| all.split('_'));
         parts
@@ -227,6 +229,7 @@ pub fn load(bytes: &[u8]) -> Result<Image, ElfError> {
         position_independent: file.u16(16) == ET_DYN,
         os_abi: file.u8(7),
         architecture: file.architecture(),
+        total_store_order: file.u32(48) & EF_RISCV_TSO != 0,
         ..Headers::default()
     };
     let segments = file.segments(&mut headers)?;
@@ -306,6 +309,8 @@ impl Image {
 }
 
 const ET_DYN: u16 = 3;
+/// In `e_flags`: the program relies on total store order.
+const EF_RISCV_TSO: u32 = 0x10;
 const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
 const PT_TLS: u32 = 7;
@@ -407,18 +412,12 @@ impl<'a> File<'a> {
         const EF_RISCV_FLOAT_ABI: u32 = 6;
         const EF_RISCV_FLOAT_ABI_QUAD: u32 = 6;
         const EF_RISCV_RVE: u32 = 8;
-        const EF_RISCV_TSO: u32 = 0x10;
         if flags & EF_RISCV_RVE != 0 {
             return Err(ElfError::Embedded);
         }
         if flags & EF_RISCV_FLOAT_ABI == EF_RISCV_FLOAT_ABI_QUAD {
             return Err(ElfError::WrongAbi {
                 found: "quad-precision floating point (the Q extension)",
-            });
-        }
-        if flags & EF_RISCV_TSO != 0 {
-            return Err(ElfError::WrongAbi {
-                found: "total store order (the Ztso extension), and this server's is RVWMO",
             });
         }
         Ok(())

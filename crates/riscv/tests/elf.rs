@@ -196,11 +196,6 @@ fn errors_are_sentences() {
          compile it with -march=rv64gc -mabi=lp64d"
     );
     assert_eq!(
-        with(|f| f.put32(48, 0x15)),
-        "this program is compiled for total store order (the Ztso extension), and this server's \
-         is RVWMO; compile it with -march=rv64gc -mabi=lp64d"
-    );
-    assert_eq!(
         with(|f| f.put64(24, BASE + 1)),
         "the entry point 0x80000001 is odd, and instructions begin at even addresses: \
          give the linker one (-e SYMBOL)"

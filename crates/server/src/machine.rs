@@ -9,7 +9,7 @@ use crate::htif::Htif;
 use crate::meter::Reading;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
 use linux::{Ending, Fault, Linux};
-use pipeline::{Core, Extension, NoExtension, build_core};
+use pipeline::{Core, Extension, MemoryModel, NoExtension, build_core};
 use riscv::elf::Image;
 use riscv::{Cause, Class, Instruction};
 use state::{Reader, Writer};
@@ -196,14 +196,7 @@ impl Machine {
         };
         let extension = attach(&mut fabric)?;
         let entry = image.entry;
-        Ok(Machine::assemble(
-            spec,
-            fabric,
-            image,
-            personality,
-            &extension,
-            entry,
-        ))
+        Machine::assemble(spec, fabric, image, personality, &extension, entry)
     }
 
     /// Puts a Linux program into the memory of the server that `spec` describes.
@@ -217,14 +210,7 @@ impl Machine {
         let mut fabric = Fabric::new(&spec.fabric, ram)?;
         let agent = fabric.attach(Box::new(agent), Linux::attachment())?;
         let personality = Personality::Linux(agent);
-        Ok(Machine::assemble(
-            spec,
-            fabric,
-            image,
-            personality,
-            &NoExtension,
-            linux::ENTRY,
-        ))
+        Machine::assemble(spec, fabric, image, personality, &NoExtension, linux::ENTRY)
     }
 
     /// Adds the cores, which begin at `entry`.
@@ -235,7 +221,14 @@ impl Machine {
         personality: Personality,
         extension: &X,
         entry: u64,
-    ) -> Machine {
+    ) -> Result<Machine, RunError> {
+        if image.headers.total_store_order && spec.core.memory_model != MemoryModel::Tso {
+            return Err(RunError::Program(
+                "this program relies on total store order (the Ztso extension), and the cores have \
+                 RVWMO: set server.core.memory_model to \"tso\", or compile it with -march=rv64gc"
+                    .into(),
+            ));
+        }
         let map = fabric.memory_map();
         let count = spec.fabric.cores as u64;
         let cores = (0..count)
@@ -261,7 +254,7 @@ impl Machine {
             .collect();
         let departure = Core::<X, false>::departure_cycles(&spec.core);
         let engine = Engine::new(cores, fabric, departure);
-        Machine {
+        Ok(Machine {
             engine,
             image,
             personality,
@@ -269,7 +262,7 @@ impl Machine {
             threads: spec.core.threads,
             end: None,
             first_reading: None,
-        }
+        })
     }
 
     /// Advances by one step of the engine. `Ok(true)`: go on.

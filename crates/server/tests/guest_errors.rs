@@ -3,7 +3,7 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{models, server};
+use common::servers::{models, server, with_total_store_order};
 use server::{
     DataPlaneSpec, Description, ExecuteOptions, ExecuteResult, MeasureSpec, Notify, Policy,
     Program, RunError, SimulatorSpec, execute,
@@ -42,7 +42,15 @@ fn file(asm: Assembler) -> Vec<u8> {
 }
 
 fn executed(harts: usize, program: &[u8]) -> Vec<Result<ExecuteResult, RunError>> {
-    models()
+    executed_on(harts, &models(), program)
+}
+
+fn executed_on(
+    harts: usize,
+    cores: &[pipeline::CoreSpec],
+    program: &[u8],
+) -> Vec<Result<ExecuteResult, RunError>> {
+    cores
         .iter()
         .map(|core| {
             let description = description(harts, core, SimulatorSpec::default());
@@ -370,5 +378,30 @@ fn a_loop_without_end_can_be_interrupted() {
                 );
             }
         }
+    }
+}
+
+/// A program whose `e_flags` say that it relies on total store order (EF_RISCV_TSO, 0x10) needs
+/// cores that have it.
+#[test]
+fn a_program_for_another_memory_model() {
+    let mut asm = guest();
+    asm.load_immediate(T0, HOST);
+    asm.load_immediate(T1, 1); // exit with 0
+    asm.store_double(T1, T0, 0);
+    asm.halt();
+    let mut program = file(asm);
+    program[48] |= 0x10;
+    for result in executed(1, &program) {
+        let error = result.expect_err("the cores have RVWMO");
+        assert_eq!(error.kind(), "program", "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("set server.core.memory_model to \"tso\""),
+            "{text}"
+        );
+    }
+    for result in executed_on(1, &models().map(with_total_store_order), &program) {
+        assert_eq!(result.expect("the cores have TSO").exit_status, 0);
     }
 }
