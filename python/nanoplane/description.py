@@ -610,7 +610,7 @@ def choices(key: str) -> list[str]:
 def notes(key: str) -> dict[str, str]:
     """Return what the schema says of the texts that a key can be, a sentence each."""
     return {
-        branch["const"]: branch.get("description", "").split(".\n")[0].split(". ")[0].rstrip(".")
+        branch["const"]: " ".join(branch.get("description", "").split()).split(". ")[0].rstrip(".")
         for branch in _schema_at(key)
         if isinstance(branch.get("const"), str)
     }
