@@ -1,4 +1,5 @@
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from nanoplane import description, simulator
 from nanoplane.papers.hyperplane import monitoring_set
 
 ROOT = Path(__file__).parents[2]
+
+# A job in the background ignores Ctrl-C, and so would what the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _forget() -> None:

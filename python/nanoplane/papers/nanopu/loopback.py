@@ -45,7 +45,6 @@ _PROGRAMS = {
 }
 _PROGRAMS |= {(what, FIRST_LEVEL): _PROGRAMS[what, TRADITIONAL] for what, _ in list(_PROGRAMS)}
 BATCH = 30
-L1_BYTES = 16 * 1024
 _LATENCY_REQUESTS, _THROUGHPUT_REQUESTS = 500, 20_000
 
 
@@ -284,14 +283,19 @@ def speedup(results: Results, what: str, bytes_: int, over: str = TRADITIONAL) -
     return fast / traditional
 
 
-_HELD = max(length for length in BYTES if BATCH * (bits(length) // 8) <= L1_BYTES)
-"""The longest message of which a batch is held by the L1 cache."""
+def _most_sped_up(results: Results) -> int:
+    """Return the length for which nanoPU speeds increments up most.
+
+    Section 5.2.1 compares with an L1 cache where it has "up to 10x": 10 by 1.3 are its 7.5.
+    """
+    return max(BYTES, key=lambda length: speedup(results, INCREMENT, length))
 
 
 def _by_first_level(results: Results) -> float:
     """Return how many times as many increments are done if lines go on to the L1 cache."""
+    length = _most_sped_up(results)
     plain, first_level = (
-        rate_mrps(results, Loopback(INCREMENT, system, _HELD))
+        rate_mrps(results, Loopback(INCREMENT, system, length))
         for system in (TRADITIONAL, FIRST_LEVEL)
     )
     return first_level / plain
@@ -609,8 +613,8 @@ CLAIMS = (
         "about 1.3x faster than via the LLC",
         1.3,
         "times",
-        "an interface into the L1 cache, by the traditional one: 256 bytes, the longest of which a "
-        "batch is held there",
+        "an interface into the L1 cache, by the traditional one, for the length with the largest "
+        "speedup",
         "reproduced within 15 %",
         "nanopu.5",
         judged(_by_first_level, within(1.3, 0.15, below=_HELD_WHY, above=_HELD_WHY)),
@@ -625,7 +629,7 @@ CLAIMS = (
         "reproduced within 20 %",
         "nanopu.5",
         judged(
-            lambda r: speedup(r, INCREMENT, _HELD, over=FIRST_LEVEL),
+            lambda r: speedup(r, INCREMENT, _most_sped_up(r), over=FIRST_LEVEL),
             within(7.5, 0.2, below=_PROGRAM, above=_PROGRAM),
         ),
     ),
