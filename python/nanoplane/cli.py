@@ -791,23 +791,37 @@ def _x_unit(row: Row) -> str:
     return row.x_unit
 
 
+def _heading(x: float) -> str:
+    return f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}"
+
+
 def _print_table(figure: Figure, rows: list[Row]) -> None:
-    """Print one table: a line for each statistic and series, a column for each x."""
+    """Print one table: a line for each statistic and series, a column for each x.
+
+    If half of such a table were empty, because x was measured too, it has a line for each point.
+    """
     xs = sorted({row.x for row in rows})
     units = " and ".join(sorted({row.y_unit for row in rows}))
     x_unit = rows[0].x_unit if rows else ""
     console = _console()
     console.print(f"{figure.name}: {figure.title} ({units}, by {x_unit})")
+    series: dict[tuple[str, str], dict[float, str]] = {}
+    for row in rows:
+        series.setdefault((row.statistic, row.series), {})[row.x] = report.number(row.y)
     table = rich.table.Table(box=rich.box.SIMPLE, pad_edge=False)
     table.add_column("")
     table.add_column("")
-    for x in xs:
-        heading = f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}"
-        table.add_column(heading, justify="right", no_wrap=True)
-    lines = itertools.groupby(rows, key=lambda row: (row.statistic, row.series))
-    for (statistic, series), of in lines:
-        at = {row.x: row for row in of}
-        table.add_row(statistic, series, *(report.number(at[x].y) if x in at else "-" for x in xs))
+    if 2 * sum(map(len, series.values())) > len(xs) * len(series):
+        for x in xs:
+            table.add_column(_heading(x), justify="right", no_wrap=True)
+        for names, values in series.items():
+            table.add_row(*names, *(values.get(x, "-") for x in xs))
+    else:
+        table.add_column(x_unit, justify="right")
+        table.add_column(units, justify="right")
+        for names, values in series.items():
+            for index, x in enumerate(sorted(values)):
+                table.add_row(*(names if index == 0 else ("", "")), _heading(x), values[x])
     console.print(table)
 
 

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import subprocess
 import sys
@@ -9,7 +10,8 @@ import pytest
 import typer.main
 
 import fake_simulator
-from nanoplane import cli, compiler
+from nanoplane import cli, compiler, figures
+from nanoplane.figures import Row
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -127,6 +129,26 @@ def test_a_figures_columns_have_different_headings(command: Command) -> None:
     assert status == 0
     heading = next(line for line in output.splitlines() if line.split()[:1] == ["1"])
     assert heading.split() == ["1", "1.33"]
+
+
+def test_points_whose_x_was_measured_have_a_line_each(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = figures.find("rpcvalet.8")
+    xs = {"1x16": (1.98, 5.96, 11.9), "1x16 in software": (1.99, 5.95, 7.9)}
+    rows = [
+        Row(series, x, "Mrps", 10 * x, "us", "p99", {}, None, 1, True)
+        for series, measured in xs.items()
+        for x in measured
+    ]
+    measured = dataclasses.replace(figure, rows=lambda _: rows)
+    monkeypatch.setattr(cli, "find_figure", lambda _: measured)
+    status, output, _ = command("figure", "rpcvalet.8", "--quick")
+    assert status == 0
+    lines = [line.split() for line in output.splitlines()]
+    assert ["p99", "1x16", "1.98", "19.80"] in lines
+    assert ["5.96", "59.60"] in lines
+    assert ["p99", "1x16", "in", "software", "1.99", "19.90"] in lines
 
 
 def test_figure_json(command: Command) -> None:
