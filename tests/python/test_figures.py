@@ -25,6 +25,7 @@ from nanoplane.claims import (
 )
 from nanoplane.errors import DescriptionError, Failure
 from nanoplane.figures import Measured, Row, chosen, figures, find
+from nanoplane.papers import plots
 from nanoplane.papers.compare import key_value, notification
 from nanoplane.papers.hyperplane import multicore
 from nanoplane.papers.hyperplane.cases import OPTIONAL, SYSTEMS, Case
@@ -526,3 +527,9 @@ def test_numbers_have_four_digits() -> None:
         "text",
         "-",
     ]
+
+
+def test_an_interval_that_reaches_zero_has_no_place_on_a_logarithmic_axis() -> None:
+    row = Row("s", 1.0, "Mrps", 2.0, "us", "p99", {"kind": "s"}, (-0.5, 3.0), 1, True)
+    for axis, low in ((plots.logarithmic("us"), 2.0), (plots.linear("us"), -0.5)):
+        assert plots._drawn_interval(row, axis) == (low, 3.0)

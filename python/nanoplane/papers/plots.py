@@ -89,6 +89,16 @@ def panels(
     return chart.resolve_scale(y="shared" if shared_y else "independent")  # type: ignore[no-any-return]
 
 
+def _drawn_interval(row: Row, y: Axis) -> tuple[float, float]:
+    """Return the ends of the interval to draw.
+
+    A logarithmic axis has no zero, and would be drawn wrong as a whole: an interval that reaches
+    it begins at the point.
+    """
+    low, high = row.ci95 or (row.y, row.y)
+    return (row.y if y.scale.type == "log" and low <= 0 else low), high
+
+
 def _panel(
     rows: Sequence[Row], all_rows: Sequence[Row], x: Axis, y: Axis, colour: Series, dash: Series
 ) -> Any:
@@ -96,8 +106,8 @@ def _panel(
         {
             "x": row.x,
             "y": row.y,
-            "low": row.ci95[0] if row.ci95 else row.y,
-            "high": row.ci95[1] if row.ci95 else row.y,
+            "low": low,
+            "high": high,
             "interval": f"{row.ci95[0]:.3f} to {row.ci95[1]:.3f}" if row.ci95 else "not given",
             "samples": row.samples,
             "settled": row.steady,
@@ -105,6 +115,7 @@ def _panel(
             "dash": dash.of(row),
         }
         for row in rows
+        for low, high in [_drawn_interval(row, y)]
     ]
     colours = colour.scale([colour.of(row) for row in all_rows])
     dashes = dash.scale([dash.of(row) for row in all_rows])

@@ -74,6 +74,14 @@ def _served(results: Results, store: str, kind: str | None) -> Mapping[str, Any]
     return result if kind is None else result["by_kind"][kind]
 
 
+def _interval(share: float, total: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share, which never reaches below zero."""
+    z = 1.96
+    middle = share + z**2 / (2 * total)
+    half = z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
+    return (middle - half) / (1 + z**2 / total), (middle + half) / (1 + z**2 / total)
+
+
 def _histogram(
     point: Any, series: str, times: Iterable[tuple[float, int]], bins: tuple[int, int]
 ) -> list[Row]:
@@ -86,7 +94,7 @@ def _histogram(
         if begin_ns >= last_ns:
             break
         share = sum(count for _, count in some) / total
-        error = 1.96 * math.sqrt(share * (1 - share) / total)
+        low, high = _interval(share, total)
         rows.append(
             Row(
                 series=series,
@@ -96,7 +104,7 @@ def _histogram(
                 y_unit=f"% of the requests in {bin_ns} ns",
                 statistic="share",
                 labels=labels(point),
-                ci95=(100 * (share - error), 100 * (share + error)),
+                ci95=(100 * low, 100 * high),
                 samples=total,
                 steady=True,
             )
