@@ -281,9 +281,9 @@ def test_interfaces_are_compared_with_the_same_requests() -> None:
 
 def test_figures_of_rpcvalets_dispatch() -> None:
     rows = find("rpcvalet.7").rows(run("rpcvalet.7"))
-    # Two distributions, three ways to dispatch; four loads, and the largest within the SLO. The
-    # stores have three loads, and Masstree one more limit.
-    assert len(rows) == 3 * (2 * (4 + 1) + (3 + 1) + (3 + 2))
+    # Two distributions, three ways to dispatch; four loads, and the largest within the SLO. HERD
+    # has three loads, Masstree two and one more limit.
+    assert len(rows) == 3 * (2 * (4 + 1) + (3 + 1) + (2 + 2))
     results = run("rpcvalet.9")
     rows = find("rpcvalet.9").rows(results)
     assert len(rows) == 4 * ((4 + 1) + len(theory.LOADS_PERCENT) + 1)
@@ -304,7 +304,7 @@ def test_figures_of_rpcvalets_dispatch() -> None:
 def test_figures_7_a_and_b_of_rpcvalet_have_the_stores() -> None:
     results = run("rpcvalet.7", "distribution=key-value,ordered-store")
     rows = find("rpcvalet.7").rows(results)
-    assert len(rows) == 3 * ((3 + 1) + (3 + 2))
+    assert len(rows) == 3 * ((3 + 1) + (2 + 2))
     case = dispatch.Case("ordered-store", dispatch.BEST, 2.0)
     description = results[case].description
     assert description["data_plane"]["program"] == "ordered-store"

@@ -46,7 +46,7 @@ STORES = {
         packet_bytes=5632,
         saturation_mrps=30.0,
         rates_mrps=(1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0),
-        quick_rates_mrps=(2.0, 4.0, 8.0),
+        quick_rates_mrps=(2.0, 8.0),
         # With forty scans, more would say nothing.
         quick_precision=0.1,
         kind="get",
