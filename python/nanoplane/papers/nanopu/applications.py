@@ -649,9 +649,9 @@ CLAIMS = (
         30,
         "%",
         "as many requests under way as find room: optimised by naive throughput",
-        "reproduced within 12 percentage points",
+        "reproduced within 6 percentage points",
         "nanopu.9",
-        judged(lambda r: _mica_gain(r, "naive"), between(18, 42, _MICA)),
+        judged(lambda r: _mica_gain(r, "naive"), between(24, 36, _MICA)),
     ),
     Claim(
         "nanopu.9.naive",
