@@ -17,10 +17,10 @@ _start:
     csrs mstatus, t0
     csrw fcsr, zero
 
-    # Hart k's stack ends 1 MiB * (k + 1) above __stacks; what lies below it is not mapped.
-    la sp, __stacks
-    addi t0, a0, 1
-    slli t0, t0, 20
+    # Hart k's stack ends 1 MiB and 65 lines * k above __first_stack; what lies below it is not mapped.
+    la sp, __first_stack
+    li t0, (1 << 20) + 65 * 64
+    mul t0, t0, a0
     add sp, sp, t0
 
     bnez a0, park

@@ -452,6 +452,18 @@ def test_stack_overflow(nanoplane: Any, guest: Any) -> None:
     assert "stack" in text or "access" in text
 
 
+def test_stacks_are_in_different_sets(nanoplane: Any, guest: Any) -> None:
+    """What 16 harts use of their stacks, here 48 lines each, shares no set of a last-level cache.
+
+    The smallest one of the presets has 512 KB and 8 ways: 1024 sets in all banks together, so that
+    lines have the same set of the same bank if their numbers are the same modulo 1024.
+    """
+    done = nanoplane("exec", guest("stacks"))
+    ends = [int(line, 16) // 64 for line in done.stdout.split()]
+    assert len(ends) == 16
+    assert len({(end - depth) % 1024 for end in ends for depth in range(48)}) == 16 * 48
+
+
 def test_jump_to_nowhere(nanoplane: Any, guest: Any) -> None:
     assert "dead0000" in complaint(nanoplane("exec", guest("crash"), status=1))
 

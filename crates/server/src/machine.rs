@@ -16,10 +16,14 @@ use state::{Reader, Writer};
 
 /// Where main memory begins.
 pub const MEMORY_START: u64 = 0x8000_0000;
-/// Where the harts' stacks are: a mebibyte of addresses for each, of which only the upper end is
-/// memory, so that a stack that overruns meets nothing.
-pub const STACKS: u64 = 0x7000_0000;
-const STACK_STRIDE: u64 = 0x10_0000;
+/// Where the stack of the first hart ends.
+const FIRST_STACK: u64 = 0x7010_0000;
+/// From the end of one hart's stack to that of the next, of which only the part below the end is
+/// memory, so that a stack that overruns meets nothing. The harts are at the same depth of the same
+/// program: by a power of two, all would use one set of a shared cache. 64 lines more put what they
+/// use most into sets of its own, as pages do that are spread over memory, and one more into other
+/// banks. `guest/runtime/start.S` has the same number.
+const STACK_STRIDE: u64 = 0x10_0000 + 65 * 64;
 const STACK_BYTES: u64 = 0x4_0000;
 
 /// Why the state of a server with a Linux program cannot be saved.
@@ -71,11 +75,16 @@ pub(crate) enum Personality {
     Linux(AgentId),
 }
 
+/// Where the stack of a hart ends.
+fn stack_end(hart: u64) -> u64 {
+    FIRST_STACK + hart * STACK_STRIDE
+}
+
 /// Where memory is, except where `htif` is in its way.
 fn memory_ranges(spec: &ServerSpec, htif: Option<AddressRange>) -> Vec<AddressRange> {
     let mut ranges: Vec<AddressRange> = (0..spec.harts() as u64)
         .map(|hart| AddressRange {
-            start: STACKS + hart * STACK_STRIDE + STACK_STRIDE - STACK_BYTES,
+            start: stack_end(hart) - STACK_BYTES,
             length: STACK_BYTES,
         })
         .collect();
@@ -120,7 +129,7 @@ fn of_second_socket(spec: &ServerSpec, more_memory: &[AddressRange]) -> Vec<Addr
             length: start - MEMORY_START,
         },
         AddressRange {
-            start: STACKS + first * STACK_STRIDE,
+            start: stack_end(first) - STACK_BYTES,
             length: (spec.fabric.cores as u64 - first) * STACK_STRIDE,
         },
     ];
@@ -474,8 +483,8 @@ fn below_stack(is_linux: bool, hart: usize) -> (AddressRange, u64) {
         let start = linux::STACK.start - length;
         (AddressRange { start, length }, length)
     } else {
-        let start = STACKS + hart as u64 * STACK_STRIDE;
         let length = STACK_STRIDE - STACK_BYTES;
+        let start = stack_end(hart as u64) - STACK_STRIDE;
         (AddressRange { start, length }, STACK_BYTES)
     }
 }

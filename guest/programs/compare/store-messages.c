@@ -3,7 +3,6 @@
  *
  * services/store.h has the messages.
  */
-#include <services/stacks.h>
 #include <services/wire_store.h>
 #include <sonuma.h>
 
@@ -16,7 +15,7 @@ static uint8_t *replies;
 
 void prepare(void) { store_prepare_as(STORE_WIRE); }
 
-static int serve(int hart) {
+int hart_main(int hart) {
   struct sonuma_endpoint *endpoint = sonuma_endpoint(hart);
   struct {
     uint64_t node;
@@ -42,8 +41,6 @@ static int serve(int hart) {
     sonuma_replenish(endpoint, &message);
   }
 }
-
-int hart_main(int hart) { return run_apart(hart, serve); }
 
 int main(void) {
   sonuma_open();

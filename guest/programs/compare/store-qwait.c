@@ -13,7 +13,6 @@
 #include <frames.h>
 #include <io.h>
 #include <qwait.h>
-#include <services/stacks.h>
 #include <services/wire_store.h>
 
 enum {
@@ -72,7 +71,7 @@ static inline struct frame *take(struct dma_nic_queue *ring, struct sender *send
   return NULL;
 }
 
-static int serve(int hart) {
+int hart_main(int hart) {
   struct sender *sender = &senders[hart];
   for (;;) {
     do
@@ -95,8 +94,6 @@ static int serve(int hart) {
     dma_nic_send(&sender->ring, frame, sizeof *frame + reply_bytes);
   }
 }
-
-int hart_main(int hart) { return run_apart(hart, serve); }
 
 /* Gives a queue a doorbell that the monitoring set has a place for. */
 static void add_doorbell(uint64_t qid) {

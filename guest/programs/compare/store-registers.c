@@ -6,7 +6,6 @@
  */
 #include <lnic.h>
 #include <nanopu/service.h>
-#include <services/stacks.h>
 #include <services/store.h>
 
 void prepare(void) { store_prepare(); }
@@ -45,12 +44,10 @@ static inline void serve(void) {
     lnic_write_m(value[word]);
 }
 
-static int serve_always(int hart) {
+int hart_main(int hart) {
   (void)hart;
   return service();
 }
-
-int hart_main(int hart) { return run_apart(hart, serve_always); }
 
 int main(void) {
   harts_release();

@@ -9,14 +9,13 @@
        */
 #include <dma_nic.h>
 #include <frames.h>
-#include <services/stacks.h>
 #include <services/wire_store.h>
 
 void prepare(void) { store_prepare_as(STORE_WIRE); }
 
 static struct dma_nic_queue *queues;
 
-static int serve(int hart) {
+int hart_main(int hart) {
   struct dma_nic_queue *queue = &queues[hart];
   for (;;) {
     uint64_t bytes;
@@ -30,8 +29,6 @@ static int serve(int hart) {
     dma_nic_send(queue, frame, sizeof *frame + reply_bytes);
   }
 }
-
-int hart_main(int hart) { return run_apart(hart, serve); }
 
 int main(void) {
   if (reg_read64(DMA_NIC_QUEUES) != harts)
