@@ -90,6 +90,9 @@ enum qwait_error {
  * On two sockets each has a ready set, of the queues whose doorbells are in its memory, and a hart
  * asks its own; that of the other socket as well, while it halts, if the server is described so.
  *
+ * No barrier: stores before it may be performed after it. It takes no queue before it is certain to
+ * be executed.
+ *
  * Cost: 50 cycles (Section IV-C: conservative for the way to the one ready set of the chip and its
  * 12.25 ns). A hart that halts resumes when a doorbell's write reaches the monitoring set, 5 cycles
  * of look-up later.

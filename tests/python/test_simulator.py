@@ -240,6 +240,21 @@ def test_qwait_by_itself(nanoplane: Any) -> None:
     assert done.stdout == "".join(f"queue {queue}: 3 items\n" for queue in range(4))
 
 
+def test_qwait_waits_for_no_stores(nanoplane: Any, guest: Any) -> None:
+    """QWAIT takes its 50 cycles, and some to read the clock, whatever the store buffer has.
+
+    A barrier waits for a store to a line in memory, which is 150 cycles away. A hart that halts in
+    QWAIT performs its stores, and one that is predicted wrongly takes no queue.
+    """
+    done = nanoplane("exec", guest("qwait-order"))
+    lines = (line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
+    values = {name: int(value) for name, value in lines}
+    assert 50 <= values["alone"] <= 60
+    assert values["behind a store"] <= values["alone"]
+    assert values["barrier"] > 150
+    assert (values["halted"], values["predicted"], values["then"]) == (3, -1, 3)
+
+
 def test_qwait_that_waits_for_ever(nanoplane: Any, tmp_path: Path) -> None:
     source = (ROOT / "examples" / "doorbells.c").read_text()
     assert "hart == 1" in source

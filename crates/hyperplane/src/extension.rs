@@ -3,7 +3,7 @@
 use crate::Operation;
 use fabric::{AgentId, LineAddress, Time, Transit};
 use pipeline::{Action, Extension, Invocation};
-use riscv::Privilege;
+use riscv::{Instruction, Privilege};
 use state::Walker;
 
 /// Opcode custom-0.
@@ -40,6 +40,10 @@ const READY_SET: Transit = Transit::Fixed(Time::ZERO);
 /// is empty there do they go to the line's home, where the hardware looks again and arms in one
 /// step, so that no item comes in between. A `RECONSIDER` that finds work is done when the ready
 /// set has acknowledged it.
+///
+/// All but `QWAIT` and `QWAIT.NB` are barriers. Those two read no memory that others write: what they
+/// take is a queue, and who takes a queue goes on with `VERIFY`. They are no less certain to be
+/// executed when they begin, for a queue that a wrong path had taken would be lost.
 #[derive(Clone, Copy, Debug)]
 pub struct QwaitExtension {
     agent: AgentId,
@@ -106,6 +110,13 @@ fn doorbell(operation: Operation, invocation: &Invocation) -> u64 {
 }
 
 impl Extension for QwaitExtension {
+    fn is_barrier(&self, instruction: &Instruction) -> bool {
+        !matches!(
+            decode(instruction.bits),
+            Some(Operation::Qwait | Operation::QwaitNonBlocking)
+        )
+    }
+
     fn begin(&mut self, invocation: &Invocation) -> Action {
         let Some(operation) = decode(invocation.instruction.bits) else {
             return Action::Illegal;

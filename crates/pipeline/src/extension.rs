@@ -92,9 +92,9 @@ pub struct Sent {
 ///
 /// # Instructions
 ///
-/// An instruction has the semantics of a full memory barrier: it begins when everything
-/// older is done and the store buffer is empty, and nothing younger begins before it is done.
-/// It is never executed speculatively.
+/// An instruction begins when everything older is done, so that it is never executed speculatively, and
+/// nothing younger begins before it is done. It is a full memory barrier if [`Extension::is_barrier`]
+/// says so: then it also begins only when the store buffer is empty.
 ///
 /// # The port
 ///
@@ -165,6 +165,12 @@ pub trait Extension {
     /// What one of its traps means, in words, to follow "the guest crashed".
     fn explain(&self, _trap: &Trap) -> Option<String> {
         None
+    }
+
+    /// Whether an instruction waits until the stores before it are performed. Those before one that does
+    /// not are performed while it is under way, or after it.
+    fn is_barrier(&self, _instruction: &Instruction) -> bool {
+        true
     }
 
     /// The instruction's first action.

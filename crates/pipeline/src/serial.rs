@@ -367,6 +367,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             Kind::Instruction(i) => match i.class {
                 Class::Csr | Class::Illegal => false,
                 Class::Fence => FenceEffect::of(&i, self.spec.memory_model) == FenceEffect::Stores,
+                Class::Custom => self.extension.is_barrier(&i),
                 _ => true,
             },
             Kind::FetchFault(_)
