@@ -464,6 +464,21 @@ def test_what_is_prepared_takes_no_time(tmp_path: Path) -> None:
     assert abs(seconds[1] - seconds[0]) < 100_000 * 100e-9 / 10
 
 
+@pytest.mark.parametrize("program", STORES)
+def test_what_is_kept_of_a_preparation_changes_nothing(program: str) -> None:
+    """Replies and times are those of a run that prepares, whatever a run before has put."""
+
+    def measured(keys: int) -> dict[str, Any]:
+        result = run(program, 100, f"traffic.operations.keys={keys}", "traffic.operations.gets=0.5")
+        return {name: value for name, value in result.items() if not name.startswith("host")}
+
+    prepared, kept = measured(1013), measured(1013)
+    assert kept == prepared
+    # The last two are kept.
+    assert measured(1015) != prepared != measured(1017)
+    assert measured(1013) == prepared
+
+
 PREPARED = """
 #include <io.h>
 #include <runtime.h>

@@ -5,10 +5,11 @@
 //! waits. Devices are the agents of timed runs, and what they want happens at once.
 
 use crate::clint::{CLINT, Clint, TICK};
-use crate::description::ServerSpec;
 use crate::error::RunError;
 use crate::htif::Htif;
-use crate::machine::{Personality, bare_metal_ram, describe_crash, linux_ram, place};
+use crate::machine::{
+    Personality, UntimedServer, bare_metal_ram, describe_crash, linux_ram, place,
+};
 use fabric::{
     AddressRange, Agent, AgentId, Clock, CoreId, LineAddress, Ram, RequestKind, Time,
     UntimedAgents, UntimedMemory,
@@ -152,22 +153,20 @@ pub(crate) struct FunctionalMachine {
 }
 
 impl FunctionalMachine {
-    /// Puts a bare-metal program into the memory of the server that `spec` describes, which has
-    /// `more_memory` beside the main one.
+    /// Puts a bare-metal program into the server's memory.
     /// `live`: the guest's output goes to this process's.
     pub fn bare_metal(
-        spec: &ServerSpec,
+        server: &UntimedServer,
         image: Image,
-        more_memory: &[AddressRange],
         live: bool,
     ) -> Result<FunctionalMachine, RunError> {
-        let (ram, htif_range) = bare_metal_ram(spec, &image, more_memory)?;
+        let (ram, htif_range) = bare_metal_ram(server, &image)?;
         let segments = image.segments.iter();
         let loaded: Vec<(u64, u64)> = segments
             .map(|segment| (segment.address, segment.bytes.len() as u64))
             .collect();
         let mut bus = Bus::with(&ram, &loaded)?;
-        let clint = Clint::new(spec.harts());
+        let clint = Clint::new(server.harts);
         bus.agents.attach(Box::new(clint), Some(CLINT));
         let personality = match image.tohost {
             Some(tohost) => {
@@ -178,12 +177,18 @@ impl FunctionalMachine {
             None => Personality::None,
         };
         let entry = image.entry;
-        Ok(FunctionalMachine::new(spec, bus, image, personality, entry))
+        Ok(FunctionalMachine::new(
+            server,
+            bus,
+            image,
+            personality,
+            entry,
+        ))
     }
 
-    /// Puts a Linux program into the memory of the server that `spec` describes.
+    /// Puts a Linux program into memory.
     pub fn with_linux(
-        spec: &ServerSpec,
+        server: &UntimedServer,
         prepared: linux::Prepared,
     ) -> Result<FunctionalMachine, RunError> {
         let linux::Prepared {
@@ -201,30 +206,36 @@ impl FunctionalMachine {
         let owns = Linux::attachment().owns;
         let personality = Personality::Linux(bus.agents.attach(Box::new(agent), owns));
         let entry = linux::ENTRY;
-        Ok(FunctionalMachine::new(spec, bus, image, personality, entry))
+        Ok(FunctionalMachine::new(
+            server,
+            bus,
+            image,
+            personality,
+            entry,
+        ))
     }
 
     fn new(
-        spec: &ServerSpec,
+        server: &UntimedServer,
         bus: Bus,
         image: Image,
         personality: Personality,
         entry: u64,
     ) -> FunctionalMachine {
-        let harts = (0..spec.harts() as u64).map(|number| {
+        let harts = (0..server.harts as u64).map(|number| {
             let mut machine = Machine::new(Bus::default(), entry);
             machine.hart.csrs.mhartid = number;
             // As in a timed run: which hart this is, how many there are, and of how many cores.
             machine.registers[10] = number;
-            machine.registers[11] = spec.harts() as u64;
-            machine.registers[12] = spec.fabric.cores as u64;
+            machine.registers[11] = server.harts as u64;
+            machine.registers[12] = server.cores as u64;
             machine
         });
         FunctionalMachine {
             harts: harts.collect(),
             bus,
             code: Threaded::default(),
-            clock: Clock::from_ghz(spec.fabric.clock_ghz),
+            clock: Clock::from_ghz(server.clock_ghz),
             cycle: 0,
             image,
             personality,

@@ -80,9 +80,33 @@ fn stack_end(hart: u64) -> u64 {
     FIRST_STACK + hart * STACK_STRIDE
 }
 
-/// Where memory is, except where `htif` is in its way.
-fn memory_ranges(spec: &ServerSpec, htif: Option<AddressRange>) -> Vec<AddressRange> {
-    let mut ranges: Vec<AddressRange> = (0..spec.harts() as u64)
+/// All that a program can learn of its server by computing alone, when nothing takes time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct UntimedServer {
+    pub harts: usize,
+    pub cores: usize,
+    pub clock_ghz: f64,
+    pub memory_mib: u64,
+    /// Memory beside the main one.
+    pub more_memory: Vec<AddressRange>,
+}
+
+impl UntimedServer {
+    /// The server that `spec` describes, with `more_memory`.
+    pub fn of(spec: &ServerSpec, more_memory: &[AddressRange]) -> UntimedServer {
+        UntimedServer {
+            harts: spec.harts(),
+            cores: spec.fabric.cores,
+            clock_ghz: spec.fabric.clock_ghz,
+            memory_mib: spec.memory_mib,
+            more_memory: more_memory.to_vec(),
+        }
+    }
+}
+
+/// Where main memory and stacks are, except where `htif` is in their way.
+fn memory_ranges(spec: &UntimedServer, htif: Option<AddressRange>) -> Vec<AddressRange> {
+    let mut ranges: Vec<AddressRange> = (0..spec.harts as u64)
         .map(|hart| AddressRange {
             start: stack_end(hart) - STACK_BYTES,
             length: STACK_BYTES,
@@ -137,21 +161,20 @@ fn of_second_socket(spec: &ServerSpec, more_memory: &[AddressRange]) -> Vec<Addr
     ranges
 }
 
-/// Main memory, the stacks and `more_memory`, with a bare-metal program in it; and where the
+/// All memory of a server, with a bare-metal program in it; and where the
 /// program's host-target interface is.
 pub(crate) fn bare_metal_ram(
-    spec: &ServerSpec,
+    server: &UntimedServer,
     image: &Image,
-    more_memory: &[AddressRange],
 ) -> Result<(Ram, Option<AddressRange>), RunError> {
     let htif_range = match (image.tohost, image.fromhost) {
         (Some(tohost), Some(fromhost)) => Some(Htif::range(tohost, fromhost)),
         (Some(tohost), None) => Some(Htif::range(tohost, tohost)),
         _ => None,
     };
-    let mut ranges = memory_ranges(spec, htif_range);
-    ranges.extend_from_slice(more_memory);
-    let mut ram = Ram::new(ranges)?.with_second_socket(of_second_socket(spec, more_memory));
+    let mut ranges = memory_ranges(server, htif_range);
+    ranges.extend_from_slice(&server.more_memory);
+    let mut ram = Ram::new(ranges)?;
     load(&mut ram, image, htif_range)?;
     Ok((ram, htif_range))
 }
@@ -183,7 +206,8 @@ impl Machine {
         live: bool,
         attach: impl FnOnce(&mut Fabric) -> Result<X, RunError>,
     ) -> Result<Machine, RunError> {
-        let (ram, htif_range) = bare_metal_ram(spec, &image, more_memory)?;
+        let (ram, htif_range) = bare_metal_ram(&UntimedServer::of(spec, more_memory), &image)?;
+        let ram = ram.with_second_socket(of_second_socket(spec, more_memory));
         let mut fabric = Fabric::new(&spec.fabric, ram)?;
         let clint = Attachment {
             owns: Some(CLINT),

@@ -2,21 +2,155 @@
 //!
 //! A server without times executes hart 0 up to `main()`. What it has then in its memory and registers
 //! is where the timed server begins.
+//!
+//! Runs of a sweep mostly differ in what `prepare()` cannot see. So this process keeps what the last
+//! few have left, for as long as they are the last few and are not too large.
 
-use crate::description::ServerSpec;
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
-use crate::machine::Machine;
+use crate::machine::{Machine, UntimedServer};
 use fabric::{AddressRange, LineAddress, LineData};
-use network::{ProgramDevice, ProgramPreparation};
+use network::{ProgramDevice, ProgramPreparation, ProgramSettings};
 use riscv::Hart;
 use riscv::elf::Image;
-use riscv::paged::PagedMemory;
+use riscv::paged::{PAGE_BYTES, PagedMemory};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
 
 /// WFI: it ends the preparation at the beginning of `main()`.
 const HALT: [u8; 4] = 0x1050_0073_u32.to_le_bytes();
 /// Rounds between two looks at whether to go on.
 const ROUNDS: u32 = 64;
+/// So many preparations are kept: the stores of the papers' figures are two.
+const MOST_KEPT: usize = 2;
+/// Bytes of memory of all that are kept.
+const MOST_KEPT_BYTES: usize = 512 << 20;
+/// Between two looks at whether somebody else has prepared.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What the description tells `prepare()`: parameters, behind registers. Weights are not among them.
+pub(crate) struct Told {
+    registers: AddressRange,
+    settings: ProgramSettings,
+}
+
+impl Told {
+    /// What is told of `settings` by a device that has its registers there.
+    pub fn new(registers: AddressRange, settings: &ProgramSettings) -> Told {
+        let settings = ProgramSettings {
+            parameters: settings.parameters.clone(),
+            operations: settings.operations.clone(),
+            ..ProgramSettings::default()
+        };
+        Told {
+            registers,
+            settings,
+        }
+    }
+
+    /// All of it, each number to the last bit.
+    fn text(&self) -> Result<String, RunError> {
+        let settings = &self.settings;
+        let told = (
+            self.registers.start,
+            &settings.parameters,
+            &settings.operations,
+        );
+        serde_json::to_string(&told).map_err(|error| RunError::Description(error.to_string()))
+    }
+}
+
+/// Everything that `prepare()` depends on.
+#[derive(PartialEq)]
+struct Premises {
+    server: UntimedServer,
+    image: Image,
+    told: Option<String>,
+}
+
+/// A preparation that is kept, or being made.
+struct Kept {
+    premises: Premises,
+    made: OnceLock<Arc<Preparation>>,
+    /// Whoever makes it has this.
+    making: Mutex<()>,
+}
+
+/// Where preparations are kept.
+struct Shelf {
+    /// That which was asked for last is the last.
+    kept: Mutex<Vec<Arc<Kept>>>,
+    most_bytes: usize,
+}
+
+static SHELF: Shelf = Shelf::new(MOST_KEPT_BYTES);
+
+impl Shelf {
+    const fn new(most_bytes: usize) -> Shelf {
+        Shelf {
+            kept: Mutex::new(Vec::new()),
+            most_bytes,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Kept>>> {
+        // It is whole after each statement.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves as many of the last as are allowed to be kept.
+    fn trim(&self, kept: &mut Vec<Arc<Kept>>) {
+        let mut bytes = 0;
+        let last = kept.iter().rev().take(MOST_KEPT).take_while(|one| {
+            bytes += one.made.get().map_or(0, |made| made.bytes());
+            bytes <= self.most_bytes
+        });
+        let count = last.count();
+        kept.drain(..kept.len() - count);
+    }
+
+    /// The one with these premises, which may not have been made yet.
+    fn find(&self, premises: Premises) -> Arc<Kept> {
+        let mut kept = self.lock();
+        let place = kept.iter().position(|one| one.premises == premises);
+        let found = match place {
+            Some(place) => kept.remove(place),
+            None => Arc::new(Kept {
+                premises,
+                made: OnceLock::new(),
+                making: Mutex::new(()),
+            }),
+        };
+        kept.push(found.clone());
+        self.trim(&mut kept);
+        found
+    }
+
+    /// The preparation with these premises; `make` is called if there is none.
+    fn get(
+        &self,
+        premises: Premises,
+        go_on: &mut dyn FnMut() -> bool,
+        make: impl FnOnce(&Premises, &mut dyn FnMut() -> bool) -> Result<Preparation, RunError>,
+    ) -> Result<Arc<Preparation>, RunError> {
+        let kept = self.find(premises);
+        let _making = loop {
+            match kept.making.try_lock() {
+                Ok(making) => break making,
+                Err(TryLockError::Poisoned(error)) => break error.into_inner(),
+                Err(TryLockError::WouldBlock) if !go_on() => return Err(RunError::Interrupted),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+            }
+        };
+        if let Some(made) = kept.made.get() {
+            return Ok(made.clone());
+        }
+        let made = Arc::new(make(&kept.premises, go_on)?);
+        let made = kept.made.get_or_init(|| made).clone();
+        self.trim(&mut self.lock());
+        Ok(made)
+    }
+}
 
 /// Where the timed server begins.
 pub(crate) struct Preparation {
@@ -29,25 +163,62 @@ pub(crate) struct Preparation {
     pub program: ProgramPreparation,
 }
 
+/// Where `main()` begins, if the program has a `prepare()`.
+fn main_behind_prepare(image: &Image) -> Option<u64> {
+    let symbols = ["main", "prepare", "prepare_nothing"].map(|name| image.symbol(name));
+    match symbols {
+        [Some(main), Some(prepare), Some(nothing)] if prepare != nothing => Some(main),
+        _ => None,
+    }
+}
+
 impl Preparation {
-    /// Executes `prepare()` of a bare-metal program, if it has one. `go_on` may end it.
-    pub fn of(
-        spec: &ServerSpec,
+    /// What `prepare()` of a bare-metal program leaves, if it has one: executed, or kept from another
+    /// run with the same premises. `go_on` may end it.
+    pub fn kept(
+        server: UntimedServer,
         image: &Image,
-        more_memory: &[AddressRange],
-        live: bool,
-        device: Option<(ProgramDevice, AddressRange)>,
+        told: Option<Told>,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Option<Preparation>, RunError> {
-        let symbols = ["main", "prepare", "prepare_nothing"].map(|name| image.symbol(name));
-        let [Some(main), Some(prepare), Some(nothing)] = symbols else {
+    ) -> Result<Option<Arc<Preparation>>, RunError> {
+        let Some(main) = main_behind_prepare(image) else {
             return Ok(None);
         };
-        if prepare == nothing {
-            return Ok(None);
-        }
-        let mut machine = FunctionalMachine::bare_metal(spec, image.clone(), more_memory, live)?;
-        let device = device.map(|(agent, owns)| machine.attach(Box::new(agent), owns));
+        let premises = Premises {
+            server,
+            image: image.clone(),
+            told: told.as_ref().map(Told::text).transpose()?,
+        };
+        let made = SHELF.get(premises, go_on, |premises, go_on| {
+            Preparation::make(&premises.server, image, main, false, told, go_on)
+        });
+        made.map(Some)
+    }
+
+    /// Executes `prepare()` of a bare-metal program, if it has one, whose output is this process's.
+    pub fn live(
+        server: &UntimedServer,
+        image: &Image,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Preparation>, RunError> {
+        let main = main_behind_prepare(image);
+        let made = main.map(|main| Preparation::make(server, image, main, true, None, go_on));
+        made.transpose()
+    }
+
+    fn make(
+        server: &UntimedServer,
+        image: &Image,
+        main: u64,
+        live: bool,
+        told: Option<Told>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Preparation, RunError> {
+        let mut machine = FunctionalMachine::bare_metal(server, image.clone(), live)?;
+        let device = told.map(|told| {
+            let agent = ProgramDevice::new(told.registers, told.settings);
+            machine.attach(Box::new(agent), told.registers)
+        });
         let mut first = [0; HALT.len()];
         machine.memory().copy_out(main, &mut first);
         machine.memory().copy_in(main, &HALT);
@@ -76,14 +247,19 @@ impl Preparation {
         machine.memory().copy_in(main, &first);
         let device = device.and_then(|id| machine.agent_mut::<ProgramDevice>(id));
         let program = device.map(ProgramDevice::preparation);
-        Ok(Some(Preparation {
+        Ok(Preparation {
             hart,
             main,
             registers,
             output: machine.output(),
             program: program.unwrap_or_default(),
             memory: std::mem::take(machine.memory()),
-        }))
+        })
+    }
+
+    /// Bytes of the memory that it has touched.
+    fn bytes(&self) -> usize {
+        self.memory.touched().count() * PAGE_BYTES
     }
 
     /// Lets `machine`, in which nothing has happened, begin with `main()`.
@@ -101,5 +277,126 @@ impl Preparation {
         }
         machine.engine.cores[0].begin(&self.hart, self.main, &self.registers);
         machine.add_output(&self.output);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const BEGIN: u64 = 0x8000_0000;
+
+    fn premises(told: &str) -> Premises {
+        let image = Image {
+            entry: BEGIN,
+            segments: Vec::new(),
+            symbols: Vec::new(),
+            tohost: None,
+            fromhost: None,
+            headers: riscv::elf::Headers::default(),
+        };
+        let server = UntimedServer {
+            harts: 1,
+            cores: 1,
+            clock_ghz: 2.0,
+            memory_mib: 1,
+            more_memory: Vec::new(),
+        };
+        Premises {
+            server,
+            image,
+            told: Some(told.to_string()),
+        }
+    }
+
+    /// One that has touched so many pages.
+    fn prepared(pages: usize) -> Preparation {
+        let range = BEGIN..BEGIN + (pages * PAGE_BYTES) as u64;
+        let mut memory = PagedMemory::new(vec![range.clone()]);
+        for page in range.step_by(PAGE_BYTES) {
+            memory.copy_in(page, &[1]);
+        }
+        Preparation {
+            memory,
+            hart: Hart::new(0),
+            main: BEGIN,
+            registers: [0; 64],
+            output: Vec::new(),
+            program: ProgramPreparation::default(),
+        }
+    }
+
+    /// What the shelf has of `told`, and whether that had to be made.
+    fn ask(shelf: &Shelf, told: &str, pages: usize) -> (Arc<Preparation>, bool) {
+        let mut is_new = false;
+        let made = shelf.get(premises(told), &mut || true, |_, _| {
+            is_new = true;
+            Ok(prepared(pages))
+        });
+        (made.unwrap(), is_new)
+    }
+
+    #[test]
+    fn the_last_two_are_kept() {
+        let shelf = Shelf::new(MOST_KEPT_BYTES);
+        let (first, _) = ask(&shelf, "one", 1);
+        assert!(ask(&shelf, "two", 1).1, "another one's is not taken");
+        let (again, is_new) = ask(&shelf, "one", 1);
+        assert!(!is_new && Arc::ptr_eq(&first, &again));
+        // "two" was asked for before "one".
+        assert!(ask(&shelf, "three", 1).1);
+        assert!(!ask(&shelf, "one", 1).1);
+        assert!(ask(&shelf, "two", 1).1);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let shelf = Shelf::new(4 * PAGE_BYTES);
+        ask(&shelf, "one", 2);
+        ask(&shelf, "two", 3);
+        assert!(!ask(&shelf, "two", 3).1);
+        assert!(ask(&shelf, "one", 2).1, "five pages are too many");
+        assert!(ask(&shelf, "large", 5).1);
+        assert!(ask(&shelf, "large", 5).1, "and so they are for one alone");
+    }
+
+    #[test]
+    fn what_fails_is_not_kept() {
+        let shelf = Shelf::new(MOST_KEPT_BYTES);
+        let failed = shelf.get(premises("one"), &mut || true, |_, _| {
+            Err(RunError::Guest("no".to_string()))
+        });
+        assert!(matches!(failed, Err(RunError::Guest(_))));
+        assert!(ask(&shelf, "one", 1).1);
+    }
+
+    #[test]
+    fn one_prepares_for_all_and_whoever_waits_can_be_stopped() {
+        let shelf = Shelf::new(MOST_KEPT_BYTES);
+        let made = AtomicUsize::new(0);
+        let stopped = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let get = |go_on: &mut dyn FnMut() -> bool| {
+                shelf.get(premises("one"), go_on, |_, _| {
+                    made.fetch_add(1, Ordering::SeqCst);
+                    // Until somebody who waited has been stopped.
+                    while stopped.load(Ordering::SeqCst) == 0 {
+                        std::thread::yield_now();
+                    }
+                    Ok(prepared(1))
+                })
+            };
+            let patient = [0, 1].map(|_| scope.spawn(move || get(&mut || true)));
+            while made.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            let result = get(&mut || false);
+            assert!(matches!(result, Err(RunError::Interrupted)));
+            stopped.store(1, Ordering::SeqCst);
+            let [first, second] = patient.map(|thread| thread.join().unwrap().unwrap());
+            assert!(Arc::ptr_eq(&first, &second));
+        });
+        assert_eq!(made.into_inner(), 1);
     }
 }

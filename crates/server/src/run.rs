@@ -4,17 +4,17 @@ use crate::checkpoint::{CheckpointOptions, Kind, Saver, Subject, When};
 use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec, WarmStartSpec};
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
-use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX, second_half};
+use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX, UntimedServer, second_half};
 use crate::meter::{Meter, Reading};
-use crate::preparation::Preparation;
+use crate::preparation::{Preparation, Told};
 use crate::traces::{Harts, TraceOptions, TraceReport, Tracer, Traces, run_traced};
 use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
     CONSUMER_BYTES, Cluster, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger,
-    MOST_NAME_BYTES, Measurement, ProgramDevice, ProgramPreparation, ProgramSettings, Random,
-    Recorder, SharedLedger, Stream, TRAFFIC_PARAMETERS, TenantSide,
+    MOST_NAME_BYTES, Measurement, ProgramPreparation, ProgramSettings, Random, Recorder,
+    SharedLedger, Stream, TRAFFIC_PARAMETERS, TenantSide,
 };
 use pipeline::{CoreStatistics, CycleStack, Model, NEVER};
 use riscv::elf;
@@ -888,14 +888,13 @@ fn prepare<'a>(
     };
     let mut preparation = None;
     if options.checkpoint.from.is_none() {
-        let device = ProgramDevice::new(IO_REGISTERS, settings.clone());
-        let device = Some((device, IO_REGISTERS));
+        let server = UntimedServer::of(&description.server, &memory);
+        let told = Told::new(IO_REGISTERS, &settings);
         let go_on = &mut || progress(0.0);
-        let server = &description.server;
-        preparation = Preparation::of(server, &image, &memory, false, device, go_on)?;
+        preparation = Preparation::kept(server, &image, Some(told), go_on)?;
     }
-    if let Some(preparation) = &mut preparation {
-        settings.prepared = std::mem::take(&mut preparation.program);
+    if let Some(preparation) = &preparation {
+        settings.prepared = preparation.program.clone();
     }
     let mut machine = Machine::new(&description.server, image, &memory, false, |fabric| {
         let agents = attach(fabric, description, &setup, &ledger, options, settings)?;
@@ -1228,7 +1227,8 @@ fn bare_metal(
     let preparation = if is_restored {
         None
     } else {
-        Preparation::of(spec, &image, &[doorbells], true, None, go_on)?
+        let server = UntimedServer::of(spec, &[doorbells]);
+        Preparation::live(&server, &image, go_on)?
     };
     if let Some(nanopu) = &spec.nanopu {
         let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
@@ -1389,13 +1389,14 @@ pub fn execute_functionally(
     check_server(&description.server)?;
     let begin = Instant::now();
     let image = load(&program.elf)?;
+    let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
+    let server = UntimedServer::of(&description.server, &[doorbells]);
     let mut machine = if linux::is_linux(&image) {
         let prepared = prepare_linux(description, image, program)?;
-        FunctionalMachine::with_linux(&description.server, prepared)?
+        FunctionalMachine::with_linux(&server, prepared)?
     } else {
         check_given(&image, program)?;
-        let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
-        FunctionalMachine::bare_metal(&description.server, image, &[doorbells], true)?
+        FunctionalMachine::bare_metal(&server, image, true)?
     };
     let mut rounds = 0u32;
     while machine.advance()? {

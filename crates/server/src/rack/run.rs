@@ -7,7 +7,7 @@ use super::{
 use crate::checkpoint::{Kind, Resumable, Saver, Subject};
 use crate::description::ServerSpec;
 use crate::error::RunError;
-use crate::machine::Machine;
+use crate::machine::{Machine, UntimedServer};
 use crate::meter::Meter;
 use crate::preparation::Preparation;
 use crate::run::{
@@ -502,8 +502,8 @@ fn prepare<'a>(
         let preparation = match options.checkpoint.from {
             Some(_) => None,
             None => {
-                let more = more_memory(entry);
-                Preparation::of(&entry.server, image, &more, false, None, go_on).map_err(told)?
+                let server = UntimedServer::of(&entry.server, &more_memory(entry));
+                Preparation::kept(server, image, None, go_on).map_err(told)?
             }
         };
         let traced = traces.program(image, program);
