@@ -44,6 +44,9 @@ class Run:
     limit: "Limit | None" = None
     """If given, the rate is not a part, but the largest at which the latency keeps the limit. A
     queueing system without a server has no peak: its load is at most 1."""
+    near: tuple[float, ...] = ()
+    """Loads, in what the description has them in, with which the search for that rate begins: such
+    as those that a figure shows anyway. More of them cost nothing then, and save searching."""
 
     @classmethod
     def of(cls, description: Description) -> "Run":
@@ -177,6 +180,11 @@ class _Bracket:
     """Of the p99."""
     most: float
     """No load is as large as this, which breaks the limit."""
+    capacity: float
+    """Where the p99 is taken to be without bound, as long as no load that breaks the limit was
+    tried: only a guess, which decides what is tried next."""
+    near: tuple[float, ...]
+    """Loads to begin with, in ascending order."""
     low: float
     """The largest load found that keeps the limit; 0 if none was."""
     high: float
@@ -189,16 +197,29 @@ class _Bracket:
     """How far below `low` the next load is that may keep it surely, as a part of `low`."""
     above: float
     """How far above `high` the next load is that may break it surely, as a part of `high`."""
+    seen: tuple[tuple[float, float], ...] = ()
+    """All loads that were tried, and the reciprocals of their p99."""
+    halve: bool = False
+    """The last load was a bad guess: it left more than three quarters of what there was."""
 
     @classmethod
-    def within(cls, key: str, limit: float, most: float, precision: float) -> "_Bracket":
-        """Return what is known in the beginning."""
-        return cls(key, limit, most, 0.0, most, 0.0, most, precision, precision)
+    def within(
+        cls,
+        key: str,
+        limit: float,
+        loads: tuple[float, float],
+        near: Iterable[float],
+        precision: float,
+    ) -> "_Bracket":
+        """Return what is known in the beginning: `loads` are the capacity and the most."""
+        capacity, most = loads
+        begin = tuple(sorted(near))
+        return cls(key, limit, most, capacity, begin, 0.0, most, 0.0, most, precision, precision)
 
     def next(self, limit: Limit) -> float | None:
         """Return the load to try next; None if the search is over."""
         if not self.low or self.high - self.low > limit.precision * self.high:
-            return (self.low + self.high) / 2
+            return self._nearer(limit.precision)
         if not limit.interval:
             return None
         if self.surely_kept < (load := self.low * (1 - self.below)):
@@ -207,10 +228,54 @@ class _Bracket:
             return load
         return None
 
-    def tried(self, load: float, kept: bool, interval: tuple[float, float]) -> "_Bracket":
+    @property
+    def _end(self) -> float:
+        """Where the limit is taken to be broken."""
+        untried = self.high == self.most
+        return self.capacity if untried and self.low < self.capacity else self.high
+
+    def _nearer(self, precision: float) -> float:
+        """Return a load between `low` and `high`, which are too far apart."""
+        if inside := [load for load in self.near if self.low < load < self.high]:
+            return inside[len(inside) // 2]
+        if not self.low or self.halve:
+            return (self.low + self._end) / 2
+        # A little below the load that is expected, or a little above, and then both are near enough
+        # if it was right; first on the side where more would be left.
+        expected = self._expected()
+        aside = 0.45 * precision * expected
+        more_below, more_above = expected - aside - self.low, self._end - expected - aside
+        # Where the end is a guess, there may be nothing left on either side.
+        return expected - aside if more_below >= max(0, more_above) else expected + aside
+
+    def _expected(self) -> float:
+        """Return the load at which the limit is expected to be met.
+
+        Where queues are long, a p99 is what it is without them and a part that grows as
+        1 / (capacity - load). So load and p99 are each a ratio of straight lines in the other,
+        which three loads determine; two do if the first part is left out.
+        """
+        known = sorted(self.seen)
+        if self.high == self.most:
+            known += [(self._end, 0.0)]
+        end = next(at for at, (load, _) in enumerate(known) if load > self.low)
+        (low, at_low), (high, at_high) = known[end - 1 : end + 1]
+        wanted = 1 / self.limit
+        others = [*known[max(0, end - 2) : end - 1], *known[end + 1 : end + 2]]
+        for other, at_other in sorted(others, key=lambda one: abs(2 * one[0] - low - high)):
+            # The cross ratio of four points is that of their images.
+            one = (wanted - at_low) * (at_high - at_other) * (high - low)
+            two = (wanted - at_other) * (at_high - at_low) * (high - other)
+            if one != two and low < (load := (one * other - two * low) / (one - two)) < high:
+                return load
+        return low + (at_low - wanted) / (at_low - at_high) * (high - low)
+
+    def tried(
+        self, load: float, kept: bool, p99: float, interval: tuple[float, float]
+    ) -> "_Bracket":
         """Return what is known when a load has been tried; the steps outwards double."""
         least, most = interval
-        known = self
+        known = dataclasses.replace(self, seen=(*self.seen, (load, 1 / p99)))
         if most <= self.limit:
             known = dataclasses.replace(known, surely_kept=max(load, known.surely_kept))
         if least > self.limit:
@@ -220,8 +285,11 @@ class _Bracket:
         if load >= self.high:
             return dataclasses.replace(known, above=2 * self.above)
         if kept:
-            return dataclasses.replace(known, low=load)
-        return dataclasses.replace(known, high=load)
+            known = dataclasses.replace(known, low=load)
+        else:
+            known = dataclasses.replace(known, high=load)
+        left = (known._end - known.low) / (self._end - self.low)
+        return dataclasses.replace(known, halve=load not in self.near and left > 0.75)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -373,7 +441,9 @@ class _Sweep:
             return
         if run.description.is_queueing and run.limit is not None:
             limit = run.limit
-            known = _Bracket.within("queueing.load", limit.service_times, 1.0, limit.precision)
+            known = _Bracket.within(
+                "queueing.load", limit.service_times, (1.0, 1.0), run.near, limit.precision
+            )
             self._search(run, limit, known, None, found)
             return
         if run.peak is None:
@@ -394,8 +464,8 @@ class _Sweep:
                 return
             limit_ns = run.limit.limit_ns(result, _cores(job.resolved.data))
             # More than the peak that the limit is made of may be another server's.
-            precision = run.limit.precision
-            known = _Bracket.within(key, limit_ns, 2 * peak_mrps, precision)
+            loads, precision = (peak_mrps, 2 * peak_mrps), run.limit.precision
+            known = _Bracket.within(key, limit_ns, loads, run.near, precision)
             self._search(run, run.limit, known, None, found)
 
         self._request(run.peak, at_rate)
@@ -408,7 +478,7 @@ class _Sweep:
         best: tuple[_Job, dict[str, Any], bool] | None,
         answer: Callable[[_Job, dict[str, Any], bool, _Bracket], None],
     ) -> None:
-        """Halve the loads between the largest that keeps the limit and the least that does not."""
+        """Go on between the largest load that keeps the limit and the least that does not."""
         load = known.next(limit)
         if load is None and best is not None:
             answer(*best, known)
@@ -421,13 +491,15 @@ class _Sweep:
 
         def then(job: _Job, result: dict[str, Any], stored: bool) -> None:
             kept = limit.kept(result, known.limit)
+            latencies = limit.latencies(result)
+            p99 = latencies["p99"]
             # Without an interval nothing is sure; a queue that overflows surely breaks the limit.
-            interval = limit.latencies(result).get("p99_ci95") or (0.0, math.inf)
+            interval = latencies.get("p99_ci95") or (0.0, math.inf)
             if dropped(result):
-                interval = (math.inf, math.inf)
+                p99, interval = math.inf, (math.inf, math.inf)
             # What is tried for the interval alone is no answer.
             found = (job, result, stored) if kept and known.low < load < known.high else best
-            self._search(run, limit, known.tried(load, kept, interval), found, answer)
+            self._search(run, limit, known.tried(load, kept, p99, interval), found, answer)
 
         self._request(run.description.set(known.key, load), then)
 

@@ -423,7 +423,8 @@ def test_a_limit_is_searched_for() -> None:
     assert results[case].description["traffic"]["rate_mrps"] == found
     # 10 % more on one core are dropped above 1 / 1.1 of the peak.
     uneven = multicore.sustained("hyperplane", "proportionally-concentrated", 1, 0.1)
-    assert results[uneven].result["throughput_mrps"] == pytest.approx(peak / 1.1, rel=0.01)
+    found = results[uneven].result["throughput_mrps"]
+    assert 0.97 * peak / 1.1 <= found <= peak / 1.1
     assert reference not in results
 
 

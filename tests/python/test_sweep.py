@@ -4,6 +4,7 @@ import math
 import multiprocessing
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import fake_simulator
 from nanoplane import Description, Failure, Interrupted, NanoplaneError, Run, Store, sweep
 from nanoplane import store as stores
-from nanoplane.sweep import Limit, look_up
+from nanoplane.sweep import Limit, _Bracket, look_up
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -261,6 +262,8 @@ def test_the_search_in_a_queueing_system() -> None:
     exact = 1 - math.log(100) / 10
     found = plain.description["queueing"]["load"]
     assert 0.99 * exact < found <= exact
+    # Half of the load, and then, as the p99 is a ratio of straight lines, both sides of the answer.
+    assert len(fake_simulator.calls) == 3
     wide = dataclasses.replace(run, limit=Limit(10, 0.01, interval=True))
     (outcome,) = sweep([wide])
     assert outcome.description["queueing"]["load"] == found
@@ -273,6 +276,52 @@ def test_the_search_in_a_queueing_system() -> None:
     assert surely_broken <= high < 1.03 * surely_broken
     assert plain.result["largest_load_ci95"][0] <= low
     assert plain.result["largest_load_ci95"][1] >= high
+
+
+def test_a_search_begins_with_the_loads_that_it_is_given() -> None:
+    shown = (0.2, 0.4, 0.6)
+    (found,) = sweep([Run(queueing(), limit=Limit(10, 0.01), near=shown)])
+    # 0.4 keeps the limit, 0.6 breaks it; then both sides of the answer.
+    loads = [call["queueing"]["load"] for call in fake_simulator.calls]
+    assert loads[:2] == [0.4, 0.6]
+    assert len(loads) == 4
+    exact = 1 - math.log(100) / 10
+    assert 0.99 * exact < found.result["largest_load"] <= exact
+    # What is shown anyway costs nothing, and that it is there already changes nothing.
+    (again,) = sweep([Run(queueing(), limit=Limit(10, 0.01), near=shown)])
+    assert again == dataclasses.replace(found, stored=True)
+    assert len(fake_simulator.calls) == 4
+
+
+@pytest.mark.parametrize("capacity", [1.0, 0.5, 0.05])
+@pytest.mark.parametrize("near", [(), (0.1, 0.3, 0.6, 0.8)])
+@pytest.mark.parametrize(
+    "p99",
+    [
+        lambda load: 1 + 0.001 / max(1e-9, 0.9 - load),  # Flat until shortly before saturation.
+        lambda load: 11.0 if load > 0.123 else 1.0,  # A step, of which nothing can be foreseen.
+        lambda load: math.exp(30 * load - 20),
+        lambda load: 9 + load,  # Never broken but at the end, where it is taken to be.
+    ],
+)
+def test_a_search_ends_whatever_the_tail_is(
+    p99: Callable[[float], float], near: tuple[float, ...], capacity: float
+) -> None:
+    """With the answer to its precision, after not many more loads than by halving."""
+    limit = Limit(10, 0.01)
+    known = _Bracket.within("load", 10.0, (capacity, 1.0), near, limit.precision)
+    tried = 0
+    while (load := known.next(limit)) is not None:
+        tried += 1
+        assert known.low < load < known.high
+        measured = p99(load)
+        known = known.tried(load, measured <= 10, measured, (0.0, math.inf))
+    assert p99(known.low) <= 10
+    assert known.high == 1.0 or p99(known.high) > 10
+    assert known.high - known.low <= 0.01 * known.high
+    # Ten halvings of what is between 0 and 1 leave a hundredth of 0.1. Before each a guess may be
+    # bad, and there are those to begin with.
+    assert tried <= 2 * 10 + 4
 
 
 def test_a_limit_that_nothing_keeps() -> None:

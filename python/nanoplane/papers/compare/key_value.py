@@ -197,7 +197,8 @@ class Case:
             interval=not quick,
             absolute_ns=ABSOLUTE_NS if self.limit == "absolute" else None,
         )
-        return Run(description, peak=REFERENCE.description(quick), limit=limit)
+        near = QUICK_RATES_MRPS if quick else RATES_MRPS
+        return Run(description, peak=REFERENCE.description(quick), limit=limit, near=near)
 
 
 REFERENCE = Case(RINGS_ON_CHIP)

@@ -119,7 +119,8 @@ class Case:
             return Run(description)
         precision = QUICK_PRECISION if quick else PRECISION
         limit = Limit(self.limit, precision, interval=not quick)
-        return Run(description, peak=REFERENCE.description(quick), limit=limit)
+        near = QUICK_RATES_MRPS if quick else RATES_MRPS
+        return Run(description, peak=REFERENCE.description(quick), limit=limit, near=near)
 
 
 REFERENCE = Case(RPCVALET)

@@ -79,7 +79,8 @@ class System:
         )
         if self.load_percent is not None:
             return Run(description)
-        return Run(description, limit=Limit(SLO, PRECISION, interval=True))
+        near = tuple(percent / 100 for percent in LOADS_PERCENT)
+        return Run(description, limit=Limit(SLO, PRECISION, interval=True), near=near)
 
 
 def _shown() -> list[tuple[str, str, float]]:
