@@ -20,6 +20,11 @@
  * may use its slot again. Each hart has a *queue pair*: what it wants done goes into its work
  * queue, and what is for it comes into its completion queue, both in memory, an entry a line.
  *
+ * Where harts take messages off the shared queue by themselves (`server.rpcvalet.dispatch.mode =
+ * "software"`), they do so under a queue lock, as in RPCValet. If the program has the parameter
+ * `turns` = 1, there is no lock: a hart that has nothing to do takes the next number by
+ * fetch-and-add, and the entry of that number is its own, whenever it comes.
+ *
  * An endpoint is its hart's alone.
  */
 #ifndef SONUMA_H
@@ -118,6 +123,7 @@ struct sonuma_endpoint {
   uint64_t pending_first, pending_end;
   uint64_t
       pending[SONUMA_MOST_PENDING]; /* Messages that came while it waited for something else. */
+  uint64_t turn; /* The entry of the shared queue that is this hart's, and its phase; or 0. */
   struct sonuma_lock_node lock_node;
 } __attribute__((aligned(LINE_BYTES)));
 
@@ -136,7 +142,9 @@ static struct {
   /* For software: where the head of the shared queue is kept, the address of its entry. The entry's
    * phase is the lowest bit. */
   uint64_t *head;
+  uint64_t by_turns;
   struct sonuma_lock_node *lock __attribute__((aligned(LINE_BYTES)));
+  uint64_t next_turn __attribute__((aligned(LINE_BYTES))); /* A line of its own. */
 } sonuma_state __attribute__((aligned(LINE_BYTES)));
 
 /** Bytes of memory of a domain: 32 x N x S + (max_msg_size + 64) x N x S (Section 4.2). */
@@ -174,8 +182,10 @@ static inline int sonuma_open(void) {
   sonuma_state.shared = sonuma_memory(device->shared_bytes);
   sonuma_state.shared_end = sonuma_state.shared + device->shared_entries;
   sonuma_state.head = (uint64_t *)device->shared_head;
-  if (sonuma_state.is_software)
+  if (sonuma_state.is_software) {
     *sonuma_state.head = (uint64_t)sonuma_state.shared | 1;
+    sonuma_state.by_turns = io_parameter("turns", 0) != 0;
+  }
 
   uint64_t endpoints = device->harts, stride = device->stride_lines * LINE_BYTES;
   sonuma_state.endpoints = aligned_alloc(LINE_BYTES, endpoints * sizeof(struct sonuma_endpoint));
@@ -284,8 +294,26 @@ static inline uint64_t sonuma_shared_entry(uint64_t head) {
   return ((word >> SONUMA_PHASE ^ head) & 1) == 0 ? word : 0;
 }
 
+/* Takes the message whose turn is this hart's, if it has come. The next free turn is its own. */
+static inline uint64_t sonuma_take_turn(struct sonuma_endpoint *endpoint) {
+  if (!endpoint->turn) {
+    uint64_t count = __atomic_fetch_add(&sonuma_state.next_turn, 1, __ATOMIC_RELAXED);
+    uint64_t entries = (uint64_t)(sonuma_state.shared_end - sonuma_state.shared);
+    uint64_t phase = ~(count / entries) & 1;
+    endpoint->turn = (uint64_t)(sonuma_state.shared + count % entries) | phase;
+  }
+  uint64_t word = sonuma_shared_entry(endpoint->turn);
+  if (word) {
+    endpoint->turn = 0;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  }
+  return word;
+}
+
 /* Takes a message off the shared queue, under the lock, which nobody asks for while it is empty. */
 static inline uint64_t sonuma_pull(struct sonuma_endpoint *endpoint) {
+  if (sonuma_state.by_turns)
+    return sonuma_take_turn(endpoint);
   if (!sonuma_shared_entry(__atomic_load_n(sonuma_state.head, __ATOMIC_RELAXED)))
     return 0;
   sonuma_lock(&endpoint->lock_node);

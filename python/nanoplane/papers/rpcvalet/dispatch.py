@@ -6,7 +6,7 @@ A request's latency is from the reception of its message to the replenish that e
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import altair
@@ -31,10 +31,13 @@ MODES = {
     "queue-per-backend": "4x4",
     "queue-per-core": "16x1",
     "software": "1x16 in software",
+    "software-by-turns": "1x16 in software, no lock",
 }
-"""`server.rpcvalet.dispatch.mode`, and what the paper calls it."""
-BEST, ROWS, WORST, SOFTWARE = MODES
+"""`server.rpcvalet.dispatch.mode`, and what the paper calls it. The last is the fourth with the
+program's parameter `turns`, which the paper has not."""
+BEST, ROWS, WORST, SOFTWARE, TURNS = MODES
 HARDWARE = (BEST, ROWS, WORST)
+IN_SOFTWARE = (SOFTWARE, TURNS)
 CORES = 16
 NODES = 200
 """Section 5: "a 200-node cluster"."""
@@ -95,7 +98,8 @@ class Case:
 
     def description(self, quick: bool) -> Description:
         """Return its description."""
-        rpcvalet: dict[str, Any] = {"dispatch": {"mode": self.mode, "threshold": self.threshold}}
+        mode = SOFTWARE if self.mode == TURNS else self.mode
+        rpcvalet: dict[str, Any] = {"dispatch": {"mode": mode, "threshold": self.threshold}}
         if self.saturated:
             rpcvalet["slots"] = SATURATED_SLOTS
         store = STORES.get(self.distribution)
@@ -103,9 +107,10 @@ class Case:
         load: dict[str, Any] = {"rate_mrps": self.rate_mrps}
         if self.rate_mrps is None:
             load = {"load": "saturate", "saturation_rate_mrps": saturation_mrps}
+        parameters: dict[str, float] = {}
         if store is None:
             program = "synthetic"
-            parameters = {"reply_bytes": float(REPLY_BYTES - _HEADER_BYTES)}
+            parameters["reply_bytes"] = float(REPLY_BYTES - _HEADER_BYTES)
             served: dict[str, Any] = {
                 "packet_bytes": REPLY_BYTES - _HEADER_BYTES - _HEADROOM_BYTES,
                 "work": {
@@ -116,9 +121,11 @@ class Case:
             }
             requests = QUICK_REQUESTS if quick else REQUESTS
         else:
-            program, parameters = self.distribution, {}
+            program = self.distribution
             served = {"packet_bytes": store.packet_bytes, "operations": store.operations}
             requests = QUICK_STORE_REQUESTS if quick else STORE_REQUESTS
+        if self.mode == TURNS:
+            parameters["turns"] = 1.0
         return Description.from_dict(
             {
                 "server": {
@@ -152,7 +159,9 @@ class Case:
             absolute_ns=RELAXED_NS if self.relaxed else None,
         )
         peak = reference(self.distribution).description(quick)
-        return Run(self.description(quick), peak=peak, limit=limit)
+        # What another threshold does at these loads is not shown.
+        near = tuple(_rates(self.distribution, self.mode, quick)) if self.threshold == 2 else ()
+        return Run(self.description(quick), peak=peak, limit=limit, near=near)
 
 
 def reference(distribution: str) -> Case:
@@ -232,7 +241,7 @@ def _points_7(quick: bool) -> dict[Any, Run]:
 
 
 def _points_8(quick: bool) -> dict[Any, Run]:
-    points = _points(tuple(DISTRIBUTIONS), (BEST, SOFTWARE), quick)
+    points = _points(tuple(DISTRIBUTIONS), (BEST, *IN_SOFTWARE), quick)
     across = [slo(distribution, WORST) for distribution in SHOWN]
     return {**points, **{case: case.run(quick) for case in across}}
 
@@ -303,7 +312,7 @@ def _rows_7(results: Results) -> list[Row]:
 
 
 def _rows_8(results: Results) -> list[Row]:
-    return _rows(results, tuple(DISTRIBUTIONS), (BEST, SOFTWARE), in_service_times=False)
+    return _rows(results, tuple(DISTRIBUTIONS), (BEST, *IN_SOFTWARE), in_service_times=False)
 
 
 def _rows_9(results: Results) -> list[Row]:
@@ -342,7 +351,7 @@ def _chart(rows: list[Row]) -> altair.TopLevelMixin:
         x=plots.linear("million requests a second"),
         y=plots.logarithmic(f"p99 latency, {units}"),
         colour=plots.Series.label("dispatch", "mode", modes, plots.COLOURS),
-        dash=plots.Series.label("dispatch", "mode", modes, [*plots.DASHES, [4, 2]]),
+        dash=plots.Series.label("dispatch", "mode", modes, [*plots.DASHES, [10, 2], [4, 2]]),
         columns=2,
     )
 
@@ -371,7 +380,11 @@ FIGURES = (
     Figure(
         name="rpcvalet.8",
         title="Tail latency with one queue, dispatched by hardware and by software",
-        caption=f"{_SERVER} In software the cores take from one queue under an MCS lock.",
+        caption=(
+            f"{_SERVER} In software the cores take from one queue under an MCS lock, as in the "
+            "paper; or, without a lock, each takes a number by fetch-and-add when it has nothing "
+            "to do, and waits for the message of that number."
+        ),
         points=_points_8,
         rows=_rows_8,
         chart=_chart,
@@ -454,6 +467,10 @@ _LOCK = (
     "a handover of the lock takes 114 ns here, four visits of lines' homes one behind the other: "
     "with 12 cycles for a bank of the last-level cache instead of 6 the lock gives 8.0 MRPS "
     "instead of 8.8 (docs/rpcvalet.md)"
+)
+_NO_LOCK = (
+    "the paper's baseline has a lock. A number by fetch-and-add is one visit of one line, and the "
+    "message comes to whoever has waited longest, as with the network interface (docs/rpcvalet.md)"
 )
 _FIXED = (
     "For the fixed distribution, 1x16 delivers 1.13x and 1.2x higher throughput than 4x4 and "
@@ -699,6 +716,31 @@ def _over_rss(name: str, paper_value: float, combine: Callable[[list[float]], fl
     )
 
 
+def _over_software(
+    name: str,
+    mode: str,
+    paper_value: float,
+    combine: Callable[[Iterable[float]], float],
+    below: str,
+) -> Claim:
+    which = "least" if combine is min else "most"
+    return Claim(
+        f"rpcvalet.8.{name}",
+        "Section 6.2",
+        _SOFTWARE,
+        paper_value,
+        "times",
+        f"the {which} over all distributions: throughput within the SLO of 1x16 in hardware over "
+        f"that of {MODES[mode]}",
+        "reproduced within 10 %",
+        "rpcvalet.8",
+        judged(
+            lambda r: combine(_gain(r, distribution, mode) for distribution in DISTRIBUTIONS),
+            within(paper_value, 0.1, below=below, above=_UNKNOWN),
+        ),
+    )
+
+
 CLAIMS = (
     _over_rss("least", 29, min),
     _over_rss("most", 76, max),
@@ -746,35 +788,13 @@ CLAIMS = (
             ),
         ),
     ),
-    Claim(
-        "rpcvalet.8.gain-least",
-        "Section 6.2",
-        _SOFTWARE,
-        2.3,
-        "times",
-        "the least over all distributions: throughput within the SLO in hardware over that in "
-        "software",
-        "reproduced within 10 %",
-        "rpcvalet.8",
-        judged(
-            lambda r: min(_gain(r, distribution, SOFTWARE) for distribution in DISTRIBUTIONS),
-            within(2.3, 0.1, below=_LOCK, above=_UNKNOWN),
-        ),
-    ),
-    Claim(
-        "rpcvalet.8.gain-most",
-        "Section 6.2",
-        _SOFTWARE,
-        2.7,
-        "times",
-        "the most over all distributions: throughput within the SLO in hardware over that in "
-        "software",
-        "reproduced within 10 %",
-        "rpcvalet.8",
-        judged(
-            lambda r: max(_gain(r, distribution, SOFTWARE) for distribution in DISTRIBUTIONS),
-            within(2.7, 0.1, below=_LOCK, above=_UNKNOWN),
-        ),
+    *(
+        _over_software(name, mode, paper_value, combine, below)
+        for (mode, suffix, below) in ((SOFTWARE, "", _LOCK), (TURNS, "-no-lock", _NO_LOCK))
+        for (name, paper_value, combine) in (
+            (f"gain-least{suffix}", 2.3, min),
+            (f"gain-most{suffix}", 2.7, max),
+        )
     ),
     Claim(
         "rpcvalet.8.below-all",
