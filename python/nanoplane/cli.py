@@ -342,6 +342,20 @@ def _add_queues(table: rich.table.Table, result: dict[str, Any]) -> None:
         )
 
 
+def _add_domains(table: rich.table.Table, result: dict[str, Any]) -> None:
+    """Add a line for each messaging domain, if there are several."""
+    domains = (result.get("rpcvalet") or {}).get("domains", [])
+    for domain in domains if len(domains) > 1 else []:
+        measured = domain["measured"]
+        note = f"{domain['dropped']:,} of {domain['generated']:,} dropped"
+        if measured is not None:
+            latency = measured["latency_ns"]
+            mean, p99 = (report.number(latency[name]) for name in ("mean", "p99"))
+            note = f"latency_ns mean {mean}, p99 {p99}; {note}"
+        rate_mrps = 0.0 if measured is None else measured["throughput_mrps"]
+        table.add_row(f"domain {domain['context']} mrps", report.number(rate_mrps), note)
+
+
 def _power(result: dict[str, Any]) -> str:
     """Say where the power goes, most of it first."""
     power = result["power_w"]
@@ -493,6 +507,7 @@ def _print_result(outcome: Outcome) -> None:
     table.add_row("cycles", f"{result['cycles']:,}", "")
     _add_services(table, result)
     _add_queues(table, result)
+    _add_domains(table, result)
     for name, value in result.get("program_counters", {}).items():
         table.add_row(name, f"{value:,}", "counted by the program")
     for index, core in enumerate(result["cores"]):

@@ -419,7 +419,14 @@ def run(
             slow = {"mean": 10 * of_cores["mean"]}
             result["by_kind"]["scan"] = {"latency_ns": latency, **timed, "service_ns": slow}
     if description["data_plane"]["notify"] == "rpcvalet":
-        result["rpcvalet"] = {"domain_bytes": 7987200, "domain_state_bits": 172}
+        domain = {"context": 0, "nodes": 200, "slots": 32, "max_message_bytes": 1152}
+        measured = {name: result[name] for name in ("throughput_mrps", "latency_ns")}
+        counts = {"generated": result["generated"], "dropped": 0, "measured": measured}
+        result["rpcvalet"] = {
+            "domain_bytes": 7987200,
+            "domain_state_bits": 172,
+            "domains": [{**domain, "bytes": 7987200, **counts}],
+        }
     return json.dumps(result)
 
 

@@ -82,6 +82,7 @@ def run(description: Description, **checkpoint: Any) -> dict[str, Any]:
             "server.rpcvalet.dispatch.policy": "power-of-two",
             "server.rpcvalet.network.shuffle": True,
             "server.rpcvalet.network.faults.lost": 0.02,
+            "server.rpcvalet.domains": [{"slots": 4}, {"dispatch": {"mode": "software"}}],
             "traffic.rate_mrps": 3.0,
         },
     ],

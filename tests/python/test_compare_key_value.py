@@ -139,3 +139,8 @@ def test_what_cannot_be_gets_a_sentence() -> None:
     entry["server"]["rpcvalet"]["network"]["latency_ns"] = 10.0
     with pytest.raises(DescriptionError, match=r"here rack.link does, and only link_gb_per_s"):
         _run({**_loaded("rpcvalet", 1.0, 100), "rack": {"servers": [entry, entry]}})
+    entry = _small("rpcvalet")
+    entry["serves"] = False
+    entry["server"]["rpcvalet"]["domains"] = [{}]
+    with pytest.raises(DescriptionError, match=r"the edge of the chip \(gateway\) has one"):
+        _run({**_loaded("rpcvalet", 1.0, 100), "rack": {"servers": [entry, entry]}})

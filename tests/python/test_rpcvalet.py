@@ -109,6 +109,7 @@ def test_messages_of_many_packets_and_by_rendezvous(bytes_: int) -> None:
         mode("software"),
         BY_TURNS,
         {"server.rpcvalet.dispatch.policy": "power-of-two", **mode("queue-per-backend")},
+        {"server.rpcvalet.domains": [{"cores": 1}, {"dispatch": {"mode": "software"}}]},
     ],
 )
 def test_how_far_cores_run_ahead_changes_nothing(settings: dict[str, Any]) -> None:
@@ -196,12 +197,115 @@ def test_a_node_waits_for_a_slot() -> None:
     assert result["dropped"] > 0
 
 
+def two_domains(*more: dict[str, Any]) -> list[dict[str, Any]]:
+    """SMALL's nodes and cores, divided."""
+    first, second = ({"nodes": 4, "cores": 2, **table} for table in more)
+    return [first, second]
+
+
+def test_one_domain_in_the_list_is_the_one_that_is_there_without() -> None:
+    few = {"measure.requests": 150}
+    hosts = ("host_seconds", "host_mips")
+    results = [
+        run("echo", SMALL, few, {"server.rpcvalet.domains": domains})
+        for domains in ([], [{}], [{"nodes": 8, "cores": 4, "share": 7.0, "slots": 32}])
+    ]
+    bare, *others = ({key: one[key] for key in one if key not in hosts} for one in results)
+    assert all(other == bare for other in others)
+    (domain,) = bare["rpcvalet"]["domains"]
+    assert domain["measured"]["latency_ns"]["p99"] == bare["latency_ns"]["p99"]
+    assert domain["delivered"] == bare["delivered"]
+
+
+@pytest.mark.parametrize("bytes_", [48, 900])
+def test_two_domains_have_replies_of_their_own(bytes_: int) -> None:
+    """In software and in hardware, in one message or by rendezvous, through contexts 0 and 1."""
+    domains = two_domains(
+        {"dispatch": {"mode": "software"}}, {"max_message_bytes": 256, "slots": 4, "share": 3.0}
+    )
+    packets = {"traffic.packet_bytes": bytes_, "traffic.rate_mrps": 2.0, "measure.requests": 200}
+    generated = run("echo", SMALL, packets, {"data_plane.notify": "spin"}, capture_packets=300)
+    result = run("echo", SMALL, packets, {"server.rpcvalet.domains": domains}, capture_packets=180)
+    check(result)
+    assert set(result["captured"]) <= set(generated["captured"])
+    assert len(result["captured"]) == 180
+    first, second = result["rpcvalet"]["domains"]
+    assert (first["context"], first["first_core"], first["cores"]) == (0, 0, 2)
+    assert (second["context"], second["first_core"], second["cores"]) == (1, 2, 2)
+    assert first["delivered"] == sum(result["queues"]["delivered"][:4])
+    assert second["delivered"] == sum(result["queues"]["delivered"][4:])
+    # Three quarters of some 200 and the warm-up: a standard deviation of 3 %.
+    assert second["delivered"] / result["delivered"] == pytest.approx(0.75, abs=0.15)
+    # "32 x N x S + (max_msg_size + 64) x N x S" for each.
+    assert first["bytes"] == 4 * 32 * (32 + 1152 + 64)
+    assert second["bytes"] == 4 * 4 * (32 + 256 + 64)
+    assert result["rpcvalet"]["domain_bytes"] == first["bytes"] + second["bytes"]
+    cluster, backends = (result["rpcvalet"][part] for part in ("cluster", "backends"))
+    assert backends["refused_one_sided"] == cluster["faults_of_reads"] == 0
+    # Requests of 900 bytes do not fit into messages of 256, and do into those of 1152.
+    expected = second["delivered"] if bytes_ == 900 else 0
+    assert backends["one_sided"] == pytest.approx(expected, abs=4)
+
+
+def test_each_domain_of_the_example_has_its_own_queue() -> None:
+    """The second has twice what its cores take, and the first is as fast as alone."""
+    description = Description.from_toml("examples/two-domains.toml")
+    resolved = description.set("measure.requests", 1500).resolve()
+    both = simulator.run(resolved.data, compiler.elf(resolved.program))
+    first, second = both["rpcvalet"]["domains"]
+    domains = description.data["server"]["rpcvalet"]["domains"]
+    domains = [{**domains[0], "share": 1.0}, {**domains[1], "share": 0.0}]
+    alone = description.set("server.rpcvalet.domains", domains).set("measure.requests", 1500)
+    resolved = alone.set("traffic.rate_mrps", 6.0).resolve()
+    alone, silent = simulator.run(resolved.data, compiler.elf(resolved.program))["rpcvalet"][
+        "domains"
+    ]
+    assert silent["generated"] == 0
+    assert silent["measured"] is None
+    # Eight cores take 10 MRPS of requests of some 770 ns.
+    assert second["measured"]["throughput_mrps"] == pytest.approx(10.4, rel=0.05)
+    assert second["generated"] - second["delivered"] > 400
+    # 6 MRPS for eight cores, a load of 0.6. What both have in common makes the mean a bit longer.
+    mean, mean_alone = (one["measured"]["latency_ns"]["mean"] for one in (first, alone))
+    assert mean == pytest.approx(mean_alone, rel=0.1)
+    assert first["measured"]["latency_ns"]["p99"] < second["measured"]["latency_ns"]["mean"] / 5
+
+
+def test_a_domain_that_the_program_does_not_open_is_told(tmp_path: Path) -> None:
+    source = tmp_path / "half.c"
+    source.write_text(
+        "#include <sonuma.h>\n"
+        "static char segment[64] __attribute__((aligned(64)));\n"
+        "int main(void) {\n"
+        "  sonuma_open_context(0, segment, sizeof segment);\n"
+        "  sonuma_open_domain(0);\n"
+        "  io_device()->start = 1;\n"
+        "  for (;;)\n"
+        "    sonuma_receive(sonuma_endpoint(0));\n"
+        "}\n"
+    )
+    settings = {"server.rpcvalet.domains": two_domains({}, {}), "server.rpcvalet.slots": 1}
+    with pytest.raises(Failure, match="not opened the messaging domain of context 1"):
+        run(str(source), SMALL, settings, {"traffic.rate_mrps": 100.0})
+
+
 def test_the_interface_by_hand() -> None:
     """The guest checks each error, and what one-sided writes and reads bring."""
-    by_hand = {"server.data_plane_cores": 1, "traffic.rate_mrps": 1.0, "measure.requests": 200}
+    by_hand = {
+        "server.data_plane_cores": 1,
+        "server.rpcvalet.network.one_sided_contexts": 2,
+        "server.rpcvalet.network.segment_bytes": 8192,
+        "traffic.rate_mrps": 1.0,
+        "measure.requests": 200,
+    }
     result = run(str(BY_HAND), SMALL, by_hand)
     check(result)
-    assert result["rpcvalet"]["backends"]["one_sided"] == 3
+    backends, cluster = (result["rpcvalet"][part] for part in ("backends", "cluster"))
+    # A write and four reads; four more, of which three have an error: one block of each of two
+    # reads, and three of the four of the write that goes over the end. What is behind all segments
+    # is not even posted.
+    assert backends["one_sided"] == 5 + 4
+    assert backends["faults"] == cluster["faults_of_nodes"] == 1 + 1 + 3
 
 
 @pytest.mark.parametrize(
@@ -221,6 +325,19 @@ def test_the_interface_by_hand() -> None:
             "backend 2 has no data",
         ),
         ({"server.rpcvalet.network.latency_ns": -1}, "latency_ns"),
+        ({"server.rpcvalet.network.segment_bytes": 100}, "must be a multiple of 64"),
+        (
+            {"server.rpcvalet.domains": [{"nodes": 50}, {"nodes": 60}]},
+            r"domains\[\]\.nodes = 50, 60 cannot.*all together 200, which is data_plane\.queues",
+        ),
+        ({"server.rpcvalet.domains": [{"cores": 1}, {}]}, r"all together 1, which is server\.data"),
+        ({"server.rpcvalet.domains": [{"share": 0.0}]}, "one at least more than 0"),
+        ({"server.rpcvalet.domains": [{"slots": 5000}]}, "slots is 5000"),
+        ({"server.rpcvalet.domains": [{"share": 1.0, "size": 2}]}, "size"),
+        (
+            {"server.rpcvalet.network.one_sided_contexts": 15, "server.rpcvalet.domains": [{}] * 2},
+            "17 contexts, and 16 are the most",
+        ),
     ],
 )
 def test_wrong_descriptions_get_a_sentence(settings: dict[str, Any], sentence: str) -> None:

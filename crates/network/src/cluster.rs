@@ -1,12 +1,18 @@
 //! The cluster around a server with an integrated network interface: nodes that send it messages and
 //! take its replies, as the traffic generator of Daglis et al. does (ASPLOS 2019, Section 5).
 //!
-//! Each node has as many send slots towards the server as the messaging domain gives it. A message
+//! Each node has as many send slots towards the server as its messaging domain gives it. A message
 //! takes a slot until the server's replenish is back; what finds none free waits at its node. The
 //! ledger is kept here: an item is in its queue when the last packet of its message has arrived at
 //! the server, and done when a core of the server has posted the replenish.
+//!
+//! With several domains the nodes of the second one are counted on from those of the first, and so on: that
+//! is a node's queue. Node 0 of two domains may be one machine; nothing here would depend on that.
 
-use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, WORK_HEADER_AT};
+use crate::header::{
+    BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MOST_BLOCK, MOST_CONTEXTS, Status,
+    WORK_HEADER_AT,
+};
 use crate::io_source::register;
 use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
 use crate::spec::SLOT_HEADER_BYTES;
@@ -28,9 +34,12 @@ use std::collections::{BTreeMap, VecDeque};
 pub const FLAG_RENDEZVOUS: u64 = 4;
 /// In the flags of a slot: the data plane could not process the item.
 const FLAG_ERROR: u64 = 1;
-/// Where the nodes keep packets that wait to be read, one window for each slot.
-const RENDEZVOUS: u64 = 1 << 37;
+/// Bytes of a window, in which a node keeps a packet that waits to be read. It has one for each slot, at the
+/// end of its segment.
 const WINDOW: u64 = 1 << 20;
+const LINE: u64 = LINE_BYTES as u64;
+/// The largest `segment_bytes`: with the windows of all slots a header has room for the offsets.
+const MOST_SEGMENT_BYTES: u64 = 8 << 30;
 
 /// The network between the server and the other nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +59,15 @@ pub struct NetworkSpec {
     pub faults: LinkFaults,
     /// The first so many nodes never replenish a reply.
     pub silent_nodes: u32,
+    /// Bytes of memory, a multiple of 64, that each node has registered with each context in which it takes
+    /// part: a one-sided operation on what is behind them gets an error. (Behind them are only messages that
+    /// go by rendezvous.)
+    #[schemars(range(min = 64, max = 8589934592_u64))]
+    pub segment_bytes: u64,
+    /// Contexts, behind those of the messaging domains, in which all nodes take part: for one-sided
+    /// operations alone. There are 16 contexts at most.
+    #[schemars(range(max = 15))]
+    pub one_sided_contexts: u32,
     /// The part of messages behind which their node sends one more into the same slot, which is in
     /// use.
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -67,6 +85,8 @@ impl Default for NetworkSpec {
             shuffle: false,
             faults: LinkFaults::default(),
             silent_nodes: 0,
+            segment_bytes: 1 << 20,
+            one_sided_contexts: 0,
             slots_used_twice: 0.0,
             oversized: 0.0,
         }
@@ -92,13 +112,28 @@ impl NetworkSpec {
                 1e4,
                 "it must be from 0.01 to 10000",
             ),
+            (
+                "segment_bytes",
+                self.segment_bytes as f64,
+                LINE as f64,
+                MOST_SEGMENT_BYTES as f64,
+                "it must be from 64 to 8589934592",
+            ),
             ("slots_used_twice", self.slots_used_twice, 0.0, 1.0, part),
             ("oversized", self.oversized, 0.0, 1.0, part),
         ]
         .into_iter()
         .find(|&(_, value, least, most, _)| !(least..=most).contains(&value))
         .map(|(name, value, _, _, accepted)| (name.to_string(), value, accepted));
-        own.or_else(|| {
+        let whole_lines = (!self.segment_bytes.is_multiple_of(LINE)).then(|| {
+            let name = "segment_bytes".to_string();
+            (
+                name,
+                self.segment_bytes as f64,
+                "it must be a multiple of 64",
+            )
+        });
+        own.or(whole_lines).or_else(|| {
             let (name, value, accepted) = self.faults.check()?;
             Some((format!("faults.{name}"), value, accepted))
         })
@@ -110,14 +145,37 @@ impl NetworkSpec {
 pub struct ClusterSetup {
     /// What the program reads from the device's registers.
     pub io: IoSetup,
-    /// Slots of each node.
-    pub slots: u32,
-    /// Bytes of the largest message.
-    pub max_message_bytes: u32,
+    /// The messaging domains, by their contexts' numbers.
+    pub domains: Vec<ClusterDomain>,
     /// The agents that take packets from the network.
     pub backends: Vec<AgentId>,
     /// The network.
     pub network: NetworkSpec,
+}
+
+/// A messaging domain, as the nodes know it.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterDomain {
+    /// Its nodes.
+    pub nodes: u32,
+    /// Slots of each.
+    pub slots: u32,
+    /// Bytes of the largest message.
+    pub max_message_bytes: u32,
+    /// Its part of the requests, relative to those of the others.
+    pub share: f64,
+}
+
+/// A messaging domain, and where its nodes and slots are among all.
+#[derive(Clone, Debug)]
+struct DomainPlace {
+    domain: ClusterDomain,
+    first_node: usize,
+    first_slot: usize,
+    /// Its nodes that send.
+    active_nodes: Vec<u32>,
+    /// The shares of the domains up to this one, as a part of all.
+    up_to: f64,
 }
 
 /// What the cluster has counted.
@@ -143,6 +201,10 @@ pub struct ClusterStatistics {
     pub violations: u64,
     /// Messages that the server refused.
     pub refused: u64,
+    /// Blocks that the server would not let a node read.
+    pub faults_of_reads: u64,
+    /// Blocks of the nodes' memories that the server's cores could not read or write.
+    pub faults_of_nodes: u64,
     /// What went wrong on the links to the server.
     #[serde(flatten)]
     pub faults: LinkFaultCounts,
@@ -159,6 +221,8 @@ state::component!(ClusterStatistics {
     unexpected_replenishes: count,
     violations: count,
     refused: count,
+    faults_of_reads: count,
+    faults_of_nodes: count,
     faults
 });
 
@@ -194,9 +258,9 @@ struct Slot {
     reply_blocks: u32,
     reply_item: u64,
     reply_flags: u64,
-    /// Blocks still to be read from the server's memory, and where they are.
+    /// Blocks still to be read from the server's segment, and where they are in it.
     reply_to_read: u32,
-    reply_address: u64,
+    reply_offset: u64,
     reply: Vec<u8>,
 }
 
@@ -210,7 +274,7 @@ state::plain!(Slot {
     reply_item,
     reply_flags,
     reply_to_read,
-    reply_address,
+    reply_offset,
     reply
 });
 
@@ -221,7 +285,7 @@ pub struct Cluster {
     arrivals: ArrivalProcess,
     warm_arrivals: Option<ArrivalProcess>,
     is_warm: bool,
-    active_nodes: Vec<u32>,
+    domains: Vec<DomainPlace>,
     node_choice: Random,
     chance: Random,
     packets: Packets,
@@ -237,8 +301,8 @@ pub struct Cluster {
     slots: Vec<Slot>,
     /// Items whose replies have not come, and their nodes.
     unanswered: BTreeMap<u64, u32>,
-    /// What has been written to the nodes' memories, by node and block.
-    memory: BTreeMap<(u16, u32), LineData>,
+    /// What has been written to the nodes' memories, by context, node and block.
+    memory: BTreeMap<((u8, u16), u32), LineData>,
     /// To each backend.
     links: Vec<Link>,
     /// When each core has posted its last replenish: an instrument.
@@ -262,7 +326,7 @@ impl State for Cluster {
                 arrivals,
                 warm_arrivals: inside,
                 is_warm,
-                active_nodes: fixed,
+                domains: fixed,
                 node_choice,
                 chance,
                 packets,
@@ -296,25 +360,39 @@ impl State for Cluster {
 }
 
 impl Cluster {
-    /// A cluster that waits for the program to write the register START. `choice` chooses nodes,
-    /// `chance` backends and what goes wrong. The first `keep` replies are kept.
+    /// A cluster that waits for the program to write the register START. Of each domain these nodes send.
+    /// `choice` chooses domains and nodes, `chance` backends and what goes wrong. The first `keep` replies
+    /// are kept.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         setup: ClusterSetup,
         arrivals: ArrivalProcess,
-        active_nodes: Vec<u32>,
+        active_nodes: Vec<Vec<u32>>,
         (choice, chance): (Random, Random),
         packets: Packets,
         settings: ProgramSettings,
         ledger: SharedLedger,
         keep: usize,
     ) -> Cluster {
-        let nodes = setup.io.queues as usize;
-        let slots = setup.slots as usize;
-        let node = Node {
-            free: (0..setup.slots as u16).collect(),
-            waiting: VecDeque::new(),
-        };
+        let shares: f64 = setup.domains.iter().map(|domain| domain.share).sum();
+        let (mut nodes, mut slots, mut share) = (Vec::new(), 0, 0.0);
+        let mut domains = Vec::new();
+        for (&domain, active_nodes) in setup.domains.iter().zip(active_nodes) {
+            share += domain.share;
+            domains.push(DomainPlace {
+                domain,
+                first_node: nodes.len(),
+                first_slot: slots,
+                active_nodes,
+                up_to: share / shares,
+            });
+            let node = Node {
+                free: (0..domain.slots as u16).collect(),
+                waiting: VecDeque::new(),
+            };
+            nodes.resize(nodes.len() + domain.nodes as usize, node);
+            slots += domain.nodes as usize * domain.slots as usize;
+        }
         {
             let mut ledger = ledger.borrow_mut();
             ledger.allow_reordering();
@@ -328,7 +406,7 @@ impl Cluster {
             cleared: 0,
             warm_arrivals: None,
             is_warm: true,
-            active_nodes,
+            domains,
             node_choice: choice,
             chance,
             packets,
@@ -341,8 +419,8 @@ impl Cluster {
                 items: 0,
             },
             next_item: 0,
-            nodes: vec![node; nodes],
-            slots: vec![Slot::default(); nodes * slots],
+            nodes,
+            slots: vec![Slot::default(); slots],
             unanswered: BTreeMap::new(),
             memory: BTreeMap::new(),
             keep,
@@ -473,18 +551,71 @@ impl Cluster {
         context.wake(context.now() + self.next_arrival.gap, token);
     }
 
-    fn index(&self, node: u16, slot: u16) -> usize {
-        usize::from(node) * self.setup.slots as usize + usize::from(slot)
+    /// A slot's place among all, if the domain has it.
+    fn place(&self, header: Header) -> Option<usize> {
+        let of = self.domains.get(usize::from(header.context))?;
+        let ClusterDomain { nodes, slots, .. } = of.domain;
+        let is_one = u32::from(header.node) < nodes && u32::from(header.slot) < slots;
+        let slot = usize::from(header.node) * slots as usize + usize::from(header.slot);
+        is_one.then_some(of.first_slot + slot)
+    }
+
+    /// The domain, the node and the slot of a place, in the header of a block of a message.
+    fn header_of(&self, place: usize) -> Header {
+        let is_behind = |of: &&DomainPlace| of.first_slot <= place;
+        let behind = self.domains.iter().take_while(is_behind).count();
+        let context = behind.saturating_sub(1);
+        let of = &self.domains[context];
+        let (slot, slots) = (place - of.first_slot, of.domain.slots as usize);
+        Header {
+            kind: Kind::Send,
+            node: (slot / slots) as u16,
+            slot: (slot % slots) as u16,
+            index: 0,
+            context: context as u8,
+            bytes: 64,
+        }
+    }
+
+    /// A node's place among all, which is its queue.
+    fn queue(&self, header: Header) -> usize {
+        self.domains[usize::from(header.context)].first_node + usize::from(header.node)
+    }
+
+    /// Draws which domain's which node has something to send: the numbers of the domain, and of the node in
+    /// it.
+    fn draw_node(&mut self) -> (u8, u32) {
+        let last = self.domains.len() - 1;
+        let mut context = 0;
+        if last > 0 {
+            let part = self.node_choice.unit();
+            let is_below = |of: &&DomainPlace| of.up_to <= part;
+            context = self.domains.iter().take_while(is_below).count().min(last);
+        }
+        let active_nodes = &self.domains[context].active_nodes;
+        let choice = self.node_choice.below(active_nodes.len() as u64);
+        (context as u8, active_nodes[choice as usize])
     }
 
     /// A node has something to send.
-    fn offer(&mut self, context: &mut AgentContext<'_>, number: u32) {
+    fn offer(&mut self, context: &mut AgentContext<'_>, of: u8, number: u32) {
+        let mut header = Header {
+            kind: Kind::Send,
+            node: number as u16,
+            slot: 0,
+            index: 0,
+            context: of,
+            bytes: 0,
+        };
+        let queue = self.queue(header);
+        let number = queue as u32;
         let mut ledger = self.ledger.borrow_mut();
         ledger.generated(number);
-        let node = &mut self.nodes[number as usize];
+        let node = &mut self.nodes[queue];
         if let Some(slot) = node.free.pop_front() {
             drop(ledger);
-            self.send(context, number as u16, slot);
+            header.slot = slot;
+            self.send(context, header);
         } else if node.waiting.len() < self.setup.io.queue_capacity as usize {
             node.waiting.push_back(context.now());
             self.statistics.waits += 1;
@@ -493,8 +624,17 @@ impl Cluster {
         }
     }
 
-    /// Sends the next message from a slot that has just been taken.
-    fn send(&mut self, context: &mut AgentContext<'_>, node: u16, slot: u16) {
+    /// Sends the next message from the slot of this header, which has just been taken.
+    fn send(&mut self, context: &mut AgentContext<'_>, header: Header) {
+        let Some(place) = self.place(header) else {
+            return;
+        };
+        let queue = self.queue(header);
+        let ClusterDomain {
+            slots,
+            max_message_bytes,
+            ..
+        } = self.domains[usize::from(header.context)].domain;
         let item = self.next_item;
         self.next_item += 1;
         let mut message = std::mem::take(&mut self.message);
@@ -502,7 +642,6 @@ impl Cluster {
         message.resize(SLOT_HEADER_BYTES as usize, 0);
         self.packets.append_next(&mut message);
         let packet_bytes = message.len() as u64 - u64::from(SLOT_HEADER_BYTES);
-        let place = self.index(node, slot);
         let kind = self.items.kind_of(&message[SLOT_HEADER_BYTES as usize..]);
         let state = &mut self.slots[place];
         state.in_use = true;
@@ -512,27 +651,26 @@ impl Cluster {
         state.window.clear();
         message[0..4].copy_from_slice(&(packet_bytes as u32).to_le_bytes());
         message[8..16].copy_from_slice(&item.to_le_bytes());
-        if message.len() > self.setup.max_message_bytes as usize {
+        if message.len() > max_message_bytes as usize {
             let bytes = message.len() as u64;
-            let address = RENDEZVOUS + u64::from(slot) * WINDOW;
+            let offset = self.setup.network.segment_bytes + u64::from(header.slot) * WINDOW;
             let mut short = message[..SLOT_HEADER_BYTES as usize].to_vec();
             short[4..8].copy_from_slice(&(FLAG_RENDEZVOUS as u32).to_le_bytes());
-            short.extend(address.to_le_bytes());
+            short.extend(offset.to_le_bytes());
             short.extend(bytes.to_le_bytes());
             state.window = std::mem::replace(&mut message, short);
         }
-        self.unanswered.insert(item, u32::from(node));
+        self.unanswered.insert(item, queue as u32);
 
-        let in_use = self.setup.slots as usize - self.nodes[usize::from(node)].free.len();
+        let in_use = slots as usize - self.nodes[queue].free.len();
         let most = &mut self.statistics.most_slots_in_use;
         *most = (*most).max(in_use as u64);
         self.statistics.messages += 1;
         let header = Header {
             kind: Kind::Send,
-            node,
-            slot,
             index: 0,
             bytes: message.len() as u32,
+            ..header
         };
         // Any backend can take it. A hash of node and slot would give some of them more for ever: of 6400
         // slots a quarter is 1600 with a standard deviation of 35.
@@ -543,7 +681,7 @@ impl Cluster {
         let network = &self.setup.network;
         if network.oversized > 0.0 && self.chance.unit() < network.oversized {
             self.statistics.violations += 1;
-            let bytes = self.setup.max_message_bytes + 1;
+            let bytes = max_message_bytes + 1;
             self.send_packet(context, Header { bytes, ..header }, LineData::ZERO, backend);
         }
     }
@@ -600,24 +738,14 @@ impl Cluster {
 
     /// All of a message has arrived at the server.
     fn received(&mut self, context: &mut AgentContext<'_>, place: usize) {
-        let slots = self.setup.slots as usize;
-        let (node, slot) = ((place / slots) as u16, (place % slots) as u16);
+        let header = self.header_of(place);
+        let queue = self.queue(header) as u32;
         let Slot { item, kind, .. } = self.slots[place];
         let now = context.now();
-        self.ledger
-            .borrow_mut()
-            .arrived(u32::from(node), (item, kind), now);
+        self.ledger.borrow_mut().arrived(queue, (item, kind), now);
         let network = &self.setup.network;
         if network.slots_used_twice > 0.0 && self.chance.unit() < network.slots_used_twice {
             self.statistics.violations += 1;
-            let (kind, index, bytes) = (Kind::Send, 0, 64);
-            let header = Header {
-                kind,
-                node,
-                slot,
-                index,
-                bytes,
-            };
             let backend = self.setup.backends[header.backend(self.links.len())];
             let (header, data) = (header.encode(), LineData::ZERO);
             context.send_over_wires(backend, Time::ZERO, AgentMessage { header, data });
@@ -626,32 +754,36 @@ impl Cluster {
 
     /// The server has processed a message: its slot is free.
     fn replenished(&mut self, context: &mut AgentContext<'_>, header: Header) {
-        let (node, now) = (header.node, context.now());
-        let place = self.index(node, header.slot);
-        let Some(slot) = self.slots.get_mut(place).filter(|slot| slot.in_use) else {
+        let now = context.now();
+        let place = self.place(header);
+        let in_use = place.filter(|&place| self.slots[place].in_use);
+        let Some(place) = in_use else {
             self.statistics.unexpected_replenishes += 1;
             return;
         };
+        let queue = self.queue(header);
+        let slot = &mut self.slots[place];
         slot.in_use = false;
         let posted_at = slot.posted_at.take().unwrap_or((now, now));
         let item = (slot.item, place);
-        let number = u32::from(node);
         self.ledger
             .borrow_mut()
-            .completed(number, item, posted_at, now);
-        let node_state = &mut self.nodes[usize::from(node)];
-        node_state.free.push_back(header.slot);
-        if let Some(since) = node_state.waiting.pop_front()
-            && let Some(slot) = node_state.free.pop_front()
+            .completed(queue as u32, item, posted_at, now);
+        let node = &mut self.nodes[queue];
+        node.free.push_back(header.slot);
+        if let Some(since) = node.waiting.pop_front()
+            && let Some(slot) = node.free.pop_front()
         {
             self.statistics.waited_fs += (now - since).as_fs();
-            self.send(context, node, slot);
+            self.send(context, Header { slot, ..header });
         }
     }
 
     /// A block of a reply has arrived.
     fn reply_block(&mut self, context: &mut AgentContext<'_>, header: Header, data: &LineData) {
-        let place = self.index(header.node, header.slot);
+        let Some(place) = self.place(header) else {
+            return;
+        };
         let keeps = self.kept.len() < self.keep;
         let slot = &mut self.slots[place];
         if slot.reply_blocks == 0 {
@@ -661,7 +793,7 @@ impl Cluster {
         if header.index == 0 {
             slot.reply_item = data.read(8, 8);
             slot.reply_flags = data.read(4, 4);
-            slot.reply_address = data.read(16, 8);
+            slot.reply_offset = data.read(16, 8);
             slot.reply_to_read = 0;
             if slot.reply_flags & FLAG_RENDEZVOUS != 0 {
                 slot.reply_to_read = (data.read(24, 4) as u32).div_ceil(LINE_BYTES as u32);
@@ -677,7 +809,7 @@ impl Cluster {
             return;
         }
         slot.reply_blocks = 0;
-        let (blocks, address) = (slot.reply_to_read, slot.reply_address);
+        let (blocks, offset) = (slot.reply_to_read, slot.reply_offset);
         if blocks == 0 {
             self.replied(context, header);
             return;
@@ -687,22 +819,32 @@ impl Cluster {
             let slot = &mut self.slots[place];
             slot.reply.resize(blocks as usize * LINE_BYTES, 0);
         }
-        let first = (address / LINE_BYTES as u64) as u32;
         let header = header.of_kind(Kind::Read);
-        for block in first..first.saturating_add(blocks) {
-            self.send_packet(context, header.at_block(block), LineData::ZERO, backend);
+        for block in 0..u64::from(blocks) {
+            // What the program has told may be behind all segments.
+            let block = (offset / LINE).saturating_add(block);
+            let header = header.at_block(block.min(u64::from(MOST_BLOCK)) as u32);
+            self.send_packet(context, header, LineData::ZERO, backend);
         }
     }
 
-    /// A block of a reply that was too large for a message has been read.
+    /// A block of a reply that was too large for a message has been read, or the server would not let it be
+    /// read.
     fn reply_read(&mut self, context: &mut AgentContext<'_>, header: Header, data: &LineData) {
-        let place = self.index(header.node, header.slot);
+        let Some(place) = self.place(header) else {
+            return;
+        };
         let slot = &mut self.slots[place];
-        let first = (slot.reply_address / LINE_BYTES as u64) as u32;
-        let index = header.block().saturating_sub(first) as usize;
-        let start = index * LINE_BYTES;
-        if let Some(bytes) = slot.reply.get_mut(start..start + LINE_BYTES) {
-            bytes.copy_from_slice(&data.0);
+        if header.kind == Kind::Fault {
+            self.statistics.faults_of_reads += 1;
+            slot.reply_flags |= FLAG_ERROR;
+        } else {
+            let first = slot.reply_offset / LINE;
+            let index = u64::from(header.block()).saturating_sub(first) as usize;
+            let start = index * LINE_BYTES;
+            if let Some(bytes) = slot.reply.get_mut(start..start + LINE_BYTES) {
+                bytes.copy_from_slice(&data.0);
+            }
         }
         slot.reply_to_read = slot.reply_to_read.saturating_sub(1);
         if slot.reply_to_read == 0 {
@@ -712,11 +854,13 @@ impl Cluster {
 
     /// A reply has arrived as a whole: its node replenishes it.
     fn replied(&mut self, context: &mut AgentContext<'_>, header: Header) {
-        let place = self.index(header.node, header.slot);
+        let Some(place) = self.place(header) else {
+            return;
+        };
+        let queue = self.queue(header) as u32;
         self.statistics.replies += 1;
         let slot = &mut self.slots[place];
         let (item, is_error) = (slot.reply_item, slot.reply_flags & FLAG_ERROR != 0);
-        let queue = u32::from(header.node);
         if self.unanswered.get(&item) == Some(&queue) {
             self.unanswered.remove(&item);
         } else {
@@ -760,34 +904,55 @@ impl Cluster {
         let Some(backend) = self.setup.backends.iter().position(|&one| one == from) else {
             return;
         };
-        let (kind, answer) = if header.kind == Kind::Read {
-            (
-                Kind::ReadReply,
-                self.node_memory(header.node, header.block()),
-            )
-        } else {
-            self.memory.insert((header.node, header.block()), data);
-            (Kind::WriteReply, LineData::ZERO)
+        let answer = match self.access(header, data) {
+            Ok(answer) => answer,
+            Err(status) => {
+                self.statistics.faults_of_nodes += 1;
+                let bytes = status as u32;
+                let header = header.of_kind(Kind::Fault);
+                let header = Header { bytes, ..header };
+                self.send_packet(context, header, LineData::ZERO, backend);
+                return;
+            }
+        };
+        let kind = match header.kind {
+            Kind::Read => Kind::ReadReply,
+            _ => Kind::WriteReply,
         };
         self.send_packet(context, header.of_kind(kind), answer, backend);
     }
 
-    /// A block of a node's memory.
-    fn node_memory(&self, node: u16, block: u32) -> LineData {
-        let address = u64::from(block) * LINE_BYTES as u64;
-        let Some(offset) = address.checked_sub(RENDEZVOUS) else {
-            let known = self.memory.get(&(node, block));
-            return known.copied().unwrap_or(LineData::ZERO);
-        };
-        let mut data = LineData::ZERO;
-        let (slot, start) = (offset / WINDOW, (offset % WINDOW) as usize);
-        if slot < u64::from(self.setup.slots) {
-            let window = &self.slots[self.index(node, slot as u16)].window;
-            let bytes = window.get(start..).unwrap_or_default();
-            let bytes = &bytes[..bytes.len().min(LINE_BYTES)];
-            data.0[..bytes.len()].copy_from_slice(bytes);
+    /// Reads or writes a block of a node's segment of a context.
+    fn access(&mut self, header: Header, data: LineData) -> Result<LineData, Status> {
+        let context = usize::from(header.context);
+        let network = &self.setup.network;
+        let contexts = self.domains.len() + network.one_sided_contexts as usize;
+        let windows = self.domains.get(context).map_or(0, |of| of.domain.slots);
+        let place = ((header.context, header.node), header.block());
+        let offset = u64::from(header.block()) * LINE;
+        if context >= contexts.min(MOST_CONTEXTS) {
+            return Err(Status::NoContext);
         }
-        data
+        let Some(in_windows) = offset.checked_sub(network.segment_bytes) else {
+            if header.kind == Kind::Write {
+                self.memory.insert(place, data);
+                return Ok(LineData::ZERO);
+            }
+            let known = self.memory.get(&place);
+            return Ok(known.copied().unwrap_or(LineData::ZERO));
+        };
+        let (window, start) = (in_windows / WINDOW, (in_windows % WINDOW) as usize);
+        if window >= u64::from(windows) || header.kind == Kind::Write {
+            return Err(Status::OutsideSegment);
+        }
+        let slot = window as u16;
+        let place = self.place(Header { slot, ..header });
+        let window = place.map_or(&[][..], |place| &self.slots[place].window);
+        let bytes = window.get(start..).unwrap_or_default();
+        let bytes = &bytes[..bytes.len().min(LINE_BYTES)];
+        let mut data = LineData::ZERO;
+        data.0[..bytes.len()].copy_from_slice(bytes);
+        Ok(data)
     }
 }
 
@@ -811,14 +976,11 @@ impl Agent for Cluster {
         let Some(header) = Header::decode(message.header) else {
             return;
         };
-        if self.index(header.node, 0) >= self.slots.len() {
-            return;
-        }
         match header.kind {
             Kind::Send => self.reply_block(context, header, &message.data),
             Kind::Replenish => self.replenished(context, header),
             Kind::Read | Kind::Write => self.one_sided(context, from, header, message.data),
-            Kind::ReadReply => self.reply_read(context, header, &message.data),
+            Kind::ReadReply | Kind::Fault => self.reply_read(context, header, &message.data),
             Kind::Refused => self.statistics.refused += 1,
             _ => {}
         }
@@ -839,10 +1001,9 @@ impl Agent for Cluster {
             // The next arrival of a warm start that is over.
             return;
         }
-        let choice = self.node_choice.below(self.active_nodes.len() as u64);
-        let node = self.active_nodes[choice as usize];
+        let (of, node) = self.draw_node();
         for _ in 0..self.next_arrival.items {
-            self.offer(context, node);
+            self.offer(context, of, node);
         }
         self.await_arrival(context);
     }
@@ -858,9 +1019,9 @@ impl Agent for Cluster {
         else {
             return;
         };
-        let place = self.index(header.node, header.slot);
         let core = usize::from(observation.core.0);
-        if let Some(slot) = self.slots.get_mut(place)
+        if let Some(place) = self.place(header)
+            && let Some(slot) = self.slots.get_mut(place)
             && let Some(before) = self.cores_posted_at.get_mut(core)
         {
             slot.posted_at = Some((observation.at, *before));

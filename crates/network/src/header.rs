@@ -2,7 +2,8 @@
 //! each other's memory. The entries of queue pairs have the same first word.
 //!
 //! One-sided operations are those of Novakovic et al. (ASPLOS 2014), messages those of Daglis et al.
-//! (ASPLOS 2019, Section 4.2).
+//! (ASPLOS 2019, Section 4.2). Each names its *context*, a global address space of which every node that
+//! takes part has a segment.
 
 /// Bytes of a packet with a cache block: the block, and a header of the network's and the transport's
 /// fields.
@@ -30,6 +31,8 @@ pub enum Kind {
     WriteReply = 6,
     /// A message was not taken: its slot is in use, or it does not fit.
     Refused = 7,
+    /// A block was neither read nor written; the bytes are a [`Status`].
+    Fault = 8,
     /// In a work queue: send a message.
     PostSend = 32,
     /// In a work queue: a message has been processed.
@@ -42,14 +45,14 @@ pub enum Kind {
     Received = 36,
     /// On the chip, and in a completion queue: a message for this core.
     Dispatch = 37,
-    /// On the chip, and in a completion queue: a read or a write is done.
+    /// On the chip, and in a completion queue: a read or a write is over; the bytes are a [`Status`].
     Completed = 38,
-    /// On the chip: there is a domain.
+    /// On the chip: there is a context.
     Open = 39,
 }
 
 impl Kind {
-    const ALL: [Kind; 15] = [
+    const ALL: [Kind; 16] = [
         Kind::Send,
         Kind::Replenish,
         Kind::Read,
@@ -57,6 +60,7 @@ impl Kind {
         Kind::Write,
         Kind::WriteReply,
         Kind::Refused,
+        Kind::Fault,
         Kind::PostSend,
         Kind::PostReplenish,
         Kind::PostRead,
@@ -68,6 +72,19 @@ impl Kind {
     ];
 }
 
+/// What has become of a read or a write: `enum sonuma_error` in `guest/include/sonuma.h` has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is done.
+    Done = 0,
+    /// The node has registered no segment with the context.
+    NoContext = 1,
+    /// A block of it is not in the node's segment.
+    OutsideSegment = 2,
+}
+
+/// The largest number of contexts that a header has room for.
+pub const MOST_CONTEXTS: usize = 1 << CONTEXT_BITS;
 /// The largest number of nodes, of slots of each, and of bytes of a message that a header has room
 /// for.
 pub const MOST_NODES: u32 = 1 << NODE_BITS;
@@ -76,17 +93,21 @@ pub const MOST_SLOTS: u32 = 1 << SLOT_BITS;
 /// See [`MOST_NODES`].
 pub const MOST_BYTES: u32 = (1 << BYTES_BITS) - 1;
 
+/// The number of the last block of a segment that a header has room for.
+pub const MOST_BLOCK: u32 = (1 << (INDEX_BITS + BYTES_BITS)) - 1;
+
 /// Bits of the numbers of nodes and slots, and of the bytes of the largest message.
 pub const DOMAIN_BITS: u32 = NODE_BITS + SLOT_BITS + BYTES_BITS;
 
 const KIND_BITS: u32 = 6;
 const NODE_BITS: u32 = 14;
 const SLOT_BITS: u32 = 12;
-const INDEX_BITS: u32 = 14;
+const INDEX_BITS: u32 = 10;
+const CONTEXT_BITS: u32 = 4;
 const BYTES_BITS: u32 = 18;
 
 /// The first word of a packet or of an entry of a queue pair: from the low bits to the high ones its
-/// kind, node, slot, index and bytes.
+/// kind, node, slot, index, context and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What it is.
@@ -98,6 +119,8 @@ pub struct Header {
     /// Which block of the message it is. In entries of queue pairs its lowest bit is the phase: 1 in
     /// the first lap of the ring, 0 in the second, and so on.
     pub index: u16,
+    /// The context: its number in the nodes' context tables.
+    pub context: u8,
     /// Bytes of the whole message.
     pub bytes: u32,
 }
@@ -108,6 +131,7 @@ impl Header {
         let mut word = 0;
         for (value, bits) in [
             (u64::from(self.bytes), BYTES_BITS),
+            (u64::from(self.context), CONTEXT_BITS),
             (u64::from(self.index), INDEX_BITS),
             (u64::from(self.slot), SLOT_BITS),
             (u64::from(self.node), NODE_BITS),
@@ -133,6 +157,7 @@ impl Header {
             node: take(NODE_BITS) as u16,
             slot: take(SLOT_BITS) as u16,
             index: take(INDEX_BITS) as u16,
+            context: take(CONTEXT_BITS) as u8,
             bytes: take(BYTES_BITS) as u32,
         })
     }
@@ -142,7 +167,7 @@ impl Header {
         Header { kind, ..self }
     }
 
-    /// For one-sided operations, which need no other fields: the number of the block in the memory
+    /// For one-sided operations, which need no other fields: the number of the block in the segment
     /// that is read or written.
     pub fn block(&self) -> u32 {
         self.bytes << INDEX_BITS | u32::from(self.index)
@@ -165,15 +190,16 @@ impl Header {
     /// A number in which each message has its place.
     fn hash(&self) -> u64 {
         // The last steps of SplitMix64 (Steele, Lea and Flood 2014).
-        let mut mixed =
-            (u64::from(self.node) << 16 | u64::from(self.slot)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place =
+            u64::from(self.context) << 32 | u64::from(self.node) << 16 | u64::from(self.slot);
+        let mut mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
 
     /// The backend, of so many, that takes a packet from the network which is not part of a message to the
-    /// server: that of its node and slot, of which all have as good as equal parts.
+    /// server: that of its context, node and slot, of which all have as good as equal parts.
     pub fn backend(&self, backends: usize) -> usize {
         ((self.hash() >> 32) % backends as u64) as usize
     }
@@ -191,15 +217,21 @@ mod tests {
                 node: (MOST_NODES - 1) as u16,
                 slot: (MOST_SLOTS - 2) as u16,
                 index: (1 << INDEX_BITS) - 3,
+                context: (MOST_CONTEXTS - 2) as u8,
                 bytes: MOST_BYTES - 4,
             };
             assert_eq!(Header::decode(header.encode()), Some(header));
         }
         assert_eq!(Header::decode(0), None);
         assert_eq!(
-            KIND_BITS + NODE_BITS + SLOT_BITS + INDEX_BITS + BYTES_BITS,
+            KIND_BITS + NODE_BITS + SLOT_BITS + INDEX_BITS + CONTEXT_BITS + BYTES_BITS,
             64
         );
+        // Blocks of the largest message, and of a segment of 16 GiB.
+        assert_eq!(1 << INDEX_BITS, 65536 / 64);
+        let header = Header::decode(Kind::Read as u64).unwrap();
+        assert_eq!(header.at_block(MOST_BLOCK).block(), MOST_BLOCK);
+        assert_eq!(u64::from(MOST_BLOCK) + 1, (16 << 30) / 64);
     }
 
     #[test]
@@ -207,12 +239,13 @@ mod tests {
         let mut counts = [0u32; 4];
         for node in 0..200 {
             for slot in 0..32 {
-                let (kind, index, bytes) = (Kind::Send, 0, 64);
+                let (kind, index, context, bytes) = (Kind::Send, 0, 0, 64);
                 let header = Header {
                     kind,
                     node,
                     slot,
                     index,
+                    context,
                     bytes,
                 };
                 counts[header.backend(4)] += 1;

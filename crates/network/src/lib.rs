@@ -31,7 +31,7 @@ pub mod transport;
 mod work;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
-pub use cluster::{Cluster, ClusterSetup, ClusterStatistics, NetworkSpec};
+pub use cluster::{Cluster, ClusterDomain, ClusterSetup, ClusterStatistics, NetworkSpec};
 pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource};
 pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};

@@ -102,7 +102,7 @@ pub struct Sample {
     pub kind: u8,
 }
 
-/// The requests of one kind.
+/// The requests of one kind, or of some queues.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KindMeasurement {
     /// Of these requests alone, in millions a second.
@@ -479,15 +479,26 @@ impl Recorder {
 
     /// The measured requests of each kind.
     pub fn by_kind(&self) -> BTreeMap<u8, KindMeasurement> {
+        self.by(|sample| sample.kind)
+    }
+
+    /// The measured requests of some queues.
+    pub fn of_queues(&self, queues: Range<u32>) -> Option<KindMeasurement> {
+        self.by(|sample| queues.contains(&sample.queue))
+            .remove(&true)
+    }
+
+    /// The measured requests of each value that they have.
+    fn by<K: Ord>(&self, value: impl Fn(&Sample) -> K) -> BTreeMap<K, KindMeasurement> {
         let measured = &self.samples[self.measured().0..];
         let times = measured.iter().map(|sample| sample.completed_at);
         let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
             return BTreeMap::new();
         };
         let rate_mrps = rate_mrps(measured.len(), last - first);
-        let mut kinds: BTreeMap<u8, Vec<Sample>> = BTreeMap::new();
+        let mut kinds: BTreeMap<K, Vec<Sample>> = BTreeMap::new();
         for sample in measured {
-            kinds.entry(sample.kind).or_default().push(*sample);
+            kinds.entry(value(sample)).or_default().push(*sample);
         }
         let measurement = |samples: Vec<Sample>| {
             let (values, services) = (latencies_ns(&samples), services_ns(&samples));

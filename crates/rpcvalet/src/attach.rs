@@ -1,14 +1,15 @@
 //! Puts the network interface and the cluster around it on a server's fabric.
 
-use crate::Statistics;
 use crate::backend::{Backend, Dispatcher, Neighbours, Parts};
-use crate::dispatch::Policy;
+use crate::context::{ContextTable, SharedContexts};
 use crate::domain::{Domain, QueuePairs};
 use crate::frontend::Frontend;
-use crate::spec::{Mode, RpcValetSpec};
+use crate::spec::{DomainPlan, Mode, RpcValetSpec};
+use crate::{BackendStatistics, DomainStatistics, Statistics};
 use fabric::{AddressRange, Agent, AgentId, Attachment, Fabric, SpecError, Time};
-use network::header::DOMAIN_BITS;
-use network::{Cluster, ClusterSetup, IoSetup, Link, Random, SharedLedger, Stream};
+use network::{
+    Cluster, ClusterDomain, ClusterSetup, IoSetup, Ledger, Link, Random, SharedLedger, Stream,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -21,6 +22,7 @@ pub struct Attached {
     pub frontends: Vec<AgentId>,
     /// The backends.
     pub backends: Vec<AgentId>,
+    contexts: SharedContexts,
 }
 
 /// Attaches everything. `cluster` makes the cluster out of what it has to know; `registers` is where
@@ -46,11 +48,17 @@ pub fn attach(
         network_latency: Time::from_ns(spec.network.latency_ns),
         seed,
     };
+    let domains = spec.plan(place.nodes, place.cores)?;
+    let domains = domains.iter().map(|domain| ClusterDomain {
+        nodes: domain.nodes,
+        slots: domain.slots,
+        max_message_bytes: domain.max_message_bytes,
+        share: domain.share,
+    });
     attach_behind(fabric, spec, place, ledger, |backends| {
         let cluster = cluster(ClusterSetup {
             io: *setup,
-            slots: spec.slots,
-            max_message_bytes: spec.max_message_bytes,
+            domains: domains.collect(),
             backends,
             network: spec.network.clone(),
         });
@@ -101,73 +109,60 @@ pub fn attach_behind(
     let first = fabric.next_agent().0;
     let frontends = (1..).take(cores).map(|place| AgentId(first + place));
     let behind = first + 1 + cores as u16;
+    let domains = spec.plan(nodes, cores)?;
+    let queues = queues(spec, &domains, (columns, rows));
     let neighbours = Neighbours {
         cluster: AgentId(first),
         frontends: frontends.collect(),
         backends: (0..spec.backends as u16)
             .map(|place| AgentId(behind + place))
             .collect(),
-        homes: spec
-            .cores_of_queues(columns, rows, cores)
-            .iter()
-            .enumerate()
-            .map(|(queue, cores)| match spec.dispatch.mode {
-                // In the middle of the column: the ways of the messages to it are short.
-                Mode::OneQueue | Mode::Software => spec.backends / 2,
-                Mode::QueuePerBackend => queue,
-                Mode::QueuePerCore => spec.backend_of_core(cores[0], columns, rows),
-            })
-            .collect(),
+        homes: queues.iter().map(|queue| queue.home).collect(),
     };
-    let queues = spec.cores_of_queues(columns, rows, cores);
-    let is_software = spec.dispatch.mode == Mode::Software;
-    let mut domain = Domain::new(nodes, spec.slots, spec.max_message_bytes, queues.len());
-    domain.is_software = is_software;
-    let domain = Rc::new(RefCell::new(domain));
+    let contexts = context_table(spec, &domains, place);
 
     let (agent, attachment) = outside(neighbours.backends.clone());
     fabric.attach(agent, attachment)?;
     for core in 0..cores {
         let of_row = spec.backend_of_core(core, columns, rows);
-        let queue = queues.iter().position(|cores| cores.contains(&core));
-        let home = queue.map_or(of_row, |queue| neighbours.homes[queue]);
+        let queue = queues.iter().find(|queue| queue.cores.contains(&core));
+        let home = queue.map_or(of_row, |queue| queue.home);
         let frontend = Frontend::new(
             core,
             queue_pairs,
             latencies,
             neighbours.backends[of_row],
             neighbours.backends[home],
-            domain.clone(),
+            contexts.clone(),
             ledger.clone(),
         );
         fabric.attach(Box::new(frontend), Frontend::attachment(core))?;
     }
     for number in 0..spec.backends {
-        let dispatchers = queues.iter().enumerate();
-        let dispatchers = dispatchers.filter(|&(queue, _)| neighbours.homes[queue] == number);
-        let dispatchers = dispatchers.map(|(queue, cores)| {
+        let own = queues.iter().enumerate();
+        let own = own.filter(|(_, queue)| queue.home == number);
+        let dispatchers = own.map(|(place, queue)| {
             // Each draws its own numbers.
-            let random = Random::new(own_seed(seed, queue), Stream::Dispatch);
-            let policy = Policy::new(&spec.dispatch, random);
-            let mut dispatcher =
-                Dispatcher::new(queue, cores.clone(), spec.dispatch.threshold, policy);
-            dispatcher.is_software = is_software;
-            dispatcher
+            let random = Random::new(own_seed(seed, place), Stream::Dispatch);
+            let dispatch = &queue.domain.dispatch;
+            let latency = fabric.clock().time(dispatch.latency_cycles);
+            let cores = queue.cores.clone();
+            Dispatcher::new((place, queue.context), cores, dispatch, latency, random)
         });
+        let dispatchers = dispatchers.collect();
         let backend = Backend::new(Parts {
             number,
             registers,
             queue_pairs,
             latencies,
             network_latency,
-            is_static: spec.dispatch.mode == Mode::QueuePerCore,
             // Each draws its own numbers, behind those of the dispatchers.
             chance: Random::new(own_seed(seed, queues.len() + number), Stream::Dispatch),
             neighbours: neighbours.clone(),
-            domain: domain.clone(),
+            contexts: contexts.clone(),
             ledger: ledger.clone(),
             link: Link::new(spec.network.link_gb_per_s),
-            dispatchers: dispatchers.collect(),
+            dispatchers,
         });
         let tile = spec.row(number, rows) * columns;
         fabric.attach(
@@ -179,7 +174,56 @@ pub fn attach_behind(
         cluster: neighbours.cluster,
         frontends: neighbours.frontends,
         backends: neighbours.backends,
+        contexts,
     })
+}
+
+/// A shared completion queue.
+struct Queue<'a> {
+    domain: &'a DomainPlan,
+    context: u8,
+    /// The cores that it is for.
+    cores: Vec<usize>,
+    /// The backend that dispatches its messages.
+    home: usize,
+}
+
+/// The queues of all domains.
+fn queues<'a>(
+    spec: &RpcValetSpec,
+    domains: &'a [DomainPlan],
+    (columns, rows): (usize, usize),
+) -> Vec<Queue<'a>> {
+    let of_domains = domains.iter().enumerate().map(|(context, domain)| {
+        let queues = spec.cores_of_queues(domain, (columns, rows));
+        let queues = queues.into_iter().enumerate();
+        queues.map(move |(number, cores)| Queue {
+            domain,
+            context: context as u8,
+            home: match domain.dispatch.mode {
+                // In the middle of the column: the ways of the messages to it are short. Those of further domains
+                // are in the backends behind it.
+                Mode::OneQueue | Mode::Software => (spec.backends / 2 + context) % spec.backends,
+                Mode::QueuePerBackend => number,
+                Mode::QueuePerCore => spec.backend_of_core(cores[0], columns, rows),
+            },
+            cores,
+        })
+    });
+    of_domains.flatten().collect()
+}
+
+/// The context table, in which no context is open.
+fn context_table(spec: &RpcValetSpec, plan: &[DomainPlan], place: Place) -> SharedContexts {
+    let (mut domains, mut first_queue, mut first_place) = (Vec::new(), 0, 0);
+    for plan in plan {
+        let queues = first_queue..first_queue + spec.cores_of_queues(plan, place.mesh).len();
+        first_queue = queues.end;
+        domains.push(Domain::new(plan, queues, first_place));
+        first_place += u64::from(plan.nodes) * u64::from(plan.slots);
+    }
+    let table = ContextTable::new(domains, place.nodes);
+    Rc::new(RefCell::new(table))
 }
 
 fn own_seed(seed: u64, number: usize) -> u64 {
@@ -187,26 +231,38 @@ fn own_seed(seed: u64, number: usize) -> u64 {
 }
 
 impl Attached {
-    /// What all of it has counted up to `now`.
-    pub fn statistics(&self, fabric: &mut Fabric, now: Time) -> Statistics {
+    /// What the backends have counted, all together.
+    pub fn backends(&self, fabric: &mut Fabric) -> BackendStatistics {
+        let mut sum = BackendStatistics::default();
+        for &id in &self.backends {
+            if let Some(backend) = fabric.agent_mut::<Backend>(id) {
+                sum = sum.plus(backend.statistics());
+            }
+        }
+        sum
+    }
+
+    /// What all of it has counted up to `now`. The ledger has the requests of each domain.
+    pub fn statistics(&self, fabric: &mut Fabric, now: Time, ledger: &Ledger) -> Statistics {
         let mut statistics = Statistics {
-            domain_state_bits: 2 * u64::BITS + DOMAIN_BITS,
+            backends: self.backends(fabric),
+            domain_state_bits: Domain::STATE_BITS,
             ..Statistics::default()
         };
         if let Some(cluster) = fabric.agent_mut::<Cluster>(self.cluster) {
             statistics.cluster = cluster.statistics(now);
-        }
-        for &id in &self.backends {
-            if let Some(backend) = fabric.agent_mut::<Backend>(id) {
-                statistics.backends = statistics.backends.plus(backend.statistics());
-                statistics.domain_bytes = backend.domain_bytes();
-            }
         }
         for &id in &self.frontends {
             if let Some(frontend) = fabric.agent_mut::<Frontend>(id) {
                 statistics.work_queue_entries += frontend.work_queue_entries();
                 statistics.completion_queue_entries += frontend.completion_queue_entries();
             }
+        }
+        let contexts = self.contexts.borrow();
+        for (context, domain) in contexts.domains() {
+            statistics.domain_bytes += domain.bytes();
+            let of = DomainStatistics::of(context, domain, ledger);
+            statistics.domains.push(of);
         }
         statistics
     }

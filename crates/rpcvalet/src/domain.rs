@@ -1,9 +1,9 @@
-//! The messaging domain: where everything is in memory (Section 4.2, Figure 5).
+//! A messaging domain: where everything is in memory (Section 4.2, Figure 5). And the queue pairs of the cores.
 
+use crate::spec::{DomainPlan, Mode};
 use fabric::LINE_BYTES;
-use state::{State, Walker};
-use std::cell::RefCell;
-use std::rc::Rc;
+use network::header::{DOMAIN_BITS, MOST_CONTEXTS};
+use std::ops::Range;
 
 const LINE: u64 = LINE_BYTES as u64;
 
@@ -22,7 +22,9 @@ pub fn footprint_bytes(nodes: u32, slots: u32, max_message_bytes: u32) -> u64 {
     SEND_SLOT_BYTES * slots + (u64::from(max_message_bytes) + COUNTER_BYTES) * slots
 }
 
-/// Where the queue pairs of the cores are. Each entry is a line, and all lines of a core have their
+/// Where the queue pairs of the cores are. A core has one for all contexts: each entry says which context it
+/// means, as in the library of soNUMA's authors (`cid` in `sonuma-vm`) and as a send operation, which "specifies
+/// a messaging domain" (Section 4.2). Each entry is a line, and all lines of a core have their
 /// home on the core's tile, so that core and frontend exchange them without leaving it. (The manycore
 /// network interface of Daglis et al., ISCA 2015, has the frontend's cache behind the core's first
 /// level for that.)
@@ -42,7 +44,8 @@ impl QueuePairs {
     pub const COMPLETION_ENTRIES: u64 = 32;
     /// How often a frontend writes down how far it has read the work queue.
     pub const HEAD_EVERY: u64 = 4;
-    const LINES: u64 = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 2;
+    /// Of each core: both queues, how far the work queue has been read, and for each context a shared head.
+    const LINES: u64 = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 1 + MOST_CONTEXTS as u64;
 
     /// Queue pairs from `start` or a little behind it, on a mesh of so many tiles.
     pub fn new(start: u64, tiles: usize) -> QueuePairs {
@@ -77,10 +80,11 @@ impl QueuePairs {
         self.line(core, Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES)
     }
 
-    /// Where cores that take messages by themselves keep the head of the shared queue: the entry's
-    /// address, with its phase in the lowest bit. Its home is the tile in the middle of their order.
-    pub fn shared_head(&self) -> u64 {
-        self.line(self.stride_lines as usize / 2, Self::LINES - 1)
+    /// Where cores that take messages by themselves keep the head of the shared queue of a context's domain:
+    /// the entry's address, with its phase in the lowest bit. Its home is the tile in the middle of their order.
+    pub fn shared_head(&self, context: usize) -> u64 {
+        let heads = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 1;
+        self.line(self.stride_lines as usize / 2, heads + context as u64)
     }
 
     /// The phase of entry number `count` of a ring of `entries`: 1 in the first lap.
@@ -89,7 +93,8 @@ impl QueuePairs {
     }
 }
 
-/// The metadata of the domain that every part of the network interface keeps (Section 4.4).
+/// The metadata of a domain that every part of the network interface keeps (Section 4.4), and what follows
+/// from the description.
 #[derive(Clone, Debug)]
 pub struct Domain {
     /// Nodes: N.
@@ -104,10 +109,16 @@ pub struct Domain {
     pub receive_buffer: u64,
     /// Where the shared completion queues are.
     pub shared_queues: u64,
-    /// How many there are.
-    pub shared_queue_count: usize,
-    /// Cores take messages off the shared queue by themselves.
-    pub is_software: bool,
+    /// Their numbers among those of all domains.
+    pub queues: Range<usize>,
+    /// Which of them a message is put into.
+    pub mode: Mode,
+    /// Its cores.
+    pub cores: Range<usize>,
+    /// Where its nodes begin among those of all domains.
+    pub first_node: u32,
+    /// Where its receive slots begin among those of all domains.
+    pub first_place: u64,
     /// The program has opened it.
     pub is_open: bool,
     /// For each receive slot, how many packets of its message have come: the guard against a source
@@ -115,53 +126,54 @@ pub struct Domain {
     pub guard: Vec<u16>,
 }
 
-/// The domain, as all parts of the network interface hold it.
-pub type SharedDomain = Rc<RefCell<Domain>>;
-
-impl State for Domain {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Domain {
-                nodes: fixed,
-                slots: fixed,
-                max_message_bytes: fixed,
-                send_buffer,
-                receive_buffer,
-                shared_queues,
-                shared_queue_count: fixed,
-                is_software: fixed,
-                is_open,
-                guard: slice,
-            }
-        );
-    }
-}
+state::component!(Domain {
+    nodes: fixed,
+    slots: fixed,
+    max_message_bytes: fixed,
+    send_buffer,
+    receive_buffer,
+    shared_queues,
+    queues: fixed,
+    mode: fixed,
+    cores: fixed,
+    first_node: fixed,
+    first_place: fixed,
+    is_open,
+    guard: slice,
+});
 
 impl Domain {
-    /// A domain that is not open yet.
-    pub fn new(
-        nodes: u32,
-        slots: u32,
-        max_message_bytes: u32,
-        shared_queue_count: usize,
-    ) -> Domain {
+    /// Bits that each part of the network interface keeps of a domain: where both buffers are, the numbers of
+    /// nodes and slots, and the largest message. "In total, we add 20B of stored state per context" (Section
+    /// 4.4).
+    pub const STATE_BITS: u32 = 2 * u64::BITS + DOMAIN_BITS;
+
+    /// A domain as planned, that is not open yet. Its shared queues have these numbers, and its receive slots
+    /// begin here among those of all domains.
+    pub fn new(plan: &DomainPlan, queues: Range<usize>, first_place: u64) -> Domain {
         Domain {
-            nodes,
-            slots,
-            max_message_bytes,
+            nodes: plan.nodes,
+            slots: plan.slots,
+            max_message_bytes: plan.max_message_bytes,
             send_buffer: 0,
             receive_buffer: 0,
             shared_queues: 0,
-            shared_queue_count,
-            is_software: false,
+            queues,
+            mode: plan.dispatch.mode,
+            cores: plan.cores.clone(),
+            first_node: plan.first_node,
+            first_place,
             is_open: false,
-            guard: vec![0; nodes as usize * slots as usize],
+            guard: vec![0; plan.nodes as usize * plan.slots as usize],
         }
     }
 
-    /// The number of a slot among all, if it is one.
+    /// Cores take messages off the shared queue by themselves.
+    pub fn is_software(&self) -> bool {
+        self.mode == Mode::Software
+    }
+
+    /// The number of a slot among those of the domain, if it is one.
     pub fn place(&self, node: u16, slot: u16) -> Option<u64> {
         let is_one = u32::from(node) < self.nodes && u32::from(slot) < self.slots;
         is_one.then(|| u64::from(node) * u64::from(self.slots) + u64::from(slot))
@@ -189,13 +201,13 @@ impl Domain {
 
     /// Bytes of all shared queues.
     pub fn shared_bytes(&self) -> u64 {
-        (self.shared_queue_count * CLASSES) as u64 * self.shared_entries() * SHARED_ENTRY_BYTES
+        (self.queues.len() * CLASSES) as u64 * self.shared_entries() * SHARED_ENTRY_BYTES
     }
 
-    /// Where entry number `count` of a shared queue is.
+    /// Where entry number `count` of a shared queue is; the queue's number is that among all domains'.
     pub fn shared_entry(&self, queue: usize, class: usize, count: u64) -> u64 {
         let entries = self.shared_entries();
-        let first = (queue * CLASSES + class) as u64 * entries;
+        let first = ((queue - self.queues.start) * CLASSES + class) as u64 * entries;
         self.shared_queues + (first + count % entries) * SHARED_ENTRY_BYTES
     }
 
@@ -231,6 +243,7 @@ impl Domain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::RpcValetSpec;
 
     #[test]
     fn the_footprint_is_the_paper_s() {
@@ -238,7 +251,11 @@ mod tests {
         // few tens of MBs".
         assert_eq!(footprint_bytes(200, 32, 512), 3_891_200);
         // The layout is neither larger nor smaller.
-        let mut domain = Domain::new(200, 32, 512, 1);
+        let spec = RpcValetSpec {
+            max_message_bytes: 512,
+            ..RpcValetSpec::default()
+        };
+        let mut domain = Domain::new(&spec.plan(200, 16).unwrap()[0], 0..1, 0);
         domain.send_buffer = 0x8000_0000;
         domain.receive_buffer = 0x9000_0000;
         assert_eq!(domain.bytes(), footprint_bytes(200, 32, 512));
@@ -261,8 +278,11 @@ mod tests {
                     assert!(seen.insert(address));
                 }
             }
-            assert!(pairs.shared_head() + 64 <= pairs.start + pairs.bytes());
-            assert!(seen.insert(pairs.shared_head()));
+            for context in 0..MOST_CONTEXTS {
+                let head = pairs.shared_head(context);
+                assert!(head + 64 <= pairs.start + pairs.bytes());
+                assert!(seen.insert(head));
+            }
         }
         assert_eq!(QueuePairs::phase(0, 16), 1);
         assert_eq!(

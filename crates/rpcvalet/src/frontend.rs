@@ -1,6 +1,7 @@
 //! The frontend beside a core: it polls the core's work queue and fills its completion queue.
 
-use crate::domain::{QueuePairs, SharedDomain};
+use crate::context::SharedContexts;
+use crate::domain::QueuePairs;
 use crate::spec::Latencies;
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LineAddress, LineData,
@@ -42,7 +43,7 @@ pub struct Frontend {
     generating: VecDeque<(u64, LineData)>,
     /// Completions in the pipeline, oldest first.
     completing: VecDeque<(u64, u64)>,
-    domain: SharedDomain,
+    contexts: SharedContexts,
     ledger: SharedLedger,
 }
 
@@ -59,7 +60,7 @@ state::component!(Frontend {
     completed,
     generating,
     completing,
-    domain: fixed,
+    contexts: fixed,
     ledger: fixed,
 });
 
@@ -70,7 +71,7 @@ impl Frontend {
         latencies: Latencies,
         backend: AgentId,
         dispatcher: AgentId,
-        domain: SharedDomain,
+        contexts: SharedContexts,
         ledger: SharedLedger,
     ) -> Frontend {
         Frontend {
@@ -86,7 +87,7 @@ impl Frontend {
             completed: 0,
             generating: VecDeque::new(),
             completing: VecDeque::new(),
-            domain,
+            contexts,
             ledger,
         }
     }
@@ -237,7 +238,7 @@ impl Agent for Frontend {
         } else if token == purpose::COMPLETE
             && let Some(header) = Header::decode(data.read(0, 8))
             && header.kind == Kind::Dispatch
-            && let Some(place) = self.domain.borrow().place(header.node, header.slot)
+            && let Some(place) = self.contexts.borrow().place(header)
         {
             let now = context.now();
             self.ledger.borrow_mut().given(place as usize, now);

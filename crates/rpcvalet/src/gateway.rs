@@ -11,7 +11,7 @@ use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
     RegisterAccess, Request, Time,
 };
-use network::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind};
+use network::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, Status};
 use network::packet::{CHOP, DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};
 use network::{Link, SharedLedger};
@@ -23,6 +23,8 @@ use std::collections::VecDeque;
 
 /// Bytes in front of the payload in a slot: `struct io_slot` in `guest/include/io.h`.
 const SLOT_HEADER_BYTES: usize = 16;
+/// The context of the messages: the only one with a messaging domain.
+const CONTEXT: u8 = 0;
 /// What the program reads from the register NOTIFY: `IO_NOTIFY_RPCVALET`.
 const NOTIFY_RPCVALET: u64 = 6;
 
@@ -350,6 +352,7 @@ impl Gateway {
             node,
             slot,
             index: 0,
+            context: CONTEXT,
             bytes: message.len() as u32,
         };
         for (index, block) in message.chunks(LINE_BYTES).enumerate() {
@@ -371,6 +374,16 @@ impl Gateway {
         bytes: u64,
     ) {
         let backend = header.backend(self.links.len());
+        self.send_to(context, backend, (header, data), bytes);
+    }
+
+    fn send_to(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        backend: usize,
+        (header, data): (Header, LineData),
+        bytes: u64,
+    ) {
         let now = context.now();
         let arrival = self.links[backend].send(now, bytes);
         let header = header.encode();
@@ -472,7 +485,7 @@ impl Agent for Gateway {
         context.answer(request.reply_to, answer);
     }
 
-    fn message(&mut self, context: &mut AgentContext<'_>, _from: AgentId, message: AgentMessage) {
+    fn message(&mut self, context: &mut AgentContext<'_>, from: AgentId, message: AgentMessage) {
         let Some(header) = Header::decode(message.header) else {
             return;
         };
@@ -481,6 +494,15 @@ impl Agent for Gateway {
             Kind::Replenish => self.replenished(context, header),
             Kind::Refused => self.statistics.refused += 1,
             // The edge has no memory of its own that the server's cores could read or write.
+            Kind::Read | Kind::Write => {
+                if let Some(backend) = self.backends.iter().position(|&one| one == from) {
+                    let bytes = Status::NoContext as u32;
+                    let header = header.of_kind(Kind::Fault);
+                    let header = Header { bytes, ..header };
+                    let packet = (header, LineData::ZERO);
+                    self.send_to(context, backend, packet, CONTROL_PACKET_BYTES);
+                }
+            }
             _ => self.statistics.not_sent += 1,
         }
     }

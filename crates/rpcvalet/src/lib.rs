@@ -7,12 +7,16 @@
 //! it, and read and write memory; some of them dispatch.
 //!
 //! A message's way through here: its packets are written into its receive slot and counted there
-//! (`backend.rs`); once it is whole, its slot is put into a shared completion queue in memory, and a
+//! (`backend/`); once it is whole, its slot is put into a shared completion queue in memory, and a
 //! policy says which core gets it (`dispatch/`); the core's frontend writes it into the core's own
 //! completion queue (`frontend.rs`).
+//!
+//! Everything happens in a *context*, a global address space of which each node has a segment (`context.rs`). A
+//! context may have a messaging domain (`domain.rs`), with slots, shared queues and cores of its own.
 
 mod attach;
 mod backend;
+mod context;
 pub mod dispatch;
 mod domain;
 mod frontend;
@@ -21,28 +25,80 @@ mod spec;
 
 pub use attach::{Attached, Place, attach, attach_behind};
 pub use backend::{Backend, BackendStatistics};
-pub use domain::{Domain, QueuePairs, SharedDomain, footprint_bytes};
+pub use context::{Context, ContextTable, MOST_SEGMENT_BYTES, Registered, Segment, SharedContexts};
+pub use domain::{Domain, QueuePairs, footprint_bytes};
 pub use frontend::Frontend;
 pub use gateway::{Gateway, GatewaySpec, GatewayStatistics};
-pub use spec::{DispatchSpec, Mode, PolicySpec, RpcValetSpec};
+pub use spec::{DispatchSpec, DomainPlan, DomainSpec, Mode, PolicySpec, RpcValetSpec};
 
-use network::ClusterStatistics;
+use network::{ClusterStatistics, KindMeasurement, Ledger, QueueCounts};
 use serde::Serialize;
 
 /// What the network interface and the cluster have counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
     /// What the cluster has counted.
     pub cluster: ClusterStatistics,
     /// What the backends have counted, all together.
     pub backends: BackendStatistics,
-    /// Bytes of the messaging domain's send and receive slots, as they are in memory.
+    /// Bytes of the messaging domains' send and receive slots, as they are in memory.
     pub domain_bytes: u64,
-    /// Bits that each part of the network interface keeps of the domain: where both buffers are, the
+    /// Bits that each part of the network interface keeps of a domain: where both buffers are, the
     /// numbers of nodes and slots, and the largest message.
     pub domain_state_bits: u32,
     /// Entries that the frontends have taken off the cores' work queues.
     pub work_queue_entries: u64,
     /// Entries that they have written into the cores' completion queues.
     pub completion_queue_entries: u64,
+    /// What each messaging domain has got.
+    pub domains: Vec<DomainStatistics>,
+}
+
+/// A messaging domain's part of the results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DomainStatistics {
+    /// The number of its context.
+    pub context: usize,
+    /// Its nodes, slots of each, and bytes of the largest message.
+    pub nodes: u32,
+    /// See `nodes`.
+    pub slots: u32,
+    /// See `nodes`.
+    pub max_message_bytes: u32,
+    /// The first of its cores, and how many it has.
+    pub first_core: usize,
+    /// See `first_core`.
+    pub cores: usize,
+    /// Bytes of its send and receive slots, as they are in memory.
+    pub bytes: u64,
+    /// Requests of its nodes.
+    pub generated: u64,
+    /// Those of them that found too many waiting at their node.
+    pub dropped: u64,
+    /// Those of them that have been served.
+    pub delivered: u64,
+    /// The measured requests: throughput, latencies and service times of these alone; none if there are none.
+    pub measured: Option<KindMeasurement>,
+}
+
+impl DomainStatistics {
+    fn of(context: usize, domain: &Domain, ledger: &Ledger) -> DomainStatistics {
+        let queues = domain.first_node..domain.first_node + domain.nodes;
+        let counts = ledger.queue_counts().iter();
+        let counts = counts.skip(queues.start as usize).take(queues.len());
+        let sum = |of: fn(&QueueCounts) -> u64| counts.clone().map(of).sum();
+        DomainStatistics {
+            context,
+            nodes: domain.nodes,
+            slots: domain.slots,
+            max_message_bytes: domain.max_message_bytes,
+            first_core: domain.cores.start,
+            cores: domain.cores.len(),
+            bytes: domain.bytes(),
+            generated: sum(|queue| queue.generated),
+            dropped: sum(|queue| queue.dropped),
+            delivered: sum(|queue| queue.delivered),
+            measured: ledger.recorder().of_queues(queues),
+        }
+    }
 }

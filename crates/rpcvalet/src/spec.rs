@@ -2,9 +2,10 @@
 
 use fabric::{Clock, SpecError, Time};
 use network::NetworkSpec;
-use network::header::{MOST_BYTES, MOST_NODES, MOST_SLOTS};
+use network::header::{MOST_BYTES, MOST_CONTEXTS, MOST_NODES, MOST_SLOTS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The network interface of Scale-Out NUMA with RPCValet's messages, for data planes with
 /// `notify = "rpcvalet"`. The defaults are RPCValet's where it gives a number.
@@ -23,6 +24,10 @@ pub struct RpcValetSpec {
     pub max_message_bytes: u32,
     /// Which core gets which message.
     pub dispatch: DispatchSpec,
+    /// The messaging domains, each of a context of its own: domain 0 of context 0, and so on. None: one of all
+    /// nodes and all cores.
+    #[schemars(length(max = 16))]
+    pub domains: Vec<DomainSpec>,
     /// Cycles from an entry of a work queue, once its line is read, to the request on its way. The
     /// papers give none for any pipeline: a cycle for each of the steps that they name.
     #[schemars(range(max = 1000))]
@@ -44,6 +49,7 @@ impl Default for RpcValetSpec {
             slots: 32,
             max_message_bytes: 1152,
             dispatch: DispatchSpec::default(),
+            domains: Vec::new(),
             request_generation_cycles: 4,
             request_completion_cycles: 3,
             remote_processing_cycles: 4,
@@ -123,13 +129,106 @@ impl Default for DispatchSpec {
     }
 }
 
+/// A messaging domain: nodes that send each other messages, slots for them, and the cores that get them. Domains
+/// have nothing in common but caches, mesh, memory and links.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DomainSpec {
+    /// Its nodes, N. Those of all domains are `data_plane.queues`: the first domain's first, and so on. If left
+    /// out, an equal part of those that no other domain has.
+    #[schemars(range(min = 1, max = 8192))]
+    pub nodes: Option<u32>,
+    /// Cores that get its messages. All domains together have `server.data_plane_cores`: the first domain the
+    /// first ones, and so on. If left out, an equal part of those that no other domain has.
+    #[schemars(range(min = 1, max = 32))]
+    pub cores: Option<usize>,
+    /// Send slots, and receive slots, for each node: S. As `slots` of the network interface if left out.
+    #[schemars(range(min = 1, max = 4096))]
+    pub slots: Option<u32>,
+    /// Bytes of its largest message. As `max_message_bytes` of the network interface if left out.
+    #[schemars(range(min = 64, max = 65536))]
+    pub max_message_bytes: Option<u32>,
+    /// Which core gets which message. As `dispatch` of the network interface if left out.
+    pub dispatch: Option<DispatchSpec>,
+    /// Its part of the requests, relative to the other domains' shares.
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub share: f64,
+}
+
+impl Default for DomainSpec {
+    fn default() -> DomainSpec {
+        DomainSpec {
+            nodes: None,
+            cores: None,
+            slots: None,
+            max_message_bytes: None,
+            dispatch: None,
+            share: 1.0,
+        }
+    }
+}
+
+/// A messaging domain with all its numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DomainPlan {
+    /// Its nodes.
+    pub nodes: u32,
+    /// Where they begin among the nodes of all domains: their queues.
+    pub first_node: u32,
+    /// Its cores.
+    pub cores: Range<usize>,
+    /// Slots of each node.
+    pub slots: u32,
+    /// Bytes of the largest message.
+    pub max_message_bytes: u32,
+    /// Which core gets which message.
+    pub dispatch: DispatchSpec,
+    /// Its part of the requests.
+    pub share: f64,
+}
+
+impl DomainPlan {
+    /// The queues of its nodes.
+    pub fn queues(&self) -> Range<u32> {
+        self.first_node..self.first_node + self.nodes
+    }
+}
+
+/// Divides `total` among those who have said how many they want, and equally among those who have not; the first
+/// of these get one more as long as something is left. `None` if that leaves somebody nothing, or something
+/// nobody's.
+fn divided(total: usize, wanted: &[Option<usize>]) -> Option<Vec<usize>> {
+    let taken = wanted.iter().flatten().sum::<usize>();
+    let sharers = wanted.iter().filter(|one| one.is_none()).count();
+    let rest = total.checked_sub(taken)?;
+    if sharers == 0 && rest > 0 {
+        return None;
+    }
+    let mut more = rest % sharers.max(1);
+    let parts = wanted.iter().map(|one| {
+        one.unwrap_or_else(|| {
+            let one_more = usize::from(more > 0);
+            more -= one_more;
+            rest / sharers + one_more
+        })
+    });
+    let parts: Vec<_> = parts.collect();
+    parts.iter().all(|&part| part > 0).then_some(parts)
+}
+
 /// The latencies as times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latencies {
     pub request_generation: Time,
     pub request_completion: Time,
     pub remote_processing: Time,
-    pub dispatch: Time,
+}
+
+type Wrong = Result<(), SpecError>;
+
+fn wrong(key: &str, found: &dyn ToString, accepted: String) -> Wrong {
+    let key = format!("rpcvalet.{key}");
+    Err(SpecError::new(key, found.to_string(), accepted))
 }
 
 impl RpcValetSpec {
@@ -141,14 +240,6 @@ impl RpcValetSpec {
         (columns, rows): (usize, usize),
         cores: usize,
     ) -> Result<(), SpecError> {
-        let wrong = |key: &str, found: &dyn ToString, accepted: String| {
-            Err(SpecError::new(
-                format!("rpcvalet.{key}"),
-                found.to_string(),
-                accepted,
-            ))
-        };
-        let dispatch = &self.dispatch;
         if !(1..=rows.min(16)).contains(&self.backends) {
             return wrong(
                 "backends",
@@ -159,54 +250,10 @@ impl RpcValetSpec {
                 ),
             );
         }
-        if !(1..=MOST_SLOTS).contains(&self.slots) {
-            return wrong(
-                "slots",
-                &self.slots,
-                format!("it must be from 1 to {MOST_SLOTS}"),
-            );
-        }
-        if !(64..=65536).contains(&self.max_message_bytes)
-            || !self.max_message_bytes.is_multiple_of(64)
-        {
-            return wrong(
-                "max_message_bytes",
-                &self.max_message_bytes,
-                "it must be a multiple of 64 from 64 to 65536".to_string(),
-            );
-        }
-        debug_assert!(self.max_message_bytes < MOST_BYTES && nodes <= MOST_NODES);
-        let memory = crate::footprint_bytes(nodes, self.slots, self.max_message_bytes);
-        if memory > 1 << 32 {
-            return wrong(
-                "slots",
-                &self.slots,
-                format!(
-                    "{nodes} nodes with as many slots of {} bytes take {memory} bytes of memory, \
-                         and 4 GiB are the most",
-                    self.max_message_bytes
-                ),
-            );
-        }
-        if !(1..=16).contains(&dispatch.threshold) {
-            return wrong(
-                "dispatch.threshold",
-                &dispatch.threshold,
-                "it must be from 1 to 16".to_string(),
-            );
-        }
-        if dispatch.type_offset > 60 {
-            return wrong(
-                "dispatch.type_offset",
-                &dispatch.type_offset,
-                "it must be 60 or less, for the type is in a message's first 64 bytes".to_string(),
-            );
-        }
         for (key, cycles) in [
             ("request_generation_cycles", self.request_generation_cycles),
             ("request_completion_cycles", self.request_completion_cycles),
             ("remote_processing_cycles", self.remote_processing_cycles),
-            ("dispatch.latency_cycles", dispatch.latency_cycles),
         ] {
             if cycles > 1000 {
                 return wrong(key, &cycles, "it must be 1000 or less".to_string());
@@ -215,14 +262,122 @@ impl RpcValetSpec {
         if let Some((name, value, accepted)) = self.network.check() {
             return wrong(&format!("network.{name}"), &value, accepted.to_string());
         }
-        let queues = self.cores_of_queues(columns, rows, cores);
+        let contexts = self.domains.len().max(1) + self.network.one_sided_contexts as usize;
+        if contexts > MOST_CONTEXTS {
+            let found = format!("{} entries", self.domains.len());
+            return wrong(
+                "domains",
+                &found,
+                format!(
+                    "with network.one_sided_contexts these are {contexts} contexts, and \
+                     {MOST_CONTEXTS} are the most"
+                ),
+            );
+        }
+        for (number, domain) in self.plan(nodes, cores)?.iter().enumerate() {
+            // Where it says something itself, and where it does not.
+            let of = self.domains.get(number);
+            let key = |key: &str, is_own: fn(&DomainSpec) -> bool| match of {
+                Some(of) if is_own(of) => format!("domains[{number}].{key}"),
+                _ => key.to_string(),
+            };
+            domain.check(
+                &key("slots", |of| of.slots.is_some()),
+                &key("max_message_bytes", |of| of.max_message_bytes.is_some()),
+            )?;
+            let dispatch = key("dispatch", |of| of.dispatch.is_some());
+            self.check_dispatch(&dispatch, domain, (columns, rows))?;
+        }
+        Ok(())
+    }
+
+    /// The domains for so many nodes and cores.
+    pub fn plan(&self, nodes: u32, cores: usize) -> Result<Vec<DomainPlan>, SpecError> {
+        let one = [DomainSpec::default()];
+        let domains = match &self.domains[..] {
+            [] => &one,
+            domains => domains,
+        };
+        let listed = |wanted: &[Option<usize>]| {
+            let shown = wanted
+                .iter()
+                .map(|one| one.map_or("-".to_string(), |one| one.to_string()));
+            shown.collect::<Vec<_>>().join(", ")
+        };
+        let divided = |key: &str, total: usize, of: &str, wanted: Vec<Option<usize>>| {
+            divided(total, &wanted).ok_or_else(|| {
+                SpecError::new(
+                    format!("rpcvalet.domains[].{key}"),
+                    listed(&wanted),
+                    format!("each must be 1 or more, and all together {total}, which is {of}"),
+                )
+            })
+        };
+        let of_nodes = domains.iter().map(|one| one.nodes.map(|one| one as usize));
+        let of_nodes = of_nodes.collect();
+        let of_nodes = divided("nodes", nodes as usize, "data_plane.queues", of_nodes)?;
+        let of_cores = domains.iter().map(|one| one.cores).collect();
+        let of_cores = divided("cores", cores, "server.data_plane_cores", of_cores)?;
+        let is_share = |share: f64| (0.0..=1e6).contains(&share);
+        let shares: f64 = domains.iter().map(|one| one.share).sum();
+        if !(domains.iter().all(|one| is_share(one.share)) && shares > 0.0) {
+            let shares: Vec<_> = domains.iter().map(|one| one.share.to_string()).collect();
+            let accepted = "each must be from 0 to 1000000, and one at least more than 0";
+            let key = "rpcvalet.domains[].share";
+            return Err(SpecError::new(key, shares.join(", "), accepted));
+        }
+        let (mut first_node, mut first_core) = (0, 0);
+        let parts = domains.iter().zip(of_nodes.into_iter().zip(of_cores));
+        let plan = parts.map(|(one, (nodes, cores))| {
+            let plan = DomainPlan {
+                nodes: nodes as u32,
+                first_node,
+                cores: first_core..first_core + cores,
+                slots: one.slots.unwrap_or(self.slots),
+                max_message_bytes: one.max_message_bytes.unwrap_or(self.max_message_bytes),
+                dispatch: one.dispatch.as_ref().unwrap_or(&self.dispatch).clone(),
+                share: one.share,
+            };
+            first_node += nodes as u32;
+            first_core += cores;
+            plan
+        });
+        Ok(plan.collect())
+    }
+
+    /// Whether a domain's messages can be dispatched as it says under this key.
+    fn check_dispatch(&self, key: &str, domain: &DomainPlan, mesh: (usize, usize)) -> Wrong {
+        let dispatch = &domain.dispatch;
+        let wrong = |name: &str, found: &dyn ToString, accepted: String| {
+            wrong(&format!("{key}.{name}"), found, accepted)
+        };
+        if !(1..=16).contains(&dispatch.threshold) {
+            return wrong(
+                "threshold",
+                &dispatch.threshold,
+                "it must be from 1 to 16".to_string(),
+            );
+        }
+        if dispatch.type_offset > 60 {
+            return wrong(
+                "type_offset",
+                &dispatch.type_offset,
+                "it must be 60 or less, for the type is in a message's first 64 bytes".to_string(),
+            );
+        }
+        if dispatch.latency_cycles > 1000 {
+            let cycles = dispatch.latency_cycles;
+            let accepted = "it must be 1000 or less".to_string();
+            return wrong("latency_cycles", &cycles, accepted);
+        }
+        let queues = self.cores_of_queues(domain, mesh);
         if let Some(empty) = queues.iter().position(Vec::is_empty) {
             return wrong(
-                "dispatch.mode",
+                "mode",
                 &"queue-per-backend",
                 format!(
-                    "backend {empty} has no data plane core in its rows: all must have some \
-                         (server.data_plane_cores)"
+                    "backend {empty} has no data plane core in its rows: all must have some of each \
+                     domain's (server.data_plane_cores)"
                 ),
             );
         }
@@ -231,7 +386,7 @@ impl RpcValetSpec {
             && dispatch.short_cores as usize >= fewest
         {
             return wrong(
-                "dispatch.short_cores",
+                "short_cores",
                 &dispatch.short_cores,
                 format!("a queue has {fewest} cores, and one at least must take long requests"),
             );
@@ -251,20 +406,20 @@ impl RpcValetSpec {
         (0..self.backends).rfind(is_above).unwrap_or(0)
     }
 
-    /// The cores of each queue.
+    /// The cores of each queue of a domain.
     pub(crate) fn cores_of_queues(
         &self,
-        columns: usize,
-        rows: usize,
-        cores: usize,
+        domain: &DomainPlan,
+        (columns, rows): (usize, usize),
     ) -> Vec<Vec<usize>> {
-        match self.dispatch.mode {
-            Mode::OneQueue | Mode::Software => vec![(0..cores).collect()],
-            Mode::QueuePerCore => (0..cores).map(|core| vec![core]).collect(),
+        let cores = domain.cores.clone();
+        match domain.dispatch.mode {
+            Mode::OneQueue | Mode::Software => vec![cores.collect()],
+            Mode::QueuePerCore => cores.map(|core| vec![core]).collect(),
             Mode::QueuePerBackend => (0..self.backends)
                 .map(|backend| {
                     let own = |&core: &usize| self.backend_of_core(core, columns, rows) == backend;
-                    (0..cores).filter(own).collect()
+                    cores.clone().filter(own).collect()
                 })
                 .collect(),
         }
@@ -275,8 +430,33 @@ impl RpcValetSpec {
             request_generation: clock.time(self.request_generation_cycles),
             request_completion: clock.time(self.request_completion_cycles),
             remote_processing: clock.time(self.remote_processing_cycles),
-            dispatch: clock.time(self.dispatch.latency_cycles),
         }
+    }
+}
+
+impl DomainPlan {
+    /// Whether there can be such slots, which these keys describe.
+    fn check(&self, slots: &str, max_message_bytes: &str) -> Wrong {
+        if !(1..=MOST_SLOTS).contains(&self.slots) {
+            let accepted = format!("it must be from 1 to {MOST_SLOTS}");
+            return wrong(slots, &self.slots, accepted);
+        }
+        let bytes = self.max_message_bytes;
+        if !(64..=65536).contains(&bytes) || !bytes.is_multiple_of(64) {
+            let accepted = "it must be a multiple of 64 from 64 to 65536".to_string();
+            return wrong(max_message_bytes, &bytes, accepted);
+        }
+        debug_assert!(bytes < MOST_BYTES && self.nodes <= MOST_NODES);
+        let memory = crate::footprint_bytes(self.nodes, self.slots, bytes);
+        if memory > 1 << 32 {
+            let accepted = format!(
+                "{} nodes with as many slots of {bytes} bytes take {memory} bytes of memory, and 4 GiB \
+                 are the most",
+                self.nodes
+            );
+            return wrong(slots, &self.slots, accepted);
+        }
+        Ok(())
     }
 }
 
@@ -296,7 +476,8 @@ mod tests {
                 },
                 ..RpcValetSpec::default()
             };
-            spec.cores_of_queues(MESH.0, MESH.1, cores)
+            let domain = &spec.plan(200, cores).unwrap()[0];
+            spec.cores_of_queues(domain, MESH)
         };
         assert_eq!(queues(Mode::OneQueue, 16), [Vec::from_iter(0..16)]);
         // "The four cores corresponding to its on-chip network row" (Section 5).
@@ -382,6 +563,70 @@ mod tests {
             message.contains("backend 2 has no data plane core"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn domains_divide_nodes_and_cores() {
+        let of = |nodes, cores, share| DomainSpec {
+            nodes,
+            cores,
+            share,
+            ..DomainSpec::default()
+        };
+        let with = |domains| RpcValetSpec {
+            domains,
+            ..RpcValetSpec::default()
+        };
+        let parts = |spec: &RpcValetSpec| {
+            let plan = spec.plan(200, 16).unwrap();
+            let parts = plan.into_iter().map(|one| (one.queues(), one.cores));
+            parts.collect::<Vec<_>>()
+        };
+        let none = with(Vec::new());
+        assert_eq!(parts(&none), [(0..200, 0..16)]);
+        let one = with(vec![DomainSpec::default()]);
+        assert_eq!(one.plan(200, 16), none.plan(200, 16));
+        // 150 of 200 nodes are left for two; of 15 cores the first of them gets 8.
+        let three = with(vec![
+            of(None, None, 1.0),
+            of(Some(50), Some(1), 0.0),
+            of(None, None, 3.0),
+        ]);
+        let expected = [(0..75, 0..8), (75..125, 8..9), (125..200, 9..16)];
+        assert_eq!(parts(&three), expected);
+        for (domains, part) in [
+            (
+                vec![of(Some(50), None, 1.0); 3],
+                "domains[].nodes = 50, 50, 50",
+            ),
+            (vec![of(None, Some(16), 1.0), of(None, None, 1.0)], "16, -"),
+            (
+                vec![of(None, None, 0.0)],
+                "from 0 to 1000000, and one at least",
+            ),
+            (vec![of(None, None, f64::NAN)], "share = NaN"),
+            (vec![DomainSpec::default(); 17], "17 contexts"),
+            (
+                vec![DomainSpec {
+                    slots: Some(5000),
+                    ..DomainSpec::default()
+                }],
+                "rpcvalet.domains[0].slots = 5000",
+            ),
+            (
+                vec![DomainSpec {
+                    dispatch: Some(DispatchSpec {
+                        threshold: 17,
+                        ..DispatchSpec::default()
+                    }),
+                    ..DomainSpec::default()
+                }],
+                "rpcvalet.domains[0].dispatch.threshold = 17",
+            ),
+        ] {
+            let error = with(domains).check(200, MESH, 16).unwrap_err();
+            assert!(error.to_string().contains(part), "{error}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
-    CONSUMER_BYTES, Cluster, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger,
+    CONSUMER_BYTES, Cluster, ClusterSetup, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger,
     MOST_NAME_BYTES, Measurement, ProgramPreparation, ProgramSettings, Random, Recorder,
     SharedLedger, Stream, TRAFFIC_PARAMETERS, TenantSide,
 };
@@ -642,12 +642,15 @@ fn attach_rpcvalet(
         .open_packets(seed)
         .map_err(|error| RunError::Description(error.to_string()))?;
     let mut choice = Random::new(seed, Stream::ActiveQueues);
-    let cluster = |parts| {
+    let cluster = |parts: ClusterSetup| {
         let chance = Random::new(seed, Stream::Faults);
+        let active = parts.domains.iter();
+        let active = active.map(|of| traffic.shape.active_queues(of.nodes, &mut choice));
+        let active = active.collect();
         let cluster = Cluster::new(
             parts,
             traffic.arrival_process(seed),
-            traffic.shape.active_queues(setup.queues, &mut choice),
+            active,
             (Random::new(seed, Stream::Queues), chance),
             packets,
             settings,
@@ -996,7 +999,7 @@ fn run_once(
     let captured = captured.iter().map(|item| hex(&item.bytes)).collect();
     let rpcvalet = attached
         .rpcvalet
-        .map(|rpcvalet| rpcvalet.statistics(fabric, end_time));
+        .map(|rpcvalet| rpcvalet.statistics(fabric, end_time, &ledger.borrow()));
     let (items, queues, by_kind, program_counters) = {
         let ledger = ledger.borrow();
         let counters = ledger.program_counters().iter().cloned().collect();

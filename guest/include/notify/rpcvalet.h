@@ -1,9 +1,11 @@
 /**
  * rpcvalet: the network interface gives each hart its messages (RPCValet, ASPLOS 2019).
  *
- * A message's node is its queue. The reply is a message back to it, and the replenish behind that
- * ends the request. Messages of one node come to several harts at once. What does not fit into a
- * message goes by rendezvous, in both directions.
+ * A message's node is its queue; the nodes of a second messaging domain are counted on from those
+ * of the first, and so on. The reply is a message back to it, and the replenish behind that ends
+ * the request. Messages of one node come to several harts at once. What does not fit into a message
+ * goes by rendezvous, in both directions: the buffers for replies are the segment of the domain's
+ * context, so that its nodes can read them, and no others.
  */
 #ifndef NOTIFY_RPCVALET_H
 #define NOTIFY_RPCVALET_H
@@ -15,11 +17,11 @@
 /* A buffer for a reply, and the slot in which that is; whole lines. */
 struct rpcvalet_buffer {
   uint64_t node;
-  int64_t slot; /* Below 0: in none. */
-  uint8_t *bytes;
+  int64_t slot;                 /* Below 0: in none. */
   struct rpcvalet_buffer *next; /* The buffers of a hart are in a ring. */
   uint64_t descriptor[4]
       __attribute__((aligned(LINE_BYTES))); /* What goes in place of a large one. */
+  uint8_t bytes[] __attribute__((aligned(LINE_BYTES)));
 } __attribute__((aligned(LINE_BYTES)));
 
 /* As many for a start, so that nobody waits for a reply's replenish, a round trip away. */
@@ -30,8 +32,17 @@ static struct {
   uint64_t without_slot; /* Replies that could not be sent. */
 } rpcvalet_lost __attribute__((aligned(LINE_BYTES)));
 
+/* A messaging domain: where its nodes begin among those of all domains, and the segment of its
+ * context, which has room for what harts begin with and for a buffer in each slot. Memory that
+ * nobody uses costs nothing. */
+static struct rpcvalet_domain {
+  uint64_t first_node;
+  uint8_t *segment, *next, *end; /* From `next` on it has not been given out. */
+} __attribute__((aligned(LINE_BYTES))) rpcvalet_domains[SONUMA_CONTEXTS];
+
 /* What a hart has of its own. */
 static struct rpcvalet_hart {
+  struct rpcvalet_domain *domain;
   struct rpcvalet_buffer *buffer; /* The one that was used last. */
   struct io_slot *large;          /* For a request that did not fit into a message. */
 } __attribute__((aligned(LINE_BYTES))) * rpcvalet_harts;
@@ -39,12 +50,32 @@ static struct rpcvalet_hart {
 /* Memory is given out to one hart at a time. */
 static uint64_t rpcvalet_memory_lock;
 
-/* Adds a buffer behind `last`; the first one if that is null. */
-static inline struct rpcvalet_buffer *rpcvalet_add_buffer(struct rpcvalet_buffer *last) {
+static inline uint64_t rpcvalet_buffer_bytes(void) {
+  return sizeof(struct rpcvalet_buffer) + data_plane_state.slot_bytes;
+}
+
+/* Memory of a domain's segment, of which the last `cleared` bytes are as a driver leaves them; null
+ * if there is none left. */
+static inline void *rpcvalet_take(struct rpcvalet_domain *domain, uint64_t bytes,
+                                  uint64_t cleared) {
+  uint8_t *memory = 0;
   data_plane_lock(&rpcvalet_memory_lock);
-  struct rpcvalet_buffer *buffer = aligned_alloc(LINE_BYTES, sizeof *buffer);
-  buffer->bytes = sonuma_memory(data_plane_state.slot_bytes);
+  if (bytes <= (uint64_t)(domain->end - domain->next)) {
+    memory = domain->next;
+    domain->next += bytes;
+    io_cleared(domain->next - cleared, cleared);
+  }
   data_plane_unlock(&rpcvalet_memory_lock);
+  return memory;
+}
+
+/* Adds a buffer behind `last`; the first one if that is null. Null if there is no room. */
+static inline struct rpcvalet_buffer *rpcvalet_add_buffer(struct rpcvalet_domain *domain,
+                                                          struct rpcvalet_buffer *last) {
+  struct rpcvalet_buffer *buffer =
+      rpcvalet_take(domain, rpcvalet_buffer_bytes(), data_plane_state.slot_bytes);
+  if (!buffer)
+    return 0;
   buffer->slot = -1;
   buffer->next = last ? last->next : buffer;
   if (last)
@@ -52,51 +83,86 @@ static inline struct rpcvalet_buffer *rpcvalet_add_buffer(struct rpcvalet_buffer
   return buffer;
 }
 
+/* Opens a context and its messaging domain, and makes what its harts have of their own. */
+static inline void rpcvalet_open(uint64_t ctx_id) {
+  const volatile struct sonuma_registers *device = sonuma_device(ctx_id);
+  struct rpcvalet_domain *domain = &rpcvalet_domains[ctx_id];
+  uint64_t first = device->domain_first_hart, count = device->domain_harts;
+  uint64_t slot_bytes = data_plane_state.slot_bytes, slots = device->nodes * device->slots;
+  uint64_t bytes =
+      (RPCVALET_BUFFERS * count + slots) * rpcvalet_buffer_bytes() + count * slot_bytes;
+  domain->first_node = device->domain_first_node;
+  domain->segment = domain->next = aligned_alloc(LINE_BYTES, bytes);
+  domain->end = domain->segment + bytes;
+  int error = sonuma_open_context(ctx_id, domain->segment, bytes);
+  if (error == SONUMA_OK)
+    error = sonuma_open_domain(ctx_id);
+  if (error == SONUMA_NOT_IN_MEMORY)
+    fail("Buffers for replies, %lu bytes for each of %lu slots, are more than there is memory: use "
+         "fewer slots (server.rpcvalet.slots) or a larger server.memory_mib.",
+         rpcvalet_buffer_bytes(), slots);
+  if (error != SONUMA_OK)
+    fail("Opening context %lu gives %d.", ctx_id, error);
+  for (uint64_t hart = first; hart < first + count; hart++) {
+    struct rpcvalet_buffer *buffer = 0;
+    for (int place = 0; place < RPCVALET_BUFFERS; place++)
+      buffer = rpcvalet_add_buffer(domain, buffer);
+    rpcvalet_harts[hart] = (struct rpcvalet_hart){
+        .domain = domain,
+        .buffer = buffer,
+        .large = rpcvalet_take(domain, slot_bytes, slot_bytes),
+    };
+  }
+}
+
 static inline void rpcvalet_set_up(void) {
   if (data_plane_state.cores > harts)
     fail("The data plane is to run on %lu harts, and the server has %lu.", data_plane_state.cores,
          harts);
   rpcvalet_lost.counter = io_counter("replies_without_slot");
-  sonuma_open();
   rpcvalet_harts = aligned_alloc(LINE_BYTES, data_plane_state.cores * sizeof(struct rpcvalet_hart));
-  for (uint64_t hart = 0; hart < data_plane_state.cores; hart++) {
-    struct rpcvalet_buffer *buffer = 0;
-    for (int count = 0; count < RPCVALET_BUFFERS; count++)
-      buffer = rpcvalet_add_buffer(buffer);
-    rpcvalet_harts[hart].buffer = buffer;
-    rpcvalet_harts[hart].large = sonuma_memory(data_plane_state.slot_bytes);
-  }
+  uint64_t domains = sonuma_domains();
+  for (uint64_t ctx_id = 0; ctx_id < domains; ctx_id++)
+    rpcvalet_open(ctx_id);
 }
 
 /* The next buffer that is free. A node that never replenishes keeps as many as it has slots. */
-static inline struct rpcvalet_buffer *rpcvalet_next_buffer(struct rpcvalet_buffer *last) {
+static inline struct rpcvalet_buffer *rpcvalet_next_buffer(struct rpcvalet_domain *domain,
+                                                           uint64_t ctx_id,
+                                                           struct rpcvalet_buffer *last) {
   struct rpcvalet_buffer *buffer = last;
-  do {
-    buffer = buffer->next;
-    if (buffer->slot < 0 || sonuma_is_free(buffer->node, buffer->slot))
-      return buffer;
-  } while (buffer != last);
-  return rpcvalet_add_buffer(last);
+  for (;;) {
+    do {
+      buffer = buffer->next;
+      if (buffer->slot < 0 || sonuma_is_free(ctx_id, buffer->node, buffer->slot))
+        return buffer;
+    } while (buffer != last);
+    struct rpcvalet_buffer *added = rpcvalet_add_buffer(domain, last);
+    if (added)
+      return added;
+  }
 }
 
 /* Sends a reply. One that finds no slot is lost, which is counted: its node takes none. */
-static inline void rpcvalet_reply(struct sonuma_endpoint *endpoint, struct rpcvalet_buffer *buffer,
-                                  uint64_t node) {
+static inline void rpcvalet_reply(struct sonuma_endpoint *endpoint,
+                                  const struct rpcvalet_domain *domain,
+                                  struct rpcvalet_buffer *buffer,
+                                  const struct sonuma_message *request) {
   struct io_slot *reply = (struct io_slot *)buffer->bytes;
   if (reply->flags & IO_FLAG_ERROR)
     reply->length = 0;
   const void *message = reply;
   uint64_t bytes = sizeof *reply + reply->length;
-  if (bytes > sonuma_state.max_message_bytes) {
+  if (bytes > sonuma_contexts[request->ctx_id].max_message_bytes) {
     buffer->descriptor[0] = reply->length | (uint64_t)(reply->flags | IO_FLAG_RENDEZVOUS) << 32;
     buffer->descriptor[1] = reply->item;
-    buffer->descriptor[2] = (uint64_t)reply;
+    buffer->descriptor[2] = (uint64_t)((uint8_t *)reply - domain->segment);
     buffer->descriptor[3] = bytes;
     message = buffer->descriptor;
     bytes = sizeof buffer->descriptor;
   }
-  buffer->node = node;
-  buffer->slot = sonuma_send(endpoint, node, message, bytes);
+  buffer->node = request->node;
+  buffer->slot = sonuma_send(endpoint, request->ctx_id, request->node, message, bytes);
   if (buffer->slot < 0)
     *rpcvalet_lost.counter = __atomic_add_fetch(&rpcvalet_lost.without_slot, 1, __ATOMIC_RELAXED);
 }
@@ -105,22 +171,32 @@ static inline void rpcvalet_reply(struct sonuma_endpoint *endpoint, struct rpcva
 static inline __attribute__((always_inline, noreturn)) void
 rpcvalet_run(int hart, void (*process)(uint64_t, const struct io_slot *, struct io_slot *)) {
   struct sonuma_endpoint *endpoint = sonuma_endpoint(hart);
+  struct rpcvalet_domain *domain = rpcvalet_harts[hart].domain;
+  const uint64_t first_node = domain->first_node;
   struct rpcvalet_buffer *buffer = rpcvalet_harts[hart].buffer;
   struct io_slot *large = rpcvalet_harts[hart].large;
   for (;;) {
     struct sonuma_message message = sonuma_receive(endpoint);
     const struct io_slot *in = message.data;
+    int error = SONUMA_OK;
     if (in->flags & IO_FLAG_RENDEZVOUS) {
       const uint64_t *where = (const uint64_t *)in->packet;
-      sonuma_read(endpoint, message.node, large, where[0], where[1]);
-      in = large;
+      if (where[1] <= data_plane_state.slot_bytes)
+        error = sonuma_read(endpoint, message.ctx_id, message.node, large, where[0], where[1]);
+      else
+        error = SONUMA_TOO_LARGE;
+      if (error == SONUMA_OK)
+        in = large;
     }
-    buffer = rpcvalet_next_buffer(buffer);
+    buffer = rpcvalet_next_buffer(domain, message.ctx_id, buffer);
     struct io_slot *out = (struct io_slot *)buffer->bytes;
     out->flags = 0;
     out->item = in->item;
-    process(message.node, in, out);
-    rpcvalet_reply(endpoint, buffer, message.node);
+    if (error == SONUMA_OK)
+      process(first_node + message.node, in, out);
+    else
+      out->flags = IO_FLAG_ERROR; /* The node does not have what it has told. */
+    rpcvalet_reply(endpoint, domain, buffer, &message);
     sonuma_replenish(endpoint, &message);
   }
 }

@@ -26,7 +26,8 @@ int hart_main(int hart) {
   for (int place = 0;; place = (place + 1) % REPLY_BUFFERS) {
     struct sonuma_message message = sonuma_receive(endpoint);
     const struct io_slot *in = message.data;
-    while (sent[place].slot >= 0 && !sonuma_is_free(sent[place].node, sent[place].slot))
+    while (sent[place].slot >= 0 &&
+           !sonuma_is_free(message.ctx_id, sent[place].node, sent[place].slot))
       ;
     struct io_slot *out =
         (struct io_slot *)(replies + (hart * REPLY_BUFFERS + place) * REPLY_BYTES);
@@ -36,7 +37,8 @@ int hart_main(int hart) {
     out->item = in->item;
     sent[place].node = message.node;
     do
-      sent[place].slot = sonuma_send(endpoint, message.node, out, sizeof *out + out->length);
+      sent[place].slot =
+          sonuma_send(endpoint, message.ctx_id, message.node, out, sizeof *out + out->length);
     while (sent[place].slot == SONUMA_NO_SLOT);
     sonuma_replenish(endpoint, &message);
   }

@@ -326,6 +326,12 @@ fn check_server_interface(server: &RackServerSpec) -> Result<(), RunError> {
              of one mesh"
         ));
     }
+    if !server.server.rpcvalet.domains.is_empty() {
+        return wrong(format!(
+            "rack.servers, {name}: server.rpcvalet.domains are those of a server that is in no rack; here the edge \
+             of the chip (gateway) has one, so leave them out"
+        ));
+    }
     let network = &server.server.rpcvalet.network;
     let as_usual = NetworkSpec {
         link_gb_per_s: network.link_gb_per_s,

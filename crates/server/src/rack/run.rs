@@ -194,7 +194,7 @@ impl Attached {
             }),
             InterfaceKind::Rpcvalet => {
                 let attached = self.rpcvalet.as_ref()?;
-                let backends = attached.statistics(fabric, Time::ZERO).backends;
+                let backends = attached.backends(fabric);
                 fabric.agent_mut::<Gateway>(self.agent).map(|gateway| {
                     let result = InterfaceResult::Rpcvalet {
                         gateway: gateway.statistics(),

@@ -1,0 +1,84 @@
+//! What backends count.
+
+use serde::Serialize;
+
+/// What backends have counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BackendStatistics {
+    /// Packets of messages from the network.
+    pub packets_received: u64,
+    /// Packets to the network.
+    pub packets_sent: u64,
+    /// Messages received as a whole.
+    pub messages_received: u64,
+    /// Messages sent.
+    pub messages_sent: u64,
+    /// Messages given to cores.
+    pub dispatched: u64,
+    /// Replenishes of cores.
+    pub replenished: u64,
+    /// Replenishes of slots without a message, which were ignored.
+    pub unexpected_replenishes: u64,
+    /// Packets of messages that were not taken: their slot was in use, or they did not fit.
+    pub refused: u64,
+    /// One-sided reads and writes of this server's cores.
+    pub one_sided: u64,
+    /// Blocks of them that a node has refused: it has no such context, or they are not in its segment.
+    pub faults: u64,
+    /// Blocks that a node wanted to read or write, and that are in no segment of the context that it named.
+    pub refused_one_sided: u64,
+    /// The most messages that have waited in one shared queue.
+    pub longest_queue: u64,
+    /// The most messages that a core has had at one time.
+    pub most_outstanding: u64,
+    /// From a message's end at its backend to its dispatch, summed, in femtoseconds: what it waited
+    /// for a core, and the latency of the dispatcher.
+    pub queued_fs: u64,
+    /// From the notice of a message that found a core available to its dispatch, summed.
+    pub unhindered_fs: u64,
+    /// How many of those there were.
+    pub unhindered: u64,
+}
+
+state::component!(BackendStatistics {
+    packets_received: count,
+    packets_sent: count,
+    messages_received: count,
+    messages_sent: count,
+    dispatched: count,
+    replenished: count,
+    unexpected_replenishes: count,
+    refused: count,
+    one_sided: count,
+    faults: count,
+    refused_one_sided: count,
+    longest_queue: count,
+    most_outstanding: count,
+    queued_fs: count,
+    unhindered_fs: count,
+    unhindered: count
+});
+
+impl BackendStatistics {
+    /// Both together.
+    pub fn plus(self, other: BackendStatistics) -> BackendStatistics {
+        BackendStatistics {
+            packets_received: self.packets_received + other.packets_received,
+            packets_sent: self.packets_sent + other.packets_sent,
+            messages_received: self.messages_received + other.messages_received,
+            messages_sent: self.messages_sent + other.messages_sent,
+            dispatched: self.dispatched + other.dispatched,
+            replenished: self.replenished + other.replenished,
+            unexpected_replenishes: self.unexpected_replenishes + other.unexpected_replenishes,
+            refused: self.refused + other.refused,
+            one_sided: self.one_sided + other.one_sided,
+            faults: self.faults + other.faults,
+            refused_one_sided: self.refused_one_sided + other.refused_one_sided,
+            longest_queue: self.longest_queue.max(other.longest_queue),
+            most_outstanding: self.most_outstanding.max(other.most_outstanding),
+            queued_fs: self.queued_fs + other.queued_fs,
+            unhindered_fs: self.unhindered_fs + other.unhindered_fs,
+            unhindered: self.unhindered + other.unhindered,
+        }
+    }
+}
