@@ -150,8 +150,10 @@ class Outcome:
     result: dict[str, Any]
     """What was measured; README.md says what the fields mean. Where the largest load was searched
     for that keeps a limit, that load is here as `largest_load`, in what the description has it
-    in. `largest_load_ci95` goes from the largest load tried whose p99 keeps the limit with all of
-    its 95 % confidence interval, to the least whose p99 breaks it with all of it."""
+    in. `largest_load_ci95` goes from the load up to which the p99 keeps the limit with all of its
+    95 % confidence interval, to that from which on it breaks it with all of it; between loads that
+    were tried, the reciprocals of the interval's ends are joined by straight lines; if none of
+    them breaks the limit so, the line goes on."""
     stored: bool
     """The result was there before; nothing was run."""
 
@@ -198,7 +200,9 @@ class _Bracket:
     above: float
     """How far above `high` the next load is that may break it surely, as a part of `high`."""
     seen: tuple[tuple[float, float], ...] = ()
-    """All loads that were tried, and the reciprocals of their p99."""
+    """All loads that were tried, and the reciprocals of their p99, ..."""
+    ends: tuple[tuple[float, float, float], ...] = ()
+    """... and those of the most and the least that it is with 95 % confidence."""
     halve: bool = False
     """The last load was a bad guess: it left more than three quarters of what there was."""
 
@@ -270,12 +274,35 @@ class _Bracket:
                 return load
         return low + (at_low - wanted) / (at_low - at_high) * (high - low)
 
+    def interval95(self) -> list[float]:
+        """Return from where to where the largest load that keeps the limit is."""
+        ends, wanted = sorted(self.ends), 1 / self.limit
+        kept, broken = self.surely_kept, self.surely_broken
+        at = {load: number for number, (load, _, _) in enumerate(ends)}
+        if kept in at and at[kept] + 1 < len(ends):
+            (_, one, _), (above, two, _) = ends[at[kept] : at[kept] + 2]
+            kept += (one - wanted) / (one - two) * (above - kept)
+        if at.get(broken, 0) > 0:
+            (below, _, one), (_, _, two) = ends[at[broken] - 1 : at[broken] + 1]
+            if math.isfinite(one):
+                broken = below + (one - wanted) / (one - two) * (broken - below)
+        elif at.get(self.high, 0) > 1:
+            # None was surely broken: the line goes on. Its slope is that from the load before the
+            # last two, which are near each other, and rather too small, for tails grow faster.
+            (below, _, one), (above, _, two) = ends[at[self.high] - 2], ends[at[self.high]]
+            if one > two and math.isfinite(one):
+                broken = min(broken, above + (two - wanted) / (one - two) * (above - below))
+        return [min(kept, self.low), max(broken, self.high)]
+
     def tried(
         self, load: float, kept: bool, p99: float, interval: tuple[float, float]
     ) -> "_Bracket":
         """Return what is known when a load has been tried; the steps outwards double."""
         least, most = interval
-        known = dataclasses.replace(self, seen=(*self.seen, (load, 1 / p99)))
+        ends = (load, 1 / most, 1 / least if least else math.inf)
+        known = dataclasses.replace(
+            self, seen=(*self.seen, (load, 1 / p99)), ends=(*self.ends, ends)
+        )
         if most <= self.limit:
             known = dataclasses.replace(known, surely_kept=max(load, known.surely_kept))
         if least > self.limit:
@@ -428,7 +455,7 @@ class _Sweep:
         def found(job: _Job, result: dict[str, Any], stored: bool, known: _Bracket) -> None:
             search = {
                 "largest_load": known.low,
-                "largest_load_ci95": [known.surely_kept, known.surely_broken],
+                "largest_load_ci95": known.interval95(),
             }
             answer(job, {**result, **search}, stored)
 
