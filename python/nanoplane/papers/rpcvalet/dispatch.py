@@ -60,9 +60,12 @@ QUICK_RATES_MRPS = (2.0, 6.0, 8.0, 12.0, 16.0)
 REQUESTS, QUICK_REQUESTS = 50_000, 10_000
 """Five hundred are above a p99. Near the largest load within the SLO a p99 grows many times as fast
 as the load, so that its interval of some percent leaves that load known to its precision."""
+EXTREME = "generalized-extreme-value"
+EXTREME_REQUESTS = 200_000
+"""Extreme values have no variance: what is sustained depends on which of the longest were drawn."""
 PRECISION, QUICK_PRECISION = 0.01, 0.04
 """Of the largest load within the SLO."""
-SHOWN = ("fixed", "generalized-extreme-value")
+SHOWN = ("fixed", EXTREME)
 """The distributions of Figure 7(c)."""
 NAMES = {**{store: STORES[store].name for store in STORES}, **DISTRIBUTIONS}
 """What the processing times of a request are, and what figures call it. The stores take the place
@@ -122,7 +125,8 @@ class Case:
                     "service_times": {"distribution": self.distribution},
                 },
             }
-            requests = QUICK_REQUESTS if quick else REQUESTS
+            requests = EXTREME_REQUESTS if self.distribution == EXTREME else REQUESTS
+            requests = QUICK_REQUESTS if quick else requests
         else:
             program = self.distribution
             served = {"packet_bytes": store.packet_bytes, "operations": store.operations}
@@ -461,6 +465,11 @@ _THEORY_ROWS = (
     "in theory it is 1.06 for fixed times and 1.28 for GEV (docs/rpcvalet.md): the paper's 4x4 "
     "sustains less than random rows for the one, and more for the other"
 )
+_EXTREMES = (
+    "extreme values have no variance: by the seed, theory sustains with 16x1 0.06 to 0.58 of the "
+    "capacity in 10,000 requests (--quick), and 0.35 in 20 million; with 4x4 0.67 to 0.94, and "
+    "0.76; with 1x16 0.96 to 1.00, and 0.93 (docs/rpcvalet.md)"
+)
 _SHORT_SCANS = (
     "a scan takes 14 us here and 60 to 120 us in the paper: with 1 % of them, and a get of 0.7 us "
     "here and 1.5 us there, 16 cores could serve 19 MRPS here and 7 there, and what waits behind a "
@@ -487,6 +496,10 @@ _SOFTWARE = (
 _GAP = "RPCValet performs as close as 3% to 1x16, and within 15% in the worst case (GEV)"
 
 
+def _rows_or(other: str, why: str) -> str:
+    return why if other == WORST else _THEORY_ROWS
+
+
 def _over(name: str, distribution: str, other: str, paper_value: float, quote: str) -> Claim:
     return Claim(
         f"rpcvalet.7c.{name}",
@@ -503,8 +516,8 @@ def _over(name: str, distribution: str, other: str, paper_value: float, quote: s
             within(
                 paper_value,
                 0.05,
-                below=_UNKNOWN if other == WORST else _THEORY_ROWS,
-                above=_THEORY if other == WORST else _THEORY_ROWS,
+                below=_EXTREMES if distribution == EXTREME else _rows_or(other, _UNKNOWN),
+                above=_EXTREMES if distribution == EXTREME else _rows_or(other, _THEORY),
             ),
         ),
     )
@@ -665,7 +678,8 @@ _OF_STORES = (
             between(
                 paper_value - 7,
                 paper_value + 7,
-                f"{_SHORT_SCANS}: 75 us are five scans here, and one in the paper",
+                f"{_SHORT_SCANS}: 75 us are five scans here, and one in the paper. With --quick a "
+                "run lasts 0.2 ms, in which a saturated server does not come to 75 us",
             ),
         )
         for mode, paper_value in ((WORST, 54), (ROWS, 20))
@@ -753,8 +767,8 @@ CLAIMS = (
     *_OF_STORES,
     _over("fixed-over-4x4", "fixed", ROWS, 1.13, _FIXED),
     _over("fixed-over-16x1", "fixed", WORST, 1.2, _FIXED),
-    _over("gev-over-4x4", "generalized-extreme-value", ROWS, 1.17, _GEV),
-    _over("gev-over-16x1", "generalized-extreme-value", WORST, 1.4, _GEV),
+    _over("gev-over-4x4", EXTREME, ROWS, 1.17, _GEV),
+    _over("gev-over-16x1", EXTREME, WORST, 1.4, _GEV),
     Claim(
         "rpcvalet.7c.tail",
         "Section 6.1",
@@ -846,6 +860,6 @@ CLAIMS = (
         "GEV: by how much the throughput within the SLO is below that of theory",
         "reproduced if between 0 and 15",
         "rpcvalet.9",
-        judged(lambda r: _gap_percent(r, "generalized-extreme-value"), between(0, 15, _UNKNOWN)),
+        judged(lambda r: _gap_percent(r, EXTREME), between(0, 15, _UNKNOWN)),
     ),
 )
