@@ -163,6 +163,14 @@ def test_loopback_increment() -> None:
     assert found[-1] == (PEER, bytes(16))
 
 
+def test_loopback_stamped() -> None:
+    random = Random(1)
+    lengths = (8, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 24, 13, 1)
+    messages = [(some_peer(random), random.randbytes(length)) for length in lengths]
+    found = check("loopback-stamped", jobs.LoopbackStamped(), messages)
+    assert {payload[-8:] for _, payload in found[:11]} == {messages[0][1]}
+
+
 def test_stream() -> None:
     random = Random(2)
     messages: list[Message] = []

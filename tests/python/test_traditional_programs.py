@@ -119,6 +119,11 @@ def test_loopback(program: str) -> None:
     check(program, None, some_payloads(Random(1), 70), ethernet_alone=True)
 
 
+def test_loopback_stamped() -> None:
+    payloads = [*some_payloads(Random(1), 70), b"\xff" * 24, bytes(32)]
+    check("loopback-stamped", jobs.TraditionalStamped(), payloads, ethernet_alone=True)
+
+
 def test_loopback_increment() -> None:
     random = Random(2)
     payloads = [random.randbytes(8 * random.randrange(129)) for _ in range(70)]

@@ -63,7 +63,7 @@ pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
     RequestKind, Source, ToCache, ToHome, Transit,
 };
-pub use private_cache::{CacheNotice, PrivateCache, RequestOutcome, Slot, State};
+pub use private_cache::{CacheNotice, PrivateCache, Replacement, RequestOutcome, Slot, State};
 pub use ram::Ram;
 pub use registers::RegisterAccess;
 pub use second_level::{

@@ -1,4 +1,4 @@
-//! A private cache: set-associative, true LRU, MESI, with its data.
+//! A private cache: set-associative, true LRU or random replacement, MESI, with its data.
 //!
 //! # States and events
 //!
@@ -46,6 +46,8 @@ use crate::{
     CacheId, CacheSpec, Grant, LineAddress, LineData, Outbox, OutgoingKind, Source, Time, ToCache,
     ToHome,
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use state::{Purpose, State as _, Walker};
@@ -109,6 +111,21 @@ pub enum CacheNotice {
 }
 
 const INVALID: u64 = u64::MAX;
+
+/// Which line of a set makes room for another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replacement {
+    /// The least recently used one, if no way is free.
+    #[default]
+    Lru,
+    /// That of any way, free or not, as in Rocket: a linear-feedback shift register of 16 bits says
+    /// which, and moves on with each line that comes (`RandomReplacement` in `Replacement.scala`).
+    Random,
+}
+
+/// Where the shift register of random replacement begins. Any number but 0 does.
+const FIRST_RANDOM: u16 = 1;
 
 /// What another cache, or the home, wants of an owned line.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -222,6 +239,9 @@ pub struct PrivateCache {
     evictions: VecDeque<Eviction>,
     fill: Option<Fill>,
     version: u64,
+    replacement: Replacement,
+    /// Its lowest bits are the way that [`Replacement::Random`] takes next.
+    random: u16,
 }
 
 impl state::State for PrivateCache {
@@ -247,6 +267,8 @@ impl state::State for PrivateCache {
                 evictions,
                 fill,
                 version: count,
+                replacement: fixed,
+                random: exact,
             }
         );
         if walker.is_restoring() {
@@ -268,6 +290,14 @@ impl PrivateCache {
     /// Of each set the lines that are here, the most recently used first. Where nothing has been
     /// written, they have the data that they had.
     fn compare(&mut self, walker: &mut dyn Walker) {
+        if self.replacement == Replacement::Random {
+            // There it makes a difference in which way a line is.
+            walker.number(&mut u64::from(self.random));
+            for (tag, state) in self.tags.iter_mut().zip(&self.states) {
+                walker.number(tag);
+                walker.number(&mut (*state as u64));
+            }
+        }
         for start in (0..self.tags.len()).step_by(self.ways) {
             for place in state::by_rank(&self.ranks[start..start + self.ways], start) {
                 if self.tags[place] != INVALID {
@@ -314,6 +344,16 @@ impl PrivateCache {
             evictions: VecDeque::with_capacity(spec.mshrs as usize),
             fill: None,
             version: 0,
+            replacement: Replacement::default(),
+            random: FIRST_RANDOM,
+        }
+    }
+
+    /// The same cache with another choice of what makes room.
+    pub fn replacing(self, replacement: Replacement) -> PrivateCache {
+        PrivateCache {
+            replacement,
+            ..self
         }
     }
 
@@ -573,7 +613,7 @@ impl PrivateCache {
         let slot = match self.find(line) {
             Some(slot) => slot,
             None => {
-                let slot = self.victim(line);
+                let slot = self.take_way(line);
                 if self.tags[slot as usize] != INVALID {
                     evicted = Some(self.evict(slot, at, out));
                 }
@@ -641,7 +681,7 @@ impl PrivateCache {
     ) -> (Slot, Option<Victim>) {
         let mut victim = None;
         let slot = self.find(line).unwrap_or_else(|| {
-            let slot = self.victim(line);
+            let slot = self.take_way(line);
             let place = slot as usize;
             if self.tags[place] != INVALID {
                 victim = Some(Victim {
@@ -676,9 +716,12 @@ impl PrivateCache {
         }
     }
 
-    /// The way that a new line takes: a free one, or the least recently used.
+    /// The way that a new line takes: a free one, or the least recently used, or any.
     fn victim(&self, line: LineAddress) -> Slot {
         let start = self.set_start(line);
+        if self.replacement == Replacement::Random {
+            return (start + usize::from(self.random) % self.ways) as Slot;
+        }
         let mut victim = start;
         for slot in start..start + self.ways {
             if self.tags[slot] == INVALID {
@@ -689,6 +732,18 @@ impl PrivateCache {
             }
         }
         victim as Slot
+    }
+
+    /// The way that `line`, which comes now, takes.
+    fn take_way(&mut self, line: LineAddress) -> Slot {
+        let slot = self.victim(line);
+        if self.replacement == Replacement::Random {
+            // The taps with which it goes through all numbers but 0: 16, 14, 13 and 11.
+            let bits = self.random;
+            let next = (bits ^ bits >> 2 ^ bits >> 3 ^ bits >> 5) & 1;
+            self.random = bits >> 1 | next << 15;
+        }
+        slot
     }
 
     fn evict(&mut self, slot: Slot, at: Time, out: &mut Outbox) -> LineAddress {

@@ -1820,3 +1820,29 @@ fn agents_tell_each_other_things_over_the_mesh_and_over_wires() {
         "{errors:?}"
     );
 }
+
+/// Any way makes room, free or not: the one that a register of 16 bits tells, which moves on by its definition, the
+/// polynomial x^16 + x^14 + x^13 + x^11 + 1, with each line that comes. It goes through all numbers but 0.
+#[test]
+fn a_random_way_is_replaced() {
+    let spec = CacheSpec {
+        size_bytes: 256,
+        ways: 4,
+        hit_latency_cycles: 1,
+        mshrs: 4,
+    };
+    let mut cache = PrivateCache::new(&spec, CacheId(1)).replacing(Replacement::Random);
+    let (mut register, mut held) = (1_u32, [None; 4]);
+    for number in 0..65_535 {
+        let (_, victim) = cache.place(LineAddress(number), State::Shared, &LineData::ZERO);
+        let way = (register & 3) as usize;
+        assert_eq!(victim.map(|one| one.line.0), held[way]);
+        held[way] = Some(number);
+        // A hit changes nothing.
+        cache.find_and_touch(LineAddress(number));
+        let bit = |place: u32| register >> (16 - place) & 1;
+        let next = bit(16) ^ bit(14) ^ bit(13) ^ bit(11);
+        register = register >> 1 | next << 15;
+    }
+    assert_eq!(register, 1);
+}

@@ -29,9 +29,10 @@ pub enum CoreSelection {
     Rss,
 }
 
-/// nanoPU's network interface and the registers of its cores. The defaults are the prototype's where the
-/// paper gives a number. Figure 2, which has the latencies of the parts, is a picture and not in the
-/// text: the parts are ours, as hardware of 3.2 GHz with a path of 64 bits would have them.
+/// nanoPU's network interface and the registers of its cores. The defaults are the prototype's. The cycles of
+/// its parts are counted in its published sources, for packets of one message (`l-nic/lnic`:
+/// `Ingress_NDP.scala`, `Assemble.scala`, `RxQueues.scala`, `Packetize.scala`, `Arbiter.scala`,
+/// `Egress_NDP.scala`, `Utils.scala`; `l-nic/rocket-chip`: `LNICQueues.scala`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NanoPuSpec {
@@ -56,29 +57,33 @@ pub struct NanoPuSpec {
     /// without (Section 5.2.1): 26 each way.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub mac_and_serial_io_ns: f64,
-    /// Cycles in the ingress pipeline with the transport. NDP takes 7 ns for a packet (Section 2.3),
-    /// 22 cycles of 3.2 GHz; half of them for each direction.
+    /// Cycles from a packet's last bit to its last word's leaving the ingress pipeline with the transport: 1 in
+    /// the queue at the link, 6 for the parser's queue, the header's register, four stages of match and
+    /// action and their queue. (The header's own 512 bits are collected meanwhile: a packet of 72 bytes is
+    /// through 16 cycles after its first bit.)
     #[schemars(range(max = 10000))]
     pub ingress_cycles: u64,
-    /// Cycles from the last packet's arrival in the reassembly buffer to the whole message in the queue
-    /// of its context: a write and a read of a memory. Ours.
+    /// Cycles from the last packet's arrival at the reassembly buffer to the whole message in the queue of
+    /// its context: the states' look-up, the write, the queue of messages, and the read.
     #[schemars(range(max = 10000))]
     pub reassembly_cycles: u64,
-    /// Cycles of the choice of a core: the tables are read and the smallest count is found. Ours.
+    /// Cycles from there to the choice of a core, by a queue of notices.
     #[schemars(range(max = 10000))]
     pub core_selection_cycles: u64,
-    /// Cycles from the choice of a core to the first word in its receive queue: the read of the
-    /// context's queue, the wires, the write. Ours. Not below the fabric's shortest way to a core.
+    /// Cycles from the choice of a core to the first word's being there for `lmsgsrdy`: the read of the
+    /// context's queue, and the write of the core's, 2. Here they cannot be below the fabric's shortest way
+    /// to a core, which is 3.
     #[schemars(range(max = 10000))]
     pub to_core_cycles: u64,
-    /// Cycles from the last word that a core writes, or from what it tells the interface, to there. Ours.
+    /// Cycles from the last word that a core writes, or from what it tells the interface, to there: from the
+    /// result, which is known one stage before it is written back, and the core's transmit queue.
     #[schemars(range(min = 1, max = 10000))]
     pub from_core_cycles: u64,
-    /// Cycles from the last word of a message at the interface to its first packet: a write and a read of
-    /// the packetization buffer. Ours.
+    /// Cycles from the last word of a message at the interface to its first packet: the queue of packets to
+    /// send, and the read of the packetization buffer.
     #[schemars(range(max = 10000))]
     pub packetization_cycles: u64,
-    /// Cycles in the egress pipeline with the transport; see `ingress_cycles`.
+    /// Cycles in the egress pipeline with the transport: the arbiter's queue and the deparser's.
     #[schemars(range(max = 10000))]
     pub egress_cycles: u64,
     /// The transport.
@@ -95,13 +100,13 @@ impl Default for NanoPuSpec {
             scheduler: SchedulerKind::Hardware,
             timer_interval_ns: 5000.0,
             mac_and_serial_io_ns: 26.0,
-            ingress_cycles: 11,
-            reassembly_cycles: 2,
+            ingress_cycles: 7,
+            reassembly_cycles: 3,
             core_selection_cycles: 1,
-            to_core_cycles: 4,
+            to_core_cycles: 3,
             from_core_cycles: 2,
             packetization_cycles: 2,
-            egress_cycles: 11,
+            egress_cycles: 2,
             transport: TransportSpec::default(),
         }
     }

@@ -133,6 +133,10 @@ impl Decoded {
         let port = port.takes(&instruction) || port.gives(&instruction);
         let quick = match route {
             _ if float || port => Quick::No,
+            // How long it takes depends on its operand.
+            Route::Integer if unit == Unit::Multiply && calendar.multiplier_bits_per_cycle != 0 => {
+                Quick::No
+            }
             Route::Integer => Quick::Integer,
             Route::Jump => Quick::Jump,
             Route::Branch => Quick::Branch,

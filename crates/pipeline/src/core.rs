@@ -395,8 +395,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             probed: None,
             acquire: None,
             predictor: Predictor::new(&spec.predictor),
-            instruction_cache: PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id)),
-            data_cache: PrivateCache::new(&spec.l1_data, CacheId::data(id)),
+            instruction_cache: PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id))
+                .replacing(spec.l1_replacement),
+            data_cache: PrivateCache::new(&spec.l1_data, CacheId::data(id))
+                .replacing(spec.l1_replacement),
             second_level: spec
                 .l2
                 .as_ref()

@@ -12,7 +12,9 @@ use crate::spec::MemoryModel;
 use crate::stack::{CycleStack, Stall};
 use crate::window::{NOBODY, Prediction, Slot, SlotKind, Tags, UNKNOWN};
 use fabric::{LineAddress, Outbox, RequestOutcome, Side};
-use riscv::{Class, Instruction, SINK, branch_taken, evaluate, evaluate_integer, illegal_rounding};
+use riscv::{
+    Class, Instruction, Operation, SINK, branch_taken, evaluate, evaluate_integer, illegal_rounding,
+};
 
 /// Why dispatch cannot go on in this call.
 enum Stop {
@@ -187,10 +189,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.begin_serial(Serial::exception(trap));
             return Err(Stop::Serial);
         }
+        let registers = Self::port_registers();
+        if registers.gives(&i) {
+            // A register waits in the decode stage for whoever writes it before, as for an operand: two
+            // loads into it take a cycle more than one into another would (`hazard_targets` in
+            // `RocketCore.scala`).
+            let issue = self.ready[usize::from(X::OUTPUT)];
+            if issue > self.dispatch_cycle + 1 {
+                self.wait_until(issue - 1, Stall::Execution)?;
+            }
+        }
         let pc = self.pc;
         self.dispatch_plain(outbox)?;
         self.activity += 1;
-        let registers = Self::port_registers();
         self.at_port = Some(AtPort {
             pc,
             takes: registers.takes(&i),
@@ -260,6 +271,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         if route == Route::Integer {
             if ready < UNKNOWN {
+                let need = if IN_ORDER && tags.unit == Unit::Multiply {
+                    self.multiplication(&i, need, a)
+                } else {
+                    need
+                };
                 let issue = self.issue(tags.unit, need, ready);
                 let done = issue + u64::from(need.latency);
                 let value = evaluate_integer(&i, self.pc, a, b);
@@ -322,6 +338,25 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.defer::<3>(&i, SlotKind::Plain, unit, UNKNOWN);
         }
         self.step(&i);
+    }
+
+    /// What product `i` needs, whose first operand is `a`: an iterative multiplier sees that nothing is left
+    /// of it one cycle after that is so, and never in its last one (`eOut` in Rocket's
+    /// `Multiplier.scala`). Upper halves take all cycles, products of 32 bits at most half of them.
+    #[inline(never)]
+    fn multiplication(&self, i: &Instruction, need: Need, a: u64) -> Need {
+        let bits_per_cycle = u32::from(self.calendar.multiplier_bits_per_cycle);
+        if bits_per_cycle == 0 {
+            return need;
+        }
+        let all = 64 / bits_per_cycle;
+        let used = |bits: u32| bits.div_ceil(bits_per_cycle).max(1) + 1;
+        let cycles = match i.operation {
+            Operation::Mul => used(64 - a.leading_zeros()).min(all),
+            Operation::Mulw => used(32 - (a as u32).leading_zeros()).min(all / 2),
+            _ => all,
+        };
+        need.done_sooner(all - cycles)
     }
 
     #[inline(never)]

@@ -59,6 +59,8 @@ pub struct Need {
     free: Free,
     /// Cycles from issue to result; of loads, if they hit.
     pub latency: u32,
+    /// Cycles for which it keeps its port.
+    busy: u32,
 }
 
 impl Need {
@@ -66,6 +68,15 @@ impl Need {
     #[inline(always)]
     pub fn is_frequent(self) -> bool {
         self.free != 0
+    }
+
+    /// An operation on a unit that is not pipelined, and that is done so many cycles sooner.
+    pub fn done_sooner(self, cycles: u32) -> Need {
+        Need {
+            latency: self.latency - cycles,
+            busy: self.busy - cycles,
+            ..self
+        }
     }
 }
 
@@ -116,6 +127,8 @@ pub struct Calendar {
     /// What a cycle has in which nothing is booked.
     all: Free,
     units: [UnitTiming; UNITS],
+    /// See [`UnitsSpec`](crate::spec::UnitsSpec).
+    pub multiplier_bits_per_cycle: u8,
     /// By unit: what [`Calendar::need`] says.
     needs: [Need; UNITS],
     /// What has been issued and not taken back, of the kinds that are counted.
@@ -128,6 +141,7 @@ state::component!(Calendar {
     single: fixed,
     all: fixed,
     units: fixed,
+    multiplier_bits_per_cycle: fixed,
     needs: fixed,
     operations,
 });
@@ -164,7 +178,11 @@ impl Calendar {
             } else {
                 0
             };
-            Need { free, latency }
+            Need {
+                free,
+                latency,
+                busy: busy as u32,
+            }
         };
         let needs = [
             Unit::Integer,
@@ -187,6 +205,7 @@ impl Calendar {
             single: spec.width == 1 && spec.model == Model::InOrder,
             all,
             units,
+            multiplier_bits_per_cycle: spec.units.multiplier_bits_per_cycle,
             needs,
             operations: Operations::default(),
         }
@@ -243,7 +262,7 @@ impl Calendar {
         if need.is_frequent() {
             self.take(need.free, earliest)
         } else {
-            self.issue_rare(unit, earliest)
+            self.issue_rare(unit, need.busy, earliest)
         }
     }
 
@@ -284,11 +303,11 @@ impl Calendar {
     }
 
     #[inline(never)]
-    fn issue_rare(&mut self, unit: Unit, earliest: u64) -> u64 {
+    fn issue_rare(&mut self, unit: Unit, busy: u32, earliest: u64) -> u64 {
         if let Some(count) = self.operations.of(unit) {
             *count += 1;
         }
-        let busy = self.units[unit as usize].busy;
+        let busy = u64::from(busy);
         if busy == 1 {
             return self.take(field(unit as u32, 1) + field(WIDTH, 1), earliest);
         }

@@ -13,11 +13,16 @@ use fabric::{
     AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome, Side, Time,
     Transit,
 };
-use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, Trap};
+use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, Trap, csr_update};
 
 /// How long `WRS.STO` waits, and `WRS.NTO` where it may not wait for ever. "Zawrs" Extension: some
 /// 10 to 100 times a cache miss on the chip.
 const SHORT_WAIT_CYCLES: u64 = 1000;
+
+/// From an in-order core's dispatch, which is its decode stage, by way of execution and memory to its
+/// write-back stage. There CSRs are read and written and traps are taken, as in Rocket (`csr.io.rw` and
+/// `take_pc_wb` in `RocketCore.scala`).
+const WRITE_BACK_CYCLES: u64 = 3;
 
 /// What a fence makes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +185,20 @@ impl Serial {
         self.halted_since.is_some()
     }
 
+    /// Whether it takes the way through a pipeline and has its effect at the end. What accesses memory or
+    /// a device begins in the middle.
+    fn ends_in_write_back(&self) -> bool {
+        match self.kind {
+            Kind::Instruction(i) => {
+                matches!(i.class, Class::Csr | Class::System | Class::Illegal)
+            }
+            Kind::FetchFault(_)
+            | Kind::Interrupt(_)
+            | Kind::Exception(_)
+            | Kind::RefusedStore(_) => true,
+        }
+    }
+
     pub fn halted_since(&self) -> Option<u64> {
         self.halted_since
     }
@@ -187,6 +206,12 @@ impl Serial {
     pub fn waits_for_line(&self, wanted: LineAddress) -> bool {
         matches!(self.state, State::Line { line, asked: true, .. } if line == wanted)
     }
+}
+
+/// Whether nothing but a reader of this CSR can notice that it has been written: `mscratch`, `mepc`,
+/// `mcause`, `mtval`. Rocket fetches again what follows a write of any other (`write_flush` in `CSR.scala`).
+fn holds_words_only(csr: u16) -> bool {
+    (0x340..=0x343).contains(&csr)
 }
 
 /// The part of an access that lies in one line.
@@ -303,6 +328,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
                 if !self.devices_have_answered(&serial) {
                     return;
+                }
+                if IN_ORDER && serial.ends_in_write_back() {
+                    at = at.max(serial.since + WRITE_BACK_CYCLES);
                 }
                 if at > now {
                     self.serial_event = at;
@@ -444,7 +472,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         match i.class {
             Class::Csr if X::HAS_PORT && self.access_port_csr(&serial, &i, rs1, now) => {}
             Class::Csr => match self.hart.csr(&i, rs1, self.counters(now)) {
-                Ok(old) => self.finish(serial, old, now + 1),
+                Ok(old) => {
+                    let written = csr_update(&i, old, rs1).is_some();
+                    let refetch = IN_ORDER && written && !holds_words_only(i.csr_number());
+                    self.finish_csr(serial, old, refetch, now);
+                }
                 Err(trap) => self.trap(serial, trap, now),
             },
             Class::Fence => self.finish(serial, 0, now + 1),
@@ -508,19 +540,25 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 quiet,
                 refetch,
             } => {
-                self.finish(*serial, old, now + 1);
+                self.finish_csr(*serial, old, refetch, now);
                 if quiet {
                     self.activity -= 1;
                 } else {
                     self.port_has_changed();
                     self.check_registers();
                 }
-                if refetch {
-                    self.redirect(self.pc, now + 1 + self.front_end());
-                }
             }
         }
         true
+    }
+
+    /// A CSR has been accessed in cycle `now`. In order, an instruction that has waited for its value in
+    /// the decode stage goes on in the same cycle; what is fetched again, then.
+    fn finish_csr(&mut self, serial: Serial, old: u64, refetch: bool, now: u64) {
+        self.finish(serial, old, now + u64::from(!IN_ORDER));
+        if refetch {
+            self.redirect(self.pc, now + self.front_end());
+        }
     }
 
     fn illegal(&mut self, serial: Serial, now: u64) {

@@ -1,6 +1,6 @@
 //! Descriptions of cores.
 
-use fabric::{CacheSpec, SecondLevelSpec, SpecError};
+use fabric::{CacheSpec, Replacement, SecondLevelSpec, SpecError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -49,6 +49,13 @@ pub struct UnitsSpec {
     pub integer: UnitSpec,
     /// Integer multiplication.
     pub multiply: UnitSpec,
+    /// Bits of the first operand that an iterative multiplier takes in a cycle. It ends with the first
+    /// cycle but one in which nothing of them is left, and `latency_cycles` is what all 64 take. 0: each
+    /// product takes `latency_cycles`. Only in-order cores whose multiplier is not pipelined can have
+    /// another number.
+    #[serde(default)]
+    #[schemars(range(max = 32))]
+    pub multiplier_bits_per_cycle: u8,
     /// Integer division.
     pub divide: UnitSpec,
     /// Floating-point addition, comparison, conversion, moves.
@@ -127,6 +134,9 @@ pub struct CoreSpec {
     pub l1_instruction: CacheSpec,
     /// Private data cache.
     pub l1_data: CacheSpec,
+    /// `lru` or `random`: which line of a set makes room in the first-level caches.
+    #[serde(default)]
+    pub l1_replacement: Replacement,
     /// Private second-level cache, if there is one.
     #[serde(default)]
     pub l2: Option<SecondLevelSpec>,
@@ -199,6 +209,7 @@ impl CoreSpec {
             let key = format!("units.{name}.latency_cycles");
             within(&key, unit.latency_cycles.into(), 1..=200)?;
         }
+        self.validate_multiplier()?;
         let predictor = &self.predictor;
         within("predictor.table_bits", predictor.table_bits.into(), 4..=16)?;
         within(
@@ -231,6 +242,34 @@ impl CoreSpec {
         Ok(())
     }
 
+    fn validate_multiplier(&self) -> Result<(), SpecError> {
+        let bits = self.units.multiplier_bits_per_cycle;
+        if bits == 0 {
+            return Ok(());
+        }
+        let UnitSpec {
+            latency_cycles,
+            pipelined,
+            ..
+        } = self.units.multiply;
+        let iterations = 64_u8.div_ceil(bits.max(1));
+        let why = if !matches!(bits, 1 | 2 | 4 | 8 | 16 | 32) {
+            "it must be 0, or a power of two from 1 to 32".to_string()
+        } else if self.model != Model::InOrder || pipelined {
+            "it must be 0, unless core.model = \"in-order\" and core.units.multiply.pipelined = false"
+                .to_string()
+        } else if latency_cycles < iterations {
+            format!(
+                "64 bits take {iterations} cycles, and core.units.multiply.latency_cycles is \
+                 {latency_cycles}"
+            )
+        } else {
+            return Ok(());
+        };
+        let key = "core.units.multiplier_bits_per_cycle";
+        Err(SpecError::new(key, bits, why))
+    }
+
     /// The core of HyperPlane's Table I: 8-wide, 192-entry ROB, 32-entry load/store queues, L1
     /// caches of 32 KB with 4 ways.
     ///
@@ -254,6 +293,7 @@ impl CoreSpec {
             units: UnitsSpec {
                 integer: unit(6, 1),
                 multiply: unit(2, 3),
+                multiplier_bits_per_cycle: 0,
                 divide: unpipelined(1, 20),
                 float_add: unit(4, 2),
                 float_multiply: unit(2, 4),
@@ -278,6 +318,7 @@ impl CoreSpec {
                 hit_latency_cycles: 4,
                 mshrs: 12,
             },
+            l1_replacement: Replacement::Lru,
             l2: None,
         }
     }
@@ -309,6 +350,7 @@ impl CoreSpec {
             units: UnitsSpec {
                 integer: unit(3, 1),
                 multiply: unit(1, 5),
+                multiplier_bits_per_cycle: 0,
                 divide: unpipelined(1, 20),
                 float_add: unit(2, 5),
                 float_multiply: unit(2, 5),
@@ -329,6 +371,7 @@ impl CoreSpec {
                 hit_latency_cycles: 3,
                 mshrs: 32,
             },
+            l1_replacement: Replacement::Lru,
             l2: None,
         }
     }
@@ -338,6 +381,13 @@ impl CoreSpec {
     /// is used, two cycles from load to use, branches resolved in the third stage. Its data cache
     /// goes on after a store to a device, and takes the next access to one when that is answered
     /// (`nMMIOs = 1` in `HellaCache.scala`, `uncachedInFlight` in `DCache.scala`).
+    ///
+    /// Products and quotients are those of the configuration that is used everywhere, `WithNBigCores`:
+    /// a multiplier of 8 bits a cycle that ends early (`mulUnroll`, `mulEarlyOut`), whose result can be
+    /// used two cycles after its last one (`MulDiv` in `Multiplier.scala`); sums and products of double
+    /// precision in 4 cycles (`dfmaLatency`); and a quotient or root of one bit a cycle, 55 for the 53 of
+    /// double precision, beginning in the memory stage (hardfloat's `DivSqrtRecFN_small`; `FPU.scala`).
+    /// Its data cache asks for one line at a time (`nMSHRs = 0`), and both caches replace a line at random.
     pub fn five_stage() -> CoreSpec {
         CoreSpec {
             model: Model::InOrder,
@@ -352,11 +402,12 @@ impl CoreSpec {
             front_end_cycles: 2,
             units: UnitsSpec {
                 integer: unit(1, 1),
-                multiply: unit(1, 4),
+                multiply: unpipelined(1, 10),
+                multiplier_bits_per_cycle: 8,
                 divide: unpipelined(1, 33),
                 float_add: unit(1, 4),
                 float_multiply: unit(1, 4),
-                float_divide: unpipelined(1, 25),
+                float_divide: unpipelined(1, 58),
                 load: unit(1, 2),
                 store: unit(1, 1),
             },
@@ -375,8 +426,9 @@ impl CoreSpec {
                 size_bytes: 16 * 1024,
                 ways: 4,
                 hit_latency_cycles: 2,
-                mshrs: 2,
+                mshrs: 1,
             },
+            l1_replacement: Replacement::Random,
             l2: None,
         }
     }

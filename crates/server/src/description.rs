@@ -427,7 +427,8 @@ fn rpcvalet_table1() -> Preset {
 /// Section 3 gives the core, "the default Rocket core configuration: 16KB L1 instruction and data caches,
 /// a 512KB shared L2 cache, and 16GB of external DRAM memory"; Section 5.1 the clock. Chosen here: the L2
 /// in four banks of 8 ways, as its generator's default has it, 14 cycles for a bank, so that a load that
-/// misses the L1 has its value after 20; and tiles of one cycle instead of a crossbar.
+/// misses the L1 has its value after 20; and tiles of one cycle instead of a crossbar, with links of 8 bytes as
+/// the generator's buses have (`beatBytes` in `BaseSubsystemConfig`).
 ///
 /// Memory is that of the published simulations, whose timings are those of DDR3-2133, in cycles of the core's
 /// clock (`mm_dramTimings` of `local_firesim.py`): FireSim's model of the time runs at that clock. An access to
@@ -460,7 +461,7 @@ fn nanopu_prototype() -> Preset {
                     columns: 2,
                     rows: 2,
                     hop_latency_cycles: 1,
-                    link_bytes: 16,
+                    link_bytes: 8,
                     local_latency_cycles: 1,
                 },
                 memory: MemorySpec {

@@ -207,19 +207,22 @@ fn a_message_comes_back_with_one_added_to_each_word() {
 fn the_parts_of_a_loop_back_add_up() {
     let payloads = vec![words(&[1]); 12];
     let times = response_times(&prototype(), loopback_plus_1(1), &payloads);
-    // Cycles: 9 words of 72 bytes come, 11 ingress, 2 reassembly, 1 choice of a core, 4 to the core, 2
-    // from it, 2 packetization, 11 egress, 9 words leave; and 26 ns of MAC and serial I/O each way.
-    let fixed = f64::from(9 + 11 + 2 + 1 + 4 + 2 + 2 + 11 + 9);
+    // Cycles: 9 words of 72 bytes come, 7 ingress, 3 reassembly, 1 choice of a core, 3 to the core, 2
+    // from it, 2 packetization, 2 egress, 9 words leave; and 26 ns of MAC and serial I/O each way.
+    let fixed = f64::from(9 + 7 + 3 + 1 + 3 + 2 + 2 + 2 + 9);
     let core: Vec<f64> = times.iter().map(|ns| cycles(ns - 52.0) - fixed).collect();
-    // The core sees the message in the next read of `lmsgsrdy`, which comes within the 8 cycles of the
-    // loop that waits: a read, the branch, a write, and fetching again. From that read on it takes 3 cycles
-    // until the branch can issue, 3 more as that is mispredicted, and one for each of header and word.
+    // The core sees the message in the next read of `lmsgsrdy`, which comes within the 9 cycles of the
+    // loop that waits: 5 for the write, after which is fetched again, 3 for the read until its branch has
+    // the value, 1 for the branch. The branch is decoded in the cycle of the read, and mispredicted: the
+    // header's copy is decoded 4 cycles later, the word's 5, and its result is known 2 after that. A
+    // message that comes within a cycle waits for the next.
     for cycles in &core {
-        assert!((8.0..=16.0).contains(cycles), "{core:?}");
+        assert!((7.0..=17.0).contains(cycles), "{core:?}");
     }
-    // "The wire-to-wire RPC response time through the nanoPU is just 69ns."
+    // 38 cycles, 7, and half of 9 in the mean are 15.5 ns; the program of the paper, which has 69 ns in all,
+    // has some cycles more.
     let mean = times.iter().sum::<f64>() / times.len() as f64;
-    assert!((69.0..73.0).contains(&mean), "{mean}");
+    assert!((66.0..70.0).contains(&mean), "{mean}");
 }
 
 #[test]
@@ -232,8 +235,8 @@ fn a_core_takes_and_gives_a_word_in_each_cycle() {
     };
     let (few, many) = (time(16), time(128));
     // Each word more takes a cycle on the way in, a cycle in the core, and a cycle on the way out.
-    // The loop that waits, of 8 cycles, may be at another phase.
-    assert!((many - few - 3.0 * 112.0).abs() <= 8.0, "{few} {many}");
+    // The loop that waits, of 9 cycles, may be at another phase.
+    assert!((many - few - 3.0 * 112.0).abs() <= 9.0, "{few} {many}");
 }
 
 /// A loop-back of messages of any length: guest/programs/nanopu/loopback.c, by hand.
@@ -283,11 +286,57 @@ fn a_stream_of_small_messages_is_limited_by_the_core() {
     for (number, (_, reply)) in bench.sent.iter().enumerate() {
         assert_eq!(reply.payload, words(&[number as u64]));
     }
-    // 11 instructions, the read of a CSR, which holds up its branch by 2 cycles, and the write of one, which
-    // holds up what follows by 5, are 18. The packets would let 9 pass. The paper's program takes 27 (118
-    // million a second).
-    println!("{cycles} cycles a message");
-    assert!((16.0..=27.0).contains(&cycles), "{cycles}");
+    // 12 instructions, of which the read of a CSR holds up its branch by 2 cycles, and the write of one what
+    // follows by 4, are 18. The packets would let 9 pass.
+    assert!((17.9..=18.1).contains(&cycles), "{cycles}");
+}
+
+/// Cycles of a reply of so many words, each of which `part` puts into the register.
+fn reply_cycles(count: u64, part: impl Fn(&mut Assembler)) -> f64 {
+    let mut asm = Assembler::new();
+    asm.harts(4, |asm, hart| {
+        if hart != 0 {
+            return asm.halt();
+        }
+        bind(asm, 0, 0);
+        asm.load_immediate(A2, PLACE);
+        asm.store_double(A2, A2, 0);
+        asm.fence(RW, RW);
+        let idle = asm.label_here();
+        csr_write_immediate(asm, USER_COMMAND, 2);
+        asm.csr_read(A5, MESSAGE_READY);
+        asm.branch(When::Equal, A5, ZERO, idle);
+        asm.copy(A0, NET_RX);
+        asm.add_immediate(A0, A0, 8 * (count as i64 - 1));
+        asm.copy(A1, NET_RX);
+        asm.copy(NET_TX, A0);
+        for _ in 0..count {
+            part(asm);
+        }
+        csr_write_immediate(asm, USER_COMMAND, 1);
+        asm.jump(idle);
+    });
+    // The second message finds the code in the cache. It comes at the same phase of the loop.
+    let times = response_times(&prototype(), asm.finish(&[]), &[vec![0; 8], vec![0; 8]]);
+    cycles(times[1])
+}
+
+/// A line that the hart owns.
+const PLACE: u64 = 0x8011_0000;
+
+/// Rocket holds an instruction in its decode stage as long as an older load into the same register is in the
+/// execution stage (`data_hazard_ex` has the written register, too): words out of memory take two cycles each,
+/// constants one.
+#[test]
+fn loads_into_the_register_take_two_cycles_each() {
+    let slope = |part: &dyn Fn(&mut Assembler)| reply_cycles(48, part) - reply_cycles(16, part);
+    let (constants, loads) = (
+        slope(&|asm| asm.add_immediate(NET_TX, ZERO, 5)),
+        slope(&|asm| asm.load_double(NET_TX, A2, 0)),
+    );
+    // A word more takes a cycle in the core and one on the link; the loop that waits has 9.
+    assert!((constants - 2.0 * 32.0).abs() <= 9.0, "{constants}");
+    assert!((loads - 3.0 * 32.0).abs() <= 9.0, "{loads}");
 }
 
 /// Each hart binds context 0 and takes `turns` turns of two cycles for a message of one word.

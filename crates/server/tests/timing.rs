@@ -8,7 +8,7 @@ mod common;
 
 use common::assembler::*;
 use common::servers::{halted, models, read, server};
-use fabric::SocketLinkSpec;
+use fabric::{Replacement, SocketLinkSpec};
 use pipeline::{CoreSpec, Model};
 use server::ServerSpec;
 use std::cmp::Ordering;
@@ -135,13 +135,69 @@ fn a_dependent_chain_takes_the_latencies() {
         );
     };
     chain("addition", ADD, 1, 1);
+    // Zero by zero, in order: two turns of the multiplier and two cycles beside.
     chain("multiplication", MUL, 3, 4);
     chain("division", DIVU, 20, 33);
     chain("floating-point addition", FADD_D, 2, 4);
     chain("floating-point multiplication", FMUL_D, 4, 4);
-    chain("floating-point division", FDIV_D, 12, 25);
+    chain("floating-point division", FDIV_D, 12, 58);
     // Opcode madd, double: a multiplication with an addition.
     chain("fused multiplication", (0x43, 7, 0x01), 4, 4);
+}
+
+/// The in-order core's multiplier takes 8 bits of the first operand in a turn, and one turn to see that nothing is left
+/// of it, up to 8 turns; 4 for products of 32 bits. Its result can be used 2 cycles later.
+#[test]
+fn an_iterative_multiplier_ends_early() {
+    let spec = one_tile(&in_order());
+    let product = |operation, operand: u64| {
+        let cycles = |products| {
+            passes(&spec, (0, 0), |asm| {
+                asm.load_immediate(T1, operand);
+                asm.load_immediate(T2, 0);
+                for _ in 0..products {
+                    asm.operate(operation, T2, T1, T2);
+                }
+            })[1]
+        };
+        (cycles(30) - cycles(10)) / 20
+    };
+    assert_eq!(product(MUL, 0xff), 2 + 2);
+    assert_eq!(product(MUL, 0x100), 3 + 2);
+    assert_eq!(product(MUL, 0xff_ffff), 4 + 2);
+    assert_eq!(product(MUL, 1 << 48), 8 + 2);
+    assert_eq!(product(MUL, u64::MAX), 8 + 2);
+    assert_eq!(product(MULW, 0xff), 2 + 2);
+    assert_eq!(product(MULW, 0xffff_ffff), 4 + 2);
+    assert_eq!(product(MULHU, 1), 8 + 2);
+    // The same operand, known longer ago: what waits is the port.
+    let independent = |products| {
+        passes(&spec, (0, 0), |asm| {
+            asm.load_immediate(T1, 0xff);
+            for _ in 0..products {
+                asm.operate(MUL, T2, T1, T1);
+            }
+        })[1]
+    };
+    assert_eq!(independent(30) - independent(10), 20 * 4);
+}
+
+/// In order, a CSR is read and written in the write-back stage, three cycles after decode: as in Rocket.
+#[test]
+fn csrs_are_accessed_in_the_last_stage() {
+    let slope_in_order = |part: &dyn Fn(&mut Assembler)| {
+        slope(&one_tile(&in_order()), 10, 30, |asm, _| part(asm)) / 20
+    };
+    // What uses the value is decoded in the cycle of the access, and takes one itself.
+    let read_and_use = slope_in_order(&|asm| {
+        asm.csr_read(T1, CYCLE);
+        asm.add(T2, T1, T1);
+    });
+    assert_eq!(read_and_use, 3 + 1);
+    // What follows a write is fetched again from the last stage on, and decoded 2 cycles later.
+    assert_eq!(slope_in_order(&|asm| asm.csr_write(MIE, ZERO)), 5);
+    // Nobody but a reader can notice this one.
+    assert_eq!(slope_in_order(&|asm| asm.csr_write(MSCRATCH, ZERO)), 3);
 }
 
 /// A load to use takes the data cache's latency.
@@ -180,11 +236,12 @@ fn independent_operations_take_the_ports() {
     // 120 of them. Out of order: 6, 2 and 4 ports and so on, each taking one a cycle; dividers
     // take one for each latency. In order: one instruction a cycle; dividers likewise.
     independent("addition", ADD, [120 / 6, 120]);
-    independent("multiplication", MUL, [120 / 2, 120]);
+    // Zero by zero: two turns of the in-order core's multiplier, which takes one product at a time.
+    independent("multiplication", MUL, [120 / 2, 120 * 4]);
     independent("division", DIVU, [120 * 20, 120 * 33]);
     independent("floating-point addition", FADD_D, [120 / 4, 120]);
     independent("floating-point multiplication", FMUL_D, [120 / 2, 120]);
-    independent("floating-point division", FDIV_D, [120 * 12, 120 * 25]);
+    independent("floating-point division", FDIV_D, [120 * 12, 120 * 58]);
     // Classes that share a unit: bit manipulation, remainders, sign injection, comparison, fused
     // multiplication, square root.
     independent("rotation", (0x33, 1, 0x30), [120 / 6, 120]);
@@ -196,7 +253,7 @@ fn independent_operations_take_the_ports() {
         "square root",
         (60, 180),
         |asm, _| asm.emit(r_type((0x53, 7, 0x2d), T1, S2, 0)),
-        [120 * 12, 120 * 25],
+        [120 * 12, 120 * 58],
     );
     assert_slopes(
         "load",
@@ -511,7 +568,11 @@ fn the_load_queue_limits_how_many_loads_wait() {
 /// In order, two miss registers: a load that is not used does not stall the next.
 #[test]
 fn in_order_misses_overlap_until_a_value_is_used() {
-    let spec = one_tile(&in_order());
+    let mut core = in_order();
+    core.l1_data.mshrs = 2;
+    // So that no line that has been written has to make room.
+    core.l1_replacement = Replacement::Lru;
+    let spec = one_tile(&core);
     let memory = chase(&spec, (64, 64), false);
     let cycles = |loads: i64, used: bool| {
         passes(&spec, (0, 0), |asm| {
@@ -659,7 +720,7 @@ fn a_dependent_chain_takes_the_latency_of_its_class() {
     chain(
         "upper product",
         &operation((0x33, 3, 0x01)),
-        [20 * 3, 20 * 4],
+        [20 * 3, 20 * 10],
     );
     chain(
         "sign injection",
@@ -670,7 +731,7 @@ fn a_dependent_chain_takes_the_latency_of_its_class() {
     chain(
         "square root",
         &|asm| asm.emit(r_type((0x53, 7, 0x2d), T1, T1, 0)),
-        [20 * 12, 20 * 25],
+        [20 * 12, 20 * 58],
     );
     chain(
         "conversion to an integer and back",
@@ -923,7 +984,9 @@ fn first_link(columns: u64, from: u64, to: u64) -> Option<&'static str> {
 #[test]
 fn a_contended_line_goes_round() {
     const TURNS: u64 = 32;
-    for core in models() {
+    for mut core in models() {
+        // So that no other line that has been written makes room.
+        core.l1_replacement = Replacement::Lru;
         for (harts, columns, rows) in [(4, 2, 2), (8, 4, 2), (16, 4, 4)] {
             let mut spec = server(harts, &core);
             spec.fabric.clock_ghz = 1.0;
@@ -979,7 +1042,13 @@ fn a_contended_line_goes_round() {
                         [0, 1].map(|word| result(hart, turn + 1, word) - result(hart, turn, word));
                     let what = format!("hart {hart} of {harts}, turn {turn}, {:?}", core.model);
                     assert_eq!(found, harts, "{what}: everybody once in a round");
-                    assert_eq!(cycles, round, "{what}");
+                    // Who follows whom depends on the crowd at the beginning. Where two messages of a
+                    // round meet on a link behind the first one, which is not counted above, one waits a
+                    // cycle.
+                    assert!(
+                        (round..=round + 1).contains(&cycles),
+                        "{what}: {cycles}, {round}"
+                    );
                 }
             }
         }

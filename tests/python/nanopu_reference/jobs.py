@@ -14,6 +14,32 @@ class LoopbackIncrement:
         return [(peer, whole[: len(payload)])]
 
 
+class LoopbackStamped:
+    """`loopback-stamped`."""
+
+    def __init__(self) -> None:
+        self.stamp: int | None = None
+
+    def serve(self, peer: int, payload: bytes) -> list[Message]:
+        """Put the first message's last word in place of the last one."""
+        *words, last = words_of(payload)
+        if self.stamp is None:
+            self.stamp = last
+        return [(peer, payload_of([*words, self.stamp])[: len(payload)])]
+
+
+class TraditionalStamped(LoopbackStamped):
+    """The same behind a traditional interface, for whole words."""
+
+    def serve(self, peer: int, payload: bytes) -> list[Message]:
+        """Leave what is behind the last whole word, and what begins with all ones, as it is."""
+        end = len(payload) // 8 * 8
+        if end == 0 or payload[:8] == bytes([0xFF] * 8):
+            return [(peer, payload)]
+        ((_, stamped),) = super().serve(peer, payload[:end])
+        return [(peer, stamped + payload[end:])]
+
+
 class Stream:
     """`stream`."""
 
