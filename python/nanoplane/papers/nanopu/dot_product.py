@@ -46,6 +46,9 @@ PAIRS = (1, 2, 4, 8, 16, 32, 63)
 """Of a weight's number and a value; with two words before them the longest message is a packet."""
 REQUESTS = 20_000
 WARMUP = 4000
+FRESH_REQUESTS = 100
+"""The fewest that a run can have, right from the beginning: the published test counts the misses of
+30 messages behind two passes over the weights."""
 
 
 def message_bytes(pairs: int) -> int:
@@ -63,11 +66,14 @@ class DotProduct:
 
     system: str
     pairs: int
+    fresh: bool = False
+    """Whether these are the first messages, which find the cache cold."""
 
     @property
     def name(self) -> str:
         """What progress and errors call it."""
-        return f"dot product, {SYSTEMS[self.system]}, {self.pairs} pairs"
+        first = ", the first ones" if self.fresh else ""
+        return f"dot product, {SYSTEMS[self.system]}, {self.pairs} pairs{first}"
 
     def run(self, quick: bool) -> Run:
         """Return the run."""
@@ -78,8 +84,8 @@ class DotProduct:
                 _PROGRAMS[self.system],
                 saturating(16 if self.system in _REGISTERS else 2 * BATCH),
                 [{"words": [1, self.pairs, *pair * self.pairs]}],
-                measured=REQUESTS // (5 if quick else 1),
-                warmup=WARMUP // (2 if quick else 1),
+                measured=FRESH_REQUESTS if self.fresh else REQUESTS // (5 if quick else 1),
+                warmup=0 if self.fresh else WARMUP // (2 if quick else 1),
                 interface=FAST_PATH if self.system in _REGISTERS else self.system,
                 nanopu=PROTOTYPE,
                 link_ns=BESIDE_NS,
@@ -91,7 +97,8 @@ class DotProduct:
 
 def _points(quick: bool) -> dict[Any, Run]:
     listed = itertools.starmap(DotProduct, itertools.product(SYSTEMS, PAIRS))
-    return {point: point.run(quick) for point in listed}
+    fresh = (DotProduct(system, LARGE, fresh=True) for system in (*_REGISTERS, TRADITIONAL))
+    return {point: point.run(quick) for point in (*listed, *fresh)}
 
 
 def rate_mrps(results: Results, system: str, pairs: int) -> float:
@@ -105,8 +112,8 @@ def speedup(results: Results, system: str, pairs: int) -> float:
 
 
 def misses(results: Results, system: str, pairs: int) -> float:
-    """Return the first-level data cache's misses for a message."""
-    outcome = results[DotProduct(system, pairs)]
+    """Return the first-level data cache's misses for each of the first messages."""
+    outcome = results[DotProduct(system, pairs, fresh=True)]
     (server,) = outcome.result["servers"]
     requests = outcome.result["clients"][0]["statistics"]["responses"]
     return float(sum(core["data_misses"] for core in server["cores"]) / requests)
@@ -176,8 +183,8 @@ _HINTS = (
     "there is replaced before it is read"
 )
 _MISSES = (
-    "the weights fit the first-level cache here, where out of the register hardly anything misses; "
-    "the paper's core replaces lines in another way, or brings others in"
+    "they are the misses of the first messages, in a cache that replaces lines at random; later "
+    "ones find the weights, and hardly miss out of the register"
 )
 
 CLAIMS = (
@@ -213,7 +220,8 @@ CLAIMS = (
         "misses",
         2,
         "times",
-        "misses of the first-level data cache a message, naive by optimal, 1024 bytes",
+        "misses of the first-level data cache in the first 100 messages of 1024 bytes, naive by "
+        "optimal",
         "reproduced within 25 %",
         "nanopu.6",
         judged(_times(misses, NAIVE, OPTIMAL), within(2, 0.25, below=_MISSES, above=_MISSES)),
