@@ -1,5 +1,6 @@
 """The same key-value store behind four interfaces: what must hold whichever it is."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,6 +127,29 @@ def test_results_do_not_depend_on_how_they_are_found(system: str) -> None:
     usual = told()
     assert told(lookahead_cycles=1) == usual
     assert told(skip_spinning=False) == usual
+
+
+def test_the_edge_of_the_chip_has_no_memory_to_read(tmp_path: Path) -> None:
+    """A one-sided operation gets an error, for reads and writes of one and of many blocks."""
+    program = tmp_path / "reader.c"
+    program.write_text(
+        "#include <sonuma.h>\n"
+        "#include <stdio.h>\n"
+        "static char lines[256] __attribute__((aligned(64)));\n"
+        "int main(void) {\n"
+        "  sonuma_open();\n"
+        "  struct sonuma_endpoint *endpoint = sonuma_endpoint(0);\n"
+        '  printf("%d ", sonuma_read(endpoint, 0, 3, lines, 64, 256));\n'
+        '  printf("%d ", sonuma_write(endpoint, 0, 5, lines, 0, 1));\n'
+        '  printf("%d", sonuma_read(endpoint, 0, 64, lines, 0, 64));\n'
+        "  return 0;\n"
+        "}\n"
+    )
+    entry = {**_small("rpcvalet"), "program": str(program), "serves": False}
+    result = _run({"rack": {"servers": [entry, entry]}})
+    # SONUMA_UNKNOWN_CONTEXT twice; of 64 nodes there is none with the number 64.
+    assert result["servers"][0]["output"] == "-13 -13 -3"
+    assert result["servers"][0]["interface"]["backends"]["faults"] == 4 + 1
 
 
 def test_what_cannot_be_gets_a_sentence() -> None:

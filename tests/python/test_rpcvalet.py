@@ -289,6 +289,39 @@ def test_a_domain_that_the_program_does_not_open_is_told(tmp_path: Path) -> None
         run(str(source), SMALL, settings, {"traffic.rate_mrps": 100.0})
 
 
+@pytest.mark.parametrize("offset", ["64", "1ul << 63"])
+def test_a_reply_outside_of_the_segment_is_an_error(tmp_path: Path, offset: str) -> None:
+    """Nodes cannot read what the program has told; the replies are errors, and nothing hangs."""
+    source = tmp_path / "liar.c"
+    source.write_text(
+        "#include <sonuma.h>\n"
+        "static uint64_t told[32][8] __attribute__((aligned(64)));\n"
+        "int main(void) {\n"
+        "  sonuma_open();\n"
+        "  io_device()->start = 1;\n"
+        "  for (uint64_t count = 0;; count++) {\n"
+        "    struct sonuma_message message = sonuma_receive(sonuma_endpoint(0));\n"
+        "    const struct io_slot *in = message.data;\n"
+        "    uint64_t *reply = told[count % 32];\n"
+        "    reply[0] = 184 | (uint64_t)IO_FLAG_RENDEZVOUS << 32;\n"
+        "    reply[1] = in->item;\n"
+        f"    reply[2] = {offset};\n"
+        "    reply[3] = 200;\n"
+        "    sonuma_send(sonuma_endpoint(0), 0, message.node, reply, 32);\n"
+        "    sonuma_replenish(sonuma_endpoint(0), &message);\n"
+        "  }\n"
+        "}\n"
+    )
+    few = {"server.data_plane_cores": 1, "traffic.rate_mrps": 1.0, "measure.requests": 100}
+    result = run(str(source), SMALL, few)
+    check(result)
+    cluster, backends = (result["rpcvalet"][part] for part in ("cluster", "backends"))
+    assert result["errors"] == cluster["replies"] >= 99
+    # 200 bytes have four blocks; the last replies are under way.
+    assert 0 <= cluster["faults_of_reads"] - 4 * cluster["replies"] <= 8
+    assert backends["refused_one_sided"] >= cluster["faults_of_reads"]
+
+
 def test_the_interface_by_hand() -> None:
     """The guest checks each error, and what one-sided writes and reads bring."""
     by_hand = {
