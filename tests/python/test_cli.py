@@ -38,6 +38,19 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
+def test_run_tells_of_each_messaging_domain_if_there_are_several(command: Command) -> None:
+    settings = ("--set", "data_plane.notify=rpcvalet", "--set", "server.rpcvalet.domains=[{}, {}]")
+    status, output, _ = command("run", "example.toml", *settings)
+    assert status == 0
+    first, second = (line.split() for line in output.splitlines() if "domain " in line)
+    assert first[:3] == ["domain", "0", "mrps"]
+    assert "p99" in first
+    assert " ".join(second) == "domain 1 mrps 0 0 of 0 dropped"
+    status, output, _ = command("run", "example.toml", *settings[:2])
+    assert status == 0
+    assert "domain " not in output
+
+
 def test_run_prints_a_table(command: Command) -> None:
     status, output, errors = command("run", "example.toml")
     assert (status, errors) == (0, "")

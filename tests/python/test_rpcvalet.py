@@ -206,10 +206,9 @@ def two_domains(*more: dict[str, Any]) -> list[dict[str, Any]]:
 def test_one_domain_in_the_list_is_the_one_that_is_there_without() -> None:
     few = {"measure.requests": 150}
     hosts = ("host_seconds", "host_mips")
-    results = [
-        run("echo", SMALL, few, {"server.rpcvalet.domains": domains})
-        for domains in ([], [{}], [{"nodes": 8, "cores": 4, "share": 7.0, "slots": 32}])
-    ]
+    lists: list[list[dict[str, Any]]]
+    lists = [[], [{}], [{"nodes": 8, "cores": 4, "share": 7.0, "slots": 32}]]
+    results = [run("echo", SMALL, few, {"server.rpcvalet.domains": domains}) for domains in lists]
     bare, *others = ({key: one[key] for key in one if key not in hosts} for one in results)
     assert all(other == bare for other in others)
     (domain,) = bare["rpcvalet"]["domains"]
