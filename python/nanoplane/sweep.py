@@ -200,9 +200,12 @@ class _Bracket:
     above: float
     """How far above `high` the next load is that may break it surely, as a part of `high`."""
     seen: tuple[tuple[float, float], ...] = ()
-    """All loads that were tried, and the reciprocals of their p99, ..."""
+    """All loads that were tried, and the reciprocals of their p99. In place of one that breaks the
+    limit is what was served of it: with more than a server can serve, that says where its capacity
+    is, and the p99 only how long the run was."""
     ends: tuple[tuple[float, float, float], ...] = ()
-    """... and those of the most and the least that it is with 95 % confidence."""
+    """All loads that were tried, and the reciprocals of the most and the least that their p99 is
+    with 95 % confidence."""
     halve: bool = False
     """The last load was a bad guess: it left more than three quarters of what there was."""
 
@@ -295,14 +298,13 @@ class _Bracket:
         return [min(kept, self.low), max(broken, self.high)]
 
     def tried(
-        self, load: float, kept: bool, p99: float, interval: tuple[float, float]
+        self, load: float, kept: bool, p99: float, interval: tuple[float, float], served: float
     ) -> "_Bracket":
         """Return what is known when a load has been tried; the steps outwards double."""
         least, most = interval
         ends = (load, 1 / most, 1 / least if least else math.inf)
-        known = dataclasses.replace(
-            self, seen=(*self.seen, (load, 1 / p99)), ends=(*self.ends, ends)
-        )
+        at = served if not kept and self.low < served < load else load
+        known = dataclasses.replace(self, seen=(*self.seen, (at, 1 / p99)), ends=(*self.ends, ends))
         if most <= self.limit:
             known = dataclasses.replace(known, surely_kept=max(load, known.surely_kept))
         if least > self.limit:
@@ -518,6 +520,7 @@ class _Sweep:
 
         def then(job: _Job, result: dict[str, Any], stored: bool) -> None:
             kept = limit.kept(result, known.limit)
+            served = measurement(result).get("throughput_mrps", load)
             latencies = limit.latencies(result)
             p99 = latencies["p99"]
             # Without an interval nothing is sure; a queue that overflows surely breaks the limit.
@@ -526,7 +529,7 @@ class _Sweep:
                 p99, interval = math.inf, (math.inf, math.inf)
             # What is tried for the interval alone is no answer.
             found = (job, result, stored) if kept and known.low < load < known.high else best
-            self._search(run, limit, known.tried(load, kept, p99, interval), found, answer)
+            self._search(run, limit, known.tried(load, kept, p99, interval, served), found, answer)
 
         self._request(run.description.set(known.key, load), then)
 

@@ -314,13 +314,29 @@ def test_a_search_ends_whatever_the_tail_is(
         tried += 1
         assert known.low < load < known.high
         measured = p99(load)
-        known = known.tried(load, measured <= 10, measured, (0.0, math.inf))
+        known = known.tried(load, measured <= 10, measured, (0.0, math.inf), load)
     assert p99(known.low) <= 10
     assert known.high == 1.0 or p99(known.high) > 10
     assert known.high - known.low <= 0.01 * known.high
     # Ten halvings of what is between 0 and 1 leave a hundredth of 0.1. Before each a guess may be
     # bad, and there are those to begin with.
     assert tried <= 2 * 10 + 4
+
+
+def test_a_search_learns_from_what_is_served() -> None:
+    """A server that serves four tenths of what another one does, by which its load is guessed."""
+    limit = Limit(10, 0.04)
+    known = _Bracket.within("load", 40.0, (1.0, 2.0), (0.1, 0.2), limit.precision)
+    tried = []
+    while (load := known.next(limit)) is not None:
+        tried.append(load)
+        # M/M/1 of 20,000 requests.
+        p99 = min(math.log(100) / (0.4 - load), 1e4) if load < 0.4 else 1e4
+        known = known.tried(load, p99 <= 40, p99, (0.0, math.inf), min(load, 0.4))
+    # A load to begin with, one far above 0.4, and then both sides of 0.4 - ln 100 / 40, by
+    # what was served. Without that they would be six.
+    assert len(tried) == 4
+    assert 0.96 * known.high <= known.low <= 0.4 - math.log(100) / 40 <= known.high
 
 
 def test_a_limit_that_nothing_keeps() -> None:
