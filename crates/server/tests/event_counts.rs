@@ -92,7 +92,11 @@ fn operations_of_skipped_periods_are_counted() {
 /// A walk that writes 1024 lines, more than the first-level cache holds.
 #[test]
 fn lines_come_and_go() {
-    let cores = models();
+    let cores = models().map(|core| CoreSpec {
+        // Which takes free ways first.
+        l1_replacement: fabric::Replacement::Lru,
+        ..core
+    });
     for spec in cores.iter().chain(&cores.clone().map(with_second_level)) {
         let mut asm = Assembler::new();
         asm.harts(1, |asm, _| {
