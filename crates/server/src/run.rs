@@ -1086,7 +1086,12 @@ fn simulate(
                 }
                 continue;
             }
-            if !machine.advance()? {
+            let is_running = machine.advance().or_else(|crash| {
+                // What the program has done wrong before is why it crashes now.
+                check_ledger(&ledger.borrow())?;
+                Err(crash)
+            })?;
+            if !is_running {
                 traces.requests(ledger, setup);
                 finish(machine, ledger)?;
                 return saver.check();
