@@ -70,7 +70,7 @@ def sustained(notify: str, shape: str, cluster: int, imbalance: float = 0.0) -> 
 
 LIMIT = (
     "what is sustained depends on the limit on the p99, of which the paper says nothing: "
-    "HyperPlane's scale-up-2 is 36 % above poll mode's scale-out with imbalance within 10 mean "
+    "HyperPlane's scale-up-2 is 34 % above poll mode's scale-out with imbalance within 10 mean "
     "service times, 19 % within 20, and 13 % within 40 (docs/figures.md)"
 )
 """Why other loads are sustained here."""
@@ -314,7 +314,7 @@ CLAIMS = (
             _least_tail_gain_percent,
             above(
                 73,
-                "polls overlap: at half of the load it is 40 % here, and 74 % with one miss at a "
+                "polls overlap: at half of the load it is 38 % here, and 74 % with one miss at a "
                 "time (docs/figures.md)",
             ),
         ),
@@ -386,7 +386,7 @@ CLAIMS = (
                 44,
                 64,
                 "a core here looks at a queue before it tries its lock, and goes on where it does "
-                "not get it: sharing then costs 4 % of the saturated peak, and 18 % of what is "
+                "not get it: sharing then costs 4 % of the saturated peak, and 21 % of what is "
                 "sustained, as a round is twice as long. Cores that try each queue's lock without "
                 "looking lose 28 % of the saturated peak, and more than 54 % of what is sustained "
                 "(docs/figures.md)",
