@@ -146,7 +146,13 @@ static _Noreturn inline void lnic_thread_end(void) {
 static inline void lnic_add_thread(uint64_t context, uint64_t priority, void (*entry)(uint64_t),
                                    uint64_t argument) {
   struct lnic_kernel *kernel = lnic_kernel();
+  for (uint64_t other = 0; other < kernel->count; other++) {
+    if (kernel->threads[other].context == context)
+      fail("context %lu is in use: it has a thread on this hart already\n", context);
+  }
   lnic_add_context(context, priority);
+  if (kernel->count == LNIC_MOST_THREADS)
+    fail("lnic_threads.h is for %d threads of a hart, and this is one more\n", LNIC_MOST_THREADS);
   struct lnic_thread *thread = &kernel->threads[kernel->count];
   uint64_t global;
   __asm__("mv %0, gp" : "=r"(global));

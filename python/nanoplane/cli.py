@@ -427,6 +427,8 @@ def _add_hosts(table: rich.table.Table, result: dict[str, Any]) -> None:
         rate = report.number(together["throughput_mrps"])
         table.add_row("all clients throughput_mrps", rate, "")
         _add_latencies(table, "all clients latency_ns", together["latency_ns"])
+    if len(result["by_kind"]) > 1:
+        _add_services(table, result)
     for client in result["clients"][:_FEW_HOSTS]:
         measured, counted = client["measurement"], client["statistics"]
         name = client["name"]

@@ -536,6 +536,8 @@ def rack(
         {
             "servers": [server] * len(spec["servers"]),
             "clients": clients,
+            "measurement": clients[0]["measurement"] if clients else None,
+            "by_kind": clients[0]["by_kind"] if clients else {},
             **{"instructions": 1000, "simulated_seconds": 1e-3, "host_seconds": 0.01},
             **{"host_mips": 20.0, "version": version()},
         }

@@ -81,3 +81,30 @@ def test_a_swap_takes_as_long_as_its_instructions() -> None:
     assert len(cycles) == 8
     assert cycles[0] > cycles[1]
     assert all(120 <= swap <= 180 for swap in cycles[1:]), cycles
+
+
+@pytest.mark.parametrize(
+    ("contexts", "sentence"),
+    [
+        # Section 3.2: "the prototype supports up to four threads on each core".
+        ("0, 1, 2, 3, 4", "context 4 cannot be bound: the core has queues for 4 contexts"),
+        ("7, 8, 7", "context 7 is in use: it has a thread on this hart already"),
+    ],
+)
+def test_threads_that_cannot_be_are_refused(tmp_path: Path, contexts: str, sentence: str) -> None:
+    program = tmp_path / "threads.c"
+    program.write_text(
+        "#include <lnic_threads.h>\n"
+        "static void thread(uint64_t unused) { (void)unused; }\n"
+        "int main(void) {\n"
+        f"  static const uint64_t contexts[] = {{{contexts}}};\n"
+        "  for (uint64_t i = 0; i < sizeof contexts / sizeof *contexts; i++)\n"
+        "    lnic_add_thread(contexts[i], 0, thread, 0);\n"
+        "  return 0;\n"
+        "}\n"
+    )
+    command = [sys.executable, "-m", "nanoplane", "exec", "--preset", "nanopu-prototype"]
+    command += ["--set", "server.memory_mib=64", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert sentence in done.stderr

@@ -141,13 +141,23 @@ def test_what_cannot_be_is_a_sentence(setting: str, sentence: str) -> None:
 
 
 def lopsided(directory: Path) -> Description:
-    """A rack whose second client measures twice as slowly as the first, which begins later."""
+    """A rack whose second client measures twice as slowly as the first, which begins later.
+
+    The first one sends two kinds of requests, and the second one another two; all have `read`.
+    """
     data = Description.from_toml(EXAMPLE).data
     rack = data["rack"]
     rack["servers"][0] |= {"count": 2, "program": str(GUESTS / "nanopu" / "loopback.c")}
     rack["clients"] = [
-        {"name": name, "begin_ns": 2000.0, "load": {"offer": {"mode": "open", "rate_mrps": rate}}}
-        for name, rate in (("fast", 4.0), ("slow", 2.0))
+        {
+            "name": name,
+            "begin_ns": 2000.0,
+            "load": {
+                "offer": {"mode": "open", "rate_mrps": rate},
+                "requests": [{"name": kind} for kind in kinds],
+            },
+        }
+        for name, rate, kinds in (("fast", 4.0, ("write", "read")), ("slow", 2.0, ("read", "scan")))
     ]
     data["measure"] = {"requests": 150, "warmup": 10}
     return Description.from_dict(data, directory)
@@ -168,6 +178,17 @@ def test_clients_are_measured_together_as_well_as_each(tmp_path: Path) -> None:
     assert together["latency_ns"]["max"] == max(one["latency_ns"]["max"] for one in each)
     rates = [one["throughput_mrps"] for one in each]
     assert together["throughput_mrps"] == pytest.approx(sum(rates))
+    # What both call a read is number 1 of the first one's kinds, and number 0 of the other's.
+    kinds, of_each = result["by_kind"], [one["by_kind"] for one in result["clients"]]
+    assert set(kinds) == {"read", "write", "scan"}
+    assert kinds["write"] == of_each[0]["write"]
+    assert kinds["scan"] == of_each[1]["scan"]
+    reads, read = [one["read"] for one in of_each], kinds["read"]
+    samples = [one["latency_ns"]["samples"] for one in reads]
+    assert read["latency_ns"]["samples"] == sum(samples) < 300
+    assert read["latency_ns"]["max"] == max(one["latency_ns"]["max"] for one in reads)
+    rates = [one["throughput_mrps"] for one in reads]
+    assert read["throughput_mrps"] == pytest.approx(sum(rates))
 
 
 def test_service_times_are_looked_for_beside_the_description(tmp_path: Path) -> None:

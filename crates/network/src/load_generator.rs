@@ -602,14 +602,18 @@ impl LoadGenerator {
         self.under_way
     }
 
+    /// What its kinds of requests are called, by their numbers in its recorder.
+    pub fn kind_names(&self) -> Vec<String> {
+        let requests = self.spec.requests.iter();
+        requests.map(|request| request.name.clone()).collect()
+    }
+
     /// What there is to report.
     pub fn report(&self) -> LoadGeneratorReport {
-        let mut by_kind = BTreeMap::new();
-        for (kind, measurement) in self.recorder.by_kind() {
-            // The recorder knows no kinds but those of the description.
-            let name = self.spec.requests[usize::from(kind)].name.clone();
-            by_kind.insert(name, measurement);
-        }
+        let names = self.kind_names();
+        let by_kind = Recorder::by_kind_together(&[&self.recorder], |_, kind| {
+            names[usize::from(kind)].clone()
+        });
         LoadGeneratorReport {
             measurement: self.recorder.measurement(),
             by_kind,

@@ -479,33 +479,53 @@ impl Recorder {
 
     /// The measured requests of each kind.
     pub fn by_kind(&self) -> BTreeMap<u8, KindMeasurement> {
-        self.by(|sample| sample.kind)
+        Recorder::by(&[self], |_, sample| sample.kind)
     }
 
     /// The measured requests of some queues.
     pub fn of_queues(&self, queues: Range<u32>) -> Option<KindMeasurement> {
-        self.by(|sample| queues.contains(&sample.queue))
-            .remove(&true)
+        Recorder::by(&[self], |_, sample| queues.contains(&sample.queue)).remove(&true)
+    }
+
+    /// What several recorders, each of requests of its own, have measured of each kind of requests, together
+    /// as in [`Recorder::measurement_together`]. `name` says what a number of a kind means to one of them.
+    pub fn by_kind_together<Name: Ord>(
+        recorders: &[&Recorder],
+        name: impl Fn(usize, u8) -> Name,
+    ) -> BTreeMap<Name, KindMeasurement> {
+        Recorder::by(recorders, |number, sample| name(number, sample.kind))
     }
 
     /// The measured requests of each value that they have.
-    fn by<K: Ord>(&self, value: impl Fn(&Sample) -> K) -> BTreeMap<K, KindMeasurement> {
-        let measured = &self.samples[self.measured().0..];
-        let times = measured.iter().map(|sample| sample.completed_at);
-        let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
-            return BTreeMap::new();
-        };
-        let rate_mrps = rate_mrps(measured.len(), last - first);
-        let mut kinds: BTreeMap<K, Vec<Sample>> = BTreeMap::new();
-        for sample in measured {
-            kinds.entry(value(sample)).or_default().push(*sample);
+    fn by<K: Ord>(
+        recorders: &[&Recorder],
+        value: impl Fn(usize, &Sample) -> K,
+    ) -> BTreeMap<K, KindMeasurement> {
+        // The rate of each value, which has its part of its recorder's, and its samples.
+        let mut kinds: BTreeMap<K, (f64, Vec<Sample>)> = BTreeMap::new();
+        for (number, recorder) in recorders.iter().enumerate() {
+            let measured = recorder.measured_samples();
+            let mut parts: BTreeMap<K, Vec<Sample>> = BTreeMap::new();
+            for sample in measured {
+                let part = parts.entry(value(number, sample)).or_default();
+                part.push(*sample);
+            }
+            let rate_mrps = throughput_mrps(measured).unwrap_or_default();
+            for (value, samples) in parts {
+                let (rate, all) = kinds.entry(value).or_default();
+                *rate += rate_mrps * samples.len() as f64 / measured.len() as f64;
+                all.extend(samples);
+            }
         }
-        let measurement = |samples: Vec<Sample>| {
+        let measurement = |throughput_mrps, mut samples: Vec<Sample>| {
+            if recorders.len() > 1 {
+                samples.sort_by_key(|sample| sample.completed_at);
+            }
             let (values, services) = (latencies_ns(&samples), services_ns(&samples));
             let mut sorted = values.clone();
             sorted.sort_by(f64::total_cmp);
             KindMeasurement {
-                throughput_mrps: rate_mrps * samples.len() as f64 / measured.len() as f64,
+                throughput_mrps,
                 latency_ns: summary(&values, &sorted),
                 histogram: histogram(&values),
                 service_ns: some_summary(&services),
@@ -514,7 +534,7 @@ impl Recorder {
         };
         kinds
             .into_iter()
-            .map(|(kind, samples)| (kind, measurement(samples)))
+            .map(|(name, (rate, samples))| (name, measurement(rate, samples)))
             .collect()
     }
 }
@@ -777,6 +797,56 @@ mod tests {
         let recorder = Recorder::new(10, Warmup::Auto);
         assert_eq!(recorder.measurement(), None);
         assert_eq!(Recorder::measurement_together(&[&recorder; 2]), None);
+    }
+
+    /// Two recorders that number their kinds differently: what is called the same is one kind.
+    #[test]
+    fn kinds_of_the_same_name_are_reported_together() {
+        let fill = |latencies: [f64; 2]| {
+            let mut recorder = Recorder::new(1000, Warmup::Requests(0));
+            for number in 0..1000u32 {
+                let kind = (number % 4 == 0) as u8;
+                recorder.add(Sample {
+                    completed_at: ns(100.0 * f64::from(number)),
+                    latency: ns(latencies[usize::from(kind)]),
+                    service: None,
+                    queue: 0,
+                    kind,
+                });
+            }
+            recorder
+        };
+        let (one, other) = (fill([10.0, 20.0]), fill([30.0, 40.0]));
+        let names = [["get", "put"], ["put", "scan"]];
+        let together = Recorder::by_kind_together(&[&one, &other], |recorder, kind| {
+            names[recorder][usize::from(kind)]
+        });
+        // 10 million a second each, three quarters of kind 0.
+        let expected = [
+            ("get", 750, 7.5, 10.0, 10.0),
+            (
+                "put",
+                250 + 750,
+                2.5 + 7.5,
+                (250.0 * 20.0 + 750.0 * 30.0) / 1000.0,
+                30.0,
+            ),
+            ("scan", 250, 2.5, 40.0, 40.0),
+        ];
+        assert_eq!(together.len(), expected.len());
+        for (name, samples, rate_mrps, mean, longest) in expected {
+            let KindMeasurement {
+                throughput_mrps,
+                ref latency_ns,
+                ..
+            } = together[name];
+            assert_eq!((latency_ns.samples, latency_ns.max), (samples, longest));
+            assert!((latency_ns.mean - mean).abs() < 1e-9);
+            assert!((throughput_mrps - rate_mrps).abs() < 1e-9);
+        }
+        // Alone it is what the recorder says of itself.
+        let alone = Recorder::by_kind_together(&[&one], |_, kind| kind);
+        assert_eq!(alone, one.by_kind());
     }
 
     /// One of 1000 requests that take 1 to 1000 ns, 100 ns apart, and one of 3000 that take 2000 ns, 50 ns

@@ -2,8 +2,11 @@
  * Service times that a load generator tells: a request is served for as many cycles as its first
  * word says, and its reply is those two words.
  *
- * The cycles are the thread's own, as an on-core service time is: those in which another thread
- * runs do not count. So it works by turns of a loop, whose length is measured in the beginning.
+ * As in the published program, a request is served until the cycle counter has moved on by so many,
+ * whoever runs meanwhile: the request of a thread that is swapped out goes on. With BUSY_ON_CORE
+ * the cycles are the thread's own, and those in which another thread runs do not count: it works by
+ * turns of a loop, whose length is measured in the beginning. A thread that is alone takes as long
+ * either way.
  */
 #ifndef NANOPU_BUSY_H
 #define NANOPU_BUSY_H
@@ -24,13 +27,23 @@ static inline void busy_turns(uint64_t turns) {
                    : "+r"(turns));
 }
 
-/** To be called before busy_serve(). */
+/** To be called before anything works by turns. */
 static inline void busy_prepare(void) {
   for (int time = 0; time < 2; time++) { /* The first one fills caches. */
     uint64_t begin = clock_cycles();
     busy_turns(BUSY_MEASURED_TURNS);
     busy_measured_cycles = clock_cycles() - begin;
   }
+}
+
+static inline void busy_work(uint64_t service_cycles) {
+#ifdef BUSY_ON_CORE
+  busy_turns(service_cycles * BUSY_MEASURED_TURNS / busy_measured_cycles);
+#else
+  uint64_t begin = clock_cycles();
+  while (clock_cycles() - begin < service_cycles)
+    ;
+#endif
 }
 
 /** Serves a message. What it has behind the two words is read and means nothing. */
@@ -40,7 +53,7 @@ static inline void busy_serve(void) {
     return;
   uint64_t service_cycles = request.load[0];
   FOR_EACH_WORD(request.words - LOAD_WORDS, (void)lnic_read());
-  busy_turns(service_cycles * BUSY_MEASURED_TURNS / busy_measured_cycles);
+  busy_work(service_cycles);
   request_reply(&request, 0);
 }
 

@@ -64,10 +64,11 @@ pub struct TransportSpec {
     /// trip. 2 in the prototype's experiments.
     #[schemars(range(min = 1, max = 65535))]
     pub rtt_packets: u32,
-    /// Messages that can be under way from the host at once: 16 in the prototype.
+    /// Messages that can be under way from the host at once: the prototype has 64 buffers of one packet and 64
+    /// of two, so 128 for messages of one packet.
     #[schemars(range(min = 1, max = 65000))]
     pub send_buffers: u32,
-    /// Messages that can be put together, or wait to be taken, at once: 16 in the prototype.
+    /// Messages that can be put together, or wait to be taken, at once: as many in the prototype.
     #[schemars(range(min = 1, max = 65000))]
     pub receive_buffers: u32,
     /// Nanoseconds without a word of the other side until what is missing is sent, or asked for, again:
@@ -121,8 +122,8 @@ impl Default for TransportSpec {
             packet_bytes: 1024,
             largest_message_bytes: 2048,
             rtt_packets: 2,
-            send_buffers: 16,
-            receive_buffers: 16,
+            send_buffers: 128,
+            receive_buffers: 128,
             timeout_ns: 9375.0,
             most_timeouts: 1000,
             answer_trimmed: true,

@@ -21,12 +21,15 @@ use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use nanopu::Nic;
 use network::rack::{LinkCounts, Network, NodeId, PortCounts, Switch};
-use network::{Ledger, LoadGenerator, LoadGeneratorReport, Measurement, Recorder, Warmup};
+use network::{
+    KindMeasurement, Ledger, LoadGenerator, LoadGeneratorReport, Measurement, Recorder, Warmup,
+};
 use pcie::{DmaNic, IceNic, NicStatistics};
 use pipeline::NoExtension;
 use riscv::elf::Image;
 use rpcvalet::{BackendStatistics, Gateway, GatewayStatistics, Place, QueuePairs};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::time::Instant;
@@ -52,6 +55,8 @@ pub struct RackResult {
     /// What all clients have measured together: each of their measured requests counts once, and their
     /// throughputs add up. `None` if there was no response.
     pub measurement: Option<Measurement>,
+    /// The same by kind of requests: those of all clients that are called the same.
+    pub by_kind: BTreeMap<String, KindMeasurement>,
     /// The switch, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switch: Option<SwitchResult>,
@@ -806,12 +811,13 @@ fn run_once(
             power_w: totals.power_w,
         });
     }
-    let (mut clients, mut recorders) = (Vec::new(), Vec::new());
+    let (mut clients, mut recorders, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
     for (number, (id, name)) in wires.clients.iter().enumerate() {
         let host = servers.len() + number;
         let (sent, received) = wires.counts(&rack.network, host);
         if let Some(client) = rack.network.node_mut::<LoadGenerator>(*id) {
             recorders.push(client.recorder().clone());
+            kinds.push(client.kind_names());
             clients.push(RackClientResult {
                 name: name.clone(),
                 address: Ipv4Addr::from(address_of(host)),
@@ -835,6 +841,9 @@ fn run_once(
         servers,
         clients,
         measurement: Recorder::measurement_together(&all),
+        by_kind: Recorder::by_kind_together(&all, |client, kind| {
+            kinds[client][usize::from(kind)].clone()
+        }),
         switch,
         instructions,
         simulated_seconds,

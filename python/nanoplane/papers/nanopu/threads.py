@@ -1,9 +1,8 @@
 """Section 5.2.2, the hardware thread scheduler: Figures 7 and 8.
 
-Two threads share a core. A request is served for 500 ns, 1600 cycles of the thread's own, and the
-load generator is 43 ns away from a server without MAC and serial I/O, as in the paper's bound:
-"2 x 43ns + 17ns + 2 x 1000ns + 50ns". Loads are those of the published experiments: gaps between
-arrivals of 3200 to 1400 cycles.
+Two threads share a core. A request is served for 500 ns, 1600 cycles, and the load generator is
+43 ns away from a server without MAC and serial I/O, as in the paper's bound: "2 x 43ns + 17ns +
+2 x 1000ns + 50ns". Loads and programs are those of the published experiments.
 """
 
 import dataclasses
@@ -23,17 +22,26 @@ from nanoplane.papers.nanopu.racks import (
     measurement,
     open_load,
     rack,
-    saturating,
 )
 from nanoplane.sweep import Run
 
 SERVICE_CYCLES = 1600
 OVERRUN_CYCLES = 16_000
 GAPS_CYCLES = (3200, 3000, 2800, 2600, 2400, 2200, 2000, 1800, 1600, 1400)
-QUICK_GAPS_CYCLES = (3200, 2400, 1800, 1600)
-LOW_GAP_CYCLES, HIGH_GAP_CYCLES = 3200, 1800
+"""Mean gaps between requests that the published load generator is told."""
+QUICK_GAPS_CYCLES = (3200, 2000, 1800, 1600, 1400)
+STEP_CYCLES = 140
+"""It sends a request at the beginning of a step of its simulation, which is as long as a link's
+latency. So gaps are half a step longer in the mean, and 1600 cycles are the paper's 1.9 Mrps."""
+LOW_GAP_CYCLES = 3200
 BOUND_GAP_CYCLES = 1800
-"""The load of 1.8 Mrps, the largest of the published ones below 1.9."""
+"""1.71 Mrps, the largest load below 1.9."""
+LOWERED_REQUESTS = 1000
+"""Left out in the beginning of Figure 8: until then the thread that misbehaves has been lowered.
+
+The published experiment goes from one load to the next without a pause, so that it has been
+since the first. Five of so many requests take 5 us.
+"""
 IDEAL_MRPS = 1000 * CLOCK_GHZ / SERVICE_CYCLES
 HARDWARE, TIMER = "hardware", "timer"
 SCHEDULERS = {HARDWARE: "HTS", TIMER: "TIS, every 5 us"}
@@ -43,8 +51,9 @@ LIMITS = {BOUNDED: "1 us at priority 0", UNBOUNDED: "any time"}
 THREADS = {"well-behaved": "well-behaved", "misbehaving": "misbehaving, its requests of 500 ns"}
 
 
-def _mrps(gap_cycles: int) -> float:
-    return 1000 * CLOCK_GHZ / gap_cycles
+def offered_mrps(gap_cycles: int) -> float:
+    """Return the load that the published load generator offers when it is told this gap."""
+    return 1000 * CLOCK_GHZ / (gap_cycles + STEP_CYCLES / 2)
 
 
 def _request(name: str, port: int, cycles: int, weight: float) -> dict[str, Any]:
@@ -53,25 +62,24 @@ def _request(name: str, port: int, cycles: int, weight: float) -> dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Priorities:
-    """A thread of high and one of low priority, at a load, or saturated."""
+    """A thread of high and one of low priority."""
 
     scheduler: str
-    gap_cycles: int | None
+    gap_cycles: int
 
     @property
     def name(self) -> str:
         """What progress and errors call it."""
-        load = "saturated" if self.gap_cycles is None else f"a request in {self.gap_cycles} cycles"
+        load = f"{offered_mrps(self.gap_cycles):.2f} Mrps"
         return f"two priorities, {SCHEDULERS[self.scheduler]}, {load}"
 
     def run(self, quick: bool) -> Run:
         """Return the run."""
-        gap = self.gap_cycles
         return Run(
             rack(
                 self.name,
                 "nanopu/threads-by-priority",
-                saturating(8) if gap is None else open_load(_mrps(gap)),
+                open_load(offered_mrps(self.gap_cycles)),
                 [
                     _request("high", 0, SERVICE_CYCLES, 1.0),
                     _request("low", 1, SERVICE_CYCLES, 1.0),
@@ -93,7 +101,7 @@ class Behaviours:
     @property
     def name(self) -> str:
         """What progress and errors call it."""
-        load = f"a request in {self.gap_cycles} cycles"
+        load = f"{offered_mrps(self.gap_cycles):.2f} Mrps"
         return f"a thread that misbehaves, {LIMITS[self.limit]}, {load}"
 
     def run(self, quick: bool) -> Run:
@@ -102,7 +110,7 @@ class Behaviours:
             rack(
                 self.name,
                 f"nanopu/threads-{self.limit}",
-                open_load(_mrps(self.gap_cycles)),
+                open_load(offered_mrps(self.gap_cycles)),
                 [
                     _request("well-behaved", 0, SERVICE_CYCLES, 1.0),
                     _request("misbehaving", 1, SERVICE_CYCLES, 0.99),
@@ -111,6 +119,7 @@ class Behaviours:
                 measured=QUICK_REQUESTS if quick else REQUESTS,
                 nanopu=PROTOTYPE,
                 cores=1,
+                warmup=LOWERED_REQUESTS,
             )
         )
 
@@ -120,7 +129,7 @@ def _gaps(quick: bool) -> tuple[int, ...]:
 
 
 def _priority_points(quick: bool) -> dict[Any, Run]:
-    listed = itertools.starmap(Priorities, itertools.product(SCHEDULERS, (*_gaps(quick), None)))
+    listed = itertools.starmap(Priorities, itertools.product(SCHEDULERS, _gaps(quick)))
     return {point: point.run(quick) for point in listed}
 
 
@@ -140,7 +149,7 @@ def _row(results: Results, point: Any, kind: str, series: str) -> Row:
     ends = measured.get("p99_ci95")
     return Row(
         series=series,
-        x=_mrps(point.gap_cycles),
+        x=offered_mrps(point.gap_cycles),
         x_unit="million requests a second",
         y=measured["p99"] / 1000,
         y_unit="microseconds",
@@ -148,8 +157,15 @@ def _row(results: Results, point: Any, kind: str, series: str) -> Row:
         labels={**labels(point), "thread": kind},
         ci95=None if ends is None else (ends[0] / 1000, ends[1] / 1000),
         samples=measured["samples"],
-        steady=measurement(results[point])["steady"],
+        steady=keeps_up(results, point),
     )
+
+
+def keeps_up(results: Results, point: Any) -> bool:
+    """Whether requests were answered as fast as they came, and for no longer and longer."""
+    measured = measurement(results[point])
+    _, most_mrps = measured["throughput_mrps_ci95"]
+    return bool(measured["steady"] and most_mrps >= offered_mrps(point.gap_cycles))
 
 
 def _priority_rows(results: Results) -> list[Row]:
@@ -217,19 +233,22 @@ FIGURES = (
 # What the paper claims.
 
 
-def _reduction(results: Results, gap_cycles: int) -> float:
-    """Return how many times HTS's p99 of the thread of high priority TIS's is."""
+def _reduction(results: Results, thread: str) -> float:
+    """Return how many times HTS's p99 of a thread TIS's is, at 0.98 Mrps."""
     hardware, timer = (
-        p99_us(results, Priorities(scheduler, gap_cycles), "high")
+        p99_us(results, Priorities(scheduler, LOW_GAP_CYCLES), thread)
         for scheduler in (HARDWARE, TIMER)
     )
     return timer / hardware
 
 
 def _sustained(results: Results, scheduler: str) -> float:
-    """Return the saturated throughput, in percent of what an ideal system does."""
-    found = measurement(results[Priorities(scheduler, None)])["throughput_mrps"]
-    return 100 * float(found) / IDEAL_MRPS
+    """Return the largest load that is kept up with, in percent of what an ideal system does."""
+    points = [Priorities(scheduler, gap) for gap in GAPS_CYCLES]
+    kept = [point for point in points if point in results and keeps_up(results, point)]
+    if not kept:
+        raise KeyError(scheduler)
+    return 100 * max(offered_mrps(point.gap_cycles) for point in kept) / IDEAL_MRPS
 
 
 def _worst_us(results: Results) -> float:
@@ -237,7 +256,7 @@ def _worst_us(results: Results) -> float:
     below = [
         Behaviours(BOUNDED, gap)
         for gap in GAPS_CYCLES
-        if _mrps(gap) < 1.9 and Behaviours(BOUNDED, gap) in results
+        if offered_mrps(gap) < 1.9 and Behaviours(BOUNDED, gap) in results
     ]
     if Behaviours(BOUNDED, BOUND_GAP_CYCLES) not in below:
         raise KeyError(BOUND_GAP_CYCLES)
@@ -248,36 +267,33 @@ _REDUCTION = (
     "HTS reduces tail response time by 4x and 6.5x at high and low load, respectively; and can "
     "sustain 96% load"
 )
-_TIS = "the paper does not say which thread it means, nor when the timer's interrupts come"
-_OVERLOAD = (
-    "with swaps 1.8 Mrps are more than the core can do, and the 16 receive buffers, which the "
-    "threads share as in the paper's footnote 12, fill with the other thread's messages: with 1024 "
-    "it is 5.3 us instead of 49; up to 1.33 Mrps it is 2.04"
-)
-_SWAPS = "swaps, and the program around the service time, take another time"
+_AT = "by HTS's, at 0.98 Mrps (49 % load); the text's high and low load are its two threads' (docs)"
+_WAIT = "arrivals are Poisson: more than one message waits now and then"
+_TIS = "the paper does not say at which load"
+_SWEEP = "the largest of the published loads, up to 2.18 Mrps, that is kept up with"
 
 CLAIMS = (
     Claim(
-        "nanopu.7.high-load",
+        "nanopu.7.high-priority",
         "Section 5.2.2",
         _REDUCTION,
         4,
         "times",
-        "TIS's p99 by HTS's, priority 0, a request in 1800 cycles (89 % load)",
+        f"TIS's p99 of the thread of priority 0 {_AT}",
         "reproduced within 25 %",
         "nanopu.7",
-        judged(lambda r: _reduction(r, HIGH_GAP_CYCLES), within(4, 0.25, below=_TIS, above=_TIS)),
+        judged(lambda r: _reduction(r, "high"), within(4, 0.25, below=_TIS, above=_TIS)),
     ),
     Claim(
-        "nanopu.7.low-load",
+        "nanopu.7.low-priority",
         "Section 5.2.2",
         _REDUCTION,
         6.5,
         "times",
-        "the same, a request in 3200 cycles (50 % load)",
+        f"TIS's p99 of the thread of priority 1 {_AT}",
         "reproduced within 25 %",
         "nanopu.7",
-        judged(lambda r: _reduction(r, LOW_GAP_CYCLES), within(6.5, 0.25, below=_TIS, above=_TIS)),
+        judged(lambda r: _reduction(r, "low"), within(6.5, 0.25, below=_TIS, above=_TIS)),
     ),
     Claim(
         "nanopu.7.sustained",
@@ -285,10 +301,13 @@ CLAIMS = (
         _REDUCTION,
         96,
         "%",
-        "eight requests under way: throughput with HTS, by 2 Mrps",
+        f"HTS: {_SWEEP}, by 2 Mrps",
         "reproduced within 3 percentage points",
         "nanopu.7",
-        judged(lambda r: _sustained(r, HARDWARE), between(93, 99, _SWAPS)),
+        judged(
+            lambda r: _sustained(r, HARDWARE),
+            between(93, 99, "swaps, and the program around the service time, take another time"),
+        ),
     ),
     Claim(
         "nanopu.abstract.tail",
@@ -296,11 +315,11 @@ CLAIMS = (
         "the hardware thread scheduler is able to lower RPC tail response time by about 5x",
         5,
         "times",
-        "TIS's p99 by HTS's, priority 0: geometric mean of 50 % and 89 % load",
+        "geometric mean of both threads' factors at 0.98 Mrps",
         "reproduced within 25 %",
         "nanopu.7",
         judged(
-            lambda r: (_reduction(r, HIGH_GAP_CYCLES) * _reduction(r, LOW_GAP_CYCLES)) ** 0.5,
+            lambda r: (_reduction(r, "high") * _reduction(r, "low")) ** 0.5,
             within(5, 0.25, below=_TIS, above=_TIS),
         ),
     ),
@@ -311,8 +330,8 @@ CLAIMS = (
         "scheduling techniques",
         20,
         "%",
-        "eight requests under way: throughput with HTS, by that with TIS",
-        "reproduced within 7 percentage points",
+        f"{_SWEEP}: HTS's by TIS's",
+        "reproduced within 7 percentage points: the loads are 10 % apart",
         "nanopu.7",
         judged(
             lambda r: 100 * (_sustained(r, HARDWARE) / _sustained(r, TIMER) - 1),
@@ -328,14 +347,7 @@ CLAIMS = (
         "the well-behaved thread's largest p99 at loads below 1.9 Mrps, bounded",
         "reproduced if at most 2.15",
         "nanopu.8",
-        judged(
-            _worst_us,
-            between(
-                0,
-                2.15,
-                _OVERLOAD,
-            ),
-        ),
+        judged(_worst_us, between(0, 2.15, _WAIT)),
     ),
     Claim(
         "nanopu.8.never-exceeds",
@@ -349,12 +361,7 @@ CLAIMS = (
         "nanopu.8",
         judged(
             _worst_us,
-            within(
-                2.1,
-                0.1,
-                below="the well-behaved thread waits less",
-                above=_OVERLOAD,
-            ),
+            within(2.1, 0.1, below="the well-behaved thread waits less", above=_WAIT),
         ),
     ),
     Claim(
