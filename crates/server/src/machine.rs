@@ -522,9 +522,10 @@ pub(crate) fn describe_crash(image: &Image, is_linux: bool, crash: &Fault) -> St
         place(image, crash.pc),
     );
     let (below_stack, stack_bytes) = below_stack(is_linux, hart);
-    if crash.instruction.is_none() && crash.trap.value == crash.pc {
+    let is_fetch = crash.trap.cause == Cause::InstructionAccess;
+    if is_fetch && crash.trap.value == crash.pc {
         text += ": there is no memory to execute there";
-    } else if crash.instruction.is_none() {
+    } else if is_fetch {
         text += &format!(
             ": the instruction goes on at {:#x}, where there is no memory",
             crash.trap.value

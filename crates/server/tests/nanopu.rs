@@ -529,6 +529,7 @@ fn wrong_programs_get_sentences() {
         asm.copy(NET_TX, A0);
         asm.branch(When::Equal, ZERO, ZERO, again);
     });
+    says(text.clone(), ", value 0xa00000200070008");
     says(text, "there is no room for a message of 8 bytes");
     let text = error_of(|asm| {
         for context in 0..5 {
