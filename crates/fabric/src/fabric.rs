@@ -39,7 +39,7 @@ use crate::{
     RequestKind, RequestOutcome, Source, SpecError, Time, ToCache, ToHome, Transit,
 };
 use serde::Serialize;
-use state::{Purpose, State, Walker};
+use state::{State, Walker};
 use std::collections::VecDeque;
 
 /// What an address belongs to.
@@ -184,6 +184,10 @@ state::plain!(FabricStatistics {
     lengthened_deliveries: count,
     events: count,
 });
+
+/// A moment since which it is recorded what the banks of the last-level cache do.
+#[derive(Debug)]
+pub struct FootprintMark(Vec<usize>);
 
 /// Something for a home.
 #[derive(Clone, Copy, Debug)]
@@ -430,13 +434,11 @@ impl State for Port {
                 cache: inside,
                 hit_latency: fixed,
                 pending,
-                next_serial: exact,
+                next_serial,
                 refused,
             }
         );
-        if let Some(agent) = &mut self.agent
-            && walker.purpose() == Purpose::Exact
-        {
+        if let Some(agent) = &mut self.agent {
             agent.walk(walker);
         }
     }
@@ -479,7 +481,7 @@ pub struct Fabric {
     delivered_to: u64,
     /// The earliest of what they have got in this run.
     first_delivery: Time,
-    /// How often an agent has been called.
+    /// How often an agent has been called, or its private cache has had something to do.
     calls: u64,
     /// What agents have written at home, and the lines as they were then.
     #[cfg(test)]
@@ -504,7 +506,7 @@ state::component!(Fabric {
     sockets: fixed,
     ram: exact,
     caches: fixed,
-    agents: slice,
+    agents: content,
     devices: fixed,
     snoops: fixed,
     statistics,
@@ -927,6 +929,7 @@ impl Fabric {
                 inboxes,
             ),
             Event::Lookup { agent, serial } => {
+                self.calls += 1;
                 let pending = &mut self.agents[usize::from(agent.0)].pending;
                 let accesses = &mut pending.accesses;
                 // Serial numbers go up along the list.
@@ -1559,6 +1562,7 @@ impl Fabric {
         message: ToCache,
         inboxes: &mut [Inbox],
     ) {
+        self.calls += 1;
         let index = usize::from(id.0);
         let port = &mut self.agents[index];
         let Some(cache) = &mut port.cache else {
@@ -1755,7 +1759,9 @@ impl Fabric {
         MemoryMap { ranges }
     }
 
-    /// How often an agent has been called: as long as that stays, no agent has changed.
+    /// How often an agent has been called, or its private cache has had something to do: as long as
+    /// that stays, no agent has changed, nor what it has on the fabric. Two moments at which it is the
+    /// same are compared without agents.
     pub fn agent_calls(&self) -> u64 {
         self.calls
     }
@@ -1777,9 +1783,10 @@ impl Fabric {
         self.banks.iter().all(Bank::can_repeat)
     }
 
-    /// Begins to record what is done at the banks of the last-level cache, and what they hold now.
-    pub fn begin_footprint(&mut self) {
-        self.banks.iter_mut().for_each(Bank::begin_footprint);
+    /// This is a moment that later ones may be compared with: what is done from now on at the banks of
+    /// the last-level cache is recorded.
+    pub fn mark_footprint(&mut self) -> FootprintMark {
+        FootprintMark(self.banks.iter_mut().map(Bank::mark_footprint).collect())
     }
 
     /// Records no more.
@@ -1787,9 +1794,11 @@ impl Fabric {
         self.banks.iter_mut().for_each(Bank::end_footprint);
     }
 
-    /// Whether the banks hold what they held when recording began, as far as that has been of use.
-    pub fn footprint_holds(&self) -> bool {
-        self.banks.iter().all(Bank::footprint_holds)
+    /// Whether the banks hold what they held at a moment, as far as that has been of use since. What is
+    /// done from now on is not recorded before the next mark.
+    pub fn footprint_holds(&mut self, FootprintMark(marks): &FootprintMark) -> bool {
+        let mut banks = self.banks.iter_mut().zip(marks);
+        banks.all(|(bank, &mark)| bank.footprint_holds(mark))
     }
 
     /// The memory image.

@@ -73,7 +73,7 @@ use crate::{
     AgentId, CacheId, Grant, Inclusion, LINE_BYTES, LastLevelSpec, LineAddress, LineData, Ram,
     Source, Time, ToCache, ToHome,
 };
-use state::{State, Walker};
+use state::{Purpose, State, Walker};
 use std::collections::VecDeque;
 
 /// What a bank wants done, in order.
@@ -299,16 +299,35 @@ pub(crate) struct Bank {
     pub(crate) statistics: BankStatistics,
 }
 
-/// The entries of a bank that have been looked at since a moment, as they were then. Nothing else of its
-/// content has decided on what the bank has done since, as long as no line came or went.
+/// The entries of a bank that have been looked at since some moment, as they were then. Nothing else of
+/// its content has decided on what the bank has done since, as long as no line came or went.
 #[derive(Clone, Debug, Default)]
 struct Footprint {
     recording: bool,
-    /// A line came or went, or an agent asked for one.
-    failed: bool,
-    /// Whether each entry has been looked at, as bits.
+    /// Whether each entry has been looked at since the last moment, as bits.
     seen: Vec<u64>,
-    entries: Vec<(usize, Entry)>,
+    /// Those that have been, moment by moment; `None` where a line came or went, or an agent asked for
+    /// one.
+    looks: Vec<Option<(usize, Entry)>>,
+}
+
+impl Footprint {
+    /// What comes from here on depends on more than on entries.
+    #[inline]
+    fn fail(&mut self) {
+        if self.recording {
+            self.looks.push(None);
+        }
+    }
+
+    /// Whether the entry at `slot` is seen for the first time.
+    #[inline]
+    fn sees(&mut self, slot: usize) -> bool {
+        let (seen, bit) = (&mut self.seen[slot / 64], 1 << (slot % 64));
+        let is_first = *seen & bit == 0;
+        *seen |= bit;
+        is_first
+    }
 }
 
 impl State for Bank {
@@ -325,8 +344,8 @@ impl State for Bank {
                 used: content,
                 lines: inside,
                 sets: packed,
-                transactions,
-                free,
+                transactions: exact,
+                free: exact,
                 stalled,
                 spare: fixed,
                 port_free,
@@ -334,6 +353,16 @@ impl State for Bank {
                 statistics,
             }
         );
+        // What has been in transactions that are over, and which of them is used next, makes no
+        // difference.
+        if walker.purpose() == Purpose::Compare && self.free.len() < self.transactions.len() {
+            for (number, transaction) in self.transactions.iter_mut().enumerate() {
+                if !self.free.contains(&(number as TransactionId)) {
+                    number.clone().walk(walker);
+                    transaction.walk(walker);
+                }
+            }
+        }
     }
 }
 
@@ -507,37 +536,47 @@ impl Bank {
         self.lines.is_none()
     }
 
-    /// Begins to record what is done.
-    pub(crate) fn begin_footprint(&mut self) {
+    /// This is a moment that others may be compared with: what is done from now on is recorded. Returns
+    /// how much had been before, to be told to [`Bank::footprint_holds`].
+    pub(crate) fn mark_footprint(&mut self) -> usize {
         let footprint = &mut self.footprint;
         footprint.recording = true;
-        footprint.failed = self.lines.is_some();
         footprint.seen.clear();
         footprint.seen.resize(self.entries.len().div_ceil(64), 0);
-        footprint.entries.clear();
+        footprint.looks.len()
     }
 
     /// Records no more.
     pub(crate) fn end_footprint(&mut self) {
         self.footprint.recording = false;
+        self.footprint.looks.clear();
     }
 
-    /// Whether the bank holds what it held when recording began, as far as that has been of use.
-    pub(crate) fn footprint_holds(&self) -> bool {
-        let mut entries = self.footprint.entries.iter();
-        !self.footprint.failed && entries.all(|(slot, entry)| self.entries[*slot] == *entry)
+    /// Whether the bank holds what it held at a moment, as far as that has been of use since. This is
+    /// the end of the moment before it.
+    pub(crate) fn footprint_holds(&mut self, mark: usize) -> bool {
+        let footprint = &mut self.footprint;
+        footprint.seen.fill(0);
+        for look in mark..footprint.looks.len() {
+            let Some((slot, entry)) = footprint.looks[look] else {
+                return false;
+            };
+            // Later moments have noted it again, as it was then.
+            if footprint.sees(slot) && self.entries[slot] != entry {
+                return false;
+            }
+        }
+        true
     }
 
     #[cold]
     fn record(&mut self, line: LineAddress) {
-        let Some(slot) = self.find(line) else {
-            self.footprint.failed = true;
-            return;
-        };
-        let seen = &mut self.footprint.seen[slot / 64];
-        if *seen & 1 << (slot % 64) == 0 {
-            *seen |= 1 << (slot % 64);
-            self.footprint.entries.push((slot, self.entries[slot]));
+        match self.find(line) {
+            None => self.footprint.fail(),
+            Some(slot) if self.footprint.sees(slot) => {
+                self.footprint.looks.push(Some((slot, self.entries[slot])));
+            }
+            Some(_) => {}
         }
     }
 
@@ -596,7 +635,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
-        self.footprint.failed = true;
+        self.footprint.fail();
         self.statistics.reads_at_home += 1;
         cell!(self.note("ReadAtHome", line));
         self.request(line, Request::ReadAtHome { agent }, ram, out);
@@ -610,7 +649,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
-        self.footprint.failed = true;
+        self.footprint.fail();
         self.statistics.writes_at_home += 1;
         cell!(self.note_write(line, &write));
         self.request(line, Request::WriteAtHome(write), ram, out);
@@ -789,7 +828,7 @@ impl Bank {
 
     /// A free way for `line`, or `None` after having begun to make one free, where possible.
     fn make_room(&mut self, line: LineAddress, out: &mut Vec<HomeAction>) -> Option<usize> {
-        self.footprint.failed = true;
+        self.footprint.fail();
         let ways = self.ways;
         let set = self.set(line);
         if usize::from(self.used[set]) < ways {
@@ -1225,7 +1264,7 @@ impl Bank {
         let Step::Memory(request) = step else {
             internal_error(line, "an answer of memory that nobody waits for");
         };
-        self.footprint.failed = true;
+        self.footprint.fail();
         self.install(Some(slot), line, false, out);
         self.transactions[transaction as usize].step = Step::Between;
         let before = out.len();
@@ -1266,7 +1305,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
-        self.footprint.failed = true;
+        self.footprint.fail();
         let slot = self.transactions[transaction as usize].slot;
         self.next_request(slot, transaction, ram, out);
     }

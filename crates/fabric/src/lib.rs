@@ -58,7 +58,7 @@ pub use agent::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, MemoryAccess, Observation, ReplyTo,
     Request,
 };
-pub use fabric::{Fabric, FabricStatistics, MemoryMap, Region};
+pub use fabric::{Fabric, FabricStatistics, FootprintMark, MemoryMap, Region};
 pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
     RequestKind, Source, ToCache, ToHome, Transit,

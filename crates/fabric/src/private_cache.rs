@@ -307,10 +307,24 @@ impl PrivateCache {
             }
             walker.number(&mut INVALID.clone());
         }
-        // In which order the requests are kept makes no difference either.
+        self.compare_misses(walker);
+    }
+
+    /// In which order the requests are kept makes no difference.
+    fn compare_misses(&mut self, walker: &mut dyn Walker) {
         let mut misses = self.misses.clone();
         misses.sort_by_key(|miss| miss.line);
         misses.walk(walker);
+    }
+
+    /// Shows to a walker that compares how often lines have come and gone, instead of which are here and
+    /// in which order they were used. Where none has come or gone the order has decided on nothing,
+    /// and it is the same after each time that the same ones are used.
+    pub fn compare_version(&mut self, walker: &mut dyn Walker) {
+        walker.number(&mut self.version);
+        self.compare_misses(walker);
+        self.evictions.walk(walker);
+        self.fill.walk(walker);
     }
 }
 

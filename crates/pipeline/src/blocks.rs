@@ -6,7 +6,7 @@ use crate::spec::MemoryModel;
 use crate::window::{SlotKind, Tags};
 use fabric::{LINE_BYTES, LineData};
 use riscv::{Class, Instruction, Operation, Register, SINK, decode, is_compressed};
-use state::{State, Walker};
+use state::{Purpose, State, Walker};
 
 const TABLE_ENTRIES: usize = 4096;
 /// When this many instructions are held, all are forgotten and decoded again as they are met.
@@ -206,6 +206,8 @@ pub struct Blocks {
     table: Box<[Block; TABLE_ENTRIES]>,
     /// Block after block, with an end before the first and behind each.
     instructions: Vec<Decoded>,
+    /// How often all have been forgotten.
+    cleared: u64,
     /// Which registers are more than registers.
     port: PortRegisters,
     /// Which fences make something wait.
@@ -222,10 +224,17 @@ impl Blocks {
             Blocks {
                 table: fixed,
                 instructions: fixed,
+                cleared: fixed,
                 port: fixed,
                 memory_model: fixed,
             }
         );
+        if walker.purpose() == Purpose::Compare {
+            // In one run there is only ever more of them, until all are forgotten.
+            walker.number(&mut self.cleared);
+            walker.number(&mut (self.instructions.len() as u64));
+            return;
+        }
         self.port.input.walk(walker);
         self.port.output.walk(walker);
         state::slice(self.table.as_mut_slice(), walker);
@@ -261,6 +270,7 @@ impl Blocks {
         Blocks {
             table: Box::new([NO_BLOCK; TABLE_ENTRIES]),
             instructions: vec![Decoded::end(0, calendar)],
+            cleared: 0,
             port: PortRegisters::NONE,
             memory_model,
         }
@@ -360,6 +370,7 @@ impl Blocks {
 
     /// Forgets everything: `FENCE.I`.
     pub fn clear(&mut self) {
+        self.cleared += 1;
         self.table.fill(NO_BLOCK);
         self.instructions.truncate(1);
     }

@@ -16,7 +16,7 @@ use crate::blocks::{Blocks, NOWHERE};
 use crate::extension::Extension;
 use crate::port::AtPort;
 use crate::ports::Calendar;
-use crate::predictor::Predictor;
+use crate::predictor::{BranchStep, Predictor};
 use crate::probe::Probed;
 use crate::queues::{LoadQueue, StoreKind, StoreQueue};
 use crate::serial::Serial;
@@ -188,13 +188,16 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) unissued: u32,
     pub(crate) scheduler_cycle: u64,
     pub(crate) float_in_window: bool,
-    /// Somebody wants to know what leaves the window: floating-point flags or a probe.
+    /// Somebody wants to know what goes through the window: see [`Core::is_attended`].
     pub(crate) attends: bool,
     pub(crate) probed: Option<Box<Probed>>,
     /// An atomic with acquire semantics that has not been performed: position.
     pub(crate) acquire: Option<u64>,
 
     pub(crate) predictor: Predictor,
+    /// What branches have done since a moment, and whether that is being recorded.
+    pub(crate) branch_steps: Vec<BranchStep>,
+    pub(crate) records_branches: bool,
     pub(crate) blocks: Blocks,
     pub(crate) instruction_cache: PrivateCache,
     pub(crate) data_cache: PrivateCache,
@@ -288,6 +291,8 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 probed: fixed,
                 acquire,
                 predictor,
+                branch_steps: fixed,
+                records_branches: fixed,
                 blocks: fixed,
                 instruction_cache,
                 data_cache,
@@ -329,7 +334,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
         self.blocks.walk(&self.calendar, walker);
         self.spin.walk(&self.predictor, walker);
         // Probes are not written down: they are there or not as the caller wants.
-        self.attends = self.float_in_window || self.probed.is_some();
+        self.attends = self.is_attended();
     }
 }
 
@@ -395,6 +400,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             probed: None,
             acquire: None,
             predictor: Predictor::new(&spec.predictor),
+            branch_steps: Vec::new(),
+            records_branches: false,
             instruction_cache: PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id))
                 .replacing(spec.l1_replacement),
             data_cache: PrivateCache::new(&spec.l1_data, CacheId::data(id))
@@ -433,6 +440,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             spin: SpinDetector::default(),
             spec: spec.clone(),
         }
+    }
+
+    /// Whether somebody wants to know what goes through the window: for floating-point flags, a probe, or
+    /// to record what branches do.
+    pub(crate) fn is_attended(&self) -> bool {
+        self.float_in_window || self.probed.is_some() || self.records_branches
     }
 
     /// Sets an integer register of all harts before the core starts.

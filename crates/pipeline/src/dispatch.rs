@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::extension::Extension;
 use crate::port::AtPort;
 use crate::ports::{Need, Unit};
-use crate::predictor::is_link;
+use crate::predictor::{BranchStep, is_link};
 use crate::queues::{Load, Store, StoreKind};
 use crate::serial::Serial;
 use crate::spec::MemoryModel;
@@ -619,6 +619,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let target = i.jump_target(pc, 0);
         let next = pc.wrapping_add(u64::from(i.length));
         let lookup = self.predictor.lookup(pc);
+        self.note_branch(BranchStep::Predict(lookup));
         if ready < UNKNOWN {
             let taken = branch_taken(i.operation, a, b);
             let issue = self.issue(Unit::Integer, need, ready);
@@ -626,6 +627,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.push(&i, SlotKind::Plain, Unit::Integer, issue, 0, done, 0);
             self.predictor.push_history(taken);
             self.predictor.train(&lookup, taken);
+            self.note_branch(BranchStep::Train(lookup, taken));
             self.step(&i);
             if taken {
                 self.jump(target);

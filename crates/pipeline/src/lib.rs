@@ -29,6 +29,7 @@ mod window;
 pub use crate::core::{Core, Crash, NEVER};
 pub use extension::{Action, CsrAccess, Extension, Invocation, NoExtension, Sent, Word};
 pub use model::{CoreModel, build_core};
+pub use period::ClosedLoop;
 pub use probe::{Executed, Found, Probe};
 pub use spec::{CoreSpec, MemoryModel, Model, PredictorSpec, UnitSpec, UnitsSpec};
 pub use stack::CycleStack;

@@ -2,6 +2,7 @@
 
 use crate::core::{Core, Crash};
 use crate::extension::Extension;
+use crate::period::ClosedLoop;
 use crate::probe::Probe;
 use crate::spec::{CoreSpec, Model};
 use crate::statistics::CoreStatistics;
@@ -49,7 +50,7 @@ pub trait CoreModel: state::State {
     /// See [`Core::remove_probes`].
     fn remove_probes(&mut self, cycle: u64);
     /// See [`Core::take_closed_loop`].
-    fn take_closed_loop(&mut self) -> Option<u64>;
+    fn take_closed_loop(&mut self) -> Option<ClosedLoop>;
     /// See [`Core::refuse_period`].
     fn refuse_period(&mut self);
     /// See [`Core::forget_loops`].
@@ -57,7 +58,13 @@ pub trait CoreModel: state::State {
     /// See [`Core::compare`].
     fn compare(&mut self, now: u64, walker: &mut dyn Walker);
     /// See [`Core::move_on`].
-    fn move_on(&mut self, now: u64, cycles: u64, walker: &mut dyn Walker);
+    fn move_on(&mut self, now: u64, cycles: u64, ends: [ClosedLoop; 2], walker: &mut dyn Walker);
+    /// See [`Core::mark_branches`].
+    fn mark_branches(&mut self) -> usize;
+    /// See [`Core::repeat_branches`].
+    fn repeat_branches(&mut self, mark: usize, times: u64) -> u64;
+    /// See [`Core::end_branches`].
+    fn end_branches(&mut self);
     /// See [`Core::copy_of`].
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)>;
 }
@@ -131,7 +138,7 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
         Core::remove_probes(self, cycle);
     }
 
-    fn take_closed_loop(&mut self) -> Option<u64> {
+    fn take_closed_loop(&mut self) -> Option<ClosedLoop> {
         Core::take_closed_loop(self)
     }
 
@@ -147,8 +154,20 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
         Core::compare(self, now, walker);
     }
 
-    fn move_on(&mut self, now: u64, cycles: u64, walker: &mut dyn Walker) {
-        Core::move_on(self, now, cycles, walker);
+    fn move_on(&mut self, now: u64, cycles: u64, ends: [ClosedLoop; 2], walker: &mut dyn Walker) {
+        Core::move_on(self, now, cycles, ends, walker);
+    }
+
+    fn mark_branches(&mut self) -> usize {
+        Core::mark_branches(self)
+    }
+
+    fn repeat_branches(&mut self, mark: usize, times: u64) -> u64 {
+        Core::repeat_branches(self, mark, times)
+    }
+
+    fn end_branches(&mut self) {
+        Core::end_branches(self);
     }
 
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {

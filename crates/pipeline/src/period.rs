@@ -8,29 +8,76 @@
 
 use crate::core::{Core, NEVER};
 use crate::extension::Extension;
+use crate::predictor::BranchStep;
 use crate::stack::{CycleStack, PARTS};
 use crate::window::{OPERANDS, UNKNOWN};
 use riscv::Class;
-use state::{State, Walker};
+use state::{Purpose, State, Walker};
 
 /// Turns until the first state is remembered, and by how many times more each later one is.
 const FIRST_MARK: u64 = 16;
 
-/// Looks for loops that come back to the same registers, by Brent's method.
+/// So many moments of a period that is known are proposed.
+const PHASES: u64 = 4;
+
+/// After so many of them without finding it again it is forgotten.
+const MOST_PROPOSALS: u64 = 8 * PHASES;
+
+/// What branches have done since a moment is recorded up to so many steps.
+const MOST_BRANCH_STEPS: usize = 1 << 20;
+
+/// Looks for loops that come back to the same registers, by Brent's method. Where a period has been
+/// found before, its length is known: then moments are proposed that are that far from each other.
 #[derive(Default)]
 pub(crate) struct LoopMark {
     /// Since the last store.
     turns: u64,
-    /// The turn at which another state is remembered.
+    /// The turn at which another state is remembered, or a moment of a known period is proposed.
     next: u64,
     stores: u64,
     /// What is remembered: where the loop closed, and the registers then.
     pc: u64,
     registers: Vec<u64>,
-    /// The cycle in which what may be a period has ended.
-    proposed: Option<u64>,
+    /// What may be a period.
+    proposed: Option<ClosedLoop>,
     /// Turns to wait for before the next proposal.
     patience: u64,
+    /// The period that was found last.
+    known: Option<KnownPeriod>,
+}
+
+/// A period that has been found.
+struct KnownPeriod {
+    /// Its length.
+    turns: u64,
+    /// How many turns after the last store the first moment is proposed: about where everything repeats
+    /// itself, as it was the last time.
+    begin: u64,
+    /// Which of its moments is proposed next.
+    phase: u64,
+    /// How many have been proposed since it was found.
+    proposals: u64,
+}
+
+impl KnownPeriod {
+    /// Turns between two moments that are proposed.
+    fn stride(&self) -> u64 {
+        self.turns.div_ceil(PHASES)
+    }
+}
+
+/// A loop has closed at which a period may begin or have ended.
+#[derive(Clone, Copy, Debug)]
+pub struct ClosedLoop {
+    /// In which cycle.
+    pub cycle: u64,
+    /// How often loops have closed since the last store.
+    pub turns: u64,
+    /// Which of the moments that are looked at: it is to be compared with the last one of the same
+    /// phase.
+    pub phase: u64,
+    /// Whether there has been a period of this length; otherwise the registers alone tell.
+    pub is_known: bool,
 }
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
@@ -49,33 +96,64 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && mark.turns >= mark.patience
             && mark.registers[..] == self.registers[..]
         {
-            mark.proposed = Some(self.dispatch_cycle);
+            mark.proposed = Some(ClosedLoop {
+                cycle: self.dispatch_cycle,
+                turns: mark.turns,
+                phase: 0,
+                is_known: false,
+            });
         }
     }
 
     #[inline(never)]
     fn set_mark(&mut self, pc: u64) {
-        let mark = &mut self.spin.mark;
-        if mark.stores != self.statistics.stores {
+        if self.spin.mark.stores != self.statistics.stores {
+            self.interrupt_branches();
+            let mark = &mut self.spin.mark;
+            let known = mark
+                .known
+                .take()
+                .map(|known| KnownPeriod { phase: 0, ..known });
             *mark = LoopMark {
                 stores: self.statistics.stores,
-                next: FIRST_MARK,
+                next: known.as_ref().map_or(FIRST_MARK, |known| known.begin),
                 registers: std::mem::take(&mut mark.registers),
                 pc: NEVER,
+                known,
                 ..LoopMark::default()
             };
             return;
         }
+        let mark = &mut self.spin.mark;
+        if let Some(known) = &mut mark.known {
+            if known.proposals < MOST_PROPOSALS {
+                known.proposals += 1;
+                mark.proposed = Some(ClosedLoop {
+                    cycle: self.dispatch_cycle,
+                    turns: mark.turns,
+                    phase: known.phase,
+                    is_known: true,
+                });
+                // The same moments come again after just the turns of a period.
+                let stride = known.stride();
+                let left = known.turns.saturating_sub(known.phase * stride);
+                mark.next = mark.turns + stride.min(left);
+                known.phase = if left <= stride { 0 } else { known.phase + 1 };
+                return;
+            }
+            mark.known = None;
+        }
+        self.interrupt_branches();
+        let mark = &mut self.spin.mark;
         mark.next = mark.turns.saturating_mul(FIRST_MARK).max(FIRST_MARK);
         mark.pc = pc;
         mark.registers.clear();
         mark.registers.extend_from_slice(&self.registers);
     }
 
-    /// The cycle in which what may be a period has ended, if a loop has closed since this was last
-    /// asked.
+    /// A loop at which a period may begin or have ended, if one has closed since this was last asked.
     #[inline]
-    pub fn take_closed_loop(&mut self) -> Option<u64> {
+    pub fn take_closed_loop(&mut self) -> Option<ClosedLoop> {
         self.spin.mark.proposed.take()
     }
 
@@ -155,6 +233,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 probed: fixed,
                 acquire: fixed,
                 predictor: fixed,
+                branch_steps: fixed,
+                records_branches: fixed,
                 blocks: fixed,
                 instruction_cache: fixed,
                 data_cache: fixed,
@@ -213,6 +293,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.hart.walk(walker);
         self.extension.walk(walker);
         self.predictor.walk(walker);
+        if IN_ORDER {
+            self.predictor.walk_counters(walker);
+        }
         self.wait_table.walk(walker);
         self.reservation.walk(walker);
         self.awaited.walk(walker);
@@ -233,7 +316,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn walk_caches_and_counts(&mut self, walker: &mut dyn Walker) {
-        self.instruction_cache.walk(walker);
+        if walker.purpose() == Purpose::Compare {
+            self.instruction_cache.compare_version(walker);
+        }
         self.data_cache.walk(walker);
         if let Some(second) = &mut self.second_level {
             second.walk(walker);
@@ -368,8 +453,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Moves on by `cycles` from the beginning of cycle `now`, with a walker that does so in the
-    /// order of [`Core::compare`].
-    pub fn move_on(&mut self, now: u64, cycles: u64, walker: &mut dyn Walker) {
+    /// order of [`Core::compare`]. The period is between the loops that had closed before the two moments
+    /// that are equal.
+    pub fn move_on(
+        &mut self,
+        now: u64,
+        cycles: u64,
+        ends: [ClosedLoop; 2],
+        walker: &mut dyn Walker,
+    ) {
         let before = self.statistics.stack;
         self.calendar.shift_all(now, cycles);
         self.ready.iter_mut().for_each(|cycle| walker.cycle(cycle));
@@ -397,7 +489,75 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             prediction.cycles.0.add_parts(&counted);
         }
         self.statistics.skipped_cycles += cycles;
+        let known = self.spin.mark.known.take();
         self.forget_loops();
+        if IN_ORDER {
+            // Most turns are closed in the short way there, which does not count them.
+            return;
+        }
+        let [first, last] = ends;
+        // A loop has closed in it, or it would not have been proposed.
+        let mut known = KnownPeriod {
+            turns: (last.turns - first.turns).max(1),
+            begin: known.map_or(1, |known| known.begin),
+            phase: 0,
+            proposals: 0,
+        };
+        if first.is_known {
+            // If the first moment was one of a period already, an earlier one may be.
+            known.begin = match first.turns == known.begin {
+                true => first.turns.saturating_sub(known.stride()).max(1),
+                false => first.turns,
+            };
+        }
+        self.spin.mark.known = Some(known);
+    }
+
+    /// This is a moment that others may be compared with: what branches do from now on is recorded.
+    /// Returns how much of that there has been, to be told to [`Core::repeat_branches`].
+    /// In order nothing is: there the counters are compared.
+    pub fn mark_branches(&mut self) -> usize {
+        if !IN_ORDER {
+            self.records_branches = true;
+            self.attends = true;
+        }
+        self.branch_steps.len()
+    }
+
+    /// The core has come back to where it was at a moment, but for the counters that predict branches.
+    /// Goes through what branches have done since, over and over again, up to `times` times, as long
+    /// as all predictions come out the same: then all else does, too. Returns how often they did; the
+    /// counters are what they are then.
+    pub fn repeat_branches(&mut self, mark: usize, times: u64) -> u64 {
+        self.predictor.repeat(&self.branch_steps[mark..], times)
+    }
+
+    /// Branches are recorded no more, and what has been recorded is forgotten.
+    pub fn end_branches(&mut self) {
+        self.interrupt_branches();
+        self.branch_steps.clear();
+    }
+
+    /// Branches are not recorded until the next moment: nothing comes back to those so far. So what
+    /// comes may be dispatched quickly again.
+    #[inline(never)]
+    fn interrupt_branches(&mut self) {
+        if self.records_branches {
+            self.branch_steps.push(BranchStep::Gap);
+            self.records_branches = false;
+            self.attends = self.is_attended();
+        }
+    }
+
+    /// Records what a branch does, if that is wanted.
+    #[inline]
+    pub(crate) fn note_branch(&mut self, step: BranchStep) {
+        if self.records_branches {
+            self.branch_steps.push(step);
+            if self.branch_steps.len() >= MOST_BRANCH_STEPS {
+                self.interrupt_branches();
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::ring::Ring;
 use crate::spec::PredictorSpec;
 use riscv::Instruction;
-use state::{State, Walker};
+use state::{Purpose, State, Walker};
 
 const RETURN_STACK_ENTRIES: usize = 16;
 const RETURN_ADDRESS: u8 = 1;
@@ -45,7 +45,10 @@ impl State for Predictor {
                 target_mask: fixed,
             }
         );
-        state::octets(self.counters.all_mut(), walker);
+        // Two moments may be compared without them: see [`Predictor::repeat`].
+        if walker.purpose() == Purpose::Exact {
+            self.walk_counters(walker);
+        }
     }
 }
 
@@ -68,6 +71,17 @@ state::component!(Lookup {
     taken
 });
 
+/// What a conditional branch does with the counters.
+#[derive(Clone, Copy, Debug)]
+pub enum BranchStep {
+    /// It is predicted.
+    Predict(Lookup),
+    /// It is known whether it is taken: they are trained.
+    Train(Lookup, bool),
+    /// From here on some time has not been recorded.
+    Gap,
+}
+
 /// The return-address stack; a plain ring, so that it can be saved whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReturnStack {
@@ -87,6 +101,11 @@ pub struct BranchContext {
 state::component!(BranchContext { returns, history });
 
 impl Predictor {
+    /// Shows the counters.
+    pub fn walk_counters(&mut self, walker: &mut dyn Walker) {
+        state::octets(self.counters.all_mut(), walker);
+    }
+
     pub fn new(spec: &PredictorSpec) -> Predictor {
         let table = 1usize << spec.table_bits;
         let targets = 1usize << spec.target_bits;
@@ -121,6 +140,43 @@ impl Predictor {
             history: self.history,
             taken: self.counters[trusted.into()] >= 2,
         }
+    }
+
+    /// Goes through `steps` up to `times` times, as long as all predictions come out as they did; returns
+    /// how often that was.
+    pub fn repeat(&mut self, steps: &[BranchStep], times: u64) -> u64 {
+        for time in 0..times {
+            let before = self.counters.clone();
+            for step in steps {
+                let is_same = match step {
+                    BranchStep::Predict(lookup) => self.predicts_taken(lookup) == lookup.taken,
+                    BranchStep::Train(lookup, taken) => {
+                        self.train(lookup, *taken);
+                        true
+                    }
+                    BranchStep::Gap => false,
+                };
+                if !is_same {
+                    self.counters = before;
+                    return time;
+                }
+            }
+            if self.counters == before {
+                // So it will be every time.
+                return times;
+            }
+        }
+        times
+    }
+
+    /// What the counters of an earlier lookup say now.
+    fn predicts_taken(&self, lookup: &Lookup) -> bool {
+        let trusted = if self.counters[lookup.chooser.into()] >= 2 {
+            lookup.by_history
+        } else {
+            lookup.by_address
+        };
+        self.counters[trusted.into()] >= 2
     }
 
     /// Appends an outcome, predicted or known, to the history.
@@ -263,6 +319,52 @@ mod tests {
             mispredicts(&mut predictor, 0x80, (400..1000).map(|k| k % 3 == 0)),
             0
         );
+    }
+
+    /// A branch that is always taken, twice in a row, as it was recorded while it was predicted to be
+    /// not taken or taken.
+    fn two_taken(lookup: Lookup, predicted: bool) -> [BranchStep; 4] {
+        let lookup = Lookup {
+            taken: predicted,
+            ..lookup
+        };
+        let predict = BranchStep::Predict(lookup);
+        let train = BranchStep::Train(lookup, true);
+        [predict, train, predict, train]
+    }
+
+    #[test]
+    fn branches_repeat_until_their_counters_settle() {
+        let mut predictor = predictor();
+        let lookup = predictor.lookup(0x80);
+        predictor.train(&lookup, true);
+        let gap = [BranchStep::Gap];
+        assert_eq!(predictor.clone().repeat(&gap, 5), 0);
+        // From 2 the counters go to 3 and stay there: every further time is the same.
+        let mut settled = predictor.clone();
+        assert_eq!(settled.repeat(&two_taken(lookup, true), u64::MAX), u64::MAX);
+        let mut stepped = predictor.clone();
+        assert_eq!(stepped.repeat(&two_taken(lookup, true), 1), 1);
+        assert_eq!(stepped, settled);
+        assert_eq!(settled.counters[lookup.by_address.into()], 3);
+        assert_eq!(predictor.repeat(&two_taken(lookup, true), 0), 0);
+    }
+
+    #[test]
+    fn branches_repeat_only_as_long_as_predictions_do() {
+        // The counters begin at 1, not taken, and the first of the two makes them 2: the second is
+        // predicted otherwise than recorded.
+        let mut predictor = predictor();
+        let lookup = predictor.lookup(0x80);
+        let before = predictor.clone();
+        assert_eq!(predictor.repeat(&two_taken(lookup, false), 5), 0);
+        assert_eq!(predictor, before);
+        // Alone it is the same once, and no longer.
+        let [predict, train, ..] = two_taken(lookup, false);
+        let mut trained = before.clone();
+        trained.train(&lookup, true);
+        assert_eq!(predictor.repeat(&[predict, train], 5), 1);
+        assert_eq!(predictor, trained);
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.report_next(&mut probed);
             }
         }
-        self.attends = self.float_in_window;
+        self.attends = self.is_attended();
     }
 
     /// An instruction enters the window at its tail. The one that leaves it can no longer be

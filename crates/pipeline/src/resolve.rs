@@ -4,6 +4,7 @@
 use crate::core::Core;
 use crate::extension::Extension;
 use crate::ports::Unit;
+use crate::predictor::BranchStep;
 use crate::queues::overlap;
 use crate::stack::Stall;
 use crate::window::{NOBODY, OPERANDS, SlotKind, UNKNOWN, Waiter};
@@ -165,7 +166,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         };
         if conditional {
             self.predictor.train(&lookup, taken);
+            self.note_branch(BranchStep::Train(lookup, taken));
         }
+        let prediction = &self.window.predictions[index];
         if next != predicted {
             self.statistics.mispredictions += 1;
             let (returns, cycles) = (prediction.returns, prediction.cycles);

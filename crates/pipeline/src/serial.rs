@@ -430,7 +430,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
         }
         self.float_in_window = false;
-        self.attends = self.probed.is_some();
+        self.attends = self.is_attended();
     }
 
     fn counters(&self, now: u64) -> Counters {

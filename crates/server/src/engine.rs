@@ -245,8 +245,8 @@ impl Engine {
                     &mut self.inboxes[core],
                     &mut self.outbox,
                 );
-                if let Some(cycle) = self.cores[core].take_closed_loop() {
-                    self.loop_closed(core, cycle, limit);
+                if let Some(closed) = self.cores[core].take_closed_loop() {
+                    self.loop_closed(core, closed, limit);
                 }
                 if !self.outbox.messages.is_empty() {
                     self.fabric.send(CoreId(core as u16), &mut self.outbox);

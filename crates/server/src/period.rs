@@ -6,10 +6,15 @@
 //! an agent's time comes, and is moved on by whole periods.
 //!
 //! Moments are compared a little after the loop has closed with the same registers: all of the
-//! core, its caches, and what is under way; of the last-level cache what has been used in between.
+//! core, its caches, and what is under way; of the last-level cache what has been used in between; and of
+//! the counters of the branch predictor, which take several turns to settle, what they say. Of a
+//! period that has been found before the length is known. Then some moments in each of its turns are
+//! compared with those a turn before, so that no more than a turn passes from where all repeats itself
+//! to where that is seen.
 
 use crate::engine::Engine;
-use pipeline::NEVER;
+use fabric::FootprintMark;
+use pipeline::{ClosedLoop, NEVER};
 use state::{Comparer, State};
 
 /// How many moments are compared before a loop is taken to have no period for now.
@@ -28,10 +33,23 @@ pub(crate) struct Period {
     after: u64,
     /// How often agents had been called at the first.
     calls: u64,
-    /// How many have been looked at.
+    /// How many have been looked at without knowing the length of a period.
     looks: u64,
-    /// What the next ones are compared with, and which cycle that was.
-    remembered: Option<(Comparer, u64)>,
+    /// The loop that has closed before the next one.
+    closed: ClosedLoop,
+    /// What the next ones are compared with: one of each phase.
+    remembered: Vec<Moment>,
+}
+
+/// A moment that has been looked at.
+struct Moment {
+    /// The loop that had closed.
+    closed: ClosedLoop,
+    cycle: u64,
+    state: Comparer,
+    footprint: FootprintMark,
+    /// See [`pipeline::Core::mark_branches`].
+    branches: usize,
 }
 
 impl Engine {
@@ -43,8 +61,15 @@ impl Engine {
 
     /// Forgets the moments that have been looked at.
     fn forget_period(&mut self) {
-        self.period = None;
+        if let Some(period) = self.period.take() {
+            self.end_records(period.core);
+        }
+    }
+
+    /// Nothing is recorded any more of what has been done since a moment.
+    fn end_records(&mut self, core: usize) {
         self.fabric.end_footprint();
+        self.cores[core].end_branches();
     }
 
     /// Forgets what has been noticed of loops that repeat themselves, so that what is skipped from
@@ -70,7 +95,8 @@ impl Engine {
     }
 
     /// A core that has run up to `limit` has closed a loop in `cycle`: this may be a period.
-    pub(crate) fn loop_closed(&mut self, core: usize, cycle: u64, limit: u64) {
+    pub(crate) fn loop_closed(&mut self, core: usize, closed: ClosedLoop, limit: u64) {
+        let cycle = closed.cycle;
         let calls = self.fabric.agent_calls();
         match &self.period {
             Some(period) if period.look_at != NEVER => return,
@@ -104,54 +130,73 @@ impl Engine {
             after,
             calls,
             looks: 0,
-            remembered: None,
+            closed,
+            remembered: Vec::new(),
         });
         period.look_at = at;
+        period.closed = closed;
     }
 
-    /// Everything before a moment that is to be looked at has been done. If all is as it was at the
-    /// one that is remembered, and no agent has been called and nothing stored in between, it will go
-    /// on in this way until an agent's time comes, and time can move on by whole periods. By Brent's
-    /// method, as the periods of single cores.
+    /// Everything before a moment that is to be looked at has been done. If all is as it was at one
+    /// that is remembered, and no agent has been called and nothing stored in between, it will go
+    /// on in this way until an agent's time comes, and time can move on by whole periods. As long as
+    /// the length of a period is not known, by Brent's method, as the periods of single cores.
     pub(crate) fn look_for_period(&mut self) {
         let Some(mut period) = self.period.take() else {
             return;
         };
         let now = std::mem::replace(&mut period.look_at, NEVER);
-        let core = period.core;
+        let (core, closed) = (period.core, period.closed);
         let time = |cycle| self.clock.time(cycle).as_fs();
-        let mut state = Comparer::new(now, time(now));
+        let other = period.remembered.first().map(|moment| &moment.state);
+        let mut state = Comparer::new(now, time(now), other);
         self.fabric.settle(now);
         self.cores[core].compare(now, &mut state);
         self.inboxes[core].walk(&mut state);
         self.fabric.walk(&mut state);
-        period.looks += 1;
+        period.looks += u64::from(!closed.is_known);
         let undisturbed = period.calls == self.fabric.agent_calls();
         if state.is_refused() || !undisturbed || period.looks > MOST_LOOKS {
-            self.fabric.end_footprint();
-            self.cores[core].refuse_period();
+            if !closed.is_known {
+                self.cores[core].refuse_period();
+            }
+            self.end_records(core);
             return;
         }
-        if let Some((earlier, before)) = &period.remembered {
-            if self.fabric.footprint_holds() && state.is_equal(earlier) {
-                let cycles = now - before;
-                let times = self.undisturbed_until().saturating_sub(now) / cycles;
+        let mut moments = period.remembered.iter();
+        let place = moments.position(|moment| moment.closed.phase == closed.phase);
+        if let Some(earlier) = place.map(|place| &period.remembered[place])
+            && state.is_equal(&earlier.state)
+            && self.fabric.footprint_holds(&earlier.footprint)
+        {
+            let cycles = now - earlier.cycle;
+            let times = self.undisturbed_until().saturating_sub(now) / cycles;
+            let times = self.cores[core].repeat_branches(earlier.branches, times);
+            if times > 0 {
                 let skipped = times * cycles;
-                let mut mover = state.mover(earlier, times, skipped, time(skipped));
-                self.fabric.end_footprint();
-                self.cores[core].move_on(now, skipped, &mut mover);
+                let mut mover = state.mover(&earlier.state, times, skipped, time(skipped));
+                self.cores[core].move_on(now, skipped, [earlier.closed, closed], &mut mover);
                 self.inboxes[core].walk(&mut mover);
                 self.fabric.walk(&mut mover);
+                self.end_records(core);
                 self.update_next(core);
                 return;
             }
-            if !period.looks.is_power_of_two() {
-                self.period = Some(period);
-                return;
-            }
         }
-        period.remembered = Some((state, now));
+        let moment = Moment {
+            closed,
+            cycle: now,
+            state,
+            footprint: self.fabric.mark_footprint(),
+            branches: self.cores[core].mark_branches(),
+        };
+        match place {
+            None => period.remembered.push(moment),
+            Some(place) if closed.is_known || period.looks.is_power_of_two() => {
+                period.remembered[place] = moment;
+            }
+            Some(_) => {}
+        }
         self.period = Some(period);
-        self.fabric.begin_footprint();
     }
 }

@@ -925,7 +925,8 @@ fn polling_out_of_the_last_level_is_skipped() {
         core.l1_replacement = fabric::Replacement::Lru;
         let mut spec = servers::server(2, &core);
         spec.fabric.clock_ghz = 2.3;
-        let image = polling(&[Poll::Sweep(100)], &[40, 40]);
+        // From the second time on the length of the period is known.
+        let image = polling(&[Poll::Sweep(100)], &[40, 40, 10, 10]);
         let plain = outcome(&spec, &image, 0, false);
         assert_eq!(plain.ending, Ending::Halted);
         for lookahead_cycles in [0, 7] {
@@ -936,7 +937,7 @@ fn polling_out_of_the_last_level_is_skipped() {
         machine.engine.set_speed(0, true);
         servers::run(&mut machine);
         let skipped = machine.engine.cores[1].statistics(0).skipped_cycles;
-        // 82 microseconds of 2300 cycles each, of which a turn takes some 2000 cycles, and some
+        // 102 microseconds of 2300 cycles each, of which a turn takes some 2000 cycles, and some
         // five of them are needed each time.
         assert!(
             skipped > 100_000,

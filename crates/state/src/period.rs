@@ -17,12 +17,14 @@ pub struct Comparer {
 }
 
 impl Comparer {
-    /// For the moment at which `cycle` begins, in femtoseconds.
-    pub fn new(cycle: u64, femtoseconds: u64) -> Comparer {
+    /// For the moment at which `cycle` begins, in femtoseconds. There will be about as much as in
+    /// `other`.
+    pub fn new(cycle: u64, femtoseconds: u64, other: Option<&Comparer>) -> Comparer {
+        let words = other.map_or(0, |other| other.words.len() + 1024);
         Comparer {
             cycle,
             femtoseconds,
-            words: Vec::new(),
+            words: Vec::with_capacity(words),
             counts: Vec::new(),
             refused: false,
         }

@@ -279,9 +279,9 @@ pub fn maybe_cycle(cycle: &mut Option<u64>, walker: &mut dyn Walker) {
 /// The places of a set of `ways` that begins at `start`, the most recently used first, from the ranks
 /// of its ways, at most 64. In which way something is makes no difference, so sets are compared in this order.
 pub fn by_rank(ranks: &[u8], start: usize) -> impl Iterator<Item = usize> {
-    let mut places = [0; 64];
+    let mut ways = [0; 64];
     for (way, &rank) in ranks.iter().enumerate() {
-        places[usize::from(rank)] = start + way;
+        ways[usize::from(rank)] = way as u8;
     }
-    places.into_iter().take(ranks.len())
+    (0..ranks.len()).map(move |rank| start + usize::from(ways[rank]))
 }
