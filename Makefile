@@ -1,6 +1,6 @@
 # make run · make test · make lint · make bench: each does its own set-up.
 
-.PHONY: help run build test lint bench beside-gem5 format clean
+.PHONY: help run build test test-rust test-python lint bench beside-gem5 format clean
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -44,8 +44,14 @@ $(VENV)/built: $(VENV)/tools $(RUST)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release
 	@touch $@
 
-test: build
+# Side by side, since much of a build is one thread's work. Each prints when it is done.
+test:
+	$(MAKE) --jobs=2 --output-sync=target test-rust test-python
+
+test-rust: $(VENV)/tools
 	cargo test --workspace --locked
+
+test-python: build
 	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 lint: $(VENV)/tools
