@@ -64,6 +64,9 @@
     lnic_write_csr(CSR_LNICCMD, 1);                                                                \
   } while (0)
 
+/** Starts the timer at which the thread scheduler decides (CSR_LNICCMD). */
+#define lnic_start_timer() lnic_write_csr(CSR_LNICCMD, 4)
+
 /** Whether a message waits. */
 #define lnic_ready() (lnic_read_csr(CSR_LMSGSRDY) != 0)
 
@@ -98,6 +101,16 @@
 #define lnic_write_r(value) __asm__ volatile("mv " LWRITE ", %0" : : "r"((uint64_t)(value)))
 #define lnic_write_i(value) __asm__ volatile("li " LWRITE ", %0" : : "i"(value))
 #define lnic_write_m(value) __asm__ volatile("ld " LWRITE ", %0" : : "m"(value))
+
+/** Sends 16 bytes of zeros to context 0 of 0.0.0.0, by which published programs tell their test
+ * that they are ready. Where nobody has that address, nobody gets it. */
+#define lnic_boot()                                                                                \
+  do {                                                                                             \
+    lnic_write_i(16);                                                                              \
+    lnic_write_i(0);                                                                               \
+    lnic_write_i(0);                                                                               \
+  } while (0)
+#define lnic_boot_msg() lnic_boot()
 
 /** Branches to a label if the next word that was received, compared with `value` by `instruction`
  * ("bne"), says so. */

@@ -173,7 +173,7 @@ static _Noreturn inline void lnic_run_threads(void) {
   own->context = LNIC_KERNEL_CONTEXT;
   own->kernel = kernel;
   lnic_write_csr(CSR_LCURCONTEXT, LNIC_KERNEL_CONTEXT);
-  lnic_write_csr(CSR_LNICCMD, 4);
+  lnic_start_timer();
   __asm__ volatile("csrw mscratch, %0\n"
                    "csrw mtvec, %1\n"
                    "csrs mie, %2\n"

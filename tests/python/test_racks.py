@@ -68,6 +68,20 @@ def test_a_link_connects_two() -> None:
     assert "switch" not in result
 
 
+def test_a_published_program_says_that_it_is_ready() -> None:
+    program = ROOT / "guest" / "tests" / "nanopu-published.c"
+    result = run(
+        f"rack.servers.0.program={program}",
+        "rack.servers.0.count=1",
+        "rack.clients.0.begin_ns=2000",
+    )
+    (server,), (client,) = result["servers"], result["clients"]
+    assert server["output"] == "Ready!\n"
+    # Nobody has the address 0.0.0.0 to which it says so.
+    assert result["switch"]["unroutable"] > 0
+    assert client["measurement"]["latency_ns"]["samples"] > 100
+
+
 def test_a_pair_of_servers() -> None:
     result = simulate(Description.from_toml(ROOT / "examples" / "rack-pair.toml"))
     memory, reader = result["servers"]
