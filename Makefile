@@ -46,7 +46,7 @@ $(VENV)/built: $(VENV)/tools $(RUST)
 
 # Side by side, since much of a build is one thread's work. Each prints when it is done.
 test:
-	$(MAKE) --jobs=2 --output-sync=target test-rust test-python
+	$(MAKE) --jobs=2 --output-sync=target --no-print-directory test-rust test-python
 
 test-rust: $(VENV)/tools
 	cargo test --workspace --locked
