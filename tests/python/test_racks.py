@@ -311,7 +311,7 @@ def test_a_rack_goes_on_from_the_command_line(
     whole = json.loads(nanoplane("run", EXAMPLE, *more))
     del gone_on["key"], whole["key"]
     assert measured(gone_on) == measured(whole)
-    assert gone_on["measurement"]["latency_ns"]["samples"] == 200
+    assert gone_on["measurement"]["latency_ns"]["samples"] >= 200
 
     def refused(*arguments: str, status: int = 2) -> str:
         errors = nanoplane("run", EXAMPLE, *arguments, status=status)

@@ -1,7 +1,7 @@
 /**
  * Sends every message back to where it came from, with the last word of the first one in place of
- * its own: what the prototype's program for the paper's Figure 4 does, so that the last reply tells
- * when the first request came.
+ * its own. So the last reply tells when the first request came: the prototype's program for the
+ * paper's Figure 4 does so.
  */
 #include <lnic.h>
 #include <nanopu/messages.h>
