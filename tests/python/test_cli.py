@@ -191,8 +191,8 @@ def test_claims_only_read_the_store(command: Command) -> None:
         *("measured", "unit", "verdict", "why"),
     }
     assert not fake_simulator.calls
-    assert "nanoplane claims --run" in command("claims")[1]
-    _, output, _ = command("claims", "--run", "--quick", "--json")
+    assert "nanoplane claims --run" in command("claims", "hyperplane")[1]
+    _, output, _ = command("claims", "hyperplane", "--run", "--quick", "--json")
     assert {row["verdict"] for row in json.loads(output)} == {
         *("reproduced", "differs", "not yet run"),
     }
