@@ -85,10 +85,27 @@ class Limit:
             raise Failure("there are no service times: the way to learn of work does not show them")
         return self.service_times * float(service["mean"])
 
-    def kept(self, result: dict[str, Any], limit: float) -> bool:
-        """Say whether a run kept the limit: a queue that overflows hides its latencies."""
+    def kept(self, result: dict[str, Any], limit: float, load: float | None = None) -> bool:
+        """Say whether a run kept the limit; of the offered load, if given, all must be served.
+
+        A queue that overflows hides its latencies, and so does one that grows until a run is over.
+        """
         p99 = self.latencies(result)["p99"]
-        return bool(p99 <= limit and not dropped(result))
+        overloaded = load is not None and not self.served(result, load)
+        return bool(p99 <= limit and not dropped(result) and not overloaded)
+
+    def served(self, result: dict[str, Any], load: float) -> bool:
+        """Say whether a load was served, to the precision or to twice the throughput's interval.
+
+        Of one that was not, latencies only say how long the run was. Twice, because the requests of
+        a seed come too slowly at all loads if they do at one, and nothing would be served then.
+        """
+        measured = measurement(result)
+        if "throughput_mrps" not in measured:
+            return True
+        throughput = measured["throughput_mrps"]
+        _, most = measured.get("throughput_mrps_ci95") or (throughput, throughput)
+        return bool(max(2 * most - throughput, throughput / (1 - self.precision)) >= load)
 
     def latencies(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return the latencies that are limited, in nanoseconds or in service times."""
@@ -518,13 +535,14 @@ class _Sweep:
             return
 
         def then(job: _Job, result: dict[str, Any], stored: bool) -> None:
-            kept = limit.kept(result, known.limit)
+            kept = limit.kept(result, known.limit, load)
             served = measurement(result).get("throughput_mrps", load)
             latencies = limit.latencies(result)
             p99 = latencies["p99"]
-            # Without an interval nothing is sure; a queue that overflows surely breaks the limit.
+            # Without an interval nothing is sure; a queue that overflows or grows surely breaks the
+            # limit.
             interval = latencies.get("p99_ci95") or (0.0, math.inf)
-            if dropped(result):
+            if dropped(result) or not limit.served(result, load):
                 p99, interval = math.inf, (math.inf, math.inf)
             # What is tried for the interval alone is no answer.
             found = (job, result, stored) if kept and known.low < load < known.high else best

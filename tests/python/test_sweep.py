@@ -1,5 +1,6 @@
 import _thread
 import dataclasses
+import json
 import math
 import multiprocessing
 import threading
@@ -230,6 +231,44 @@ def test_a_limit_on_one_kind_of_requests() -> None:
             Limit(10, kind=kind).limit_ns(peak, 16)
     with pytest.raises(Failure, match="they are all of one kind"):
         limit.kept({"latency_ns": {"p99": 1.0}, "dropped": 0}, 12_500)
+
+
+def test_a_load_that_is_not_served_keeps_no_limit() -> None:
+    """However short its latencies are, which say no more than how short the run was."""
+    limit = Limit(10, 0.1)
+
+    def result(throughput: float, most: float | None) -> dict[str, Any]:
+        interval = None if most is None else [2 * throughput - most, most]
+        latencies = {"latency_ns": {"p99": 20_000.0}, "dropped": 0}
+        return {"throughput_mrps": throughput, "throughput_mrps_ci95": interval, **latencies}
+
+    for throughput, most, kept in (
+        (20.5, 21.0, True),
+        (18.1, 18.2, True),  # Within the precision.
+        (17.0, 18.6, True),  # Within twice the throughput's interval.
+        (17.0, 18.4, False),
+        (17.0, None, False),
+    ):
+        assert limit.kept(result(throughput, most), 75_000, 20.0) is kept
+        assert limit.kept(result(throughput, most), 75_000)
+
+
+def test_a_search_that_no_tail_ends_ends_at_what_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Runs too short for a tail to reach the limit: the server's capacity is the answer."""
+    run = fake_simulator.run
+
+    def short_runs(*arguments: Any) -> str:
+        result = {**json.loads(run(*arguments)), "dropped": 0}
+        result["throughput_mrps"] = min(result["throughput_mrps"], 1.5)
+        return json.dumps(result)
+
+    monkeypatch.setattr(fake_simulator, "run", short_runs)
+    limit = Limit(absolute_ns=75_000.0, precision=0.04)
+    (found,) = sweep([Run(describe(load=None), peak=describe(), limit=limit)])
+    assert 1.5 * 0.96 <= found.result["largest_load"] <= 1.5 / 0.96
+    assert found.result["largest_load_ci95"][1] <= 1.5 / 0.96**2
 
 
 def queueing(**changes: object) -> Description:
