@@ -73,6 +73,9 @@ class Limit:
     own mean service time at the peak; others may take as long as they do."""
     absolute_ns: float | None = None
     """If given, the limit itself, whatever the mean service time is."""
+    warmup: int | None = None
+    """If given, how many requests a run leaves out whose load is none of `Run.near`. A rule finds
+    no end of the warm-up of an overloaded server, and goes on for five times as many requests."""
 
     def limit_ns(self, peak: dict[str, Any], cores: int) -> float:
         """Return what the p99 may be, by the result of the peak."""
@@ -548,7 +551,10 @@ class _Sweep:
             found = (job, result, stored) if kept and known.low < load < known.high else best
             self._search(run, limit, known.tried(load, kept, p99, interval, served), found, answer)
 
-        self._request(run.description.set(known.key, load), then)
+        description = run.description.set(known.key, load)
+        if limit.warmup is not None and load not in run.near:
+            description = description.set("measure.warmup", limit.warmup)
+        self._request(description, then)
 
     def _request(
         self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]

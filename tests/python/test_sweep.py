@@ -271,6 +271,17 @@ def test_a_search_that_no_tail_ends_ends_at_what_is_served(
     assert found.result["largest_load_ci95"][1] <= 1.5 / 0.96**2
 
 
+def test_a_search_can_say_what_is_left_out() -> None:
+    """Of runs of its own: those at the loads that it is given are as a figure shows them."""
+    shown = (0.1, 0.15)
+    limit = Limit(absolute_ns=700.0, precision=0.04, warmup=7)
+    sweep([Run(describe(load=None), peak=describe(), limit=limit, near=shown)])
+    tried = [call for call in fake_simulator.calls if call["traffic"].get("rate_mrps")]
+    left_out = {call["traffic"]["rate_mrps"]: call["measure"]["warmup"] for call in tried}
+    assert [left_out.pop(load, "auto") for load in shown] == ["auto", "auto"]
+    assert set(left_out.values()) == {7}
+
+
 def queueing(**changes: object) -> Description:
     system = {
         "queues": 1,
