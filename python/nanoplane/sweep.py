@@ -268,25 +268,27 @@ class _Bracket:
             return (self.low + self._end) / 2
         # A little below the load that is expected, or a little above, and then both are near enough
         # if it was right; first on the side where more would be left.
-        expected = self._expected()
+        expected = self._expected(precision)
         aside = 0.45 * precision * expected
         more_below, more_above = expected - aside - self.low, self._end - expected - aside
         # Where the end is a guess, there may be nothing left on either side.
         return expected - aside if more_below >= max(0, more_above) else expected + aside
 
-    def _expected(self) -> float:
+    def _expected(self, precision: float) -> float:
         """Return the load at which the limit is expected to be met.
 
         Where queues are long, a p99 is what it is without them and a part that grows as
         1 / (capacity - load). So load and p99 are each a ratio of straight lines in the other,
         which three loads determine; two do if the first part is left out.
         """
-        known = sorted(self.seen)
+        wanted = 1 / self.limit
+        # What was served may be a little below what is kept.
+        least = self.low * (1 + precision)
+        known = sorted((at if one >= wanted else max(at, least), one) for at, one in self.seen)
         if self.high == self.most:
             known += [(self._end, 0.0)]
         end = next(at for at, (load, _) in enumerate(known) if load > self.low)
         (low, at_low), (high, at_high) = known[end - 1 : end + 1]
-        wanted = 1 / self.limit
         others = [*known[max(0, end - 2) : end - 1], *known[end + 1 : end + 2]]
         for other, at_other in sorted(others, key=lambda one: abs(2 * one[0] - low - high)):
             # The cross ratio of four points is that of their images.

@@ -389,6 +389,19 @@ def test_a_search_learns_from_what_is_served() -> None:
     assert 0.96 * known.high <= known.low <= 0.4 - math.log(100) / 40 <= known.high
 
 
+def test_a_search_goes_on_above_what_was_served() -> None:
+    """A server that serves a little less when it is overloaded, as a lock that is fought over."""
+    limit = Limit(10, 0.04)
+    known = _Bracket.within("load", 40.0, (1.0, 2.0), (0.1, 0.2), limit.precision)
+    tried = 0
+    while (load := known.next(limit)) is not None:
+        tried += 1
+        p99 = 5 / (1 - load / 0.5) if load < 0.45 else 1e4
+        known = known.tried(load, p99 <= 40, p99, (0.0, math.inf), min(load, 0.43))
+    assert tried <= 8
+    assert 0.96 * known.high <= known.low <= 0.4375 <= known.high
+
+
 def test_a_limit_that_nothing_keeps() -> None:
     with pytest.raises(Failure, match="the p99 is above 4 service times at any load"):
         sweep([Run(queueing(), limit=Limit(4))])
