@@ -1,5 +1,6 @@
 """nanoPU's figures and claims: over a formula for the simulator, and some small runs."""
 
+import copy
 import functools
 import statistics
 from random import Random
@@ -41,6 +42,18 @@ def test_figures_have_rows_and_a_plot(name: str) -> None:
     assert all(row.samples >= 1000 for row in rows)
     # What tells rows apart is in their labels.
     assert len({(row.series, row.x, *row.labels.values()) for row in rows}) == len(rows)
+
+
+@pytest.mark.usefixtures("fake")
+def test_equal_response_times_are_steady() -> None:
+    results = copy.deepcopy(faked("nanopu.3"))
+    point = loopback.FIRST
+    measured = racks.measurement(results[point])
+    measured["steady"] = False
+    for longest, steady in ((measured["latency_ns"]["mean"], True), (1e9, False)):
+        measured["latency_ns"]["max"] = longest
+        rows = find("nanopu.3").rows({point: results[point]})
+        assert [row.steady for row in rows] == [steady]
 
 
 @pytest.mark.usefixtures("fake")

@@ -684,7 +684,7 @@ CLAIMS = (
         _of_client(
             *CLIENTS["Raft"],
             "p50",
-            within(2, 0.2, below="Raft takes longer", above="Raft takes less long"),
+            within(2, 0.2, below=_WHY["Raft"], above=_WHY["Raft"]),
             lambda ns: 5500 / ns,
         ),
     ),

@@ -75,7 +75,7 @@ class Selection:
                 ],
                 measured=(2 * QUICK_REQUESTS if quick else 2 * REQUESTS),
                 nanopu={**PROTOTYPE, "core_selection": self.selection},
-                # With the prototype's 16 buffers a queue of RSS could block the others.
+                # With fewer buffers a queue of RSS could block the others.
                 transport={"send_buffers": 256, "receive_buffers": 256},
                 ports=PORTS,
             )
@@ -285,7 +285,7 @@ _JBSQ = (
 _LOADS = "the paper does not say at which load; the factor is 2.3 at 10 %, 4.1 at 30, 4.0 at 50"
 _LIMIT = (
     "the paper does not say what counts as sustained: ten mean service times, 5.2 us, are as long "
-    "as one long request; within twenty JBSQ sustains 18 % more"
+    "as one long request; within twenty JBSQ sustains 16 % more"
 )
 _TIMEOUT = "the paper gives neither the timeout, 9.4 us here, nor the switch's buffer"
 
