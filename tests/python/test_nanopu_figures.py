@@ -57,6 +57,17 @@ def test_equal_response_times_are_steady() -> None:
 
 
 @pytest.mark.usefixtures("fake")
+def test_what_does_not_keep_up_is_not_steady() -> None:
+    point = applications.Service("mica", "optimal", 2.5)
+    results = copy.deepcopy(faked("nanopu.9"))
+    measured = racks.measurement(results[point])
+    for most_mrps, steady in ((2.6, True), (2.4, False)):
+        measured["throughput_mrps_ci95"] = [2.3, most_mrps]
+        rows = find("nanopu.9").rows({point: results[point]})
+        assert [row.steady for row in rows] == [steady, steady]
+
+
+@pytest.mark.usefixtures("fake")
 def test_every_figure_bears_on_a_claim() -> None:
     listed = claims("nanopu")
     assert figures_of(listed) == NAMES

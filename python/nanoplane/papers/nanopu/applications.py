@@ -246,8 +246,16 @@ def _load_row(results: Results, point: Service, series: str, kind: str | None) -
         labels={**labels(point), **({} if kind is None else {"kind": kind})},
         ci95=None if ends is None else (ends[0] / 1000, ends[1] / 1000),
         samples=latencies["samples"],
-        steady=measured["steady"],
+        steady=measured["steady"] and _keeps_up(measured, point.rate_mrps),
     )
+
+
+def _keeps_up(measured: Mapping[str, Any], rate_mrps: float | None) -> bool:
+    """Whether as much was answered as came; if not, latencies grow as long as the run lasts."""
+    if rate_mrps is None or rate_mrps == ALONE:
+        return True
+    _, most_mrps = measured["throughput_mrps_ci95"]
+    return bool(most_mrps >= rate_mrps)
 
 
 def _mica_rows(results: Results) -> list[Row]:
