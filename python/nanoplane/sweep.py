@@ -200,7 +200,8 @@ class _Bracket:
     limit: float
     """Of the p99."""
     most: float
-    """No load is as large as this, which breaks the limit."""
+    """No load is tried that is as large as this. A system's load never is, if this is the capacity;
+    else it is a guess, which is doubled if loads up to it keep the limit."""
     capacity: float
     """Where the p99 is taken to be without bound, as long as no load that breaks the limit was
     tried: only a guess, which decides what is tried next."""
@@ -253,6 +254,15 @@ class _Bracket:
         if (load := self.high * (1 + self.above)) < min(self.surely_broken, self.most):
             return load
         return None
+
+    def further(self, precision: float) -> "_Bracket":
+        """Return the same with twice as large a guess, if no load up to the guess was too large."""
+        near = self.high - self.low <= precision * self.high
+        if not near or self.high < self.most or self.most == self.capacity:
+            return self
+        most = 2 * self.most
+        surely = most if self.surely_broken == self.most else self.surely_broken
+        return dataclasses.replace(self, most=most, high=most, surely_broken=surely)
 
     @property
     def _end(self) -> float:
@@ -513,7 +523,7 @@ class _Sweep:
                 self._request(run.description.set(key, run.part * peak_mrps), answer)
                 return
             limit_ns = run.limit.limit_ns(result, _cores(job.resolved.data))
-            # More than the peak that the limit is made of may be another server's.
+            # That peak, which the limit is made of, may be another server's.
             loads, precision = (peak_mrps, 2 * peak_mrps), run.limit.precision
             known = _Bracket.within(key, limit_ns, loads, run.near, precision)
             self._search(run, run.limit, known, None, found)
@@ -529,6 +539,7 @@ class _Sweep:
         answer: Callable[[_Job, dict[str, Any], bool, _Bracket], None],
     ) -> None:
         """Go on between the largest load that keeps the limit and the least that does not."""
+        known = known.further(limit.precision)
         load = known.next(limit)
         if load is None and best is not None:
             answer(*best, known)

@@ -402,6 +402,18 @@ def test_a_search_goes_on_above_what_was_served() -> None:
     assert 0.96 * known.high <= known.low <= 0.4375 <= known.high
 
 
+def test_a_search_goes_on_beyond_its_guess() -> None:
+    """A server that serves five times what another one does, by which its load is guessed."""
+    limit = Limit(10, 0.04)
+    known = _Bracket.within("load", 40.0, (1.0, 2.0), (0.1, 0.2), limit.precision)
+    while (load := (known := known.further(limit.precision)).next(limit)) is not None:
+        p99 = min(math.log(100) / (5.0 - load), 1e4) if load < 5.0 else 1e4
+        known = known.tried(load, p99 <= 40, p99, (p99, p99), min(load, 5.0))
+    assert 0.96 * known.high <= known.low <= 5.0 - math.log(100) / 40 <= known.high
+    least, most = known.interval95()
+    assert known.surely_kept <= least <= known.low < known.high <= most < 8.0
+
+
 def test_a_limit_that_nothing_keeps() -> None:
     with pytest.raises(Failure, match="the p99 is above 4 service times at any load"):
         sweep([Run(queueing(), limit=Limit(4))])
