@@ -411,7 +411,7 @@ CLAIMS = (
                 0.10,
                 below="fully balanced it falls: the rings of 400 queues, 14 MB, fit into the "
                 "last-level cache here, and those of 1000 do not; with half of that cache neither "
-                "fit, and encapsulation has 1.03 there (docs/figures.md)",
+                "fit, and encapsulation has 0.99 there (docs/figures.md)",
                 above="it rises between 400 and 1000 queues",
             ),
         ),
