@@ -690,10 +690,21 @@ def _points(listed: Iterable[Figure], quick: bool) -> dict[Any, Run]:
 
 
 def _stored(listed: Iterable[Figure], quick: bool) -> Measured:
-    """Return what the store has of figures."""
-    points = _points(listed, quick)
-    outcomes = zip(points, look_up(points.values()), strict=True)
-    return Measured({point: of for point, of in outcomes if of is not None}, points)
+    """Return what the store has of figures.
+
+    Several figures may have a point, and run it for as long as each needs: any of these will do.
+    """
+    runs: dict[Any, list[Run]] = {}
+    for figure in listed:
+        for point, run in figure.points(quick).items():
+            if run not in (of := runs.setdefault(point, [])):
+                of.append(run)
+    wanted = [(point, run) for point, of in runs.items() for run in of]
+    outcomes: dict[Any, Outcome] = {}
+    for (point, _), outcome in zip(wanted, look_up(run for _, run in wanted), strict=True):
+        if outcome is not None:
+            outcomes.setdefault(point, outcome)
+    return Measured(outcomes, {point: of[0] for point, of in runs.items()})
 
 
 def _run_figures(

@@ -192,6 +192,11 @@ def test_claims_only_read_the_store(command: Command) -> None:
     }
     assert not fake_simulator.calls
     assert "nanoplane claims --run" in command("claims", "hyperplane")[1]
+    # A figure's claims need no other figure, though some of its points are in others, too.
+    command("figure", "hyperplane.8", "--quick", "--json")
+    rows = json.loads(command("claims", "hyperplane", "--quick", "--json")[1])
+    of_figure = [row for row in rows if row["id"].startswith("hyperplane.8.")]
+    assert not [row["id"] for row in of_figure if row["verdict"] == "not yet run"]
     _, output, _ = command("claims", "hyperplane", "--run", "--quick", "--json")
     assert {row["verdict"] for row in json.loads(output)} == {
         *("reproduced", "differs", "not yet run"),
