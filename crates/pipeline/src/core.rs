@@ -234,6 +234,8 @@ pub struct Core<X, const IN_ORDER: bool> {
     /// Counts everything that is not plain execution out of the caches.
     pub(crate) activity: u64,
     pub(crate) next_token: u64,
+    /// How often the guest has asked for the time: what it does from then on may depend on that.
+    pub(crate) clock_reads: u64,
 
     pub(crate) watch: AddressRange,
     /// Stores performed to watched addresses, for the server to take.
@@ -318,6 +320,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 held,
                 activity,
                 next_token,
+                clock_reads: fixed,
                 watch: fixed,
                 observations: fixed,
                 crash,
@@ -431,6 +434,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             held: Vec::new(),
             activity: 0,
             next_token: 0,
+            clock_reads: 0,
             watch: AddressRange::default(),
             observations: Vec::new(),
             crash: None,

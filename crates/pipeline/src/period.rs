@@ -1,8 +1,8 @@
 //! A core's part in a period of core and fabric together.
 //!
 //! A loop over more lines than the caches hold never comes to rest, so [`crate::skip`] cannot see
-//! that it repeats. But where nothing is stored, and nobody else acts, the whole server may come back
-//! to the same state but for the time. The core notices when a loop closes with the same registers
+//! that it repeats. But where nothing is stored, nobody else acts, and nobody asks for the time, the
+//! whole server may come back to the same state but for the time. The core notices when a loop closes with the same registers
 //! as some turns ago. Whoever runs core and fabric compares the moments that are a little after that
 //! ([`Core::compare`]), and if two are equal moves all on by many periods ([`Core::move_on`]).
 
@@ -30,11 +30,12 @@ const MOST_BRANCH_STEPS: usize = 1 << 20;
 /// found before, its length is known: then moments are proposed that are that far from each other.
 #[derive(Default)]
 pub(crate) struct LoopMark {
-    /// Since the last store.
+    /// Since the last deed.
     turns: u64,
     /// The turn at which another state is remembered, or a moment of a known period is proposed.
     next: u64,
-    stores: u64,
+    /// See [`Core::deeds`].
+    deeds: u64,
     /// What is remembered: where the loop closed, and the registers then.
     pc: u64,
     registers: Vec<u64>,
@@ -50,7 +51,7 @@ pub(crate) struct LoopMark {
 struct KnownPeriod {
     /// Its length.
     turns: u64,
-    /// How many turns after the last store the first moment is proposed: about where everything repeats
+    /// How many turns after the last deed the first moment is proposed: about where everything repeats
     /// itself, as it was the last time.
     begin: u64,
     /// Which of its moments is proposed next.
@@ -71,7 +72,7 @@ impl KnownPeriod {
 pub struct ClosedLoop {
     /// In which cycle.
     pub cycle: u64,
-    /// How often loops have closed since the last store.
+    /// How often loops have closed since the last deed.
     pub turns: u64,
     /// Which of the moments that are looked at: it is to be compared with the last one of the same
     /// phase.
@@ -81,6 +82,13 @@ pub struct ClosedLoop {
 }
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+    /// How often something has been done after which no turn of a loop is like those before: a store, or
+    /// a look at the clock.
+    #[inline(always)]
+    fn deeds(&self) -> u64 {
+        self.statistics.stores + self.clock_reads
+    }
+
     /// A backward branch to `pc` is taken, or predicted to be.
     #[inline]
     pub(crate) fn turns_to(&mut self, pc: u64) {
@@ -88,9 +96,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if !self.spin.enabled || self.sibling.is_some() {
             return;
         }
+        let deeds = self.deeds();
         let mark = &mut self.spin.mark;
         mark.turns += 1;
-        if mark.stores != self.statistics.stores || mark.turns >= mark.next {
+        if mark.deeds != deeds || mark.turns >= mark.next {
             self.set_mark(pc);
         } else if mark.pc == pc
             && mark.turns >= mark.patience
@@ -107,7 +116,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     #[inline(never)]
     fn set_mark(&mut self, pc: u64) {
-        if self.spin.mark.stores != self.statistics.stores {
+        let deeds = self.deeds();
+        if self.spin.mark.deeds != deeds {
             self.interrupt_branches();
             let mark = &mut self.spin.mark;
             let known = mark
@@ -115,7 +125,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 .take()
                 .map(|known| KnownPeriod { phase: 0, ..known });
             *mark = LoopMark {
-                stores: self.statistics.stores,
+                deeds,
                 next: known.as_ref().map_or(FIRST_MARK, |known| known.begin),
                 registers: std::mem::take(&mut mark.registers),
                 pc: NEVER,
@@ -260,6 +270,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 held: fixed,
                 activity: fixed,
                 next_token: fixed,
+                clock_reads: fixed,
                 watch: fixed,
                 observations: fixed,
                 crash: fixed,
@@ -276,7 +287,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.calendar.ahead_of(now, &mut ahead);
         let mut charged = now.wrapping_sub(self.charged);
         let mut numbers = [
-            self.statistics.stores,
+            self.deeds(),
             self.pc,
             u64::from(self.cursor),
             u64::from(self.dispatch_left),

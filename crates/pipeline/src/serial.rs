@@ -214,6 +214,12 @@ fn holds_words_only(csr: u16) -> bool {
     (0x340..=0x343).contains(&csr)
 }
 
+/// Whether what is read from this CSR is another value each time: `cycle`, `time`, `instret` and their
+/// like of machine mode.
+fn tells_time(csr: u16) -> bool {
+    matches!(csr, 0xb00 | 0xb02 | 0xc00..=0xc02)
+}
+
 /// The part of an access that lies in one line.
 struct Part {
     address: u64,
@@ -475,6 +481,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 Ok(old) => {
                     let written = csr_update(&i, old, rs1).is_some();
                     let refetch = IN_ORDER && written && !holds_words_only(i.csr_number());
+                    if tells_time(i.csr_number()) {
+                        self.clock_reads += 1;
+                    }
                     self.finish_csr(serial, old, refetch, now);
                 }
                 Err(trap) => self.trap(serial, trap, now),

@@ -947,6 +947,51 @@ fn polling_out_of_the_last_level_is_skipped() {
     }
 }
 
+/// Hart 1 polls more lines than its caches hold until a time has come, while hart 0 sleeps: nothing
+/// but the clock tells one turn from another.
+#[test]
+fn a_deadline_is_kept_while_polling() {
+    const DEADLINE_CYCLE: u64 = 50_000;
+    for core in servers::models() {
+        let mut core = servers::with_small_caches(core.clone());
+        core.l1_replacement = fabric::Replacement::Lru;
+        let spec = servers::server(2, &core);
+        let mut asm = Assembler::new();
+        asm.harts(2, |asm, hart| {
+            if hart == 0 {
+                asm.load_immediate(T0, TIMER_INTERRUPT);
+                asm.csr_write(MIE, T0);
+                sleep(asm, hart, 40);
+            } else {
+                asm.load_immediate(OTHER, DEADLINE_CYCLE);
+                let again = asm.label_here();
+                emit_poll(asm, &Poll::Sweep(100));
+                asm.csr_read(T0, CYCLE);
+                asm.operate(SLTU, T0, T0, OTHER);
+                asm.branch(When::NotEqual, T0, ZERO, again);
+            }
+            asm.csr_read(T0, CYCLE);
+            asm.load_immediate(OTHER, DUMP + DUMP_BYTES * hart as u64);
+            asm.store_double(T0, OTHER, 0);
+            asm.halt();
+        });
+        let image = asm.finish(&[]);
+        let plain = outcome(&spec, &image, 0, false);
+        assert_eq!(plain.ending, Ending::Halted);
+        let skipping = outcome(&spec, &image, 0, true);
+        assert!(plain == skipping, "{}", difference(&plain, &skipping));
+        // It sees the time once in a turn, which takes less than 5000 cycles.
+        let mut machine = servers::machine(&spec, image);
+        servers::run(&mut machine);
+        let ended = servers::read(&machine, DUMP + DUMP_BYTES);
+        assert!(
+            (DEADLINE_CYCLE..DEADLINE_CYCLE + 5000).contains(&ended),
+            "{:?}: ended in cycle {ended}",
+            core.model
+        );
+    }
+}
+
 /// What the fabric does inside the last cycle before the end is done, however far it had been
 /// before: memory answers at times that are not whole cycles.
 #[test]
