@@ -372,12 +372,14 @@ impl World {
         }
         for action in actions {
             match action {
-                HomeAction::Send(cache, line, mut message) => {
-                    if let ToCache::Data(_, source, data) = &mut message {
-                        assert!(is_last(data), "an older write is sent");
-                        // It is only for reports.
-                        *source = Source::LastLevel;
-                    }
+                HomeAction::Send(cache, line, message) => {
+                    self.to_cache[usize::from(cache.0)].push_back((line, message));
+                }
+                HomeAction::Grant(cache, line, grant, _) => {
+                    let data = self.memory[line.0 as usize];
+                    assert!(is_last(&data), "an older write is sent");
+                    // Where it was found is only for reports.
+                    let message = ToCache::Data(grant, Source::LastLevel, data);
                     self.to_cache[usize::from(cache.0)].push_back((line, message));
                 }
                 HomeAction::FetchFromMemory(transaction, line) => {

@@ -189,37 +189,47 @@ state::plain!(FabricStatistics {
 #[derive(Debug)]
 pub struct FootprintMark(Vec<usize>);
 
-/// Something for a home.
+/// Something for a home that is not from a private cache.
 #[derive(Clone, Copy, Debug)]
 enum HomeInput {
-    Cache(CacheId, ToHome),
     ReadAtHome(AgentId),
     /// What is written is with the agent's access.
     WriteAtHome(AgentId),
     Memory(TransactionId),
 }
 
-state::choice!(HomeInput { Cache(cache, message), ReadAtHome(agent), WriteAtHome(agent), Memory(transaction) });
+state::choice!(HomeInput { ReadAtHome(agent), WriteAtHome(agent), Memory(transaction) });
 
-impl HomeInput {
-    /// Whether there is a line in it, or a part of one.
-    fn brings_data(&self) -> bool {
-        match self {
-            HomeInput::Cache(_, message) => matches!(
-                message,
-                ToHome::PutM(_) | ToHome::ForwardAck { data: Some(_), .. }
-            ),
-            HomeInput::ReadAtHome(_) => false,
-            HomeInput::WriteAtHome(_) | HomeInput::Memory(_) => true,
-        }
-    }
+/// Where a message of a private cache is on its way to the home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It leaves the cache.
+    Leaving,
+    /// It arrives at the bank.
+    Arriving,
+    /// It has its turn there.
+    Admitted,
 }
+
+state::choice!(Stage {
+    Leaving,
+    Arriving,
+    Admitted
+});
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A message leaves a core.
+    /// A message of a private cache to a bank. It stays one event on its whole way.
+    ToHome {
+        stage: Stage,
+        cache: CacheId,
+        bank: u32,
+        line: LineAddress,
+        message: ToHome,
+    },
+    /// Another message leaves a core.
     Departure { core: CoreId, kind: OutgoingKind },
-    /// Something arrives at a bank; `admitted` when it has its turn.
+    /// Something else arrives at a bank; `admitted` when it has its turn.
     Home {
         bank: u32,
         admitted: bool,
@@ -288,6 +298,7 @@ enum Event {
 }
 
 state::choice!(Event {
+    ToHome { stage, cache, bank, line, message },
     Departure { core, kind },
     Home { bank, admitted, line, input },
     ReadOut { bank, transaction, agent, line },
@@ -448,7 +459,9 @@ impl State for Port {
 pub struct Fabric {
     clock: Clock,
     bank_latency: Time,
+    bank_cycles: u64,
     forward_latency: Time,
+    forward_cycles: u64,
     minimum_delivery_latency: Time,
     cores: usize,
     queue: Queue<Event>,
@@ -491,7 +504,9 @@ pub struct Fabric {
 state::component!(Fabric {
     clock: fixed,
     bank_latency: fixed,
+    bank_cycles: fixed,
     forward_latency: fixed,
+    forward_cycles: fixed,
     minimum_delivery_latency: fixed,
     cores: fixed,
     queue,
@@ -522,6 +537,17 @@ state::component!(Fabric {
     written_at_home: fixed,
 });
 
+/// Whether a message to a home leaves after the forward latency, and its bytes.
+#[inline]
+fn departure(message: &ToHome) -> (bool, u64) {
+    match message {
+        ToHome::PutM(_) => (false, LINE_MESSAGE_BYTES),
+        ToHome::ForwardAck { data: Some(_), .. } => (true, LINE_MESSAGE_BYTES),
+        ToHome::ForwardAck { data: None, .. } => (true, CONTROL_BYTES),
+        _ => (false, CONTROL_BYTES),
+    }
+}
+
 fn request_bytes(kind: &RequestKind) -> u64 {
     match kind {
         RequestKind::Read { .. } => CONTROL_BYTES,
@@ -547,7 +573,9 @@ impl Fabric {
         Ok(Fabric {
             clock,
             bank_latency,
+            bank_cycles: spec.last_level.latency_cycles,
             forward_latency,
+            forward_cycles: spec.forward_latency_cycles,
             minimum_delivery_latency: bank_latency.min(forward_latency) + mesh.shortest(),
             cores: spec.cores,
             queue: Queue::new(clock),
@@ -746,12 +774,25 @@ impl Fabric {
             );
             let order = (u64::from(core.0) << SENDER_SHIFT) | self.core_counts[index];
             self.core_counts[index] += 1;
-            let kind = message.kind;
-            if let OutgoingKind::Coherence { line, .. } = kind {
-                self.banks[self.bank_of(line)].announce(line);
-            }
-            self.queue
-                .push(message.at, order, Event::Departure { core, kind });
+            let event = match message.kind {
+                OutgoingKind::Coherence {
+                    cache,
+                    line,
+                    message,
+                } => {
+                    let bank = self.bank_of(line);
+                    self.banks[bank].announce(line);
+                    Event::ToHome {
+                        stage: Stage::Leaving,
+                        cache,
+                        bank: bank as u32,
+                        line,
+                        message,
+                    }
+                }
+                kind => Event::Departure { core, kind },
+            };
+            self.queue.push(message.at, order, event);
         }
         out.messages.clear();
     }
@@ -779,10 +820,16 @@ impl Fabric {
     pub fn run_until_answered(&mut self, until: Time, reaction: Time, inboxes: &mut [Inbox]) {
         let mut until = until;
         self.first_delivery = Time::NEVER;
-        while let Some((now, &event)) = self.queue.pop_before(until) {
+        while let Some((now, place)) = self.queue.take_before(until) {
             self.done_until = now;
             self.statistics.events += 1;
-            self.process(now, event, inboxes);
+            if let Event::ToHome { .. } = self.queue.event(place) {
+                self.go_on_to_home(now, place, inboxes);
+            } else {
+                let event = *self.queue.event(place);
+                self.queue.free(place);
+                self.process(now, event, inboxes);
+            }
             until = until.min(self.first_delivery.saturating_add(reaction));
         }
         if until != Time::NEVER {
@@ -797,8 +844,76 @@ impl Fabric {
         self.queue.push(at, order, event);
     }
 
+    /// The cycle of the event at hand, and the first that begins with it or later.
+    #[inline]
+    fn cycles(&self, now: Time) -> (u64, u64) {
+        let cycle = self.queue.cycle();
+        (cycle, cycle + u64::from(self.clock.time(cycle) < now))
+    }
+
+    /// A message of a private cache leaves it, arrives at its line's home, or has its turn there.
+    #[inline]
+    fn go_on_to_home(&mut self, now: Time, place: u32, inboxes: &mut [Inbox]) {
+        let (cycle, ready) = self.cycles(now);
+        let Event::ToHome {
+            stage,
+            cache,
+            bank,
+            line,
+            message,
+        } = self.queue.event(place)
+        else {
+            return;
+        };
+        let (cache, line, bank) = (*cache, *line, *bank);
+        let home = &mut self.banks[bank as usize];
+        match stage {
+            Stage::Leaving => {
+                home.announce_entry(line);
+                *stage = Stage::Arriving;
+                let way = (self.caches[usize::from(cache.0)].tile, bank as usize);
+                let (waits, bytes) = departure(message);
+                let departure = ready + u64::from(waits) * self.forward_cycles;
+                let order = Order::ToHome;
+                let arrival = self.mesh.send_in_cycle(cycle, departure, way, bytes, order);
+                let order = INTERNAL | self.internal_count;
+                self.internal_count += 1;
+                self.queue.put_back(place, arrival, order);
+                return;
+            }
+            Stage::Arriving => {
+                let turn = now.max(home.port_free);
+                home.port_free = turn + self.clock.time(1);
+                if turn > now {
+                    self.statistics.bank_queueing_fs += (turn - now).as_fs();
+                    *stage = Stage::Admitted;
+                    let order = INTERNAL | self.internal_count;
+                    self.internal_count += 1;
+                    // What arrives does so at the beginning of a cycle.
+                    self.queue.put_back(place, self.clock.cycle_of(turn), order);
+                    return;
+                }
+            }
+            Stage::Admitted => {}
+        }
+        self.statistics.bank_accesses += 1;
+        match message {
+            ToHome::GetS | ToHome::GetM => self.statistics.requests += 1,
+            ToHome::PutM(_) | ToHome::ForwardAck { data: Some(_), .. } => {
+                self.statistics.bank_line_writes += 1;
+            }
+            _ => {}
+        }
+        let mut actions = std::mem::take(&mut self.actions);
+        home.message(cache, line, message, &mut self.ram, &mut actions);
+        self.queue.free(place);
+        self.act(now, bank, actions, inboxes);
+    }
+
     fn process(&mut self, now: Time, event: Event, inboxes: &mut [Inbox]) {
         match event {
+            // See `run_until_answered`.
+            Event::ToHome { .. } => {}
             Event::Departure { core, kind } => self.depart(now, core, &kind, inboxes),
             Event::Home {
                 bank,
@@ -826,7 +941,8 @@ impl Fabric {
                     }
                 }
                 self.statistics.bank_accesses += 1;
-                self.statistics.bank_line_writes += u64::from(input.brings_data());
+                self.statistics.bank_line_writes +=
+                    u64::from(!matches!(input, HomeInput::ReadAtHome(_)));
                 let mut actions = std::mem::take(&mut self.actions);
                 let write = match input {
                     HomeInput::WriteAtHome(agent) => self.home_write(agent, line),
@@ -834,12 +950,6 @@ impl Fabric {
                 };
                 let home = &mut self.banks[bank as usize];
                 match &input {
-                    HomeInput::Cache(cache, message) => {
-                        if matches!(message, ToHome::GetS | ToHome::GetM) {
-                            self.statistics.requests += 1;
-                        }
-                        home.message(*cache, line, message, &mut self.ram, &mut actions);
-                    }
                     HomeInput::ReadAtHome(agent) => {
                         home.read_at_home(*agent, line, &mut self.ram, &mut actions);
                     }
@@ -1045,31 +1155,22 @@ impl Fabric {
                 line,
                 message,
             } => {
-                let from = self.caches[usize::from(cache.0)].tile;
                 let bank = self.bank_of(line);
                 self.banks[bank].announce_entry(line);
-                let (departure, bytes) = match message {
-                    ToHome::PutM(_) => (now, LINE_MESSAGE_BYTES),
-                    ToHome::ForwardAck { data: Some(_), .. } => {
-                        (now + self.forward_latency, LINE_MESSAGE_BYTES)
-                    }
-                    ToHome::ForwardAck { data: None, .. } => {
-                        (now + self.forward_latency, CONTROL_BYTES)
-                    }
-                    _ => (now, CONTROL_BYTES),
+                let (cycle, ready) = self.cycles(now);
+                let way = (self.caches[usize::from(cache.0)].tile, bank);
+                let (waits, bytes) = departure(&message);
+                let departure = ready + u64::from(waits) * self.forward_cycles;
+                let order = Order::ToHome;
+                let arrival = self.mesh.send_in_cycle(cycle, departure, way, bytes, order);
+                let event = Event::ToHome {
+                    stage: Stage::Arriving,
+                    cache,
+                    bank: bank as u32,
+                    line,
+                    message,
                 };
-                let arrival = self
-                    .mesh
-                    .send(now, departure, from, bank, bytes, Order::ToHome);
-                self.push(
-                    arrival,
-                    Event::Home {
-                        bank: bank as u32,
-                        admitted: false,
-                        line,
-                        input: HomeInput::Cache(cache, message),
-                    },
-                );
+                self.push(self.clock.time(arrival), event);
             }
             &OutgoingKind::Transfer {
                 from,
@@ -1079,19 +1180,11 @@ impl Fabric {
                 data,
             } => {
                 self.statistics.transfers += 1;
-                let departure = now + self.forward_latency;
+                let departure = self.forward_cycles;
                 let from_tile = self.caches[usize::from(from.0)].tile;
                 let message = ToCache::Data(grant, Source::Cache, data);
-                self.send_to_cache(
-                    now,
-                    departure,
-                    from_tile,
-                    to,
-                    line,
-                    &message,
-                    Order::Free,
-                    inboxes,
-                );
+                let way = (from_tile, to);
+                self.send_to_cache(now, departure, way, line, &message, Order::Free, inboxes);
             }
             OutgoingKind::Request { .. } => {}
         }
@@ -1102,9 +1195,8 @@ impl Fabric {
     fn send_to_cache(
         &mut self,
         now: Time,
-        departure: Time,
-        from_tile: usize,
-        cache: CacheId,
+        latency_cycles: u64,
+        (from_tile, cache): (usize, CacheId),
         line: LineAddress,
         message: &ToCache,
         order: Order,
@@ -1115,9 +1207,11 @@ impl Fabric {
             ToCache::Data(..) => LINE_MESSAGE_BYTES,
             _ => CONTROL_BYTES,
         };
-        let arrival = self
-            .mesh
-            .send(now, departure, from_tile, tile, bytes, order);
+        let (cycle, ready) = self.cycles(now);
+        let departure = ready + latency_cycles;
+        let way = (from_tile, tile);
+        let arrival = self.mesh.send_in_cycle(cycle, departure, way, bytes, order);
+        let arrival = self.clock.time(arrival);
         let message = *message;
         match owner {
             CacheOwner::Core(core) => {
@@ -1146,13 +1240,16 @@ impl Fabric {
         for action in &actions {
             match action {
                 HomeAction::Send(cache, line, message) => {
-                    if let ToCache::Data(..) = message {
-                        self.statistics.bank_line_reads += 1;
-                    }
+                    let (latency, way) = (self.bank_cycles, (tile, *cache));
                     let order = Order::FromHome;
-                    self.send_to_cache(
-                        now, departure, tile, *cache, *line, message, order, inboxes,
-                    );
+                    self.send_to_cache(now, latency, way, *line, message, order, inboxes);
+                }
+                HomeAction::Grant(cache, line, grant, source) => {
+                    self.statistics.bank_line_reads += 1;
+                    let message = ToCache::Data(*grant, *source, self.ram.read_line(*line));
+                    let (latency, way) = (self.bank_cycles, (tile, *cache));
+                    let order = Order::FromHome;
+                    self.send_to_cache(now, latency, way, *line, &message, order, inboxes);
                 }
                 HomeAction::Granted(line) => self.granted(now, *line, inboxes),
                 HomeAction::FetchFromMemory(transaction, line) => {

@@ -79,8 +79,10 @@ use std::collections::VecDeque;
 /// What a bank wants done, in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HomeAction {
-    /// A message to a private cache.
+    /// A message to a private cache that brings no data.
     Send(CacheId, LineAddress, ToCache),
+    /// The line, as it is in memory's image, to a private cache.
+    Grant(CacheId, LineAddress, Grant, Source),
     /// A cache is being granted E or M; comes before the message that does so.
     Granted(LineAddress),
     /// Read a line from memory and say so with [`Bank::memory_answered`].
@@ -1017,7 +1019,7 @@ impl Bank {
                 let others = sharers & !bit(cache);
                 if others == 0 {
                     let source = Source::LastLevel;
-                    self.grant(slot, line, cache, Grant::Modified, source, ram, out);
+                    self.grant(slot, line, cache, Grant::Modified, source, out);
                 } else {
                     self.invalidate_for(slot, line, others, request, out);
                 }
@@ -1029,7 +1031,7 @@ impl Bank {
                     Grant::Shared
                 };
                 let source = Source::LastLevel;
-                self.grant(slot, line, cache, grant, source, ram, out);
+                self.grant(slot, line, cache, grant, source, out);
             }
         }
     }
@@ -1091,7 +1093,6 @@ impl Bank {
         cache: CacheId,
         grant: Grant,
         source: Source,
-        ram: &Ram,
         out: &mut Vec<HomeAction>,
     ) {
         let entry = &mut self.entries[slot];
@@ -1102,8 +1103,7 @@ impl Bank {
             entry.sharers = 0;
             out.push(HomeAction::Granted(line));
         }
-        let data = ToCache::Data(grant, source, ram.read_line(line));
-        out.push(HomeAction::Send(cache, line, data));
+        out.push(HomeAction::Grant(cache, line, grant, source));
     }
 
     /// A Put arrives.
@@ -1195,7 +1195,7 @@ impl Bank {
                     if let Request::Get { cache, .. } = request {
                         // It has the data since it was served, even if another line has taken
                         // this one's place in the last-level cache meanwhile.
-                        self.grant(slot, line, cache, Grant::Modified, source, ram, out);
+                        self.grant(slot, line, cache, Grant::Modified, source, out);
                         self.next_request(slot, transaction, ram, out);
                     } else {
                         self.serve_again(slot, transaction, request, ram, out);
@@ -1270,7 +1270,7 @@ impl Bank {
         let before = out.len();
         self.serve(slot, line, request, ram, out);
         for action in &mut out[before..] {
-            if let HomeAction::Send(_, _, ToCache::Data(_, source, _)) = action {
+            if let HomeAction::Grant(_, _, _, source) = action {
                 *source = Source::Memory;
             }
         }

@@ -64,20 +64,11 @@ impl Link {
     fn reserve(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
         // As a rule nothing is in the way, and the window reaches so far that it need not be moved.
         let offset = earliest - self.base;
-        if offset + flits <= WINDOW {
-            let cycles = cycles << offset;
-            if self.taken & cycles == 0 {
-                self.taken |= cycles;
-                return earliest;
-            }
+        if offset + flits <= WINDOW && self.taken & cycles << offset == 0 {
+            self.taken |= cycles << offset;
+            return earliest;
         }
-        self.reserve_behind(now, earliest, flits, cycles)
-    }
-
-    /// The same, where the window has to be moved.
-    #[inline(never)]
-    fn reserve_behind(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
-        self.move_on(now, now - self.base);
+        self.move_on(now);
         let offset = earliest - now;
         if offset + flits <= WINDOW && self.taken & cycles << offset == 0 {
             self.taken |= cycles << offset;
@@ -106,7 +97,8 @@ impl Link {
     }
 
     #[inline(always)]
-    fn move_on(&mut self, now: u64, passed: u64) {
+    fn move_on(&mut self, now: u64) {
+        let passed = now - self.base;
         let end = self.base + WINDOW;
         self.base = now;
         self.taken = if passed < WINDOW {
@@ -316,7 +308,7 @@ impl Mesh {
     pub(crate) fn settle(&mut self, cycle: u64) {
         for link in &mut self.links {
             if cycle > link.base {
-                link.move_on(cycle, cycle - link.base);
+                link.move_on(cycle);
             }
         }
         if let Some(sockets) = &mut self.socket_link {
@@ -379,15 +371,29 @@ impl Mesh {
         bytes: u64,
         order: Order,
     ) -> Time {
-        self.messages += 1;
+        let now = self.clock.cycle_of(now);
         let departure = self.clock.cycle_at_or_after(departure);
+        let arrival = self.send_in_cycle(now, departure, (from, to), bytes, order);
+        self.clock.time(arrival)
+    }
+
+    /// The same in cycles: it is ready to depart in cycle `departure`.
+    #[inline]
+    pub(crate) fn send_in_cycle(
+        &mut self,
+        now: u64,
+        departure: u64,
+        (from, to): (usize, usize),
+        bytes: u64,
+        order: Order,
+    ) -> u64 {
+        self.messages += 1;
         let pair = from * self.tiles + to;
         let mut arrival = if from == to {
             departure + self.local
         } else if self.socket_link.is_some() {
             self.send_between(now, departure, (from, to), bytes)
         } else {
-            let now = self.clock.cycle_of(now);
             let flits = self.link_bytes.divide(bytes - 1) + 1;
             let route = self.route_starts[pair] as usize..self.route_starts[pair + 1] as usize;
             let hops = route.len() as u64;
@@ -409,19 +415,19 @@ impl Mesh {
         let table = match order {
             Order::ToHome => 0,
             Order::FromHome => self.tiles * self.tiles,
-            Order::Free => return self.clock.time(arrival),
+            Order::Free => return arrival,
         };
         let last = &mut self.last_arrival[table + pair];
         arrival = arrival.max(*last);
         *last = arrival;
-        self.clock.time(arrival)
+        arrival
     }
 
     /// The cycle in which a message arrives on a server of two sockets.
     #[inline(never)]
     fn send_between(
         &mut self,
-        now: Time,
+        now: u64,
         departure: u64,
         (from, to): (usize, usize),
         bytes: u64,
@@ -429,6 +435,7 @@ impl Mesh {
         let Some(mut link) = self.socket_link.take() else {
             return departure;
         };
+        let now = self.clock.time(now);
         let (from_socket, to_socket) = (from / link.tiles, to / link.tiles);
         let arrival = if from_socket == to_socket {
             self.go_along(&mut link.calendars, now, departure, (from, to), bytes)

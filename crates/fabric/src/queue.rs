@@ -121,7 +121,20 @@ impl<E: Copy> Queue<E> {
         } else {
             place = self.add_entry(key, event);
         }
-        let cycle = self.clock.cycle_of(at);
+        self.insert(place, key, self.clock.cycle_of(at));
+    }
+
+    /// Adds an event that has been [taken](Queue::take_before) once more, at the beginning of `cycle`.
+    #[inline]
+    pub fn put_back(&mut self, place: u32, cycle: u64, order: u64) {
+        let key = key(self.clock.time(cycle), order);
+        self.entries[place as usize].key = key;
+        self.insert(place, key, cycle);
+    }
+
+    /// Puts an event into the list of its cycle.
+    #[inline]
+    fn insert(&mut self, place: u32, key: Key, cycle: u64) {
         if cycle.wrapping_sub(self.base) >= NEAR_CYCLES {
             self.push_far(key, place);
             return;
@@ -208,38 +221,57 @@ impl<E: Copy> Queue<E> {
         time_of(self.next)
     }
 
-    /// Takes the next event if it is before `until`. It can be seen until the next is added.
+    /// Takes the next event if it is before `until`. It stays at the place that is returned until
+    /// it is [freed](Queue::free) or [put back](Queue::put_back).
     #[inline(always)]
-    pub fn pop_before(&mut self, until: Time) -> Option<(Time, &E)> {
+    pub fn take_before(&mut self, until: Time) -> Option<(Time, u32)> {
         let at = time_of(self.next);
         if at >= until {
             return None;
         }
         let bucket = self.next_bucket as usize;
-        let place = match self.first.get(bucket) {
-            Some(&place) => place,
-            None => self.far.pop()?.0.1,
+        let Some(first) = self.first.get_mut(bucket) else {
+            let place = self.far.pop()?.0.1;
+            self.base = self.clock.cycle_of(at);
+            self.find_next();
+            return Some((at, place));
         };
-        let entry = &mut self.entries[place as usize];
-        let after = std::mem::replace(&mut entry.next, self.free);
-        self.free = place;
-        self.base = self.clock.cycle_of(at);
-        if let Some(first) = self.first.get_mut(bucket) {
-            *first = after;
-            if let Some(entry) = self.entries.get(after as usize)
-                && self.far.is_empty()
-            {
-                self.next = entry.key;
-                return Some((at, &self.events[place as usize]));
-            }
-            let rest = u64::from(after != NONE) << (bucket % 64);
-            let word = &mut self.occupied[bucket / 64];
-            *word = *word & !(1 << (bucket % 64)) | rest;
-            let emptied = u32::from(*word == 0);
-            self.occupied_words &= !(emptied << (bucket / 64));
+        let place = *first;
+        let after = self.entries[place as usize].next;
+        *first = after;
+        self.base += (bucket as u64).wrapping_sub(self.base) % NEAR_CYCLES;
+        if let Some(entry) = self.entries.get(after as usize)
+            && self.far.is_empty()
+        {
+            self.next = entry.key;
+            return Some((at, place));
         }
+        let rest = u64::from(after != NONE) << (bucket % 64);
+        let word = &mut self.occupied[bucket / 64];
+        *word = *word & !(1 << (bucket % 64)) | rest;
+        let emptied = u32::from(*word == 0);
+        self.occupied_words &= !(emptied << (bucket / 64));
         self.find_next();
-        Some((at, &self.events[place as usize]))
+        Some((at, place))
+    }
+
+    /// The event at `place`.
+    #[inline]
+    pub fn event(&mut self, place: u32) -> &mut E {
+        &mut self.events[place as usize]
+    }
+
+    /// Gives up the place of an event that has been taken.
+    #[inline]
+    pub fn free(&mut self, place: u32) {
+        self.entries[place as usize].next = self.free;
+        self.free = place;
+    }
+
+    /// The cycle of the last event that was taken.
+    #[inline]
+    pub fn cycle(&self) -> u64 {
+        self.base
     }
 
     #[inline(always)]
@@ -285,6 +317,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn pop_before<E: Copy>(queue: &mut Queue<E>, until: Time) -> Option<(Time, E)> {
+        let (at, place) = queue.take_before(until)?;
+        let event = *queue.event(place);
+        queue.free(place);
+        Some((at, event))
+    }
+
     proptest! {
         /// The events come in the order of (time, order), whatever their distance.
         #[test]
@@ -295,7 +334,7 @@ mod tests {
             let mut now = Time::ZERO;
             for (number, (kind, distance, order)) in steps.into_iter().enumerate() {
                 if kind == 0 {
-                    let taken = queue.pop_before(Time::NEVER).map(|(at, &event)| (at, event));
+                    let taken = pop_before(&mut queue, Time::NEVER);
                     let first = expected.pop_first();
                     prop_assert_eq!(taken, first.map(|(at, _, number)| (at, number)));
                     now = taken.map_or(now, |(at, _)| at);
@@ -309,7 +348,7 @@ mod tests {
                 let next = expected.first().map_or(Time::NEVER, |(at, ..)| *at);
                 prop_assert_eq!(queue.next_at(), next);
             }
-            while let Some((at, &number)) = queue.pop_before(Time::NEVER) {
+            while let Some((at, number)) = pop_before(&mut queue, Time::NEVER) {
                 let first = expected.pop_first();
                 prop_assert_eq!(first.map(|(at, _, number)| (at, number)), Some((at, number)));
             }
@@ -321,10 +360,10 @@ mod tests {
     fn nothing_is_taken_at_the_limit() {
         let mut queue = Queue::new(Clock::from_ghz(1.0));
         queue.push(Time::from_ns(5.0), 0, 'a');
-        assert_eq!(queue.pop_before(Time::from_ns(5.0)), None);
+        assert_eq!(pop_before(&mut queue, Time::from_ns(5.0)), None);
         assert_eq!(
-            queue.pop_before(Time::from_ns(5.000_001)),
-            Some((Time::from_ns(5.0), &'a'))
+            pop_before(&mut queue, Time::from_ns(5.000_001)),
+            Some((Time::from_ns(5.0), 'a'))
         );
     }
 }
