@@ -404,7 +404,7 @@ impl World {
         };
         let from = CacheId(from as u16);
         self.bank(ram, |bank, ram, out| {
-            bank.message(from, line, &message, ram, out);
+            bank.take(from, line, &message, ram, out);
         });
     }
 

@@ -26,7 +26,7 @@
 
 use crate::agent::{Effect, Way};
 use crate::divisor::Divisor;
-use crate::home::{Bank, BankStatistics, HomeAction, HomeWrite, TransactionId};
+use crate::home::{Answer, Bank, BankStatistics, HomeAction, HomeWrite, TransactionId};
 use crate::memory::Memory;
 use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Mesh, Order, WORD_BYTES};
 use crate::queue::{Alarm, Queue};
@@ -34,8 +34,8 @@ use crate::ram::overlap;
 use crate::spec::MAXIMUM_CACHES;
 use crate::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheId, CacheNotice,
-    CacheSpec, Clock, CoreId, DeliveryKind, FabricSpec, Inbox, LINE_BYTES, LineAddress, LineData,
-    MemoryAccess, Observation, Outbox, OutgoingKind, PrivateCache, Ram, ReplyTo, Request,
+    CacheSpec, Clock, CoreId, DeliveryKind, FabricSpec, Grant, Inbox, LINE_BYTES, LineAddress,
+    LineData, MemoryAccess, Observation, Outbox, OutgoingKind, PrivateCache, Ram, ReplyTo, Request,
     RequestKind, RequestOutcome, Source, SpecError, Time, ToCache, ToHome, Transit,
 };
 use serde::Serialize;
@@ -225,6 +225,8 @@ enum Event {
         cache: CacheId,
         bank: u32,
         line: LineAddress,
+        /// Where the line's entry in the directory may be.
+        entry: u32,
         message: ToHome,
     },
     /// Another message leaves a core.
@@ -298,7 +300,7 @@ enum Event {
 }
 
 state::choice!(Event {
-    ToHome { stage, cache, bank, line, message },
+    ToHome { stage, cache, bank, line, entry: fixed, message },
     Departure { core, kind },
     Home { bank, admitted, line, input },
     ReadOut { bank, transaction, agent, line },
@@ -787,6 +789,7 @@ impl Fabric {
                         cache,
                         bank: bank as u32,
                         line,
+                        entry: 0,
                         message,
                     }
                 }
@@ -860,6 +863,7 @@ impl Fabric {
             cache,
             bank,
             line,
+            entry,
             message,
         } = self.queue.event(place)
         else {
@@ -869,7 +873,7 @@ impl Fabric {
         let home = &mut self.banks[bank as usize];
         match stage {
             Stage::Leaving => {
-                home.announce_entry(line);
+                *entry = home.announce_entry(line);
                 *stage = Stage::Arriving;
                 let way = (self.caches[usize::from(cache.0)].tile, bank as usize);
                 let (waits, bytes) = departure(message);
@@ -904,10 +908,27 @@ impl Fabric {
             }
             _ => {}
         }
-        let mut actions = std::mem::take(&mut self.actions);
-        home.message(cache, line, message, &mut self.ram, &mut actions);
+        let at_once = home.answer_at_once(cache, line, message, *entry, &mut self.ram);
+        let Some(answer) = at_once else {
+            let mut actions = std::mem::take(&mut self.actions);
+            home.message(cache, line, message, &mut self.ram, &mut actions);
+            self.queue.free(place);
+            self.act(now, bank, actions, inboxes);
+            return;
+        };
         self.queue.free(place);
-        self.act(now, bank, actions, inboxes);
+        let message = match answer {
+            Answer::PutAck => ToCache::PutAck,
+            Answer::Grant(grant) => {
+                if grant != Grant::Shared {
+                    self.granted(now, line, inboxes);
+                }
+                self.statistics.bank_line_reads += 1;
+                ToCache::Data(grant, Source::LastLevel, self.ram.read_line(line))
+            }
+        };
+        let (latency, way) = (self.bank_cycles, (bank as usize, cache));
+        self.send_to_cache(now, latency, way, line, &message, Order::FromHome, inboxes);
     }
 
     fn process(&mut self, now: Time, event: Event, inboxes: &mut [Inbox]) {
@@ -1156,7 +1177,7 @@ impl Fabric {
                 message,
             } => {
                 let bank = self.bank_of(line);
-                self.banks[bank].announce_entry(line);
+                let entry = self.banks[bank].announce_entry(line);
                 let (cycle, ready) = self.cycles(now);
                 let way = (self.caches[usize::from(cache.0)].tile, bank);
                 let (waits, bytes) = departure(&message);
@@ -1168,6 +1189,7 @@ impl Fabric {
                     cache,
                     bank: bank as u32,
                     line,
+                    entry,
                     message,
                 };
                 self.push(self.clock.time(arrival), event);

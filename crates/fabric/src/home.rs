@@ -96,6 +96,15 @@ pub(crate) enum HomeAction {
     Written(AgentId, LineAddress, LineData),
 }
 
+/// What a bank [answers at once](Bank::answer_at_once).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    /// The line, from the last-level cache. A grant of E or M is to be told first.
+    Grant(Grant),
+    /// An owner's line has been taken back.
+    PutAck,
+}
+
 /// What an agent writes at the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HomeWrite {
@@ -165,6 +174,19 @@ const EMPTY: Entry = Entry {
     dirty: false,
     transaction: IDLE,
 };
+
+impl Entry {
+    /// `cache` gets the line, which nobody owns, and which no other holds if it is to be owned.
+    #[inline]
+    fn grant(&mut self, cache: CacheId, grant: Grant) {
+        if grant == Grant::Shared {
+            self.sharers |= bit(cache);
+        } else {
+            self.owner = cache.0;
+            self.sharers = 0;
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, Hash)]
 enum Request {
@@ -439,9 +461,9 @@ impl Bank {
         prefetch(&self.sets[self.set(line) * self.ways * 2]);
     }
 
-    /// The same for the entry, when there has been time for the former.
+    /// The same for the entry, when there has been time for the former. Returns where it may be.
     #[inline]
-    pub(crate) fn announce_entry(&self, line: LineAddress) {
+    pub(crate) fn announce_entry(&self, line: LineAddress) -> u32 {
         let set = self.set(line);
         let byte = self.tag_byte(line);
         let (eights, _) = self.tag_bytes(set).as_chunks::<8>();
@@ -449,10 +471,12 @@ impl Bank {
             let alike = maybe_alike(u64::from_le_bytes(*bytes), byte);
             if alike != 0 {
                 let way = eight * 8 + (alike.trailing_zeros() / 8) as usize;
-                prefetch(self.entry(set, way));
-                return;
+                let slot = self.slot(set, way);
+                prefetch(&self.entries[slot]);
+                return slot as u32;
             }
         }
+        u32::MAX
     }
 
     /// The set that `slot` is in.
@@ -596,7 +620,56 @@ impl Bank {
         }
     }
 
-    /// A message of a private cache has its turn.
+    /// A message of a private cache has its turn. If that is all that happens, returns the answer:
+    /// for a request for a line that is here and that no other cache has to give up, and for a line
+    /// that its owner gives up. Otherwise it has to be [taken](Bank::message). The line's entry may
+    /// be at `place`.
+    #[inline]
+    pub(crate) fn answer_at_once(
+        &mut self,
+        from: CacheId,
+        line: LineAddress,
+        message: &ToHome,
+        place: u32,
+        ram: &mut Ram,
+    ) -> Option<Answer> {
+        if self.lines.is_some() || self.footprint.recording || !self.stalled.is_empty() {
+            return None;
+        }
+        let mut slot = place as usize;
+        if self.entries.get(slot).is_none_or(|one| one.line != line.0) {
+            slot = self.find(line)?;
+        }
+        let entry = &self.entries[slot];
+        if entry.transaction != IDLE || !entry.present {
+            return None;
+        }
+        let grant = match message {
+            ToHome::PutE | ToHome::PutM(_) if entry.owner == from.0 => {
+                cell!(self.note_message(from, line, message));
+                self.entries[slot].owner = NO_OWNER;
+                if let ToHome::PutM(data) = message {
+                    self.entries[slot].dirty = true;
+                    ram.write_line(line, data);
+                }
+                self.statistics.puts += 1;
+                return Some(Answer::PutAck);
+            }
+            ToHome::GetS if entry.owner == NO_OWNER && entry.sharers != 0 => Grant::Shared,
+            ToHome::GetS if entry.owner == NO_OWNER => Grant::Exclusive,
+            ToHome::GetM if entry.owner == NO_OWNER && entry.sharers & !bit(from) == 0 => {
+                Grant::Modified
+            }
+            _ => return None,
+        };
+        cell!(self.note_message(from, line, message));
+        self.entries[slot].grant(from, grant);
+        self.statistics.hits += 1;
+        self.touch(slot);
+        Some(Answer::Grant(grant))
+    }
+
+    /// A message of a private cache that is not [answered at once](Bank::answer_at_once).
     pub(crate) fn message(
         &mut self,
         from: CacheId,
@@ -1095,12 +1168,8 @@ impl Bank {
         source: Source,
         out: &mut Vec<HomeAction>,
     ) {
-        let entry = &mut self.entries[slot];
-        if grant == Grant::Shared {
-            entry.sharers |= bit(cache);
-        } else {
-            entry.owner = cache.0;
-            entry.sharers = 0;
+        self.entries[slot].grant(cache, grant);
+        if grant != Grant::Shared {
             out.push(HomeAction::Granted(line));
         }
         out.push(HomeAction::Grant(cache, line, grant, source));
@@ -1470,6 +1539,26 @@ impl Bank {
 /// For tests.
 #[cfg(test)]
 impl Bank {
+    /// Does with a message what the fabric does.
+    pub(crate) fn take(
+        &mut self,
+        from: CacheId,
+        line: LineAddress,
+        message: &ToHome,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let place = self.announce_entry(line);
+        match self.answer_at_once(from, line, message, place, ram) {
+            None => self.message(from, line, message, ram, out),
+            Some(Answer::PutAck) => out.push(HomeAction::Send(from, line, ToCache::PutAck)),
+            Some(Answer::Grant(grant)) => {
+                let source = Source::LastLevel;
+                out.push(HomeAction::Grant(from, line, grant, source));
+            }
+        }
+    }
+
     /// The column of the table of states and events.
     fn column(&self, line: LineAddress) -> &'static str {
         let in_lines = self.lines.as_ref();

@@ -113,6 +113,7 @@ impl Link {
 
     /// The cycles from `from` to `taken_until` are taken, some of which are in the window now.
     #[cold]
+    #[inline(never)]
     fn bring_into_window(&mut self, from: u64) {
         let from = from.max(self.base);
         let until = self.taken_until.min(self.base + WINDOW);
@@ -190,6 +191,13 @@ pub(crate) struct Crossings {
     pub(crate) queueing: Time,
 }
 
+/// Where the links of a way are in the list of all of them.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    start: u32,
+    hops: u32,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Mesh {
     /// Of all sockets.
@@ -202,9 +210,9 @@ pub(crate) struct Mesh {
     links: Vec<Link>,
     /// The other socket, if there is one; then the links are in its calendars.
     socket_link: Option<SocketLink>,
-    /// The links from each tile to each other, one way behind the other, and where each begins.
+    /// The links from each tile to each other, one way behind the other, and where they are.
     routes: Vec<u16>,
-    route_starts: Vec<u32>,
+    ways: Vec<Route>,
     /// For each order, and then each pair of tiles, the cycle in which the last message arrives.
     last_arrival: Vec<u64>,
     pub(crate) messages: u64,
@@ -226,7 +234,7 @@ state::component!(Mesh {
     links: slice,
     socket_link: inside,
     routes: fixed,
-    route_starts: fixed,
+    ways: fixed,
     last_arrival: cycles,
     messages: count,
     hops: count,
@@ -272,16 +280,18 @@ impl Mesh {
         let in_socket = spec.columns * spec.rows;
         let tiles = in_socket * sockets;
         let mut routes = Vec::new();
-        let mut route_starts = vec![0];
+        let mut ways = Vec::new();
         for from in 0..tiles {
             for to in 0..tiles {
+                let start = routes.len() as u32;
                 // Between sockets there is none on a mesh.
                 if from / in_socket == to / in_socket {
                     let first_link = (from / in_socket * in_socket * 4) as u16;
                     let links = route(spec.columns, from % in_socket, to % in_socket);
                     routes.extend(links.iter().map(|link| first_link + link));
                 }
-                route_starts.push(routes.len() as u32);
+                let hops = routes.len() as u32 - start;
+                ways.push(Route { start, hops });
             }
         }
         Mesh {
@@ -293,7 +303,7 @@ impl Mesh {
             links: vec![Link::default(); tiles * 4],
             socket_link: None,
             routes,
-            route_starts,
+            ways,
             last_arrival: vec![0; 2 * tiles * tiles],
             messages: 0,
             hops: 0,
@@ -395,13 +405,13 @@ impl Mesh {
             self.send_between(now, departure, (from, to), bytes)
         } else {
             let flits = self.link_bytes.divide(bytes - 1) + 1;
-            let route = self.route_starts[pair] as usize..self.route_starts[pair + 1] as usize;
-            let hops = route.len() as u64;
+            let Route { start, hops } = self.ways[pair];
+            let (route, hops) = (&self.routes[start as usize..], u64::from(hops));
             // Longer ones are never looked for in the window.
             let cycles = u64::MAX >> WINDOW.saturating_sub(flits);
             let mut head = departure;
             let links = self.links.as_mut_slice();
-            for &link in &self.routes[route] {
+            for &link in &route[..hops as usize] {
                 let link = &mut links[usize::from(link)];
                 head = link.reserve(now, head, flits, cycles) + self.hop;
             }
@@ -465,8 +475,8 @@ impl Mesh {
         }
         let flits = self.link_bytes.divide(bytes - 1) + 1;
         let pair = from * self.tiles + to;
-        let route = self.route_starts[pair] as usize..self.route_starts[pair + 1] as usize;
-        let hops = route.len() as u64;
+        let Route { start, hops } = self.ways[pair];
+        let (route, hops) = (start as usize..(start + hops) as usize, u64::from(hops));
         let (length, hop) = (self.clock.time(flits), self.clock.time(self.hop));
         let mut head = self.clock.time(departure);
         for &link in &self.routes[route] {
