@@ -69,6 +69,7 @@
 use crate::divisor::Divisor;
 use crate::line_array::LineArray;
 use crate::prefetch::prefetch;
+use crate::ranks;
 use crate::{
     AgentId, CacheId, Grant, Inclusion, LINE_BYTES, LastLevelSpec, LineAddress, LineData, Ram,
     Source, Time, ToCache, ToHome,
@@ -610,14 +611,7 @@ impl Bank {
     fn touch(&mut self, slot: usize) {
         let way = self.way_of(slot);
         let start = (self.set_of(slot) * 2 + 1) * self.ways;
-        let ranks = &mut self.sets[start..start + self.ways];
-        let rank = ranks[way];
-        if rank != 0 {
-            for other in ranks.iter_mut() {
-                *other += u8::from(*other < rank);
-            }
-            ranks[way] = 0;
-        }
+        ranks::touch(&mut self.sets[start..start + self.ways], way);
     }
 
     /// A message of a private cache has its turn. If that is all that happens, returns the answer:
@@ -913,10 +907,7 @@ impl Bank {
         let ranks = self.ranks(set);
         let is_idle = |way: &usize| self.entry(set, *way).transaction == IDLE;
         // As a rule the least recently used is not busy.
-        let last = ranks
-            .iter()
-            .position(|&rank| usize::from(rank) + 1 == ways)
-            .filter(is_idle);
+        let last = Some(ranks::last(ranks)).filter(is_idle);
         let idle = || (0..ways).filter(is_idle);
         let victim = last
             .or_else(|| idle().max_by_key(|&way| ranks[way]))
@@ -968,9 +959,7 @@ impl Bank {
         } else {
             // As a rule nobody holds the least recently used.
             let free = || (0..self.ways).filter(|&way| !is_held(self.entry(set, way)));
-            let last = ranks
-                .iter()
-                .position(|&rank| usize::from(rank) + 1 == self.ways);
+            let last = Some(ranks::last(ranks));
             last.filter(|&way| !is_held(self.entry(set, way)))
                 .or_else(|| free().max_by_key(|&way| ranks[way]))
         };

@@ -43,6 +43,7 @@ mod prefetch;
 mod private_cache;
 mod queue;
 mod ram;
+mod ranks;
 mod registers;
 mod second_level;
 mod spec;

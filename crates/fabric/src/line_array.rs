@@ -1,6 +1,6 @@
 //! The tags of the lines that a bank of a non-inclusive last-level cache has.
 
-use crate::LineAddress;
+use crate::{LineAddress, ranks};
 
 const NO_LINE: u64 = u64::MAX;
 
@@ -53,12 +53,9 @@ impl LineArray {
     pub(crate) fn touch(&mut self, index: u64, line: LineAddress) -> bool {
         let found = self.find(index, line);
         if let Some(place) = found {
-            let rank = self.ranks[place];
             let set = self.set(index);
-            for other in &mut self.ranks[set] {
-                *other += u8::from(*other < rank);
-            }
-            self.ranks[place] = 0;
+            let way = place - set.start;
+            ranks::touch(&mut self.ranks[set], way);
         }
         found.is_some()
     }

@@ -353,14 +353,14 @@ state::component!(Inbox {
 
 impl Inbox {
     /// Adds a delivery behind those of the same time or earlier.
+    #[inline]
     pub fn push(&mut self, at: Time, kind: DeliveryKind) {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        let delivery = Delivery { at, sequence, kind };
         if self.queue.back().is_none_or(|last| last.at <= at) {
-            self.queue.push_back(delivery);
+            self.queue.push_back(Delivery { at, sequence, kind });
         } else {
-            self.insert(delivery);
+            self.insert(Delivery { at, sequence, kind });
         }
     }
 

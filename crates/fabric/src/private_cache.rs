@@ -42,6 +42,7 @@
 //!   Invalidates to an owner, so it is never for the data on its way.
 
 use crate::address::AlignedLine;
+use crate::ranks;
 use crate::{
     CacheId, CacheSpec, Grant, LineAddress, LineData, Outbox, OutgoingKind, Source, Time, ToCache,
     ToHome,
@@ -466,10 +467,8 @@ impl PrivateCache {
                 "a slot without a line is used"
             );
             let start = set * self.ways;
-            for other in &mut self.ranks[start..start + self.ways] {
-                *other += u8::from(*other < rank);
-            }
-            self.ranks[slot as usize] = 0;
+            let way = slot as usize - start;
+            ranks::touch(&mut self.ranks[start..start + self.ways], way);
             self.recent[set] = slot;
         }
     }
@@ -544,6 +543,7 @@ impl PrivateCache {
         miss
     }
 
+    #[inline]
     fn to_home(&self, line: LineAddress, message: ToHome, at: Time, out: &mut Outbox) {
         let cache = self.id;
         out.push(
@@ -591,11 +591,9 @@ impl PrivateCache {
                 self.forward(line, forward, at, out)
             }
             ToCache::PutAck => {
-                match self
-                    .evictions
-                    .iter()
-                    .position(|eviction| eviction.line == line)
-                {
+                let mut evictions = self.evictions.iter();
+                match evictions.position(|eviction| eviction.line == line) {
+                    Some(0) => drop(self.evictions.pop_front()),
                     Some(index) => drop(self.evictions.remove(index)),
                     None => internal_error(self.id, line, "a PutAck for no Put"),
                 }
@@ -624,7 +622,13 @@ impl PrivateCache {
             );
         }
         let mut evicted = None;
-        let slot = match self.find(line) {
+        // What is here can only have been asked for in order to be written.
+        debug_assert!(
+            miss.write || self.find(line).is_none(),
+            "a line is here already"
+        );
+        let here = if miss.write { self.find(line) } else { None };
+        let slot = match here {
             Some(slot) => slot,
             None => {
                 let slot = self.take_way(line);
@@ -736,16 +740,12 @@ impl PrivateCache {
         if self.replacement == Replacement::Random {
             return (start + usize::from(self.random) % self.ways) as Slot;
         }
-        let mut victim = start;
-        for slot in start..start + self.ways {
-            if self.tags[slot] == INVALID {
-                return slot as Slot;
-            }
-            if self.ranks[slot] > self.ranks[victim] {
-                victim = slot;
-            }
-        }
-        victim as Slot
+        let set = start..start + self.ways;
+        let free = self.tags[set.clone()]
+            .iter()
+            .position(|&tag| tag == INVALID);
+        let way = free.unwrap_or_else(|| ranks::last(&self.ranks[set]));
+        (start + way) as Slot
     }
 
     /// The way that `line`, which comes now, takes.
@@ -764,20 +764,19 @@ impl PrivateCache {
         let place = slot as usize;
         let line = LineAddress(self.tags[place]);
         cell!(self.note("replacement", line));
-        let data = self.data[place].0;
         self.tags[place] = INVALID;
         let dirty = match self.states[place] {
             State::Shared => return line,
             State::Exclusive => false,
             State::Modified => true,
         };
+        let data = self.data[place].0;
         self.evictions.push_back(Eviction { line, dirty, data });
-        let message = if dirty {
-            ToHome::PutM(data)
+        if dirty {
+            self.to_home(line, ToHome::PutM(data), at, out);
         } else {
-            ToHome::PutE
-        };
-        self.to_home(line, message, at, out);
+            self.to_home(line, ToHome::PutE, at, out);
+        }
         line
     }
 
@@ -894,10 +893,12 @@ impl PrivateCache {
         if let Some(forward) = fill.forward {
             return self.forward(line, forward, at, out);
         }
-        match self.find(line) {
-            Some(slot) if fill.use_once => self.lose(slot),
-            _ => CacheNotice::None,
+        if fill.use_once
+            && let Some(slot) = self.find(line)
+        {
+            return self.lose(slot);
         }
+        CacheNotice::None
     }
 
     /// Like [`PrivateCache::finish_fill`] for a line that came with ownership, except that a

@@ -1,0 +1,81 @@
+//! The order in which the ways of a set were used: a byte each, 0 for the most recently used, up to
+//! ways - 1. There are at most 64 ways, so the upper bit of each byte is free.
+
+const ONES: u64 = u64::MAX / 255;
+const UPPER: u64 = ONES << 7;
+
+/// Makes `way` the most recently used.
+#[inline]
+pub(crate) fn touch(ranks: &mut [u8], way: usize) {
+    let rank = ranks[way];
+    if rank == 0 {
+        return;
+    }
+    // The usual numbers of ways by themselves: a loop costs more than what it does.
+    if let Ok(eight) = <&mut [u8; 8]>::try_from(&mut *ranks) {
+        age_eight(eight, rank);
+    } else if let ([one, two], []) = ranks.as_chunks_mut::<8>() {
+        age_eight(one, rank);
+        age_eight(two, rank);
+    } else {
+        for other in ranks.iter_mut() {
+            *other += u8::from(*other < rank);
+        }
+    }
+    ranks[way] = 0;
+}
+
+/// Those below `rank` go up by one.
+#[inline(always)]
+fn age_eight(ranks: &mut [u8; 8], rank: u8) {
+    let bytes = u64::from_le_bytes(*ranks);
+    // The upper bit of each byte that is not below `rank`: no byte borrows from the next.
+    let not_below = (bytes | UPPER) - u64::from(rank) * ONES;
+    let below = !not_below & UPPER;
+    *ranks = (bytes + (below >> 7)).to_le_bytes();
+}
+
+/// The way that was used least recently.
+#[inline]
+pub(crate) fn last(ranks: &[u8]) -> usize {
+    let rank = ranks.len() as u8 - 1;
+    let (eights, rest) = ranks.as_chunks::<8>();
+    for (number, eight) in eights.iter().enumerate() {
+        let differences = u64::from_le_bytes(*eight) ^ (u64::from(rank) * ONES);
+        // The lowest upper bit that is set is that of the first byte that is zero.
+        let alike = differences.wrapping_sub(ONES) & !differences & UPPER;
+        if alike != 0 {
+            return number * 8 + (alike.trailing_zeros() / 8) as usize;
+        }
+    }
+    let found = rest.iter().position(|&other| other == rank);
+    eights.len() * 8 + found.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// As a list of ways in the order of their use, whatever their number.
+        #[test]
+        fn ranks_are_the_order_of_use(
+            ways in 1usize..=64,
+            used in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
+        ) {
+            let mut ranks: Vec<u8> = (0..ways as u8).collect();
+            let mut order: Vec<usize> = (0..ways).collect();
+            for way in used {
+                let way = way.index(ways);
+                touch(&mut ranks, way);
+                order.retain(|&other| other != way);
+                order.insert(0, way);
+                for (rank, &way) in order.iter().enumerate() {
+                    prop_assert_eq!(usize::from(ranks[way]), rank);
+                }
+                prop_assert_eq!(Some(&last(&ranks)), order.last());
+            }
+        }
+    }
+}
