@@ -51,14 +51,15 @@ pub(crate) const RESERVATION_HOLD_CYCLES: u64 = 64;
 pub(crate) struct MissingLoad {
     pub line: LineAddress,
     pub index: u32,
-    pub id: u64,
+    /// It has not been squashed.
+    pub live: bool,
     pub issue: u64,
 }
 
 state::plain!(MissingLoad {
     line,
     index,
-    id,
+    live,
     issue: cycle
 });
 
@@ -78,14 +79,12 @@ state::choice!(ParkedFor { StoreKnown(number), StorePerformed(number) });
 pub(crate) struct ParkedLoad {
     pub until: ParkedFor,
     pub index: u32,
-    pub id: u64,
     pub issue: u64,
 }
 
 state::plain!(ParkedLoad {
     until,
     index,
-    id,
     issue: cycle
 });
 
@@ -644,10 +643,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     break;
                 }
                 let blocked = self.blocked && self.serial.is_none();
-                if blocked
-                    && self.stall == Stall::Miss
-                    && event < delivery
+                if event < delivery
                     && event == self.store_event
+                    && (!waiting || blocked && self.stall == Stall::Miss)
                     && self.perform_store_at_once(event)
                 {
                     // What waits for a line waits still.
@@ -855,8 +853,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     .window
                     .deferred((slot.previous_ready - UNKNOWN) as usize);
                 if producer.resolved {
-                    self.registers[register] = producer.value;
-                    self.ready[register] = producer.ready;
+                    self.registers[register] = producer.value();
+                    self.ready[register] = producer.ready();
                 }
             }
             match slot.tags.kind {
@@ -875,8 +873,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             let deferred = self.window.deferred_mut(index);
             if deferred.position == at {
-                let waits = deferred.id != 0 && deferred.pending != 0;
-                deferred.id = 0;
+                let waits = deferred.pending != 0;
+                deferred.position = 0;
                 deferred.resolved = true;
                 if waits {
                     self.window.stop_waiting(index);
@@ -888,9 +886,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.window.uncommit();
         let window = &self.window;
         self.parked
-            .retain(|load| window.is_live(load.index as usize, load.id));
+            .retain(|load| window.is_live(load.index as usize));
         self.refused
-            .retain(|load| window.is_live(load.index as usize, load.id));
+            .retain(|load| window.is_live(load.index as usize));
+        for load in &mut self.missing {
+            load.live &= window.is_live(load.index as usize);
+        }
         if self.acquire.is_some_and(|acquire| acquire >= position) {
             self.acquire = self.youngest_acquire();
         }

@@ -555,19 +555,20 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         issue: u64,
     ) -> usize {
         let index = self.window.index(position);
-        let id = self.window.new_id();
         let sources = [i.rs1, i.rs2, i.rs3].map(usize::from);
         let deferred = self.window.deferred_mut(index);
-        deferred.id = id;
         deferred.position = position;
         // In one piece: the compiler would copy what is used here apart from the rest, and the host
         // then waits for its own stores.
         deferred.instruction = *std::hint::black_box(i);
         let [a, b, c] = sources.map(|register| self.registers[register]);
-        deferred.operands = [a, b, c, 0];
+        deferred.operands = [a, b];
         deferred.is_store = matches!(tags.kind, SlotKind::Store | SlotKind::Atomic);
         deferred.resolved = false;
         deferred.waiters = NOBODY;
+        if SOURCES > 2 {
+            self.window.rest_mut(index).third = c;
+        }
         let mut earliest = cycle + 1;
         let mut pending = 0;
         for (operand, &register) in sources.iter().enumerate().take(SOURCES) {
@@ -742,19 +743,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if base_ready < UNKNOWN && !self.is_plain(address, bytes) {
             return self.alone(i);
         }
-        self.defer_load(i, need, (address, base_ready), false, outbox);
+        self.defer_load(i, need, (address, base_ready), outbox);
         Ok(())
     }
 
-    /// Dispatches a load whose value is not known yet. If its address is, it is plain. `misses`: no
-    /// older store is in the way, and its line is not in the data cache.
+    /// Dispatches a load whose value is not known yet. If its address is, it is plain.
     #[inline(never)]
     pub(crate) fn defer_load(
         &mut self,
         i: Instruction,
         need: Need,
         (address, base_ready): (u64, u64),
-        misses: bool,
         outbox: &mut Outbox,
     ) {
         let bytes = i.access_bytes();
@@ -778,14 +777,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             (index, UNKNOWN)
         };
         let stores = self.stores.tail;
-        let deferred = self.window.deferred_mut(index);
-        deferred.queue_number = number;
-        deferred.stores_before = if misses { 0 } else { stores };
+        let rest = self.window.rest_mut(index);
+        rest.queue_number = number;
+        rest.stores_before = stores;
         let now = self.dispatch_cycle;
         self.step(&i);
-        if misses {
-            self.load_misses(index, LineAddress::of(address), issue, outbox);
-        } else if known {
+        if known {
             self.access_load(index, issue, outbox);
             if self.window.deferred(index).resolved {
                 self.wake_all(now, outbox);
@@ -848,12 +845,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 return Ok(());
             }
             let index = self.defer::<0>(&i, kind, Unit::Store, issue);
-            let deferred = self.window.deferred_mut(index);
-            deferred.queue_number = number;
-            deferred.operands[1] = data;
+            self.window.rest_mut(index).queue_number = number;
+            self.window.deferred_mut(index).operands[1] = data;
         } else {
             let index = self.defer::<2>(&i, kind, Unit::Store, UNKNOWN);
-            self.window.deferred_mut(index).queue_number = number;
+            self.window.rest_mut(index).queue_number = number;
         }
         if atomic && self.acquires(&i) {
             self.acquire = Some(self.window.tail - 1);

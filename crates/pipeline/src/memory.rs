@@ -35,11 +35,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// What the stores before the load in slot `index`, whose address is known, mean for it.
     #[inline(always)]
     fn older_stores(&mut self, index: usize) -> Older {
-        let deferred = self.window.deferred(index);
-        if deferred.stores_before <= self.stores.head {
+        let rest = self.window.rest(index);
+        if rest.stores_before <= self.stores.head {
             return Older::Nothing;
         }
-        let load = self.loads.get(deferred.queue_number);
+        let load = self.loads.get(rest.queue_number);
         let older = if self.stores.unknown_addresses == 0
             && !self.stores.may_overlap(load.address, load.bytes)
         {
@@ -49,7 +49,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         };
         if matches!(older, Older::Nothing) && self.stores.unknown_addresses == 0 {
             // None of them will ever be in the way.
-            self.window.deferred_mut(index).stores_before = self.stores.head;
+            self.window.rest_mut(index).stores_before = self.stores.head;
         }
         older
     }
@@ -57,11 +57,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The same by looking at each of them.
     #[inline(never)]
     fn search_older_stores(&self, index: usize) -> Older {
-        let deferred = self.window.deferred(index);
-        let load = self.loads.get(deferred.queue_number);
-        let pc = self.window.slot(deferred.position).pc;
+        let rest = self.window.rest(index);
+        let load = self.loads.get(rest.queue_number);
+        let pc = self.window.slot(self.window.deferred(index).position).pc;
         let waits = self.wait_table[self.wait_entry(pc)];
-        for older in (self.stores.head..deferred.stores_before).rev() {
+        for older in (self.stores.head..rest.stores_before).rev() {
             let store = self.stores.get(older);
             if !store.address_known {
                 if waits || store.kind == StoreKind::Atomic {
@@ -94,7 +94,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline(always)]
     fn served_by_older_store(&mut self, index: usize, issue: u64) -> bool {
         let deferred = self.window.deferred(index);
-        let (id, number) = (deferred.id, deferred.queue_number);
         let position = deferred.position;
         let instruction = deferred.instruction;
         match self.older_stores(index) {
@@ -102,7 +101,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             Older::Park(until) => self.parked.push(ParkedLoad {
                 until,
                 index: index as u32,
-                id,
                 issue,
             }),
             Older::Forward {
@@ -112,6 +110,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             } => {
                 let performed = issue.max(ready);
                 let done = performed + self.spec.l1_data.hit_latency_cycles;
+                let number = self.window.rest(index).queue_number;
                 let entry = self.loads.get_mut(number);
                 entry.performed = performed;
                 entry.forwarded_from = store + 1;
@@ -129,8 +128,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.served_by_older_store(index, issue) {
             return;
         }
-        let deferred = self.window.deferred(index);
-        let line = LineAddress::of(self.loads.get(deferred.queue_number).address);
+        let number = self.window.rest(index).queue_number;
+        let line = LineAddress::of(self.loads.get(number).address);
         if let Some(slot) = self.data_cache.find(line) {
             self.data_cache.touch(slot);
             self.statistics.data_hits += 1;
@@ -154,7 +153,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let load = MissingLoad {
             line,
             index: index as u32,
-            id: self.window.deferred(index).id,
+            live: true,
             issue,
         };
         match self.request_line((Side::Data, line, false), at, outbox) {
@@ -174,9 +173,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The load in slot `index` reads its value out of the cache, at cycle `performed`.
     #[inline(always)]
     fn take_value(&mut self, index: usize, slot: Slot, performed: u64, done: u64) {
-        let deferred = self.window.deferred(index);
-        let instruction = deferred.instruction;
-        let number = deferred.queue_number;
+        let instruction = self.window.deferred(index).instruction;
+        let number = self.window.rest(index).queue_number;
         let load = self.loads.get_mut(number);
         load.performed = performed;
         let offset = (load.address % 64) as usize;
@@ -230,6 +228,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         {
             return false;
         }
+        if self.stores.only_oldest_is_due(now) {
+            let line = LineAddress::of(self.stores.get(self.stores.head).address);
+            if let Some(slot) = self.data_cache.find_and_touch_owned(line) {
+                self.perform_oldest(slot, now);
+                return true;
+            }
+        }
+        self.wait_or_perform(now)
+    }
+
+    /// The same where several stores have committed, or the line of the oldest is not here.
+    #[inline(never)]
+    fn wait_or_perform(&mut self, now: u64) -> bool {
         let mut event = NEVER;
         while self.stores.requested < self.stores.tail {
             let store = self.stores.get(self.stores.requested);
@@ -248,22 +259,26 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.stores.requested += 1;
         }
         let head = self.stores.get(self.stores.head);
-        if head.commit >= now {
-            // It has not asked for its line either.
-            self.store_event = event;
-            self.activity += 1;
-            return true;
-        }
         let line = LineAddress::of(head.address);
-        let slot = match self.data_cache.find_and_touch_owned(line) {
-            Some(slot) => slot,
-            None if self.data_cache.is_asked_for(line) => {
-                self.store_event = event;
-                self.activity += 1;
+        // Before it has committed, it has not asked for its line either.
+        if head.commit < now {
+            if let Some(slot) = self.data_cache.find_and_touch_owned(line) {
+                self.perform_oldest(slot, now);
                 return true;
             }
-            None => return false,
-        };
+            if !self.data_cache.is_asked_for(line) {
+                return false;
+            }
+        }
+        self.store_event = event;
+        self.activity += 1;
+        true
+    }
+
+    /// Performs the oldest store, whose line is in `slot` and nobody else's.
+    #[inline(always)]
+    fn perform_oldest(&mut self, slot: Slot, now: u64) {
+        let head = self.stores.get(self.stores.head);
         let (address, bytes, data) = (head.address, head.bytes, head.data);
         self.activity += 1;
         let bytes = usize::from(bytes);
@@ -274,12 +289,20 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.stores.last_performed = now;
         self.statistics.stores += 1;
         self.stores.pop();
-        self.store_event = if self.stores.is_empty() {
-            NEVER
-        } else {
-            now + 1
-        };
-        true
+        self.store_event = self.next_store_after(now);
+    }
+
+    /// When the store queue wants attention next, one of its entries having been performed at `now`.
+    #[inline(always)]
+    fn next_store_after(&self, now: u64) -> u64 {
+        if self.stores.is_empty() {
+            return NEVER;
+        }
+        // Those behind it commit later.
+        match self.stores.get(self.stores.head).commit {
+            UNKNOWN.. => NEVER,
+            commit => commit.max(now) + 1,
+        }
     }
 
     /// Whether the data cache has `line` and may write it.
@@ -419,9 +442,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     fn after_store(&mut self, now: u64, outbox: &mut Outbox) {
         self.wake_all(now, outbox);
-        if !self.stores.is_empty() {
-            self.store_event = self.store_event.min(now + 1);
-        }
+        self.store_event = self.store_event.min(self.next_store_after(now));
     }
 
     /// Asks for a line for one of the first-level caches, in order to write it or only to read it:
@@ -561,9 +582,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return;
         }
         let oldest = self.window.commit_known;
-        let deferred = self.window.deferred(self.window.index(oldest));
+        let rest = self.window.rest(self.window.index(oldest));
         if self.window.slot(oldest).tags.kind != SlotKind::Load
-            || LineAddress::of(self.loads.get(deferred.queue_number).address) != line
+            || LineAddress::of(self.loads.get(rest.queue_number).address) != line
         {
             return;
         }
@@ -642,8 +663,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             // A load that looks later than the line comes finds it like any other. An older store
             // may have turned out to be of its address meanwhile.
             let performed = load.issue.max(now);
-            if self.window.is_live(index, load.id) && !self.served_by_older_store(index, performed)
-            {
+            if load.live && !self.served_by_older_store(index, performed) {
                 let done = (load.issue + hit_latency).max(now + 1);
                 let position = self.window.deferred(index).position;
                 self.note_found(position, Found::Line(source));

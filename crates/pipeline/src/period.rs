@@ -368,20 +368,21 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         for position in tail.saturating_sub(ring)..tail {
             let index = self.window.index(position);
-            let deferred = self.window.deferred(index);
-            let is_used = deferred.position == position && deferred.id != 0;
+            let deferred = self.window.deferred(index).clone();
+            let is_used = deferred.position == position;
             is_used.clone().walk(walker);
             if !is_used {
                 continue;
             }
             let is_load = deferred.instruction.class == Class::Load;
+            let rest = self.window.rest(index);
             let queue_number = match is_load {
-                true => self.loads.tail.wrapping_sub(deferred.queue_number),
+                true => self.loads.tail.wrapping_sub(rest.queue_number),
                 false => 0,
             };
-            let (value, ready) = match deferred.resolved {
-                true => (deferred.value, deferred.ready),
-                false => (0, 0),
+            let value = match deferred.resolved {
+                true => deferred.value(),
+                false => 0,
             };
             let mut numbers = [
                 u64::from(deferred.instruction.bits),
@@ -389,18 +390,22 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 u64::from(deferred.resolved),
                 value,
                 queue_number,
-                deferred.stores_before.saturating_sub(self.stores.head),
+                rest.stores_before.saturating_sub(self.stores.head),
             ];
             numbers.walk(walker);
-            for operand in 0..3 {
+            let operands = match deferred.instruction.class {
+                Class::FloatFused => 3,
+                _ => 2,
+            };
+            for operand in 0..operands {
+                let value = self.window.operand(index, operand);
                 match deferred.pending & (1 << operand) {
-                    0 => deferred.operands[operand],
-                    _ => place(deferred.operands[operand]),
+                    0 => value,
+                    _ => place(value),
                 }
                 .walk(walker);
             }
             walker.cycle(&mut deferred.earliest.clone());
-            walker.cycle(&mut whose(ready));
             if deferred.resolved {
                 continue;
             }
@@ -454,7 +459,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let mut numbers = [
                 load.line.0,
                 u64::from(load.index).wrapping_sub(tail) & (ring - 1),
-                u64::from(self.window.is_live(load.index as usize, load.id)),
+                u64::from(load.live),
                 now.wrapping_sub(load.issue),
             ];
             numbers.walk(walker);

@@ -167,7 +167,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         } else {
             note.base
         };
-        let value = note.value.unwrap_or(deferred.value);
+        let value = note.value.unwrap_or(deferred.value());
         let issued = known(slot.issue);
         let address = issued
             .filter(|_| slot.tags.kind != SlotKind::Plain)

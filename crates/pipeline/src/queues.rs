@@ -299,6 +299,15 @@ impl StoreQueue {
         !self.is_empty() && self.get(self.head).kind == StoreKind::Store
     }
 
+    /// Whether the oldest entry has committed before `now` and not asked for its line, and no other has.
+    #[inline(always)]
+    pub fn only_oldest_is_due(&self, now: u64) -> bool {
+        let next = self.head + 1;
+        self.requested == self.head
+            && self.get(self.head).commit < now
+            && (next == self.tail || self.get(next).commit >= now)
+    }
+
     #[inline(always)]
     pub fn get(&self, number: u64) -> &Store {
         &self.entries[number]

@@ -11,6 +11,7 @@
 use crate::blocks::{Decoded, NOWHERE, Quick};
 use crate::core::Core;
 use crate::extension::Extension;
+use crate::ports::Unit;
 use crate::predictor::is_link;
 use crate::queues::{Load, Store, StoreKind, low_bytes};
 use crate::stack::Stall;
@@ -39,12 +40,23 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Dispatches instructions, and stops where [`Core::dispatch`] has more to do.
     #[inline(always)]
     pub(crate) fn dispatch_quickly(&mut self, outbox: &mut Outbox) {
-        if self.stall != Stall::None
-            || self.attends
+        if self.attends
             || self.blocks.instruction(self.cursor).quick == Quick::No
             || self.window.capacity() == 0
         {
             return;
+        }
+        if self.stall != Stall::None {
+            // Cycles that wait for a line are charged when it comes.
+            if self.stall == Stall::Miss
+                || self.dispatch_left == 0
+                || self.dispatch_cycle >= self.next_stop()
+                || self.sibling.is_some()
+            {
+                return;
+            }
+            // If it is held up once more, that begins now.
+            self.blame(self.dispatch_cycle, Stall::None);
         }
         if self.window.all_known() {
             if let Some(pc) = self.dispatch_many::<true>(outbox) {
@@ -211,10 +223,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             if KNOWN || is_known && !self.region.contains(address) {
                                 break 'blocks;
                             }
+                            if is_first {
+                                let place = (at.tail, at.cycle);
+                                self.enter_miss(place, decoded, (address, ready), outbox);
+                                at.in_scheduler += 1;
+                                at.tail += 1;
+                                at.left -= 1;
+                                stop = self.next_stop();
+                                continue;
+                            }
                             let cursor = start + (at.tail - start_tail) as u32;
                             self.write_back::<KNOWN>(&at, pc, cursor);
                             let base = (address, ready);
-                            self.defer_load(*i, decoded.need, base, is_first, outbox);
+                            self.defer_load(*i, decoded.need, base, outbox);
                             at = Front {
                                 room: at.room,
                                 ..self.front()
@@ -265,7 +286,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         if !KNOWN && ready >= UNKNOWN {
                             let number = self.stores.push(store);
                             let index = self.enter_deferred(&mut at, decoded);
-                            self.window.deferred_mut(index).queue_number = number;
+                            self.window.rest_mut(index).queue_number = number;
                             continue;
                         }
                         store.data_ready = self.enter::<KNOWN>(&mut at, decoded, 0, ready);
@@ -471,6 +492,35 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         at.tail += 1;
         at.left -= 1;
         index
+    }
+
+    /// Puts a load into the window whose address is ready at `ready`, with no older store in its way, and
+    /// whose line is not in the data cache.
+    #[inline(never)]
+    fn enter_miss(
+        &mut self,
+        (position, cycle): (u64, u64),
+        decoded: &Decoded,
+        (address, ready): (u64, u64),
+        outbox: &mut Outbox,
+    ) {
+        let need = decoded.need;
+        let earliest = ready.max(cycle + 1);
+        let issue = self.calendar.issue(Unit::Load, need, earliest);
+        let number = self.loads.push(Load {
+            position,
+            address,
+            performed: UNKNOWN,
+            forwarded_from: 0,
+            commit: UNKNOWN,
+            bytes: decoded.bytes,
+        });
+        let place = (position, cycle, decoded.pc);
+        let index = self.place_deferred::<0>(place, &decoded.instruction, decoded.tags, issue);
+        let rest = self.window.rest_mut(index);
+        rest.queue_number = number;
+        rest.stores_before = 0;
+        self.load_misses(index, LineAddress::of(address), issue, outbox);
     }
 
     /// The dispatch cycle has come to `cycle`: performs stores whose turn that is, as far as this is

@@ -5,11 +5,38 @@ use crate::core::Core;
 use crate::extension::Extension;
 use crate::ports::Unit;
 use crate::predictor::BranchStep;
-use crate::queues::overlap;
+use crate::queues::{LoadQueue, StoreQueue, overlap};
 use crate::stack::Stall;
 use crate::window::{NOBODY, OPERANDS, SlotKind, UNKNOWN, Waiter};
 use fabric::Outbox;
 use riscv::{Class, branch_taken, evaluate, evaluate_integer};
+
+/// What changes with the commitment of loads and stores.
+struct Queues<'core> {
+    loads: &'core mut LoadQueue,
+    stores: &'core mut StoreQueue,
+    store_event: &'core mut u64,
+}
+
+impl Queues<'_> {
+    /// The next instruction in order is to commit at `commit`.
+    #[inline(always)]
+    fn committed(&mut self, kind: SlotKind, commit: u64) {
+        // Not a `match`, of which the compiler makes a jump that the host mispredicts.
+        if kind == SlotKind::Load {
+            let number = self.loads.committed;
+            self.loads.get_mut(number).commit = commit;
+            self.loads.committed += 1;
+        } else if kind == SlotKind::Store {
+            let number = self.stores.committed;
+            self.stores.get_mut(number).commit = commit;
+            self.stores.committed += 1;
+            *self.store_event = (*self.store_event).min(commit + 1);
+        } else if kind == SlotKind::Atomic {
+            self.stores.committed += 1;
+        }
+    }
+}
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Gives the deferred instruction in slot `index` its result, to be used from cycle `done`
@@ -17,11 +44,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// follow.
     #[inline(always)]
     pub(crate) fn resolve(&mut self, index: usize, value: u64, done: u64) {
-        let mut waiter = self.window.take_waiters(index);
         let deferred = self.window.deferred_mut(index);
-        deferred.resolved = true;
-        deferred.value = value;
-        deferred.ready = done;
+        let mut waiter = deferred.resolve(value, done);
         let position = deferred.position;
         let register = usize::from(deferred.instruction.rd);
         self.window.slot_mut(position).complete = done;
@@ -32,8 +56,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.acquire == Some(position) {
             self.acquire = None;
         }
-        while waiter != NOBODY {
-            waiter = self.supply(waiter, value, done);
+        if waiter != NOBODY {
+            let first = self.woken.len();
+            while waiter != NOBODY {
+                waiter = self.supply(waiter, value, done);
+            }
+            // They have been supplied from the youngest to the oldest, and go on in their order.
+            if self.woken.len() - first > 1 {
+                self.woken[first..].reverse();
+            }
         }
     }
 
@@ -42,15 +73,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn supply(&mut self, waiter: Waiter, value: u64, ready: u64) -> Waiter {
         let index = waiter as usize / OPERANDS;
         let operand = waiter as usize % OPERANDS;
+        *self.window.operand_mut(index, operand) = value;
         let waiting = self.window.deferred_mut(index);
-        waiting.operands[operand] = value;
         waiting.earliest = waiting.earliest.max(ready);
         waiting.pending &= !(1 << operand);
         // A store's address alone is worth knowing.
         if waiting.pending == 0 || waiting.is_store && operand == 0 {
             self.woken.push(index as u32);
         }
-        waiting.next_waiters[operand]
+        *self.window.next_waiter(waiter)
     }
 
     /// Executes everything whose last operand has become known, and what follows from it. Then
@@ -63,7 +94,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 let index = index as usize;
                 // Nothing is dispatched before all this is done, so a slot that has been squashed is
                 // not in use.
-                if self.window.deferred(index).id != 0 {
+                if self.window.is_live(index) {
                     self.wake(index, now, outbox);
                 }
             }
@@ -85,15 +116,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let instruction = deferred.instruction;
         match instruction.class {
             Class::Alu | Class::Multiply | Class::Divide | Class::Fence => {
-                let [a, b, ..] = deferred.operands;
-                let slot = self.window.slot(deferred.position);
-                let (pc, unit) = (slot.pc, slot.tags.unit);
-                let value = evaluate_integer(&instruction, pc, a, b);
+                let [a, b] = deferred.operands;
+                let unit = match instruction.class {
+                    Class::Multiply => Unit::Multiply,
+                    Class::Divide => Unit::Divide,
+                    _ => Unit::Integer,
+                };
+                // What depends on the address of an instruction has no operands to wait for.
+                let value = evaluate_integer(&instruction, 0, a, b);
                 let done = self.issue_deferred(index, unit, now);
                 self.resolve(index, value, done);
             }
             Class::Load => self.wake_load(index, now, outbox),
-            Class::Store if self.stores.get(deferred.queue_number).address_known => {
+            Class::Store if self.is_address_known(index) => {
                 if deferred.pending == 0 && self.window.slot(deferred.position).issue >= UNKNOWN {
                     self.store_has_data(index, now);
                 }
@@ -106,10 +141,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
+    /// Whether the address of the store in slot `index` is known.
+    #[inline(always)]
+    fn is_address_known(&self, index: usize) -> bool {
+        let number = self.window.rest(index).queue_number;
+        self.stores.get(number).address_known
+    }
+
     #[inline(never)]
     fn wake_float(&mut self, index: usize, now: u64) {
         let deferred = self.window.deferred(index);
-        let [a, b, c, _] = deferred.operands;
+        let [a, b] = deferred.operands;
+        let c = self.window.rest(index).third;
         let position = deferred.position;
         let instruction = deferred.instruction;
         let slot = self.window.slot(position);
@@ -151,7 +194,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let done = self.issue_deferred(index, Unit::Integer, now);
         let deferred = self.window.deferred(index);
         let instruction = deferred.instruction;
-        let [a, b, ..] = deferred.operands;
+        let [a, b] = deferred.operands;
         let position = deferred.position;
         let prediction = &self.window.predictions[index];
         let (predicted, lookup) = (prediction.next, prediction.lookup);
@@ -190,7 +233,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let deferred = self.window.deferred(index);
         let position = deferred.position;
         let instruction = deferred.instruction;
-        let number = deferred.queue_number;
+        let number = self.window.rest(index).queue_number;
         let address = deferred.operands[0].wrapping_add(instruction.immediate as i64 as u64);
         if !self.is_plain(address, instruction.access_bytes()) {
             // A device, nothing, or two lines: done again, in order.
@@ -210,7 +253,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let deferred = self.window.deferred(index);
         let position = deferred.position;
         let instruction = deferred.instruction;
-        let number = deferred.queue_number;
+        let number = self.window.rest(index).queue_number;
         let pending = deferred.pending;
         let operands = deferred.operands;
         let atomic = instruction.class != Class::Store;
@@ -243,7 +286,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let deferred = self.window.deferred(index);
         let instruction = deferred.instruction;
         let data = deferred.operands[1];
-        let store = self.stores.get_mut(deferred.queue_number);
+        let number = self.window.rest(index).queue_number;
+        let store = self.stores.get_mut(number);
         let bytes = store.bytes;
         store.data = crate::queues::low_bytes(instruction.store_value(data), bytes);
         let position = deferred.position;
@@ -288,18 +332,23 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let mut position = self.window.commit_known;
         let mut commit = self.window.last_commit;
         let mut is_atomic = false;
+        // What changes is borrowed apart, so that the host has it in registers.
+        let (slots, mut commits) = self.window.in_order();
+        let mut queues = Queues {
+            loads: &mut self.loads,
+            stores: &mut self.stores,
+            store_event: &mut self.store_event,
+        };
         while position != tail {
-            let slot = self.window.slot(position);
-            let (kind, complete) = (slot.tags.kind, slot.complete);
-            if complete >= UNKNOWN {
-                is_atomic = kind == SlotKind::Atomic;
+            let slot = &slots[position];
+            if slot.complete >= UNKNOWN {
+                is_atomic = slot.tags.kind == SlotKind::Atomic;
                 break;
             }
-            commit = self.window.commit_at(position, commit, complete);
-            *self.window.commit_mut(position) = commit;
+            commit = commits.next(position, commit, slot.complete);
             position += 1;
-            if kind != SlotKind::Plain {
-                self.committed(kind, commit);
+            if slot.tags.kind != SlotKind::Plain {
+                queues.committed(slot.tags.kind, commit);
             }
         }
         self.window.commit_known = position;
@@ -312,21 +361,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The next instruction in order is to commit at `commit`.
     #[inline(always)]
     pub(crate) fn committed(&mut self, kind: SlotKind, commit: u64) {
-        match kind {
-            SlotKind::Plain => {}
-            SlotKind::Load => {
-                let number = self.loads.committed;
-                self.loads.get_mut(number).commit = commit;
-                self.loads.committed += 1;
-            }
-            SlotKind::Store => {
-                let number = self.stores.committed;
-                self.stores.get_mut(number).commit = commit;
-                self.stores.committed += 1;
-                self.store_event = self.store_event.min(commit + 1);
-            }
-            SlotKind::Atomic => self.stores.committed += 1,
-        }
+        let mut queues = Queues {
+            loads: &mut self.loads,
+            stores: &mut self.stores,
+            store_event: &mut self.store_event,
+        };
+        queues.committed(kind, commit);
     }
 
     /// The oldest instruction that is not known is an atomic: everything before it is done, so it

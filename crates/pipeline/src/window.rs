@@ -70,8 +70,11 @@ state::component!(Tags {
     unit,
 });
 
-/// How many operands a [`Deferred`] has places for.
+/// How many operands a [`Waiter`] can tell apart.
 pub const OPERANDS: usize = 4;
+
+/// How many operands a [`Deferred`] has places for; a third is in [`Rest`].
+const HOT_OPERANDS: usize = 2;
 
 /// Someone who waits for a slot's value: [`OPERANDS`] times the index of the slot that waits, plus the number
 /// of the operand.
@@ -86,58 +89,87 @@ pub fn waiter(index: usize, operand: usize) -> Waiter {
     (index * OPERANDS + operand) as Waiter
 }
 
-const _: () = assert!(
-    size_of::<Deferred>() == 128,
-    "two lines of the host's caches"
-);
+const _: () = assert!(size_of::<Deferred>() == 64, "one line of the host's caches");
 
 /// What an instruction needs besides, when it was dispatched before its operands or its result
-/// were known. It fills two lines of the host's caches.
+/// were known. It fills one line of the host's caches; what few need is in [`Rest`].
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct Deferred {
-    /// Tells this use of the slot from all others; 0: squashed or not in use.
-    pub id: u64,
+    /// 0: squashed or not in use.
     pub position: u64,
     pub instruction: Instruction,
-    /// Three, and a place that no operand has, so that the two bits of a [`Waiter`] are always that of one. Of
-    /// an operand that is unknown, the index of the slot that it comes from.
-    pub operands: [u64; OPERANDS],
-    /// When the latest of the known operands is ready.
+    /// Of an operand that is unknown, the index of the slot that it comes from. The second is the result as
+    /// soon as that is known: see [`Deferred::resolve`].
+    pub operands: [u64; HOT_OPERANDS],
+    /// When the latest of the known operands is ready; of a result that is known, when that is.
     pub earliest: u64,
+    /// Who waits for the value, the youngest first, so that a squash, which begins with the youngest
+    /// instruction, takes waiters from the front.
+    pub waiters: Waiter,
+    /// Who else waits for each of the unknown operands, the next older.
+    pub next_waiters: [Waiter; HOT_OPERANDS],
     /// Operands that are still unknown, a bit for each.
     pub pending: u8,
     /// A store or an atomic.
     pub is_store: bool,
     pub resolved: bool,
-    pub value: u64,
-    pub ready: u64,
-    /// Who waits for the value, the youngest first, so that a squash, which begins with the youngest
-    /// instruction, takes waiters from the front.
-    pub waiters: Waiter,
-    /// Who else waits for each of the unknown operands, the next older.
-    pub next_waiters: [Waiter; OPERANDS],
-    /// Loads: number in the load queue. Stores and atomics: number in the store queue.
-    pub queue_number: u64,
-    /// Loads: how many stores there had been before it.
-    pub stores_before: u64,
 }
 
 state::component!(Deferred {
-    id,
     position,
     instruction,
     operands,
     earliest: cycle,
+    waiters,
+    next_waiters,
     pending,
     is_store,
     resolved,
-    value,
-    ready: cycle,
-    waiters,
-    next_waiters,
+});
+
+impl Deferred {
+    /// The result is known, and can be used from cycle `ready` on. It takes the place of the second operand,
+    /// which nobody needs any more; the first is still an address. Says who has waited, the youngest of
+    /// them.
+    #[inline(always)]
+    pub fn resolve(&mut self, value: u64, ready: u64) -> Waiter {
+        self.resolved = true;
+        self.operands[1] = value;
+        self.earliest = ready;
+        std::mem::replace(&mut self.waiters, NOBODY)
+    }
+
+    /// The result, if it is known.
+    #[inline]
+    pub fn value(&self) -> u64 {
+        self.operands[1]
+    }
+
+    /// When that can be used.
+    #[inline]
+    pub fn ready(&self) -> u64 {
+        self.earliest
+    }
+}
+
+/// What some of the deferred need besides.
+#[derive(Clone, Debug)]
+pub struct Rest {
+    /// Loads: number in the load queue. Stores and atomics: number in the store queue.
+    pub queue_number: u64,
+    /// Loads: how many stores there had been before it.
+    pub stores_before: u64,
+    /// The third operand of a fused multiply-add, and who else waits for it, the next older.
+    pub third: u64,
+    next_third: Waiter,
+}
+
+state::component!(Rest {
     queue_number,
     stores_before,
+    third,
+    next_third,
 });
 
 /// What a deferred branch or indirect jump needs, should its prediction be wrong.
@@ -180,6 +212,7 @@ pub struct Window {
     /// The cycle in which each position commits; [`UNKNOWN`] until that can be told.
     commits: Ring<u64>,
     deferred: Ring<Deferred>,
+    rest: Ring<Rest>,
     /// By the indices of what is deferred.
     pub predictions: Box<[Prediction]>,
     rob_entries: u64,
@@ -196,13 +229,13 @@ pub struct Window {
     /// The first position whose commit cycle is not known.
     pub commit_known: u64,
     pub last_commit: u64,
-    next_id: u64,
 }
 
 state::component!(Window {
     slots,
     commits: cycles,
     deferred,
+    rest,
     predictions: slice,
     rob_entries: fixed,
     capacity,
@@ -212,8 +245,37 @@ state::component!(Window {
     tail,
     commit_known,
     last_commit: cycle,
-    next_id,
 });
+
+/// The cycles of commitment, to be told in order.
+pub struct Commits<'window> {
+    cycles: &'window mut Ring<u64>,
+    width: u64,
+}
+
+impl Commits<'_> {
+    /// Gives the instruction at `position`, which is complete at `complete`, its commit cycle, if those before
+    /// it commit up to `last_commit`.
+    #[inline(always)]
+    pub fn next(&mut self, position: u64, last_commit: u64, complete: u64) -> u64 {
+        let commit = commit_at(self.cycles, self.width, position, last_commit, complete);
+        self.cycles[position] = commit;
+        commit
+    }
+}
+
+#[inline(always)]
+fn commit_at(
+    cycles: &Ring<u64>,
+    width: u64,
+    position: u64,
+    last_commit: u64,
+    complete: u64,
+) -> u64 {
+    // After the one before it, and in another cycle than the one that is a width before it.
+    let width = cycles[position - width] + 1;
+    last_commit.max(complete + 1).max(width)
+}
 
 impl Window {
     pub fn new(rob_entries: u16, width: u8) -> Window {
@@ -234,20 +296,21 @@ impl Window {
             },
         };
         let deferred = Deferred {
-            id: 0,
             position: 0,
             instruction: Instruction::illegal(0, 4),
-            operands: [0; OPERANDS],
+            operands: [0; HOT_OPERANDS],
             earliest: 0,
+            waiters: NOBODY,
+            next_waiters: [NOBODY; HOT_OPERANDS],
             pending: 0,
             is_store: false,
             resolved: true,
-            value: 0,
-            ready: 0,
-            waiters: NOBODY,
-            next_waiters: [NOBODY; OPERANDS],
+        };
+        let rest = Rest {
             queue_number: 0,
             stores_before: 0,
+            third: 0,
+            next_third: NOBODY,
         };
         let slots = Ring::new(slots, slot);
         // There is always something before the first instruction: it committed in cycle 0.
@@ -256,6 +319,7 @@ impl Window {
             commits: Ring::new(slots.length() as usize, 0),
             slots,
             deferred: Ring::new(ring, deferred),
+            rest: Ring::new(ring, rest),
             predictions: vec![Prediction::default(); ring].into_boxed_slice(),
             rob_entries: u64::from(rob_entries),
             capacity: u64::from(rob_entries),
@@ -265,7 +329,6 @@ impl Window {
             tail: first,
             commit_known: first,
             last_commit: 0,
-            next_id: 1,
         }
     }
 
@@ -383,10 +446,49 @@ impl Window {
         &mut self.deferred[index as u64]
     }
 
-    /// Whether `index` still holds the instruction that had `id`.
+    /// What some of the deferred need besides.
+    #[inline(always)]
+    pub fn rest(&self, index: usize) -> &Rest {
+        &self.rest[index as u64]
+    }
+
+    #[inline(always)]
+    pub fn rest_mut(&mut self, index: usize) -> &mut Rest {
+        &mut self.rest[index as u64]
+    }
+
+    /// Whether the instruction at `index` has not been squashed. Its place is not taken again before the
+    /// next instruction is dispatched.
     #[inline]
-    pub fn is_live(&self, index: usize, id: u64) -> bool {
-        self.deferred(index).id == id
+    pub fn is_live(&self, index: usize) -> bool {
+        self.deferred(index).position != 0
+    }
+
+    /// Who else waits for the same value as `waiter`.
+    #[inline(always)]
+    pub fn next_waiter(&mut self, waiter: Waiter) -> &mut Waiter {
+        let index = waiter as usize / OPERANDS;
+        match waiter as usize % OPERANDS {
+            operand @ 0..HOT_OPERANDS => &mut self.deferred_mut(index).next_waiters[operand],
+            _ => &mut self.rest_mut(index).next_third,
+        }
+    }
+
+    /// The place of one of an instruction's operands.
+    #[inline(always)]
+    pub fn operand_mut(&mut self, index: usize, operand: usize) -> &mut u64 {
+        match operand {
+            0..HOT_OPERANDS => &mut self.deferred_mut(index).operands[operand],
+            _ => &mut self.rest_mut(index).third,
+        }
+    }
+
+    /// One of its operands.
+    pub fn operand(&self, index: usize, operand: usize) -> u64 {
+        match operand {
+            0..HOT_OPERANDS => self.deferred(index).operands[operand],
+            _ => self.rest(index).third,
+        }
     }
 
     /// The instruction in slot `index` waits for `operand`, which comes from slot `producer`.
@@ -395,18 +497,16 @@ impl Window {
         let waiting = waiter(index, operand);
         let first = &mut self.deferred_mut(producer).waiters;
         let next = std::mem::replace(first, waiting);
-        let deferred = self.deferred_mut(index);
-        deferred.next_waiters[operand] = next;
-        deferred.operands[operand] = producer as u64;
+        *self.next_waiter(waiting) = next;
+        *self.operand_mut(index, operand) = producer as u64;
     }
 
     /// The instruction in slot `index`, which is the youngest that waits, waits no longer.
     pub fn stop_waiting(&mut self, index: usize) {
         for operand in (0..3).rev() {
-            let deferred = self.deferred_mut(index);
-            if deferred.pending & (1 << operand) != 0 {
-                let next = deferred.next_waiters[operand];
-                let producer = deferred.operands[operand] as usize;
+            if self.deferred(index).pending & (1 << operand) != 0 {
+                let next = *self.next_waiter(waiter(index, operand));
+                let producer = self.operand(index, operand) as usize;
                 let first = &mut self.deferred_mut(producer).waiters;
                 debug_assert_eq!(*first, waiter(index, operand), "a younger one waits");
                 *first = next;
@@ -415,36 +515,13 @@ impl Window {
     }
 
     /// Who waits for the value of slot `index`, the youngest first.
-    pub fn waiters(&self, index: usize) -> impl Iterator<Item = Waiter> {
+    pub fn waiters(&mut self, index: usize) -> impl Iterator<Item = Waiter> {
         let mut next = self.deferred(index).waiters;
         std::iter::from_fn(move || {
             let waiter = (next != NOBODY).then_some(next)?;
-            next =
-                self.deferred(waiter as usize / OPERANDS).next_waiters[waiter as usize % OPERANDS];
+            next = *self.next_waiter(waiter);
             Some(waiter)
         })
-    }
-
-    /// Takes all who wait for the value of slot `index`, and returns the oldest of them: from there on
-    /// `next_waiters` leads to the next younger.
-    #[inline(always)]
-    pub fn take_waiters(&mut self, index: usize) -> Waiter {
-        let mut younger = std::mem::replace(&mut self.deferred_mut(index).waiters, NOBODY);
-        let mut older = NOBODY;
-        while younger != NOBODY {
-            let next = &mut self.deferred_mut(younger as usize / OPERANDS).next_waiters;
-            std::mem::swap(&mut next[younger as usize % OPERANDS], &mut older);
-            std::mem::swap(&mut younger, &mut older);
-        }
-        older
-    }
-
-    /// A number for one use of a slot.
-    #[inline]
-    pub fn new_id(&mut self) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        id
     }
 
     /// Whether every instruction in flight has a known end.
@@ -466,9 +543,17 @@ impl Window {
     /// it do so up to `last_commit`.
     #[inline(always)]
     pub fn commit_at(&self, position: u64, last_commit: u64, complete: u64) -> u64 {
-        // After the one before it, and in another cycle than the one that is a width before it.
-        let width = self.commits[position - self.width] + 1;
-        last_commit.max(complete + 1).max(width)
+        commit_at(&self.commits, self.width, position, last_commit, complete)
+    }
+
+    /// What commitment in order reads, and what it writes.
+    #[inline(always)]
+    pub fn in_order(&mut self) -> (&Ring<Slot>, Commits<'_>) {
+        let commits = Commits {
+            cycles: &mut self.commits,
+            width: self.width,
+        };
+        (&self.slots, commits)
     }
 
     /// Removes the youngest instruction, which has been squashed.
