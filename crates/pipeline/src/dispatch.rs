@@ -10,7 +10,7 @@ use crate::queues::{Load, Store, StoreKind};
 use crate::serial::Serial;
 use crate::spec::MemoryModel;
 use crate::stack::{CycleStack, Stall};
-use crate::window::{NOBODY, Prediction, Slot, SlotKind, Tags, UNKNOWN};
+use crate::window::{Deferred, NOBODY, Prediction, Slot, SlotKind, Tags, UNKNOWN};
 use fabric::{LineAddress, Outbox, RequestOutcome, Side};
 use riscv::{
     Class, Instruction, Operation, SINK, branch_taken, evaluate, evaluate_integer, illegal_rounding,
@@ -555,35 +555,44 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         issue: u64,
     ) -> usize {
         let index = self.window.index(position);
-        let sources = [i.rs1, i.rs2, i.rs3].map(usize::from);
-        let deferred = self.window.deferred_mut(index);
-        deferred.position = position;
-        // In one piece: the compiler would copy what is used here apart from the rest, and the host
-        // then waits for its own stores.
-        deferred.instruction = *std::hint::black_box(i);
-        let [a, b, c] = sources.map(|register| self.registers[register]);
-        deferred.operands = [a, b];
-        deferred.is_store = matches!(tags.kind, SlotKind::Store | SlotKind::Atomic);
-        deferred.resolved = false;
-        deferred.waiters = NOBODY;
-        if SOURCES > 2 {
-            self.window.rest_mut(index).third = c;
-        }
         let mut earliest = cycle + 1;
         let mut pending = 0;
-        for (operand, &register) in sources.iter().enumerate().take(SOURCES) {
+        let mut operands = [0; 2];
+        let mut next_waiters = [NOBODY; 2];
+        for (operand, register) in [i.rs1, i.rs2].map(usize::from).into_iter().enumerate() {
             let ready = self.ready[register];
-            if ready >= UNKNOWN {
+            operands[operand] = self.registers[register];
+            if operand < SOURCES && ready >= UNKNOWN {
+                let producer = (ready - UNKNOWN) as usize;
                 pending |= 1 << operand;
-                self.window
-                    .wait_for(index, operand, (ready - UNKNOWN) as usize);
-            } else {
+                operands[operand] = producer as u64;
+                next_waiters[operand] = self.window.wait_for(index, operand, producer);
+            } else if operand < SOURCES {
                 earliest = earliest.max(ready);
             }
         }
-        let deferred = self.window.deferred_mut(index);
-        deferred.earliest = earliest;
-        deferred.pending = pending;
+        if SOURCES > 2 {
+            let register = usize::from(i.rs3);
+            let ready = self.ready[register];
+            let producer = (ready >= UNKNOWN).then(|| (ready - UNKNOWN) as usize);
+            match producer {
+                Some(_) => pending |= 1 << 2,
+                None => earliest = earliest.max(ready),
+            }
+            let value = self.registers[register];
+            self.window.set_third(index, value, producer);
+        }
+        *self.window.deferred_mut(index) = Deferred {
+            position,
+            instruction: *i,
+            operands,
+            earliest,
+            waiters: NOBODY,
+            next_waiters,
+            pending,
+            is_store: matches!(tags.kind, SlotKind::Store | SlotKind::Atomic),
+            resolved: false,
+        };
         let register = usize::from(i.rd);
         let slot = Slot {
             issue,

@@ -311,6 +311,11 @@ impl Calendar {
         if busy == 1 {
             return self.take(field(unit as u32, 1) + field(WIDTH, 1), earliest);
         }
+        self.issue_unpipelined(unit, busy, earliest)
+    }
+
+    #[inline(never)]
+    fn issue_unpipelined(&mut self, unit: Unit, busy: u64, earliest: u64) -> u64 {
         let port = field(unit as u32, 1);
         let place = field(WIDTH, 1);
         let has = |free: Free, need: Free| (free - need) & GUARDS == GUARDS;

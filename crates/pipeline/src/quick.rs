@@ -213,7 +213,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             && (KNOWN || self.stores.unknown_addresses == 0)
                             && !self.stores.may_overlap(address, bytes);
                         let line = LineAddress::of(address);
-                        let slot = if is_first {
+                        // A line that a load waits for is not here.
+                        let is_missing =
+                            !KNOWN && self.missing.last().is_some_and(|l| l.line == line);
+                        let slot = if is_first && !is_missing {
                             self.data_cache.find_and_touch(line)
                         } else {
                             None

@@ -7,7 +7,7 @@ use crate::ports::Unit;
 use crate::predictor::BranchStep;
 use crate::queues::{LoadQueue, StoreQueue, overlap};
 use crate::stack::Stall;
-use crate::window::{NOBODY, OPERANDS, SlotKind, UNKNOWN, Waiter};
+use crate::window::{NOBODY, OPERANDS, Parts, SlotKind, UNKNOWN};
 use fabric::Outbox;
 use riscv::{Class, branch_taken, evaluate, evaluate_integer};
 
@@ -44,11 +44,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// follow.
     #[inline(always)]
     pub(crate) fn resolve(&mut self, index: usize, value: u64, done: u64) {
-        let deferred = self.window.deferred_mut(index);
-        let mut waiter = deferred.resolve(value, done);
-        let position = deferred.position;
-        let register = usize::from(deferred.instruction.rd);
-        self.window.slot_mut(position).complete = done;
+        // What changes is borrowed apart, so that the host has it in registers.
+        let Parts {
+            slots,
+            deferred,
+            rest,
+        } = self.window.parts();
+        let resolved = &mut deferred[index as u64];
+        let mut waiter = resolved.resolve(value, done);
+        let position = resolved.position;
+        let register = usize::from(resolved.instruction.rd);
+        slots[position].complete = done;
         if self.ready[register] == UNKNOWN + index as u64 {
             self.registers[register] = value;
             self.ready[register] = done;
@@ -56,32 +62,31 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.acquire == Some(position) {
             self.acquire = None;
         }
-        if waiter != NOBODY {
-            let first = self.woken.len();
-            while waiter != NOBODY {
-                waiter = self.supply(waiter, value, done);
-            }
-            // They have been supplied from the youngest to the oldest, and go on in their order.
-            if self.woken.len() - first > 1 {
-                self.woken[first..].reverse();
-            }
+        if waiter == NOBODY {
+            return;
         }
-    }
-
-    /// Gives a deferred instruction one of its operands; says who comes next.
-    #[inline(always)]
-    fn supply(&mut self, waiter: Waiter, value: u64, ready: u64) -> Waiter {
-        let index = waiter as usize / OPERANDS;
-        let operand = waiter as usize % OPERANDS;
-        *self.window.operand_mut(index, operand) = value;
-        let waiting = self.window.deferred_mut(index);
-        waiting.earliest = waiting.earliest.max(ready);
-        waiting.pending &= !(1 << operand);
-        // A store's address alone is worth knowing.
-        if waiting.pending == 0 || waiting.is_store && operand == 0 {
-            self.woken.push(index as u32);
+        let first = self.woken.len();
+        while waiter != NOBODY {
+            let (index, operand) = (waiter as usize / OPERANDS, waiter as usize % OPERANDS);
+            let waiting = &mut deferred[index as u64];
+            waiting.earliest = waiting.earliest.max(done);
+            waiting.pending &= !(1 << operand);
+            // A store's address alone is worth knowing.
+            if waiting.pending == 0 || waiting.is_store && operand == 0 {
+                self.woken.push(index as u32);
+            }
+            waiter = match waiting.next_waiters.get(operand) {
+                Some(&next) => {
+                    waiting.operands[operand] = value;
+                    next
+                }
+                None => rest[index as u64].supply_third(value),
+            };
         }
-        *self.window.next_waiter(waiter)
+        // They have been supplied from the youngest to the oldest, and go on in their order.
+        if self.woken.len() - first > 1 {
+            self.woken[first..].reverse();
+        }
     }
 
     /// Executes everything whose last operand has become known, and what follows from it. Then

@@ -165,6 +165,14 @@ pub struct Rest {
     next_third: Waiter,
 }
 
+impl Rest {
+    /// The third operand is known; says who else waits for it.
+    pub fn supply_third(&mut self, value: u64) -> Waiter {
+        self.third = value;
+        self.next_third
+    }
+}
+
 state::component!(Rest {
     queue_number,
     stores_before,
@@ -246,6 +254,13 @@ state::component!(Window {
     commit_known,
     last_commit: cycle,
 });
+
+/// The parts of a window that are changed together.
+pub struct Parts<'window> {
+    pub slots: &'window mut Ring<Slot>,
+    pub deferred: &'window mut Ring<Deferred>,
+    pub rest: &'window mut Ring<Rest>,
+}
 
 /// The cycles of commitment, to be told in order.
 pub struct Commits<'window> {
@@ -474,16 +489,7 @@ impl Window {
         }
     }
 
-    /// The place of one of an instruction's operands.
-    #[inline(always)]
-    pub fn operand_mut(&mut self, index: usize, operand: usize) -> &mut u64 {
-        match operand {
-            0..HOT_OPERANDS => &mut self.deferred_mut(index).operands[operand],
-            _ => &mut self.rest_mut(index).third,
-        }
-    }
-
-    /// One of its operands.
+    /// One of an instruction's operands.
     pub fn operand(&self, index: usize, operand: usize) -> u64 {
         match operand {
             0..HOT_OPERANDS => self.deferred(index).operands[operand],
@@ -491,14 +497,20 @@ impl Window {
         }
     }
 
-    /// The instruction in slot `index` waits for `operand`, which comes from slot `producer`.
+    /// The instruction in slot `index`, which is the youngest, waits for `operand`, which comes from slot
+    /// `producer`. Says who else does, the next older.
     #[inline(always)]
-    pub fn wait_for(&mut self, index: usize, operand: usize, producer: usize) {
-        let waiting = waiter(index, operand);
+    pub fn wait_for(&mut self, index: usize, operand: usize, producer: usize) -> Waiter {
         let first = &mut self.deferred_mut(producer).waiters;
-        let next = std::mem::replace(first, waiting);
-        *self.next_waiter(waiting) = next;
-        *self.operand_mut(index, operand) = producer as u64;
+        std::mem::replace(first, waiter(index, operand))
+    }
+
+    /// The same for the third operand, which comes from there or has this value.
+    pub fn set_third(&mut self, index: usize, value: u64, producer: Option<usize>) {
+        let next_third = producer.map_or(NOBODY, |producer| self.wait_for(index, 2, producer));
+        let rest = self.rest_mut(index);
+        rest.third = producer.map_or(value, |producer| producer as u64);
+        rest.next_third = next_third;
     }
 
     /// The instruction in slot `index`, which is the youngest that waits, waits no longer.
@@ -544,6 +556,16 @@ impl Window {
     #[inline(always)]
     pub fn commit_at(&self, position: u64, last_commit: u64, complete: u64) -> u64 {
         commit_at(&self.commits, self.width, position, last_commit, complete)
+    }
+
+    /// The instructions themselves, by position, and what is deferred, by index.
+    #[inline(always)]
+    pub fn parts(&mut self) -> Parts<'_> {
+        Parts {
+            slots: &mut self.slots,
+            deferred: &mut self.deferred,
+            rest: &mut self.rest,
+        }
     }
 
     /// What commitment in order reads, and what it writes.
