@@ -840,7 +840,7 @@ impl Fabric {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, at: Time, event: Event) {
         let order = INTERNAL | self.internal_count;
         self.internal_count += 1;

@@ -64,10 +64,34 @@ impl Link {
     fn reserve(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
         // As a rule nothing is in the way, and the window reaches so far that it need not be moved.
         let offset = earliest - self.base;
-        if offset + flits <= WINDOW && self.taken & cycles << offset == 0 {
-            self.taken |= cycles << offset;
-            return earliest;
+        if offset + flits <= WINDOW {
+            if self.taken & cycles << offset == 0 {
+                self.taken |= cycles << offset;
+                return earliest;
+            }
+            let gaps = self.gaps(flits) >> offset;
+            if gaps != 0 {
+                let wait = u64::from(gaps.trailing_zeros());
+                self.taken |= cycles << (offset + wait);
+                return earliest + wait;
+            }
         }
+        self.reserve_behind(now, earliest, flits, cycles)
+    }
+
+    /// Where in the window so many cycles in a row are free.
+    #[inline(always)]
+    fn gaps(&self, flits: u64) -> u64 {
+        let mut free = !self.taken;
+        for _ in 1..flits {
+            free &= free >> 1;
+        }
+        free
+    }
+
+    /// The same, where the window has to be moved.
+    #[inline(never)]
+    fn reserve_behind(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
         self.move_on(now);
         let offset = earliest - now;
         if offset + flits <= WINDOW && self.taken & cycles << offset == 0 {
@@ -80,10 +104,7 @@ impl Link {
     /// The same, where a message waits or looks far ahead.
     #[inline(never)]
     fn reserve_later(&mut self, now: u64, earliest: u64, flits: u64) -> u64 {
-        let mut free = !self.taken;
-        for _ in 1..flits {
-            free &= free >> 1;
-        }
+        let free = self.gaps(flits);
         let offset = earliest - now;
         if offset < WINDOW && free >> offset != 0 {
             let start = earliest + u64::from((free >> offset).trailing_zeros());

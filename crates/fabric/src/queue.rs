@@ -107,7 +107,7 @@ impl<E: Copy> Queue<E> {
     }
 
     /// Adds an event, not before the last that was taken.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, at: Time, order: u64, event: E) {
         let key = key(at, order);
         let mut place = self.free;
