@@ -340,16 +340,82 @@ impl DeliveryKind {
 }
 
 /// Deliveries for one core, in the order of their times.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Inbox {
-    queue: std::collections::VecDeque<Delivery>,
+    awaited: DeliveryQueue,
+    /// The ends of evictions, for which nobody waits, by themselves: they are half of all, and short
+    /// enough to overtake lines on their way.
+    acknowledgements: DeliveryQueue,
     next_sequence: u64,
+    /// When the next one takes effect, and whether it is the end of an eviction.
+    next_at: Time,
+    is_acknowledgement: bool,
 }
 
-state::component!(Inbox {
-    queue,
-    next_sequence: exact
-});
+impl Default for Inbox {
+    fn default() -> Inbox {
+        Inbox {
+            awaited: DeliveryQueue::default(),
+            acknowledgements: DeliveryQueue::default(),
+            next_sequence: 0,
+            next_at: Time::NEVER,
+            is_acknowledgement: false,
+        }
+    }
+}
+
+impl state::State for Inbox {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        state::fields!(
+            self,
+            walker,
+            Inbox {
+                awaited,
+                acknowledgements,
+                next_sequence: exact,
+                next_at: fixed,
+                is_acknowledgement: fixed,
+            }
+        );
+        self.find_next();
+    }
+}
+
+/// Deliveries in the order of their times.
+#[derive(Debug, Default)]
+struct DeliveryQueue(std::collections::VecDeque<Delivery>);
+
+impl state::State for DeliveryQueue {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        self.0.walk(walker);
+    }
+}
+
+impl DeliveryQueue {
+    /// Adds a delivery behind those of the same time or earlier.
+    #[inline]
+    fn push(&mut self, delivery: Delivery) {
+        if self.0.back().is_none_or(|last| last.at <= delivery.at) {
+            self.0.push_back(delivery);
+        } else {
+            self.insert(delivery);
+        }
+    }
+
+    /// Adds a delivery that comes before others, of which there are few.
+    #[inline(never)]
+    fn insert(&mut self, delivery: Delivery) {
+        let later = self.0.iter().rev();
+        let later = later.take_while(|other| other.at > delivery.at).count();
+        self.0.insert(self.0.len() - later, delivery);
+    }
+
+    /// When the next one takes effect; [`Time::NEVER`] if there is none.
+    #[inline]
+    fn next_at(&self) -> Time {
+        self.0.front().map_or(Time::NEVER, |delivery| delivery.at)
+    }
+}
 
 impl Inbox {
     /// Adds a delivery behind those of the same time or earlier.
@@ -357,55 +423,72 @@ impl Inbox {
     pub fn push(&mut self, at: Time, kind: DeliveryKind) {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        if self.queue.back().is_none_or(|last| last.at <= at) {
-            self.queue.push_back(Delivery { at, sequence, kind });
-        } else {
-            self.insert(Delivery { at, sequence, kind });
+        let is_acknowledgement = kind.is_acknowledgement();
+        if at < self.next_at {
+            self.next_at = at;
+            self.is_acknowledgement = is_acknowledgement;
         }
+        let queue = if is_acknowledgement {
+            &mut self.acknowledgements
+        } else {
+            &mut self.awaited
+        };
+        queue.push(Delivery { at, sequence, kind });
     }
 
-    /// Adds a delivery that comes before others, of which there are few.
-    #[inline(never)]
-    fn insert(&mut self, delivery: Delivery) {
-        let later = self.queue.iter().rev();
-        let later = later.take_while(|other| other.at > delivery.at).count();
-        self.queue.insert(self.queue.len() - later, delivery);
+    #[inline]
+    fn find_next(&mut self) {
+        let acknowledgement = self.acknowledgements.next_at();
+        self.next_at = self.awaited.next_at().min(acknowledgement);
+        self.is_acknowledgement = acknowledgement == self.next_at;
+        if self.is_acknowledgement
+            && let (Some(one), Some(other)) =
+                (self.acknowledgements.0.front(), self.awaited.0.front())
+        {
+            self.is_acknowledgement = (one.at, one.sequence) < (other.at, other.sequence);
+        }
     }
 
     /// When the next delivery takes effect; [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_at(&self) -> Time {
-        self.queue
-            .front()
-            .map_or(Time::NEVER, |delivery| delivery.at)
+        self.next_at
     }
 
     /// When the next delivery takes effect that is not the acknowledgement of an eviction, which
     /// nobody waits for; [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_awaited_at(&self) -> Time {
-        self.queue
-            .iter()
-            .find(|delivery| !delivery.kind.is_acknowledgement())
-            .map_or(Time::NEVER, |delivery| delivery.at)
+        self.awaited.next_at()
     }
 
     /// The next delivery.
     #[inline]
     pub fn first(&self) -> Option<&Delivery> {
-        self.queue.front()
+        if self.is_acknowledgement {
+            self.acknowledgements.0.front()
+        } else {
+            self.awaited.0.front()
+        }
     }
 
     /// Drops the next delivery.
     #[inline]
     pub fn remove_first(&mut self) {
-        self.queue.pop_front();
+        if self.is_acknowledgement {
+            self.acknowledgements.0.pop_front();
+        } else {
+            self.awaited.0.pop_front();
+        }
+        self.find_next();
     }
 
     /// Takes the next delivery.
     #[inline]
     pub fn pop(&mut self) -> Option<Delivery> {
-        self.queue.pop_front()
+        let next = self.first().copied();
+        self.remove_first();
+        next
     }
 }
 
