@@ -228,6 +228,8 @@ pub struct PrivateCache {
     /// Line numbers, set by set; [`INVALID`] where there is none.
     tags: Vec<u64>,
     states: Vec<State>,
+    /// How many ways of each set have no line.
+    free: Vec<u8>,
     /// 0 for the most recently used way of a set, up to ways - 1.
     ranks: Vec<u8>,
     /// The slot of rank 0 of each set: what the ranks say, to be had at once.
@@ -260,6 +262,7 @@ impl state::State for PrivateCache {
                 mshrs: fixed,
                 tags: content,
                 states: content,
+                free: fixed,
                 ranks: packed,
                 recent: fixed,
                 data: content,
@@ -273,6 +276,9 @@ impl state::State for PrivateCache {
             }
         );
         if walker.is_restoring() {
+            for (free, tags) in self.free.iter_mut().zip(self.tags.chunks(self.ways)) {
+                *free = tags.iter().filter(|&&tag| tag == INVALID).count() as u8;
+            }
             let sets = self.ranks.chunks(self.ways).enumerate();
             for (recent, (set, ranks)) in self.recent.iter_mut().zip(sets) {
                 let way = ranks.iter().position(|&rank| rank == 0);
@@ -351,6 +357,7 @@ impl PrivateCache {
             mshrs: spec.mshrs as usize,
             tags: vec![INVALID; sets * ways],
             states: vec![State::Shared; sets * ways],
+            free: vec![ways as u8; sets],
             ranks: (0..sets * ways).map(|slot| (slot % ways) as u8).collect(),
             recent: (0..sets).map(|set| (set * ways) as Slot).collect(),
             data: vec![AlignedLine::ZERO; sets * ways],
@@ -591,14 +598,20 @@ impl PrivateCache {
                 self.forward(line, forward, at, out)
             }
             ToCache::PutAck => {
-                let mut evictions = self.evictions.iter();
-                match evictions.position(|eviction| eviction.line == line) {
-                    Some(0) => drop(self.evictions.pop_front()),
-                    Some(index) => drop(self.evictions.remove(index)),
-                    None => internal_error(self.id, line, "a PutAck for no Put"),
-                }
+                self.acknowledge(line);
                 CacheNotice::None
             }
+        }
+    }
+
+    /// Takes a PutAck, like [`PrivateCache::receive`].
+    #[inline]
+    pub fn acknowledge(&mut self, line: LineAddress) {
+        let mut evictions = self.evictions.iter();
+        match evictions.position(|eviction| eviction.line == line) {
+            Some(0) => drop(self.evictions.pop_front()),
+            Some(index) => drop(self.evictions.remove(index)),
+            None => internal_error(self.id, line, "a PutAck for no Put"),
         }
     }
 
@@ -635,6 +648,7 @@ impl PrivateCache {
                 if self.tags[slot as usize] != INVALID {
                     evicted = Some(self.evict(slot, at, out));
                 }
+                *self.free_ways(line) -= 1;
                 slot
             }
         };
@@ -707,6 +721,8 @@ impl PrivateCache {
                     state: self.states[place],
                     data: self.data[place].0,
                 });
+            } else {
+                *self.free_ways(line) -= 1;
             }
             slot
         });
@@ -734,6 +750,11 @@ impl PrivateCache {
         }
     }
 
+    #[inline]
+    fn free_ways(&mut self, line: LineAddress) -> &mut u8 {
+        &mut self.free[(line.0 & self.set_mask) as usize]
+    }
+
     /// The way that a new line takes: a free one, or the least recently used, or any.
     fn victim(&self, line: LineAddress) -> Slot {
         let start = self.set_start(line);
@@ -741,9 +762,11 @@ impl PrivateCache {
             return (start + usize::from(self.random) % self.ways) as Slot;
         }
         let set = start..start + self.ways;
-        let free = self.tags[set.clone()]
-            .iter()
-            .position(|&tag| tag == INVALID);
+        let tags = &self.tags[set.clone()];
+        let free = match self.free[(line.0 & self.set_mask) as usize] {
+            0 => None,
+            _ => tags.iter().position(|&tag| tag == INVALID),
+        };
         let way = free.unwrap_or_else(|| ranks::last(&self.ranks[set]));
         (start + way) as Slot
     }
@@ -765,6 +788,7 @@ impl PrivateCache {
         let line = LineAddress(self.tags[place]);
         cell!(self.note("replacement", line));
         self.tags[place] = INVALID;
+        *self.free_ways(line) += 1;
         let dirty = match self.states[place] {
             State::Shared => return line,
             State::Exclusive => false,
@@ -801,6 +825,7 @@ impl PrivateCache {
     fn lose(&mut self, slot: Slot) -> CacheNotice {
         let line = LineAddress(self.tags[slot as usize]);
         self.tags[slot as usize] = INVALID;
+        *self.free_ways(line) += 1;
         self.version += 1;
         CacheNotice::Lost(line)
     }

@@ -39,17 +39,14 @@ fn age_eight(ranks: &mut [u8; 8], rank: u8) {
 #[inline]
 pub(crate) fn last(ranks: &[u8]) -> usize {
     let rank = ranks.len() as u8 - 1;
-    let (eights, rest) = ranks.as_chunks::<8>();
-    for (number, eight) in eights.iter().enumerate() {
-        let differences = u64::from_le_bytes(*eight) ^ (u64::from(rank) * ONES);
+    if let Ok(&eight) = <&[u8; 8]>::try_from(ranks) {
         // The lowest upper bit that is set is that of the first byte that is zero.
+        let differences = u64::from_le_bytes(eight) ^ (u64::from(rank) * ONES);
         let alike = differences.wrapping_sub(ONES) & !differences & UPPER;
-        if alike != 0 {
-            return number * 8 + (alike.trailing_zeros() / 8) as usize;
-        }
+        return (alike.trailing_zeros() / 8) as usize;
     }
-    let found = rest.iter().position(|&other| other == rank);
-    eights.len() * 8 + found.unwrap_or(0)
+    let found = ranks.iter().position(|&other| other == rank);
+    found.unwrap_or(0)
 }
 
 #[cfg(test)]

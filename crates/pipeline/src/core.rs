@@ -726,6 +726,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     self.instruction_message(now, line, message, outbox);
                     return;
                 }
+                if matches!(message, ToCache::PutAck) && self.second_level.is_none() {
+                    // It concerns nothing but the cache.
+                    self.data_cache.acknowledge(line);
+                    return;
+                }
                 self.statistics.note_message(message);
                 let mut held = false;
                 self.for_each_hart(|core| {
