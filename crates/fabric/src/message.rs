@@ -377,6 +377,15 @@ impl state::State for Inbox {
                 is_acknowledgement: fixed,
             }
         );
+        if walker.purpose() == state::Purpose::Compare {
+            // Of two of one time it matters which comes first.
+            let key = |delivery: &Delivery| (delivery.at, delivery.sequence);
+            for one in &self.acknowledgements.0 {
+                let before = |other: &Delivery| key(other) < key(one);
+                let before = self.awaited.0.partition_point(before);
+                walker.number(&mut (before as u64));
+            }
+        }
         self.find_next();
     }
 }
