@@ -69,12 +69,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// The dispatch cycle has reached `next_stop`. If what comes first is that a store is
     /// performed, does that and returns true, unless others must know of it.
-    #[inline(never)]
+    #[inline(always)]
     fn store_is_next(&mut self, outbox: &mut Outbox) -> bool {
         let now = self.store_event;
-        if now >= self.stop || now > self.dispatch_cycle || self.sibling_watches {
-            return false;
-        }
+        now < self.stop
+            && now <= self.dispatch_cycle
+            && !self.sibling_watches
+            && self.perform_next_store(now, outbox)
+    }
+
+    #[inline(never)]
+    fn perform_next_store(&mut self, now: u64, outbox: &mut Outbox) -> bool {
         self.advance_scheduler(now);
         if self.perform_store_at_once(now) {
             return true;
@@ -611,8 +616,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Where the cycles have gone, this one included, in which an instruction is dispatched.
     fn cycles_so_far(&mut self) -> (CycleStack, u64) {
-        self.blame(self.dispatch_cycle, Stall::None);
-        self.blame(self.dispatch_cycle + 1, Stall::None);
+        if self.stall != Stall::None {
+            self.blame(self.dispatch_cycle, Stall::None);
+        }
+        let cycles = (self.dispatch_cycle + 1).saturating_sub(self.charged);
+        self.statistics.stack.base += cycles;
+        self.charged += cycles;
         (self.statistics.stack, self.charged)
     }
 

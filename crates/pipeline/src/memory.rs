@@ -182,7 +182,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             .data_cache
             .line(slot)
             .read(offset, usize::from(load.bytes));
-        self.resolve(index, instruction.load_value(raw), done);
+        // Of eight bytes nothing is left to extend.
+        let value = match load.bytes {
+            8 => raw,
+            _ => instruction.load_value(raw),
+        };
+        self.resolve(index, value, done);
     }
 
     /// Lets the parked loads try again for which what they waited for has come.
@@ -652,12 +657,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     ) {
         let hit_latency = self.spec.l1_data.hit_latency_cycles;
         let mut arrived = std::mem::take(&mut self.arrived);
-        self.missing.retain(|load| {
-            if load.line == line {
-                arrived.push(*load);
-            }
-            load.line != line
-        });
+        // Mostly they have asked one behind the other.
+        let mut place = 0;
+        while let Some(first) = self.missing[place..]
+            .iter()
+            .position(|one| one.line == line)
+        {
+            place += first;
+            let others = self.missing[place..]
+                .iter()
+                .position(|one| one.line != line);
+            let end = others.map_or(self.missing.len(), |others| place + others);
+            arrived.extend(self.missing.drain(place..end));
+        }
         for load in arrived.drain(..) {
             let index = load.index as usize;
             // A load that looks later than the line comes finds it like any other. An older store

@@ -88,7 +88,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     at.cycle += 1;
                     at.left = self.spec.width;
                     if at.cycle >= stop {
-                        stop = self.perform_until(at.cycle);
+                        stop = self.stop_after(at.cycle);
                         if at.cycle >= stop {
                             break;
                         }
@@ -108,7 +108,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     at.cycle += 1;
                     at.left = self.spec.width;
                     if at.cycle >= stop {
-                        stop = self.perform_until(at.cycle);
+                        stop = self.stop_after(at.cycle);
                         if at.cycle >= stop {
                             pc = decoded.pc;
                             break 'blocks;
@@ -163,7 +163,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         at.cycle = until;
                         at.left = self.spec.width;
                         if at.cycle >= stop {
-                            stop = self.perform_until(at.cycle);
+                            stop = self.stop_after(at.cycle);
                             if at.cycle >= stop {
                                 self.stall = Stall::Execution;
                                 pc = decoded.pc;
@@ -524,6 +524,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         rest.queue_number = number;
         rest.stores_before = 0;
         self.load_misses(index, LineAddress::of(address), issue, outbox);
+    }
+
+    /// The dispatch cycle has come to `cycle`, which it may not reach now. If that is because of a store,
+    /// performs it. Returns which cycle it may not reach from now on.
+    #[inline(always)]
+    fn stop_after(&mut self, cycle: u64) -> u64 {
+        if self.store_event <= cycle && self.store_event < self.stop {
+            self.perform_until(cycle)
+        } else {
+            self.next_stop()
+        }
     }
 
     /// The dispatch cycle has come to `cycle`: performs stores whose turn that is, as far as this is

@@ -294,7 +294,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let number = self.window.rest(index).queue_number;
         let store = self.stores.get_mut(number);
         let bytes = store.bytes;
-        store.data = crate::queues::low_bytes(instruction.store_value(data), bytes);
+        store.data = crate::queues::low_bytes(data, bytes);
         let position = deferred.position;
         store.data_ready = self.window.slot(position).issue;
         if instruction.class == Class::Store {
