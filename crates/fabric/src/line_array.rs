@@ -42,7 +42,10 @@ impl LineArray {
     }
 
     fn find(&self, index: u64, line: LineAddress) -> Option<usize> {
-        self.set(index).find(|&place| self.lines[place] == line.0)
+        let set = self.set(index);
+        let mut lines = self.lines[set.clone()].iter();
+        let way = lines.position(|&other| other == line.0)?;
+        Some(set.start + way)
     }
 
     pub(crate) fn contains(&self, index: u64, line: LineAddress) -> bool {
@@ -70,12 +73,15 @@ impl LineArray {
     ) -> Option<(LineAddress, bool)> {
         let mut evicted = None;
         let place = self.find(index, line).or_else(|| {
-            let place = self
-                .set(index)
-                .max_by_key(|&place| (self.lines[place] == NO_LINE, self.ranks[place]))?;
-            if self.lines[place] != NO_LINE {
+            let set = self.set(index);
+            let place = if self.lines[set.clone()].contains(&NO_LINE) {
+                set.filter(|&place| self.lines[place] == NO_LINE)
+                    .max_by_key(|&place| self.ranks[place])?
+            } else {
+                let place = set.start + ranks::last(&self.ranks[set]);
                 evicted = Some((LineAddress(self.lines[place]), self.dirty[place]));
-            }
+                place
+            };
             self.lines[place] = line.0;
             self.dirty[place] = false;
             Some(place)
