@@ -30,10 +30,15 @@ impl LineData {
     /// The little-endian value of `bytes` (1 to 8) at `offset`; they must lie inside the line.
     #[inline]
     pub fn read(&self, offset: usize, bytes: usize) -> u64 {
-        // Eight bytes that hold them all, and then only those.
+        self.read_from(offset) & u64::MAX >> (64 - bytes * 8)
+    }
+
+    /// The little-endian value of the bytes from `offset` on, eight of them if there are so many.
+    #[inline]
+    pub fn read_from(&self, offset: usize) -> u64 {
         let start = offset.min(LINE_BYTES - 8);
         let eight = self.0[start..start + 8].try_into().unwrap_or_default();
-        u64::from_le_bytes(eight) >> ((offset - start) * 8) & u64::MAX >> (64 - bytes * 8)
+        u64::from_le_bytes(eight) >> ((offset - start) * 8)
     }
 
     /// Writes the low `bytes` (1 to 8) bytes of `value` at `offset`, little-endian.

@@ -5,7 +5,9 @@ use crate::serial::FenceEffect;
 use crate::spec::MemoryModel;
 use crate::window::{SlotKind, Tags};
 use fabric::{LINE_BYTES, LineData};
-use riscv::{Class, Instruction, Operation, Register, SINK, decode, is_compressed};
+use riscv::{
+    Class, Evaluator, Instruction, Operation, Register, SINK, decode, evaluator, is_compressed,
+};
 use state::{Purpose, State, Walker};
 
 const TABLE_ENTRIES: usize = 4096;
@@ -43,6 +45,9 @@ pub enum Quick {
     Branch,
     Jump,
     JumpRegister,
+    /// What goes the way of integers, but needs a unit that is not [frequent](Need::is_frequent), or
+    /// that takes a core in order longer than a cycle.
+    Rare,
     /// The end of a block.
     End,
     /// None.
@@ -53,7 +58,8 @@ pub enum Quick {
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded {
     pub instruction: Instruction,
-    pub pc: u64,
+    /// Computes the value of what goes the way of integers or branches.
+    pub evaluate: Evaluator,
     pub need: Need,
     /// What its slot in the window begins with.
     pub tags: Tags,
@@ -131,13 +137,17 @@ impl Decoded {
         let need = calendar.need(unit);
         let float = instruction.is_float();
         let port = port.takes(&instruction) || port.gives(&instruction);
+        // Such a core counts on it that nothing waits for plain integers: see `crate::quick`.
+        let is_slow = unit == Unit::Integer && need.latency != 1 && calendar.is_single();
         let quick = match route {
             _ if float || port => Quick::No,
             // How long it takes depends on its operand.
             Route::Integer if unit == Unit::Multiply && calendar.multiplier_bits_per_cycle != 0 => {
                 Quick::No
             }
-            Route::Integer => Quick::Integer,
+            Route::Integer if need.is_frequent() && !is_slow => Quick::Integer,
+            Route::Integer => Quick::Rare,
+            _ if !need.is_frequent() || is_slow => Quick::No,
             Route::Jump => Quick::Jump,
             Route::Branch => Quick::Branch,
             Route::JumpRegister => Quick::JumpRegister,
@@ -150,9 +160,10 @@ impl Decoded {
         };
         Decoded {
             instruction,
-            pc,
+            evaluate: evaluator(instruction.operation),
             need,
             tags: Tags {
+                pc,
                 rd: instruction.rd,
                 flags: 0,
                 kind: match route {
@@ -168,6 +179,18 @@ impl Decoded {
             bytes: instruction.access_bytes(),
             float,
             port,
+        }
+    }
+
+    /// What a load makes of the lowest bytes of `value`, as many as it reads.
+    #[inline(always)]
+    pub fn extended(&self, value: u64) -> u64 {
+        let unused = 64 - 8 * u32::from(self.bytes);
+        let value = value << unused;
+        if self.quick == Quick::SignedLoad {
+            (value as i64 >> unused) as u64
+        } else {
+            value >> unused
         }
     }
 
@@ -243,7 +266,7 @@ impl Blocks {
             .map(|one| (one.route != Route::End).then_some(one.instruction.bits))
             .collect();
         encodings.walk(walker);
-        let mut addresses: Vec<u64> = self.instructions.iter().map(|one| one.pc).collect();
+        let mut addresses: Vec<u64> = self.instructions.iter().map(|one| one.tags.pc).collect();
         addresses.walk(walker);
         if walker.is_restoring() {
             if encodings.len() != addresses.len() {

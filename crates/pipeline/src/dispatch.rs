@@ -492,8 +492,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             complete: done,
             previous_value: self.registers[register],
             previous_ready: self.ready[register],
-            pc: self.pc,
             tags: Tags {
+                pc: self.pc,
                 rd: i.rd,
                 flags,
                 kind,
@@ -538,23 +538,24 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.attend(i, None);
         }
         let tags = Tags {
+            pc: self.pc,
             rd: i.rd,
             flags: 0,
             kind,
             unit,
         };
-        let place = (self.window.tail, self.dispatch_cycle, self.pc);
+        let place = (self.window.tail, self.dispatch_cycle);
         let index = self.place_deferred::<SOURCES>(place, i, tags, issue);
         self.window.tail += 1;
         index
     }
 
-    /// Puts such an instruction, which is at `pc` and is dispatched in `cycle`, to its position,
+    /// Puts such an instruction, which is dispatched in `cycle`, to its position,
     /// without counting it.
     #[inline(always)]
     pub(crate) fn place_deferred<const SOURCES: usize>(
         &mut self,
-        (position, cycle, pc): (u64, u64, u64),
+        (position, cycle): (u64, u64),
         i: &Instruction,
         tags: Tags,
         issue: u64,
@@ -604,7 +605,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             complete: UNKNOWN,
             previous_value: self.registers[register],
             previous_ready: self.ready[register],
-            pc,
             tags,
         };
         self.window.place(position, slot, UNKNOWN);

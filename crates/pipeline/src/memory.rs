@@ -3,7 +3,7 @@
 use crate::core::{Core, MissingLoad, NEVER, ParkedFor, ParkedLoad, WAIT_TABLE_ENTRIES};
 use crate::extension::Extension;
 use crate::probe::Found;
-use crate::queues::{Load, StoreKind, covers, low_bytes, overlap};
+use crate::queues::{Load, Store, StoreKind, covers, low_bytes, overlap};
 use crate::spec::MemoryModel;
 use crate::stack::Stall;
 use crate::window::{SlotKind, UNKNOWN};
@@ -59,7 +59,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn search_older_stores(&self, index: usize) -> Older {
         let rest = self.window.rest(index);
         let load = self.loads.get(rest.queue_number);
-        let pc = self.window.slot(self.window.deferred(index).position).pc;
+        let pc = self
+            .window
+            .slot(self.window.deferred(index).position)
+            .tags
+            .pc;
         let waits = self.wait_table[self.wait_entry(pc)];
         for older in (self.stores.head..rest.stores_before).rev() {
             let store = self.stores.get(older);
@@ -233,14 +237,33 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         {
             return false;
         }
-        if self.stores.only_oldest_is_due(now) {
-            let line = LineAddress::of(self.stores.get(self.stores.head).address);
-            if let Some(slot) = self.data_cache.find_and_touch_owned(line) {
-                self.perform_oldest(slot, now);
-                return true;
+        let head = self.stores.get(self.stores.head);
+        if head.commit < now
+            && let Some(slot) = self.owned_recent(head)
+        {
+            // Mostly it is the only one that has committed, or those behind it have their lines, too.
+            let mut next = self.stores.requested.max(self.stores.head + 1);
+            loop {
+                if next == self.stores.tail || self.stores.get(next).commit >= now {
+                    self.stores.requested = next;
+                    self.perform_oldest(slot, now);
+                    return true;
+                }
+                let store = self.stores.get(next);
+                if store.kind == StoreKind::Store && self.owned_recent(store).is_none() {
+                    break;
+                }
+                next += 1;
             }
         }
         self.wait_or_perform(now)
+    }
+
+    /// Where the line of a store is, if it is the most recently used of its set and may be written.
+    #[inline(always)]
+    fn owned_recent(&self, store: &Store) -> Option<Slot> {
+        let recent = self.data_cache.find_recent(LineAddress::of(store.address));
+        recent.filter(|&slot| self.data_cache.writable(slot))
     }
 
     /// The same where several stores have committed, or the line of the oldest is not here.
@@ -293,7 +316,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             .write((address % 64) as usize, bytes, data);
         self.stores.last_performed = now;
         self.statistics.stores += 1;
-        self.stores.pop();
+        self.stores.pop_plain(address, bytes as u8);
         self.store_event = self.next_store_after(now);
     }
 
@@ -412,21 +435,32 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// A store of so many bytes to an address, in its line in `slot`, is about to be performed.
-    #[inline]
-    fn observe(&mut self, now: u64, slot: Slot, (address, bytes): (u64, usize), value: u64) {
-        if self.watch.contains(address) {
-            let before = self
-                .data_cache
-                .line(slot)
-                .read((address % 64) as usize, bytes);
-            self.observations.push(Observation {
-                at: self.clock.time(now),
-                core: self.id,
-                address,
-                before,
-                value,
-            });
+    #[inline(always)]
+    fn observe(&mut self, now: u64, slot: Slot, place: (u64, usize), value: u64) {
+        if self.watch.contains(place.0) {
+            self.note_observation(now, slot, place, value);
         }
+    }
+
+    #[inline(never)]
+    fn note_observation(
+        &mut self,
+        now: u64,
+        slot: Slot,
+        (address, bytes): (u64, usize),
+        value: u64,
+    ) {
+        let before = self
+            .data_cache
+            .line(slot)
+            .read((address % 64) as usize, bytes);
+        self.observations.push(Observation {
+            at: self.clock.time(now),
+            core: self.id,
+            address,
+            before,
+            value,
+        });
     }
 
     fn finish_atomic(&mut self, result: u64, now: u64, outbox: &mut Outbox) {
@@ -805,7 +839,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 // A forwarded value is no longer the hart's own news once its store is performed.
                 let from_line = load.forwarded_from <= self.stores.head;
                 if taken && (from_cache && load.performed > now || from_line && older_waits) {
-                    let pc = self.window.slot(load.position).pc;
+                    let pc = self.window.slot(load.position).tags.pc;
                     self.statistics.memory_order_squashes += 1;
                     self.squash(load.position, now, pc, now + self.front_end());
                     self.blame(now, Stall::MemoryOrder);

@@ -360,7 +360,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             walker.cycle(&mut slot.complete);
             walker.cycle(&mut whose(slot.previous_ready));
             walker.number(&mut slot.previous_value);
-            walker.number(&mut slot.pc);
+            walker.number(&mut slot.tags.pc);
             slot.tags.rd.walk(walker);
             slot.tags.flags.walk(walker);
             slot.tags.kind.walk(walker);

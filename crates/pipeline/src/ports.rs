@@ -217,6 +217,11 @@ impl Calendar {
         self.needs[unit as usize]
     }
 
+    /// Whether one operation issues in a cycle, and in program order.
+    pub fn is_single(&self) -> bool {
+        self.single
+    }
+
     #[inline(always)]
     fn get(&self, cycle: u64) -> Free {
         let entry = self.cycles[cycle];
@@ -266,6 +271,13 @@ impl Calendar {
         }
     }
 
+    /// The same for one that is frequent.
+    #[inline(always)]
+    pub fn issue_frequent(&mut self, need: Need, earliest: u64) -> u64 {
+        debug_assert!(need.is_frequent(), "it has more to be done");
+        self.take(need.free, earliest)
+    }
+
     /// Takes what an operation needs of the first cycle from `earliest` on that has it.
     #[inline(always)]
     fn take(&mut self, need: Free, earliest: u64) -> u64 {
@@ -293,10 +305,12 @@ impl Calendar {
         let mut cycle = earliest;
         loop {
             cycle += 1;
-            let free = self.get_mut(cycle);
-            let left = *free - need;
+            let left = self.get(cycle) - need;
             if left & GUARDS == GUARDS {
-                *free = left;
+                self.cycles[cycle] = Cycle {
+                    number: cycle,
+                    free: left,
+                };
                 return cycle;
             }
         }

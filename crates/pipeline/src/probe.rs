@@ -173,7 +173,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             .filter(|_| slot.tags.kind != SlotKind::Plain)
             .map(|_| note.instruction.address(base));
         Executed {
-            pc: slot.pc,
+            pc: slot.tags.pc,
             instruction: note.instruction,
             dispatched: note.dispatched,
             issued,

@@ -211,6 +211,17 @@ state::component!(Store {
     kind,
 });
 
+/// The youngest store that touches what a load reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlapping {
+    /// There is none.
+    None,
+    /// The store of this number has all of it.
+    Covers(u64),
+    /// It has to be performed first.
+    Partly,
+}
+
 const FILTER_ENTRIES: usize = 1024;
 
 /// Stores in program order, numbered for ever, from dispatch until they are performed.
@@ -299,15 +310,6 @@ impl StoreQueue {
         !self.is_empty() && self.get(self.head).kind == StoreKind::Store
     }
 
-    /// Whether the oldest entry has committed before `now` and not asked for its line, and no other has.
-    #[inline(always)]
-    pub fn only_oldest_is_due(&self, now: u64) -> bool {
-        let next = self.head + 1;
-        self.requested == self.head
-            && self.get(self.head).commit < now
-            && (next == self.tail || self.get(next).commit >= now)
-    }
-
     #[inline(always)]
     pub fn get(&self, number: u64) -> &Store {
         &self.entries[number]
@@ -331,6 +333,24 @@ impl StoreQueue {
     pub fn may_overlap(&self, address: u64, bytes: u8) -> bool {
         let (first, last) = Self::words(address, bytes);
         self.filter[first] | self.filter[last] != 0
+    }
+
+    /// Which of the entries a load that is younger than all of them has to do with, when their addresses
+    /// and their data are known.
+    #[inline(never)]
+    pub fn overlapping(&self, address: u64, bytes: u8) -> Overlapping {
+        for number in (self.head..self.tail).rev() {
+            let store = self.get(number);
+            if overlap(store.address, store.bytes, address, bytes) {
+                let is_plain = store.kind == StoreKind::Store;
+                return if is_plain && covers(store.address, store.bytes, address, bytes) {
+                    Overlapping::Covers(number)
+                } else {
+                    Overlapping::Partly
+                };
+            }
+        }
+        Overlapping::None
     }
 
     #[inline]
@@ -381,6 +401,14 @@ impl StoreQueue {
         self.requested = self.requested.max(self.head);
     }
 
+    /// The same if it is a store of so many bytes to a known address.
+    #[inline(always)]
+    pub fn pop_plain(&mut self, address: u64, bytes: u8) {
+        self.count(address, bytes, -1);
+        self.head += 1;
+        self.requested = self.requested.max(self.head);
+    }
+
     /// Removes the youngest entry, which has been squashed.
     pub fn unpush(&mut self) {
         self.tail -= 1;
@@ -409,5 +437,40 @@ pub fn low_bytes(value: u64, bytes: u8) -> u64 {
         value
     } else {
         value & ((1 << (bytes * 8)) - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_has_to_do_with_the_youngest_store_that_it_touches() {
+        let mut queue = StoreQueue::new(4);
+        let mut push = |address, bytes, kind| {
+            queue.push(Store {
+                position: 0,
+                address,
+                data: 0,
+                data_ready: 0,
+                commit: 0,
+                instruction: Instruction::illegal(0, 4),
+                bytes,
+                address_known: true,
+                kind,
+            })
+        };
+        let word = push(0x100, 8, StoreKind::Store);
+        let half = push(0x104, 4, StoreKind::Store);
+        push(0x110, 8, StoreKind::Atomic);
+        assert_eq!(queue.overlapping(0x100, 4), Overlapping::Covers(word));
+        assert_eq!(queue.overlapping(0x106, 2), Overlapping::Covers(half));
+        assert_eq!(queue.overlapping(0x100, 8), Overlapping::Partly);
+        assert_eq!(queue.overlapping(0x110, 8), Overlapping::Partly);
+        assert_eq!(queue.overlapping(0x108, 8), Overlapping::None);
+        queue.pop_plain(0x100, 8);
+        assert_eq!(queue.overlapping(0x100, 4), Overlapping::None);
+        queue.pop_plain(0x104, 4);
+        assert!(!queue.may_overlap(0x100, 8));
     }
 }

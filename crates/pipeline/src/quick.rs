@@ -13,27 +13,73 @@ use crate::core::Core;
 use crate::extension::Extension;
 use crate::ports::Unit;
 use crate::predictor::is_link;
-use crate::queues::{Load, Store, StoreKind, low_bytes};
+use crate::queues::{Load, Overlapping, Store, StoreKind, low_bytes};
 use crate::stack::Stall;
 use crate::window::{Slot, UNKNOWN};
 use fabric::{LineAddress, Outbox};
-use riscv::{SINK, branch_taken, evaluate_integer};
+use riscv::SINK;
 
-/// For so many instructions at once it is found out whether there is room.
-const ROOM_FOR: u64 = 8;
+/// For so many instructions at once, at most, it is found out whether there is room.
+const ROOM_FOR: u64 = 16;
 
 /// What changes with each instruction.
+#[derive(Clone, Copy)]
 struct Front {
     cycle: u64,
-    left: u8,
     tail: u64,
     last_commit: u64,
     /// In order: the last issue, if it may be later than the present cycle.
     last_issue: u64,
-    in_scheduler: u32,
+    /// One a cycle, in order: no result is ready later, but for those that the instruction behind it
+    /// need not wait for.
+    latest: u64,
+    /// The width of the cycle is used up by the instruction before this position.
+    width_until: u64,
+    /// The scheduler is full of those before this position.
+    scheduler_until: u64,
     /// Instructions before this position have room in the reorder buffer, and in order need not wait
     /// for `last_issue`.
     room: u64,
+    /// For those before this position, none of that has to be looked at. A core of one instruction a
+    /// cycle is then also sure not to come to the cycle at which it has to stop.
+    limit: u64,
+}
+
+impl Front {
+    /// What is left of the cycle's width.
+    #[inline(always)]
+    fn left(&self) -> u8 {
+        (self.width_until - self.tail) as u8
+    }
+
+    /// Goes on to the next cycle if nothing is left of the present one. Says whether a cycle begins.
+    #[inline(always)]
+    fn begin_cycle<const SINGLE: bool>(&mut self, width: u8) -> bool {
+        if SINGLE {
+            return true;
+        }
+        let begins = self.left() == 0;
+        if begins {
+            self.cycle += 1;
+            self.set_left(width);
+        }
+        begins
+    }
+
+    /// Nothing more is dispatched in this cycle. A core of one instruction a cycle is in the next one already.
+    #[inline(always)]
+    fn end_cycle<const SINGLE: bool>(&mut self) {
+        if !SINGLE {
+            self.set_left(0);
+        }
+    }
+
+    /// The present cycle has so much width left.
+    #[inline(always)]
+    fn set_left(&mut self, left: u8) {
+        self.width_until = self.tail + u64::from(left);
+        self.limit = 0;
+    }
 }
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
@@ -59,21 +105,30 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.blame(self.dispatch_cycle, Stall::None);
         }
         if self.window.all_known() {
-            if let Some(pc) = self.dispatch_many::<true>(outbox) {
+            let quiet_loop = if IN_ORDER && self.spec.width == 1 {
+                self.dispatch_many::<true, true>(outbox)
+            } else {
+                self.dispatch_many::<true, false>(outbox)
+            };
+            if let Some(pc) = quiet_loop {
                 self.look_for_period(pc);
             }
         } else if !IN_ORDER {
-            self.dispatch_many::<false>(outbox);
+            self.dispatch_many::<false, false>(outbox);
         }
     }
 
     /// The same when nobody attends to the instructions in flight, and dispatch has not been held
-    /// up. `KNOWN`: all is known of them. Returns where a loop has come back to that turns quietly.
+    /// up. `KNOWN`: all is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the next
+    /// cycle begins with each. Returns where a loop has come back to that turns quietly.
     #[inline(never)]
-    fn dispatch_many<const KNOWN: bool>(&mut self, outbox: &mut Outbox) -> Option<u64> {
+    fn dispatch_many<const KNOWN: bool, const SINGLE: bool>(
+        &mut self,
+        outbox: &mut Outbox,
+    ) -> Option<u64> {
         let mut stop = self.next_stop();
         let mut at = self.front();
-        if at.left != 0 && at.cycle >= stop {
+        if at.left() != 0 && at.cycle >= stop {
             return None;
         }
         // So that it can be read while other things are changed; nothing is decoded meanwhile.
@@ -82,16 +137,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let mut pc = self.pc;
         let mut start = self.cursor;
         let mut start_tail = at.tail;
+        if SINGLE && at.left() == 0 {
+            at.cycle += 1;
+            at.set_left(1);
+        }
         'blocks: loop {
             if start == NOWHERE {
-                if at.left == 0 {
-                    at.cycle += 1;
-                    at.left = self.spec.width;
+                if at.begin_cycle::<SINGLE>(self.spec.width) && at.cycle >= stop {
+                    stop = self.stop_after(at.cycle);
                     if at.cycle >= stop {
-                        stop = self.stop_after(at.cycle);
-                        if at.cycle >= stop {
-                            break;
-                        }
+                        break;
                     }
                 }
                 let line = LineAddress::of(pc);
@@ -104,42 +159,32 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 start_tail = at.tail;
             }
             for decoded in &code[start as usize..] {
-                if at.left == 0 {
-                    at.cycle += 1;
-                    at.left = self.spec.width;
-                    if at.cycle >= stop {
-                        stop = self.stop_after(at.cycle);
-                        if at.cycle >= stop {
-                            pc = decoded.pc;
-                            break 'blocks;
-                        }
-                    }
-                }
                 let i = &decoded.instruction;
                 if decoded.quick >= Quick::End {
-                    pc = decoded.pc;
+                    pc = decoded.tags.pc;
                     if decoded.quick == Quick::End {
                         start = NOWHERE;
                         continue 'blocks;
                     }
                     break 'blocks;
                 }
-                let ready = self.ready[usize::from(i.rs1)].max(self.ready[usize::from(i.rs2)]);
-                debug_assert!(
-                    !KNOWN || ready < UNKNOWN,
-                    "a result is unknown while all is known"
-                );
-                let waits = if IN_ORDER {
-                    ready > at.cycle + 1
+                // In order, it stays in front of the execution stage until it can issue.
+                let waits = if SINGLE && at.latest <= at.cycle + 1 {
+                    debug_assert!(
+                        self.operands_ready(decoded) <= at.cycle + 1,
+                        "it has to wait"
+                    );
+                    false
                 } else {
-                    self.issue_scheduled(&mut at);
-                    at.in_scheduler >= u32::from(self.spec.scheduler_entries)
+                    IN_ORDER && self.operands_ready(decoded) > at.cycle + 1
                 };
-                if waits || at.tail >= at.room {
-                    if !IN_ORDER && waits && at.in_scheduler == self.unissued {
-                        // All are the other hart's.
-                        pc = decoded.pc;
-                        break 'blocks;
+                if waits || at.tail >= at.limit {
+                    if at.begin_cycle::<SINGLE>(self.spec.width) && at.cycle >= stop {
+                        stop = self.stop_after(at.cycle);
+                        if at.cycle >= stop {
+                            pc = decoded.tags.pc;
+                            break 'blocks;
+                        }
                     }
                     let mut until = if at.tail >= at.room {
                         self.room_from(&mut at)
@@ -147,26 +192,35 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         at.cycle
                     };
                     if !KNOWN && until >= UNKNOWN {
-                        pc = decoded.pc;
+                        pc = decoded.tags.pc;
                         break 'blocks;
                     }
                     if IN_ORDER {
-                        // It stays in front of the execution stage until it can issue.
+                        let ready = self.operands_ready(decoded);
                         until = until.max(ready.max(at.last_issue).saturating_sub(1));
-                    } else if waits {
-                        until = until.max(at.cycle + 1);
+                    } else {
+                        self.issue_scheduled(&mut at);
+                        if at.tail >= at.scheduler_until {
+                            if self.in_scheduler_at(&at) == self.unissued {
+                                // All are the other hart's.
+                                pc = decoded.tags.pc;
+                                break 'blocks;
+                            }
+                            until = until.max(at.cycle + 1);
+                        }
                     }
                     while until > at.cycle {
-                        let dispatched = u64::from(at.left != self.cycle_width);
+                        let left = if SINGLE { 1 } else { at.left() };
+                        let dispatched = u64::from(left != self.cycle_width);
                         let base = &mut self.statistics.stack.base;
                         charge(base, &mut self.charged, at.cycle + dispatched);
                         at.cycle = until;
-                        at.left = self.spec.width;
+                        at.set_left(self.spec.width);
                         if at.cycle >= stop {
                             stop = self.stop_after(at.cycle);
                             if at.cycle >= stop {
                                 self.stall = Stall::Execution;
-                                pc = decoded.pc;
+                                pc = decoded.tags.pc;
                                 break 'blocks;
                             }
                         }
@@ -174,28 +228,44 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         charge(execution, &mut self.charged, at.cycle);
                         if !IN_ORDER {
                             self.issue_scheduled(&mut at);
-                            if at.in_scheduler >= u32::from(self.spec.scheduler_entries) {
-                                if at.in_scheduler == self.unissued {
-                                    pc = decoded.pc;
+                            if at.tail >= at.scheduler_until {
+                                if self.in_scheduler_at(&at) == self.unissued {
+                                    // All are the other hart's.
+                                    pc = decoded.tags.pc;
                                     break 'blocks;
                                 }
                                 until += 1;
                             }
                         }
                     }
+                    at.limit = at.room.max(at.tail + 1);
+                    if SINGLE {
+                        at.limit = at.limit.min(at.tail.saturating_add(stop - at.cycle));
+                    } else {
+                        at.limit = at.limit.min(at.width_until);
+                    }
+                    if !IN_ORDER {
+                        at.limit = at.limit.min(at.scheduler_until);
+                    }
                 }
 
                 let a = self.registers[usize::from(i.rs1)];
                 let b = self.registers[usize::from(i.rs2)];
                 if decoded.quick == Quick::Integer {
+                    let mut ready = self.operands_ready(decoded);
                     if !KNOWN && ready >= UNKNOWN {
                         self.enter_deferred(&mut at, decoded);
                     } else {
-                        let value = evaluate_integer(i, decoded.pc, a, b);
-                        self.enter::<KNOWN>(&mut at, decoded, value, ready);
+                        let value = (decoded.evaluate)(i, decoded.tags.pc, a, b);
+                        if KNOWN {
+                            // To read it again costs less than to keep it across a call.
+                            ready = self.operands_ready(decoded);
+                        }
+                        self.enter::<KNOWN, SINGLE, true>(&mut at, decoded, value, ready, 0);
                     }
                     continue;
                 }
+                let ready = self.operands_ready(decoded);
                 let bytes = decoded.bytes;
                 match decoded.quick {
                     Quick::Load | Quick::SignedLoad => {
@@ -205,13 +275,25 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             || is_known && address % 64 + u64::from(bytes) > 64
                             || !KNOWN && self.acquire.is_some()
                         {
-                            pc = decoded.pc;
+                            pc = decoded.tags.pc;
                             break 'blocks;
                         }
                         // No store's address is waited for when all is known.
-                        let is_first = is_known
+                        let mut is_first = is_known
                             && (KNOWN || self.stores.unknown_addresses == 0)
                             && !self.stores.may_overlap(address, bytes);
+                        if KNOWN && !is_first {
+                            match self.stores.overlapping(address, bytes) {
+                                Overlapping::None => is_first = true,
+                                Overlapping::Covers(store) if self.region.contains(address) => {
+                                    self.enter_forwarded::<SINGLE>(
+                                        &mut at, decoded, address, store,
+                                    );
+                                    continue;
+                                }
+                                _ => {}
+                            }
+                        }
                         let line = LineAddress::of(address);
                         // A line that a load waits for is not here.
                         let is_missing =
@@ -222,16 +304,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             None
                         };
                         let Some(slot) = slot else {
-                            pc = decoded.pc;
+                            pc = decoded.tags.pc;
                             if KNOWN || is_known && !self.region.contains(address) {
                                 break 'blocks;
                             }
                             if is_first {
                                 let place = (at.tail, at.cycle);
                                 self.enter_miss(place, decoded, (address, ready), outbox);
-                                at.in_scheduler += 1;
                                 at.tail += 1;
-                                at.left -= 1;
                                 stop = self.next_stop();
                                 continue;
                             }
@@ -248,12 +328,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             continue 'blocks;
                         };
                         let line = self.data_cache.line(slot);
-                        let mut value = line.read((address % 64) as usize, usize::from(bytes));
-                        if decoded.quick == Quick::SignedLoad {
-                            let unused = 64 - 8 * u32::from(bytes);
-                            value = ((value << unused) as i64 >> unused) as u64;
+                        let value = decoded.extended(line.read_from((address % 64) as usize));
+                        let issue =
+                            self.enter::<KNOWN, SINGLE, true>(&mut at, decoded, value, ready, 0);
+                        if SINGLE {
+                            let done = issue + u64::from(decoded.need.latency);
+                            at.latest = at.latest.max(done);
                         }
-                        let issue = self.enter::<KNOWN>(&mut at, decoded, value, ready);
                         self.loads.push(Load {
                             position: at.tail - 1,
                             address,
@@ -272,7 +353,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             || address % 64 + u64::from(bytes) > 64
                             || !self.region.contains(address)
                         {
-                            pc = decoded.pc;
+                            pc = decoded.tags.pc;
                             break 'blocks;
                         }
                         let mut store = Store {
@@ -292,7 +373,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             self.window.rest_mut(index).queue_number = number;
                             continue;
                         }
-                        store.data_ready = self.enter::<KNOWN>(&mut at, decoded, 0, ready);
+                        store.data_ready =
+                            self.enter::<KNOWN, SINGLE, true>(&mut at, decoded, 0, ready, 0);
                         if KNOWN {
                             store.commit = at.last_commit;
                         }
@@ -301,10 +383,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             self.stores.committed += 1;
                             self.store_event = self.store_event.min(at.last_commit + 1);
                             stop = stop.min(self.store_event);
+                            if SINGLE {
+                                at.limit = at.limit.min(at.tail.saturating_add(stop - at.cycle));
+                            }
                         }
                     }
                     Quick::Branch => {
-                        pc = decoded.pc;
+                        pc = decoded.tags.pc;
                         if !KNOWN && ready >= UNKNOWN {
                             let cursor = start + (at.tail - start_tail) as u32;
                             self.write_back::<KNOWN>(&at, pc, cursor);
@@ -317,20 +402,23 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             continue 'blocks;
                         }
                         self.statistics.branches += 1;
-                        let taken = branch_taken(i.operation, a, b);
+                        let taken = (decoded.evaluate)(i, pc, a, b) != 0;
                         let lookup = self.predictor.lookup(pc);
                         self.predictor.push_history(taken);
                         self.predictor.train(&lookup, taken);
-                        let issue = self.enter::<KNOWN>(&mut at, decoded, 0, ready);
+                        let next = at.cycle + 1;
+                        let issue =
+                            self.enter::<KNOWN, SINGLE, true>(&mut at, decoded, 0, ready, 0);
                         let target = pc.wrapping_add(i.immediate as u64);
                         if taken != lookup.taken && target != i.next(pc) {
                             pc = if taken { target } else { i.next(pc) };
                             start = NOWHERE;
-                            self.mispredicted(&mut at, issue + u64::from(decoded.need.latency));
+                            let done = issue + u64::from(decoded.need.latency);
+                            self.mispredicted(&mut at, next, done);
                             break 'blocks;
                         }
                         if taken {
-                            at.left = 0;
+                            at.end_cycle::<SINGLE>();
                             start = NOWHERE;
                             let backward = target <= pc;
                             pc = target;
@@ -342,34 +430,47 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         }
                     }
                     Quick::Jump => {
-                        let next = i.next(decoded.pc);
-                        self.enter::<KNOWN>(&mut at, decoded, next, ready);
-                        at.left = 0;
+                        let next = i.next(decoded.tags.pc);
+                        self.enter::<KNOWN, SINGLE, true>(&mut at, decoded, next, ready, 0);
+                        at.end_cycle::<SINGLE>();
                         start = NOWHERE;
-                        pc = decoded.pc.wrapping_add(i.immediate as u64);
+                        pc = decoded.tags.pc.wrapping_add(i.immediate as u64);
                         if is_link(i.rd) {
                             self.predictor.push_return(next);
-                        } else if pc <= decoded.pc && self.turns::<KNOWN>(&at, pc) {
+                        } else if pc <= decoded.tags.pc && self.turns::<KNOWN>(&at, pc) {
                             quiet_loop = Some(pc);
                             break 'blocks;
                         }
                         continue 'blocks;
                     }
+                    Quick::Rare => {
+                        if !KNOWN && ready >= UNKNOWN {
+                            self.enter_deferred(&mut at, decoded);
+                        } else {
+                            let value = (decoded.evaluate)(i, decoded.tags.pc, a, b);
+                            (at, _) =
+                                self.enter_rarely::<KNOWN, SINGLE>(at, decoded, value, ready, 0);
+                        }
+                    }
                     _ => {
                         if !KNOWN && ready >= UNKNOWN {
-                            pc = decoded.pc;
+                            pc = decoded.tags.pc;
                             break 'blocks;
                         }
                         self.statistics.branches += 1;
-                        let next = i.next(decoded.pc);
-                        let predicted = self.predictor.indirect(i, decoded.pc);
-                        let issue = self.enter::<KNOWN>(&mut at, decoded, next, ready);
-                        at.left = 0;
+                        let link = i.next(decoded.tags.pc);
+                        let predicted = self.predictor.indirect(i, decoded.tags.pc);
+                        let next = at.cycle + 1;
+                        let issue;
+                        (at, issue) =
+                            self.enter_rarely::<KNOWN, SINGLE>(at, decoded, link, ready, 0);
+                        at.end_cycle::<SINGLE>();
                         start = NOWHERE;
                         pc = a.wrapping_add(i.immediate as u64) & !1;
                         if predicted != Some(pc) {
-                            self.predictor.set_target(decoded.pc, pc);
-                            self.mispredicted(&mut at, issue + u64::from(decoded.need.latency));
+                            self.predictor.set_target(decoded.tags.pc, pc);
+                            let done = issue + u64::from(decoded.need.latency);
+                            self.mispredicted(&mut at, next, done);
                             break 'blocks;
                         }
                         continue 'blocks;
@@ -383,6 +484,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         } else {
             start + (at.tail - start_tail) as u32
         };
+        if SINGLE {
+            if quiet_loop.is_some() {
+                // As the branch leaves it.
+                at.cycle -= 1;
+            }
+            at.set_left(u8::from(quiet_loop.is_none()));
+        }
         self.write_back::<KNOWN>(&at, pc, cursor);
         quiet_loop
     }
@@ -390,14 +498,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Where dispatch is.
     #[inline(always)]
     fn front(&self) -> Front {
+        let tail = self.window.tail;
+        let scheduler_entries = u64::from(self.spec.scheduler_entries);
         Front {
             cycle: self.dispatch_cycle,
-            left: self.dispatch_left,
-            tail: self.window.tail,
+            tail,
             last_commit: self.window.last_commit,
             last_issue: self.last_issue,
-            in_scheduler: self.in_scheduler,
+            // What commits is done before, and no other register is waited for.
+            latest: self.window.last_commit,
+            width_until: tail + u64::from(self.dispatch_left),
+            scheduler_until: tail + scheduler_entries - u64::from(self.in_scheduler),
             room: 0,
+            limit: 0,
         }
     }
 
@@ -407,11 +520,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.pc = pc;
         self.cursor = cursor;
         self.dispatch_cycle = at.cycle;
-        self.dispatch_left = at.left;
+        self.dispatch_left = at.left();
         if IN_ORDER && at.tail > self.window.tail {
             self.last_issue = self.window.slot(at.tail - 1).issue;
         }
-        self.in_scheduler = at.in_scheduler;
+        if !IN_ORDER {
+            self.in_scheduler = self.in_scheduler_at(at);
+        }
         self.statistics.instructions += at.tail - self.window.tail;
         self.window.tail = at.tail;
         if KNOWN {
@@ -434,35 +549,61 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         false
     }
 
-    /// Puts an instruction into the window whose operands are ready at `ready`; says when it issues.
+    /// When the two operands of an instruction are ready.
     #[inline(always)]
-    fn enter<const KNOWN: bool>(
+    fn operands_ready(&self, decoded: &Decoded) -> u64 {
+        let i = &decoded.instruction;
+        self.ready[usize::from(i.rs1)].max(self.ready[usize::from(i.rs2)])
+    }
+
+    /// How many instructions are in the scheduler.
+    #[inline(always)]
+    fn in_scheduler_at(&self, at: &Front) -> u32 {
+        (u64::from(self.spec.scheduler_entries) + at.tail - at.scheduler_until) as u32
+    }
+
+    /// Puts an instruction into the window whose operands are ready at `ready`, and whose work begins when
+    /// it has issued, but not before `begin`; says when it issues.
+    #[inline(always)]
+    fn enter<const KNOWN: bool, const SINGLE: bool, const FREQUENT: bool>(
         &mut self,
         at: &mut Front,
         decoded: &Decoded,
         value: u64,
         ready: u64,
+        begin: u64,
     ) -> u64 {
         let need = decoded.need;
         let next = at.cycle + 1;
-        let unit = decoded.tags.unit;
         let issue = if !IN_ORDER {
-            at.in_scheduler += 1;
-            self.calendar.issue(unit, need, ready.max(next))
-        } else if need.is_frequent() && self.calendar.is_free_after(at.cycle, at.last_issue) {
+            let earliest = ready.max(next);
+            if FREQUENT {
+                self.calendar.issue_frequent(need, earliest)
+            } else {
+                self.issue_at(decoded, earliest)
+            }
+        } else if SINGLE && (FREQUENT || need.is_frequent()) && at.last_issue <= at.cycle {
+            // Each cycle has one: those after it are dispatched later, and issue later.
             next
         } else {
-            at.last_issue = self.calendar.issue(unit, need, next);
+            at.last_issue = self.issue_at(decoded, next);
+            at.latest = at.latest.max(at.last_issue + u64::from(need.latency));
             if at.last_issue > next {
                 at.room = 0;
+                at.limit = 0;
             }
             at.last_issue
         };
-        let done = issue + u64::from(need.latency);
-        let commit = if KNOWN {
-            self.window.commit_at(at.tail, at.last_commit, done)
-        } else {
+        let done = issue.max(begin) + u64::from(need.latency);
+        if SINGLE && !FREQUENT {
+            at.latest = at.latest.max(done);
+        }
+        let commit = if !KNOWN {
             UNKNOWN
+        } else if SINGLE {
+            (done + 1).max(at.last_commit + 1)
+        } else {
+            self.window.commit_at(at.tail, at.last_commit, done)
         };
         let register = usize::from(decoded.instruction.rd);
         let slot = Slot {
@@ -470,7 +611,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             complete: done,
             previous_value: self.registers[register],
             previous_ready: self.ready[register],
-            pc: decoded.pc,
             tags: decoded.tags,
         };
         self.window.place(at.tail, slot, commit);
@@ -480,20 +620,70 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             at.last_commit = commit;
         }
         at.tail += 1;
-        at.left -= 1;
+        if SINGLE {
+            at.cycle = next;
+        }
         issue
+    }
+
+    /// The same for what is not done often: the loop above stays small.
+    #[inline(never)]
+    fn enter_rarely<const KNOWN: bool, const SINGLE: bool>(
+        &mut self,
+        mut at: Front,
+        decoded: &Decoded,
+        value: u64,
+        ready: u64,
+        begin: u64,
+    ) -> (Front, u64) {
+        let issue = self.enter::<KNOWN, SINGLE, false>(&mut at, decoded, value, ready, begin);
+        (at, issue)
+    }
+
+    /// Books the issue of an instruction at `earliest` or later, in the cases that the caller has no
+    /// shorter way for.
+    #[inline(never)]
+    fn issue_at(&mut self, decoded: &Decoded, earliest: u64) -> u64 {
+        self.calendar
+            .issue(decoded.tags.unit, decoded.need, earliest)
+    }
+
+    /// Puts a load into the window that takes its value from the store of that number.
+    #[inline(always)]
+    fn enter_forwarded<const SINGLE: bool>(
+        &mut self,
+        at: &mut Front,
+        decoded: &Decoded,
+        address: u64,
+        number: u64,
+    ) {
+        let store = self.stores.get(number);
+        let data = store.data >> ((address - store.address) * 8);
+        let value = decoded.extended(data);
+        let begin = store.data_ready;
+        let ready = self.operands_ready(decoded);
+        let issue;
+        (*at, issue) = self.enter_rarely::<true, SINGLE>(*at, decoded, value, ready, begin);
+        self.loads.push(Load {
+            position: at.tail - 1,
+            address,
+            performed: issue.max(begin),
+            forwarded_from: number + 1,
+            commit: at.last_commit,
+            bytes: decoded.bytes,
+        });
+        self.loads.committed += 1;
+        self.statistics.forwarded_loads += 1;
     }
 
     /// Puts an instruction into the window that waits for some of its two operands; says where it is
     /// among what is deferred.
     #[inline(always)]
     fn enter_deferred(&mut self, at: &mut Front, decoded: &Decoded) -> usize {
-        let place = (at.tail, at.cycle, decoded.pc);
+        let place = (at.tail, at.cycle);
         let index = self.place_deferred::<2>(place, &decoded.instruction, decoded.tags, UNKNOWN);
-        at.in_scheduler += 1;
         self.unissued += 1;
         at.tail += 1;
-        at.left -= 1;
         index
     }
 
@@ -518,7 +708,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             commit: UNKNOWN,
             bytes: decoded.bytes,
         });
-        let place = (position, cycle, decoded.pc);
+        let place = (position, cycle);
         let index = self.place_deferred::<0>(place, &decoded.instruction, decoded.tags, issue);
         let rest = self.window.rest_mut(index);
         rest.queue_number = number;
@@ -554,9 +744,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn room_from(&self, at: &mut Front) -> u64 {
         // Instructions commit in order: one that can enter when a later one has left can before.
         let oldest = self.window.leaving_at(at.tail);
-        let later = (oldest + ROOM_FOR - 1).min(at.tail - 1);
-        if self.window.commit(later) < at.cycle {
-            at.room = at.tail + (later - oldest) + 1;
+        let more = (ROOM_FOR - 1).min(self.window.capacity() / 2);
+        if self.window.commit(oldest + more) < at.cycle {
+            at.room = at.tail + more + 1;
         }
         at.cycle.max(self.window.commit(oldest) + 1)
     }
@@ -564,29 +754,28 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// What was to issue before the present cycle has left the scheduler.
     #[inline(always)]
     fn issue_scheduled(&mut self, at: &mut Front) {
-        while self.scheduler_cycle < at.cycle {
-            if at.in_scheduler == self.unissued {
-                self.scheduler_cycle = at.cycle;
-                return;
-            }
-            at.in_scheduler -= u32::from(self.calendar.issues(self.scheduler_cycle));
-            self.scheduler_cycle += 1;
+        if self.scheduler_cycle >= at.cycle {
+            return;
         }
+        let entries = u64::from(self.spec.scheduler_entries);
+        let until_when_empty = at.tail + entries - u64::from(self.unissued);
+        let mut cycle = self.scheduler_cycle;
+        while cycle < at.cycle && at.scheduler_until != until_when_empty {
+            at.scheduler_until += u64::from(self.calendar.issues(cycle));
+            cycle += 1;
+        }
+        self.scheduler_cycle = at.cycle;
     }
 
-    /// The branch or jump that has just been dispatched and is done at `done` leads elsewhere than
-    /// was predicted.
+    /// The branch or jump that has just been dispatched, before the cycle `next`, and is done at `done`
+    /// leads elsewhere than was predicted.
     #[inline(always)]
-    fn mispredicted(&mut self, at: &mut Front, done: u64) {
+    fn mispredicted(&mut self, at: &mut Front, next: u64, done: u64) {
         self.statistics.mispredictions += 1;
-        charge(
-            &mut self.statistics.stack.base,
-            &mut self.charged,
-            at.cycle + 1,
-        );
+        charge(&mut self.statistics.stack.base, &mut self.charged, next);
         self.stall = Stall::Branch;
         at.cycle = done + self.front_end();
-        at.left = self.spec.width;
+        at.set_left(self.spec.width);
     }
 }
 

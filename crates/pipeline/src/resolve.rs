@@ -161,7 +161,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let position = deferred.position;
         let instruction = deferred.instruction;
         let slot = self.window.slot(position);
-        let (pc, unit) = (slot.pc, slot.tags.unit);
+        let (pc, unit) = (slot.tags.pc, slot.tags.unit);
         let done = self.issue_deferred(index, unit, now);
         let mut flags = 0;
         let value = evaluate(
@@ -203,7 +203,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let position = deferred.position;
         let prediction = &self.window.predictions[index];
         let (predicted, lookup) = (prediction.next, prediction.lookup);
-        let pc = self.window.slot(position).pc;
+        let pc = self.window.slot(position).tags.pc;
         let link = pc.wrapping_add(u64::from(instruction.length));
         let conditional = instruction.class == Class::Branch;
         let taken = !conditional || branch_taken(instruction.operation, a, b);
@@ -242,7 +242,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let address = deferred.operands[0].wrapping_add(instruction.immediate as i64 as u64);
         if !self.is_plain(address, instruction.access_bytes()) {
             // A device, nothing, or two lines: done again, in order.
-            let pc = self.window.slot(position).pc;
+            let pc = self.window.slot(position).tags.pc;
             self.squash(position, now, pc, now + self.front_end());
             self.blame(now, Stall::Serial);
             return;
@@ -270,7 +270,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             };
             let bytes = instruction.access_bytes();
             if !self.is_plain(address, bytes) || (atomic && address % u64::from(bytes) != 0) {
-                let pc = self.window.slot(position).pc;
+                let pc = self.window.slot(position).tags.pc;
                 self.squash(position, now, pc, now + self.front_end());
                 self.blame(now, Stall::Serial);
                 return;
@@ -322,7 +322,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         });
         if let Some(load) = wrong {
             let load_position = self.loads.get(load).position;
-            let pc = self.window.slot(load_position).pc;
+            let pc = self.window.slot(load_position).tags.pc;
             let entry = self.wait_entry(pc);
             self.wait_table[entry] = true;
             self.statistics.memory_order_squashes += 1;

@@ -296,9 +296,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             SlotKind::Atomic => format!(
                 "its atomic access to {:#x} at pc {:#x} to be performed",
                 self.stores.get(number).address,
-                slot.pc
+                slot.tags.pc
             ),
-            _ => format!("its instruction at pc {:#x}", slot.pc),
+            _ => format!("its instruction at pc {:#x}", slot.tags.pc),
         }
     }
 

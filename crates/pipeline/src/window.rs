@@ -39,14 +39,14 @@ pub struct Slot {
     pub previous_value: u64,
     /// When that was, or is to be, ready.
     pub previous_ready: u64,
-    pub pc: u64,
     pub tags: Tags,
 }
 
-/// The small parts of a [`Slot`], in one word, for they are copied with every instruction.
+/// What is known of a [`Slot`] when its instruction is decoded, in two words that are copied in one piece.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(4))]
+#[repr(C, align(16))]
 pub struct Tags {
+    pub pc: u64,
     pub rd: u8,
     /// Floating-point flags that it has raised.
     pub flags: u8,
@@ -59,11 +59,11 @@ state::component!(Slot {
     complete: cycle,
     previous_value,
     previous_ready: cycle,
-    pc,
     tags,
 });
 
 state::component!(Tags {
+    pc,
     rd,
     flags,
     kind,
@@ -302,8 +302,8 @@ impl Window {
             complete: 0,
             previous_value: 0,
             previous_ready: 0,
-            pc: 0,
             tags: Tags {
+                pc: 0,
                 rd: SINK,
                 flags: 0,
                 kind: SlotKind::Plain,

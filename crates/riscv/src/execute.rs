@@ -1,7 +1,7 @@
 //! What instructions compute.
 
 use crate::float::{self, Double, Single};
-use crate::instruction::{Class, Instruction, Operation};
+use crate::instruction::{Class, Instruction, Operation, TABLE};
 
 /// The value an instruction gives its destination register, for all instructions that need
 /// neither memory nor CSRs: integer and floating-point arithmetic, moves, `lui`, `auipc`, and
@@ -84,6 +84,27 @@ pub fn evaluate_integer(i: &Instruction, pc: u64, a: u64, b: u64) -> u64 {
 
         _ => evaluate_bits(i, a, b),
     }
+}
+
+/// Computes for one operation what [`evaluate_integer`] does for all.
+pub type Evaluator = fn(&Instruction, u64, u64, u64) -> u64;
+
+/// What does the work of [`evaluate_integer`] for `operation`, or that of [`branch_taken`]: then its value
+/// is 1 or 0. Who keeps it beside a decoded instruction need not look for the operation each time.
+pub fn evaluator(operation: Operation) -> Evaluator {
+    operation.evaluator()
+}
+
+pub(crate) fn evaluate_one<const O: u8>(i: &Instruction, pc: u64, a: u64, b: u64) -> u64 {
+    let operation = const { TABLE[O as usize].operation };
+    if const { matches!(TABLE[O as usize].class, Class::Branch) } {
+        return u64::from(branch_taken(operation, a, b));
+    }
+    evaluate_integer(&Instruction { operation, ..*i }, pc, a, b)
+}
+
+pub(crate) fn evaluate_nothing(_: &Instruction, _: u64, _: u64, _: u64) -> u64 {
+    0
 }
 
 /// The part of [`evaluate_integer`] for "B" Extension for Bit Manipulation (Zba, Zbb, Zbs), out of line

@@ -4,6 +4,7 @@ use crate::decode::{
     FUNCT3, Pattern, amo, csr, float, float_unary, float3, float3_unary, fused, i, lr, major, r,
     shift, unary, whole,
 };
+use crate::execute::{Evaluator, evaluate_nothing, evaluate_one};
 
 /// Number of a register in a file of 65: 0 to 31 are `x0` to `x31`, 32 to 63 are `f0` to
 /// `f31`, and [`SINK`] takes what is thrown away.
@@ -262,6 +263,14 @@ macro_rules! instructions {
             /// All of them, in the order of the type.
             pub fn all() -> impl Iterator<Item = Operation> {
                 [$(Operation::$operation,)* Operation::Custom, Operation::Illegal].into_iter()
+            }
+
+            /// What computes it: see [`evaluator`](crate::evaluator).
+            pub(crate) fn evaluator(self) -> Evaluator {
+                match self {
+                    $(Operation::$operation => evaluate_one::<{ Operation::$operation as u8 }>,)*
+                    Operation::Custom | Operation::Illegal => evaluate_nothing,
+                }
             }
         }
 

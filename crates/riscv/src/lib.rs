@@ -40,6 +40,8 @@ pub use absent::absent_extension;
 pub use csr::{Counters, Csrs, Hart, Privilege, SystemOutcome, TimeOut, csr_update};
 pub use decode::{decode, is_compressed};
 pub use disassemble::{disassemble, register_name};
-pub use execute::{branch_taken, evaluate, evaluate_integer, illegal_rounding};
+pub use execute::{
+    Evaluator, branch_taken, evaluate, evaluate_integer, evaluator, illegal_rounding,
+};
 pub use instruction::{Class, Instruction, Operation, Register, SINK};
 pub use trap::{Cause, Trap};

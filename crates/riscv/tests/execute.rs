@@ -1,6 +1,9 @@
 //! Results that the manual spells out.
 
-use riscv::{Instruction, Operation, branch_taken, decode, evaluate, illegal_rounding};
+use riscv::{
+    Instruction, Operation, branch_taken, decode, evaluate, evaluate_integer, evaluator,
+    illegal_rounding,
+};
 
 /// Encodes an R-type instruction on a1 and a2, to a0.
 fn r(opcode: u32, funct3: u32, funct7: u32) -> Instruction {
@@ -181,4 +184,29 @@ fn addresses_are_scaled() {
     assert_eq!(run(&sh2add_uw, index, 1000), 1020);
     assert_eq!(run(&sh3add_uw, index, 1000), 1040);
     assert_eq!(run(&r(0x3b, 0, 0x04), index, 1000), 1005); // add.uw
+}
+
+#[test]
+fn an_evaluator_computes_what_its_operation_does() {
+    let values = [0, 1, 0x7fff_ffff, 1 << 31, u64::MAX, 0x0123_4567_89ab_cdef];
+    for operation in Operation::all() {
+        let instruction = Instruction {
+            operation,
+            immediate: -13,
+            ..Instruction::illegal(0, 4)
+        };
+        for (a, b) in values.iter().flat_map(|&a| values.map(|b| (a, b))) {
+            let expected = match operation {
+                Operation::Beq
+                | Operation::Bne
+                | Operation::Blt
+                | Operation::Bge
+                | Operation::Bltu
+                | Operation::Bgeu => branch_taken(operation, a, b).into(),
+                _ => evaluate_integer(&instruction, 0x1000, a, b),
+            };
+            let value = evaluator(operation)(&instruction, 0x1000, a, b);
+            assert_eq!(value, expected, "{operation:?} of {a:#x} and {b:#x}");
+        }
+    }
 }
