@@ -119,7 +119,8 @@ struct Remembered {
     registers: [u64; REGISTERS],
     statistics: CoreStatistics,
     timing: Vec<u64>,
-    replacement: Vec<u8>,
+    /// Of the data cache and of the instruction cache.
+    replacement: [Vec<u8>; 2],
     predictor: Predictor,
 }
 
@@ -131,7 +132,7 @@ impl Remembered {
             registers: [0; REGISTERS],
             statistics: CoreStatistics::default(),
             timing: Vec::new(),
-            replacement: Vec::new(),
+            replacement: [Vec::new(), Vec::new()],
             predictor: predictor.clone(),
         }
     }
@@ -218,13 +219,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if period == 0 || !self.is_quiet() {
             return;
         }
-        let now = self.remember(pc);
+        let timing = self.timing();
         let Some(remembered) = &self.spin.remembered else {
             return;
         };
-        if now.timing == remembered.timing
-            && now.replacement == remembered.replacement
-            && now.predictor == remembered.predictor
+        let [data, instructions] = &remembered.replacement;
+        // Nothing is copied: the predictor has more than all else.
+        if timing == remembered.timing
+            && self.data_cache.replacement_order() == data
+            && self.instruction_cache.replacement_order() == instructions
+            && self.predictor == remembered.predictor
         {
             self.spin.doze = Some(Doze {
                 period,
@@ -259,6 +263,21 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn remember(&mut self, pc: u64) -> Remembered {
+        let timing = self.timing();
+        let caches = [&self.data_cache, &self.instruction_cache];
+        Remembered {
+            pc,
+            cycle: self.dispatch_cycle,
+            registers: self.registers,
+            statistics: self.statistics.clone(),
+            timing,
+            replacement: caches.map(|cache| cache.replacement_order().to_vec()),
+            predictor: self.predictor.clone(),
+        }
+    }
+
+    /// What is still to come, as seen from now, and whether the caches are the same.
+    fn timing(&mut self) -> Vec<u64> {
         self.blame(self.dispatch_cycle, Stall::None);
         self.statistics.operations = self.calendar.operations;
         let now = self.dispatch_cycle;
@@ -290,17 +309,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             timing.push(load.address);
         }
         self.calendar.ahead(now, horizon, &mut timing);
-        let mut replacement = self.data_cache.replacement_order().to_vec();
-        replacement.extend_from_slice(self.instruction_cache.replacement_order());
-        Remembered {
-            pc,
-            cycle: now,
-            registers: self.registers,
-            statistics: self.statistics.clone(),
-            timing,
-            replacement,
-            predictor: self.predictor.clone(),
-        }
+        timing
     }
 
     /// Moves everything that is still to come by `cycles`.
