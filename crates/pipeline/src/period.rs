@@ -99,7 +99,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let deeds = self.deeds();
         let mark = &mut self.spin.mark;
         mark.turns += 1;
-        if mark.deeds != deeds || mark.turns >= mark.next {
+        if mark.deeds != deeds && mark.turns == 1 {
+            // A deed in every turn, as in most loops: nothing has been noted since the last one.
+            mark.deeds = deeds;
+            mark.turns = 0;
+        } else if mark.deeds != deeds || mark.turns >= mark.next {
             self.set_mark(pc);
         } else if mark.pc == pc
             && mark.turns >= mark.patience
