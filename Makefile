@@ -48,8 +48,9 @@ $(VENV)/built: $(VENV)/tools $(RUST)
 test:
 	$(MAKE) --jobs=2 --output-sync=target --no-print-directory test-rust test-python
 
+# Without what this make tells those below it: cargo has jobs of its own.
 test-rust: $(VENV)/tools
-	cargo test --workspace --locked
+	MAKEFLAGS= cargo test --workspace --locked
 
 test-python: build
 	$(BIN)/pytest --numprocesses auto --dist worksteal
