@@ -539,15 +539,23 @@ state::component!(Fabric {
     written_at_home: fixed,
 });
 
-/// Whether a message to a home leaves after the forward latency, and its bytes.
+/// Sends a message of a private cache along the way to the home's bank; returns the cycle in which it
+/// arrives. `ready`: the first cycle in which it could leave, if it need not be forwarded.
 #[inline]
-fn departure(message: &ToHome) -> (bool, u64) {
-    match message {
-        ToHome::PutM(_) => (false, LINE_MESSAGE_BYTES),
-        ToHome::ForwardAck { data: Some(_), .. } => (true, LINE_MESSAGE_BYTES),
-        ToHome::ForwardAck { data: None, .. } => (true, CONTROL_BYTES),
-        _ => (false, CONTROL_BYTES),
-    }
+fn send_to_bank(
+    mesh: &mut Mesh,
+    (now, ready): (u64, u64),
+    way: (usize, usize),
+    message: &ToHome,
+    forward_cycles: u64,
+) -> u64 {
+    let (latency, bytes) = match message {
+        ToHome::PutM(_) => (0, LINE_MESSAGE_BYTES),
+        ToHome::ForwardAck { data: Some(_), .. } => (forward_cycles, LINE_MESSAGE_BYTES),
+        ToHome::ForwardAck { data: None, .. } => (forward_cycles, CONTROL_BYTES),
+        _ => (0, CONTROL_BYTES),
+    };
+    mesh.send_in_cycle(now, ready + latency, way, bytes, Order::ToHome)
 }
 
 fn request_bytes(kind: &RequestKind) -> u64 {
@@ -847,10 +855,11 @@ impl Fabric {
         self.queue.push(at, order, event);
     }
 
-    /// The cycle of the event at hand, and the first that begins with it or later.
+    /// The cycle of the event at hand, which is at `now`, and the first that begins with it or later.
     #[inline]
     fn cycles(&self, now: Time) -> (u64, u64) {
         let cycle = self.queue.cycle();
+        debug_assert_eq!(cycle, self.clock.cycle_of(now), "another event is at hand");
         (cycle, cycle + u64::from(self.clock.time(cycle) < now))
     }
 
@@ -876,10 +885,8 @@ impl Fabric {
                 *entry = home.announce_entry(line);
                 *stage = Stage::Arriving;
                 let way = (self.caches[usize::from(cache.0)].tile, bank as usize);
-                let (waits, bytes) = departure(message);
-                let departure = ready + u64::from(waits) * self.forward_cycles;
-                let order = Order::ToHome;
-                let arrival = self.mesh.send_in_cycle(cycle, departure, way, bytes, order);
+                let (cycles, forward) = ((cycle, ready), self.forward_cycles);
+                let arrival = send_to_bank(&mut self.mesh, cycles, way, message, forward);
                 let order = INTERNAL | self.internal_count;
                 self.internal_count += 1;
                 self.queue.put_back(place, arrival, order);
@@ -1178,12 +1185,10 @@ impl Fabric {
             } => {
                 let bank = self.bank_of(line);
                 let entry = self.banks[bank].announce_entry(line);
-                let (cycle, ready) = self.cycles(now);
+                let cycles = self.cycles(now);
                 let way = (self.caches[usize::from(cache.0)].tile, bank);
-                let (waits, bytes) = departure(&message);
-                let departure = ready + u64::from(waits) * self.forward_cycles;
-                let order = Order::ToHome;
-                let arrival = self.mesh.send_in_cycle(cycle, departure, way, bytes, order);
+                let forward = self.forward_cycles;
+                let arrival = send_to_bank(&mut self.mesh, cycles, way, &message, forward);
                 let event = Event::ToHome {
                     stage: Stage::Arriving,
                     cache,

@@ -2,9 +2,10 @@
 //!
 //! A loop over more lines than the caches hold never comes to rest, so [`crate::skip`] cannot see
 //! that it repeats. But where nothing is stored, nobody else acts, and nobody asks for the time, the
-//! whole server may come back to the same state but for the time. The core notices when a loop closes with the same registers
-//! as some turns ago. Whoever runs core and fabric compares the moments that are a little after that
-//! ([`Core::compare`]), and if two are equal moves all on by many periods ([`Core::move_on`]).
+//! whole server may come back to the same state but for the time. The core notices when a loop closes
+//! with the same registers as some turns ago. Whoever runs core and fabric compares the moments that
+//! are a little after that ([`Core::compare`]), and if two are equal moves all on by many periods
+//! ([`Core::move_on`]).
 
 use crate::core::{Core, NEVER};
 use crate::extension::Extension;
