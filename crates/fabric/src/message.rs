@@ -506,6 +506,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn inboxes_differ_if_deliveries_of_one_time_come_in_another_order() {
+        let message = |message| DeliveryKind::Cache {
+            cache: CacheId(1),
+            line: LineAddress(7),
+            message,
+        };
+        let inbox = |order: [ToCache; 2]| {
+            let mut inbox = Inbox::default();
+            for one in order {
+                inbox.push(Time::from_fs(10), message(one));
+            }
+            let mut state = state::Comparer::new(0, 0, None);
+            state::State::walk(&mut inbox, &mut state);
+            state
+        };
+        let [first, second] = [ToCache::PutAck, ToCache::Invalidate];
+        assert!(inbox([first, second]).is_equal(&inbox([first, second])));
+        assert!(!inbox([first, second]).is_equal(&inbox([second, first])));
+    }
+
+    #[test]
     fn deliveries_come_in_the_order_of_their_times() {
         let mut inbox = Inbox::default();
         let message = |message| DeliveryKind::Cache {
