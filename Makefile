@@ -1,6 +1,6 @@
 # make run · make test · make lint · make bench: each does its own set-up.
 
-.PHONY: help run build test test-rust test-python lint bench beside-gem5 format clean
+.PHONY: help run build test test-rust test-python lint bench same-results beside-gem5 format lock clean
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -8,6 +8,10 @@ BIN := $(VENV)/bin
 # What pyo3 is built against, the same for every cargo command, or else it is built again.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# What the random inputs of tests begin with: docs/fuzzing.md.
+SEED ?= 0
+export NANOPLANE_TEST_SEED := $(SEED)
+export PROPTEST_RNG_SEED := $(SEED)
 
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 C := $(wildcard guest/*/*.c guest/*/*.h guest/tests/linux/*.c \
@@ -17,11 +21,13 @@ C := $(wildcard guest/*/*.c guest/*/*.h guest/tests/linux/*.c \
 help:
 	@echo 'make run    build, run the first figure, and write out/first-figure.html'
 	@echo 'make build  build the command .venv/bin/nanoplane'
-	@echo 'make test   run every test'
+	@echo 'make test   run every test (SEED=1 with other random inputs)'
 	@echo 'make lint   check formatting, style and types'
 	@echo 'make bench  measure the speed of the simulator'
+	@echo 'make same-results compare results with the recorded ones (RECORD=1 records them)'
 	@echo 'make beside-gem5 run what gem5 ran'
 	@echo 'make format put everything into its format'
+	@echo 'make lock   pin what the requirements in pyproject.toml require'
 
 run: build
 	$(BIN)/nanoplane figure hyperplane.8 hyperplane.9 --html out/first-figure.html \
@@ -30,14 +36,10 @@ run: build
 
 build: $(VENV)/built
 
-# Tools and libraries, pinned in pyproject.toml.
-$(VENV)/tools: pyproject.toml
+# Tools and libraries, and what these need in turn, each with the hashes of its files.
+$(VENV)/tools: requirements.lock
 	python3 -m venv $(VENV)
-	$(BIN)/python -c 'import tomllib; \
-	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	  print(*project["dependencies"], *project["optional-dependencies"]["dev"], sep="\n")' \
-	  > $(VENV)/requirements.txt
-	$(BIN)/pip install --quiet --requirement $(VENV)/requirements.txt
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
 	@touch $@
 
 $(VENV)/built: $(VENV)/tools $(RUST)
@@ -46,7 +48,9 @@ $(VENV)/built: $(VENV)/tools $(RUST)
 
 # Side by side, since much of a build is one thread's work. Each prints when it is done.
 test:
-	$(MAKE) --jobs=2 --output-sync=target --no-print-directory test-rust test-python
+	@echo 'random inputs from SEED=$(SEED)'
+	$(MAKE) --jobs=2 --output-sync=target --no-print-directory test-rust test-python || \
+	  { echo 'make test SEED=$(SEED) repeats it with the same random inputs'; exit 1; }
 
 # Without what this make tells those below it: cargo has jobs of its own.
 test-rust: $(VENV)/tools
@@ -74,9 +78,21 @@ bench: build
 	$(BIN)/python tests/bench/speed.py
 	$(BIN)/python tests/bench/main_job.py
 
+# docs/performance.md says when.
+same-results: build
+	$(BIN)/python tests/same_results/same_results.py $(if $(RECORD),--record)
+
 # docs/substrate.md has what comes out, and why.
 beside-gem5: build
 	$(BIN)/python tests/beside_gem5/beside_gem5.py
+
+# What pyproject.toml pins, for every supported Python and platform.
+lock:
+	python3 -m venv out/lock
+	out/lock/bin/pip install --quiet uv==0.13.9
+	UV_CUSTOM_COMPILE_COMMAND='make lock' out/lock/bin/uv pip compile --quiet --universal \
+	  --python-version 3.11 --extra dev --generate-hashes --no-annotate --no-emit-index-url \
+	  --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) target out

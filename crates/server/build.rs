@@ -1,50 +1,84 @@
-//! Tells the simulator what it is made of, so that results of different sources are never mixed.
+//! Tells the simulator what it is made of, so that results of different ones are never mixed.
 
+use sha2::{Digest, Sha256};
+use std::env;
+use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// FNV-1a, 64 bits.
-fn hash(bytes: &[u8], mut state: u64) -> u64 {
-    for &byte in bytes {
-        state = (state ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+/// What of the build can make a difference to a program, as Cargo tells it to build scripts.
+const SETTINGS: [&str; 5] = [
+    "TARGET",
+    "PROFILE",
+    "OPT_LEVEL",
+    "CARGO_CFG_TARGET_FEATURE",
+    "CARGO_ENCODED_RUSTFLAGS",
+];
+/// What overrides the profile that `Cargo.toml` has, which it does not tell.
+const OVERRIDES: [&str; 2] = [
+    "CARGO_PROFILE_RELEASE_LTO",
+    "CARGO_PROFILE_RELEASE_CODEGEN_UNITS",
+];
+
+/// A digest of named parts, each with its length: what moves from one part to the next is seen.
+struct Parts(Sha256);
+
+impl Parts {
+    fn add(&mut self, name: &str, content: &[u8]) {
+        for part in [name.as_bytes(), content] {
+            self.0.update((part.len() as u64).to_le_bytes());
+            self.0.update(part);
+        }
     }
-    state
+
+    /// Adds a file, or all files below a folder in the order of their names.
+    fn add_path(&mut self, path: &Path) -> io::Result<()> {
+        if !path.is_dir() {
+            self.add(&path.to_string_lossy(), &fs::read(path)?);
+            return Ok(());
+        }
+        for entry in sorted(path)? {
+            self.add_path(&entry)?;
+        }
+        Ok(())
+    }
 }
 
-/// All files below `folder`, in the order of their names.
-fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut entries: Vec<PathBuf> = fs::read_dir(folder)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<io::Result<_>>()?;
+fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut entries: Vec<PathBuf> = entries.collect::<io::Result<_>>()?;
     entries.sort();
-    let mut found = Vec::new();
-    for entry in entries {
-        if entry.is_dir() {
-            found.extend(files(&entry)?);
-        } else {
-            found.push(entry);
-        }
-    }
-    Ok(found)
+    Ok(entries)
 }
 
-fn main() -> io::Result<()> {
-    let crates = Path::new("..");
-    let lock = Path::new("../../Cargo.lock");
-    let mut state = hash(&fs::read(lock)?, 0xcbf2_9ce4_8422_2325);
-    println!("cargo::rerun-if-changed={}", lock.display());
-    let mut rooms: Vec<PathBuf> = fs::read_dir(crates)?
-        .map(|entry| entry.map(|entry| entry.path().join("src")))
-        .collect::<io::Result<_>>()?;
-    rooms.sort();
-    for room in rooms.iter().filter(|room| room.is_dir()) {
-        println!("cargo::rerun-if-changed={}", room.display());
-        for file in files(room)? {
-            state = hash(file.to_string_lossy().as_bytes(), state);
-            state = hash(&fs::read(&file)?, state);
-        }
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut parts = Parts(Sha256::new());
+    // Cargo.lock has the versions of all dependencies and their checksums, Cargo.toml the profiles.
+    let mut paths: Vec<PathBuf> = ["Cargo.lock", "Cargo.toml"]
+        .iter()
+        .map(|name| Path::new("../..").join(name))
+        .collect();
+    for member in sorted(Path::new(".."))? {
+        paths.extend(["src", "Cargo.toml", "build.rs"].map(|name| member.join(name)));
     }
-    println!("cargo::rustc-env=NANOPLANE_SOURCES={:08x}", state as u32);
+    for path in paths.iter().filter(|path| path.exists()) {
+        println!("cargo::rerun-if-changed={}", path.display());
+        parts.add_path(path)?;
+    }
+    for name in SETTINGS.iter().chain(&OVERRIDES) {
+        println!("cargo::rerun-if-env-changed={name}");
+        parts.add(name, env::var(name).unwrap_or_default().as_bytes());
+    }
+    let compiler = Command::new(env::var("RUSTC")?).arg("-vV").output()?;
+    parts.add("rustc", &compiler.stdout);
+    let digest: String = parts
+        .0
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    println!("cargo::rustc-env=NANOPLANE_BUILD={digest}");
     Ok(())
 }

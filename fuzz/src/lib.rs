@@ -123,7 +123,7 @@ pub fn decode((bits, pc, [a, b, c], rounding): (u32, u64, [u64; 3], u8)) {
 /// in them.
 pub fn pcap(file: &[u8]) {
     const MAXIMUM_BYTES: u32 = 1500;
-    match Packets::from_pcap_bytes(Path::new("file"), file, MAXIMUM_BYTES) {
+    match Packets::from_pcap(Path::new("file"), file, MAXIMUM_BYTES) {
         Ok(mut packets) => {
             for _ in 0..3 {
                 let mut packet = Vec::new();

@@ -9,6 +9,7 @@ Write a data plane in C, describe a server, and run the one on the other:
         print(outcome.result["throughput_mrps"])
 """
 
+from nanoplane import _startup  # noqa: F401
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
 from nanoplane.store import Store

@@ -1,6 +1,8 @@
 """The compiled simulator (crates/python)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 class SimulationError(Exception):
     """A run that could not be done; `kind` says why."""
@@ -10,33 +12,38 @@ class SimulationError(Exception):
 def schema() -> str: ...
 def queueing_schema() -> str: ...
 def rack_schema() -> str: ...
-def rack(
-    description_json: str, elves: list[bytes], progress: Callable[[float], None] | None
-) -> str: ...
 def presets() -> str: ...
 def version() -> str: ...
 def run(
     description_json: str,
     elf: bytes,
+    files: Mapping[str, bytes],
     options_json: str,
+    progress: Callable[[float], None] | None,
+) -> str: ...
+def warm_up(
+    description_json: str,
+    elf: bytes,
+    files: Mapping[str, bytes],
+    checkpoint: Path,
+    progress: Callable[[float], None] | None,
+) -> None: ...
+def rack(
+    description_json: str,
+    elves: list[bytes],
+    files: Mapping[str, bytes],
+    options_json: str,
+    progress: Callable[[float], None] | None,
+) -> str: ...
+def queueing(
+    description_json: str,
+    files: Mapping[str, bytes],
     progress: Callable[[float], None] | None,
 ) -> str: ...
 def conflicts(
     hyperplane_json: str, banks: int, lines: str, doorbells: int, seeds: int
 ) -> list[int]: ...
-def queueing(description_json: str, progress: Callable[[float], None] | None) -> str: ...
-def execute(
-    elf: bytes,
-    path: bytes,
-    arguments: list[bytes],
-    environment: list[bytes],
-    description_json: str,
-    trace_json: str,
-) -> str: ...
+def execute(program: Mapping[str, Any], description_json: str, options_json: str) -> str: ...
 def execute_functionally(
-    elf: bytes,
-    path: bytes,
-    arguments: list[bytes],
-    environment: list[bytes],
-    description_json: str,
+    program: Mapping[str, Any], description_json: str, limits_json: str
 ) -> str: ...

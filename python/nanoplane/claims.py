@@ -3,29 +3,134 @@
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from nanoplane.errors import DescriptionError
-from nanoplane.figures import LeftOutError, Results, figures
-from nanoplane.sweep import Outcome
+from nanoplane.figures import LeftOutError, Measured, Results, figures
+from nanoplane.intervals import Combine, Estimate, Part, UndecidedError, Value, estimate, part
+from nanoplane.sweep import Outcome, Run
+
+__all__ = [
+    "Claim",
+    "Combine",
+    "Estimate",
+    "Part",
+    "Rule",
+    "above",
+    "at_most",
+    "below",
+    "between",
+    "exactly",
+    "part",
+    "within",
+]
 
 REPRODUCED = "reproduced"
 DIFFERS = "differs"
+UNDECIDED = "undecided"
+BY_CONSTRUCTION = "by construction"
 NOT_YET_RUN = "not yet run"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Judgement:
-    """What a claim's runs gave."""
+class Rule:
+    """Which values count as reproduced: those between two ends."""
 
-    measured: float
-    agrees: bool | None
-    """Whether the claim's rule is met; None if what was run is not enough to say."""
-    why: str = ""
-    """Why it differs, or what is missing."""
-    ci95: tuple[float, float] | None = None
-    """95 % confidence interval of `measured`, where it does not follow from those of the runs."""
+    low: float = -math.inf
+    high: float = math.inf
+    inclusive: bool = True
+    """Whether the ends count, too."""
+    below: str = ""
+    """Why a value may be below."""
+    above: str = ""
+    """Why a value may be above."""
+    meaning: str = ""
+    """What the ends stand for: `within 20 % of 1.7`."""
+
+    @property
+    def text(self) -> str:
+        """Say it in words, as in `within 20 % of 1.7: between 1.36 and 2.04`."""
+        low, high = f"{self.low:g}", f"{self.high:g}"
+        if self.low == self.high:
+            ends = f"exactly {low}"
+        elif self.low == -math.inf:
+            ends = f"at most {high}" if self.inclusive else f"below {high}"
+        elif self.high == math.inf:
+            ends = f"at least {low}" if self.inclusive else f"above {low}"
+        else:
+            ends = f"between {low} and {high}"
+        return f"{self.meaning}: {ends}" if self.meaning else ends
+
+    def verdict(self, ends: tuple[float, float]) -> str:
+        """Judge an interval: it is inside, outside, or partly inside."""
+        low, high = ends
+        if self._contains(low) and self._contains(high):
+            return REPRODUCED
+        if low > self.high or high < self.low:
+            return DIFFERS
+        if not self.inclusive and (low == self.high or high == self.low):
+            return DIFFERS
+        return UNDECIDED
+
+    def _contains(self, value: float) -> bool:
+        if self.inclusive:
+            return self.low <= value <= self.high
+        return self.low < value < self.high
+
+    def why(self, measured: Estimate, verdict: str) -> str:
+        """Say why a number is not reproduced, or what makes it undecided."""
+        if verdict == DIFFERS:
+            return measured.why or (self.below if measured.value <= self.low else self.above)
+        if verdict == UNDECIDED:
+            if not all(map(math.isfinite, measured.ci95)):
+                return "the measured value's interval has no end: too few requests were run"
+            low, high = measured.ci95
+            crossed = [f"{end:g}" for end in (self.low, self.high) if low <= end <= high]
+            return f"the interval of the measured value has {' and '.join(crossed)} in it"
+        return ""
+
+
+def below(limit: float, why: str) -> Rule:
+    """Accept what is below a limit; `why` a value may be above it."""
+    return Rule(high=limit, inclusive=False, above=why)
+
+
+def at_most(limit: float, why: str, meaning: str = "") -> Rule:
+    """Accept what is at most a limit; `why` a value may be above it."""
+    return Rule(high=limit, above=why, meaning=meaning)
+
+
+def above(limit: float, why: str) -> Rule:
+    """Accept what is above a limit; `why` a value may be below it."""
+    return Rule(low=limit, inclusive=False, below=why)
+
+
+def between(low: float, high: float, why: str, meaning: str = "") -> Rule:
+    """Accept what is between two limits; `why` a value may be outside."""
+    return Rule(low, high, below=why, above=why, meaning=meaning)
+
+
+def within(target: float, tolerance: float, *, below: str, above: str) -> Rule:
+    """Accept within a tolerance relative to the target; why a value may be below it or above."""
+    margin = tolerance * abs(target)
+    meaning = f"within {100 * tolerance:g} % of {target:g}"
+    return Rule(target - margin, target + margin, below=below, above=above, meaning=meaning)
+
+
+def exactly(target: float, why: str) -> Rule:
+    """Accept one number; `why` a value may be another one."""
+    return Rule(target, target, below=why, above=why)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a claim's runs give."""
+
+    verdict: str
+    why: str
+    measured: Estimate | None = None
+    """None if runs are missing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,232 +146,132 @@ class Claim:
     unit: str
     how: str
     """How it is measured here."""
-    rule: str
-    """When it counts as reproduced."""
+    rule: Rule | None
+    """When it counts as reproduced; None if nothing is judged."""
     figure: str | None = None
     """The figure whose runs are needed; None if there is none yet."""
-    measure: Callable[[Results], Judgement] | None = None
-    """From the figure's results to a judgement; a KeyError means that runs are missing."""
+    measure: Value | None = None
+    """What makes the number of the figure's results; a KeyError means that runs are missing."""
     why: str = ""
-    """Why nothing is measured yet."""
+    """Why nothing is measured yet, or which number of the paper was put in."""
+    by_construction: bool = False
+    """Whether the number follows from one that the paper gives and the description has."""
 
     @property
     def paper(self) -> str:
         """The paper that claims it."""
         return self.id.partition(".")[0]
 
+    def judge(self, results: Results) -> Judgement:
+        """Judge the claim by what has been run."""
+        if self.by_construction:
+            return Judgement(BY_CONSTRUCTION, self.why, self._estimate(results))
+        if self.measure is None:
+            return Judgement(NOT_YET_RUN, self.why)
+        try:
+            measured, cases = estimate(results, self.measure)
+        except LeftOutError:
+            why = f"--quick leaves its runs out: `nanoplane figure {self.figure}` makes them"
+            return Judgement(NOT_YET_RUN, why)
+        except KeyError:
+            why = f"runs are missing: `nanoplane figure {self.figure}` makes them"
+            return Judgement(NOT_YET_RUN, why)
+        except UndecidedError as error:
+            return Judgement(UNDECIDED, str(error))
+        except ZeroDivisionError:
+            return Judgement(UNDECIDED, "what it is divided by was measured as zero")
+        if cases is not None and cases.found < cases.wanted:
+            have = f"{cases.found} of {cases.wanted}"
+            why = f"only {have} values have been run, which give `measured`"
+            return Judgement(NOT_YET_RUN, why, measured)
+        assert self.rule is not None, self.id
+        verdict = self.rule.verdict(measured.ci95)
+        return Judgement(verdict, self.rule.why(measured, verdict), measured)
+
+    def _estimate(self, results: Results) -> Estimate | None:
+        """Return what was measured, as far as it was run."""
+        if self.measure is None:
+            return None
+        try:
+            return estimate(results, self.measure)[0]
+        except KeyError:
+            return None
+
     def row(self, results: Results) -> dict[str, Any]:
         """Return the claim's row for what has been run."""
-        measured: float | None = None
-        interval: tuple[float, float] | None = None
-        verdict, why = NOT_YET_RUN, self.why
-        if self.measure is not None:
-            try:
-                judgement = self.measure(results)
-            except LeftOutError:
-                why = f"--quick leaves its runs out: `nanoplane figure {self.figure}` makes them"
-            except KeyError:
-                why = f"runs are missing: `nanoplane figure {self.figure}` makes them"
-            else:
-                measured, why = judgement.measured, judgement.why
-                interval = judgement.ci95 or _interval(results, self.measure)
-                if judgement.agrees is not None:
-                    verdict = REPRODUCED if judgement.agrees else DIFFERS
+        judgement = self.judge(results)
+        measured = judgement.measured
+        has_interval = (
+            measured is not None
+            and measured.ci95 != (measured.value, measured.value)
+            and all(map(math.isfinite, measured.ci95))
+        )
         return {
             "id": self.id,
             "paper": self.paper,
             "where": self.where,
             "quote": self.quote,
             "paper_value": self.paper_value,
-            "measured": measured,
-            "measured_ci95": interval,
+            "measured": None if measured is None else measured.value,
+            "measured_ci95": measured.ci95 if measured is not None and has_interval else None,
             "unit": self.unit,
-            "verdict": verdict,
-            "why": why,
+            "verdict": judgement.verdict,
+            "why": judgement.why,
             "how": self.how,
-            "rule": self.rule,
+            "rule": "" if self.rule is None else f"reproduced if {self.rule.text}",
             "figure": self.figure,
         }
 
 
-Judge = Callable[[float], Judgement]
-"""The rule of a claim: from a measured number to its judgement."""
+MOST_EFFORT = 64
+"""More than so many times its requests no run is given."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Part:
-    """A number made of several values, of which some may not have been measured yet."""
+def decide(
+    listed: Sequence[Claim],
+    results: Measured,
+    runs: Mapping[Any, Run],
+    effort: int,
+    more: Callable[[dict[Any, Run]], Mapping[Any, Outcome]],
+) -> Measured:
+    """Return the results with longer runs of those points that undecided claims depend on.
 
-    value: float
-    found: int
-    wanted: int
-
-
-_T = TypeVar("_T")
-
-Combine = Callable[[Sequence[float]], float]
-"""What makes one number of several: `statistics.fmean`, `max`, `min`."""
-
-
-def part(combine: Combine, value: Callable[[_T], float], cases: Iterable[_T]) -> Part:
-    """Combine the values of all cases whose runs are there; a KeyError if none is.
-
-    Cases that the figure leaves out are not wanted.
+    A point gets four times as many requests, which halves its interval, until the claim is decided
+    or the next time would be more than `effort` times. `more` makes the outcomes of runs, or of
+    some of them.
     """
-    found, wanted = [], 0
-    for case in cases:
-        wanted += 1
-        try:
-            found.append(value(case))
-        except LeftOutError:
-            wanted -= 1
-        except KeyError:
-            pass
-    if not wanted:
-        raise LeftOutError
-    if not found:
-        raise KeyError
-    return Part(combine(found), len(found), wanted)
+    times = dict.fromkeys(runs, 1)
+    while True:
+        wanted: dict[Any, Run] = {}
+        for claim in listed:
+            judgement = claim.judge(results)
+            if judgement.verdict == UNDECIDED and judgement.measured is not None:
+                for point in judgement.measured.points & times.keys():
+                    longer = runs[point].longer(4 * times[point])
+                    if 4 * times[point] <= effort and longer is not None:
+                        wanted[point] = longer
+        if not wanted:
+            return results
+        for point in wanted:
+            times[point] *= 4
+        results = Measured({**results, **more(wanted)}, runs)
 
 
-def judged(
-    value: Callable[[Results], float | Part], judge: Judge
-) -> Callable[[Results], Judgement]:
-    """Judge what `value` makes of the results; a part of the runs is not enough for a verdict."""
-
-    def measure(results: Results) -> Judgement:
-        measured = value(results)
-        if not isinstance(measured, Part):
-            return judge(measured)
-        if measured.found == measured.wanted:
-            return judge(measured.value)
-        have = f"{measured.found} of {measured.wanted}"
-        why = f"only {have} values have been run, which give `measured`"
-        return Judgement(measured.value, None, why)
-
-    return measure
+Rows = list[dict[str, Any]]
+"""Of claims, as the command line's JSON has them."""
 
 
-_Path = tuple[Any, ...]
-"""A point, and the names that lead to a number of its result."""
+def by_verdict(rows: Rows) -> tuple[Rows, Rows]:
+    """Return the rows that have been judged or measured, and those for which nothing was run.
 
-
-class _Numbers(dict[str, Any]):
-    """A result that notes which of its numbers are read that have an interval."""
-
-    def __init__(self, numbers: Mapping[str, Any], path: _Path, read: set[_Path]) -> None:
-        super().__init__(numbers)
-        self._path, self._read = path, read
-
-    def __getitem__(self, name: str) -> Any:
-        value = super().__getitem__(name)
-        if isinstance(value, dict):
-            return _Numbers(value, (*self._path, name), self._read)
-        if isinstance(value, list):
-            # A rack's clients, for example.
-            return [
-                _Numbers(one, (*self._path, name, place), self._read)
-                if isinstance(one, dict)
-                else one
-                for place, one in enumerate(value)
-            ]
-        if self.get(f"{name}_ci95"):
-            self._read.add((*self._path, name))
-        return value
-
-
-class _Changed(Mapping[Any, Outcome]):
-    """Results of which some are not as they were measured."""
-
-    def __init__(self, results: Results, change: Callable[[Any, Outcome], Outcome]) -> None:
-        self._results, self._change = results, change
-
-    def __getitem__(self, point: Any) -> Outcome:
-        return self._change(point, self._results[point])
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._results)
-
-    def __len__(self) -> int:
-        return len(self._results)
-
-
-def _with(numbers: Any, names: _Path, end: int) -> Any:
-    """Return a result in which a number is an end of its interval."""
-    name, *rest = names
-    if isinstance(numbers, list):
-        changed = _with(numbers[name], tuple(rest), end)
-        return [changed if place == name else one for place, one in enumerate(numbers)]
-    value = _with(numbers[name], tuple(rest), end) if rest else numbers[f"{name}_ci95"][end]
-    return {**numbers, name: value}
-
-
-def _interval(
-    results: Results, measure: Callable[[Results], Judgement]
-) -> tuple[float, float] | None:
-    """Return the 95 % confidence interval of what a claim's runs give; None if they have none.
-
-    The runs are independent, so what each number's interval is worth adds up by squares. There is
-    none either if it has no end.
+    What is by construction comes behind what the runs decide.
     """
-    read: set[_Path] = set()
-
-    def noting(point: Any, outcome: Outcome) -> Outcome:
-        return dataclasses.replace(outcome, result=_Numbers(outcome.result, (point,), read))
-
-    value = measure(_Changed(results, noting)).measured
-    below, above = 0.0, 0.0
-    for of, *names in sorted(read, key=repr):
-        moved = []
-        for end in (0, 1):
-            outcome = results[of]
-            shifted = dataclasses.replace(outcome, result=_with(outcome.result, tuple(names), end))
-
-            def shifting(
-                point: Any, outcome: Outcome, of: Any = of, shifted: Outcome = shifted
-            ) -> Outcome:
-                return shifted if point == of else outcome
-
-            try:
-                moved.append(measure(_Changed(results, shifting)).measured - value)
-            except ZeroDivisionError:
-                # What it is divided by may be as small as it likes: a search may know no load that
-                # surely keeps its limit.
-                return None
-        below += min(*moved, 0.0) ** 2
-        above += max(*moved, 0.0) ** 2
-    return (value - math.sqrt(below), value + math.sqrt(above)) if read else None
-
-
-def below(limit: float, why: str) -> Judge:
-    """Agree with what is below a limit; `why` a value may be above it."""
-    return lambda value: Judgement(value, value < limit, "" if value < limit else why)
-
-
-def above(limit: float, why: str) -> Judge:
-    """Agree with what is above a limit; `why` a value may be below it."""
-    return lambda value: Judgement(value, value > limit, "" if value > limit else why)
-
-
-def between(low: float, high: float, why: str) -> Judge:
-    """Agree with what is between two limits; `why` a value may be outside."""
-
-    def judge(value: float) -> Judgement:
-        agrees = low <= value <= high
-        return Judgement(value, agrees, "" if agrees else why)
-
-    return judge
-
-
-def within(target: float, tolerance: float, *, below: str, above: str) -> Judge:
-    """Agree within a relative tolerance; why a value may be below the target or above it."""
-
-    def judge(value: float) -> Judgement:
-        agrees = math.isclose(value, target, rel_tol=tolerance)
-        why = below if value < target else above
-        return Judgement(value, agrees, "" if agrees else why)
-
-    return judge
+    run: Rows = []
+    not_run: Rows = []
+    for row in rows:
+        put_in = row["verdict"] == BY_CONSTRUCTION and row["measured"] is None
+        (not_run if put_in or row["verdict"] == NOT_YET_RUN else run).append(row)
+    return sorted(run, key=lambda row: row["verdict"] == BY_CONSTRUCTION), not_run
 
 
 def claims(paper: str | None = None) -> list[Claim]:

@@ -1,25 +1,30 @@
 """The command line.
 
-Exit status 0: what was asked was done. 1: it failed. 2: the question was wrong. Standard output
-has the answer, with `--json` exactly one JSON document; everything else goes to standard error.
+Exit status 0: what was asked was done. 1: it failed. 2: the question was wrong. 130 and 143: Ctrl-C
+and SIGTERM have ended it, as a shell has it. Standard output has the answer, with `--json` exactly
+one JSON document; everything else goes to standard error.
 """
 
+import contextlib
+import io
 import itertools
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import rich.box
 import rich.console
-import rich.markup
 import rich.table
+import rich.text
 import typer
+import typer.core
 
 from nanoplane import claims as paper_claims
 from nanoplane import compiler, report, simulator
@@ -27,15 +32,44 @@ from nanoplane import description as descriptions
 from nanoplane import store as stores
 from nanoplane.checkpoints import Checkpoints
 from nanoplane.description import Description
-from nanoplane.errors import DescriptionError, Failure, NanoplaneError, ProgramError
+from nanoplane.errors import (
+    DescriptionError,
+    Failure,
+    Interrupted,
+    NanoplaneError,
+    ProgramError,
+    Stopped,
+)
 from nanoplane.figures import Figure, Measured, Row, as_json, chosen, figures
 from nanoplane.figures import find as find_figure
+from nanoplane.limits import Limits
 from nanoplane.progress import Progress
-from nanoplane.sweep import Outcome, Run, look_up, run_alone, sweep
+from nanoplane.sweep import (
+    Outcome,
+    Run,
+    look_up,
+    measurement,
+    run_alone,
+    saturates,
+    sweep,
+)
 from nanoplane.traces import Traces
+
+
+class _Commands(typer.core.TyperGroup):
+    """Says that a command was stopped: Typer itself would end it without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Interrupted("stopped", error) from None
+
 
 app = typer.Typer(
     name="nanoplane",
+    cls=_Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -54,6 +88,16 @@ Quick = Annotated[
     typer.Option("--quick", help="Fewer points, and a tenth of the requests: rough numbers, soon."),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what the store has already.")]
+Effort = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=paper_claims.MOST_EFFORT,
+        metavar="N",
+        help="Repeat runs that undecided claims depend on, with up to N times the requests.",
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="List the claims that have not been run, too.")]
 Trace = Annotated[
     list[Path],
     typer.Option(
@@ -101,6 +145,18 @@ FromCheckpoint = Annotated[
     Path | None,
     typer.Option("--from-checkpoint", metavar="FILE", help="Begin from a state that was saved."),
 ]
+MaxTime = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="End the run after so much time of the host, as in 90s."),
+]
+MaxInstructions = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="End the run after so many instructions of all harts."),
+]
+MaxOutput = Annotated[
+    str | None,
+    typer.Option(metavar="BYTES", help="End the run if the guest writes more, as in 10MiB."),
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Run on the cluster of this Dask scheduler."),
@@ -145,29 +201,92 @@ def begin(
         print(context.get_help())
 
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What ends the work in order: Ctrl-C, `kill`, and the end of the terminal."""
+
+
 def main() -> None:
     """Run the command line and exit."""
-    sys.exit(_main())
+    for number in _SIGNALS:
+        # A job in the background ignores Ctrl-C, and nohup the end of the terminal.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+    status = _main() if _has_output() else _complain("standard output is closed", 1)
+    for number in _SIGNALS:
+        # All is done, and Python has only to end.
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(status)
+
+
+def _stop(number: int, _: object) -> None:
+    raise Stopped(number)
+
+
+def _has_output() -> bool:
+    """Say whether standard output is open.
+
+    What else of the three is closed becomes /dev/null, so that no file is opened in its place.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        return False
+    # Names of files that are no text must not be what a command fails at in the end.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return True
 
 
 def _main() -> int:
+    status = _status()
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        status = _unwritten(error)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        # The status is all that can be told.
+        _discard(sys.stderr)
+    return status
+
+
+def _discard(stream: TextIO) -> None:
+    """Let nothing more be written to a stream, not even what it has when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _unwritten(error: OSError) -> int:
+    """Say that standard output could not be written."""
+    _discard(sys.stdout)
+    if isinstance(error, BrokenPipeError):
+        # Whoever read the output has seen enough.
+        return 1
+    return _complain(f"standard output cannot be written: {error.strerror}", 1)
+
+
+def _status() -> int:
     try:
         # With standalone_mode=False an exit status that is raised is returned.
-        status = int(app(standalone_mode=False) or 0)
-        sys.stdout.flush()
-        return status
+        return int(app(standalone_mode=False) or 0)
     except NanoplaneError as error:
         return _complain(str(error), error.exit_status)
-    except (KeyboardInterrupt, typer.Abort):
-        return _complain("stopped", 1)
-    except BrokenPipeError:
-        # Whoever read the output has seen enough.
-        _discard_output()
-        return 1
+    except KeyboardInterrupt as error:
+        interrupted = Interrupted("stopped", error)
+        return _complain(str(interrupted), interrupted.exit_status)
+    except SystemExit:
+        # Rich and Typer end so when a pipe is closed.
+        return _unwritten(BrokenPipeError())
     except OSError as error:
-        # Files are written by report.write(), whose errors name them: this is standard output.
-        _discard_output()
-        return _complain(f"standard output cannot be written: {error.strerror}", 1)
+        if error.filename is not None:
+            return _complain(f"{error.filename}: {error.strerror}", 1)
+        # What has no name is standard output.
+        return _unwritten(error)
     except Exception as error:
         # Typer has a copy of Click, whose exceptions it does not export; they say so themselves.
         if (format_message := getattr(error, "format_message", None)) is not None:
@@ -175,17 +294,13 @@ def _main() -> int:
         return _complain(_defect(error), 1)
 
 
-def _discard_output() -> None:
-    """Let nothing more be written to standard output, not even when Python ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _one_line(text: str) -> str:
     return " ".join(text.split()) or "the command line is incomplete; --help says what there is"
 
 
 def _complain(sentence: str, status: int) -> int:
-    print(f"nanoplane: {sentence}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print(f"nanoplane: {report.printable(sentence)}", file=sys.stderr, flush=True)
     return status
 
 
@@ -210,7 +325,9 @@ def _print_json(document: object) -> None:
 
 def _console() -> rich.console.Console:
     # In a file or a pipe, lines must not be folded at 80 columns.
-    return rich.console.Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    # What is in brackets is text: names come from guests and files.
+    width = None if sys.stdout.isatty() else 200
+    return rich.console.Console(width=width, highlight=False, markup=False)
 
 
 def _with_settings(description: Description, settings: list[str]) -> Description:
@@ -262,9 +379,13 @@ def run(
         ),
     ] = None,
     from_checkpoint: FromCheckpoint = None,
+    max_time: MaxTime = None,
+    max_instructions: MaxInstructions = None,
+    max_output: MaxOutput = None,
 ) -> None:
     """Run one description and print its results."""
     description = _with_settings(Description.from_toml(file), settings)
+    limits = Limits(max_time, max_instructions, max_output)
     traces = Traces(tuple(trace), trace_window, trace_slower_than, trace_core, profile)
     checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint)
     if description.is_queueing and (capture or traces or checkpoints):
@@ -272,23 +393,36 @@ def run(
             f"{file} describes a queueing system, which has neither packets nor checkpoints, nor "
             "anything to trace"
         )
+    if description.is_queueing and limits != Limits():
+        raise DescriptionError(
+            f"{file} describes a queueing system, which has no guest; leave --max-time, "
+            "--max-instructions and --max-output out"
+        )
     if description.is_rack and capture:
         raise DescriptionError(
             f"{file} describes a rack, of which no packets are printed; leave --capture out"
         )
-    options = {
+    options: dict[str, Any] = {
         "capture_packets": capture,
         "trace": traces.options(),
         "checkpoint": checkpoints.options(),
+        "limits": limits.options(),
     }
     again: dict[str, Any] = {}
     with Progress() as progress:
         if not checkpoints:
-            (outcome,) = sweep([description], fresh=fresh, watcher=progress)
+            (outcome,) = sweep(
+                [description], fresh=fresh, limits=options["limits"], watcher=progress
+            )
         if capture or traces or checkpoints:
             # The store has neither packets nor traces, and nothing that was cut in two.
             alone = run_alone(description, options, debug=bool(traces), watcher=progress)
             again = alone.result
+            if not checkpoints and alone.key != outcome.key:
+                raise Failure(
+                    f"{file}: a file that it names has changed between the run that is measured "
+                    "and the one that is looked into; the same command makes both again"
+                )
             outcome = alone if checkpoints else outcome
     captured = again.get("captured") if capture else None
     document = _run_document(outcome)
@@ -300,7 +434,15 @@ def run(
         _print_result(outcome)
         for packet in captured or []:
             print(packet)
+    _check_kept([outcome])
     traces.check(again)
+
+
+def _check_kept(outcomes: Iterable[Outcome]) -> None:
+    """Raise a Failure if the store has not taken a result, which is printed all the same."""
+    for outcome in outcomes:
+        if outcome.unkept is not None:
+            raise Failure(outcome.unkept)
 
 
 def _run_document(outcome: Outcome) -> dict[str, Any]:
@@ -393,10 +535,28 @@ def _result_table() -> rich.table.Table:
 def _add_latencies(table: rich.table.Table, name: str, latency: dict[str, Any]) -> None:
     for statistic in ("mean", "p50", "p90", "p99", "p999"):
         interval = latency.get(f"{statistic}_ci95")
-        note = ""
+        note = "no interval: it needs 60 samples, and five for each queue in use"
         if interval is not None:
             note = f"95 % confidence: {report.number(interval[0])} to {report.number(interval[1])}"
         table.add_row(f"{name} {statistic}", report.number(latency[statistic]), note)
+
+
+def _add_overload(table: rich.table.Table, outcome: Outcome) -> None:
+    """Add why the system does not keep up with its load, unless it is to be saturated."""
+    if not saturates(outcome.description):
+        for number, reason in enumerate(measurement(outcome.result)["overload"]):
+            table.add_row("" if number else "DOES NOT KEEP UP", "", reason)
+
+
+def _add_host(table: rich.table.Table, outcome: Outcome) -> None:
+    """Add what the run has cost the host."""
+    result = outcome.result
+    note = f"of processor time; {report.number(result['host_wall_seconds'])} on the clock"
+    if outcome.stored:
+        note += "; from the store; --fresh runs again"
+    table.add_row("host_seconds", report.number(result["host_seconds"]), note)
+    if "host_mips" in result:
+        table.add_row("host_mips", report.number(result["host_mips"]), "")
 
 
 def _print_queueing(outcome: Outcome) -> None:
@@ -411,8 +571,8 @@ def _print_queueing(outcome: Outcome) -> None:
     _add_latencies(table, "latency_service_times", result["latency_service_times"])
     table.add_row("mean_wait_service_times", report.number(result["mean_wait_service_times"]), "")
     table.add_row("samples", f"{result['latency_service_times']['samples']:,}", "")
-    note = "from the store; --fresh runs again" if outcome.stored else ""
-    table.add_row("host_seconds", report.number(result["host_seconds"]), note)
+    _add_overload(table, outcome)
+    _add_host(table, outcome)
     console.print(table)
 
 
@@ -461,9 +621,11 @@ def _print_rack(outcome: Outcome) -> None:
     )
     for server in result["servers"]:
         if server["output"]:
-            console.print(f"{server['name']}:\n{server['output'].rstrip()}", markup=False)
+            console.print(report.printable(f"{server['name']}:\n{server['output'].rstrip()}"))
     table = _result_table()
     _add_hosts(table, result)
+    if result["measurement"] is not None:
+        _add_overload(table, outcome)
     if (switch := result.get("switch")) is not None:
         ports = switch["ports"]
         for name in ("forwarded", "trimmed", "dropped"):
@@ -472,9 +634,7 @@ def _print_rack(outcome: Outcome) -> None:
         table.add_row("switch most_queued_bytes", f"{most:,}", "in front of one port")
     table.add_row("instructions", f"{result['instructions']:,}", "")
     table.add_row("simulated_seconds", report.number(result["simulated_seconds"]), "")
-    table.add_row("host_seconds", report.number(result["host_seconds"]), "")
-    note = "from the store; --fresh runs again" if outcome.stored else ""
-    table.add_row("host_mips", report.number(result["host_mips"]), note)
+    _add_host(table, outcome)
     console.print(table)
 
 
@@ -505,13 +665,14 @@ def _print_result(outcome: Outcome) -> None:
         note += "; NOT PRECISE: the p99 is not known as well as measure.precision asks"
     table.add_row("samples", f"{latency['samples']:,}", note)
     table.add_row("dropped", f"{result['dropped']:,}", f"of {result['generated']:,} generated")
+    _add_overload(table, outcome)
     table.add_row("instructions", f"{result['instructions']:,}", "")
     table.add_row("cycles", f"{result['cycles']:,}", "")
     _add_services(table, result)
     _add_queues(table, result)
     _add_domains(table, result)
     for name, value in result.get("program_counters", {}).items():
-        table.add_row(name, f"{value:,}", "counted by the program")
+        table.add_row(report.printable(name), f"{value:,}", "counted by the program")
     for index, core in enumerate(result["cores"]):
         if core["instructions"]:
             table.add_row(f"ipc of core {index}", report.number(core["ipc"]), _cycles(core))
@@ -521,9 +682,7 @@ def _print_result(outcome: Outcome) -> None:
         _power(result),
     )
     table.add_row("simulated_seconds", report.number(result["simulated_seconds"]), "")
-    table.add_row("host_seconds", report.number(result["host_seconds"]), "")
-    note = "from the store; --fresh runs again" if outcome.stored else ""
-    table.add_row("host_mips", report.number(result["host_mips"]), note)
+    _add_host(table, outcome)
     console.print(table)
 
 
@@ -555,6 +714,23 @@ def execute(
             help="A variable of a Linux program's environment, which is else empty.",
         ),
     ] = [],  # noqa: B006
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Give a Linux program the files in DIR, as its /, and not those in the working "
+            "directory.",
+        ),
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Let a Linux program change no file.")
+    ] = False,
+    host_files: Annotated[
+        bool,
+        typer.Option(
+            "--host-files", help="Give a Linux program all files of the host that you can reach."
+        ),
+    ] = False,
     preset: Annotated[
         str, typer.Option(metavar="NAME", help="The server; `nanoplane list` names them.")
     ] = "hyperplane-table1",
@@ -573,6 +749,9 @@ def execute(
         typer.Option(metavar="TIME", help="The simulated time at which to save, as in 10us."),
     ] = None,
     from_checkpoint: FromCheckpoint = None,
+    max_time: MaxTime = None,
+    max_instructions: MaxInstructions = None,
+    max_output: MaxOutput = None,
 ) -> None:
     """Run any program on a simulated server.
 
@@ -585,19 +764,37 @@ def execute(
     for variable in environment:
         if not variable.partition("=")[0] or "=" not in variable:
             raise DescriptionError(f'--env is "{variable}"; it must be NAME=VALUE')
+    if root is not None and host_files:
+        raise DescriptionError(
+            "--root gives the program a part of this host's files, and --host-files all of them: "
+            "leave one out"
+        )
     traces = Traces(tuple(trace), trace_window, None, trace_core, profile)
     checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint, has_requests=False)
     if functional:
         _check_functional(settings, traces, checkpoints)
-    options = {"trace": traces.options(), "checkpoint": checkpoints.options()}
+    limits = Limits(max_time, max_instructions, max_output).options()
+    options = {
+        "trace": traces.options(),
+        "checkpoint": checkpoints.options(),
+        "limits": limits,
+    }
     sys.stdout.flush()
     elf, resolved = compiler.elf(program, debug=bool(traces)), description.resolve()
-    what = (elf, str(program), arguments or [], environment, resolved.data)
+    what = simulator.Program(
+        elf,
+        str(program),
+        arguments or [],
+        environment,
+        root=root,
+        host_files=host_files,
+        read_only=read_only,
+    )
     try:
         if functional:
-            result = simulator.execute_functionally(*what)
+            result = simulator.execute_functionally(what, resolved.data, limits)
         else:
-            result = simulator.execute(*what, options)
+            result = simulator.execute(what, resolved.data, options)
     except (ProgramError, Failure) as error:
         raise type(error)(f"{program}: {error}") from error
     if stats is not None:
@@ -689,8 +886,8 @@ def _points(listed: Iterable[Figure], quick: bool) -> dict[Any, Run]:
     return {point: run for figure in listed for point, run in figure.points(quick).items()}
 
 
-def _stored(listed: Iterable[Figure], quick: bool) -> Measured:
-    """Return what the store has of figures.
+def _stored(listed: Iterable[Figure], judged: list[paper_claims.Claim], quick: bool) -> Measured:
+    """Return what the store has of figures, and of longer runs for undecided claims.
 
     Several figures may have a point, and run it for as long as each needs: any of these will do.
     """
@@ -700,28 +897,42 @@ def _stored(listed: Iterable[Figure], quick: bool) -> Measured:
             if run not in (of := runs.setdefault(point, [])):
                 of.append(run)
     wanted = [(point, run) for point, of in runs.items() for run in of]
+    found = {point: of[0] for point, of in runs.items()}
     outcomes: dict[Any, Outcome] = {}
-    for (point, _), outcome in zip(wanted, look_up(run for _, run in wanted), strict=True):
-        if outcome is not None:
-            outcomes.setdefault(point, outcome)
-    return Measured(outcomes, {point: of[0] for point, of in runs.items()})
+    for (point, run), outcome in zip(wanted, look_up(run for _, run in wanted), strict=True):
+        if outcome is not None and point not in outcomes:
+            outcomes[point], found[point] = outcome, run
+
+    def stored(longer: dict[Any, Run]) -> dict[Any, Outcome]:
+        found = zip(longer, look_up(longer.values()), strict=True)
+        return {point: outcome for point, outcome in found if outcome is not None}
+
+    measured = Measured(outcomes, found)
+    return paper_claims.decide(judged, measured, found, paper_claims.MOST_EFFORT, stored)
 
 
 def _run_figures(
     listed: list[Figure],
+    judged: list[paper_claims.Claim],
     quick: bool,
     choices: list[str],
     fresh: bool,
+    effort: int,
     workers: int | None,
     scheduler: str | None,
-) -> dict[Any, Outcome]:
-    """Run what is missing of figures, all of them as one sweep."""
+) -> Measured:
+    """Run what is missing of figures, all of them as one sweep; then what decides claims."""
+
+    def run(points: dict[Any, Run]) -> dict[Any, Outcome]:
+        with Progress() as progress:
+            outcomes = sweep(
+                points.values(), workers=workers, scheduler=scheduler, fresh=fresh, watcher=progress
+            )
+        return dict(zip(points, outcomes, strict=True))
+
     points = chosen(listed, quick, choices)
-    with Progress() as progress:
-        outcomes = sweep(
-            points.values(), workers=workers, scheduler=scheduler, fresh=fresh, watcher=progress
-        )
-    return dict(zip(points, outcomes, strict=True))
+    measured = Measured(run(points), _points(listed, quick))
+    return paper_claims.decide(judged, measured, points, effort, run)
 
 
 def _check_outputs(*paths: Path | None) -> None:
@@ -751,6 +962,8 @@ def figure(
         ),
     ] = [],  # noqa: B006
     as_document: Json = False,
+    effort: Effort = 4,
+    every: All = False,
     fresh: Fresh = False,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.")
@@ -765,14 +978,11 @@ def figure(
     """
     listed = [find_figure(name) for name in dict.fromkeys(names)]
     _check_outputs(html, png)
-    results = _run_figures(listed, quick, only, fresh, workers, scheduler)
+    shown = [one.name for one in listed]
+    judged = [claim for claim in paper_claims.claims() if claim.figure in shown]
+    results = _run_figures(listed, judged, quick, only, fresh, effort, workers, scheduler)
     parts = [(one, one.rows(results)) for one in listed]
-    measured = Measured(results, _points(listed, quick))
-    all_claims = [
-        claim.row(measured)
-        for claim in paper_claims.claims()
-        if claim.figure in [one.name for one in listed]
-    ]
+    all_claims = [claim.row(results) for claim in judged]
     if html is not None:
         introduction = (
             "Made by nanoplane, which ran the data plane's instructions on a simulated server. "
@@ -794,13 +1004,15 @@ def figure(
             for one, rows in parts
         ]
         _print_json(documents[0] if len(documents) == 1 else documents)
+        _check_kept(results.values())
         return
     for one, rows in parts:
         _print_rows(one, rows)
-    _print_claims(all_claims)
+    _print_claims(all_claims, every)
     for path in (html, png):
         if path is not None:
             print(f"written: {path}")
+    _check_kept(results.values())
 
 
 def _rough(quick: bool) -> str:
@@ -861,6 +1073,8 @@ def claims(
     as_document: Json = False,
     missing: Annotated[bool, typer.Option("--run", help="Run first what is missing.")] = False,
     quick: Quick = False,
+    effort: Effort = 4,
+    every: All = False,
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
@@ -871,28 +1085,45 @@ def claims(
     listed = paper_claims.claims(paper)
     needed = [find_figure(name) for name in paper_claims.figures_of(listed)]
     if missing:
-        results = Measured(
-            _run_figures(needed, quick, [], False, workers, scheduler), _points(needed, quick)
-        )
+        results = _run_figures(needed, listed, quick, [], False, effort, workers, scheduler)
     else:
-        results = _stored(needed, quick)
+        results = _stored(needed, listed, quick)
     rows = [claim.row(results) for claim in listed]
     if as_document:
         _print_json(rows)
+        _check_kept(results.values())
         return
-    _print_claims(rows)
+    _print_claims(rows, every)
+    _check_kept(results.values())
     if not missing and any("runs are missing" in row["why"] for row in rows):
         print("`nanoplane claims --run` runs what is missing.")
 
 
-def _print_claims(rows: list[dict[str, Any]]) -> None:
+_COLOURS = {
+    paper_claims.REPRODUCED: "green",
+    paper_claims.DIFFERS: "red",
+    paper_claims.UNDECIDED: "yellow",
+    paper_claims.BY_CONSTRUCTION: "dim",
+    paper_claims.NOT_YET_RUN: "dim",
+}
+
+
+def _print_claims(rows: list[dict[str, Any]], every: bool) -> None:
+    """Print a table of the claims that have been judged, and one line for the others."""
+    run, not_run = paper_claims.by_verdict(rows)
+    if shown := run + not_run if every else run:
+        _print_claim_table(shown)
+    if not_run and not every:
+        print(f"{report.not_run_line(not_run)}; --all lists them.")
+
+
+def _print_claim_table(rows: list[dict[str, Any]]) -> None:
     table = rich.table.Table(box=rich.box.SIMPLE, pad_edge=False)
     for name, justify in (("claim", "left"), ("paper", "right"), ("measured", "right")):
         table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
     for name in ("95 %", "unit", "verdict"):
         table.add_column(name, no_wrap=True)
     table.add_column("why")
-    colours = {"reproduced": "green", "differs": "red", "not yet run": "dim"}
     for row in rows:
         verdict = row["verdict"]
         table.add_row(
@@ -901,8 +1132,8 @@ def _print_claims(rows: list[dict[str, Any]]) -> None:
             report.number(row["measured"]),
             report.interval(row["measured_ci95"]),
             row["unit"],
-            f"[{colours[verdict]}]{verdict}[/]",
-            rich.markup.escape(row["why"]),
+            rich.text.Text(verdict, style=_COLOURS[verdict]),
+            row["why"],
         )
     _console().print(table)
 
@@ -919,9 +1150,10 @@ def write_report(
 
     Its figures and numbers stand beside the papers'; nothing is run.
     """
-    results = _stored(figures().values(), quick)
+    judged = paper_claims.claims()
+    results = _stored(figures().values(), judged, quick)
     parts = [(one, one.rows(results)) for one in figures().values()]
-    rows = [claim.row(results) for claim in paper_claims.claims()]
+    rows = [claim.row(results) for claim in judged]
     introduction = f"All figures that have been run, and every claim of the papers{_rough(quick)}."
     report.write(output, report.page("nanoplane report", introduction, parts, rows))
     if as_document:

@@ -5,17 +5,20 @@ The compiler is Zig's C compiler, which the package `ziglang` carries, or else
 compiled under a hash of everything that went into it, headers included; nothing here does so again.
 """
 
+import contextlib
 import difflib
 import functools
 import importlib.util
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from nanoplane import scratch
 from nanoplane.errors import DescriptionError, Failure
 
 GUEST = Path(__file__).parent / "guest"
@@ -92,10 +95,24 @@ def find_program(name: str, directory: Path, what: str) -> Path:
             f'{what} is "{name}", which is no built-in program and no path to .c or .elf; {meant}'
         )
     path = directory / name
-    if not path.is_file():
-        why = "this is a directory, not a file" if path.is_dir() else "there is no such file"
+    if not is_file(path):
+        why = "this is a directory, not a file" if is_directory(path) else "there is no such file"
         raise DescriptionError(f'{what} is "{name}"; {path}: {why}')
     return path
+
+
+def is_file(path: Path) -> bool:
+    """Say whether there is a file, also of a name that no file can have, which is too long."""
+    with contextlib.suppress(OSError):
+        return path.is_file()
+    return False
+
+
+def is_directory(path: Path) -> bool:
+    """Say whether there is a directory, also of a name that none can have."""
+    with contextlib.suppress(OSError):
+        return path.is_dir()
+    return False
 
 
 def find_co_runner(name: str, directory: Path, what: str) -> Path:
@@ -103,7 +120,7 @@ def find_co_runner(name: str, directory: Path, what: str) -> Path:
     if name in co_runners():
         return GUEST / "co-runners" / f"{name}.c"
     path = directory / name
-    if is_path(name) and path.suffix == ".c" and path.is_file():
+    if is_path(name) and path.suffix == ".c" and is_file(path):
         return path
     raise DescriptionError(
         f'{what} is "{name}"; it must be one of {", ".join(co_runners())}, or the path of a '
@@ -155,8 +172,8 @@ def build(source: Path, co_runner: Path | None = None, *, debug: bool = False) -
     if source.suffix != ".c":
         raise DescriptionError(f"{source}: the name of a C program must end in .c")
     runtime = GUEST.resolve() / "runtime"
-    with tempfile.TemporaryDirectory(prefix="nanoplane-") as scratch:
-        output = Path(scratch) / "guest.elf"
+    with scratch.directory(Path(tempfile.gettempdir()), "nanoplane-") as room:
+        output = room / "guest.elf"
         done = subprocess.run(
             [
                 *(_reserve_registers(_compiler()) if uses_lnic else _compiler()),
@@ -172,7 +189,7 @@ def build(source: Path, co_runner: Path | None = None, *, debug: bool = False) -
             ],
             capture_output=True,
             text=True,
-            cwd=scratch,
+            cwd=room,
             env=_environment(),
             check=False,
         )
@@ -206,17 +223,43 @@ def _read(path: Path) -> bytes:
 
 @functools.cache
 def _environment() -> dict[str, str]:
-    """Return the environment, with a cache for Zig that can be written even without a home."""
+    """Return the environment, with a cache for Zig that can be written even without a home.
+
+    What is in the cache goes into guests and is executed by the compiler, so nobody else may have
+    made it.
+    """
+    if "ZIG_GLOBAL_CACHE_DIR" in os.environ:
+        return dict(os.environ)
     caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    zig = caches / "zig"
+    shared = Path(tempfile.gettempdir()) / f"nanoplane-zig-{os.getuid()}"
+    reasons = []
+    for zig in (caches / "zig", shared):
+        if (reason := _unusable(zig)) is None:
+            return {"ZIG_GLOBAL_CACHE_DIR": str(zig), **os.environ}
+        reasons.append(f"{zig} {reason}")
+    raise Failure(
+        f"the compiler has no directory for its cache: {'; '.join(reasons)}; set XDG_CACHE_HOME or "
+        "TMPDIR to a directory of yours"
+    )
+
+
+def _unusable(directory: Path) -> str | None:
+    """Make a directory that only this user writes, if it is not there; say why it is none."""
     try:
-        zig.mkdir(parents=True, exist_ok=True)
-        usable = os.access(zig, os.W_OK)
-    except OSError:
-        usable = False
-    if not usable:
-        zig = Path(tempfile.gettempdir()) / f"nanoplane-zig-{os.getuid()}"
-    return {"ZIG_GLOBAL_CACHE_DIR": str(zig), **os.environ}
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+        # Not what a link leads to: whoever made the link could let it lead elsewhere later.
+        found = directory.lstat()
+    except (OSError, RuntimeError) as error:
+        return f"cannot be made: {getattr(error, 'strerror', None) or error}"
+    if not stat.S_ISDIR(found.st_mode):
+        return "is not a directory"
+    if found.st_uid != os.getuid():
+        return f"belongs to another user ({found.st_uid})"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"can be written by others (mode {stat.S_IMODE(found.st_mode):o})"
+    return None if os.access(directory, os.W_OK) else "cannot be written"
 
 
 @functools.cache

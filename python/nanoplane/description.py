@@ -15,6 +15,7 @@ import functools
 import json
 import math
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -102,7 +103,8 @@ class Resolved:
     program: Path | None
     """The guest: C source or an ELF file; None for a queueing system without a server."""
     files: Mapping[str, Path]
-    """The files with data that it names, by their keys: a pcap file, recorded service times."""
+    """The files with data that it names, by their keys: a pcap file, recorded service times. The
+    data have their paths as texts."""
     co_runner: Path | None = None
     """C source of what runs on the other hardware threads, if anything."""
     programs: tuple[Path, ...] = ()
@@ -116,6 +118,10 @@ class Resolved:
         if self.programs:
             return compiler.pack([compiler.elf(one, debug=debug) for one in self.programs])
         return compiler.elf(self.program, self.co_runner, debug=debug)
+
+    def contents(self) -> dict[str, bytes]:
+        """Read the files with data; return what is in them by their paths."""
+        return {str(path): read(path) for path in self.files.values()}
 
     @property
     def data(self) -> dict[str, Any]:
@@ -142,11 +148,7 @@ class Description:
         cls, data: Mapping[str, Any], directory: Path = Path(), source: str = "description"
     ) -> "Description":
         """Make a description of plain tables, the same that TOML would have."""
-        for key, value in _leaves(data):
-            if value is not None and not isinstance(value, (str, int, float, bool, list)):
-                raise DescriptionError(
-                    f"{source}: {key} is {value}; it must be a text, a number, true or false"
-                )
+        _check_plain(data, source)
         return cls(_canonical(data), directory, source)
 
     @classmethod
@@ -164,6 +166,11 @@ class Description:
             raise DescriptionError(f"{path}: this is not text in UTF-8 ({error.reason})") from None
         except tomllib.TOMLDecodeError as error:
             raise DescriptionError(f"{path}: this is not TOML: {error}") from None
+        except RecursionError:
+            raise DescriptionError(f"{path}: {_TOO_DEEP}") from None
+        except ValueError as error:
+            # A whole number with thousands of digits.
+            raise DescriptionError(f"{path}: this cannot be read as TOML: {error}") from None
         return cls.from_dict(data, path.parent, str(path))
 
     @property
@@ -191,8 +198,11 @@ class Description:
         *parents, name = key.split(".")
         if not parents or not all((*parents, name)):
             raise DescriptionError(
-                f'--set {key}: a key is written with its table, such as "data_plane.queues"'
+                f'--set {_short(key)}: a key is written with its table, such as "data_plane.queues"'
             )
+        if len(parents) > _DEEPEST:
+            raise DescriptionError(f"--set {_short(key)}: {_TOO_DEEP}")
+        _check_plain({key: value}, "--set")
         data = self.data
         table: Any = data
         for parent in parents:
@@ -238,6 +248,23 @@ class Description:
         if isinstance(load, (int, float)) and not isinstance(load, bool):
             return self.set("traffic.load", "saturate"), float(load)
         return None
+
+    def measures(self, requests: int) -> "Description":
+        """Return this description with so many requests, and nothing else said of them."""
+        data = self.data
+        for name in ("precision", "precision_of", "warmup"):
+            data.get("measure", {}).pop(name, None)
+        changed = Description.from_dict(data, self.directory, self.source)
+        changed = dataclasses.replace(changed, overrides=self.overrides)
+        return changed.set("measure.requests", requests)
+
+    @property
+    def seeks_saturation(self) -> bool:
+        """Whether it saturates a server at a rate that it does not give, and has to be found."""
+        if self.is_queueing or self.is_rack:
+            return False
+        given = (self.get(f"traffic.{key}") for key in ("rate_mrps", "saturation_rate_mrps"))
+        return self.part_of_peak() is None and all(value is None for value in given)
 
     @property
     def is_queueing(self) -> bool:
@@ -398,7 +425,7 @@ class Description:
             if is_path is None or not is_path(text):
                 continue
             path = (self.directory / text).absolute()
-            if not path.is_file():
+            if not compiler.is_file(path):
                 raise DescriptionError(f"{self._origin(key)}: {_no_such_data(key, text, path)}")
             files[key] = path
         return files
@@ -575,12 +602,38 @@ def _types(schema: Mapping[str, Any]) -> list[str]:
     return [named] if isinstance(named, str) else list(named)
 
 
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+_DEEPEST = 32
+"""So many tables and arrays may be in each other: more than any key takes."""
+_TOO_DEEP = f"tables or arrays are more than {_DEEPEST} deep in each other, and no key takes that"
+
+
+def _check_plain(data: Mapping[str, Any], source: str) -> None:
+    """Refuse what a description cannot have, whatever its keys are.
+
+    That is what JSON does not know, such as the dates of TOML; numbers that are beyond those of the
+    simulator; and what is so deep that functions that call themselves come to no end.
+    """
+    # By hand, as this must come to one.
+    waiting: list[tuple[str, Any, int]] = [("", data, 0)]
+    while waiting:
+        key, value, depth = waiting.pop()
+        if isinstance(value, (Mapping, list)):
+            if depth > _DEEPEST:
+                raise DescriptionError(f"{source}: {_short(key)}: {_TOO_DEEP}")
+            parts = value.items() if isinstance(value, Mapping) else enumerate(value)
+            inside = [
+                (f"{key}.{name}" if key else str(name), part, depth + 1) for name, part in parts
+            ]
+            waiting += reversed(inside)
+        elif value is not None and not isinstance(value, (str, int, float, bool)):
+            raise DescriptionError(
+                f"{source}: {key} is {value}; it must be a text, a number, true or false"
+            )
+        elif isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise DescriptionError(
+                f"{source}: {key} is a whole number of more than {sys.float_info.max_10_exp} "
+                "digits, and no key takes that"
+            )
 
 
 def _schema_at(key: str) -> list[Mapping[str, Any]]:
@@ -619,8 +672,15 @@ def notes(key: str) -> dict[str, str]:
 def _parse(key: str, text: str) -> Any:
     """Read a value of the command line: by TOML's rules, then by what the key takes."""
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        document = tomllib.loads(f"value = {text}")
+    except RecursionError:
+        raise DescriptionError(f"--set {_short(key)}: {_TOO_DEEP}") from None
+    except ValueError:
+        # No TOML, or a whole number with thousands of digits.
+        return text
+    value = document.pop("value")
+    if document:
+        # A line break, and other keys behind it.
         return text
     branches = _schema_at(key)
     texts_only = bool(branches) and all(
@@ -634,7 +694,20 @@ def _show(value: Any) -> str:
         return "a table"
     if isinstance(value, list):
         return "an array"
-    return json.dumps(value, ensure_ascii=False)
+    return _short(json.dumps(value, ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    """Return the beginning of a text that is too long for a sentence, and other texts whole."""
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def read(path: Path) -> bytes:
+    """Return what a file with data has in it."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _bound(value: float) -> str:
@@ -656,10 +729,10 @@ def _alternatives(names: list[str]) -> str:
 
 
 def _no_such_file(path: Path) -> str:
-    if path.is_dir():
+    if compiler.is_directory(path):
         return f"{path}: this is a directory, not a file"
     sentence = f"{path}: there is no such file"
-    if path.parent.is_dir():
+    if compiler.is_directory(path.parent):
         near = difflib.get_close_matches(path.name, [one.name for one in path.parent.iterdir()], 1)
         if near:
             sentence += f'; did you mean "{path.parent / near[0]}"?'

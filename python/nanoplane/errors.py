@@ -1,5 +1,7 @@
 """What can go wrong, each with the exit status that the command line gives it."""
 
+import signal
+
 
 class NanoplaneError(Exception):
     """Something a user should read as it stands: one sentence, at times with a short report."""
@@ -21,5 +23,23 @@ class Failure(NanoplaneError):
     """The question was right and the work failed: a guest crashed, a program did not compile."""
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal has come that ends the work as Ctrl-C does."""
+
+    def __init__(self, number: int) -> None:
+        """Note the signal's number."""
+        super().__init__()
+        self.number = number
+
+
 class Interrupted(NanoplaneError):
-    """The user stopped a sweep; the runs that had finished are in the store."""
+    """The user stopped a sweep; the runs that had finished are in the store.
+
+    The exit status is a shell's for a program that was ended by the signal.
+    """
+
+    def __init__(self, sentence: str, cause: BaseException | None = None) -> None:
+        """Note what is to be said; `cause` tells the signal if it is not that of Ctrl-C."""
+        super().__init__(sentence)
+        number = cause.number if isinstance(cause, Stopped) else signal.SIGINT
+        self.exit_status = 128 + number

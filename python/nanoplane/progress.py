@@ -1,5 +1,6 @@
 """Progress of long work, on standard error: a bar on a terminal, plain lines elsewhere."""
 
+import contextlib
 import sys
 import time
 from types import TracebackType
@@ -41,10 +42,16 @@ class Progress:
     ) -> None:
         """Leave the terminal as it was."""
         if self._bar is not None:
-            self._bar.stop()
+            with contextlib.suppress(OSError):
+                self._bar.stop()
 
     def update(self, fraction: float, finished: int, runs: int) -> None:
         """Show the state, see `Watcher`."""
+        # Work does not end because nobody can see how far it is.
+        with contextlib.suppress(OSError):
+            self._tell(fraction, finished, runs)
+
+    def _tell(self, fraction: float, finished: int, runs: int) -> None:
         now = time.monotonic()
         elapsed = now - self._start
         if elapsed < _QUIET_SECONDS:

@@ -6,6 +6,7 @@ The plots are drawn by Vega, whose code is put into the page once; nothing is fe
 import html
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +15,7 @@ import altair
 import vl_convert
 
 from nanoplane import simulator
+from nanoplane.claims import by_verdict
 from nanoplane.errors import Failure
 from nanoplane.figures import Figure, Row
 
@@ -63,10 +65,23 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 .claims td:first-child { min-width: 24rem; } .claims td:last-child { min-width: 12rem; }
 .soft, small, footer { color: var(--soft); font-size: 0.85rem; }
 footer { margin-top: 2rem; }
-.reproduced, .differs, .not-yet-run { white-space: nowrap; }
-.reproduced { color: #0a8f5b; } .differs { color: #c4500a; } .not-yet-run { color: var(--soft); }
+.reproduced, .differs, .undecided, .by-construction, .not-yet-run { white-space: nowrap; }
+.reproduced { color: #0a8f5b; } .differs { color: #c4500a; } .undecided { color: #8a7a00; }
+.by-construction, .not-yet-run { color: var(--soft); }
 summary { cursor: pointer; margin: 0.7rem 0; }
 """
+
+
+def printable(text: str) -> str:
+    """Escape what would control a terminal, but for the ends of lines; guests make up names."""
+    return "".join(
+        c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else _escaped(c)
+        for c in text
+    )
+
+
+def _escaped(character: str) -> str:
+    return f"\\u{{{ord(character):x}}}"
 
 
 def number(value: float | str | None) -> str:
@@ -207,6 +222,21 @@ def _figure(figure: Figure, rows: list[Row], claims: Sequence[dict[str, Any]], i
 
 
 def _claims(claims: Sequence[dict[str, Any]]) -> str:
+    """Make a table of the claims that have been judged; the others are folded to one line."""
+    run, not_run = by_verdict(list(claims))
+    parts = [_claim_table(run)] if run else []
+    if not_run:
+        summary = not_run_line(not_run)
+        parts.append(f"<details><summary>{summary}</summary>{_claim_table(not_run)}</details>")
+    return "\n".join(parts)
+
+
+def not_run_line(rows: Sequence[dict[str, Any]]) -> str:
+    """Say how many claims have no verdict."""
+    return f"{len(rows)} claim{'s' if len(rows) > 1 else ''} not yet run"
+
+
+def _claim_table(claims: Sequence[dict[str, Any]]) -> str:
     header = ["what the paper claims", "paper", "here", "unit", "verdict", "why"]
     cells = []
     for claim in claims:
@@ -214,7 +244,11 @@ def _claims(claims: Sequence[dict[str, Any]]) -> str:
             html.escape(claim[name]) for name in ("where", "quote", "how", "rule", "unit", "why")
         )
         verdict, within = claim["verdict"], interval(claim["measured_ci95"])
-        measured_how = "" if claim["figure"] is None else f"<br><small>{how}; {rule}</small>"
+        measured_how = (
+            ""
+            if claim["figure"] is None
+            else f"<br><small>{'; '.join(filter(None, (how, rule)))}</small>"
+        )
         cells.append(
             [
                 f"“{quote}” <small>{where}</small>{measured_how}",

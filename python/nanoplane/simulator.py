@@ -4,9 +4,9 @@ import functools
 import importlib
 import json
 import os
-import time
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,18 @@ def version() -> str:
     return str(_module().version())
 
 
+def without_host(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result without what it has cost the host.
+
+    The rest is the same to the bit on any host and with any `simulator.lookahead_cycles` and
+    `simulator.skip_spinning`.
+    """
+    return {name: value for name, value in result.items() if not name.startswith("host_")}
+
+
 def _translate(error: BaseException) -> NanoplaneError | None:
     if isinstance(error, KeyboardInterrupt):
-        return Interrupted("stopped")
+        return Interrupted("stopped", error)
     if not isinstance(error, _module().SimulationError):
         return None
     kind = getattr(error, "kind", "")
@@ -74,14 +83,18 @@ def run(
     elf: bytes,
     options: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> dict[str, Any]:
     """Run one resolved description of a server and return what was measured.
 
-    `progress` is called now and then with the part that is done, from 0 to 1; the run ends early
-    with whatever exception it raises.
+    `files` has the contents of the files with data that the description names, by their paths:
+    `Resolved.contents`. `progress` is called now and then with the part that is done, from 0 to 1;
+    the run ends early with whatever exception it raises.
     """
     try:
-        text = _module().run(json.dumps(description), elf, json.dumps(options or {}), progress)
+        text = _module().run(
+            json.dumps(description), elf, dict(files or {}), json.dumps(options or {}), progress
+        )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
     result: dict[str, Any] = json.loads(text)
@@ -106,20 +119,21 @@ def conflicts(
 
 
 def queueing(
-    description: Mapping[str, Any], progress: Callable[[float], None] | None = None
+    description: Mapping[str, Any],
+    progress: Callable[[float], None] | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> dict[str, Any]:
     """Simulate a queueing system Q x U without a server; return latencies in mean service times.
 
     For example `{"queueing": {"queues": 1, "units": 16, "load": 0.8, "service_times":
-    {"distribution": "exponential"}}}`. `progress` is as in `run`.
+    {"distribution": "exponential"}}}`. `progress` and `files` are as in `run`.
     """
-    begin = time.perf_counter()
     try:
-        text = _module().queueing(json.dumps(description), progress)
+        text = _module().queueing(json.dumps(description), dict(files or {}), progress)
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
     result: dict[str, Any] = json.loads(text)
-    return {**result, "host_seconds": time.perf_counter() - begin, "version": version()}
+    return result
 
 
 def rack(
@@ -127,14 +141,19 @@ def rack(
     elves: Sequence[bytes],
     options: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> dict[str, Any]:
     """Run one resolved description of a rack, with the ELF file of each entry of `rack.servers`.
 
-    `options` and `progress` are as in `run`.
+    `options`, `progress` and `files` are as in `run`.
     """
     try:
         text = _module().rack(
-            json.dumps(description), list(elves), json.dumps(options or {}), progress
+            json.dumps(description),
+            list(elves),
+            dict(files or {}),
+            json.dumps(options or {}),
+            progress,
         )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
@@ -147,34 +166,50 @@ def warm_up(
     elf: bytes,
     checkpoint: Path,
     progress: Callable[[float], None] | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> None:
     """Run the warm start of a resolved description, and save a checkpoint of its end."""
     try:
-        _module().warm_up(json.dumps(description), elf, checkpoint, progress)
+        _module().warm_up(json.dumps(description), elf, dict(files or {}), checkpoint, progress)
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
 
 
+@dataclass(frozen=True)
+class Program:
+    """An ELF file to execute, and what it is given.
+
+    `path` is its first argument; `environment` has a `NAME=VALUE` each. A Linux program reaches the
+    files in the working directory, those beneath `root`, or with `host_files` all of the user's;
+    with `read_only` it changes none.
+    """
+
+    elf: bytes
+    path: str
+    arguments: Sequence[str] = ()
+    environment: Sequence[str] = ()
+    root: Path | None = None
+    host_files: bool = False
+    read_only: bool = False
+
+    def _given(self) -> dict[str, Any]:
+        return {
+            **vars(self),
+            "path": os.fsencode(self.path),
+            "arguments": [os.fsencode(argument) for argument in self.arguments],
+            "environment": [os.fsencode(variable) for variable in self.environment],
+        }
+
+
 def execute(
-    elf: bytes,
-    path: str,
-    arguments: Sequence[str],
-    environment: Sequence[str],
+    program: Program,
     description: Mapping[str, Any],
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Run an ELF whose output goes to standard output; return `exit_status` and statistics.
-
-    `path` is the program's first argument; `environment` has a `NAME=VALUE` each.
-    """
+    """Run a program whose output goes to standard output; return `exit_status` and statistics."""
     try:
         text = _module().execute(
-            elf,
-            os.fsencode(path),
-            [os.fsencode(argument) for argument in arguments],
-            [os.fsencode(variable) for variable in environment],
-            json.dumps(description),
-            json.dumps(options or {}),
+            program._given(), json.dumps(description), json.dumps(options or {})
         )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
@@ -183,20 +218,17 @@ def execute(
 
 
 def execute_functionally(
-    elf: bytes,
-    path: str,
-    arguments: Sequence[str],
-    environment: Sequence[str],
+    program: Program,
     description: Mapping[str, Any],
+    limits: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Run an ELF as `execute` does, but only for what it computes: no time is simulated."""
+    """Run a program as `execute` does, but only for what it computes: no time is simulated.
+
+    `limits` is what `execute` has under `limits` in its options.
+    """
     try:
         text = _module().execute_functionally(
-            elf,
-            os.fsencode(path),
-            [os.fsencode(argument) for argument in arguments],
-            [os.fsencode(variable) for variable in environment],
-            json.dumps(description),
+            program._given(), json.dumps(description), json.dumps(limits or {})
         )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None

@@ -1,8 +1,9 @@
 """The store: one row for each result, under a key made of everything that determines it.
 
 SQLite in one file, because any number of processes may write to it at once and each row is there
-or not. A row holds the resolved description, the versions of simulator and guest, and what was
-measured, latencies as an HdrHistogram among it.
+or not. A row holds the resolved description, the versions of simulator and guest, what was
+measured, latencies as an HdrHistogram among it, and a checksum of all that: a row that is damaged
+is as good as none.
 """
 
 import contextlib
@@ -10,11 +11,12 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nanoplane import simulator
+from nanoplane import compiler, simulator
 from nanoplane.description import Resolved, put
 from nanoplane.errors import Failure
 
@@ -25,9 +27,16 @@ create table if not exists results (
     guest text not null,          -- SHA-256 of the ELF file
     simulator text not null,      -- its version
     result text not null,         -- JSON
+    checksum text not null,       -- SHA-256 of the columns before it
     made text not null default current_timestamp
 )
 """
+_CHECKED = ("key", "description", "guest", "simulator", "result")
+"""The columns whose checksum is in the next one."""
+_PATIENCE_SECONDS = 60.0
+"""How long is waited while other processes write."""
+_ROOM_BYTES = 1 << 20
+"""What is asked of the disk before a run: more than any result takes."""
 
 
 def hexdigest(data: bytes) -> str:
@@ -35,16 +44,17 @@ def hexdigest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def key(resolved: Resolved, elf: bytes) -> str:
+def key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -> str:
     """Return the SHA-256 of everything that determines a result.
 
-    The table `simulator` only says how fast a result comes, and where the program and the files
-    with data lie does not matter: their contents do.
+    `files` has the contents of `resolved.files` by their paths, and is what the run is given. The
+    table `simulator` only says how fast a result comes, and where the program and the files with
+    data lie does not matter: their contents do.
     """
-    return _key(resolved, resolved.data, elf)
+    return _key(resolved, resolved.data, elf, files)
 
 
-def warm_start_key(resolved: Resolved, elf: bytes) -> str | None:
+def warm_start_key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -> str | None:
     """Return the SHA-256 of everything that determines the end of a run's warm start.
 
     None if there is no warm start.
@@ -64,10 +74,10 @@ def warm_start_key(resolved: Resolved, elf: bytes) -> str | None:
         (traffic, "rate_mrps"),
     ):
         table.pop(name, None)
-    return _key(resolved, data, elf)
+    return _key(resolved, data, elf, files)
 
 
-def _key(resolved: Resolved, data: dict[str, Any], elf: bytes) -> str:
+def _key(resolved: Resolved, data: dict[str, Any], elf: bytes, files: Mapping[str, bytes]) -> str:
     data.pop("simulator", None)
     if resolved.program is not None:
         data["data_plane"].pop("program", None)
@@ -76,13 +86,16 @@ def _key(resolved: Resolved, data: dict[str, Any], elf: bytes) -> str:
         for server in data["rack"]["servers"]:
             server.pop("program")
     for name, path in resolved.files.items():
-        put(data, name, hexdigest(path.read_bytes()))
+        put(data, name, hexdigest(files[str(path)]))
     parts = {"description": data, "guest": hexdigest(elf), "simulator": simulator.version()}
     return hexdigest(json.dumps(parts, sort_keys=True).encode())
 
 
 class Store:
-    """A directory of results: `$NANOPLANE_STORE`, or `.nanoplane/results` where you are."""
+    """A directory of results: `$NANOPLANE_STORE`, or `.nanoplane/results` where you are.
+
+    Its methods raise a Failure if the directory or the file in it cannot be used.
+    """
 
     def __init__(self, directory: str | Path | None = None) -> None:
         """Open or make the store in `directory`."""
@@ -90,43 +103,152 @@ class Store:
         self.path = Path(directory) / "results.sqlite"
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Return the result under a key, None if there is none yet."""
-        if not self.path.exists():
+        """Return the result under a key, None if there is none.
+
+        A row that is damaged is dropped, and standard error is told.
+        """
+        with self._reading() as connection:
+            if connection is None:
+                return None
+            row = connection.execute(
+                f"select {', '.join(_CHECKED)}, checksum from results where key = ?", [key]
+            ).fetchone()
+        if row is None:
             return None
-        with self._connection() as connection:
-            row = connection.execute("select result from results where key = ?", [key]).fetchone()
-        return None if row is None else json.loads(row[0])
+        if _is_whole(row):
+            result: dict[str, Any] = json.loads(row[-2])
+            return result
+        print(
+            f"nanoplane: {self.path}: the row with the key {key} is damaged; it is dropped, and "
+            "its run counts as one that has not been made",
+            file=sys.stderr,
+        )
+        # Where nothing can be written, it is damaged the next time, too.
+        with contextlib.suppress(Failure), self._writing() as connection:
+            connection.execute("delete from results where key = ?", [key])
+        return None
 
     def put(self, key: str, resolved: Resolved, elf: bytes, result: dict[str, Any]) -> None:
         """Keep a result; it is safe once this returns."""
         row = [key, resolved.text, hexdigest(elf), simulator.version(), json.dumps(result)]
-        with self._connection() as connection:
+        checksum = _checksum([column.encode() for column in row])
+        with self._writing() as connection:
             connection.execute(
-                "insert or replace into results (key, description, guest, simulator, result) "
-                "values (?, ?, ?, ?, ?)",
-                row,
+                f"insert or replace into results ({', '.join(_CHECKED)}, checksum) "
+                "values (?, ?, ?, ?, ?, ?)",
+                [*row, checksum],
             )
+
+    def check_writable(self) -> None:
+        """Find out before long work whether results can be kept: the disk gets room for one."""
+        with self._writing() as connection:
+            connection.execute("create table if not exists room (bytes blob)")
+            connection.execute("insert into room values (zeroblob(?))", [_ROOM_BYTES])
+        # The file keeps the room, for the next rows.
+        with self._writing() as connection:
+            connection.execute("delete from room")
 
     def __len__(self) -> int:
         """Count the results."""
-        with self._connection() as connection:
+        with self._reading() as connection:
+            if connection is None:
+                return 0
             return int(connection.execute("select count(*) from results").fetchone()[0])
 
     @contextlib.contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        try:
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """Connect for reading, texts as bytes; None if there are no rows that could be read."""
+        with self._telling():
+            if not self.path.exists():
+                yield None
+                return
+            with self._connection() as connection:
+                connection.text_factory = bytes
+                yield connection if _columns(connection) >= {*_CHECKED, "checksum"} else None
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Connect for one transaction."""
+        with self._telling():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # A minute of patience when other processes are writing.
-            connection = sqlite3.connect(self.path, timeout=60)
-            try:
-                with connection:
+            with self._connection() as connection:
+                connection.execute("begin immediate")
+                try:
+                    self._renew(connection)
                     connection.execute(_TABLE)
                     yield connection
-            finally:
-                connection.close()
+                except BaseException:
+                    # It may be over already.
+                    if connection.in_transaction:
+                        connection.execute("rollback")
+                    raise
+                connection.execute("commit")
+
+    def _renew(self, connection: sqlite3.Connection) -> None:
+        """Make a table of an older version one of this version."""
+        columns = _columns(connection)
+        if not columns or columns >= {*_CHECKED, "checksum"}:
+            return
+        if missing := sorted({*_CHECKED} - columns):
+            (rows,) = connection.execute("select count(*) from results").fetchone()
+            print(
+                f"nanoplane: {self.path}: the table of results has no column {missing[0]}; its "
+                f"{rows} rows are dropped, and their runs count as ones that have not been made",
+                file=sys.stderr,
+            )
+            connection.execute("drop table results")
+            return
+        connection.execute("alter table results add column checksum text not null default ''")
+        connection.text_factory = bytes
+        for (row,) in connection.execute("select rowid from results").fetchall():
+            checked = connection.execute(
+                f"select {', '.join(_CHECKED)} from results where rowid = ?", [row]
+            ).fetchone()
+            # What cannot be right gets no checksum that says so.
+            with contextlib.suppress(ValueError, TypeError):
+                json.loads(checked[-1])
+                sum_of_row = _checksum(checked)
+                connection.execute(
+                    "update results set checksum = ? where rowid = ?", [sum_of_row, row]
+                )
+        connection.text_factory = str
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        # Transactions begin and end where the code says so.
+        connection = sqlite3.connect(self.path, timeout=_PATIENCE_SECONDS, isolation_level=None)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Turn what the system and SQLite say into a sentence."""
+        try:
+            yield
         except (OSError, sqlite3.Error) as error:
             why = error.strerror if isinstance(error, OSError) else error
+            help_ = "NANOPLANE_STORE names another directory"
+            # Its subclasses are about the use of a file, and not about what is in it.
+            if type(error) is sqlite3.DatabaseError:
+                help_ = f"move the file away, and its runs are made again, or {help_}"
             raise Failure(
-                f"{self.path}: the store of results cannot be used: {why}; "
-                "NANOPLANE_STORE names another directory"
+                f"{self.path}: the store of results cannot be used: {why}; {help_}"
             ) from None
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    """Return the names of the columns of the table; none if there is no table."""
+    names = connection.execute("select name from pragma_table_info('results')")
+    return {name.decode() if isinstance(name, bytes) else name for (name,) in names}
+
+
+def _is_whole(row: tuple[Any, ...]) -> bool:
+    *checked, checksum = row
+    texts = all(isinstance(column, bytes) for column in checked)
+    return texts and checksum == _checksum(checked).encode()
+
+
+def _checksum(columns: list[bytes]) -> str:
+    return hexdigest(compiler.pack(columns))

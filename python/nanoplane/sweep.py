@@ -21,13 +21,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nanoplane import compiler, simulator
+from nanoplane import compiler, scratch, simulator
 from nanoplane import store as stores
-from nanoplane.description import Description, Resolved
+from nanoplane.description import Description, Resolved, read
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
 from nanoplane.progress import Watcher
 
 _LOOK_SECONDS = 0.1
+_CHECKPOINTS = "checkpoints-"
+"""What the names of directories with checkpoints of warm starts begin with."""
+
+SATURATION = 1.35
+"""What a saturated run offers, as a multiple of what it takes. Less may leave a queue empty now and
+then; with more, the device that finds queues full takes their doorbells away from the data plane
+again and again, which costs HyperPlane 4 % of its peak at seven times."""
+_SATURATED = (1.2, 1.5)
+"""The multiples that are accepted."""
+_TRIALS = 9
+"""From 20 million requests a second on, each with twice as many: the schema's largest rate is twice
+that of the last one."""
+_SATURATION_TRIES = 4
+_TRIAL_PART = 10
+"""A first trial measures this part of the requests, and leaves out as many before."""
+_LEAST_REQUESTS = 100
+"""That can be measured."""
+_CHECKPOINT_REQUESTS = 1000
+"""Of the run that finds what a run with a checkpoint is offered."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +73,25 @@ class Run:
         if (found := description.part_of_peak()) is not None:
             return cls(description, *found)
         return cls(description)
+
+    def longer(self, times: int) -> "Run | None":
+        """Return this run with so many times the requests; None if its programs say how many.
+
+        The peak remains as it is, and with it what is offered. A search becomes as much more
+        precise as the intervals of the latencies that it compares.
+        """
+        if self.description.is_rack and not self.description.get("rack.clients"):
+            return None
+        key = "queueing.requests" if self.description.is_queueing else "measure.requests"
+        requests, derive, limit = times * self.description.get(key), self.derive, self.limit
+        if derive is not None:
+            of_peak = derive
+            derive = lambda result: of_peak(result).set(key, requests)  # noqa: E731
+        if limit is not None:
+            precision = limit.precision / math.sqrt(times)
+            limit = dataclasses.replace(limit, precision=precision, interval=True)
+        description = self.description.set(key, requests)
+        return dataclasses.replace(self, description=description, derive=derive, limit=limit)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,27 +126,13 @@ class Limit:
             raise Failure("there are no service times: the way to learn of work does not show them")
         return self.service_times * float(service["mean"])
 
-    def kept(self, result: dict[str, Any], limit: float, load: float | None = None) -> bool:
-        """Say whether a run kept the limit; of the offered load, if given, all must be served.
+    def kept(self, result: dict[str, Any], limit: float) -> bool:
+        """Say whether a run kept the limit, and kept up with its load.
 
-        A queue that overflows hides its latencies, and so does one that grows until a run is over.
+        A queue that overflows hides its latencies; of one that grows until the run is over they
+        only say how long the run was.
         """
-        p99 = self.latencies(result)["p99"]
-        overloaded = load is not None and not self.served(result, load)
-        return bool(p99 <= limit and not dropped(result) and not overloaded)
-
-    def served(self, result: dict[str, Any], load: float) -> bool:
-        """Say whether a load was served, to the precision or to twice the throughput's interval.
-
-        Of one that was not, latencies only say how long the run was. Twice, because the requests of
-        a seed come too slowly at all loads if they do at one, and nothing would be served then.
-        """
-        measured = measurement(result)
-        if "throughput_mrps" not in measured:
-            return True
-        throughput = measured["throughput_mrps"]
-        _, most = measured.get("throughput_mrps_ci95") or (throughput, throughput)
-        return bool(max(2 * most - throughput, throughput / (1 - self.precision)) >= load)
+        return bool(self.latencies(result)["p99"] <= limit and measurement(result)["keeps_up"])
 
     def latencies(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return the latencies that are limited, in nanoseconds or in service times."""
@@ -130,15 +154,6 @@ def measurement(result: dict[str, Any]) -> dict[str, Any]:
     """Return what was measured: of a rack, by all its clients together."""
     found: dict[str, Any] = result["measurement"] if "clients" in result else result
     return found
-
-
-def dropped(result: Mapping[str, Any]) -> int:
-    """Return how many requests were dropped for want of room: of a rack, by its interfaces."""
-    if "servers" not in result:
-        return int(result.get("dropped", 0))
-    interfaces = [server["interface"] for server in result["servers"]]
-    named = (item for interface in interfaces for item in interface.items())
-    return sum(count for name, count in named if "dropped" in name)
 
 
 def mean_service_ns(result: dict[str, Any], cores: int) -> float:
@@ -175,6 +190,26 @@ class Outcome:
     them breaks the limit so, the line goes on."""
     stored: bool
     """The result was there before; nothing was run."""
+    unkept: str | None = None
+    """Why the store does not have the result, if it has not taken it, and where it is instead."""
+
+
+def settled(outcome: Outcome) -> bool:
+    """Say whether a result would be the same of a longer run.
+
+    It is steady, and the system keeps up with its load, unless it is offered more than it can take
+    on purpose: as much as saturates it, or a new request for each answer.
+    """
+    measured = measurement(outcome.result)
+    return bool(measured["steady"] and (saturates(outcome.description) or measured["keeps_up"]))
+
+
+def saturates(described: Mapping[str, Any]) -> bool:
+    """Say whether a system is offered all that it can take, by its resolved description."""
+    if "rack" in described:
+        clients = described["rack"]["clients"]
+        return all(one["load"]["offer"]["mode"] == "closed" for one in clients)
+    return bool(described.get("traffic", {}).get("load") == "saturate")
 
 
 @dataclasses.dataclass(slots=True)
@@ -183,6 +218,8 @@ class _Job:
     """What the user knows the run by: the description's file, or a point of a figure."""
     resolved: Resolved
     elf: bytes
+    files: Mapping[str, bytes]
+    """What is in the files with data, by their paths."""
     key: str
     cost: float
     warm_start: str | None
@@ -356,8 +393,10 @@ class _Bracket:
 class _WarmStart:
     """A warm start that several runs may have in common."""
 
-    users: int = 0
-    """Runs that have asked for it."""
+    users: set[int] = dataclasses.field(default_factory=set)
+    """The runs, by their numbers, that have it and are not over: a search is one of them."""
+    is_shared: bool = False
+    """There were several of them."""
     making: "concurrent.futures.Future[Path] | None" = None
     """Makes its checkpoint, or has made it."""
     checkpoint: Path | None = None
@@ -377,19 +416,21 @@ def sweep(
     workers: int | None = None,
     scheduler: str | None = None,
     fresh: bool = False,
+    limits: Mapping[str, Any] | None = None,
     watcher: Watcher | None = None,
 ) -> list[Outcome]:
     """Run what the store does not have yet, the longest first; return an outcome for each run.
 
     `workers` is the number of runs at once on this host (all its cores), `scheduler` the address
-    of a Dask scheduler to use instead. `fresh` runs everything again. Ctrl-C raises Interrupted.
+    of a Dask scheduler to use instead. `fresh` runs everything again. `limits` is how much of the
+    host each run may take, as `Limits.options()` has it. Ctrl-C raises Interrupted.
     """
     listed = [run if isinstance(run, Run) else Run.of(run) for run in runs]
     for run in listed:
         for description in (run.description, run.peak):
             if description is not None:
                 description.check()
-    return _Sweep(listed, store, fresh, watcher).go(workers, scheduler)
+    return _Sweep(listed, store, fresh, watcher, limits).go(workers, scheduler)
 
 
 def run_alone(
@@ -405,23 +446,36 @@ def run_alone(
     `debug`: the guest has debug information. The peak that a load is a part of is still looked up.
     """
     run = Run.of(description)
+    unkept = None
+    if description.seeks_saturation:
+        limits = options.get("limits")
+        like = description
+        if options.get("checkpoint"):
+            # A run that goes on from a checkpoint is offered what the one that saved it was, and
+            # may differ from it in what is measured.
+            like = description.measures(_CHECKPOINT_REQUESTS)
+        (found,) = sweep([like], store=store, limits=limits, watcher=watcher)
+        rate = found.description["traffic"]["saturation_rate_mrps"]
+        description = description.set("traffic.saturation_rate_mrps", rate)
+        unkept = found.unkept
     if run.peak is not None:
-        (peak,) = sweep([run.peak], store=store, watcher=watcher)
+        (peak,) = sweep([run.peak], store=store, limits=options.get("limits"), watcher=watcher)
+        unkept = peak.unkept
         rate = run.part * peak.result["throughput_mrps"]
         description = description.set("traffic.rate_mrps", rate)
     resolved = description.resolve()
-    elf = resolved.elf(debug=debug)
+    elf, files = resolved.elf(debug=debug), resolved.contents()
+    key = stores.key(resolved, resolved.elf() if debug else elf, files)
 
     def report(done: float) -> None:
         if watcher is not None:
             watcher.update(done, 0, 1)
 
     try:
-        result = _run_with(resolved.data, elf, options, report)
+        result = _run_with(resolved.data, elf, files, options, report)
     except (DescriptionError, Failure) as error:
         raise type(error)(f"{description.source}: {error}") from error
-    key = stores.key(resolved, resolved.elf())
-    return Outcome(resolved.data, key, result, stored=False)
+    return Outcome(resolved.data, key, result, stored=False, unkept=unkept)
 
 
 def look_up(runs: Iterable[Run], store: stores.Store | None = None) -> list[Outcome | None]:
@@ -433,12 +487,18 @@ def look_up(runs: Iterable[Run], store: stores.Store | None = None) -> list[Outc
 
 class _Sweep:
     def __init__(
-        self, runs: list[Run], store: stores.Store | None, fresh: bool, watcher: Watcher | None
+        self,
+        runs: list[Run],
+        store: stores.Store | None,
+        fresh: bool,
+        watcher: Watcher | None,
+        limits: Mapping[str, Any] | None = None,
     ) -> None:
         # Not `store or …`: an empty store is false.
         self.store = stores.Store() if store is None else store
         self.fresh = fresh
         self.watcher = watcher
+        self.limits = limits
         self.runs = runs
         self.outcomes: list[Outcome | None] = [None] * len(runs)
         self.jobs: dict[str, _Job] = {}
@@ -446,10 +506,15 @@ class _Sweep:
         self.order = itertools.count()
         self.resolved: dict[Description, Resolved] = {}
         self.elves: dict[tuple[Path | None, Path | None, tuple[Path, ...]], bytes] = {}
+        # Each is read once: what the key is made of is what the run gets.
+        self.files: dict[Path, bytes] = {}
+        # Results that the store has not taken.
+        self.unkept: dict[str, tuple[_Job, dict[str, Any]]] = {}
         self.finished: dict[str, dict[str, Any]] = {}
         self.later_cost = 0.0
         self.failures: list[NanoplaneError] = []
         self.stop = threading.Event()
+        self.has_begun = False
         self.warm_starts: dict[str, _WarmStart] = {}
 
     def prepare(self) -> None:
@@ -459,7 +524,10 @@ class _Sweep:
 
     def go(self, workers: int | None, scheduler: str | None) -> list[Outcome]:
         self.prepare()
+        scratch.remove_leftovers(self.store.path.parent, _CHECKPOINTS)
         if self.ready:
+            self.store.check_writable()
+            self.has_begun = True
             workers = workers or os.cpu_count() or 1
             try:
                 with _executor(workers, scheduler) as executor:
@@ -469,21 +537,58 @@ class _Sweep:
                     else:
                         # Dask has its own queue and does not know how many workers will come.
                         self._drain(executor, len(self.runs) + 1, None)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as signal:
+                unkept = self._keep_the_rest()
                 raise Interrupted(
-                    f"stopped: {len(self.finished)} finished runs are kept in {self.store.path}; "
-                    "the same command goes on from there"
+                    f"stopped: {len(self.finished) - len(self.unkept)} finished runs are kept in "
+                    f"{self.store.path}; the same command goes on from there"
+                    + (f"; {unkept}" if unkept else ""),
+                    signal,
                 ) from None
+        unkept = self._keep_the_rest()
         if self.failures:
+            sentences = [str(self.failures[0])]
             if more := len(self.failures) - 1:
                 runs = "run" if more == 1 else "runs"
-                raise Failure(f"{self.failures[0]}\n{more} more {runs} failed as well")
+                sentences.append(f"{more} more {runs} failed as well")
+            if unkept is not None:
+                sentences.append(unkept)
+            if len(sentences) > 1:
+                raise Failure("\n".join(sentences))
             raise self.failures[0]
-        return [outcome for outcome in self.outcomes if outcome is not None]
+        return [
+            dataclasses.replace(outcome, unkept=unkept) if outcome.key in self.unkept else outcome
+            for outcome in self.outcomes
+            if outcome is not None
+        ]
+
+    def _keep_the_rest(self) -> str | None:
+        """Try again to keep what the store has not taken; say why and where it is if not there."""
+        if not self.unkept:
+            return None
+        try:
+            self._put_unkept(self.store)
+        except Failure as failure:
+            why = str(failure)
+        else:
+            self.unkept.clear()
+            return None
+        missing = f"{why}; results that it has not taken: {len(self.unkept)}"
+        try:
+            other = stores.Store(tempfile.mkdtemp(prefix="nanoplane-results-"))
+            self._put_unkept(other)
+        except (OSError, Failure):
+            return f"{missing}, and nothing else could be found that takes them"
+        return f"{missing}; they are in {other.path}"
+
+    def _put_unkept(self, store: stores.Store) -> None:
+        for job, result in self.unkept.values():
+            store.put(job.key, job.resolved, job.elf, result)
 
     def _ask(self, index: int, run: Run) -> None:
         def answer(job: _Job, result: dict[str, Any], stored: bool) -> None:
             self.outcomes[index] = Outcome(job.resolved.data, job.key, result, stored)
+            self._release(index)
 
         def found(job: _Job, result: dict[str, Any], stored: bool, known: _Bracket) -> None:
             search = {
@@ -551,14 +656,13 @@ class _Sweep:
             return
 
         def then(job: _Job, result: dict[str, Any], stored: bool) -> None:
-            kept = limit.kept(result, known.limit, load)
+            kept = limit.kept(result, known.limit)
             served = measurement(result).get("throughput_mrps", load)
             latencies = limit.latencies(result)
             p99 = latencies["p99"]
-            # Without an interval nothing is sure; a queue that overflows or grows surely breaks the
-            # limit.
+            # Without an interval nothing is sure; what does not keep up surely breaks the limit.
             interval = latencies.get("p99_ci95") or (0.0, math.inf)
-            if dropped(result) or not limit.served(result, load):
+            if not measurement(result)["keeps_up"]:
                 p99, interval = math.inf, (math.inf, math.inf)
             # What is tried for the interval alone is no answer.
             found = (job, result, stored) if kept and known.low < load < known.high else best
@@ -572,16 +676,76 @@ class _Sweep:
     def _request(
         self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]
     ) -> None:
+        """Ask for one run; for several, if what saturates it has to be found first."""
+        if description.seeks_saturation:
+            self._saturate(description, then)
+        else:
+            self._request_one(description, then)
+
+    def _saturate(
+        self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]
+    ) -> None:
+        """Find the rate that saturates a run: 1.2 to 1.5 times what is served at this rate.
+
+        A short trial, which begins with the schema's rate, says what the run itself is offered. The
+        run is repeated if it serves something else than the trial did. Where what is served follows
+        what is offered, because a program or a policy leaves some queues alone, the run has the
+        rate of the trial.
+        """
+        key = "traffic.saturation_rate_mrps"
+        data = self._resolve(description).data
+        requests = max(_LEAST_REQUESTS, data["measure"]["requests"] // _TRIAL_PART)
+        trial = description.measures(requests).set("measure.warmup", requests)
+
+        def served(result: dict[str, Any]) -> float:
+            # What comes to a queue that is closed does not load the server.
+            is_open = 1 - result.get("refused", 0) / result["generated"]
+            return float(measurement(result)["throughput_mrps"] / is_open)
+
+        def attempt(rate_mrps: float, tries: int) -> None:
+            def tried(_: _Job, result: dict[str, Any], __: bool) -> None:
+                served_mrps = served(result)
+                if rate_mrps >= _SATURATED[0] * served_mrps:
+                    offer(SATURATION * served_mrps, rate_mrps, 0.0, _SATURATION_TRIES)
+                elif tries > 1:
+                    attempt(2 * rate_mrps, tries - 1)
+                else:
+                    sentence = f"of {rate_mrps:.6g} million requests a second it serves nearly all"
+                    self.failures.append(
+                        Failure(f"{description.source}: nothing saturates this server; {sentence}")
+                    )
+
+            self._request_one(trial.set(key, rate_mrps), tried)
+
+        def offer(rate_mrps: float, trial_mrps: float, before_mrps: float, tries: int) -> None:
+            def measured(job: _Job, result: dict[str, Any], stored: bool) -> None:
+                served_mrps = served(result)
+                least, most = (times * served_mrps for times in _SATURATED)
+                follows = served_mrps < before_mrps / _SATURATED[0]
+                if least <= rate_mrps <= most:
+                    then(job, result, stored)
+                elif follows or tries == 1:
+                    self._request_one(description.set(key, trial_mrps), then)
+                else:
+                    offer(SATURATION * served_mrps, trial_mrps, served_mrps, tries - 1)
+
+            self._request_one(description.set(key, rate_mrps), measured)
+
+        attempt(data["traffic"]["saturation_rate_mrps"], _TRIALS)
+
+    def _request_one(
+        self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]
+    ) -> None:
         resolved = self._resolve(description)
-        elf = self._elf(resolved)
-        key = stores.key(resolved, elf)
+        elf, files = self._elf(resolved), self._contents(resolved)
+        key = stores.key(resolved, elf, files)
         job = self.jobs.get(key)
         if job is None:
             cost = _cost(resolved, description.get("traffic.rate_mrps"))
-            warm_start = stores.warm_start_key(resolved, elf)
-            job = _Job(description.source, resolved, elf, key, cost, warm_start, [])
+            warm_start = stores.warm_start_key(resolved, elf, files)
+            job = _Job(description.source, resolved, elf, files, key, cost, warm_start, [])
             self.jobs[key] = job
-            stored = None if self.fresh else self.store.get(key)
+            stored = None if self.fresh else self._stored(key)
             if stored is None:
                 self._push(job)
             else:
@@ -590,6 +754,15 @@ class _Sweep:
             then(job, self.finished[key], True)
         else:
             job.then.append(then)
+
+    def _stored(self, key: str) -> dict[str, Any] | None:
+        try:
+            return self.store.get(key)
+        except Failure:
+            if not self.has_begun:
+                raise
+            # What fails only now costs another run, and nothing that has been run.
+            return None
 
     def _resolve(self, description: Description) -> Resolved:
         """Resolve a description, once: the points of a figure share their peaks."""
@@ -603,6 +776,12 @@ class _Sweep:
             self.elves[guest] = resolved.elf()
         return self.elves[guest]
 
+    def _contents(self, resolved: Resolved) -> dict[str, bytes]:
+        for path in resolved.files.values():
+            if path not in self.files:
+                self.files[path] = read(path)
+        return {str(path): self.files[path] for path in resolved.files.values()}
+
     def _push(self, job: _Job) -> None:
         heapq.heappush(self.ready, (-job.cost, next(self.order), job))
 
@@ -615,22 +794,28 @@ class _Sweep:
                 parent = self.store.path.parent
                 with contextlib.suppress(OSError):
                     parent.mkdir(parents=True, exist_ok=True)
-                    directory = tempfile.TemporaryDirectory(prefix="checkpoints-", dir=parent)
-                    room = Path(stack.enter_context(directory))
+                    room = stack.enter_context(scratch.directory(parent, _CHECKPOINTS))
             yield room
 
     def _shares_warm_starts(self) -> bool:
-        """Count who needs which warm start; a part of a peak has that of the peak or its own."""
-        for run in self.runs:
-            for description in {run.description, run.peak} - {None}:
-                assert description is not None
-                if description.is_queueing or description.is_rack:
+        """Note which runs have which warm start; a part of a peak has that of the peak or its own.
+
+        What saturates is found by runs at several rates, which have warm starts of their own.
+        """
+        for index, run in enumerate(self.runs):
+            peak = run.description if run.peak is None else run.peak
+            for description in {run.description, peak}:
+                if description.is_queueing or description.is_rack or self.outcomes[index]:
+                    continue
+                if description is peak and peak.seeks_saturation:
                     continue
                 resolved = description.set("traffic.load", "saturate").resolve()
-                elf = self._elf(resolved)
-                if (name := stores.warm_start_key(resolved, elf)) is not None:
-                    self.warm_starts.setdefault(name, _WarmStart()).users += 1
-        return any(one.users > 1 for one in self.warm_starts.values())
+                elf, files = self._elf(resolved), self._contents(resolved)
+                if (name := stores.warm_start_key(resolved, elf, files)) is not None:
+                    self.warm_starts.setdefault(name, _WarmStart()).users.add(index)
+        for start in self.warm_starts.values():
+            start.is_shared = len(start.users) > 1
+        return any(start.is_shared for start in self.warm_starts.values())
 
     def _drain(self, executor: concurrent.futures.Executor, limit: int, room: Path | None) -> None:
         local = isinstance(executor, concurrent.futures.ThreadPoolExecutor)
@@ -641,10 +826,10 @@ class _Sweep:
                 while self.ready and len(flying) + len(warming) < limit:
                     _, _, job = heapq.heappop(self.ready)
                     start = self.warm_starts.get(job.warm_start or "", _WarmStart())
-                    if room is not None and start.users > 1 and start.making is None:
+                    if room is not None and start.is_shared and start.making is None:
                         path, data = room / str(job.warm_start), job.resolved.data
                         start.making = executor.submit(
-                            _warm_up, data, job.elf, path, self._stopper()
+                            _warm_up, data, job.elf, job.files, path, self._stopper()
                         )
                         warming[start.making] = start
                     if start.making in warming:
@@ -652,7 +837,9 @@ class _Sweep:
                         continue
                     report = self._reporter(job) if local else None
                     data = job.resolved.data
-                    future = executor.submit(_run, data, job.elf, report, start.checkpoint)
+                    future = executor.submit(
+                        _run, data, job.elf, job.files, report, start.checkpoint, self.limits
+                    )
                     flying[future] = job
                 under_way: list[concurrent.futures.Future[Any]] = [*flying, *warming]
                 concurrent.futures.wait(
@@ -668,7 +855,6 @@ class _Sweep:
                 for future in [one for one in flying if one.done()]:
                     # Taken off the list afterwards, so that Ctrl-C in between does not lose it.
                     self._finish(flying[future], future)
-                    self._release(flying[future])
                     del flying[future]
                 self._show()
         except BaseException:
@@ -702,17 +888,21 @@ class _Sweep:
         except NanoplaneError as error:
             self.failures.append(type(error)(f"{job.name}: {error}"))
             return None
-        self.store.put(job.key, job.resolved, job.elf, result)
         self.finished[job.key] = result
+        try:
+            self.store.put(job.key, job.resolved, job.elf, result)
+        except Failure:
+            # It is tried again when all is done, and the others go on.
+            self.unkept[job.key] = (job, result)
         return result
 
-    def _release(self, job: _Job) -> None:
-        """Remove a checkpoint that nobody will need any more."""
-        start = self.warm_starts.get(job.warm_start or "")
-        if start is not None:
-            start.users -= 1
-            if start.users == 0 and start.checkpoint is not None:
+    def _release(self, index: int) -> None:
+        """Remove the checkpoints that nobody needs any more, as a run is over."""
+        for start in self.warm_starts.values():
+            start.users.discard(index)
+            if not start.users and start.checkpoint is not None:
                 start.checkpoint.unlink(missing_ok=True)
+                start.checkpoint = None
 
     def _stopper(self) -> Callable[[float], None]:
         def report(_: float) -> None:
@@ -742,31 +932,40 @@ class _Sweep:
 def _run(
     description: Mapping[str, Any],
     elf: bytes,
+    files: Mapping[str, bytes],
     report: Callable[[float], None] | None,
     checkpoint: Path | None,
+    limits: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     if "queueing" in description:
-        return simulator.queueing(description, report)
-    options = None if checkpoint is None else {"checkpoint": {"from": str(checkpoint)}}
-    return _run_with(description, elf, options, report)
+        return simulator.queueing(description, report, files)
+    options: dict[str, Any] = {"limits": limits or {}}
+    if checkpoint is not None:
+        options["checkpoint"] = {"from": str(checkpoint)}
+    return _run_with(description, elf, files, options, report)
 
 
 def _run_with(
     description: Mapping[str, Any],
     elf: bytes,
+    files: Mapping[str, bytes],
     options: Mapping[str, Any] | None,
     report: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Run one resolved description of a server or a rack, with options of the simulator."""
     if "rack" in description:
-        return simulator.rack(description, compiler.unpack(elf), options, report)
-    return simulator.run(description, elf, options, report)
+        return simulator.rack(description, compiler.unpack(elf), options, report, files)
+    return simulator.run(description, elf, options, report, files)
 
 
 def _warm_up(
-    description: Mapping[str, Any], elf: bytes, checkpoint: Path, report: Callable[[float], None]
+    description: Mapping[str, Any],
+    elf: bytes,
+    files: Mapping[str, bytes],
+    checkpoint: Path,
+    report: Callable[[float], None],
 ) -> Path:
-    simulator.warm_up(description, elf, checkpoint, report)
+    simulator.warm_up(description, elf, checkpoint, report, files)
     return checkpoint
 
 

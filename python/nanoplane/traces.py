@@ -1,6 +1,7 @@
 """What is written down of a run for viewers: timelines, pipelines, profiles."""
 
 import dataclasses
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
 def nanoseconds(text: str) -> float | None:
     """Read a simulated time such as `10us`; None if it is none."""
     match = _TIME.fullmatch(text)
-    return None if match is None else float(match[1]) * _UNITS_NS[match[2]]
+    time_ns = math.inf if match is None else float(match[1]) * _UNITS_NS[match[2]]
+    return time_ns if math.isfinite(time_ns) else None
 
 
 @dataclasses.dataclass(frozen=True)

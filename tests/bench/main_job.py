@@ -36,7 +36,8 @@ def main() -> None:
     }
     for name, outcome in distinct.values():
         result = outcome.result
-        skipped = sum(core["skipped_cycles"] for core in result["cores"]) / result["cycles"]
+        # Of the cores that run the data plane, which are the first.
+        skipped = sum(result["host_skipped_cycles"][: len(result["cores"])]) / result["cycles"]
         here = result["instructions"] * (1 - skipped)
         print(
             f"{name:45}{result['instructions']:15,}{here:15,.0f}"

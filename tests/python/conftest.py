@@ -3,9 +3,11 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import fake_simulator
+import seeds
 from nanoplane import description, simulator
 from nanoplane.papers.hyperplane import monitoring_set
 
@@ -13,6 +15,21 @@ ROOT = Path(__file__).parents[2]
 
 # A job in the background ignores Ctrl-C, and so would what the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# In CI, too, other examples with another seed.
+hypothesis.settings.register_profile("seeded", derandomize=False, print_blob=True)
+hypothesis.settings.load_profile("seeded")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One variable chooses the random inputs of all tests; without it hypothesis takes any."""
+    if "NANOPLANE_TEST_SEED" in os.environ and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(seeds.SEED)
+
+
+def pytest_report_header() -> str:
+    return f"NANOPLANE_TEST_SEED={seeds.SEED}"
 
 
 def _forget() -> None:

@@ -107,8 +107,18 @@ _SCHEMA = {
                 default="spin",
             ),
             policy=_one_of(
-                "Order of queues.", "round-robin", "strict-priority", default="round-robin"
+                "Order of queues.",
+                "round-robin",
+                "weighted-round-robin",
+                "strict-priority",
+                default="round-robin",
             ),
+            weights={
+                "type": "array",
+                "items": _integer(1, 65535, "Items in a row."),
+                "default": [],
+            },
+            in_order={"type": "boolean", "default": True},
             queues=_integer(1, 65536, "Number of queues."),
             batch=_integer(1, 1024, "Items of a visit.", default=1),
             organisation={
@@ -317,6 +327,7 @@ def version() -> str:
 def run(
     description_json: str,
     elf: bytes,
+    files: dict[str, bytes],
     options_json: str,
     progress: Callable[[float], None] | None,
 ) -> str:
@@ -372,6 +383,7 @@ def run(
         "warmup_samples": 10,
         "steady": True,
         "precise": True,
+        **_kept_up(bool(rate) and rate * (1 + imbalance) <= peak),
         "generated": requests + 10,
         "dropped": int(bool(rate) and rate * (1 + imbalance) > peak),
         "delivered": requests + 10,
@@ -381,7 +393,6 @@ def run(
                 "cycles": 500,
                 "ipc": 2.0,
                 "halted_cycles": 0,
-                "skipped_cycles": 0,
                 "stack": {"base": 400, "branch": 100, "halted": 0},
                 "harts": [{"ipc": 2.0}, {"ipc": 1.0 + busy / 10}],
             }
@@ -398,6 +409,7 @@ def run(
         "cycles": 500,
         "simulated_seconds": 1e-3,
         "host_seconds": 0.01,
+        "host_wall_seconds": 0.02,
         "host_mips": 20.0,
         "histogram": base64.b64encode(b"histogram").decode(),
         "service_ns": {"mean": 1000 * cores / peak},
@@ -435,7 +447,13 @@ def run(
     return json.dumps(result)
 
 
-def queueing(description_json: str, progress: Callable[[float], None] | None) -> str:
+def _kept_up(keeps_up: bool) -> dict[str, Any]:
+    return {"keeps_up": keeps_up, "overload": [] if keeps_up else ["it is overloaded"]}
+
+
+def queueing(
+    description_json: str, files: dict[str, bytes], progress: Callable[[float], None] | None
+) -> str:
     """M/M/1's p99, which is ln 100 / (1 - load), for as many units a queue as there are."""
     description = json.loads(description_json)
     calls.append(description)
@@ -447,6 +465,8 @@ def queueing(description_json: str, progress: Callable[[float], None] | None) ->
     return json.dumps(
         {
             "throughput": system["load"],
+            "steady": True,
+            **_kept_up(system["load"] < 1),
             "latency_service_times": {
                 **latency,
                 "mean_ci95": [0.99 * p99, 1.01 * p99],
@@ -456,6 +476,7 @@ def queueing(description_json: str, progress: Callable[[float], None] | None) ->
             "mean_wait_service_times": 0.0,
             "mean_drawn_service_time": 600.0,
             "histogram": _HISTOGRAM,
+            **{"host_seconds": 0.01, "host_wall_seconds": 0.02, "version": version()},
         }
     )
 
@@ -471,6 +492,7 @@ RACK_SERVICE_NS = {"nanopu": 10.0, "rpcvalet": 40.0, "ice-nic": 70.0, "dma-nic":
 def rack(
     description_json: str,
     elves: list[bytes],
+    files: dict[str, bytes],
     options_json: str,
     progress: Callable[[float], None] | None,
 ) -> str:
@@ -509,6 +531,7 @@ def rack(
             "throughput_mrps": offer.get("rate_mrps", peak),
             "throughput_mrps_ci95": [0.99 * peak, 1.01 * peak],
             **{"latency_ns": latency, "steady": True},
+            **_kept_up(offer.get("rate_mrps", 0) <= peak),
         }
         names = [request.get("name", "request") for request in client["load"]["requests"]]
         of_client = {
@@ -539,7 +562,7 @@ def rack(
             "measurement": clients[0]["measurement"] if clients else None,
             "by_kind": clients[0]["by_kind"] if clients else {},
             **{"instructions": 1000, "simulated_seconds": 1e-3, "host_seconds": 0.01},
-            **{"host_mips": 20.0, "version": version()},
+            **{"host_wall_seconds": 0.02, "host_mips": 20.0, "version": version()},
         }
     )
 
@@ -564,27 +587,15 @@ def conflicts(
     return [round(doorbells * 0.1 * full)] * (seeds - 1) + [0]
 
 
-def execute(
-    elf: bytes,
-    path: bytes,
-    arguments: list[bytes],
-    environment: list[bytes],
-    description_json: str,
-    trace_json: str,
-) -> str:
+def execute(program: dict[str, Any], description_json: str, trace_json: str) -> str:
     json.loads(description_json)
     json.loads(trace_json)
-    print("hello", *(argument.decode() for argument in arguments))
+    print("hello", *(argument.decode() for argument in program["arguments"]))
     return json.dumps({"exit_status": 3, "signal": None, "instructions": 10})
 
 
-def execute_functionally(
-    elf: bytes,
-    path: bytes,
-    arguments: list[bytes],
-    environment: list[bytes],
-    description_json: str,
-) -> str:
+def execute_functionally(program: dict[str, Any], description_json: str, limits_json: str) -> str:
     json.loads(description_json)
-    print("hello", *(argument.decode() for argument in arguments))
+    json.loads(limits_json)
+    print("hello", *(argument.decode() for argument in program["arguments"]))
     return json.dumps({"exit_status": 3, "signal": None, "instructions": 20})

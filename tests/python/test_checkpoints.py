@@ -1,17 +1,18 @@
 """Checkpoints, as a user asks for them: through the command line, and in sweeps."""
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from command_line import nanoplane
-from nanoplane import Description, compiler, simulator, sweep
+from nanoplane import Description, Run, compiler, simulator, sweep
 from nanoplane.checkpoints import Checkpoints
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError
 from nanoplane.store import Store
+from nanoplane.sweep import Limit
+from seeds import generator
 
 pytestmark = pytest.mark.simulator
 
@@ -22,9 +23,6 @@ data_plane = { program = "packet-encapsulation", notify = "hyperplane", queues =
 traffic = { shape = "fully-balanced", rate_mrps = 0.5 }
 measure = { requests = 200, warmup = 0 }
 """
-
-# What only the host decides on.
-HOST = ("host_seconds", "host_mips", "key", "stored", "description")
 
 IN_ORDER = {
     "server.core.model": "in-order",
@@ -53,10 +51,8 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def measured(result: dict[str, Any]) -> dict[str, Any]:
     """Return what must not depend on how the simulator goes about it."""
-    left = {name: value for name, value in result.items() if name not in HOST}
-    # To save makes it look anew for loops that repeat themselves.
-    cores = [{**core, "skipped_cycles": None} for core in left["cores"]]
-    return {**left, "cores": cores}
+    left = simulator.without_host(result)
+    return {name: left[name] for name in left if name not in ("key", "stored", "description")}
 
 
 def run(description: Description, **checkpoint: Any) -> dict[str, Any]:
@@ -95,7 +91,7 @@ def test_a_run_that_was_saved_and_restored_is_the_same_run(settings: dict[str, A
     whole = run(description)
     # Energy is counted from where the traffic begins: that, too, has to be in the checkpoint.
     end_ns, traffic_ns = whole["simulated_seconds"] * 1e9, whole["energy_nj"]["seconds"] * 1e9
-    chosen = random.Random(str(settings))
+    chosen = generator(str(settings))
     for begin_ns, length_ns in ((0, end_ns - traffic_ns), (end_ns - traffic_ns, traffic_ns)):
         at_ns = begin_ns + chosen.uniform(0.01, 0.95) * length_ns
         assert run(description, save="saved", at_ns=at_ns) == whole
@@ -220,8 +216,13 @@ measure = { requests = 100, warmup = 0, warm_start = { requests = 200, rate_mrps
 def test_a_sweep_begins_from_one_warm_server(notify: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("warm.toml").write_text(WARM.replace("NOTIFY", notify))
     description = Description.from_toml("warm.toml")
-    points = [description.set("traffic.rate_mrps", rate) for rate in (0.2, 0.4)]
+    points: list[Run | Description] = [
+        description.set("traffic.rate_mrps", rate) for rate in (0.2, 0.4)
+    ]
     points.append(description.set("traffic.load", 0.5))
+    # A search has several runs that begin from it.
+    peak = description.set("traffic.load", "saturate")
+    points.append(Run(description, peak=peak, limit=Limit(3, 0.1)))
     # Each by itself has a warm start of its own.
     alone = [measured(sweep([point])[0].result) for point in points]
     made = []
@@ -234,7 +235,7 @@ def test_a_sweep_begins_from_one_warm_server(notify: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(simulator, "warm_up", counting)
     together = sweep(points, fresh=True)
     assert [measured(outcome.result) for outcome in together] == alone
-    # One for two rates, a peak, and a part of it; and it is gone.
+    # One for two rates, a peak, a part of it and a search; and it is gone.
     assert len(made) == 1
     assert [path.name for path in Path("store").iterdir()] == ["results.sqlite"]
     # Nothing of the warm start is measured, and all of it is counted; its energy is left out, and
@@ -247,8 +248,20 @@ def test_a_sweep_begins_from_one_warm_server(notify: str, monkeypatch: pytest.Mo
             one["delivered"] - 200, abs=3
         )
     # The change of the traffic does not depend on how far cores may run ahead.
-    slow = points[0].set("simulator.lookahead_cycles", 1).set("simulator.skip_spinning", False)
+    slow = description.set("traffic.rate_mrps", 0.2).set("simulator.lookahead_cycles", 1)
+    slow = slow.set("simulator.skip_spinning", False)
     assert run(slow) == alone[0]
+
+
+def test_what_saturates_does_not_depend_on_what_is_measured() -> None:
+    Path("full.toml").write_text(WARM.replace("NOTIFY", "hyperplane"))
+    half = ("--save-checkpoint", "half", "--checkpoint-at", "250", "--set", "measure.requests=100")
+    nanoplane("run", "full.toml", "--set", "traffic.load=saturate", *half)
+    whole = ("run", "full.toml", "--json", "--set", "measure.requests=300")
+    rest = json.loads(nanoplane(*whole, "--from-checkpoint", "half"))
+    rate = rest["description"]["traffic"]["saturation_rate_mrps"]
+    given = Description.from_toml("full.toml").set("traffic.saturation_rate_mrps", rate)
+    assert measured(rest) == run(given.set("measure.requests", 300))
 
 
 def test_the_end_of_a_warm_start_is_saved() -> None:
@@ -260,5 +273,8 @@ def test_the_end_of_a_warm_start_is_saved() -> None:
     )
     other = Description.from_toml("warm.toml").set("traffic.rate_mrps", 0.2)
     assert measured(json.loads(output)) == run(other)
+    # What saturates is found, and the warm start does not depend on it.
+    nanoplane("run", "warm.toml", "--save-checkpoint", "full", "--set", "traffic.load=saturate")
+    assert run(other, **{"from": "full"}) == run(other)
     with pytest.raises(DescriptionError, match=r"warm_start.rate_mrps = 1.0, and the descr.* 2.0"):
         run(other.set("measure.warm_start.rate_mrps", 2.0), **{"from": "warm"})

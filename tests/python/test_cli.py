@@ -1,5 +1,7 @@
 import dataclasses
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +12,7 @@ import pytest
 import typer.main
 
 import fake_simulator
-from nanoplane import cli, compiler, figures
+from nanoplane import Failure, Store, cli, compiler, figures, progress
 from nanoplane.figures import Row
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -185,7 +187,7 @@ def test_claims_only_read_the_store(command: Command) -> None:
     rows = json.loads(output)
     assert status == 0
     needs_runs = [row for row in rows if row["figure"] != "hyperplane.conflicts"]
-    assert {row["verdict"] for row in needs_runs} == {"not yet run"}
+    assert {row["verdict"] for row in needs_runs} == {"not yet run", "by construction"}
     assert set(rows[0]) >= {
         *("id", "paper", "where", "quote", "paper_value"),
         *("measured", "unit", "verdict", "why"),
@@ -199,7 +201,7 @@ def test_claims_only_read_the_store(command: Command) -> None:
     assert not [row["id"] for row in of_figure if row["verdict"] == "not yet run"]
     _, output, _ = command("claims", "hyperplane", "--run", "--quick", "--json")
     assert {row["verdict"] for row in json.loads(output)} == {
-        *("reproduced", "differs", "not yet run"),
+        *("reproduced", "differs", "undecided", "by construction", "not yet run"),
     }
 
 
@@ -239,6 +241,7 @@ def test_every_command_has_help_with_an_example(command: Command) -> None:
         (["build", "missing.c"], "there is no such file"),
         (["exec", "missing.elf"], "there is no such file"),
         (["exec", "example.toml", "--preset", "x"], "server.preset"),
+        (["exec", "hello.elf", "--root", ".", "--host-files"], "leave one out"),
         (["exec", "hello.elf", "--functional", "--trace", "t.kanata"], "a functional run has none"),
         (["exec", "hello.elf", "--functional", "--profile", "p"], "a functional run has none"),
         (
@@ -353,10 +356,160 @@ def test_output_that_nobody_takes_gets_1(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_interrupted_gets_1(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+COMMANDS = [
+    ["list"],
+    ["list", "--json"],
+    ["--help"],
+    ["run", "example.toml"],
+    ["run", "example.toml", "--json"],
+    ["run", "example.toml", "--capture", "9"],
+    ["figure", "hyperplane.8", "--quick", "--only", "queues=1"],
+    ["claims", "hyperplane"],
+    ["report", "--output", "report.html"],
+    ["build", "mine.c"],
+    ["exec", "hello.elf"],
+]
+
+
+@pytest.mark.parametrize("kind", ["full", "closed pipe"])
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_output_that_cannot_be_written_gets_1(
+    command: Command, arguments: list[str], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sentence on a full disk; of a pipe that is closed nobody wants to hear."""
+    Path("hello.elf").write_bytes(b"\x7fELF")
+    Path("mine.c").write_text("int main(void) { return 0; }\n")
+    if kind == "full":
+        output = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, output = os.pipe()
+        os.close(reader)
+    with os.fdopen(output, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        status, _, errors = command(*arguments)
+    assert status == 1
+    if kind == "full":
+        assert errors == "nanoplane: standard output cannot be written: No space left on device\n"
+    else:
+        assert errors == ""
+
+
+def test_a_result_that_the_store_does_not_take_is_printed(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    put, failing = Store.put, Store()
+
+    def full(self: Store, *arguments: Any) -> None:
+        if self.path == failing.path:
+            raise Failure("the disk is full")
+        put(self, *arguments)
+
+    monkeypatch.setattr(Store, "put", full)
+    status, output, errors = command("run", "example.toml", "--json")
+    assert status == 1
+    assert json.loads(output)["throughput_mrps"] > 0
+    # The trial that finds the rate, and the run.
+    assert errors.startswith("nanoplane: the disk is full; results that it has not taken: 2; they ")
+    assert errors.count("\n") == 1
+    only = ("--quick", "--only", "queues=1", "--json")
+    status, output, errors = command("figure", "hyperplane.8", *only)
+    assert (status, errors.count("\n")) == (1, 1)
+    assert json.loads(output)["rows"]
+    status, output, _ = command("run", "example.toml")
+    assert status == 1
+    assert "throughput_mrps" in output
+
+
+def test_standard_error_that_cannot_be_written_changes_no_status(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert command("list", "nonsense")[0] == 2
+        monkeypatch.setattr(progress, "_QUIET_SECONDS", -1.0)
+        monkeypatch.setattr(progress, "_LINE_EVERY_SECONDS", 0.0)
+        status, output, _ = command("run", "example.toml")
+    assert status == 0
+    assert "throughput_mrps" in output
+
+
+def test_an_error_of_a_file_names_the_file(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "nowhere")
+    Path("mine.c").write_text("int main(void) { return 0; }\n")
+    status, _, errors = command("build", "mine.c")
+    assert status == 1
+    assert errors.startswith("nanoplane: ")
+    assert "nowhere/nanoplane-" in errors
+    assert errors.endswith("No such file or directory\n")
+
+
+def test_names_that_are_no_text_are_printed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "nanoplane", "build", "mine.c", "-o", b"\xff.elf"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    (tmp_path / "mine.c").write_text("int main(void) { return 0; }\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "nanoplane", "build", "mine.c", "-o", b"\xff.elf"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == b"\\udcff.elf\n"
+
+
+def test_standard_output_that_is_closed_gets_1(tmp_path: Path) -> None:
+    """And no file is opened in its place, that would get what is printed."""
+    program = '"$0" -m nanoplane run example.toml >&-'
+    (tmp_path / "example.toml").write_text(DESCRIPTION)
+    done = subprocess.run(
+        ["sh", "-c", program, sys.executable], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, b"nanoplane: standard output is closed\n")
+    assert [one.name for one in tmp_path.iterdir()] == ["example.toml"]
+
+
+@pytest.mark.parametrize("by", ["module", "script"])
+def test_ctrl_c_while_it_is_loaded_is_no_traceback(tmp_path: Path, by: str) -> None:
+    """A module that it imports gets the signal, and would then take its time."""
+    (tmp_path / "jsonschema.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(10)\n"
+    )
+    script = tmp_path / "nanoplane"
+    script.write_text("from nanoplane.cli import main\nmain()\n")
+    what = ["-m", "nanoplane"] if by == "module" else [str(script)]
+    done = subprocess.run(
+        [sys.executable, *what, "list"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_a_program_that_imports_it_keeps_its_ctrl_c(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("import nanoplane, signal\nprint(signal.getsignal(signal.SIGINT))\n")
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"{signal.default_int_handler}\n"
+
+
+def test_interrupted_gets_130(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(fake_simulator, "execute", interrupted)
     Path("hello.elf").write_bytes(b"\x7fELF")
-    assert command("exec", "hello.elf") == (1, "", "nanoplane: stopped\n")
+    assert command("exec", "hello.elf") == (130, "", "nanoplane: stopped\n")
+    # Outside of the simulator, too, where Typer would take it.
+    monkeypatch.setattr(compiler, "elf", interrupted)
+    assert command("exec", "hello.elf") == (130, "", "nanoplane: stopped\n")

@@ -366,7 +366,72 @@ VALUES = st.one_of(
     st.sampled_from(
         ["", "true", "nan", "1e400", "[]", "{}", "{a = 1}", '"', "[1, 2", "\x00", "0x"]
     ),
+    # What TOML has and a description cannot, also inside of arrays and tables.
+    st.sampled_from(["2024-01-01", "[2024-01-01]", "{a = [07:32:00]}", "1\nother = 2", "-inf"]),
+    # Whole numbers beyond those of 64 bits, of floating point, and of what Python reads.
+    st.sampled_from([20, 310, 5000]).map(lambda digits: "9" * digits),
+    st.sampled_from([310, 5000]).map(lambda digits: "0x" + "f" * digits),
+    # So deep that what calls itself comes to no end.
+    st.builds(
+        lambda opening, depth: opening * depth,
+        st.sampled_from(["[", "{a = ", "a = [", "{a."]),
+        st.sampled_from([30, 40, 400, 2000]),
+    ),
+    st.sampled_from([30, 40, 120, 2000]).map(lambda depth: "[" * depth + "]" * depth),
+    st.sampled_from([40, 2000]).map(lambda depth: "{a" + ".a" * depth + " = 1}"),
 )
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        (
+            "data_plane.queues=2024-01-01",
+            "data_plane.queues is 2024-01-01; it must be a text",
+        ),
+        ("server.core.rob_entries=[1, [07:32:00]]", "rob_entries.1.0 is 07:32:00; it must be a te"),
+        (
+            "traffic.rate_mrps=1e999",
+            "traffic.rate_mrps is Infinity; it must be a number",
+        ),
+        ("traffic.rate_mrps=nan", "traffic.rate_mrps is NaN; it must be a number"),
+        ("traffic.rate_mrps=" + "9" * 310, "rate_mrps is a whole number of more than 308 digits"),
+        (
+            "data_plane.queues=" + "9" * 20,
+            f"queues is {'9' * 20}; it must be a whole number",
+        ),
+        (
+            "data_plane.queues=" + "9" * 5000,
+            'queues is "' + "9" * 199 + "…; it must be a whole",
+        ),
+        ("data_plane.queues=" + "[" * 40 + "]" * 40, "tables or arrays are more than 32 deep in"),
+        ("data_plane.queues=" + "[" * 5000, "tables or arrays are more than 32 deep in each other"),
+        ("data_plane" + ".a" * 5000 + "=1", "tables or arrays are more than 32 deep in each other"),
+        ("data_plane.queues=1\nnotify = 2", 'queues is "1\\nnotify = 2"; it must be a whole num'),
+    ],
+)
+def test_settings_that_no_key_takes(setting: str, sentence: str) -> None:
+    with pytest.raises(DescriptionError) as error:
+        example().assign(setting).check()
+    text = str(error.value)
+    assert text.startswith("--set")
+    assert sentence in text
+    assert len(text) < 600
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("x = " + "[" * 2000 + "]" * 2000, "tables or arrays are more than 32 deep in each other"),
+        ("x" + ".x" * 2000 + " = 1", "tables or arrays are more than 32 deep in each other"),
+        ("x = " + "9" * 5000, "this cannot be read as TOML"),
+        ("x = [1, 2024-01-01T07:32:00Z]", "x.1 is 2024-01-01 07:32:00+00:00; it must be a text"),
+    ],
+)
+def test_files_that_no_description_has(line: str, sentence: str) -> None:
+    text = changed("[server]", f"{line}\n[server]")
+    assert text.startswith("example.toml: ")
+    assert sentence in text
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
@@ -456,3 +521,9 @@ def test_a_table_that_can_be_one_of_several() -> None:
         'example.toml: queueing.service_times.file is "x.csv"; it must be a CSV file; '
         f"{Path('x.csv').absolute()}: there is no such file"
     )
+
+
+@pytest.mark.parametrize("key", ["traffic.packets", "data_plane.program"])
+def test_a_path_that_is_too_long_names_no_file(key: str) -> None:
+    with pytest.raises(DescriptionError, match="there is no such file"):
+        example().set(key, "9" * 300 + ".c").check()

@@ -1,6 +1,8 @@
 """Static Linux programs on a simulated server, compiled with the C library that Zig carries."""
 
 import json
+import os
+import shlex
 import shutil
 import signal
 import struct
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nanoplane import compiler
+from nanoplane import compiler, simulator
 
 pytestmark = pytest.mark.simulator
 
@@ -81,12 +83,7 @@ def statistics(run: Run, path: Path, *arguments: object, options: tuple[str, ...
     """All that is measured, without what tells how fast it came."""
     file = path.parent / "stats.json"
     run(path, *arguments, options=("--stats", str(file), *options))
-    result = json.loads(file.read_text())
-    for name in ("host_seconds", "host_mips"):
-        del result[name]
-    for core in result["cores"]:
-        del core["skipped_cycles"]
-    return result
+    return simulator.without_host(json.loads(file.read_text()))
 
 
 # What works.
@@ -205,6 +202,150 @@ def test_a_thread_that_waits_is_halted(program: Program, run: Run) -> None:
         assert core["halted_cycles"] > 0.99 * result["cycles"]
 
 
+# What a program reaches.
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """Make a working directory, and what a program in it must not reach, or only read."""
+    outside, work = tmp_path / "outside", tmp_path / "work"
+    (outside / "inner").mkdir(parents=True)
+    (outside / "secret").write_text("secret")
+    (work / "empty").mkdir(parents=True)
+    (work / "out").symlink_to("../outside")
+    (work / "file").write_text("some")
+    os.mkfifo(work / "fifo")
+    (tmp_path / "named").write_text("named")
+    (tmp_path / "input").write_text("input")
+    return tmp_path
+
+
+def state(path: Path) -> dict[str, tuple[int, int, int, str]]:
+    """Tell mode, links, time and content of what is in a directory, and its own."""
+    found = {}
+    for one in [path, *sorted(path.rglob("*"))]:
+        status = one.lstat()
+        text = one.read_text() if one.is_file() and not one.is_symlink() else ""
+        name = str(one.relative_to(path))
+        found[name] = (status.st_mode, status.st_nlink, status.st_mtime_ns, text)
+    return found
+
+
+def try_to_escape(program: Program, host: Path, *options: str, **more: Any) -> list[str]:
+    """Run `escapes` in the working directory; `mode` is what it is told that it is given."""
+    command = [sys.executable, "-m", "nanoplane", "exec", "--functional", *options]
+    own = ("--env", f"OUTSIDE={host / 'outside'}", str(program("escapes")), more["mode"])
+    with (host / "input").open() as given:
+        done = subprocess.run(
+            [*command, *own, *more.get("arguments", [])],
+            cwd=host / "work",
+            stdin=given,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("given", ["../named", "{host}/named"])
+def test_a_sandbox(program: Program, host: Path, given: str) -> None:
+    given = given.format(host=host)
+    before = state(host / "outside"), state(host / "named"), state(host / "input")
+    output = try_to_escape(program, host, mode="sandbox", arguments=[given])
+    # The directories on the way to the working directory are seen, with nothing else in them.
+    top = {"dev", "etc", "proc", "sys", "tmp", host.parts[1]}
+    inside = [host.parts[2]] if host.parts[1] == "tmp" else []
+    assert output == [
+        f"/: {' '.join(sorted(top))}",
+        "/dev: fd full null random stderr stdin stdout urandom zero",
+        "/etc: group hostname hosts nsswitch.conf passwd",
+        "/proc/self: exe fd",
+        f"/tmp: {' '.join(sorted(['file', *inside]))}",
+        "sandbox: 0 escapes",
+    ]
+    assert before == (state(host / "outside"), state(host / "named"), state(host / "input"))
+    assert sorted(path.name for path in (host / "work").iterdir()) == [
+        "empty",
+        "fifo",
+        "file",
+        "out",
+    ]
+
+
+def test_another_root(program: Program, host: Path) -> None:
+    before = state(host / "outside"), state(host / "input")
+    output = try_to_escape(program, host, "--root", ".", mode="root")
+    assert output == ["/: dev empty fifo file out proc sys", "root: 0 escapes"]
+    assert before == (state(host / "outside"), state(host / "input"))
+
+
+@pytest.mark.parametrize("more", [(), ("--root", "."), ("--host-files",)], ids=" ".join)
+def test_nothing_is_written(program: Program, host: Path, more: tuple[str, ...]) -> None:
+    if more[:1] == ("--root",):
+        (host / "work" / "tmp").mkdir()
+    before = state(host)
+    mode = "read-only" if not more else "read-only-host"
+    output = try_to_escape(program, host, "--read-only", *more, mode=mode)
+    assert output == [f"{mode}: 0 escapes"]
+    assert state(host) == before
+
+
+def test_all_files_of_the_host_but_not_its_kernel(program: Program, host: Path) -> None:
+    assert try_to_escape(program, host, "--host-files", mode="host") == ["host: 0 escapes"]
+
+
+def test_where_the_files_are_too_many(program: Program) -> None:
+    command = [sys.executable, "-m", "nanoplane", "exec", str(program("arguments"))]
+    for directory, part in [("/", "all files of this host"), ("/proc", "the host's kernel (proc)")]:
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert part in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_bare_metal_program_has_no_files(run: Run) -> None:
+    done = run(ROOT / "guest" / "tests" / "hello.c", options=("--read-only",), status=2)
+    assert "a bare-metal program has no files: leave --root, --read-only and" in done.stderr
+
+
+def test_a_closed_standard_input_is_no_other_file(program: Program, tmp_path: Path) -> None:
+    path = program("arguments")
+    command = f"{sys.executable} -m nanoplane exec {shlex.quote(str(path))} <&-"
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    # It is empty, as /dev/null is. The exit status is the number of arguments.
+    assert (done.returncode, done.stderr) == (1, "to standard error\n")
+    assert done.stdout.splitlines()[-1] == "third: 0.33333333333333331"
+
+
+def test_a_tmp_of_its_own_ends_with_the_run(program: Program, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nanoplane", "exec", str(program("arguments"))]
+    (tmp_path / "work").mkdir()
+    (tmp_path / "place").mkdir()
+    left = tmp_path / "place" / "nanoplane-guest-1-0" / "tmp" / "left"
+    left.mkdir(parents=True)  # by a run that was killed
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path / "work",
+        env={**os.environ, "TMPDIR": str(tmp_path / "place")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        for _ in range(600):
+            if not left.exists() and any((tmp_path / "place").iterdir()):
+                break
+            time.sleep(0.1)
+        (one,) = (tmp_path / "place").iterdir()
+        assert (one.stat().st_mode & 0o777, one.name.split("-")[2]) == (0o700, str(process.pid))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert not any((tmp_path / "place").iterdir())
+
+
 # What fails.
 
 
@@ -316,7 +457,7 @@ def test_ctrl_c_while_the_program_waits_for_input(program: Program) -> None:
         time.sleep(3)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
-        assert process.returncode == 1
+        assert process.returncode == 130
         assert errors.endswith(b"nanoplane: stopped\n")
         assert b"Traceback" not in errors
 

@@ -29,6 +29,7 @@ from nanopu_reference import (
     services,
     words_of,
 )
+from seeds import generator
 
 CLOCK = READY = WORD
 """In place of an application header: time goes on; the program asks for the next message."""
@@ -156,7 +157,7 @@ def test_wrong_uses_of_the_registers_are_seen(length: int, sentence: str) -> Non
 
 
 def test_loopback_increment() -> None:
-    random = Random(1)
+    random = generator(1)
     messages = [(some_peer(random), random.randbytes(8 * n)) for n in (1, 2, 3, 128, 255, 256)]
     messages += [(PEER, b"\xff" * 16)]  # Each word comes round to 0.
     found = check("loopback-increment", jobs.LoopbackIncrement(), messages)
@@ -164,7 +165,7 @@ def test_loopback_increment() -> None:
 
 
 def test_loopback_stamped() -> None:
-    random = Random(1)
+    random = generator(1)
     lengths = (8, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 24, 13, 1)
     messages = [(some_peer(random), random.randbytes(length)) for length in lengths]
     found = check("loopback-stamped", jobs.LoopbackStamped(), messages)
@@ -172,7 +173,7 @@ def test_loopback_stamped() -> None:
 
 
 def test_stream() -> None:
-    random = Random(2)
+    random = generator(2)
     messages: list[Message] = []
     for count in (1, 0, 5, 20):
         messages.append((PEER, payload_of([0, count, random.getrandbits(64)])))
@@ -186,7 +187,7 @@ def test_stream() -> None:
 
 @pytest.mark.parametrize("program", ["dot-product", "dot-product-naive"])
 def test_dot_product(program: str) -> None:
-    random = Random(3)
+    random = generator(3)
     requests = []
     for pairs in [0, 1, 2, 127, *(random.randrange(128) for _ in range(60))]:
         words = [random.getrandbits(64) for _ in range(2 * pairs)]
@@ -213,7 +214,7 @@ def load(random: Random, words: Sequence[int]) -> Message:
 @pytest.mark.parametrize("program", ["mica", "mica-naive"])
 def test_mica(program: str) -> None:
     """Reads and writes of keys that are there, are new, or are never written."""
-    random = Random(4)
+    random = generator(4)
     keys = [services.key_of(random.randrange(services.KEYS)) for _ in range(40)]
     keys += [(random.getrandbits(64), random.getrandbits(64)) for _ in range(20)]
     keys += [(number, 1) for number in range(5)]  # Almost those of the beginning.
@@ -233,14 +234,14 @@ def test_mica(program: str) -> None:
 
 @pytest.mark.parametrize("program", ["mica", "mica-naive"])
 def test_mica_has_all_its_first_keys(program: str) -> None:
-    random = Random(5)
+    random = generator(5)
     requests = [load(random, [1, *services.key_of(key), 0]) for key in range(services.KEYS)]
     check(program, services.Mica(), requests)
 
 
 def test_rdma() -> None:
     """Few addresses, so that what is there is known and compared with success."""
-    random, memory = Random(6), services.Rdma()
+    random, memory = generator(6), services.Rdma()
     addresses = [8 * random.randrange(services.MEMORY_WORDS) for _ in range(8)]
     addresses += [0, 8 * services.MEMORY_WORDS - 8]
     wrong = [4, 8 * services.MEMORY_WORDS, 2**64 - 8, 2**63]
@@ -270,7 +271,7 @@ def test_rdma_says_what_was_there() -> None:
 
 
 def test_set_algebra() -> None:
-    random = Random(7)
+    random = generator(7)
     counts = [random.randrange(1, 5) for _ in range(400)]
     # Words with small numbers are frequent; hardly any document has four of the others.
     requests = [
@@ -294,7 +295,7 @@ def test_every_word_of_the_set_algebra() -> None:
 
 
 def test_hd_search() -> None:
-    random = Random(8)
+    random = generator(8)
     requests = []
     for _ in range(150):
         numbers = [random.randrange(1, 10_001) for _ in range(random.randrange(1, 6))]
@@ -385,7 +386,7 @@ def test_a_leader_of_three_replicates_a_write() -> None:
 
 
 def test_a_cluster_of_one_is_a_store() -> None:
-    random, values = Random(9), {}
+    random, values = generator(9), {}
     messages, expected = [(PEER, payload_of([0, 0, 1, 0, 1, 0]))], [(PEER, payload_of([0, 0, 1]))]
     stream = as_words(messages[0]) + struct.pack("=2Q", CLOCK, 2 * TIMEOUT_CYCLES)
     for _ in range(1000):
@@ -561,7 +562,7 @@ def test_chain_replication(seed: int) -> None:
 
     The references are servers of a random network; then the program is given what each has taken.
     """
-    random = Random(seed)
+    random = generator(seed)
     network = Chain(random)
     chain_now = list(SERVERS)
     answered: dict[int, int] = {}
@@ -606,7 +607,7 @@ def test_chain_replication(seed: int) -> None:
 
 
 def test_chain_replication_of_what_is_no_request() -> None:
-    random = Random(10)
+    random = generator(10)
     good = chain.write(CLIENT, SERVERS, (1, 2), [3] * 8)
     wrong = [
         good[:-1],
@@ -767,7 +768,7 @@ class Players:
 @pytest.mark.parametrize("servers", [1, 3])
 def test_othello(servers: int) -> None:
     """Positions of all parts of a game: the servers' value is that of a search in one place."""
-    random = Random(14)
+    random = generator(14)
     players = Players(random, SERVERS[:servers])
     cases = [(moves, 1 + at % 3) for at, moves in enumerate(range(0, 60, 4))]
     for moves, ahead in [*cases, (54, 6), (56, 10), (60, 3)]:
@@ -815,7 +816,7 @@ def test_othello_without_places_searches_itself() -> None:
 
 
 def test_othello_refuses_what_is_no_message() -> None:
-    random = Random(15)
+    random = generator(15)
     configured = (PEER, payload_of([2, 0, 1, SERVERS[0] << 16]))
     good = [0, *OPENING, 2, PEER << 16, 5, 6]
     wrong = [

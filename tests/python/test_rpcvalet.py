@@ -114,7 +114,6 @@ def test_messages_of_many_packets_and_by_rendezvous(bytes_: int) -> None:
 )
 def test_how_far_cores_run_ahead_changes_nothing(settings: dict[str, Any]) -> None:
     few = {"measure.requests": 150}
-    hosts = ("host_seconds", "host_mips")
     results = []
     for simulator_settings in (
         {},
@@ -122,9 +121,7 @@ def test_how_far_cores_run_ahead_changes_nothing(settings: dict[str, Any]) -> No
         {"simulator.skip_spinning": False},
     ):
         result = run("synthetic", SMALL, few, settings, simulator_settings)
-        for core in result["cores"]:
-            core.pop("skipped_cycles")
-        results.append({key: value for key, value in result.items() if key not in hosts})
+        results.append(simulator.without_host(result))
     assert results[0] == results[1] == results[2]
 
 
@@ -205,11 +202,10 @@ def two_domains(*more: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_one_domain_in_the_list_is_the_one_that_is_there_without() -> None:
     few = {"measure.requests": 150}
-    hosts = ("host_seconds", "host_mips")
     lists: list[list[dict[str, Any]]]
     lists = [[], [{}], [{"nodes": 8, "cores": 4, "share": 7.0, "slots": 32}]]
     results = [run("echo", SMALL, few, {"server.rpcvalet.domains": domains}) for domains in lists]
-    bare, *others = ({key: one[key] for key in one if key not in hosts} for one in results)
+    bare, *others = map(simulator.without_host, results)
     assert all(other == bare for other in others)
     (domain,) = bare["rpcvalet"]["domains"]
     assert domain["measured"]["latency_ns"]["p99"] == bare["latency_ns"]["p99"]

@@ -14,7 +14,7 @@ import pytest
 import fake_simulator
 from nanoplane import Description, Failure, Interrupted, NanoplaneError, Run, Store, sweep
 from nanoplane import store as stores
-from nanoplane.sweep import Limit, _Bracket, look_up
+from nanoplane.sweep import Limit, _Bracket, look_up, settled
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -24,7 +24,8 @@ def describe(queues: int = 10, **traffic: object) -> Description:
         {
             "server": {"preset": "hyperplane-table1"},
             "data_plane": {"program": "packet-encapsulation", "notify": "spin", "queues": queues},
-            "traffic": {"load": "saturate", **traffic},
+            # A rate that is given: no trial looks for one.
+            "traffic": {"load": "saturate", "saturation_rate_mrps": 20.0, **traffic},
             "measure": {"requests": 1000},
         }
     )
@@ -81,6 +82,103 @@ def test_a_part_of_another_peak() -> None:
     assert look_up([run]) == [
         type(outcome)(outcome.description, outcome.key, outcome.result, stored=True)
     ]
+
+
+def saturating(queues: int = 10) -> Description:
+    """Return a saturated run whose rate has to be found."""
+    data = describe(queues).data
+    del data["traffic"]["saturation_rate_mrps"]
+    return Description.from_dict(data)
+
+
+def rates() -> list[float]:
+    return [call["traffic"]["saturation_rate_mrps"] for call in fake_simulator.calls]
+
+
+def test_a_saturated_run_offers_a_third_more_than_is_served() -> None:
+    # The fake's peak with 10 queues, all shapes but the single queue: 1000 / 505 a microsecond.
+    peak = 1000 / 505
+    (outcome,) = sweep([saturating()])
+    assert rates() == [20.0, pytest.approx(1.35 * peak)]
+    trial, run = fake_simulator.calls
+    # A tenth of the requests, and as many left out before.
+    assert (trial["measure"]["requests"], trial["measure"]["warmup"]) == (100, 100)
+    assert (run["measure"]["requests"], run["measure"]["warmup"]) == (1000, "auto")
+    assert outcome.description == run
+    assert outcome.description["traffic"]["load"] == "saturate"
+    # The second time both are in the store; so is the peak that a load is a part of.
+    assert look_up([Run(saturating())]) == [dataclasses.replace(outcome, stored=True)]
+    (half,) = sweep([saturating().set("traffic.load", "0.5")])
+    assert half.description["traffic"]["rate_mrps"] == 0.5 * outcome.result["throughput_mrps"]
+    assert len(fake_simulator.calls) == 3
+
+
+def test_a_server_that_takes_more_than_the_first_trial_is_offered_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Serves what it is offered up to 50 million a second; after a warm-up by rule 60.
+    def run(description: str, *others: Any) -> str:
+        data = json.loads(description)
+        result = json.loads(fake(description, *others))
+        capacity = 60.0 if data["measure"]["warmup"] == "auto" else 50.0
+        offered = data["traffic"]["saturation_rate_mrps"]
+        result["throughput_mrps"] = min(offered, capacity)
+        return json.dumps(result)
+
+    fake = fake_simulator.run
+    monkeypatch.setattr(fake_simulator, "run", run)
+    (outcome,) = sweep([saturating()])
+    # 40 are served, and of 80 there are 50; 67.5 are less than 1.2 times the 60 that are served
+    # then, and 81 are 1.35 times as many.
+    assert rates() == [20.0, 40.0, 80.0, 67.5, 81.0]
+    assert outcome.result["throughput_mrps"] == 60.0
+
+
+def test_what_comes_to_closed_queues_does_not_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Three quarters find their queue closed; of the others 3 million a second can be served.
+    def run(description: str, *others: Any) -> str:
+        result = json.loads(fake(description, *others))
+        offered = json.loads(description)["traffic"]["saturation_rate_mrps"]
+        result |= {"generated": 4000, "refused": 3000, "throughput_mrps": min(3.0, offered / 4)}
+        return json.dumps(result)
+
+    fake = fake_simulator.run
+    monkeypatch.setattr(fake_simulator, "run", run)
+    sweep([saturating()])
+    # 1.35 times 3 come to open queues.
+    assert rates() == [20.0, pytest.approx(4 * 1.35 * 3)]
+
+
+def test_where_less_is_served_of_less_the_trial_says_what_is_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Half of the queues are served without limit, and the others hardly.
+    def run(description: str, *others: Any) -> str:
+        result = json.loads(fake(description, *others))
+        offered = json.loads(description)["traffic"]["saturation_rate_mrps"]
+        result["throughput_mrps"] = min(3.0, 0.01 + offered / 2)
+        return json.dumps(result)
+
+    fake = fake_simulator.run
+    monkeypatch.setattr(fake_simulator, "run", run)
+    (outcome,) = sweep([saturating()])
+    # Of 4.05 there are 2.035; of 1.35 times that 1.38, and so on: 20 it is.
+    assert [round(rate, 3) for rate in rates()] == [20.0, 4.05, 2.747, 20.0]
+    assert outcome.result["throughput_mrps"] == 3.0
+
+
+def test_a_server_that_cannot_be_saturated_gets_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(description: str, *others: Any) -> str:
+        result = json.loads(fake(description, *others))
+        result["throughput_mrps"] = json.loads(description)["traffic"]["saturation_rate_mrps"]
+        return json.dumps(result)
+
+    fake = fake_simulator.run
+    monkeypatch.setattr(fake_simulator, "run", run)
+    with pytest.raises(NanoplaneError, match="of 5120 million requests a second it serves nearly"):
+        sweep([saturating()])
 
 
 def test_wrong_descriptions_end_a_sweep_before_it_starts() -> None:
@@ -155,7 +253,8 @@ def test_a_cluster_gives_the_same_results() -> None:
 
 
 def key(description: Description, elf: bytes = b"\x7fELF") -> str:
-    return stores.key(description.resolve(), elf)
+    resolved = description.resolve()
+    return stores.key(resolved, elf, resolved.contents())
 
 
 def test_the_key_has_what_determines_a_result_and_nothing_else() -> None:
@@ -214,15 +313,16 @@ def test_a_limit_on_one_kind_of_requests() -> None:
     assert Limit(10).limit_ns(peak, 16) == 40_000
     assert Limit(kind="get", absolute_ns=75_000).limit_ns(peak, 16) == 75_000
 
-    def result(get_p99: float, dropped: int) -> dict[str, Any]:
+    def result(get_p99: float, keeps_up: bool) -> dict[str, Any]:
         kinds = {"get": get_p99, "scan": 100_000.0}
         latencies = {kind: {"latency_ns": {"p99": p99}} for kind, p99 in kinds.items()}
-        return {"latency_ns": {"p99": 90_000.0}, "dropped": dropped, "by_kind": latencies}
+        return {"latency_ns": {"p99": 90_000.0}, "keeps_up": keeps_up, "by_kind": latencies}
 
-    assert limit.kept(result(12_500, 0), 12_500)
-    assert not limit.kept(result(12_501, 0), 12_500)
-    assert not limit.kept(result(12_500, 1), 12_500)
-    assert not Limit(10).kept(result(12_500, 0), 12_500)
+    assert limit.kept(result(12_500, True), 12_500)
+    assert not limit.kept(result(12_501, True), 12_500)
+    # However short latencies are, which then say no more than how short the run was.
+    assert not limit.kept(result(12_500, False), 12_500)
+    assert not Limit(10).kept(result(12_500, True), 12_500)
     for kind, sentence in (
         ("put", "no request of the kind put was measured; there are get, scan"),
         ("scan", "there are no service times"),
@@ -230,27 +330,18 @@ def test_a_limit_on_one_kind_of_requests() -> None:
         with pytest.raises(Failure, match=sentence):
             Limit(10, kind=kind).limit_ns(peak, 16)
     with pytest.raises(Failure, match="they are all of one kind"):
-        limit.kept({"latency_ns": {"p99": 1.0}, "dropped": 0}, 12_500)
+        limit.kept({"latency_ns": {"p99": 1.0}, "keeps_up": True}, 12_500)
 
 
-def test_a_load_that_is_not_served_keeps_no_limit() -> None:
-    """However short its latencies are, which say no more than how short the run was."""
-    limit = Limit(10, 0.1)
-
-    def result(throughput: float, most: float | None) -> dict[str, Any]:
-        interval = None if most is None else [2 * throughput - most, most]
-        latencies = {"latency_ns": {"p99": 20_000.0}, "dropped": 0}
-        return {"throughput_mrps": throughput, "throughput_mrps_ci95": interval, **latencies}
-
-    for throughput, most, kept in (
-        (20.5, 21.0, True),
-        (18.1, 18.2, True),  # Within the precision.
-        (17.0, 18.6, True),  # Within twice the throughput's interval.
-        (17.0, 18.4, False),
-        (17.0, None, False),
-    ):
-        assert limit.kept(result(throughput, most), 75_000, 20.0) is kept
-        assert limit.kept(result(throughput, most), 75_000)
+def test_what_saturates_a_system_settles_without_keeping_up() -> None:
+    """It is offered more than it can take on purpose; one that is to serve a load is not."""
+    peak, beyond = sweep([describe(), describe(load=None).set("traffic.rate_mrps", 1000.0)])
+    assert [one.result["keeps_up"] for one in (peak, beyond)] == [False, False]
+    assert [settled(one) for one in (peak, beyond)] == [True, False]
+    served = sweep([describe(load=None).set("traffic.rate_mrps", 0.01)])[0]
+    assert settled(served)
+    unsteady = dataclasses.replace(served, result={**served.result, "steady": False})
+    assert not settled(unsteady)
 
 
 def test_a_search_that_no_tail_ends_ends_at_what_is_served(
@@ -260,7 +351,8 @@ def test_a_search_that_no_tail_ends_ends_at_what_is_served(
     run = fake_simulator.run
 
     def short_runs(*arguments: Any) -> str:
-        result = {**json.loads(run(*arguments)), "dropped": 0}
+        result = json.loads(run(*arguments))
+        result["keeps_up"] = result["throughput_mrps"] <= 1.5
         result["throughput_mrps"] = min(result["throughput_mrps"], 1.5)
         return json.dumps(result)
 

@@ -68,7 +68,8 @@ def run(program: str, capture: int, *assignments: str) -> dict[str, Any]:
     for assignment in assignments:
         description = description.assign(assignment)
     options = {"capture_packets": capture}
-    result = simulator.run(description.resolve().data, elf(program), options)
+    resolved = description.resolve()
+    result = simulator.run(resolved.data, elf(program), options, files=resolved.contents())
     assert result["dropped"] == 0
     return result
 

@@ -56,28 +56,53 @@ pub enum Region {
 /// Which addresses belong to what.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryMap {
-    ranges: Vec<(AddressRange, Region)>,
+    ranges: Vec<Mapped>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mapped {
+    range: AddressRange,
+    region: Region,
+    /// See [`MemoryMap::protect`].
+    protected: bool,
 }
 
 impl MemoryMap {
     /// What `address` belongs to.
     #[inline]
     pub fn classify(&self, address: u64) -> Region {
-        for (range, region) in &self.ranges {
-            if range.contains(address) {
-                return *region;
-            }
-        }
-        Region::Nothing
+        let found = self.find(address);
+        found.map_or(Region::Nothing, |mapped| mapped.region)
     }
 
-    /// The range of memory that holds `address`, for those who look often.
-    pub fn memory_around(&self, address: u64) -> Option<AddressRange> {
+    #[inline]
+    fn find(&self, address: u64) -> Option<&Mapped> {
         self.ranges
             .iter()
-            .find(|(range, _)| range.contains(address))
-            .filter(|(_, region)| *region == Region::Ram)
-            .map(|(range, _)| *range)
+            .find(|mapped| mapped.range.contains(address))
+    }
+
+    /// The range of memory that holds `address`, for those who look often. `user`: only if user mode
+    /// may write there.
+    pub fn memory_around(&self, address: u64, user: bool) -> Option<AddressRange> {
+        self.find(address)
+            .filter(|mapped| mapped.region == Region::Ram && !(user && mapped.protected))
+            .map(|mapped| mapped.range)
+    }
+
+    /// Keeps user mode from writing to memory and from reaching devices in `ranges`, each of which is
+    /// all that the map has at its addresses. Code and data there can still be executed and read.
+    #[must_use]
+    pub fn protect(mut self, ranges: &[AddressRange]) -> MemoryMap {
+        for mapped in &mut self.ranges {
+            mapped.protected |= ranges.iter().any(|range| overlap(range, &mapped.range));
+        }
+        self
+    }
+
+    /// Whether `address` is kept from user mode ([`MemoryMap::protect`]).
+    pub fn is_protected(&self, address: u64) -> bool {
+        self.find(address).is_some_and(|mapped| mapped.protected)
     }
 }
 
@@ -1877,9 +1902,16 @@ impl Fabric {
             .devices
             .iter()
             .map(|&(range, agent)| (range, Region::Device(agent)));
-        let mut ranges: Vec<_> = memory.chain(devices).collect();
+        let mut ranges: Vec<Mapped> = memory
+            .chain(devices)
+            .map(|(range, region)| Mapped {
+                range,
+                region,
+                protected: false,
+            })
+            .collect();
         // The largest is asked for most.
-        ranges.sort_by_key(|(range, _)| std::cmp::Reverse(range.length));
+        ranges.sort_by_key(|mapped| std::cmp::Reverse(mapped.range.length));
         MemoryMap { ranges }
     }
 

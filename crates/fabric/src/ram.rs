@@ -39,10 +39,38 @@ impl Region {
     }
 
     #[inline]
-    fn page_mut(&mut self, place: usize) -> &mut Page {
+    fn page_mut(&mut self, place: usize) -> Option<&mut Page> {
+        let table = self.tables[place / TABLE_PAGES].as_deref_mut()?;
+        table[place % TABLE_PAGES].as_deref_mut()
+    }
+
+    /// Adds a page of zeros, unless the host has no memory left for it.
+    #[cold]
+    fn add_page(&mut self, place: usize) -> Option<&mut Page> {
+        let page = boxed(AlignedLine::ZERO)?;
         let table = &mut self.tables[place / TABLE_PAGES];
-        let table = table.get_or_insert_with(|| Box::new([const { None }; TABLE_PAGES]));
-        table[place % TABLE_PAGES].get_or_insert_with(|| Box::new([AlignedLine::ZERO; PAGE_LINES]))
+        if table.is_none() {
+            *table = Some(boxed(None)?);
+        }
+        Some(table.as_mut()?[place % TABLE_PAGES].insert(page))
+    }
+
+    /// Drops the pages for whose addresses `keep` is false, and returns how many are left.
+    fn retain(&mut self, keep: impl Fn(u64) -> bool) -> u64 {
+        let mut left = 0;
+        let first = LineAddress(self.first_line).base();
+        let page_bytes = (PAGE_LINES * LINE_BYTES) as u64;
+        for (number, table) in self.tables.iter_mut().enumerate() {
+            for (place, page) in table
+                .iter_mut()
+                .flat_map(|table| table.iter_mut().enumerate())
+            {
+                let place = (number * TABLE_PAGES + place) as u64;
+                page.take_if(|_| !keep(first + place * page_bytes));
+                left += u64::from(page.is_some());
+            }
+        }
+        left
     }
 
     /// The places of pages that are not zero, in order.
@@ -80,9 +108,25 @@ impl State for Region {
                 walker.refuse(format!("there is no page {place} of memory"));
                 return;
             }
-            self.page_mut(place).walk(walker);
+            let page = match self.page_mut(place) {
+                Some(_) => self.page_mut(place),
+                None => self.add_page(place),
+            };
+            let Some(page) = page else {
+                walker.refuse("the host has no memory left for the server's".to_string());
+                return;
+            };
+            page.walk(walker);
         }
     }
+}
+
+/// So many of `value`, if the host has memory for them.
+fn boxed<T: Clone, const N: usize>(value: T) -> Option<Box<[T; N]>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(N).ok()?;
+    values.resize(N, value);
+    values.into_boxed_slice().try_into().ok()
 }
 
 fn is_zero(page: &Page) -> bool {
@@ -92,7 +136,9 @@ fn is_zero(page: &Page) -> bool {
 state::component!(Ram {
     regions: slice,
     ranges: fixed,
-    second_socket: fixed
+    second_socket: fixed,
+    touched_pages: fixed,
+    host_is_full: fixed
 });
 
 /// The bytes of memory: zero until written, and only taking room on the host from then on.
@@ -106,6 +152,9 @@ pub struct Ram {
     ranges: Vec<AddressRange>,
     /// What of it belongs to the second socket, the largest first.
     second_socket: Vec<AddressRange>,
+    /// Pages that have been written, without those of a checkpoint.
+    touched_pages: u64,
+    host_is_full: bool,
 }
 
 impl Ram {
@@ -140,7 +189,7 @@ impl Ram {
         Ok(Ram {
             regions,
             ranges,
-            second_socket: Vec::new(),
+            ..Ram::default()
         })
     }
 
@@ -206,9 +255,40 @@ impl Ram {
     #[inline]
     pub fn write_line(&mut self, line: LineAddress, data: &LineData) {
         if let Some((region, offset)) = self.place(line) {
-            let page = self.regions[region].page_mut(offset / PAGE_LINES);
-            page[offset % PAGE_LINES].0 = *data;
+            match self.regions[region].page_mut(offset / PAGE_LINES) {
+                Some(page) => page[offset % PAGE_LINES].0 = *data,
+                None => self.write_new_page(region, offset, data),
+            }
         }
+    }
+
+    #[cold]
+    fn write_new_page(&mut self, region: usize, offset: usize, data: &LineData) {
+        match self.regions[region].add_page(offset / PAGE_LINES) {
+            Some(page) => {
+                page[offset % PAGE_LINES].0 = *data;
+                self.touched_pages += 1;
+            }
+            None => self.host_is_full = true,
+        }
+    }
+
+    /// Whether more pages of 4 KiB have been written than `limit`, or the host had no memory for one:
+    /// what was written there is lost.
+    #[inline]
+    pub fn is_beyond(&self, limit: u64) -> bool {
+        self.touched_pages > limit || self.host_is_full
+    }
+
+    /// Whether the host had no memory for a page.
+    pub fn host_is_full(&self) -> bool {
+        self.host_is_full
+    }
+
+    /// Forgets what was written to the pages for whose addresses `keep` is false: they are zero.
+    pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
+        let regions = self.regions.iter_mut();
+        self.touched_pages = regions.map(|region| region.retain(&keep)).sum();
     }
 
     fn check(&self, what: &str, address: u64, length: usize) -> Result<(), SpecError> {
@@ -324,6 +404,25 @@ mod tests {
             assert!(!ram.contains(LineAddress::of(outside)), "{outside:#x}");
         }
         assert!(!Ram::default().contains(LineAddress(0)));
+    }
+
+    #[test]
+    fn pages_that_are_written_are_counted_until_they_are_dropped() {
+        let mut ram = Ram::new(vec![range(0x1000, 0x3000), range(0x8000_0000, 1 << 30)]).unwrap();
+        assert!(!ram.is_beyond(0));
+        for address in [0x1000, 0x1fc0, 0x8000_0000, 0x8000_1000, 0xbfff_ffc0] {
+            ram.load(address, &[1]).unwrap();
+        }
+        // The first two are in one page.
+        assert!(ram.is_beyond(3) && !ram.is_beyond(4));
+        ram.retain(|page| ![0x1000, 0x8000_1000].contains(&page));
+        assert!(ram.is_beyond(1) && !ram.is_beyond(2));
+        let found = [0x1000, 0x8000_0000, 0x8000_1000, 0xbfff_ffc0].map(|address| {
+            let mut byte = [0; 1];
+            ram.read(address, &mut byte).unwrap();
+            byte[0]
+        });
+        assert_eq!(found, [0, 1, 0, 1]);
     }
 
     /// Whatever the order in which pages were written, and whatever the memory that it is put into had.

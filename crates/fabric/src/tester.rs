@@ -17,7 +17,7 @@
 use crate::coverage::{
     INCLUSIVE_HOME, NON_INCLUSIVE_HOME, PRIVATE_CACHE, SECOND_LEVEL, report, trace,
 };
-use crate::tests::{MEMORY, PLACES, Random, memory, memory_of_two_sockets, places_reached};
+use crate::tests::{MEMORY, PLACES, Random, memory, memory_of_two_sockets, places_reached, seeds};
 use crate::*;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -1011,13 +1011,12 @@ const CONFIGURATIONS: [(bool, Inclusion, bool); 8] = [
     (true, Inclusion::NonInclusive, true),
 ];
 
-/// `FABRIC_SEEDS` sets how many runs of each configuration there are.
+/// Runs of each configuration, each from a seed of its own.
 #[test]
 fn random_operations_are_coherent_at_every_step() {
     hush();
-    let seeds = std::env::var("FABRIC_SEEDS").map_or(500, |seeds| seeds.parse().unwrap());
     for (second_level, inclusion, dma) in CONFIGURATIONS {
-        for seed in 0..seeds {
+        for seed in seeds(500) {
             let mut random = Random(seed);
             let mut system = System::random(&mut random, second_level, inclusion, dma);
             if seed % 4 == 3 {

@@ -47,6 +47,10 @@ pub struct Statistics {
     pub steals: u64,
     /// Queues that were offered to the other socket, where no hart waited any more.
     pub offers_returned: u64,
+    /// How long the ready sets' arbiters have been selecting, summed over ready sets.
+    pub selecting_fs: u64,
+    /// How long selections have waited for those before them.
+    pub selections_waited_fs: u64,
     /// Queues monitored.
     pub monitored: usize,
     /// Queues armed.
@@ -67,6 +71,8 @@ state::plain!(Statistics {
     power_ups: count,
     steals: count,
     offers_returned: count,
+    selecting_fs: count,
+    selections_waited_fs: count,
     monitored,
     armed,
 });
@@ -119,8 +125,9 @@ enum Answer {
 
 /// HyperPlane's hardware.
 ///
-/// The ready set takes any number of requests at a time: with 12.25 ns a selection it serves some
-/// hundred cores (§IV-C), more than a fabric has.
+/// A ready set has one arbiter, also for all its partitions, which are masks in front of it: selections
+/// are made one after the other, each in 12.25 ns with 1024 entries (§IV-C). What is selected is decided
+/// when a selection is asked for; its answer waits for those before it.
 pub struct HyperPlane {
     latencies: Latencies,
     /// What the fabric shows to the monitoring set; ranges of `QWAIT.INIT` must lie inside.
@@ -134,6 +141,8 @@ pub struct HyperPlane {
     /// Who waits in `QWAIT`, the longest first.
     halted: VecDeque<Halted>,
     sockets: Sockets,
+    /// From when on the arbiter of each ready set has nothing to do.
+    arbiter_free_at: Vec<Time>,
     /// For each partition of the ready sets, who waits for its queues at the other one.
     waiting_elsewhere: Vec<Waiting>,
     /// The number of the last offer of each queue that has not been removed since; 0 for none.
@@ -158,6 +167,7 @@ state::component!(HyperPlane {
     ready_set,
     halted,
     sockets: fixed,
+    arbiter_free_at: slice,
     waiting_elsewhere: slice,
     offers: slice,
     next_offer,
@@ -207,7 +217,12 @@ impl HyperPlane {
         let qids = spec.entries * sockets.count;
         let ready_set = ReadySet::several(qids, Policy::default(), sockets.ready_sets);
         Ok(HyperPlane {
-            latencies: spec.latencies(clock, minimum_delivery_latency)?,
+            latencies: spec.latencies(
+                clock,
+                minimum_delivery_latency,
+                qids / sockets.ready_sets,
+            )?,
+            arbiter_free_at: vec![Time::ZERO; sockets.ready_sets],
             snooped,
             doorbells: AddressRange::default(),
             monitoring_sets: vec![monitoring_set.for_qids(qids); sockets.count],
@@ -486,13 +501,14 @@ impl HyperPlane {
         partition: usize,
         blocking: bool,
     ) -> Answer {
-        let delay = self.qwait_latency();
+        let delay = self.selection(context.now(), partition / PARTITIONS);
+        let answered_after = delay + self.latencies.update;
         match self.ready_set.select(partition) {
             Some(qid) => {
                 self.statistics.wake_ups += 1;
                 Answer::Now {
                     value: u64::from(qid.0),
-                    delay,
+                    delay: answered_after,
                 }
             }
             None if blocking => {
@@ -504,7 +520,7 @@ impl HyperPlane {
                 });
                 if self.sockets.are_stolen {
                     let partition = self.sockets.other_partition(partition);
-                    self.tell_other(context, Message::Ask { partition }, partition);
+                    self.tell_other(context, delay, Message::Ask { partition }, partition);
                 }
                 Answer::Later
             }
@@ -512,29 +528,36 @@ impl HyperPlane {
                 self.statistics.not_ready += 1;
                 Answer::Now {
                     value: NO_QID,
-                    delay,
+                    delay: answered_after,
                 }
             }
         }
     }
 
-    /// A `QWAIT`'s latency, or what is left of it where nothing has to be selected.
-    fn qwait_latency(&self) -> Time {
-        match self.ready_set.policy() {
-            Policy::ActivationOrder => self.latencies.update,
-            _ => self.latencies.qwait,
+    /// A selection that the arbiter of a ready set is asked for: how long it takes, with those before
+    /// it. Nothing where nothing has to be selected.
+    fn selection(&mut self, now: Time, set: usize) -> Time {
+        if self.ready_set.policy() == Policy::ActivationOrder {
+            return Time::ZERO;
         }
+        let begin = now.max(self.arbiter_free_at[set]);
+        let end = begin + self.latencies.selection;
+        self.arbiter_free_at[set] = end;
+        self.statistics.selecting_fs += self.latencies.selection.as_fs();
+        self.statistics.selections_waited_fs += (begin - now).as_fs();
+        end - now
     }
 
-    /// How long the selection of a queue takes.
-    fn selection(&self) -> Time {
-        self.qwait_latency() - self.latencies.update
-    }
-
-    /// Tells the other ready set, that of `partition`, something that it knows after a selection.
-    fn tell_other(&mut self, context: &mut AgentContext<'_>, message: Message, partition: usize) {
+    /// Tells the other ready set, that of `partition`, something that it knows after a selection, which
+    /// takes `delay`.
+    fn tell_other(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        delay: Time,
+        message: Message,
+        partition: usize,
+    ) {
         let to = partition / PARTITIONS;
-        let delay = self.selection();
         self.send(context, (1 - to, to), delay, message);
     }
 
@@ -551,10 +574,11 @@ impl HyperPlane {
             let Some(qid) = self.ready_set.select(partition) else {
                 return;
             };
-            self.resume(context, place, qid, self.qwait_latency());
+            let delay = self.selection(context.now(), partition / PARTITIONS);
+            self.resume(context, place, qid, delay + self.latencies.update);
             if self.sockets.are_stolen {
                 let partition = self.sockets.other_partition(partition);
-                self.tell_other(context, Message::Cancel { partition }, partition);
+                self.tell_other(context, delay, Message::Cancel { partition }, partition);
             }
         }
         while self.waiting_elsewhere[partition].is_any() {
@@ -565,13 +589,14 @@ impl HyperPlane {
             let number = self.next_offer;
             self.next_offer += 1;
             self.offers[qid.0 as usize] = number;
+            let delay = self.selection(context.now(), partition / PARTITIONS);
             let partition = self.sockets.other_partition(partition);
             let offer = Message::Offer {
                 qid,
                 partition,
                 number,
             };
-            self.tell_other(context, offer, partition);
+            self.tell_other(context, delay, offer, partition);
         }
     }
 

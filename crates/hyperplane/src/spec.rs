@@ -51,8 +51,9 @@ pub struct HyperPlaneSpec {
     /// that waited for it (50 in §IV-C, which calls this conservative).
     #[schemars(range(min = 1))]
     pub qwait_latency_cycles: u64,
-    /// Nanoseconds of a selection by the ready set (12.25 in §IV-C), part of `QWAIT`'s latency.
-    /// What is left of it are the wires between core and ready set, there and back: the latency of
+    /// Nanoseconds of a selection by a ready set of 1024 entries (12.25 in §IV-C), part of `QWAIT`'s
+    /// latency; one of other sizes takes longer or shorter by the levels of its parallel-prefix network
+    /// (§IV-B). What is left of `QWAIT`'s latency are the wires between core and ready set, there and back: the latency of
     /// instructions that change the ready set and need no selection. The paper gives none.
     #[schemars(range(min = 0.0))]
     pub ready_set_latency_ns: f64,
@@ -94,10 +95,21 @@ impl Default for HyperPlaneSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Latencies {
     pub lookup: Time,
-    pub qwait: Time,
+    /// The wires between a core and the ready set, there and back.
     pub update: Time,
+    /// A selection by the ready set.
+    pub selection: Time,
     /// From C1 back to work; nothing for cores that do not go there.
     pub wake_up: Time,
+}
+
+/// The entries of the ready set whose latency the paper gives (§IV-C).
+const SYNTHESISED_ENTRIES: usize = 1024;
+
+/// The levels of a Brent-Kung network over so many bits, the paper's choice for the arbiter (§IV-B):
+/// 2 log2 n - 1 (Brent and Kung, IEEE Transactions on Computers C-31(3), 1982).
+fn brent_kung_levels(entries: usize) -> f64 {
+    f64::from(2 * entries.next_power_of_two().ilog2().max(1) - 1)
 }
 
 impl HyperPlaneSpec {
@@ -168,8 +180,14 @@ impl HyperPlaneSpec {
         ))
     }
 
-    /// The latencies at `clock`, for wires that take no less than `minimum` from agent to core.
-    pub(crate) fn latencies(&self, clock: Clock, minimum: Time) -> Result<Latencies, SpecError> {
+    /// The latencies at `clock`, for ready sets of `ready_entries` entries each and wires that take no
+    /// less than `minimum` from agent to core.
+    pub(crate) fn latencies(
+        &self,
+        clock: Clock,
+        minimum: Time,
+        ready_entries: usize,
+    ) -> Result<Latencies, SpecError> {
         let ns = self.ready_set_latency_ns;
         if !(0.0..=1e6).contains(&ns) {
             return Err(SpecError::new(
@@ -205,11 +223,11 @@ impl HyperPlaneSpec {
                 ),
             ));
         }
-        let qwait = clock.time(cycles);
+        let levels = brent_kung_levels(ready_entries) / brent_kung_levels(SYNTHESISED_ENTRIES);
         Ok(Latencies {
             lookup: clock.time(self.monitoring_set_lookup_cycles),
-            qwait,
-            update: qwait - Time::from_ns(ns),
+            update: clock.time(cycles) - Time::from_ns(ns),
+            selection: Time::from_ns(ns * levels),
             wake_up: if self.power_optimised {
                 Time::from_ns(self.wake_up_latency_ns)
             } else {
@@ -229,10 +247,23 @@ mod tests {
         assert_eq!(spec.rows(16), Ok(32));
         assert_eq!(spec.rows(1), Ok(512));
         let clock = Clock::from_ghz(2.0);
-        let latencies = spec.latencies(clock, clock.time(10)).unwrap();
+        let latencies = spec.latencies(clock, clock.time(10), 1024).unwrap();
         assert_eq!(latencies.lookup, Time::from_ns(2.5));
-        assert_eq!(latencies.qwait, Time::from_ns(25.0));
+        assert_eq!(latencies.selection, Time::from_ns(12.25));
         assert_eq!(latencies.update, Time::from_ns(12.75));
+    }
+
+    /// 1024 bits have 19 levels, 64 have 11, 2048 have 21; the wires are the same.
+    #[test]
+    fn a_selection_takes_as_long_as_its_network_is_deep() {
+        let spec = HyperPlaneSpec::default();
+        let clock = Clock::from_ghz(2.0);
+        for (entries, levels) in [(64, 11.0), (1024, 19.0), (1536, 21.0), (2048, 21.0)] {
+            let latencies = spec.latencies(clock, Time::ZERO, entries).unwrap();
+            let expected = Time::from_ns(12.25 * levels / 19.0);
+            assert_eq!(latencies.selection, expected, "{entries}");
+            assert_eq!(latencies.update, Time::from_ns(12.75));
+        }
     }
 
     #[test]
@@ -280,7 +311,7 @@ mod tests {
         };
         let clock = Clock::from_ghz(2.0);
         assert_eq!(
-            spec.latencies(clock, Time::from_ns(5.0))
+            spec.latencies(clock, Time::from_ns(5.0), 1024)
                 .unwrap_err()
                 .to_string(),
             "hyperplane.qwait_latency_cycles = 20 cannot be built: the ready set takes 12.25 ns \
@@ -290,13 +321,15 @@ mod tests {
             ready_set_latency_ns: f64::NAN,
             ..HyperPlaneSpec::default()
         };
-        assert!(spec.latencies(clock, Time::ZERO).is_err());
+        assert!(spec.latencies(clock, Time::ZERO, 1024).is_err());
         let spec = HyperPlaneSpec {
             wake_up_latency_ns: -1.0,
             ..HyperPlaneSpec::default()
         };
         assert_eq!(
-            spec.latencies(clock, Time::ZERO).unwrap_err().to_string(),
+            spec.latencies(clock, Time::ZERO, 1024)
+                .unwrap_err()
+                .to_string(),
             "hyperplane.wake_up_latency_ns = -1 cannot be built: it must be from 0 to 1000000"
         );
     }

@@ -2,6 +2,7 @@
 
 use crate::kernel::{Call, Effect, Ending, Kernel};
 use crate::layout;
+use crate::space::Pages;
 use crate::stub::{self, Answer};
 use crate::user::{Outcome, Pause, Write};
 use fabric::{
@@ -16,6 +17,8 @@ const WAKE_INTERRUPT: u8 = 3;
 pub(crate) const FEMTOSECONDS_PER_NANOSECOND: u64 = 1_000_000;
 /// Marks the tokens of the process's alarm; others are those of waits.
 const ALARM: u64 = 1 << 63;
+/// Marks the tokens of reads of lines that are to be copied.
+const COPY: u64 = 1 << 32;
 /// Accesses that the agent has under way for one hart.
 const ACCESSES_AT_ONCE: usize = 16;
 
@@ -59,6 +62,10 @@ struct Hart {
     /// Lines to read, and what to write after them.
     reads: VecDeque<u64>,
     writes: VecDeque<Write>,
+    /// Lines that have been read and are to be written: to which address, and what.
+    copied: VecDeque<(u64, LineData)>,
+    /// From a line that is copied to its copy.
+    copy_offset: u64,
     under_way: usize,
     /// What is done when everything has been written.
     effects: Vec<Effect>,
@@ -84,6 +91,8 @@ impl Linux {
             raised: false,
             reads: VecDeque::new(),
             writes: VecDeque::new(),
+            copied: VecDeque::new(),
+            copy_offset: 0,
             under_way: 0,
             effects: Vec::new(),
         };
@@ -118,6 +127,16 @@ impl Linux {
         self.kernel.ending.as_ref().map(|(at, how)| (*at, how))
     }
 
+    /// Which pages of memory hold something for the program now.
+    pub fn pages(&self) -> Pages {
+        self.kernel.space.pages()
+    }
+
+    /// Whether the program wanted to write more to files of the host than it may.
+    pub fn exceeds_output(&self) -> bool {
+        self.kernel.output.is_exceeded()
+    }
+
     /// The process must stop what it does because of a signal of the host.
     pub fn take_interrupted(&mut self) -> bool {
         std::mem::take(&mut self.kernel.host_interrupted)
@@ -135,10 +154,10 @@ impl Linux {
     fn go_on(&mut self, context: &mut AgentContext<'_>, hart: usize) {
         let one = &mut self.harts[hart];
         while one.under_way < ACCESSES_AT_ONCE
-            && let Some(access) = one.next_access()
+            && let Some((access, mark)) = one.next_access()
         {
             one.under_way += 1;
-            context.access(access, hart as u64);
+            context.access(access, mark | hart as u64);
         }
         if one.under_way > 0 {
             return;
@@ -290,6 +309,7 @@ impl Linux {
                     let at = at_ns.saturating_mul(FEMTOSECONDS_PER_NANOSECOND);
                     context.wake(Time::from_fs(at), ALARM | number);
                 }
+                Effect::Unmap { start, end } => self.kernel.space.forget(start, end),
                 // What is under way sees a signal when it is answered.
                 Effect::Signal(hart) if self.kernel.wants_signal(hart) => {
                     if self.harts[hart].wait.is_some() {
@@ -325,24 +345,41 @@ impl Linux {
 }
 
 impl Hart {
-    /// The next access that the call needs.
-    fn next_access(&mut self) -> Option<MemoryAccess> {
+    /// The next access that the call needs, and the mark of its token.
+    fn next_access(&mut self) -> Option<(MemoryAccess, u64)> {
         if let Some(address) = self.reads.pop_front() {
-            return Some(MemoryAccess::ReadAtHome { address });
+            return Some((MemoryAccess::ReadAtHome { address }, 0));
+        }
+        if let Some((address, data)) = self.copied.pop_front() {
+            let bytes = LINE_BYTES as u8;
+            let write = MemoryAccess::Write {
+                address,
+                bytes,
+                data,
+            };
+            return Some((write, 0));
         }
         let write = self.writes.front_mut()?;
         let address = write.address;
+        if let Some(source) = write.take_source() {
+            self.copy_offset = address.wrapping_sub(source);
+            if write.left() == 0 {
+                self.writes.pop_front();
+            }
+            return Some((MemoryAccess::ReadAtHome { address: source }, COPY));
+        }
         let in_line = LINE_BYTES as u64 - address % LINE_BYTES as u64;
         let bytes = in_line.min(write.left());
         let data = write.take(bytes);
         if write.left() == 0 {
             self.writes.pop_front();
         }
-        Some(MemoryAccess::Write {
+        let write = MemoryAccess::Write {
             address,
             bytes: bytes as u8,
             data,
-        })
+        };
+        Some((write, 0))
     }
 }
 
@@ -393,11 +430,16 @@ impl Agent for Linux {
         data: LineData,
     ) {
         self.kernel.now = context.now();
-        let hart = token as usize;
+        let hart = (token & !COPY) as usize;
         let one = &mut self.harts[hart];
         one.under_way -= 1;
         if let MemoryAccess::ReadAtHome { address } = access {
-            one.call.user.provide(LineAddress::of(address), data);
+            if token & COPY != 0 {
+                let to = address.wrapping_add(one.copy_offset);
+                one.copied.push_back((to, data));
+            } else {
+                one.call.user.provide(LineAddress::of(address), data);
+            }
         }
         self.go_on(context, hart);
     }

@@ -1,5 +1,11 @@
-//! Open files, and the calls about files of the host, which are made with the rights of whoever
-//! runs the simulator.
+//! Open files and the calls about them. What a program can reach is in `view.rs`, how a path is
+//! followed in `paths.rs`, and the calls that take a path in `names.rs`.
+
+mod names;
+mod paths;
+mod private;
+mod status;
+mod view;
 
 use crate::errno::Errno;
 use crate::kernel::{Call, Kernel, PROCESS_ID};
@@ -7,10 +13,15 @@ use crate::signals::SIGPIPE;
 use crate::sockets::Socket;
 use crate::streams::{ReadEnd, WriteEnd, stream};
 use crate::user::{Outcome, Pause, check};
+use paths::{Device, Directory};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, SeekFrom, Stat};
+use rustix::fs::{self, FileType, Mode, SeekFrom};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
+pub(crate) use view::Seen;
+use view::View;
+pub use view::{Access, FilesError, Reach};
 
 /// Most files that can be open at once.
 pub(crate) const MAXIMUM_FILES: usize = 1024;
@@ -33,24 +44,20 @@ pub(crate) const O_CLOEXEC: u64 = 0o2_000_000;
 const O_PATH: u64 = 0o10_000_000;
 const O_TMPFILE: u64 = 0o20_000_000;
 
-const AT_FDCWD: i32 = -100;
-const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
-const AT_REMOVEDIR: u64 = 0x200;
-const AT_SYMLINK_FOLLOW: u64 = 0x400;
-const AT_EMPTY_PATH: u64 = 0x1000;
-
 /// What a file is.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// A file, directory or device of the host.
+    /// A file or device of the host.
     Host(HostFile),
+    /// A directory.
+    Directory(OpenDirectory),
     /// A file that only this server has: content and position.
     Made {
-        content: Vec<u8>,
+        content: Rc<[u8]>,
         position: usize,
     },
-    /// An endless source of random bytes.
-    Random,
+    /// A device that only this server has.
+    Device(Device),
     /// The end of a pipe that is read, or written.
     PipeOut(ReadEnd),
     PipeIn(WriteEnd),
@@ -69,7 +76,17 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct HostFile {
     fd: OwnedFd,
-    /// For directories that are being read: their entries by name, and how many have been told.
+    /// Its path in the program's tree, if it was opened by one.
+    path: Option<Vec<u8>>,
+    /// Its mode, owner and times may be changed.
+    changeable: bool,
+}
+
+/// A directory that is open.
+#[derive(Debug)]
+pub(crate) struct OpenDirectory {
+    directory: Directory,
+    /// While it is being read: its entries by name, and how many have been told.
     listing: Option<(Vec<Entry>, usize)>,
 }
 
@@ -108,10 +125,65 @@ impl OpenFile {
         })
     }
 
+    fn is_readable(&self) -> bool {
+        self.flags & O_ACCESS != O_WRONLY && self.flags & O_PATH == 0
+    }
+
+    fn is_writable(&self) -> bool {
+        matches!(self.flags & O_ACCESS, O_WRONLY | O_RDWR) && self.flags & O_PATH == 0
+    }
+
+    /// What stands for it on the host.
     fn host(&self) -> Result<BorrowedFd<'_>, Errno> {
         match &self.kind {
             Kind::Host(file) => Ok(file.fd.as_fd()),
+            Kind::Directory(OpenDirectory {
+                directory: Directory {
+                    host: Some(host), ..
+                },
+                ..
+            }) => Ok(host.fd.as_fd()),
             _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// The same, if its mode, owner and times may be changed.
+    fn changeable(&self) -> Result<BorrowedFd<'_>, Errno> {
+        let may = match &self.kind {
+            Kind::Host(file) => file.changeable,
+            Kind::Directory(OpenDirectory { directory, .. }) => directory.is_writable(),
+            _ => return Err(Errno::INVAL),
+        };
+        if may { self.host() } else { Err(Errno::ROFS) }
+    }
+
+    fn directory(&self) -> Option<&Directory> {
+        match &self.kind {
+            Kind::Directory(open) => Some(&open.directory),
+            _ => None,
+        }
+    }
+
+    /// Its path in the program's tree, if it has one.
+    fn path_mut(&mut self) -> Option<&mut Vec<u8>> {
+        match &mut self.kind {
+            Kind::Host(file) => file.path.as_mut(),
+            Kind::Directory(open) => Some(&mut open.directory.path),
+            _ => None,
+        }
+    }
+
+    /// What `/proc/self/fd` shows it as.
+    fn link_text(&self, number: u64) -> Vec<u8> {
+        match &self.kind {
+            Kind::Host(HostFile {
+                path: Some(path), ..
+            }) => path.clone(),
+            Kind::Directory(open) if open.directory.path.is_empty() => b"/".to_vec(),
+            Kind::Directory(open) => open.directory.path.clone(),
+            Kind::PipeOut(_) | Kind::PipeIn(_) => format!("pipe:[{number}]").into_bytes(),
+            Kind::Socket(_) => format!("socket:[{number}]").into_bytes(),
+            _ => format!("anon_inode:[{number}]").into_bytes(),
         }
     }
 }
@@ -125,65 +197,49 @@ struct Descriptor {
     close_on_exec: bool,
 }
 
-/// What stands at a path.
-enum Found {
-    /// Whatever the host has there.
-    Host,
-    /// A file of this server.
-    Made(Vec<u8>),
-    Random,
-    /// The program itself.
-    Program,
-    /// Nothing: the host's would tell of another machine.
-    Nothing,
-}
-
 /// The process's files.
 pub(crate) struct Files {
     table: Vec<Option<Descriptor>>,
-    current: OwnedFd,
+    view: View,
+    current: Directory,
     umask: u64,
     program: Vec<u8>,
-    harts: usize,
-    memory_bytes: u64,
 }
 
 impl Files {
-    /// The caller's standard input, output and error, and its current directory. `program` is the
-    /// program's path.
-    pub fn new(program: Vec<u8>, harts: usize, memory_bytes: u64) -> std::io::Result<Files> {
+    /// The caller's standard input, output and error, and what is reached by paths.
+    pub fn new(seen: &Seen<'_>) -> Result<Files, FilesError> {
+        // Before anything is opened, which would get the number of one that is closed.
         let standard = [
             (std::io::stdin().as_fd().try_clone_to_owned(), 0),
             (std::io::stdout().as_fd().try_clone_to_owned(), O_WRONLY),
             (std::io::stderr().as_fd().try_clone_to_owned(), O_WRONLY),
         ];
+        let (view, current) = View::new(seen)?;
         // One that the caller has closed is closed for the program, too.
         let table = standard
             .into_iter()
             .map(|(fd, flags)| {
-                let kind = Kind::Host(HostFile {
-                    fd: fd.ok()?,
-                    listing: None,
-                });
-                let terminal = match &kind {
-                    Kind::Host(file) => rustix::termios::isatty(&file.fd),
-                    _ => false,
-                };
+                let fd = fd.ok()?;
+                let terminal = rustix::termios::isatty(&fd);
                 let flags = if terminal { O_RDWR } else { flags };
+                let kind = Kind::Host(HostFile {
+                    fd,
+                    path: None,
+                    changeable: view.all_rights && !seen.access.read_only,
+                });
                 Some(Descriptor {
                     file: Rc::new(RefCell::new(OpenFile { kind, flags })),
                     close_on_exec: false,
                 })
             })
             .collect();
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Files {
             table,
-            current: fs::open(".", flags, Mode::empty())?,
+            view,
+            current,
             umask: 0o022,
-            program,
-            harts,
-            memory_bytes,
+            program: seen.program.to_vec(),
         })
     }
 
@@ -233,168 +289,6 @@ impl Files {
         }
         Ok(self.put(file, from as usize, close_on_exec)?)
     }
-
-    fn found(&self, path: &[u8]) -> Found {
-        let below = |top: &[u8]| {
-            path.strip_prefix(top)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-        };
-        let harts = self.harts;
-        match path {
-            b"/dev/random" | b"/dev/urandom" => return Found::Random,
-            b"/proc/self/exe" => return Found::Program,
-            b"/sys/devices/system/cpu/online"
-            | b"/sys/devices/system/cpu/possible"
-            | b"/sys/devices/system/cpu/present" => {
-                let last = harts - 1;
-                return Found::Made(if last == 0 {
-                    b"0\n".to_vec()
-                } else {
-                    format!("0-{last}\n").into_bytes()
-                });
-            }
-            b"/proc/cpuinfo" => {
-                let one = |hart| {
-                    format!(
-                        "processor\t: {hart}\nhart\t\t: {hart}\nisa\t\t: \
-                         rv64imafdc_zicsr_zifencei_zawrs_zba_zbb_zbs\nmmu\t\t: none\n\n"
-                    )
-                };
-                return Found::Made((0..harts).map(one).collect::<String>().into_bytes());
-            }
-            b"/proc/meminfo" => {
-                let total = self.memory_bytes / 1024;
-                return Found::Made(
-                    format!(
-                        "MemTotal:       {total:8} kB\nMemFree:        {total:8} kB\n\
-                         MemAvailable:   {total:8} kB\n"
-                    )
-                    .into_bytes(),
-                );
-            }
-            _ => {}
-        }
-        if below(b"/proc") || below(b"/sys") {
-            Found::Nothing
-        } else {
-            Found::Host
-        }
-    }
-}
-
-/// What `stat` tells.
-#[derive(Default)]
-struct Status {
-    device: u64,
-    inode: u64,
-    mode: u32,
-    links: u32,
-    user: u32,
-    group: u32,
-    special: u64,
-    size: u64,
-    block_bytes: u64,
-    blocks: u64,
-    /// Seconds and nanoseconds of the last access, modification and change.
-    times: [(i64, u64); 3],
-}
-
-impl Status {
-    #[allow(clippy::unnecessary_cast)] // the types differ between hosts
-    fn of_host(stat: &Stat) -> Status {
-        Status {
-            device: stat.st_dev as u64,
-            inode: stat.st_ino as u64,
-            mode: stat.st_mode as u32,
-            links: stat.st_nlink as u32,
-            user: stat.st_uid,
-            group: stat.st_gid,
-            special: stat.st_rdev as u64,
-            size: stat.st_size as u64,
-            block_bytes: stat.st_blksize as u64,
-            blocks: stat.st_blocks as u64,
-            times: [
-                (stat.st_atime as i64, stat.st_atime_nsec as u64),
-                (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
-                (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
-            ],
-        }
-    }
-
-    fn made(mode: u32, size: u64) -> Status {
-        Status {
-            inode: 1,
-            mode,
-            links: 1,
-            user: rustix::process::getuid().as_raw(),
-            group: rustix::process::getgid().as_raw(),
-            size,
-            block_bytes: 4096,
-            ..Status::default()
-        }
-    }
-
-    fn of_file(file: &OpenFile) -> Result<Status, Errno> {
-        const REGULAR: u32 = 0o100_444;
-        const CHARACTER: u32 = 0o020_666;
-        const FIFO: u32 = 0o010_600;
-        const SOCKET: u32 = 0o140_777;
-        Ok(match &file.kind {
-            Kind::Host(host) => Status::of_host(&fs::fstat(&host.fd)?),
-            Kind::Made { content, .. } => Status::made(REGULAR, content.len() as u64),
-            Kind::Random => Status::made(CHARACTER, 0),
-            Kind::PipeOut(_) | Kind::PipeIn(_) => Status::made(FIFO, 0),
-            Kind::Socket(_) => Status::made(SOCKET, 0),
-            Kind::Event { .. } | Kind::Epoll(_) => Status::made(0o600, 0),
-        })
-    }
-
-    /// As `struct stat`.
-    fn stat(&self) -> Vec<u8> {
-        let [(accessed, a), (modified, m), (changed, c)] = self.times;
-        let words = [
-            self.device,
-            self.inode,
-            u64::from(self.mode) | u64::from(self.links) << 32,
-            u64::from(self.user) | u64::from(self.group) << 32,
-            self.special,
-            0,
-            self.size,
-            self.block_bytes,
-            self.blocks,
-            accessed as u64,
-            a,
-            modified as u64,
-            m,
-            changed as u64,
-            c,
-            0,
-        ];
-        words.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
-
-    /// As `struct statx`.
-    fn statx(&self) -> Vec<u8> {
-        const BASIC: u64 = 0x7ff;
-        let split = |device: u64| u64::from(fs::major(device)) | u64::from(fs::minor(device)) << 32;
-        let [accessed, modified, changed] = self.times;
-        let mut words = vec![
-            BASIC | self.block_bytes << 32,
-            0,
-            u64::from(self.links) | u64::from(self.user) << 32,
-            u64::from(self.group) | u64::from(self.mode) << 32,
-            self.inode,
-            self.size,
-            self.blocks,
-            0,
-        ];
-        for (seconds, nanoseconds) in [accessed, (0, 0), changed, modified] {
-            words.extend([seconds as u64, nanoseconds]);
-        }
-        words.extend([split(self.special), split(self.device)]);
-        words.resize(32, 0);
-        words.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
 }
 
 impl Kernel {
@@ -416,90 +310,6 @@ impl Kernel {
         Pause::Block {
             deadline_ns: Some(self.now_ns() + A_LITTLE_NS),
         }
-    }
-
-    /// Does something with the directory that a path begins at.
-    fn in_directory<T>(
-        &self,
-        fd: u64,
-        act: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<T>,
-    ) -> Outcome<T> {
-        if fd as i32 == AT_FDCWD {
-            return Ok(act(self.files.current.as_fd())?);
-        }
-        let file = self.files.get(fd)?;
-        let file = file.borrow();
-        let directory = file.host().map_err(|_| Errno::NOTDIR)?;
-        Ok(act(directory)?)
-    }
-
-    /// The path of a call, and the directory for it, where absolute paths need none.
-    fn path(&self, call: &mut Call, directory: u64, address: u64) -> Outcome<(u64, Vec<u8>)> {
-        let path = call.user.string(address)?;
-        if path.is_empty() {
-            return Err(Errno::NOENT.into());
-        }
-        let directory = if path[0] == b'/' {
-            AT_FDCWD as u64
-        } else {
-            directory
-        };
-        Ok((directory, path))
-    }
-
-    pub fn openat(
-        &mut self,
-        call: &mut Call,
-        directory: u64,
-        address: u64,
-        flags: u64,
-        mode: u64,
-    ) -> Outcome {
-        let (directory, mut path) = self.path(call, directory, address)?;
-        match self.files.found(&path) {
-            Found::Host => {}
-            Found::Nothing => return Err(Errno::NOENT.into()),
-            Found::Made(content) => {
-                let kind = Kind::Made {
-                    content,
-                    position: 0,
-                };
-                return Ok(self.files.add(kind, flags)?);
-            }
-            Found::Random => return Ok(self.files.add(Kind::Random, flags)?),
-            Found::Program => path.clone_from(&self.files.program),
-        }
-        let table = [
-            (O_WRONLY, OFlags::WRONLY),
-            (O_RDWR, OFlags::RDWR),
-            (O_CREAT, OFlags::CREATE),
-            (O_EXCL, OFlags::EXCL),
-            (O_NOCTTY, OFlags::NOCTTY),
-            (O_TRUNC, OFlags::TRUNC),
-            (O_APPEND, OFlags::APPEND),
-            (O_NONBLOCK, OFlags::NONBLOCK),
-            (O_DSYNC, OFlags::DSYNC),
-            (O_DIRECTORY, OFlags::DIRECTORY),
-            (O_NOFOLLOW, OFlags::NOFOLLOW),
-            (O_PATH, OFlags::PATH),
-            (O_TMPFILE, OFlags::TMPFILE),
-        ];
-        let host_flags = table
-            .iter()
-            .filter(|(one, _)| flags & one == *one)
-            .fold(OFlags::CLOEXEC, |all, (_, one)| all | *one);
-        let mode = Mode::from_raw_mode((mode & 0o7777 & !self.files.umask) as u32);
-        let fd = self.in_directory(directory, |at| {
-            fs::openat(at, path.as_slice(), host_flags, mode)
-        });
-        if fd.as_ref().err() == Some(&Pause::Error(Errno::INTR)) {
-            return Err(self.interrupted_by_host());
-        }
-        let kind = Kind::Host(HostFile {
-            fd: fd?,
-            listing: None,
-        });
-        Ok(self.files.add(kind, flags)?)
     }
 
     pub fn close(&mut self, fd: u64) -> Outcome {
@@ -657,7 +467,11 @@ impl Kernel {
     pub fn memfd_create(&mut self, flags: u64) -> Outcome {
         const CLOSE_ON_EXEC: u64 = 1;
         let fd = fs::memfd_create("nanoplane", fs::MemfdFlags::CLOEXEC)?;
-        let kind = Kind::Host(HostFile { fd, listing: None });
+        let kind = Kind::Host(HostFile {
+            fd,
+            path: None,
+            changeable: true,
+        });
         let flags = if flags & CLOSE_ON_EXEC != 0 {
             O_CLOEXEC | O_RDWR
         } else {
@@ -685,7 +499,7 @@ impl Kernel {
             return self.receive(call, fd, buffers, 0, (0, 0));
         }
         let mut file = file.borrow_mut();
-        if file.flags & O_ACCESS == O_WRONLY || file.flags & O_PATH != 0 {
+        if !file.is_readable() {
             return Err(Errno::BADF.into());
         }
         let nonblocking = file.is_nonblocking();
@@ -714,7 +528,10 @@ impl Kernel {
                 }
                 content[from..to].to_vec()
             }
-            Kind::Random => self.random_bytes(most),
+            Kind::Device(Device::Null) => Vec::new(),
+            Kind::Device(Device::Zero | Device::Full) => vec![0; most as usize],
+            Kind::Device(Device::Random) => self.random_bytes(most),
+            Kind::Directory(_) => return Err(Errno::ISDIR.into()),
             _ if position.is_some() => return Err(Errno::SPIPE.into()),
             Kind::PipeOut(end) => {
                 let read = end.read(most as usize, false);
@@ -755,7 +572,7 @@ impl Kernel {
         position: Option<u64>,
     ) -> Outcome {
         let file = self.files.get(fd)?;
-        if file.borrow().flags & (O_ACCESS | O_PATH) == 0 || file.borrow().flags & O_PATH != 0 {
+        if !file.borrow().is_writable() {
             return Err(Errno::BADF.into());
         }
         if file.borrow().is_socket() {
@@ -778,6 +595,8 @@ impl Kernel {
         let append = file.flags & O_APPEND != 0;
         match &mut file.kind {
             Kind::Host(host) => {
+                let wanted = bytes.len();
+                let bytes = &bytes[..self.output.grant(wanted)];
                 let written = match position {
                     Some(at) => rustix::io::pwrite(&host.fd, bytes, at),
                     None => {
@@ -791,10 +610,20 @@ impl Kernel {
                 match written {
                     Err(rustix::io::Errno::INTR) => Err(self.interrupted_by_host()),
                     Err(rustix::io::Errno::PIPE) => Err(self.broken_pipe(hart)),
-                    other => Ok(other? as u64),
+                    other => {
+                        let written = other?;
+                        self.output.spend(written as u64);
+                        // What is beyond the limit ends the run: the program is not told.
+                        Ok(if bytes.len() < wanted {
+                            wanted
+                        } else {
+                            written
+                        } as u64)
+                    }
                 }
             }
-            Kind::Random => Ok(bytes.len() as u64),
+            Kind::Device(Device::Full) => Err(Errno::NOSPC.into()),
+            Kind::Device(_) => Ok(bytes.len() as u64),
             _ if position.is_some() => Err(Errno::SPIPE.into()),
             Kind::PipeIn(end) => {
                 let end = &*end;
@@ -862,6 +691,9 @@ impl Kernel {
         const CHUNK_BYTES: u64 = 65536;
         let source = self.files.get(from)?;
         let target = self.files.get(to)?;
+        if !source.borrow().is_readable() || !target.borrow().is_writable() {
+            return Err(Errno::BADF.into());
+        }
         let at = match offset {
             0 => None,
             _ => Some(call.user.words::<1>(offset)?[0]),
@@ -896,16 +728,18 @@ impl Kernel {
         let file = self.files.get(fd)?;
         let mut file = file.borrow_mut();
         match &mut file.kind {
-            Kind::Host(host) => {
-                if let Some((entries, told)) = &mut host.listing
-                    && whence == 0
-                {
-                    *told = (offset as usize).min(entries.len());
-                    if offset == 0 {
-                        host.listing = None; // to be read again
-                    }
-                    return Ok(offset);
+            Kind::Directory(open) => {
+                if whence != 0 || (offset as i64) < 0 {
+                    return Err(Errno::INVAL.into());
                 }
+                match &mut open.listing {
+                    _ if offset == 0 => open.listing = None, // to be read again
+                    Some((entries, told)) => *told = (offset as usize).min(entries.len()),
+                    None => {}
+                }
+                Ok(offset)
+            }
+            Kind::Host(host) => {
                 let place = match whence {
                     0 if offset as i64 >= 0 => SeekFrom::Start(offset),
                     1 => SeekFrom::Current(offset as i64),
@@ -927,7 +761,7 @@ impl Kernel {
                 *position = new.ok_or(Errno::INVAL)? as usize;
                 Ok(*position as u64)
             }
-            Kind::Random => Ok(0),
+            Kind::Device(_) => Ok(0),
             _ => Err(Errno::SPIPE.into()),
         }
     }
@@ -937,8 +771,14 @@ impl Kernel {
         let file = self.files.get(fd)?;
         let file = file.borrow();
         let host = file.host().map_err(|_| Errno::NODEV)?;
+        if !file.is_readable() {
+            return Err(Errno::ACCES.into());
+        }
         let left = (fs::fstat(host)?.st_size as u64).saturating_sub(offset);
-        let mut bytes = vec![0; left.min(length) as usize];
+        let wanted = left.min(length) as usize;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(wanted).map_err(|_| Errno::NOMEM)?;
+        bytes.resize(wanted, 0);
         let mut done = 0;
         while done < bytes.len() {
             let read = rustix::io::pread(host, &mut bytes[done..], offset + done as u64)?;
@@ -954,13 +794,16 @@ impl Kernel {
         check(address, size)?;
         let file = self.files.get(fd)?;
         let mut file = file.borrow_mut();
-        let Kind::Host(host) = &mut file.kind else {
+        if file.flags & O_PATH != 0 {
+            return Err(Errno::BADF.into());
+        }
+        let Kind::Directory(open) = &mut file.kind else {
             return Err(Errno::NOTDIR.into());
         };
-        if host.listing.is_none() {
-            host.listing = Some((entries(&host.fd)?, 0));
+        if open.listing.is_none() {
+            open.listing = Some((self.files.entries(&open.directory)?, 0));
         }
-        let Some((entries, told)) = &mut host.listing else {
+        let Some((entries, told)) = &mut open.listing else {
             return Ok(0);
         };
         let mut bytes: Vec<u8> = Vec::new();
@@ -986,326 +829,38 @@ impl Kernel {
         Ok(length)
     }
 
-    fn status_at(
-        &mut self,
-        call: &mut Call,
-        directory: u64,
-        address: u64,
-        flags: u64,
-    ) -> Outcome<Status> {
-        // Some C libraries give no path at all with AT_EMPTY_PATH.
-        let empty =
-            flags & AT_EMPTY_PATH != 0 && (address == 0 || call.user.string(address)?.is_empty());
-        if empty {
-            if directory as i32 == AT_FDCWD {
-                return Ok(Status::of_host(&fs::fstat(&self.files.current)?));
-            }
-            let file = self.files.get(directory)?;
-            return Ok(Status::of_file(&file.borrow())?);
-        }
-        let (directory, mut path) = self.path(call, directory, address)?;
-        match self.files.found(&path) {
-            Found::Host => {}
-            Found::Nothing => return Err(Errno::NOENT.into()),
-            Found::Made(content) => return Ok(Status::made(0o100_444, content.len() as u64)),
-            Found::Random => return Ok(Status::made(0o020_666, 0)),
-            Found::Program => path.clone_from(&self.files.program),
-        }
-        let follow = if flags & AT_SYMLINK_NOFOLLOW != 0 {
-            AtFlags::SYMLINK_NOFOLLOW
-        } else {
-            AtFlags::empty()
-        };
-        self.in_directory(directory, |at| fs::statat(at, path.as_slice(), follow))
-            .map(|stat| Status::of_host(&stat))
-    }
-
-    pub fn fstatat(
-        &mut self,
-        call: &mut Call,
-        directory: u64,
-        path: u64,
-        address: u64,
-        flags: u64,
-    ) -> Outcome {
-        let status = self.status_at(call, directory, path, flags)?;
-        call.user.write(address, status.stat())?;
-        Ok(0)
-    }
-
-    pub fn fstat(&mut self, call: &mut Call, fd: u64, address: u64) -> Outcome {
-        let file = self.files.get(fd)?;
-        let status = Status::of_file(&file.borrow())?;
-        call.user.write(address, status.stat())?;
-        Ok(0)
-    }
-
-    pub fn statx(
-        &mut self,
-        call: &mut Call,
-        directory: u64,
-        path: u64,
-        flags: u64,
-        address: u64,
-    ) -> Outcome {
-        let status = self.status_at(call, directory, path, flags)?;
-        call.user.write(address, status.statx())?;
-        Ok(0)
-    }
-
-    fn write_statfs(call: &mut Call, address: u64, stat: &fs::StatFs) -> Outcome {
-        #[allow(clippy::unnecessary_cast)] // the types differ between hosts
-        let mut words = vec![
-            stat.f_type as u64,
-            stat.f_bsize as u64,
-            stat.f_blocks as u64,
-            stat.f_bfree as u64,
-            stat.f_bavail as u64,
-            stat.f_files as u64,
-            stat.f_ffree as u64,
-            0,
-            stat.f_namelen as u64,
-            stat.f_frsize as u64,
-        ];
-        words.resize(15, 0);
-        call.user.write_words(address, &words)?;
-        Ok(0)
-    }
-
-    pub fn statfs(&mut self, call: &mut Call, path: u64, address: u64) -> Outcome {
-        let (directory, path) = self.path(call, AT_FDCWD as u64, path)?;
-        let fd = self.in_directory(directory, |at| {
-            let flags = OFlags::PATH | OFlags::CLOEXEC;
-            fs::openat(at, path.as_slice(), flags, Mode::empty())
-        })?;
-        Self::write_statfs(call, address, &fs::fstatfs(&fd)?)
-    }
-
-    pub fn fstatfs(&mut self, call: &mut Call, fd: u64, address: u64) -> Outcome {
-        let file = self.files.get(fd)?;
-        let stat = fs::fstatfs(file.borrow().host()?)?;
-        Self::write_statfs(call, address, &stat)
-    }
-
-    pub fn readlinkat(
-        &mut self,
-        call: &mut Call,
-        directory: u64,
-        path: u64,
-        address: u64,
-        size: u64,
-    ) -> Outcome {
-        let (directory, path) = self.path(call, directory, path)?;
-        let target = match self.files.found(&path) {
-            Found::Program => self.files.program.clone(),
-            Found::Nothing => return Err(Errno::NOENT.into()),
-            Found::Made(_) | Found::Random => return Err(Errno::INVAL.into()),
-            Found::Host => self
-                .in_directory(directory, |at| {
-                    fs::readlinkat(at, path.as_slice(), Vec::new())
-                })?
-                .into_bytes(),
-        };
-        let length = (target.len() as u64).min(size);
-        call.user
-            .write(address, target[..length as usize].to_vec())?;
-        Ok(length)
-    }
-
-    pub fn getcwd(&mut self, call: &mut Call, address: u64, size: u64) -> Outcome {
-        use std::os::fd::AsRawFd;
-        let own = format!("/proc/self/fd/{}", self.files.current.as_raw_fd());
-        let mut path = fs::readlink(own, Vec::new())?.into_bytes();
-        path.push(0);
-        if path.len() as u64 > size {
-            return Err(Errno::RANGE.into());
-        }
-        let length = path.len() as u64;
-        call.user.write(address, path)?;
-        Ok(length)
-    }
-
-    pub fn chdir(&mut self, call: &mut Call, path: u64) -> Outcome {
-        let (directory, path) = self.path(call, AT_FDCWD as u64, path)?;
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        self.files.current = self.in_directory(directory, |at| {
-            fs::openat(at, path.as_slice(), flags, Mode::empty())
-        })?;
-        Ok(0)
-    }
-
-    pub fn fchdir(&mut self, fd: u64) -> Outcome {
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        self.files.current =
-            self.in_directory(fd, |at| fs::openat(at, c".", flags, Mode::empty()))?;
-        Ok(0)
-    }
-
-    pub fn umask(&mut self, mask: u64) -> Outcome {
-        let old = self.files.umask;
-        self.files.umask = mask & 0o777;
-        Ok(old)
-    }
-
-    pub fn faccessat(
-        &mut self,
-        call: &mut Call,
-        directory: u64,
-        path: u64,
-        mode: u64,
-        flags: u64,
-    ) -> Outcome {
-        const WRITE: u64 = 2;
-        let (directory, mut path) = self.path(call, directory, path)?;
-        match self.files.found(&path) {
-            Found::Host => {}
-            Found::Nothing => return Err(Errno::NOENT.into()),
-            Found::Made(_) if mode & WRITE != 0 => return Err(Errno::ACCES.into()),
-            Found::Made(_) | Found::Random => return Ok(0),
-            Found::Program => path.clone_from(&self.files.program),
-        }
-        let access = fs::Access::from_bits_truncate(mode as u32);
-        let mut at_flags = AtFlags::empty();
-        if flags & 0x200 != 0 {
-            at_flags |= AtFlags::EACCESS;
-        }
-        self.in_directory(directory, |at| {
-            fs::accessat(at, path.as_slice(), access, at_flags)
-        })?;
-        Ok(0)
-    }
-
-    fn mode(&self, mode: u64) -> Mode {
-        Mode::from_raw_mode((mode & 0o7777 & !self.files.umask) as u32)
-    }
-
-    pub fn mkdirat(&mut self, call: &mut Call, directory: u64, path: u64, mode: u64) -> Outcome {
-        let (directory, path) = self.path(call, directory, path)?;
-        let mode = self.mode(mode);
-        self.in_directory(directory, |at| fs::mkdirat(at, path.as_slice(), mode))?;
-        Ok(0)
-    }
-
-    /// `mknodat`, for pipes with a name and plain files.
-    pub fn mknodat(&mut self, call: &mut Call, directory: u64, path: u64, mode: u64) -> Outcome {
-        let (directory, path) = self.path(call, directory, path)?;
-        let kind = match mode & 0o170_000 {
-            0 | 0o100_000 => FileType::RegularFile,
-            0o010_000 => FileType::Fifo,
-            _ => return Err(Errno::PERM.into()),
-        };
-        let mode = self.mode(mode);
-        self.in_directory(directory, |at| {
-            fs::mknodat(at, path.as_slice(), kind, mode, 0)
-        })?;
-        Ok(0)
-    }
-
-    pub fn unlinkat(&mut self, call: &mut Call, directory: u64, path: u64, flags: u64) -> Outcome {
-        let (directory, path) = self.path(call, directory, path)?;
-        let flags = if flags & AT_REMOVEDIR != 0 {
-            AtFlags::REMOVEDIR
-        } else {
-            AtFlags::empty()
-        };
-        self.in_directory(directory, |at| fs::unlinkat(at, path.as_slice(), flags))?;
-        Ok(0)
-    }
-
-    pub fn symlinkat(
-        &mut self,
-        call: &mut Call,
-        target: u64,
-        directory: u64,
-        path: u64,
-    ) -> Outcome {
-        let target = call.user.string(target)?;
-        let (directory, path) = self.path(call, directory, path)?;
-        self.in_directory(directory, |at| {
-            fs::symlinkat(target.as_slice(), at, path.as_slice())
-        })?;
-        Ok(0)
-    }
-
-    pub fn linkat(
-        &mut self,
-        call: &mut Call,
-        from_directory: u64,
-        from: u64,
-        to_directory: u64,
-        to: u64,
-        flags: u64,
-    ) -> Outcome {
-        let (from_directory, from) = self.path(call, from_directory, from)?;
-        let (to_directory, to) = self.path(call, to_directory, to)?;
-        let flags = if flags & AT_SYMLINK_FOLLOW != 0 {
-            AtFlags::SYMLINK_FOLLOW
-        } else {
-            AtFlags::empty()
-        };
-        self.in_both(from_directory, to_directory, |one, other| {
-            fs::linkat(one, from.as_slice(), other, to.as_slice(), flags)
-        })
-    }
-
-    pub fn renameat(
-        &mut self,
-        call: &mut Call,
-        from_directory: u64,
-        from: u64,
-        to_directory: u64,
-        to: u64,
-        flags: u64,
-    ) -> Outcome {
-        let (from_directory, from) = self.path(call, from_directory, from)?;
-        let (to_directory, to) = self.path(call, to_directory, to)?;
-        let flags = fs::RenameFlags::from_bits_truncate(flags as u32);
-        self.in_both(from_directory, to_directory, |one, other| {
-            if flags.is_empty() {
-                fs::renameat(one, from.as_slice(), other, to.as_slice())
-            } else {
-                fs::renameat_with(one, from.as_slice(), other, to.as_slice(), flags)
-            }
-        })
-    }
-
-    /// Does something with two directories.
-    fn in_both(
-        &self,
-        one: u64,
-        other: u64,
-        act: impl FnOnce(BorrowedFd<'_>, BorrowedFd<'_>) -> rustix::io::Result<()>,
-    ) -> Outcome {
-        self.in_directory(one, |one| {
-            self.in_directory(other, |other| act(one, other))
-                .map_err(|pause| match pause {
-                    Pause::Error(errno) => rustix::io::Errno::from_raw_os_error(errno.0),
-                    _ => rustix::io::Errno::INVAL,
-                })
-        })?;
-        Ok(0)
-    }
-
-    pub fn truncate(&mut self, call: &mut Call, path: u64, length: u64) -> Outcome {
-        let (directory, path) = self.path(call, AT_FDCWD as u64, path)?;
-        let fd = self.in_directory(directory, |at| {
-            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-            fs::openat(at, path.as_slice(), flags, Mode::empty())
-        })?;
-        fs::ftruncate(&fd, length)?;
-        Ok(0)
-    }
-
     pub fn ftruncate(&mut self, fd: u64, length: u64) -> Outcome {
         let file = self.files.get(fd)?;
-        fs::ftruncate(file.borrow().host()?, length)?;
+        self.truncate_open(&file, length)
+    }
+
+    fn truncate_open(&mut self, file: &FileReference, length: u64) -> Outcome {
+        let file = file.borrow();
+        if !file.is_writable() {
+            return Err(Errno::INVAL.into());
+        }
+        fs::ftruncate(file.host()?, length)?;
         Ok(0)
     }
 
     pub fn fallocate(&mut self, fd: u64, mode: u64, offset: u64, length: u64) -> Outcome {
         let file = self.files.get(fd)?;
+        if !file.borrow().is_writable() {
+            return Err(Errno::BADF.into());
+        }
         let mode = fs::FallocateFlags::from_bits_truncate(mode as u32);
+        let frees = fs::FallocateFlags::PUNCH_HOLE | fs::FallocateFlags::COLLAPSE_RANGE;
+        let reserved = if mode.intersects(frees) { 0 } else { length };
+        if reserved > self.output.left() {
+            self.tell_once(
+                "the program wants to reserve more of the disk (fallocate) than it may write \
+                 (--max-output); the call answers ENOSPC"
+                    .to_string(),
+            );
+            return Err(Errno::NOSPC.into());
+        }
         fs::fallocate(file.borrow().host()?, mode, offset, length)?;
+        self.output.spend(reserved);
         Ok(0)
     }
 
@@ -1317,126 +872,83 @@ impl Kernel {
 
     pub fn fchmod(&mut self, fd: u64, mode: u64) -> Outcome {
         let file = self.files.get(fd)?;
-        let mode = Mode::from_raw_mode(mode as u32 & 0o7777);
-        fs::fchmod(file.borrow().host()?, mode)?;
+        let file = file.borrow();
+        let host = file.changeable()?;
+        let kind = FileType::from_raw_mode(fs::fstat(host)?.st_mode);
+        fs::fchmod(host, self.files.new_mode(kind, mode)?)?;
         Ok(0)
-    }
-
-    pub fn fchmodat(&mut self, call: &mut Call, directory: u64, path: u64, mode: u64) -> Outcome {
-        let (directory, path) = self.path(call, directory, path)?;
-        let mode = Mode::from_raw_mode(mode as u32 & 0o7777);
-        self.in_directory(directory, |at| {
-            fs::chmodat(at, path.as_slice(), mode, AtFlags::empty())
-        })?;
-        Ok(0)
-    }
-
-    fn owner(user: u64, group: u64) -> (Option<fs::Uid>, Option<fs::Gid>) {
-        let given = |id: u64| (id as u32 != u32::MAX).then_some(id as u32);
-        (
-            given(user).map(fs::Uid::from_raw),
-            given(group).map(fs::Gid::from_raw),
-        )
     }
 
     pub fn fchown(&mut self, fd: u64, user: u64, group: u64) -> Outcome {
         let file = self.files.get(fd)?;
-        let (user, group) = Self::owner(user, group);
-        fs::fchown(file.borrow().host()?, user, group)?;
-        Ok(0)
-    }
-
-    pub fn fchownat(
-        &mut self,
-        call: &mut Call,
-        directory: u64,
-        path: u64,
-        user: u64,
-        group: u64,
-        flags: u64,
-    ) -> Outcome {
-        let (directory, path) = self.path(call, directory, path)?;
-        let (user, group) = Self::owner(user, group);
-        let flags = if flags & AT_SYMLINK_NOFOLLOW != 0 {
-            AtFlags::SYMLINK_NOFOLLOW
-        } else {
-            AtFlags::empty()
-        };
-        self.in_directory(directory, |at| {
-            fs::chownat(at, path.as_slice(), user, group, flags)
-        })?;
-        Ok(0)
-    }
-
-    pub fn utimensat(
-        &mut self,
-        call: &mut Call,
-        directory: u64,
-        path: u64,
-        times: u64,
-        flags: u64,
-    ) -> Outcome {
-        let now = crate::time::timespec(crate::kernel::EPOCH_NS + self.now_ns());
-        let [a, b, c, d] = match times {
-            0 => [now[0], now[1], now[0], now[1]],
-            _ => call.user.words::<4>(times)?,
-        };
-        const UTIME_NOW: u64 = 0x3fff_ffff;
-        let time = |seconds: u64, nanoseconds: u64| {
-            let [seconds, nanoseconds] = if nanoseconds == UTIME_NOW {
-                now
-            } else {
-                [seconds, nanoseconds]
-            };
-            fs::Timespec {
-                tv_sec: seconds as i64,
-                tv_nsec: nanoseconds as _,
-            }
-        };
-        let times = fs::Timestamps {
-            last_access: time(a, b),
-            last_modification: time(c, d),
-        };
-        if path == 0 {
-            let file = self.files.get(directory)?;
-            fs::futimens(file.borrow().host()?, &times)?;
-            return Ok(0);
-        }
-        let (directory, path) = self.path(call, directory, path)?;
-        let flags = if flags & AT_SYMLINK_NOFOLLOW != 0 {
-            AtFlags::SYMLINK_NOFOLLOW
-        } else {
-            AtFlags::empty()
-        };
-        self.in_directory(directory, |at| {
-            fs::utimensat(at, path.as_slice(), &times, flags)
-        })?;
+        let (user, group) = names::owner(user, group);
+        fs::fchown(file.borrow().changeable()?, user, group)?;
         Ok(0)
     }
 }
 
-/// What is in a directory, by name: the host's order may be any.
-fn entries(directory: &OwnedFd) -> Result<Vec<Entry>, Errno> {
-    let mut entries = Vec::new();
-    for entry in fs::Dir::read_from(directory)? {
-        let entry = entry?;
-        entries.push(Entry {
-            inode: entry.ino(),
-            kind: match entry.file_type() {
-                FileType::Fifo => 1,
-                FileType::CharacterDevice => 2,
-                FileType::Directory => 4,
-                FileType::BlockDevice => 6,
-                FileType::RegularFile => 8,
-                FileType::Symlink => 10,
-                FileType::Socket => 12,
-                FileType::Unknown => 0,
-            },
-            name: entry.file_name().to_bytes().to_vec(),
-        });
+impl Files {
+    /// The mode that a program gives to something. A file that anybody may run with the rights of
+    /// whoever runs the simulator would be a way out.
+    fn new_mode(&self, kind: FileType, mode: u64) -> Result<Mode, Errno> {
+        const SET_IDENTITY: u64 = 0o6000;
+        if mode & SET_IDENTITY != 0 && kind != FileType::Directory && !self.view.all_rights {
+            return Err(Errno::PERM);
+        }
+        Ok(Mode::from_raw_mode(mode as u32 & 0o7777))
     }
-    entries.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(entries)
+
+    /// What is in a directory, by name: the host's order may be any.
+    fn entries(&self, directory: &Directory) -> Result<Vec<Entry>, Errno> {
+        let mut found = BTreeMap::new();
+        if let Some(host) = &directory.host {
+            for entry in fs::Dir::read_from(&host.fd)? {
+                let entry = entry?;
+                let name = entry.file_name().to_bytes().to_vec();
+                found.insert(name, (entry.ino(), entry.file_type()));
+            }
+        } else {
+            for name in [b".".as_slice(), b".."] {
+                let inode = status::made_inode(&directory.path);
+                found.insert(name.to_vec(), (inode, FileType::Directory));
+            }
+        }
+        for (name, kind) in self.view.names(&directory.path) {
+            let inode = status::made_inode(&directory.join(&name));
+            // What the host has there is hidden, unless it only leads to something.
+            if self.view.entry(&directory.join(&name)).is_some() {
+                found.insert(name, (inode, kind));
+            } else {
+                found.entry(name).or_insert((inode, kind));
+            }
+        }
+        if directory.path == view::DESCRIPTORS {
+            for (number, descriptor) in self.table.iter().enumerate() {
+                if descriptor.is_some() {
+                    let inode = status::made_inode(&directory.join(number.to_string().as_bytes()));
+                    found.insert(number.to_string().into_bytes(), (inode, FileType::Symlink));
+                }
+            }
+        }
+        let number = |kind| match kind {
+            FileType::Fifo => 1,
+            FileType::CharacterDevice => 2,
+            FileType::Directory => 4,
+            FileType::BlockDevice => 6,
+            FileType::RegularFile => 8,
+            FileType::Symlink => 10,
+            FileType::Socket => 12,
+            FileType::Unknown => 0,
+        };
+        Ok(found
+            .into_iter()
+            .map(|(name, (inode, kind))| Entry {
+                inode,
+                kind: number(kind),
+                name,
+            })
+            .collect())
+    }
 }
 
 #[cfg(test)]
@@ -1444,14 +956,26 @@ mod tests {
     use super::*;
 
     fn files() -> Files {
-        Files::new(b"/bin/program".to_vec(), 4, 1 << 30).expect("there is a current directory")
+        let seen = Seen {
+            access: &Access::default(),
+            working: &std::env::current_dir().expect("there is a working directory"),
+            program: b"/bin/program",
+            arguments: &[],
+            harts: 4,
+            memory_bytes: 1 << 30,
+        };
+        Files::new(&seen).expect("the working directory can be opened")
     }
 
     #[test]
     fn the_lowest_free_descriptor_is_taken() {
         let mut files = files();
         files.table.truncate(0);
-        let add = |files: &mut Files| files.add(Kind::Random, 0).map_err(|errno| errno.0);
+        let add = |files: &mut Files| {
+            files
+                .add(Kind::Device(Device::Null), 0)
+                .map_err(|errno| errno.0)
+        };
         assert_eq!(
             [add(&mut files), add(&mut files), add(&mut files)],
             [Ok(0), Ok(1), Ok(2)]
@@ -1473,14 +997,19 @@ mod tests {
     #[test]
     fn a_program_learns_of_its_own_machine() {
         let files = files();
-        let made = |path: &[u8]| match files.found(path) {
-            Found::Made(content) => String::from_utf8(content).expect("it is text"),
-            _ => String::new(),
+        let made = |path: &[u8]| {
+            let found = files.find(&files.current, path, paths::Last::Follow);
+            match found.and_then(paths::Found::existing) {
+                Ok(paths::Node::Text(content)) => {
+                    String::from_utf8(content.to_vec()).expect("it is text")
+                }
+                other => format!("{other:?}"),
+            }
         };
         assert_eq!(made(b"/sys/devices/system/cpu/online"), "0-3\n");
         assert_eq!(made(b"/proc/cpuinfo").matches("rv64").count(), 4);
-        assert!(made(b"/proc/meminfo").starts_with("MemTotal:        1048576 kB"));
-        assert!(matches!(files.found(b"/proc/1/maps"), Found::Nothing));
-        assert!(matches!(files.found(b"/process"), Found::Host));
+        assert!(made(b"//proc/../proc/./meminfo").starts_with("MemTotal:        1048576 kB"));
+        assert_eq!(made(b"/proc/1/maps"), format!("Err({:?})", Errno::NOENT));
+        assert_eq!(made(b"/process"), format!("Err({:?})", Errno::NOENT));
     }
 }

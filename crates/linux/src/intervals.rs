@@ -27,6 +27,12 @@ impl<T: Copy + PartialEq> Intervals<T> {
             .collect()
     }
 
+    /// The value at an address.
+    pub fn get(&self, address: u64) -> Option<T> {
+        let (_, &(end, value)) = self.map.range(..=address).next_back()?;
+        (address < end).then_some(value)
+    }
+
     /// Takes everything out of `start..end`.
     pub fn remove(&mut self, start: u64, end: u64) {
         if start >= end {

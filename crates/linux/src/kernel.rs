@@ -5,6 +5,7 @@
 use crate::agent::FEMTOSECONDS_PER_NANOSECOND;
 use crate::errno::Errno;
 use crate::files::Files;
+use crate::output::Allowance;
 use crate::sockets::Network;
 use crate::space::Space;
 use crate::stub::Answer;
@@ -20,6 +21,8 @@ use std::io::Write;
 
 /// The process's number.
 pub(crate) const PROCESS_ID: u32 = 100;
+/// The user is told so many things about a program: one of each call that is not there, and more.
+const MOST_TOLD: usize = 500;
 /// Nanoseconds from 1970 to the time at which every run begins: 2020-01-01T00:00:00Z.
 pub(crate) const EPOCH_NS: u64 = 1_577_836_800_000_000_000;
 
@@ -55,6 +58,8 @@ pub(crate) enum Effect {
     ThreadEnded(usize),
     /// The thread of this hart has been sent a signal.
     Signal(usize),
+    /// What was mapped there has been moved.
+    Unmap { start: u64, end: u64 },
     /// [`Kernel::alarm_rings`] is to be called then, with this number.
     Alarm { at_ns: u64, number: u64 },
 }
@@ -111,12 +116,20 @@ pub(crate) struct Kernel {
     pub ended_cpu_ns: u64,
     pub random: Pcg64,
     pub memory_bytes: u64,
+    pub output: Allowance,
     pub name: [u8; 16],
     told: BTreeSet<String>,
 }
 
 impl Kernel {
-    pub fn new(files: Files, space: Space, harts: usize, memory_bytes: u64, seed: u64) -> Kernel {
+    pub fn new(
+        files: Files,
+        space: Space,
+        harts: usize,
+        memory_bytes: u64,
+        seed: u64,
+        output: Allowance,
+    ) -> Kernel {
         let mut threads: Vec<Option<Thread>> = (0..harts).map(|_| None).collect();
         threads[0] = Some(Thread::new(PROCESS_ID, 0, 0));
         let mut name = [0; 16];
@@ -141,6 +154,7 @@ impl Kernel {
             ended_cpu_ns: 0,
             random: Pcg64::seed_from_u64(seed),
             memory_bytes,
+            output,
             name,
             told: BTreeSet::new(),
         }
@@ -163,7 +177,7 @@ impl Kernel {
 
     /// Tells the user something about the program, once.
     pub fn tell_once(&mut self, sentence: String) {
-        if !self.told.contains(&sentence) {
+        if self.told.len() < MOST_TOLD && !self.told.contains(&sentence) {
             // Nobody may be there to read it.
             let _ = writeln!(std::io::stderr(), "nanoplane: {sentence}");
             self.told.insert(sentence);

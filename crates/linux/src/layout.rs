@@ -48,6 +48,12 @@ pub fn memory() -> Vec<AddressRange> {
     vec![USER, STACK, MACHINE]
 }
 
+/// What user mode may neither write nor ask: the code that takes traps, what that saves, and the
+/// agent. (Handlers of signals are called by code in the same page, which user mode executes.)
+pub fn protected() -> Vec<AddressRange> {
+    vec![MACHINE, DEVICE_RANGE]
+}
+
 /// Whether the program may have calls read or write `length` bytes at `address`.
 pub(crate) fn is_user(address: u64, length: u64) -> bool {
     [USER, STACK].iter().any(|range| {

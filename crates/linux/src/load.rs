@@ -1,9 +1,10 @@
 //! A program, its arguments and its first stack, as the kernel would leave them.
 
 use crate::agent::Linux;
-use crate::files::Files;
+use crate::files::{Access, Files, FilesError, Seen};
 use crate::kernel::Kernel;
 use crate::layout::{self, PAGE_BYTES, STACK, STACK_BYTES};
+use crate::output::Allowance;
 use crate::space::Space;
 use crate::stub;
 use riscv::elf::{ElfError, Image, Symbol};
@@ -31,6 +32,10 @@ pub struct Setup {
     pub memory_bytes: u64,
     /// What all its random numbers come from.
     pub seed: u64,
+    /// Which files it reaches.
+    pub access: Access,
+    /// How many bytes it may write to files of the host.
+    pub output_bytes: u64,
 }
 
 /// Why a program cannot be run.
@@ -72,9 +77,9 @@ pub enum LoadError {
         /// Their bytes.
         found: u64,
     },
-    /// The caller has no current directory.
-    #[error("the current directory cannot be opened: {0}")]
-    Directory(std::io::Error),
+    /// Its files cannot be reached.
+    #[error("{0}")]
+    Files(#[from] FilesError),
 }
 
 /// A program that is ready to run.
@@ -134,14 +139,26 @@ pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
             available_mib: setup.memory_bytes / MIB,
         });
     }
-    let path = setup.arguments.first().cloned().unwrap_or_default();
-    let files = Files::new(absolute(&path), setup.harts, setup.memory_bytes);
+    let (path, arguments) = setup
+        .arguments
+        .split_first()
+        .map_or((&[][..], &[][..]), |(path, rest)| (path, rest));
+    let working = std::env::current_dir().map_err(FilesError::Directory)?;
+    let files = Files::new(&Seen {
+        access: &setup.access,
+        working: &working,
+        program: path,
+        arguments,
+        harts: setup.harts,
+        memory_bytes: setup.memory_bytes,
+    })?;
     let mut kernel = Kernel::new(
-        files.map_err(LoadError::Directory)?,
+        files,
         space,
         setup.harts,
         setup.memory_bytes,
         setup.seed,
+        Allowance::new(setup.output_bytes),
     );
     let random = kernel.random_bytes(16);
     let (stack_pointer, stack) = first_stack(&image, setup, &random)?;
@@ -167,14 +184,6 @@ pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
         agent: Linux::new(kernel, setup.harts),
         image,
     })
-}
-
-/// The path of the program, as `/proc/self/exe` shows it.
-fn absolute(path: &[u8]) -> Vec<u8> {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let given = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
-    std::fs::canonicalize(given)
-        .map_or_else(|_| path.to_vec(), |found| found.into_os_string().into_vec())
 }
 
 /// The first stack: its lowest address, which is the stack pointer, and its bytes.
@@ -285,6 +294,8 @@ mod tests {
             harts: 2,
             memory_bytes: 64 << 20,
             seed: 1,
+            access: Access::default(),
+            output_bytes: u64::MAX,
         }
     }
 

@@ -2,10 +2,10 @@
 //! and executed.
 
 use crate::errno::Errno;
-use crate::kernel::{Call, Kernel};
-use crate::layout::PAGE_BYTES;
+use crate::kernel::{Call, Effect, Kernel};
+use crate::layout::{PAGE_BYTES, page_up};
 use crate::space::{Place, Remap};
-use crate::user::{Outcome, check};
+use crate::user::Outcome;
 
 const PROT_WRITE: u64 = 2;
 const MAP_SHARED: u64 = 1;
@@ -27,6 +27,14 @@ impl Kernel {
         if flags & (MAP_SHARED | MAP_PRIVATE) == 0 || !offset.is_multiple_of(PAGE_BYTES) {
             return Err(Errno::INVAL.into());
         }
+        let place = if flags & MAP_FIXED_NOREPLACE != 0 {
+            Place::AtFree(address)
+        } else if flags & MAP_FIXED != 0 {
+            Place::At(address)
+        } else {
+            Place::Near(address)
+        };
+        let accessible = protection & 7 != 0;
         let content = if flags & MAP_ANONYMOUS != 0 {
             Vec::new()
         } else {
@@ -38,16 +46,11 @@ impl Kernel {
                 );
                 return Err(Errno::NODEV.into());
             }
-            self.file_content(file, offset, length.min(self.memory_bytes))?
+            // What does not fit is not read.
+            self.space.place(place, length, accessible)?;
+            let wanted = if accessible { length } else { 0 };
+            self.file_content(file, offset, wanted)?
         };
-        let place = if flags & MAP_FIXED_NOREPLACE != 0 {
-            Place::AtFree(address)
-        } else if flags & MAP_FIXED != 0 {
-            Place::At(address)
-        } else {
-            Place::Near(address)
-        };
-        let accessible = protection & 7 != 0;
         let (start, dirty) = self.space.map(place, length, accessible)?;
         call.user.clear_ranges(&dirty);
         if accessible {
@@ -67,29 +70,21 @@ impl Kernel {
         if flags & !MREMAP_MAYMOVE != 0 {
             return Err(Errno::INVAL.into());
         }
-        match self.space.remap(start, old_length, new_length, false) {
-            Ok(Remap::InPlace(dirty)) => {
-                call.user.clear_ranges(&dirty);
-                return Ok(start);
-            }
-            Err(Errno::NOMEM) if flags & MREMAP_MAYMOVE != 0 => {}
-            Err(errno) => return Err(errno.into()),
-            Ok(Remap::Moved { .. }) => return Err(Errno::NOMEM.into()),
-        }
-        check(start, old_length)?;
-        if old_length > self.memory_bytes {
-            return Err(Errno::NOMEM.into()); // most of it only reserved: too much to copy
-        }
-        let content = call.user.bytes(start, old_length)?;
-        match self.space.remap(start, old_length, new_length, true)? {
-            Remap::Moved { to, dirty } => {
-                call.user.clear_ranges(&dirty);
-                call.user.write(to, content)?;
-                Ok(to)
-            }
+        let may_move = flags & MREMAP_MAYMOVE != 0;
+        match self.space.remap(start, old_length, new_length, may_move)? {
             Remap::InPlace(dirty) => {
                 call.user.clear_ranges(&dirty);
                 Ok(start)
+            }
+            Remap::Moved { to, dirty, copied } => {
+                call.user.clear_ranges(&dirty);
+                for &(from, end) in &copied {
+                    call.user.copy_lines((from, end), from - start + to);
+                }
+                // Until then nobody else is given these addresses.
+                let end = start + page_up(old_length);
+                self.effects.push(Effect::Unmap { start, end });
+                Ok(to)
             }
         }
     }

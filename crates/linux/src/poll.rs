@@ -81,7 +81,7 @@ impl Interest {
 
 fn ready(file: &OpenFile) -> Ready {
     match &file.kind {
-        Kind::Host(_) | Kind::Made { .. } | Kind::Random => Ready {
+        Kind::Host(_) | Kind::Directory(_) | Kind::Made { .. } | Kind::Device(_) => Ready {
             input: true,
             output: true,
             ..Ready::default()
@@ -227,7 +227,7 @@ impl Kernel {
         if matches!(file.borrow().kind, Kind::Epoll(_)) {
             return Err(Errno::INVAL.into());
         }
-        if let Kind::Host(_) = file.borrow().kind
+        if matches!(file.borrow().kind, Kind::Host(_) | Kind::Directory(_))
             && !file.borrow().is_terminal_or_pipe()
         {
             return Err(Errno::PERM.into());

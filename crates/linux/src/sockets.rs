@@ -1,7 +1,7 @@
 //! Sockets between threads of the process. There is no network beyond.
 
 use crate::errno::Errno;
-use crate::files::{Kind, O_CLOEXEC, O_NONBLOCK, O_RDWR};
+use crate::files::{Kind, MAXIMUM_FILES, O_CLOEXEC, O_NONBLOCK, O_RDWR};
 use crate::kernel::{Call, Kernel};
 use crate::poll::Ready;
 use crate::streams::{PIPE_BYTES, ReadEnd, WriteEnd, stream};
@@ -20,8 +20,11 @@ const MSG_PEEK: u64 = 2;
 const MSG_DONTWAIT: u64 = 0x40;
 const MSG_WAITALL: u64 = 0x100;
 const MSG_NOSIGNAL: u64 = 0x4000;
-/// Datagrams that wait for one reader.
+/// Datagrams that wait for one reader; together they have no more bytes than a pipe, either.
 const MAXIMUM_MAIL: usize = 256;
+/// Connections that wait to be accepted, of all sockets together; one socket's backlog is no larger.
+/// Linux's `net.core.somaxconn`.
+const MAXIMUM_BACKLOG: usize = 4096;
 /// One call sends no more: the rest is for the next.
 const MAXIMUM_SEND_BYTES: u64 = 1 << 20;
 /// The first port that is given to a socket which asks for none.
@@ -38,10 +41,22 @@ enum Key {
 #[derive(Debug, Default)]
 struct Place {
     listening: bool,
+    /// As `listen` was told.
+    backlog: usize,
     connections: VecDeque<Connection>,
     /// Sender's name and bytes.
     mail: VecDeque<(Vec<u8>, Vec<u8>)>,
+    /// Bytes of all that is in `mail`.
+    mail_bytes: usize,
     changes: u64,
+}
+
+impl Place {
+    /// Whether a datagram of so many bytes has to wait.
+    fn is_full_for(&self, bytes: usize) -> bool {
+        self.mail.len() >= MAXIMUM_MAIL
+            || !self.mail.is_empty() && self.mail_bytes + bytes > PIPE_BYTES
+    }
 }
 
 #[derive(Debug)]
@@ -141,6 +156,12 @@ impl Network {
         self.places
             .get(&(stream, key.clone()))
             .and_then(Weak::upgrade)
+    }
+
+    /// Connections that nobody has accepted yet.
+    fn not_accepted(&self) -> usize {
+        let places = self.places.values().filter_map(Weak::upgrade);
+        places.map(|place| place.borrow().connections.len()).sum()
     }
 
     fn free_port(&mut self, stream: bool) -> u16 {
@@ -283,7 +304,11 @@ impl Kernel {
             }
         };
         let place = Rc::downgrade(&socket.place);
-        self.network.places.insert((stream, key), place);
+        let places = &mut self.network.places;
+        if places.len() >= MAXIMUM_FILES {
+            places.retain(|_, place| place.strong_count() > 0);
+        }
+        places.insert((stream, key), place);
         Ok(())
     }
 
@@ -302,7 +327,7 @@ impl Kernel {
         Ok(0)
     }
 
-    pub fn listen(&mut self, fd: u64, _backlog: u64) -> Outcome {
+    pub fn listen(&mut self, fd: u64, backlog: u64) -> Outcome {
         let file = self.files.get(fd)?;
         let mut file = file.borrow_mut();
         let Kind::Socket(socket) = &mut file.kind else {
@@ -317,7 +342,12 @@ impl Kernel {
             }
             self.settle(socket, Key::Port(0))?;
         }
-        socket.place.borrow_mut().listening = true;
+        let mut place = socket.place.borrow_mut();
+        place.listening = true;
+        // A negative number is a large one.
+        place.backlog = (backlog as u32 as usize).min(MAXIMUM_BACKLOG);
+        drop(place);
+        self.changed = true;
         Ok(0)
     }
 
@@ -356,6 +386,7 @@ impl Kernel {
         let address = call.user.bytes(address, length.min(128))?;
         let file = self.files.get(fd)?;
         let mut file = file.borrow_mut();
+        let nonblocking = file.is_nonblocking();
         let Kind::Socket(socket) = &mut file.kind else {
             return Err(Errno::NOTSOCK.into());
         };
@@ -375,6 +406,11 @@ impl Kernel {
         }
         if !place.borrow().listening {
             return Err(Errno::CONNREFUSED.into());
+        }
+        // As in Linux, one more than the backlog.
+        let waiting = place.borrow().connections.len();
+        if waiting > place.borrow().backlog || self.network.not_accepted() >= MAXIMUM_BACKLOG {
+            return Err(Self::would_wait(call, nonblocking));
         }
         let own = match socket.family {
             AF_UNIX => AF_UNIX.to_le_bytes().to_vec(),
@@ -471,10 +507,11 @@ impl Kernel {
             // Nobody is there: a datagram is lost, and on one host one is told.
             return Err(Errno::CONNREFUSED.into());
         };
-        if place.borrow().mail.len() >= MAXIMUM_MAIL {
+        if place.borrow().is_full_for(bytes.len()) {
             return Err(Self::would_wait(call, nonblocking));
         }
         let mut place = place.borrow_mut();
+        place.mail_bytes += bytes.len();
         place.mail.push_back((socket.name.clone(), bytes));
         place.changes += 1;
         self.changed = true;
@@ -527,6 +564,9 @@ impl Kernel {
             };
             match letter {
                 Some((sender, mut bytes)) => {
+                    if !peek {
+                        place.mail_bytes -= bytes.len();
+                    }
                     bytes.truncate(most);
                     place.changes += 1;
                     Ok((sender, bytes))

@@ -24,6 +24,35 @@ pub(crate) enum Place {
     AtFree(u64),
 }
 
+/// Which pages of memory hold something for the program, at one moment.
+#[derive(Clone, Debug)]
+pub struct Pages {
+    uses: Intervals<Use>,
+    written: Intervals<()>,
+    limit_bytes: u64,
+}
+
+impl Pages {
+    /// Whether the page at an address belongs to a mapping that takes memory, to the first stack or
+    /// to the machine.
+    pub fn maps(&self, page: u64) -> bool {
+        self.uses.get(page) == Some(Use::Memory)
+            || layout::STACK.contains(page)
+            || layout::MACHINE.contains(page)
+    }
+
+    /// Whether what the page holds is still of use: it is not if the page was mapped once and is no
+    /// longer.
+    pub fn holds(&self, page: u64) -> bool {
+        self.maps(page) || self.written.get(page).is_none()
+    }
+
+    /// How many pages may hold something at a time: the server's memory, and the machine's own pages.
+    pub fn limit(&self) -> u64 {
+        (self.limit_bytes + layout::MACHINE.length) / PAGE_BYTES
+    }
+}
+
 /// The address space of the program.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -61,6 +90,15 @@ impl Space {
         layout::STACK_BYTES + self.uses.bytes(|one| one == Use::Memory)
     }
 
+    /// Which pages hold something now.
+    pub fn pages(&self) -> Pages {
+        Pages {
+            uses: self.uses.clone(),
+            written: self.written.clone(),
+            limit_bytes: self.limit_bytes,
+        }
+    }
+
     fn check_limit(&self, start: u64, end: u64) -> Result<(), Errno> {
         let replaced: u64 = self
             .uses
@@ -87,13 +125,8 @@ impl Space {
         dirty.into_iter().map(|(from, to, ())| (from, to)).collect()
     }
 
-    /// Maps `length` bytes: where, and what has to be cleared there.
-    pub fn map(
-        &mut self,
-        place: Place,
-        length: u64,
-        accessible: bool,
-    ) -> Result<(u64, Vec<(u64, u64)>), Errno> {
+    /// Where `length` bytes could be mapped: start and end.
+    pub fn place(&self, place: Place, length: u64, accessible: bool) -> Result<(u64, u64), Errno> {
         if length == 0 {
             return Err(Errno::INVAL);
         }
@@ -128,11 +161,24 @@ impl Space {
             }
         };
         let end = start + length;
+        if accessible {
+            self.check_limit(start, end)?;
+        }
+        Ok((start, end))
+    }
+
+    /// Maps `length` bytes: where, and what has to be cleared there.
+    pub fn map(
+        &mut self,
+        place: Place,
+        length: u64,
+        accessible: bool,
+    ) -> Result<(u64, Vec<(u64, u64)>), Errno> {
+        let (start, end) = self.place(place, length, accessible)?;
         if !accessible {
             self.uses.insert(start, end, Use::Reserved);
             return Ok((start, Vec::new()));
         }
-        self.check_limit(start, end)?;
         Ok((start, self.take(start, end)))
     }
 
@@ -214,7 +260,13 @@ impl Space {
         (wanted, dirty)
     }
 
-    /// Changes the size of a mapping in place, or gives it a new one and says what must be copied.
+    /// Forgets the mappings of `start..end`.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        self.uses.remove(start, end);
+    }
+
+    /// Changes the size of a mapping in place, or gives it a new one and says what must be copied. The
+    /// old one stays, to be [forgotten](Space::forget) when it has been copied.
     pub fn remap(
         &mut self,
         start: u64,
@@ -244,8 +296,21 @@ impl Space {
             return Err(Errno::NOMEM);
         }
         let (to, dirty) = self.map(Place::Near(0), new, true)?;
-        self.uses.remove(start, end);
-        Ok(Remap::Moved { to, dirty })
+        let memory = known.iter().filter(|(_, _, one)| *one == Use::Memory);
+        let copied: Vec<(u64, u64)> = memory.map(|&(from, end, _)| (from, end)).collect();
+        let mut cleared = Intervals::new();
+        for (from, end) in dirty {
+            cleared.insert(from, end, ());
+        }
+        for &(from, end) in &copied {
+            cleared.remove(from - start + to, end - start + to);
+        }
+        let cleared = cleared.within(to, to + new).into_iter();
+        Ok(Remap::Moved {
+            to,
+            dirty: cleared.map(|(from, end, ())| (from, end)).collect(),
+            copied,
+        })
     }
 }
 
@@ -254,8 +319,12 @@ impl Space {
 pub(crate) enum Remap {
     /// It is where it was; these addresses have to be cleared.
     InPlace(Vec<(u64, u64)>),
-    /// It is elsewhere, and its content has to be copied.
-    Moved { to: u64, dirty: Vec<(u64, u64)> },
+    /// It is elsewhere. What of it takes memory has to be copied, and what else is dirty cleared.
+    Moved {
+        to: u64,
+        dirty: Vec<(u64, u64)>,
+        copied: Vec<(u64, u64)>,
+    },
 }
 
 #[cfg(test)]
@@ -313,6 +382,45 @@ mod tests {
     }
 
     #[test]
+    fn pages_are_of_use_while_they_are_mapped_or_if_they_never_were() {
+        let mut space = space();
+        let at = 0x4000_0000;
+        space.map(Place::At(at), 8192, true).unwrap();
+        space.map(Place::At(at + 8192), 4096, false).unwrap();
+        space.unmap(at, 4096).unwrap();
+        let pages = space.pages();
+        let of = |page| (pages.maps(page), pages.holds(page));
+        assert_eq!(of(at), (false, false), "unmapped again");
+        assert_eq!(of(at + 4096), (true, true), "mapped");
+        assert_eq!(of(at + 8192), (false, true), "only reserved");
+        assert_eq!(of(at + 0x10_0000), (false, true), "never mapped");
+        for used in [
+            0x10_000,
+            layout::STACK.start,
+            layout::STUB,
+            layout::SAVE_AREAS,
+        ] {
+            assert_eq!(of(used), (true, true), "{used:#x}");
+        }
+        // 64 MiB, the page of the code and 64 save areas of 512 bytes.
+        assert_eq!(pages.limit(), 64 * 256 + 1 + 8);
+    }
+
+    #[test]
+    fn what_does_not_fit_has_no_place() {
+        let space = space();
+        assert_eq!(
+            space.place(Place::Near(0), 64 * MIB, true),
+            Err(Errno::NOMEM)
+        );
+        let end = layout::MAPPINGS_START + 4096;
+        assert_eq!(
+            space.place(Place::Near(0), 1, true),
+            Ok((layout::MAPPINGS_START, end))
+        );
+    }
+
+    #[test]
     fn fixed_places_are_kept_and_checked() {
         let mut space = space();
         let at = 0x4000_0000;
@@ -342,7 +450,26 @@ mod tests {
         let to = second + 4096;
         assert_eq!(
             space.remap(first, 8192, 12288, true),
-            Ok(Remap::Moved { to, dirty: vec![] })
+            Ok(Remap::Moved {
+                to,
+                dirty: vec![],
+                copied: vec![(first, first + 8192)]
+            })
+        );
+        assert_eq!(space.used_bytes(), 8 * MIB + 17 * 4096 + 6 * 4096);
+        space.forget(first, first + 8192);
+        assert_eq!(space.used_bytes(), 8 * MIB + 17 * 4096 + 4 * 4096);
+        // What had been mapped there is cleared, but for what is copied there.
+        space.unmap(second, 4 * 4096).unwrap();
+        let (moved, _) = space.map(Place::AtFree(0x4000_0000), 4096, true).unwrap();
+        space.map(Place::AtFree(moved + 4096), 4096, true).unwrap();
+        assert_eq!(
+            space.remap(moved, 4096, 8192, true),
+            Ok(Remap::Moved {
+                to: first,
+                dirty: vec![(first + 4096, first + 8192)],
+                copied: vec![(moved, moved + 4096)]
+            })
         );
     }
 }

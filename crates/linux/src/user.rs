@@ -56,6 +56,8 @@ enum Content {
     Bytes(Vec<u8>, usize),
     /// So many zeros.
     Zeros(u64),
+    /// Whole lines: those at `from`, of which so many bytes are left.
+    Copy { from: u64, left: u64 },
 }
 
 impl Write {
@@ -70,8 +72,20 @@ impl Write {
     pub fn left(&self) -> u64 {
         match &self.content {
             Content::Bytes(bytes, taken) => (bytes.len() - taken) as u64,
-            Content::Zeros(left) => *left,
+            Content::Zeros(left) | Content::Copy { left, .. } => *left,
         }
+    }
+
+    /// If lines are to be copied, takes the next one: where it is.
+    pub fn take_source(&mut self) -> Option<u64> {
+        let Content::Copy { from, left } = &mut self.content else {
+            return None;
+        };
+        let source = *from;
+        *from += LINE_BYTES as u64;
+        *left -= LINE_BYTES as u64;
+        self.address += LINE_BYTES as u64;
+        Some(source)
     }
 
     /// Takes the next bytes, at most a line and at most what is left.
@@ -84,6 +98,7 @@ impl Write {
                 *taken = end;
             }
             Content::Zeros(left) => *left -= count,
+            Content::Copy { .. } => {}
         }
         self.address += count;
         data
@@ -279,6 +294,17 @@ impl User {
     /// Writes into a save area.
     pub fn write_saved(&mut self, address: u64, bytes: Vec<u8>) {
         self.writes.push(Write::bytes(address, bytes));
+    }
+
+    /// Copies the lines of `start..end` to `to`. All three are at the beginning of a line.
+    pub fn copy_lines(&mut self, (start, end): (u64, u64), to: u64) {
+        self.writes.push(Write {
+            address: to,
+            content: Content::Copy {
+                from: start,
+                left: end - start,
+            },
+        });
     }
 
     /// Clears ranges from start to end.

@@ -321,6 +321,7 @@ impl IoSource {
         packets: Packets,
         ledger: SharedLedger,
     ) -> IoSource {
+        ledger.borrow_mut().ring_slots = setup.ring_slots.into();
         IoSource {
             doorbells: DoorbellMap::new(setup.doorbells),
             setup,

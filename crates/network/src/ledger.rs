@@ -128,6 +128,10 @@ struct Inside {
     item: u64,
     /// See [`ItemKind::kind_of`](crate::ItemKind).
     kind: u8,
+    /// How many items had arrived at the source when this one was in its queue, and how many of them
+    /// were under way.
+    offered: u64,
+    under_way: u64,
     arrived_at: Time,
     /// When a hart took it off its queue, if that has been seen.
     taken_at: Option<Time>,
@@ -136,6 +140,8 @@ struct Inside {
 state::plain!(Inside {
     item,
     kind,
+    offered,
+    under_way,
     arrived_at,
     taken_at
 });
@@ -147,12 +153,15 @@ struct Delivered {
     /// The item; the end of a queue is none.
     item: Option<Inside>,
     is_measured: bool,
+    /// See [`Sample`].
+    is_cold: bool,
 }
 
 state::plain!(Delivered {
     queue,
     item,
-    is_measured
+    is_measured,
+    is_cold
 });
 
 /// A ring of a tenant's doorbell.
@@ -171,6 +180,8 @@ pub struct Ledger {
     /// Address of the descriptors, once the source is running.
     pub(crate) table: u64,
     pub(crate) queues: Vec<QueueDescriptor>,
+    /// How many slots the ring of each queue has; 0 if there are no rings.
+    pub(crate) ring_slots: u64,
     /// How many tenants have joined each queue, one after the other.
     tenants: Vec<u64>,
     /// When the source began to run.
@@ -208,6 +219,7 @@ pub struct Ledger {
 state::component!(Ledger {
     table,
     queues,
+    ring_slots: fixed,
     tenants,
     started_at_fs,
     items,
@@ -235,6 +247,7 @@ impl Ledger {
         Ledger {
             table: 0,
             queues: Vec::new(),
+            ring_slots: 0,
             tenants: Vec::new(),
             started_at_fs: None,
             items: ItemKind::Packets,
@@ -451,6 +464,8 @@ impl Ledger {
         self.inside[queue as usize].push_back(Inside {
             item,
             kind,
+            offered: self.counts.generated,
+            under_way: self.counts.entering + self.counts.inside,
             arrived_at: at,
             taken_at: None,
         });
@@ -481,12 +496,15 @@ impl Ledger {
             Some(inside) if inside.item == item => {
                 self.counts.inside -= 1;
                 self.counts.delivered += 1;
-                self.queue_counts[queue as usize].delivered += 1;
+                let delivered = &mut self.queue_counts[queue as usize].delivered;
+                *delivered += 1;
+                let is_cold = *delivered <= self.ring_slots;
                 self.counts.errors += u64::from(is_error);
                 self.taken.push_back(Delivered {
                     queue,
                     item: Some(inside),
                     is_measured: self.measures,
+                    is_cold,
                 });
                 if !self.measures && self.counts.delivered == self.warm_requests {
                     self.warm_at = Some(now);
@@ -557,6 +575,8 @@ impl Ledger {
             let Some(Inside {
                 item,
                 kind,
+                offered,
+                under_way,
                 arrived_at,
                 taken_at,
             }) = delivered.item
@@ -571,6 +591,9 @@ impl Ledger {
                     service: taken_at.map(|at| done_at.saturating_sub(at.max(ring.hart_rang_at))),
                     queue,
                     kind,
+                    is_cold: delivered.is_cold,
+                    offered,
+                    under_way,
                 });
             }
             if let Some(records) = &mut self.records {

@@ -7,8 +7,10 @@
 
 mod arrivals;
 mod cluster;
+mod drift;
 mod elementary;
 mod extreme_values;
+mod files;
 pub mod header;
 mod io_source;
 mod items;
@@ -32,13 +34,15 @@ mod work;
 
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use cluster::{Cluster, ClusterDomain, ClusterSetup, ClusterStatistics, NetworkSpec};
+pub use drift::Drift;
+pub use files::Files;
 pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource};
 pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use link::{Link, LinkFaultCounts, LinkFaults};
 pub use load_generator::{
     LoadGenerator, LoadGeneratorError, LoadGeneratorReport, LoadGeneratorSpec,
-    LoadGeneratorStatistics, Offer, RequestSpec, Word,
+    LoadGeneratorStatistics, Offer, RequestSpec, UnexpectedMessages, Word,
 };
 pub use operations::{OperationKind, OperationsSpec, Popularity};
 pub use packets::{PacketError, Packets, checksum};
@@ -47,7 +51,8 @@ pub use program::{
 };
 pub use random::{Random, Stream};
 pub use recorder::{
-    Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency, Recorder, Sample, Warmup,
+    Drifts, Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency, Recorder, Rings,
+    Sample, Warmup, lost_requests,
 };
 pub use service_times::{Distribution, ServiceTimes};
 pub use shape::Shape;

@@ -10,8 +10,8 @@ use crate::packet::{Endpoint, Message, Packet, Transport, TransportAction, Trans
 use crate::rack::{LineRate, MessageName, Node, NodeContext, Step};
 use crate::transport::TransportSpec;
 use crate::{
-    ArrivalProcess, Arrivals, Distribution, KindMeasurement, Measurement, Random, Recorder, Sample,
-    ServiceTimes, Stream,
+    ArrivalProcess, Arrivals, Distribution, Files, KindMeasurement, Measurement, Random, Recorder,
+    Sample, ServiceTimes, Stream, lost_requests,
 };
 use fabric::Time;
 use schemars::JsonSchema;
@@ -388,6 +388,8 @@ struct Request {
     sent_at: Time,
     server: u32,
     kind: u8,
+    /// How many requests were under way when it was made, itself included.
+    under_way: u64,
     is_over: bool,
 }
 
@@ -395,8 +397,67 @@ state::plain!(Request {
     sent_at,
     server,
     kind,
+    under_way,
     is_over
 });
+
+/// Messages that answer no request, by the first reason that holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UnexpectedMessages {
+    /// They end before the two words by which a response is known.
+    pub too_short: u64,
+    /// No request was made at the time that is their second word.
+    pub wrong_time: u64,
+    /// The request is over: it has been answered, or the transport has given it up.
+    pub over: u64,
+    /// No request that waits for an answer was sent to the server from which they come.
+    pub other_server: u64,
+    /// One was sent there, but to another port.
+    pub other_port: u64,
+    /// No request waits for an answer.
+    pub none_waits: u64,
+}
+
+state::component!(UnexpectedMessages {
+    too_short: count,
+    wrong_time: count,
+    over: count,
+    other_server: count,
+    other_port: count,
+    none_waits: count
+});
+
+impl UnexpectedMessages {
+    /// Says how many there were of each kind, if there were any.
+    fn describe(&self) -> String {
+        let told = [
+            (
+                self.too_short,
+                "shorter than the 16 bytes with which a response begins",
+            ),
+            (
+                self.wrong_time,
+                "with a second word that is not the one of a request (a response begins with the first two \
+                 words of its request; `stamped = false` is for programs whose messages have none)",
+            ),
+            (
+                self.over,
+                "to requests that had been answered or given up before",
+            ),
+            (self.other_server, "from a server that was not asked"),
+            (
+                self.other_port,
+                "from another port than the one that was asked",
+            ),
+            (self.none_waits, "when no request waited for an answer"),
+        ];
+        let told = told.iter().filter(|(count, _)| *count > 0);
+        let told: Vec<String> = told
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        told.join(", ")
+    }
+}
 
 /// What a load generator has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -409,6 +470,8 @@ pub struct LoadGeneratorStatistics {
     pub given_up: u64,
     /// Messages that answer no request.
     pub unexpected: u64,
+    /// Why they do not.
+    pub unexpected_because: UnexpectedMessages,
     /// The most requests that were under way at one time.
     pub most_under_way: u64,
     /// Requests that found no room in the transport, and waited for it.
@@ -420,6 +483,7 @@ state::component!(LoadGeneratorStatistics {
     responses: count,
     given_up: count,
     unexpected: count,
+    unexpected_because,
     most_under_way: count,
     waits: count
 });
@@ -439,6 +503,9 @@ pub struct LoadGeneratorReport {
     /// Why the first request was given up, if one was.
     pub first_given_up: Option<String>,
 }
+
+/// Where a message that answers no request is counted.
+type Reason = fn(&mut UnexpectedMessages) -> &mut u64;
 
 /// What a timer is for: the upper bits of its token.
 mod purpose {
@@ -476,6 +543,8 @@ pub struct LoadGenerator {
     /// How many came before these.
     first_request: u64,
     under_way: u64,
+    /// When the first and the last request were made.
+    made_between: Option<(Time, Time)>,
     /// How many messages of the opening have been sent to each server.
     opened: u64,
     recorder: Recorder,
@@ -491,7 +560,7 @@ impl LoadGenerator {
     /// A load generator that is called `name`, has this address and a link of this rate, and sends requests
     /// to servers with these addresses, each as likely: at least one. It waits for
     /// [`LoadGenerator::BEGIN`]. The description must have passed [`LoadGeneratorSpec::check`]; a sentence,
-    /// if a file that it names cannot be read.
+    /// if a file that it names is not among `files` or cannot be used.
     pub fn new(
         name: String,
         spec: LoadGeneratorSpec,
@@ -499,13 +568,14 @@ impl LoadGenerator {
         servers: Vec<u32>,
         recorder: Recorder,
         seed: u64,
+        files: &Files,
     ) -> Result<LoadGenerator, String> {
         let sum: f64 = spec.requests.iter().map(|request| request.weight).sum();
         let mut up_to = 0.0;
         let mut kinds = Vec::new();
         for request in &spec.requests {
             up_to += request.weight / sum;
-            let service = request.service_times.open()?;
+            let service = request.service_times.open(files)?;
             let words = request.words.iter().map(|word| match *word {
                 Word::Constant(word) => WordSource::Constant(word),
                 Word::Uniform { least, most } => WordSource::Uniform(least, most),
@@ -558,6 +628,7 @@ impl LoadGenerator {
             requests: VecDeque::new(),
             first_request: 0,
             under_way: 0,
+            made_between: None,
             opened: 0,
             recorder,
             statistics: LoadGeneratorStatistics::default(),
@@ -614,13 +685,61 @@ impl LoadGenerator {
         let by_kind = Recorder::by_kind_together(&[&self.recorder], |_, kind| {
             names[usize::from(kind)].clone()
         });
+        let measurement = self.recorder.measurement().map(|mut measurement| {
+            measurement.add_overload(self.lost());
+            measurement
+        });
         LoadGeneratorReport {
-            measurement: self.recorder.measurement(),
+            measurement,
             by_kind,
             statistics: self.statistics,
             transport: self.transport.statistics(),
             first_given_up: self.first_given_up.clone(),
         }
+    }
+
+    /// Requests that have not been served, a sentence for each reason.
+    fn lost(&self) -> impl Iterator<Item = String> {
+        let since = self.recorder.measures_since();
+        let is_old = |request: &&Request| {
+            !request.is_over && since.is_some_and(|since| request.sent_at < since)
+        };
+        let old = self.requests.iter().filter(is_old).count() as u64;
+        let lost = [
+            lost_requests(self.statistics.given_up, "given up by the transport"),
+            lost_requests(old, "made before the measured ones and never answered"),
+        ];
+        lost.into_iter().flatten()
+    }
+
+    /// What it has counted.
+    pub fn statistics(&self) -> LoadGeneratorStatistics {
+        self.statistics
+    }
+
+    /// Says what has become of its requests, in a sentence without its full stop.
+    pub fn describe(&self) -> String {
+        let LoadGeneratorStatistics {
+            requests,
+            responses,
+            given_up,
+            unexpected,
+            unexpected_because,
+            ..
+        } = self.statistics;
+        let mut text = format!(
+            "{}: {responses} of {requests} requests have been answered, and {} wait",
+            self.name, self.under_way
+        );
+        if given_up > 0 {
+            let why = self.first_given_up.as_deref().unwrap_or_default();
+            text += &format!("; {given_up} were given up: {why}");
+        }
+        if unexpected > 0 {
+            let why = unexpected_because.describe();
+            text += &format!("; messages that answered no request: {unexpected} ({why})");
+        }
+        text
     }
 
     /// Sends each server the next message of the opening; whether there was one.
@@ -764,8 +883,11 @@ impl LoadGenerator {
             sent_at: now,
             server: message.to.address,
             kind: kind as u8,
+            under_way: self.under_way + 1,
             is_over: false,
         });
+        let (first, _) = self.made_between.unwrap_or((now, now));
+        self.made_between = Some((first, now));
         self.statistics.requests += 1;
         self.under_way += 1;
         self.statistics.most_under_way = self.statistics.most_under_way.max(self.under_way);
@@ -833,14 +955,19 @@ impl LoadGenerator {
         if self.statistics.requests == 0 {
             return; // An answer to the opening.
         }
-        let Some(place) = self.find(message) else {
-            self.statistics.unexpected += 1;
-            return;
+        let place = match self.find(message) {
+            Ok(place) => place,
+            Err(reason) => {
+                self.statistics.unexpected += 1;
+                *reason(&mut self.statistics.unexpected_because) += 1;
+                return;
+            }
         };
         let Request {
             sent_at,
             kind,
             server,
+            under_way,
             ..
         } = self.requests[place];
         self.statistics.responses += 1;
@@ -860,6 +987,9 @@ impl LoadGenerator {
             service: None,
             queue: self.server(message.from.address),
             kind,
+            is_cold: false,
+            offered: self.first_request + place as u64 + 1,
+            under_way,
         });
         self.over(place);
         self.next_of_client(context);
@@ -873,27 +1003,52 @@ impl LoadGenerator {
 
     /// The place of the request that a message answers: of those that its sender was sent at the time in it,
     /// or at any time, the first that has not been answered. The port is that of the server, if it has not
-    /// left the ports as they were, as programs without a transport do.
-    fn find(&self, message: &Message) -> Option<usize> {
+    /// left the ports as they were, as programs without a transport do. Or what to count if there is none.
+    fn find(&self, message: &Message) -> Result<usize, Reason> {
         let Message {
             from, to, payload, ..
         } = message;
+        let is_server = |request: &Request| request.server == from.address;
         let fits = |request: &Request| {
             let port = self.kinds[usize::from(request.kind)].port;
             let is_port = port == from.port || port == to.port;
-            !request.is_over && request.server == from.address && is_port
+            !request.is_over && is_server(request) && is_port
         };
-        if !self.spec.stamped {
-            return self.requests.iter().position(fits);
+        let mut candidates = 0..self.requests.len();
+        if self.spec.stamped {
+            let Some(word) = payload.get(8..16).and_then(|word| word.try_into().ok()) else {
+                return Err(|counts| &mut counts.too_short);
+            };
+            let sent_at = Time::from_fs(u64::from_be_bytes(word));
+            let before = |request: &Request| request.sent_at < sent_at;
+            let up_to = |request: &Request| request.sent_at <= sent_at;
+            candidates =
+                self.requests.partition_point(before)..self.requests.partition_point(up_to);
+            if candidates.is_empty() {
+                // Those before the first that is not over have been forgotten.
+                let first = self.requests.front().map(|request| request.sent_at);
+                let was_made = self.made_between.is_some_and(|(least, most)| {
+                    (least..=most).contains(&sent_at) && first.is_none_or(|first| sent_at < first)
+                });
+                return Err(match was_made {
+                    true => |counts| &mut counts.over,
+                    false => |counts| &mut counts.wrong_time,
+                });
+            }
         }
-        let word = payload.get(8..16)?.try_into().ok()?;
-        let sent_at = Time::from_fs(u64::from_be_bytes(word));
-        let first = self
-            .requests
-            .partition_point(|request| request.sent_at < sent_at);
-        let same_time = self.requests.range(first..);
-        let mut same_time = same_time.take_while(|request| request.sent_at == sent_at);
-        same_time.position(fits).map(|place| first + place)
+        let first = candidates.start;
+        let candidates = || self.requests.range(candidates.clone());
+        if let Some(place) = candidates().position(fits) {
+            return Ok(first + place);
+        }
+        let waits = |request: &&Request| !request.is_over;
+        let mut waiting = candidates().filter(waits);
+        Err(match (waiting.clone().next(), self.spec.stamped) {
+            (None, true) => |counts| &mut counts.over,
+            (None, false) => |counts| &mut counts.none_waits,
+            (Some(_), _) if waiting.any(is_server) => |counts| &mut counts.other_port,
+            (Some(_), _) => |counts| &mut counts.other_server,
+        })
     }
 
     fn over(&mut self, place: usize) {
@@ -975,6 +1130,7 @@ impl Node for LoadGenerator {
                 requests,
                 first_request,
                 under_way,
+                made_between,
                 opened,
                 recorder,
                 statistics,

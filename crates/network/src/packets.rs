@@ -6,7 +6,6 @@ use crate::{OperationsSpec, Random, Work};
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapParser;
 use state::{State, Walker};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 pub(crate) const IPV4_HEADER_BYTES: usize = 20;
@@ -19,14 +18,9 @@ pub(crate) const MINIMUM_PACKET_BYTES: u32 = (IPV4_HEADER_BYTES + UDP_HEADER_BYT
 /// A capture file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PacketError {
-    /// It cannot be read.
-    #[error("{path}: the capture file cannot be read: {reason}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        reason: String,
-    },
+    /// It was not given; the sentence says so.
+    #[error("{0}")]
+    Missing(String),
     /// It is something else.
     #[error(
         "{path}: this is not a pcap file: {reason}. Files in the newer pcapng format can be converted with `editcap -F pcap`"
@@ -190,16 +184,8 @@ impl Packets {
 
     /// The IPv4 packets of a pcap file, over and over. Other frames are skipped, and so are
     /// packets of which the capture has only the beginning.
-    pub fn from_pcap(path: &Path, maximum_bytes: u32) -> Result<Packets, PacketError> {
-        let content = fs::read(path).map_err(|error| PacketError::Unreadable {
-            path: path.into(),
-            reason: error.to_string(),
-        })?;
-        Packets::from_pcap_bytes(path, &content, maximum_bytes)
-    }
-
-    /// As [`Packets::from_pcap`], out of the contents of a file whose name is used in errors.
-    pub fn from_pcap_bytes(
+    /// `path` is used in errors.
+    pub fn from_pcap(
         path: &Path,
         content: &[u8],
         maximum_bytes: u32,
@@ -441,11 +427,7 @@ mod tests {
     }
 
     fn read(name: &str, content: &[u8], maximum: u32) -> Result<Packets, PacketError> {
-        let path = std::env::temp_dir().join(format!("nanoplane-{}-{name}", std::process::id()));
-        fs::write(&path, content).unwrap();
-        let result = Packets::from_pcap(&path, maximum);
-        fs::remove_file(&path).unwrap();
-        result
+        Packets::from_pcap(Path::new(name), content, maximum)
     }
 
     fn message(result: Result<Packets, PacketError>) -> String {
@@ -527,7 +509,5 @@ mod tests {
             large.contains("40 bytes, more than traffic.packet_bytes = 39"),
             "{large}"
         );
-        let missing = Packets::from_pcap(Path::new("/nowhere/trace.pcap"), 1);
-        assert!(message(missing).starts_with("/nowhere/trace.pcap: "));
     }
 }

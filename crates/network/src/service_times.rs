@@ -1,8 +1,8 @@
 //! How long requests take to process.
 
-use crate::Random;
 use crate::elementary::ln;
 use crate::extreme_values::ExtremeValues;
+use crate::{Files, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -85,8 +85,8 @@ impl ServiceTimes {
         }
     }
 
-    /// What values are drawn from; reads the file if there is one. A sentence if that is wrong.
-    pub fn open(&self) -> Result<Distribution, String> {
+    /// What values are drawn from, with the file if there is one. A sentence if that is wrong.
+    pub fn open(&self, files: &Files) -> Result<Distribution, String> {
         self.check()?;
         Ok(match *self {
             ServiceTimes::Fixed => Distribution::Fixed,
@@ -98,9 +98,9 @@ impl ServiceTimes {
                 shape,
             } => Distribution::GeneralizedExtremeValue(ExtremeValues::new(location, scale, shape)),
             ServiceTimes::Recorded { ref file } => {
-                let text = std::fs::read_to_string(file)
-                    .map_err(|error| format!("{file}: cannot be read: {error}"))?;
-                Distribution::Recorded(Histogram::parse(&text, file)?)
+                let text = std::str::from_utf8(files.get(file)?)
+                    .map_err(|error| format!("{file}: this is not text in UTF-8: {error}"))?;
+                Distribution::Recorded(Histogram::parse(text, file)?)
             }
         })
     }
@@ -310,7 +310,7 @@ mod tests {
     fn means_and_variances_are_those_of_the_distributions() {
         // Variances of mean 1: none, (2 - 0)^2 / 12, 1.
         for (times, variance) in ALL.into_iter().zip([0.0, 1.0 / 3.0, 1.0]) {
-            let values = draws(&times.open().unwrap(), 100_000);
+            let values = draws(&times.open(&Files::default()).unwrap(), 100_000);
             let mean = values.iter().sum::<f64>() / 1e5;
             let squares = values.iter().map(|value| (value - mean).powi(2));
             assert!((mean - 1.0).abs() < 0.01, "{times:?}: {mean}");
@@ -404,10 +404,13 @@ mod tests {
             assert!(error.starts_with("times.csv"), "{error}");
             assert!(error.contains(sentence), "{error}");
         }
-        let missing = ServiceTimes::Recorded {
-            file: "no-such.csv".to_string(),
+        let recorded = ServiceTimes::Recorded {
+            file: "times.csv".to_string(),
         };
-        let error = missing.open().unwrap_err();
-        assert!(error.starts_with("no-such.csv: cannot be read"), "{error}");
+        let error = recorded.open(&Files::default()).unwrap_err();
+        assert!(error.starts_with("times.csv: the contents"), "{error}");
+        let contents = [("times.csv".to_string(), vec![0xff])];
+        let error = recorded.open(&Files::new(contents.into())).unwrap_err();
+        assert!(error.starts_with("times.csv: this is not text"), "{error}");
     }
 }

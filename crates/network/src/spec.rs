@@ -2,7 +2,8 @@
 
 use crate::packets::MINIMUM_PACKET_BYTES;
 use crate::{
-    ArrivalProcess, Arrivals, OperationsSpec, PacketError, Packets, Random, Shape, Stream, WorkSpec,
+    ArrivalProcess, Arrivals, Files, OperationsSpec, PacketError, Packets, Random, Shape, Stream,
+    WorkSpec,
 };
 use fabric::LINE_BYTES;
 use schemars::JsonSchema;
@@ -42,8 +43,9 @@ pub struct TrafficSpec {
     /// How much is offered, in millions of items a second over all queues.
     #[schemars(range(min = 1e-6, max = 1e4))]
     pub rate_mrps: Option<f64>,
-    /// What `load = "saturate"` offers, in millions of items a second. 20 is well above what a
-    /// core can take (a few hundred nanoseconds an item); raise it for many cores.
+    /// What `load = "saturate"` offers, in millions of items a second. If it is not given, it is
+    /// found: a short trial begins with 20, which is well above what a core can take (a few hundred
+    /// nanoseconds an item), and the run is offered 1.35 times what is served.
     #[schemars(range(min = 1e-6, max = 1e4))]
     pub saturation_rate_mrps: f64,
     /// `generated`, or the path of a pcap file. What is generated, packets, blocks or requests, is
@@ -191,6 +193,11 @@ impl TrafficSpec {
         self.rate_mrps.unwrap_or(self.saturation_rate_mrps)
     }
 
+    /// Whether it is more than the data plane can take.
+    pub fn saturates(&self) -> bool {
+        self.rate_mrps.is_none()
+    }
+
     /// Bytes of a slot that holds the largest packet, before and after a data plane has added its
     /// headers: a multiple of 64.
     pub fn slot_bytes(&self) -> u32 {
@@ -218,8 +225,8 @@ impl TrafficSpec {
         )
     }
 
-    /// The packets for a seed; reads the capture file if there is one.
-    pub fn open_packets(&self, seed: u64) -> Result<Packets, PacketError> {
+    /// The packets for a seed; those of the capture file if there is one.
+    pub fn open_packets(&self, seed: u64, files: &Files) -> Result<Packets, PacketError> {
         if self.packets == GENERATED {
             let packets = Packets::generated(
                 self.packet_bytes,
@@ -230,11 +237,12 @@ impl TrafficSpec {
                 return Ok(packets);
             };
             let work = work
-                .open(Random::new(seed, Stream::ServiceTimes))
+                .open(Random::new(seed, Stream::ServiceTimes), files)
                 .map_err(PacketError::Work)?;
             Ok(packets.with_work(work))
         } else {
-            Packets::from_pcap(Path::new(&self.packets), self.packet_bytes)
+            let content = files.get(&self.packets).map_err(PacketError::Missing)?;
+            Packets::from_pcap(Path::new(&self.packets), content, self.packet_bytes)
         }
     }
 }

@@ -1,25 +1,49 @@
 //! Estimates from the output of one simulation, whose samples depend on each other.
 
-/// How many batches confidence intervals use: beyond 30, intervals hardly get shorter, and batches
+/// The most batches that confidence intervals use: beyond 30, intervals hardly get shorter, and batches
 /// only get more dependent (Schmeiser, Operations Research 30(3), 1982).
-const BATCHES: usize = 30;
-/// The 97.5 % quantile of Student's t distribution with 29 degrees of freedom.
-const STUDENT_T: f64 = 2.0452;
+const MOST_BATCHES: usize = 30;
+/// The fewest. Student's t is exact for any number of independent normal means, but with fewer than
+/// five it is so large (3.2 for four) that the interval says little.
+const FEWEST_BATCHES: usize = 5;
+/// Fewer values than two for each of 30 batches have no interval.
+const FEWEST_VALUES: usize = 2 * MOST_BATCHES;
+/// The 97.5 % quantiles of Student's t distribution with 4 to 29 degrees of freedom: for 5 to 30
+/// batches.
+const STUDENT_T: [f64; MOST_BATCHES - FEWEST_BATCHES + 1] = [
+    2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314,
+    2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518,
+    2.0484, 2.0452,
+];
+/// The 97.5 % quantile of the normal distribution, for a standard error that is known.
+const NORMAL: f64 = 1.96;
 /// More than this says that the run is too short for any interval.
 const LARGEST_CORRELATION: f64 = 0.9;
 
 /// How many values at the beginning to leave out, by the rule MSER-5 (White, Simulation 69(6),
-/// 1997): over the means of batches of 5, the cut that minimises the squared standard error of what
-/// remains. `None` if that is more than half of the values: then there are too few to tell.
+/// 1997): [`mser`] over the means of batches of 5.
 pub fn mser5(values: &[f64]) -> Option<usize> {
     let batches: Vec<f64> = values
         .chunks_exact(5)
         .map(|batch| batch.iter().sum::<f64>() / 5.0)
         .collect();
+    Some(mser(&batches)? * 5)
+}
+
+/// How many of the means of batches to leave out: [`least_error`]. `None` if that is more than half of
+/// them: then there are too few to tell.
+pub(crate) fn mser(batches: &[f64]) -> Option<usize> {
+    least_error(batches).filter(|&cut| cut <= batches.len() / 2)
+}
+
+/// How many of the means of batches to leave out so that the squared standard error of what remains is
+/// the least. `None` with less than five batches.
+pub(crate) fn least_error(batches: &[f64]) -> Option<usize> {
     // The last cuts leave so few batches that they may be equal by chance.
     let last_cut = batches.len().checked_sub(5)?;
-    // Around their mean, so that the difference of the squares keeps its digits.
-    let center = batches.iter().sum::<f64>() / batches.len() as f64;
+    // Around the last one, so that the difference of the squares keeps its digits, and is exactly 0 for
+    // those that are equal to it.
+    let center = batches.last()?;
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
     let (mut best_cut, mut least) = (0, f64::INFINITY);
     for (cut, batch) in batches.iter().enumerate().rev() {
@@ -32,7 +56,7 @@ pub fn mser5(values: &[f64]) -> Option<usize> {
             (best_cut, least) = (cut, error);
         }
     }
-    (best_cut <= batches.len() / 2).then_some(best_cut * 5)
+    Some(best_cut)
 }
 
 /// The smallest value that at least the share `probability` of `sorted` does not exceed, and 0 if
@@ -45,79 +69,130 @@ pub fn quantile(sorted: &[f64], probability: f64) -> f64 {
         .unwrap_or(0.0)
 }
 
-/// Half the length of the 95 % confidence interval of the mean of `values`, by the method of
-/// non-overlapping batch means: batches so long that their means are nearly independent. Where
-/// neighbouring means still go together, the variance is taken as that of a first-order
-/// autoregression, (1 + r) / (1 - r) times as large, with r their correlation (the method Skart:
-/// Tafazzoli, Wilson, Lada and Steiger, INFORMS Journal on Computing 23(2), 2011). A correlation
-/// below 0 is chance here, and does not make intervals shorter. `None` with less than two values a
-/// batch.
-fn half_width(values: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
-    let length = values.len() / BATCHES;
-    if length < 2 {
-        return None;
-    }
-    let mut means = [0.0; BATCHES];
-    for (place, value) in values.take(length * BATCHES).enumerate() {
-        means[place / length] += value / length as f64;
-    }
-    let mean = means.iter().sum::<f64>() / BATCHES as f64;
-    let deviations = means.map(|batch| batch - mean);
-    let squares: f64 = deviations.iter().map(|one| one * one).sum();
-    if squares == 0.0 {
-        return Some(0.0);
-    }
-    let products: f64 = deviations.windows(2).map(|pair| pair[0] * pair[1]).sum();
-    let correlation = (products / squares).clamp(0.0, LARGEST_CORRELATION);
-    let variance = squares / (BATCHES - 1) as f64 * (1.0 + correlation) / (1.0 - correlation);
-    Some(STUDENT_T * (variance / BATCHES as f64).sqrt())
+/// How values are divided into batches of equal length, for confidence intervals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Batches {
+    count: usize,
+    length: usize,
 }
 
-/// The 95 % confidence interval of the mean, by batch means and Student's t. `None` with less than
-/// 60 values.
-pub fn mean_interval(values: &[f64]) -> Option<[f64; 2]> {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let half = half_width(values.iter().copied())?;
-    Some([mean - half, mean + half])
+impl Batches {
+    /// Batches of whole rounds of `round` values, of `values` in all: a data plane that goes round its
+    /// queues serves each at its own cost, so that the mean of a part of a round is the mean of some
+    /// queues. `None` with less than 60 values or less than five rounds.
+    fn of(values: usize, round: usize) -> Option<Batches> {
+        let rounds = values.checked_div(round)?;
+        if values < FEWEST_VALUES || rounds < FEWEST_BATCHES {
+            return None;
+        }
+        let rounds_each = rounds.div_ceil(MOST_BATCHES);
+        Some(Batches {
+            count: rounds / rounds_each,
+            length: rounds_each * round,
+        })
+    }
+
+    /// The factor between the standard error of the mean of the batches and half of its interval.
+    fn student_t(self) -> f64 {
+        STUDENT_T[self.count - FEWEST_BATCHES]
+    }
+
+    /// The mean of the values in batches, and half the length of its 95 % confidence interval, by the
+    /// method of non-overlapping batch means: batches so long that their means are nearly independent. Where
+    /// neighbouring means still go together, the variance is taken as that of a first-order
+    /// autoregression, (1 + r) / (1 - r) times as large, with r their correlation (the method Skart:
+    /// Tafazzoli, Wilson, Lada and Steiger, INFORMS Journal on Computing 23(2), 2011). A correlation
+    /// below 0 is chance here, and does not make intervals shorter.
+    fn mean(self, values: impl Iterator<Item = f64>) -> (f64, f64) {
+        let count = self.count as f64;
+        let mut means = vec![0.0; self.count];
+        for (place, value) in values.take(self.count * self.length).enumerate() {
+            means[place / self.length] += value / self.length as f64;
+        }
+        let mean = means.iter().sum::<f64>() / count;
+        let deviations: Vec<f64> = means.iter().map(|batch| batch - mean).collect();
+        let squares: f64 = deviations.iter().map(|one| one * one).sum();
+        if squares == 0.0 {
+            return (mean, 0.0);
+        }
+        let products: f64 = deviations.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        let correlation = (products / squares).clamp(0.0, LARGEST_CORRELATION);
+        let variance = squares / (count - 1.0) * (1.0 + correlation) / (1.0 - correlation);
+        (mean, self.student_t() * (variance / count).sqrt())
+    }
 }
 
-/// By how much the share of values at or below the estimated quantile may be off, with 95 %
-/// confidence.
+/// The 95 % confidence interval of the mean, by batch means and Student's t. Batches are whole rounds
+/// of `round` values: of as many as there are queues that are served in turn. The interval is around
+/// the mean of whole rounds, and holds that of all values too. `None` with less than 60 values or less
+/// than five rounds.
+pub fn mean_interval(values: &[f64], round: usize) -> Option<[f64; 2]> {
+    let all = values.iter().sum::<f64>() / values.len() as f64;
+    let (mean, half) = Batches::of(values.len(), round)?.mean(values.iter().copied());
+    Some([(mean - half).min(all), (mean + half).max(all)])
+}
+
+/// The shares of values at whose quantiles the 95 % confidence interval of a quantile begins and ends.
 ///
-/// That share is a mean, of ones and zeros; batch means give its standard error. It is not taken
-/// as less than that of independent values.
-fn share_half_width(values: &[f64], sorted: &[f64], probability: f64) -> Option<f64> {
+/// The share of values at or below the estimated quantile is a mean, of ones and zeros; batch means
+/// say how far it may be off. Its standard error is not taken as less than that of independent values.
+fn share_interval(
+    values: &[f64],
+    sorted: &[f64],
+    probability: f64,
+    round: usize,
+) -> Option<[f64; 2]> {
+    let batches = Batches::of(values.len(), round)?;
     let estimate = quantile(sorted, probability);
-    let below = values
-        .iter()
-        .map(|&value| f64::from(u8::from(value <= estimate)));
-    let independent = (probability * (1.0 - probability) / values.len() as f64).sqrt();
-    Some(half_width(below)?.max(STUDENT_T * independent))
+    let below = || {
+        values
+            .iter()
+            .map(|&value| f64::from(u8::from(value <= estimate)))
+    };
+    let length = values.len() as f64;
+    let (share, half) = batches.mean(below());
+    let independent = (probability * (1.0 - probability) / length).sqrt();
+    let half = half.max(NORMAL * independent);
+    // In whole rounds the share may be another one than in all values.
+    let offset = below().sum::<f64>() / length - share;
+    Some([
+        probability + (offset - half).min(0.0),
+        probability + (offset + half).max(0.0),
+    ])
 }
 
 /// The 95 % confidence interval of a quantile of `values`, which `sorted` has in order.
 ///
 /// Its ends are the quantiles at `probability` plus and minus what the share of values below it may
 /// be off (Heidelberger and Lewis, Operations Research 32(1), 1984, compare such methods). Where
-/// the upper end would need more values than there are, it is the largest. `None` with less than 60
-/// values.
-pub fn quantile_interval(values: &[f64], sorted: &[f64], probability: f64) -> Option<[f64; 2]> {
-    let half = share_half_width(values, sorted, probability)?;
+/// the upper end would need more values than there are, it is the largest. Batches and `None` are those
+/// of [`mean_interval`].
+pub fn quantile_interval(
+    values: &[f64],
+    sorted: &[f64],
+    probability: f64,
+    round: usize,
+) -> Option<[f64; 2]> {
+    let [low, high] = share_interval(values, sorted, probability, round)?;
     Some([
-        quantile(sorted, (probability - half).max(0.0)),
-        quantile(sorted, (probability + half).min(1.0)),
+        quantile(sorted, low.max(0.0)),
+        quantile(sorted, high.min(1.0)),
     ])
 }
 
 /// Half the length of a quantile's 95 % confidence interval, as a part of the quantile. `None` where
 /// there are too few values for one with both ends.
-pub fn quantile_precision(values: &[f64], sorted: &[f64], probability: f64) -> Option<f64> {
-    let half = share_half_width(values, sorted, probability)?;
-    if probability + half >= 1.0 {
+pub fn quantile_precision(
+    values: &[f64],
+    sorted: &[f64],
+    probability: f64,
+    round: usize,
+) -> Option<f64> {
+    let [low, high] = share_interval(values, sorted, probability, round)?;
+    if high >= 1.0 {
         return None;
     }
-    let length =
-        quantile(sorted, probability + half) - quantile(sorted, (probability - half).max(0.0));
+    let length = quantile(sorted, high) - quantile(sorted, low.max(0.0));
     if length == 0.0 {
         return Some(0.0);
     }
@@ -145,6 +220,17 @@ mod tests {
         let mut values = vec![0.0; 50];
         values.extend((0..950).map(|place| 10.0 + f64::from(place % 5) + f64::from(place / 5 % 2)));
         assert_eq!(mser5(&values), Some(50));
+    }
+
+    /// Numbers that binary digits do not hold exactly, nor their sums.
+    #[test]
+    fn equal_values_have_no_error() {
+        let values: Vec<f64> = (0..3000)
+            .map(|place| if place < 1000 { 0.1 } else { 0.7 })
+            .collect();
+        assert_eq!(mser5(&values), Some(1000));
+        assert_eq!(least_error(&values[500..1400]), Some(500));
+        assert_eq!(mser(&values[500..1400]), None);
     }
 
     #[test]
@@ -179,7 +265,7 @@ mod tests {
     /// Shares of 400 runs whose intervals of the mean, the 90 % and the 99 % quantile hold the true
     /// ones, `truth`. `start` makes a process, whose first value is drawn as all others are.
     fn coverage<Next: FnMut(&mut Random) -> f64>(
-        length: usize,
+        (length, round): (usize, usize),
         truth: [f64; 3],
         start: impl Fn(&mut Random) -> Next,
     ) -> [f64; 3] {
@@ -192,9 +278,9 @@ mod tests {
             let mut sorted = values.clone();
             sorted.sort_by(f64::total_cmp);
             let intervals = [
-                mean_interval(&values),
-                quantile_interval(&values, &sorted, 0.9),
-                quantile_interval(&values, &sorted, 0.99),
+                mean_interval(&values, round),
+                quantile_interval(&values, &sorted, 0.9, round),
+                quantile_interval(&values, &sorted, 0.99, round),
             ];
             for ((hit, interval), truth) in hits.iter_mut().zip(intervals).zip(truth) {
                 let [low, high] = interval.unwrap();
@@ -215,7 +301,7 @@ mod tests {
     #[test]
     fn intervals_of_independent_samples_hold_the_truth() {
         let truth = [1.0, 10.0f64.ln(), 100.0f64.ln()];
-        assert_is_95_percent(coverage(20_000, truth, |_| Random::exponential));
+        assert_is_95_percent(coverage((20_000, 1), truth, |_| Random::exponential));
     }
 
     #[test]
@@ -228,7 +314,7 @@ mod tests {
         };
         let deviation = (1.0f64 / 0.19).sqrt();
         let truth = [0.0, 1.281_551_6 * deviation, 2.326_347_9 * deviation];
-        assert_is_95_percent(coverage(20_000, truth, |random| {
+        assert_is_95_percent(coverage((20_000, 1), truth, |random| {
             let mut value = deviation * normal(random);
             move |random| {
                 value = 0.9 * value + normal(random);
@@ -242,7 +328,7 @@ mod tests {
     fn queueing(load: f64, length: usize) -> [f64; 3] {
         let mean = 1.0 / (1.0 - load);
         let truth = [mean, mean * 10.0f64.ln(), mean * 100.0f64.ln()];
-        coverage(length, truth, |random| {
+        coverage((length, 1), truth, |random| {
             let mut time = mean * random.exponential();
             move |random| {
                 let waiting = (time - random.exponential() / load).max(0.0);
@@ -268,6 +354,80 @@ mod tests {
         );
     }
 
+    /// Queues that are served in turn, each with exponential times of its own mean, from 1 for the first
+    /// to 3 for the last; from a queue on that is drawn.
+    fn in_rounds(queues: u32, length: usize) -> [f64; 3] {
+        let mean = move |queue| 1.0 + 2.0 * f64::from(queue) / f64::from(queues - 1);
+        let above = |value: f64| {
+            let shares = (0..queues).map(|queue| (-value / mean(queue)).exp());
+            shares.sum::<f64>() / f64::from(queues)
+        };
+        let quantile_of = |probability: f64| {
+            let (mut low, mut high) = (0.0, 100.0);
+            for _ in 0..60 {
+                let middle = (low + high) / 2.0;
+                if above(middle) > 1.0 - probability {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+            }
+            low
+        };
+        let truth = [2.0, quantile_of(0.9), quantile_of(0.99)];
+        coverage((length, queues as usize), truth, |random| {
+            let mut queue = random.below(u64::from(queues)) as u32;
+            move |random| {
+                queue = (queue + 1) % queues;
+                mean(queue) * random.exponential()
+            }
+        })
+    }
+
+    /// 41.5 rounds: 20 batches of two, and 1.5 rounds that are in no batch.
+    #[test]
+    fn intervals_of_queues_that_are_served_in_turn_hold_the_truth() {
+        assert_is_95_percent(in_rounds(200, 8300));
+    }
+
+    /// With five rounds, and half of one in no batch, intervals of quantiles are longer than need be: the
+    /// error that five batches show is often too large, and never taken as too small.
+    #[test]
+    fn intervals_of_five_rounds_are_long_enough() {
+        let shares = in_rounds(400, 2200);
+        assert!((0.91..=0.983).contains(&shares[0]), "{shares:?}");
+        assert!(shares.iter().all(|&share| share >= 0.91), "{shares:?}");
+    }
+
+    /// What a queue costs is all that differs: whole rounds have the same mean, and the interval has it,
+    /// though the mean of all values is not in the middle. 5.5 rounds of ones and threes, the ones first:
+    /// (5 x 2 + 0.5) / 5.5 = 1.909.
+    #[test]
+    fn a_part_of_a_round_does_not_move_the_interval() {
+        let values: Vec<f64> = (0..550)
+            .map(|place| if place % 100 < 50 { 1.0 } else { 3.0 })
+            .collect();
+        let [low, high] = mean_interval(&values, 100).unwrap();
+        assert!((low - 10.5 / 5.5).abs() < 1e-9, "{low}");
+        assert!((high - 2.0).abs() < 1e-9, "{high}");
+    }
+
+    #[test]
+    fn batches_are_whole_rounds() {
+        let of = |values, round| {
+            Batches::of(values, round).map(|batches| (batches.count, batches.length))
+        };
+        // Up to 30 rounds each is a batch; 31 of them make 15 batches of two.
+        assert_eq!(of(3000, 100), Some((30, 100)));
+        assert_eq!(of(3100, 100), Some((15, 200)));
+        assert_eq!(of(599, 100), Some((5, 100)));
+        assert_eq!(of(499, 100), None);
+        assert_eq!(of(60, 1), Some((30, 2)));
+        assert_eq!(of(59, 1), None);
+        assert_eq!(of(20_000, 1), Some((29, 667)));
+        assert_eq!(of(0, 0), None);
+    }
+
     #[test]
     fn precision_needs_both_ends_of_the_interval() {
         let values: Vec<f64> = (0..1000).map(|place| f64::from(place * 7 % 100)).collect();
@@ -275,18 +435,21 @@ mod tests {
         sorted.sort_by(f64::total_cmp);
         // Batches have nearly equal shares, so the error is that of independent values: 0.0323 for
         // the median, whose interval is then from 46 to 53, and 0.0064 for the p99.
-        let half = quantile_precision(&values, &sorted, 0.5).unwrap();
+        let half = quantile_precision(&values, &sorted, 0.5, 1).unwrap();
         assert!((half - 3.5 / 49.0).abs() < 1e-9, "{half}");
-        assert!(quantile_precision(&values, &sorted, 0.99).is_some());
-        assert_eq!(quantile_precision(&values, &sorted, 0.998), None);
-        assert_eq!(quantile_precision(&[0.0; 600], &[0.0; 600], 0.9), Some(0.0));
-        assert_eq!(quantile_precision(&[1.0; 59], &[1.0; 59], 0.5), None);
+        assert!(quantile_precision(&values, &sorted, 0.99, 1).is_some());
+        assert_eq!(quantile_precision(&values, &sorted, 0.998, 1), None);
+        assert_eq!(
+            quantile_precision(&[0.0; 600], &[0.0; 600], 0.9, 1),
+            Some(0.0)
+        );
+        assert_eq!(quantile_precision(&[1.0; 59], &[1.0; 59], 0.5, 1), None);
     }
 
     #[test]
     fn few_samples_have_no_interval() {
-        assert_eq!(mean_interval(&[1.0; 59]), None);
-        assert_eq!(mean_interval(&[1.0; 60]), Some([1.0, 1.0]));
-        assert_eq!(quantile_interval(&[], &[], 0.5), None);
+        assert_eq!(mean_interval(&[1.0; 59], 1), None);
+        assert_eq!(mean_interval(&[1.0; 60], 1), Some([1.0, 1.0]));
+        assert_eq!(quantile_interval(&[], &[], 0.5, 1), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, udp_checksum};
 use crate::spec::TrafficError;
-use crate::{Distribution, Random, ServiceTimes};
+use crate::{Distribution, Files, Random, ServiceTimes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -67,9 +67,9 @@ impl WorkSpec {
         Ok(())
     }
 
-    /// What the times are drawn from; reads the file if there is one. A sentence if that is wrong.
-    pub fn open(&self, random: Random) -> Result<Work, String> {
-        let distribution = self.service_times.open()?;
+    /// What the times are drawn from, with the file if there is one. A sentence if that is wrong.
+    pub fn open(&self, random: Random, files: &Files) -> Result<Work, String> {
+        let distribution = self.service_times.open(files)?;
         let scale = self.mean_ns.map_or(1.0, |mean| mean / distribution.mean());
         Ok(Work {
             base_ns: self.base_ns,
@@ -121,7 +121,9 @@ mod tests {
     }
 
     fn packets(spec: &WorkSpec) -> Packets {
-        let work = spec.open(Random::new(1, Stream::ServiceTimes)).unwrap();
+        let work = spec
+            .open(Random::new(1, Stream::ServiceTimes), &Files::default())
+            .unwrap();
         plain().with_work(work)
     }
 

@@ -6,8 +6,8 @@ use fabric::{
     Time, Transit,
 };
 use network::{
-    IoSetup, IoSource, Ledger, Measurement, Random, Recorder, SharedLedger, Stream, TenantSide,
-    TrafficSpec, Warmup, checksum,
+    Files, IoSetup, IoSource, Ledger, Measurement, Random, Recorder, SharedLedger, Stream,
+    TenantSide, TrafficSpec, Warmup, checksum,
 };
 use std::any::Any;
 use std::cell::RefCell;
@@ -283,7 +283,7 @@ impl Server {
                 .shape
                 .active_queues(queues, &mut Random::new(seed, Stream::ActiveQueues)),
             Random::new(seed, Stream::Queues),
-            traffic.open_packets(seed).unwrap(),
+            traffic.open_packets(seed, &Files::default()).unwrap(),
             ledger.clone(),
         );
         let tenants = TenantSide::new(setup, ledger.clone(), 300);

@@ -31,7 +31,7 @@ use fabric::{
     MemoryMap, Observation, Outbox, PrivateCache, SecondLevel, SecondLevelStatistics, State, Time,
     ToCache,
 };
-use riscv::{Hart, SINK, Trap};
+use riscv::{Hart, Privilege, SINK, Trap};
 use state::Walker;
 use std::collections::VecDeque;
 
@@ -242,6 +242,8 @@ pub struct Core<X, const IN_ORDER: bool> {
     /// Set when the guest has crashed; the core does nothing more.
     pub crash: Option<Crash>,
     pub(crate) statistics: CoreStatistics,
+    /// See [`Core::skipped_cycles`]. Neither compared nor written down: it is the host's.
+    pub(crate) skipped_cycles: u64,
     /// What holds up dispatch now, and up to where the cycles have been charged.
     pub(crate) stall: Stall,
     pub(crate) charged: u64,
@@ -324,6 +326,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 observations: fixed,
                 crash,
                 statistics,
+                skipped_cycles: fixed,
                 stall,
                 charged: cycle,
                 spin: fixed,
@@ -438,6 +441,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             observations: Vec::new(),
             crash: None,
             statistics: CoreStatistics::default(),
+            skipped_cycles: 0,
             stall: Stall::None,
             charged: 0,
             spin: SpinDetector::default(),
@@ -499,6 +503,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             (statistics.l2_hits, statistics.l2_misses) = (hits, misses);
         }
         statistics
+    }
+
+    /// Instructions that its harts have dispatched and not undone.
+    pub fn instructions(&self) -> u64 {
+        let sibling = self.sibling.as_ref();
+        let others = sibling.map_or(0, |other| other.statistics.instructions);
+        self.statistics.instructions + others
+    }
+
+    /// Cycles that were not simulated one by one because the core provably only spun. How many these are
+    /// depends on how far the core is allowed to run, so they are no part of what it has done.
+    pub fn skipped_cycles(&self) -> u64 {
+        self.skipped_cycles
     }
 
     /// Counts of what one of its harts has done before `cycle`. What comes and goes between the core
@@ -803,7 +820,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.clock.time(now + hit_latency_cycles)
     }
 
-    /// Whether an access to `address` is to plain memory and inside one line.
+    /// Whether the hart runs in user mode.
+    pub(crate) fn is_user(&self) -> bool {
+        self.hart.privilege == Privilege::User
+    }
+
+    /// Whether an access to `address` is to plain memory, which this hart may write now, and inside
+    /// one line.
     #[inline]
     pub(crate) fn is_plain(&mut self, address: u64, bytes: u8) -> bool {
         if address % 64 + u64::from(bytes) > 64 {
@@ -812,7 +835,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.region.contains(address) {
             return true;
         }
-        match self.memory_map.memory_around(address) {
+        match self.memory_map.memory_around(address, self.is_user()) {
             Some(range) => {
                 self.region = range;
                 true

@@ -11,7 +11,7 @@ use crate::serial::Serial;
 use crate::spec::MemoryModel;
 use crate::stack::{CycleStack, Stall};
 use crate::window::{Deferred, NOBODY, Prediction, Slot, SlotKind, Tags, UNKNOWN};
-use fabric::{LineAddress, Outbox, RequestOutcome, Side};
+use fabric::{LineAddress, Outbox, Region, RequestOutcome, Side};
 use riscv::{
     Class, Instruction, Operation, SINK, branch_taken, evaluate, evaluate_integer, illegal_rounding,
 };
@@ -124,7 +124,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn fetch_line(&mut self, line: LineAddress, outbox: &mut Outbox) -> bool {
-        if !self.is_plain(line.base(), 64) {
+        // What user mode may not write it may still execute.
+        if !self.is_plain(line.base(), 64) && self.memory_map.classify(line.base()) != Region::Ram {
             let missing = self.pc.max(line.base());
             self.begin_serial(Serial::fetch_fault(self.pc, missing));
             return false;

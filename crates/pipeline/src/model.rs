@@ -23,8 +23,12 @@ pub trait CoreModel: state::State {
     fn next_cycle(&self, inbox: &Inbox) -> u64;
     /// See [`Core::statistics`].
     fn statistics(&self, cycle: u64) -> CoreStatistics;
+    /// See [`Core::instructions`].
+    fn instructions(&self) -> u64;
     /// See [`Core::hart_statistics`].
     fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics;
+    /// See [`Core::skipped_cycles`].
+    fn skipped_cycles(&self) -> u64;
     /// See [`Core::crash`].
     fn crash(&self) -> Option<&Crash>;
     /// See [`Core::observations`].
@@ -86,8 +90,16 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
         Core::statistics(self, cycle)
     }
 
+    fn instructions(&self) -> u64 {
+        Core::instructions(self)
+    }
+
     fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics {
         Core::hart_statistics(self, thread, cycle)
+    }
+
+    fn skipped_cycles(&self) -> u64 {
+        Core::skipped_cycles(self)
     }
 
     fn crash(&self) -> Option<&Crash> {

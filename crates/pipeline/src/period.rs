@@ -280,6 +280,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 observations: fixed,
                 crash: fixed,
                 statistics: fixed,
+                skipped_cycles: fixed,
                 stall: fixed,
                 charged: fixed,
                 spin: fixed,
@@ -509,7 +510,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         for prediction in self.window.predictions.iter_mut() {
             prediction.cycles.0.add_parts(&counted);
         }
-        self.statistics.skipped_cycles += cycles;
+        self.skipped_cycles += cycles;
         let known = self.spin.mark.known.take();
         self.forget_loops();
         if IN_ORDER {

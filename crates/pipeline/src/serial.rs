@@ -10,8 +10,8 @@ use crate::spec::MemoryModel;
 use crate::stack::Stall;
 use crate::window::SlotKind;
 use fabric::{
-    AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome, Side, Time,
-    Transit,
+    AddressRange, AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome,
+    Side, Time, Transit,
 };
 use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, Trap, csr_update};
 
@@ -497,6 +497,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             Class::System => match self.hart.system(&i, serial.pc) {
                 Ok(SystemOutcome::Jump(target)) => {
+                    if self.is_user() {
+                        // It may be one that user mode may not write.
+                        self.region = AddressRange::default();
+                    }
                     self.finish(serial, 0, now + 1);
                     self.redirect(target, now + self.front_end());
                 }
@@ -681,7 +685,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let value = address;
             return self.trap(serial, Trap { cause, value }, now);
         }
+        let reads = matches!(i.class, Class::Load | Class::LoadReserved);
         match self.memory_map.classify(address) {
+            region
+                if self.is_user()
+                    && self.memory_map.is_protected(address)
+                    && !(reads && region == Region::Ram) =>
+            {
+                self.access_trap(serial, &i, address, now);
+            }
             Region::Ram => {
                 let last = address.wrapping_add(u64::from(bytes) - 1);
                 if !matches!(self.memory_map.classify(last), Region::Ram) {

@@ -173,7 +173,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.statistics.operations = self.calendar.operations;
             self.statistics.repeat(&before, periods);
             self.calendar.operations = self.statistics.operations;
-            self.statistics.skipped_cycles += periods * period;
+            self.skipped_cycles += periods * period;
             self.shift(periods * period);
         }
     }

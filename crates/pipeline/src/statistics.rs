@@ -104,8 +104,6 @@ pub struct CoreStatistics {
     pub memory_order_squashes: u64,
     /// Where the cycles went.
     pub stack: CycleStack,
-    /// Cycles that were not simulated one by one because the core provably only spun.
-    pub skipped_cycles: u64,
 }
 
 state::plain!(CoreStatistics {
@@ -128,7 +126,6 @@ state::plain!(CoreStatistics {
     operations,
     memory_order_squashes: count,
     stack,
-    skipped_cycles: count,
 });
 
 impl CoreStatistics {
@@ -165,7 +162,6 @@ impl CoreStatistics {
         self.operations.join(&other.operations);
         self.memory_order_squashes += other.memory_order_squashes;
         self.stack.add_parts(&other.stack.parts());
-        self.skipped_cycles += other.skipped_cycles;
     }
 
     /// Adds what has been counted since `before`, another `times` times.

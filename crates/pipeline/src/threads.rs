@@ -33,7 +33,7 @@ use crate::spec::CoreSpec;
 use crate::stack::Stall;
 use crate::statistics::{CoreStatistics, Operations};
 use crate::window::Window;
-use fabric::{Inbox, LineAddress, Outbox, ToCache};
+use fabric::{AddressRange, Inbox, LineAddress, Outbox, ToCache};
 use riscv::{Hart, SINK};
 use state::{State, Walker};
 use std::collections::VecDeque;
@@ -44,6 +44,7 @@ const LIVE_REGISTERS: usize = SINK as usize + 1;
 /// What belongs to a hart alone: that of the hart which is not in the core. The fields are those of
 /// [`Core`].
 pub(crate) struct Sibling<X> {
+    pub region: AddressRange,
     pub hart: Hart,
     pub extension: X,
     pub registers: [u64; LIVE_REGISTERS],
@@ -86,6 +87,7 @@ impl<X: Extension> State for Sibling<X> {
             self,
             walker,
             Sibling {
+                region,
                 hart,
                 extension: fixed,
                 registers,
@@ -133,6 +135,7 @@ impl<X> Sibling<X> {
         let mut registers = [0; LIVE_REGISTERS];
         registers[10] = number;
         Sibling {
+            region: AddressRange::default(),
             hart: Hart::new(number),
             extension,
             registers,
@@ -241,7 +244,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.predictor.exchange_context(&mut sibling.branches);
         std::mem::swap(&mut self.calendar.operations, &mut sibling.operations);
         exchange!(self, sibling:
-            hart, extension, pc, cursor, dispatch_cycle, dispatch_left, blocked, window,
+            region, hart, extension, pc, cursor, dispatch_cycle, dispatch_left, blocked, window,
             float_in_window, attends, probed, acquire, loads, stores, missing, parked, refused, woken,
             store_event, serial, serial_event, posted, refused_store, reservation, awaited, hold_until, held, statistics,
             stall, charged,

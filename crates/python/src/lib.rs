@@ -5,7 +5,11 @@ use hyperplane::{DoorbellLines, HyperPlaneSpec};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use server::{Description, ExecuteOptions, Options, Program, RackDescription, RunError};
+use server::{
+    Access, Description, ExecuteOptions, Files, HostClock, HostCost, Limits, Options, Program,
+    RackDescription, Reach, RunError,
+};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 create_exception!(
@@ -64,20 +68,23 @@ fn version() -> &'static str {
     server::VERSION
 }
 
-/// Runs a resolved description with an ELF file and returns the results.
+/// Runs a resolved description with an ELF file and returns the results. `files` has the contents of
+/// the files with data that the description names, by their paths there.
 #[pyfunction]
-#[pyo3(signature = (description_json, elf, options_json, progress))]
+#[pyo3(signature = (description_json, elf, files, options_json, progress))]
 fn run(
     py: Python<'_>,
     description_json: &str,
     elf: Vec<u8>,
+    files: BTreeMap<String, Vec<u8>>,
     options_json: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let description: Description =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
-    let options: Options =
+    let mut options: Options =
         serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
+    options.files = Files::new(files);
     let mut reporter = Reporter::new(progress);
     let result =
         py.detach(|| server::run(&description, &elf, &options, |done| reporter.goes_on(done)));
@@ -87,19 +94,21 @@ fn run(
 /// Runs the warm start of a resolved description with an ELF file, and saves a checkpoint of its
 /// end.
 #[pyfunction]
-#[pyo3(signature = (description_json, elf, checkpoint, progress))]
+#[pyo3(signature = (description_json, elf, files, checkpoint, progress))]
 fn warm_up(
     py: Python<'_>,
     description_json: &str,
     elf: Vec<u8>,
+    files: BTreeMap<String, Vec<u8>>,
     checkpoint: PathBuf,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let description: Description =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let files = Files::new(files);
     let mut reporter = Reporter::new(progress);
     let result = py.detach(|| {
-        server::warm_up(&description, &elf, &checkpoint, |done| {
+        server::warm_up(&description, &elf, &checkpoint, files, |done| {
             reporter.goes_on(done)
         })
     });
@@ -146,21 +155,44 @@ fn queueing_schema(py: Python<'_>) -> PyResult<String> {
     to_json(py, &schemars::schema_for!(queueing::Description))
 }
 
+/// What came out of a queueing system.
+#[derive(serde::Serialize)]
+struct QueueingResult {
+    #[serde(flatten)]
+    measured: Option<queueing::Measured>,
+    #[serde(flatten)]
+    host: HostCost,
+    version: &'static str,
+}
+
 /// Simulates a queueing system, without a server; see `queueing::Description`.
 #[pyfunction]
 #[pyo3(name = "queueing")]
 fn simulate_queueing(
     py: Python<'_>,
     description_json: &str,
+    files: BTreeMap<String, Vec<u8>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let description: queueing::Description =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let files = Files::new(files);
     let mut reporter = Reporter::new(progress);
-    let result = py.detach(|| description.queueing.simulate(|done| reporter.goes_on(done)));
+    let clock = HostClock::start();
+    let result = py.detach(|| {
+        let goes_on = |done| reporter.goes_on(done);
+        description.queueing.simulate(&files, goes_on)
+    });
     match (reporter.raised, result) {
         (Some(raised), _) => Err(raised),
-        (None, Ok(measured)) => to_json(py, &measured),
+        (None, Ok(measured)) => {
+            let result = QueueingResult {
+                measured,
+                host: clock.cost(None),
+                version: server::VERSION,
+            };
+            to_json(py, &result)
+        }
         (None, Err(sentence)) => Err(error(py, "description", sentence)),
     }
 }
@@ -178,13 +210,15 @@ fn run_rack(
     py: Python<'_>,
     description_json: &str,
     elves: Vec<Vec<u8>>,
+    files: BTreeMap<String, Vec<u8>>,
     options_json: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let description: RackDescription =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
-    let options: Options =
+    let mut options: Options =
         serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
+    options.files = Files::new(files);
     let mut reporter = Reporter::new(progress);
     let result = py.detach(|| {
         server::run_rack(&description, &elves, &options, |done| {
@@ -194,24 +228,51 @@ fn run_rack(
     finish(py, reporter.raised, result)
 }
 
-/// Runs a program, bare-metal or for Linux; what it writes goes to the standard output. `path` is
-/// its first argument; `environment` has a `NAME=VALUE` each.
+/// A program with what it is given, as a dictionary.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Given {
+    elf: Vec<u8>,
+    /// Its first argument.
+    path: Vec<u8>,
+    arguments: Vec<Vec<u8>>,
+    /// A `NAME=VALUE` each.
+    environment: Vec<Vec<u8>>,
+    /// The directory that is its root, if there is one.
+    root: Option<PathBuf>,
+    host_files: bool,
+    read_only: bool,
+}
+
+impl From<Given> for Program {
+    fn from(given: Given) -> Program {
+        let reach = match given.root {
+            Some(root) => Reach::Root(root),
+            None if given.host_files => Reach::Host,
+            None => Reach::Sandbox,
+        };
+        Program {
+            elf: given.elf,
+            path: given.path,
+            arguments: given.arguments,
+            environment: given.environment,
+            access: Access {
+                reach,
+                read_only: given.read_only,
+            },
+        }
+    }
+}
+
+/// Runs a program, bare-metal or for Linux; what it writes goes to the standard output.
 #[pyfunction]
 fn execute(
     py: Python<'_>,
-    elf: Vec<u8>,
-    path: Vec<u8>,
-    arguments: Vec<Vec<u8>>,
-    environment: Vec<Vec<u8>>,
+    program: Given,
     description_json: &str,
     options_json: &str,
 ) -> PyResult<String> {
-    let program = Program {
-        elf,
-        path,
-        arguments,
-        environment,
-    };
+    let program = program.into();
     let description: Description =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
     let options: ExecuteOptions =
@@ -266,23 +327,18 @@ fn conflicts(
 #[pyfunction]
 fn execute_functionally(
     py: Python<'_>,
-    elf: Vec<u8>,
-    path: Vec<u8>,
-    arguments: Vec<Vec<u8>>,
-    environment: Vec<Vec<u8>>,
+    program: Given,
     description_json: &str,
+    limits_json: &str,
 ) -> PyResult<String> {
-    let program = Program {
-        elf,
-        path,
-        arguments,
-        environment,
-    };
+    let program = program.into();
     let description: Description =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let limits: Limits =
+        serde_json::from_str(limits_json).map_err(|cause| description_error(py, &cause))?;
     let mut raised = None;
     let result = py.detach(|| {
-        server::execute_functionally(&description, &program, || {
+        server::execute_functionally(&description, &program, &limits, || {
             Python::attach(|py| {
                 raised = py.check_signals().err();
                 raised.is_none()

@@ -1,7 +1,7 @@
 //! Millions of requests in a second of processor time (Linux):
 //! `cargo run --release -p queueing --example speed`.
 
-use network::ServiceTimes;
+use network::{Files, ServiceTimes};
 use queueing::QueueingSystem;
 
 /// Processor time of this process: the host may have other things to do.
@@ -39,7 +39,7 @@ fn main() {
                 seed: 1,
             };
             let begin = processor_seconds();
-            let measured = system.simulate(|_| true);
+            let measured = system.simulate(&Files::default(), |_| true);
             let rate = 11.0 / (processor_seconds() - begin);
             match measured {
                 Ok(Some(measured)) => println!(

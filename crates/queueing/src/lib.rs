@@ -7,13 +7,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
-use network::{Distribution, Random, ServiceTimes, Stream};
+use network::{Distribution, Drift, Files, Random, ServiceTimes, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Batches that confidence intervals are made of, and Student's t for 95 % and 29 degrees of
 /// freedom.
-const BATCHES: u64 = 30;
+const BATCHES: u64 = Drift::BATCHES as u64;
 const STUDENT_T: f64 = 2.0452;
 /// Latencies are counted in this part of a mean service time.
 const RESOLUTION: f64 = 1.0 / 1024.0;
@@ -74,6 +74,14 @@ pub struct Measured {
     pub throughput: f64,
     /// From a request's arrival to the end of its service.
     pub latency_service_times: Latencies,
+    /// How the latency has changed with time.
+    pub drift: Drifts,
+    /// Whether the latency does not grow.
+    pub steady: bool,
+    /// Whether the units serve what they are offered: nothing is said in `overload`.
+    pub keeps_up: bool,
+    /// Why they do not, a sentence each.
+    pub overload: Vec<String>,
     /// Mean time from arrival to the beginning of service, in mean service times.
     pub mean_wait_service_times: f64,
     /// Mean of the service times that were drawn, in the unit of their distribution and without the
@@ -81,6 +89,13 @@ pub struct Measured {
     pub mean_drawn_service_time: f64,
     /// All latencies in 1024ths of a mean service time, as an HdrHistogram (V2, compressed, base64).
     pub histogram: String,
+}
+
+/// What may change with time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Drifts {
+    /// Latency, in the order in which requests arrive.
+    pub latency: Drift,
 }
 
 /// Latencies in mean service times.
@@ -168,10 +183,11 @@ impl QueueingSystem {
     /// result.
     pub fn simulate(
         &self,
+        files: &Files,
         mut goes_on: impl FnMut(f64) -> bool,
     ) -> Result<Option<Measured>, String> {
         self.check()?;
-        let service_times = self.service_times.open()?;
+        let service_times = self.service_times.open(files)?;
         let mut arrivals = Random::new(self.seed, Stream::Arrivals);
         let mut choice = Random::new(self.seed, Stream::Queues);
         let mut service = Random::new(self.seed, Stream::ServiceTimes);
@@ -186,7 +202,8 @@ impl QueueingSystem {
         let total = self.requests / 10 + batch_requests * BATCHES;
         let mut done = 0;
         let mut all = histogram()?;
-        let (mut means, mut p99s) = (Vec::new(), Vec::new());
+        let mut means = [0.0; Drift::BATCHES];
+        let mut p99s = Vec::new();
         let (mut now, mut waits, mut all_drawn, mut begin) = (0.0, 0.0, 0.0, 0.0);
         // The batch before the first is the warm-up.
         for batch in 0..=BATCHES {
@@ -230,7 +247,7 @@ impl QueueingSystem {
             }
             waits += wait;
             all_drawn += drawn;
-            means.push(sum / batch_requests as f64);
+            means[batch as usize - 1] = sum / batch_requests as f64;
             p99s.push(latencies.value_at_quantile(0.99) as f64 * RESOLUTION);
             all.add(&latencies).map_err(|error| error.to_string())?;
         }
@@ -238,8 +255,17 @@ impl QueueingSystem {
         let quantile = |share| all.value_at_quantile(share) as f64 * RESOLUTION;
         let mean = means.iter().sum::<f64>() / BATCHES as f64;
         let p99 = quantile(0.99);
+        let latency = Drift::of_means(&means);
+        let growing = latency.sentence("latency").into_iter();
+        let capacity = (self.load >= 1.0)
+            .then(|| format!("the load is {}, and all units can serve 1", self.load));
+        let overload: Vec<String> = capacity.into_iter().chain(growing).collect();
         Ok(Some(Measured {
             throughput: samples as f64 / (now - begin) / all_units,
+            drift: Drifts { latency },
+            steady: !latency.grows() && !latency.falls(),
+            keeps_up: overload.is_empty(),
+            overload,
             latency_service_times: Latencies {
                 samples,
                 mean,

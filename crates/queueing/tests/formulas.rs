@@ -1,6 +1,6 @@
 //! Simulated systems beside what queueing theory has formulas for.
 
-use network::ServiceTimes;
+use network::{Files, ServiceTimes};
 use queueing::{Latencies, Measured, QueueingSystem};
 
 fn system(queues: u32, units: u32, service_times: ServiceTimes, load: f64) -> QueueingSystem {
@@ -25,7 +25,10 @@ fn extreme_values() -> ServiceTimes {
 }
 
 fn simulate(system: &QueueingSystem) -> Measured {
-    system.simulate(|_| true).unwrap().unwrap()
+    system
+        .simulate(&Files::default(), |_| true)
+        .unwrap()
+        .unwrap()
 }
 
 fn latencies(system: &QueueingSystem) -> Latencies {
@@ -182,5 +185,5 @@ fn wrong_systems_get_a_sentence() {
     assert!(of(&|system| system.load = f64::NAN).contains("load is NaN"));
     assert!(of(&|system| system.fixed_part = 2.0).contains("fixed_part is 2"));
     assert!(of(&|system| system.requests = 1).contains("requests is 1"));
-    assert_eq!(right.simulate(|_| false), Ok(None));
+    assert_eq!(right.simulate(&Files::default(), |_| false), Ok(None));
 }

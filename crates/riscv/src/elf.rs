@@ -105,6 +105,24 @@ pub struct Symbol {
     pub code: bool,
 }
 
+/// Text that a guest has made up, for a terminal: what would control it, or change the order of what is
+/// shown, is escaped as in `\u{1b}`.
+pub fn printable(text: &[u8]) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in String::from_utf8_lossy(text).chars() {
+        let reorders = matches!(
+            c,
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        );
+        if c.is_control() || reorders {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// Why a file is no program for this machine.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ElfError {
@@ -461,8 +479,7 @@ impl<'a> File<'a> {
                     let name = self.part("the name of the dynamic linker", offset, size)?;
                     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
                     return Err(ElfError::Dynamic {
-                        interpreter: (!name.is_empty())
-                            .then(|| String::from_utf8_lossy(name).into_owned()),
+                        interpreter: (!name.is_empty()).then(|| printable(name)),
                     });
                 }
                 PT_TLS => {
@@ -552,7 +569,7 @@ impl<'a> File<'a> {
                 value.iter().position(|&byte| byte < 0x80)?
             };
             if tag == TAG_ARCH {
-                return Some(String::from_utf8_lossy(&value[..length]).into_owned());
+                return Some(printable(&value[..length]));
             }
             rest = &value[length + 1..];
         }
@@ -603,7 +620,7 @@ impl<'a> File<'a> {
                 .get(home)
                 .is_some_and(|&at| self.u64(at + 8) & SHF_EXECINSTR != 0);
             symbols.push(Symbol {
-                name: String::from_utf8_lossy(name).into_owned(),
+                name: printable(name),
                 address: self.u64(at + 8),
                 size: self.u64(at + 16),
                 code: kind == STT_FUNC || kind == STT_NOTYPE && among_code,

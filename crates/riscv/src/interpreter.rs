@@ -13,7 +13,7 @@
 //! assert_eq!(machine.registers[10], 42);
 //! ```
 
-use crate::csr::{Counters, Hart, SystemOutcome};
+use crate::csr::{Counters, Hart, Privilege, SystemOutcome};
 use crate::elf::Image;
 use crate::instruction::{Class, Instruction, SINK};
 use crate::trap::{Cause, Trap};
@@ -39,6 +39,12 @@ pub trait Memory {
     /// must not be asked by this.
     fn exists(&mut self, address: u64) -> bool {
         self.read(address, 1).is_some()
+    }
+
+    /// Whether user mode may neither write memory at an address nor reach a device there; what is in
+    /// memory it may still read and execute.
+    fn is_protected(&self, _address: u64) -> bool {
+        false
     }
 
     /// What the counters show of a hart that has retired so many instructions. To be given where
@@ -309,7 +315,8 @@ impl<M: Memory> Machine<M> {
     fn load(&mut self, i: &Instruction, a: u64) -> Result<u64, Trap> {
         self.check_alignment(i, a)?;
         // Devices take no atomics.
-        let refused = i.is_atomic() && !self.memory.exists(i.address(a));
+        let refused =
+            (i.is_atomic() || self.is_kept_off(i.address(a))) && !self.memory.exists(i.address(a));
         let read = if refused {
             None
         } else {
@@ -319,6 +326,11 @@ impl<M: Memory> Machine<M> {
             cause: Cause::LoadAccess,
             value: self.first_missing(i.address(a), i.access_bytes()),
         })
+    }
+
+    /// Whether an address is protected from what the hart does now.
+    fn is_kept_off(&self, address: u64) -> bool {
+        self.hart.privilege == Privilege::User && self.memory.is_protected(address)
     }
 
     /// The first of the bytes that does not exist: what `mtval` tells of an access of which a part
@@ -332,7 +344,7 @@ impl<M: Memory> Machine<M> {
 
     fn store(&mut self, i: &Instruction, a: u64, value: u64) -> Result<(), Trap> {
         let (address, bytes) = (i.address(a), i.access_bytes());
-        if self.memory.write(address, bytes, i.store_value(value)) {
+        if !self.is_kept_off(address) && self.memory.write(address, bytes, i.store_value(value)) {
             return Ok(());
         }
         Err(Trap {

@@ -27,15 +27,33 @@ pub trait Paged: Memory {
 #[derive(Clone, Debug, Default)]
 pub struct PagedMemory {
     ranges: Vec<Range<u64>>,
+    /// See [`PagedMemory::protect`].
+    protected: Vec<Range<u64>>,
     pages: Vec<Option<Box<Page>>>,
     /// Pages beyond the table, and pages of which only a part is memory.
     others: BTreeMap<u64, Box<Page>>,
+    touched_pages: u64,
+    host_is_full: bool,
 }
 
 /// The page's number, and the byte's place in it.
 fn place(address: u64) -> (u64, usize) {
     let page_bytes = PAGE_BYTES as u64;
     (address / page_bytes, (address % page_bytes) as usize)
+}
+
+/// The addresses of the first and the last byte of a page.
+fn first_and_last(number: u64) -> (u64, u64) {
+    let first = number * PAGE_BYTES as u64;
+    (first, first + (PAGE_BYTES as u64 - 1))
+}
+
+/// A page of zeros, if the host has memory for it.
+fn zeros() -> Option<Box<Page>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(PAGE_BYTES).ok()?;
+    bytes.resize(PAGE_BYTES, 0);
+    bytes.into_boxed_slice().try_into().ok()
 }
 
 impl PagedMemory {
@@ -46,8 +64,16 @@ impl PagedMemory {
         PagedMemory {
             ranges,
             pages: vec![None; end.div_ceil(PAGE_BYTES as u64) as usize],
-            others: BTreeMap::new(),
+            ..PagedMemory::default()
         }
+    }
+
+    /// Keeps user mode from writing in these ranges, of which nothing has been touched. Their pages
+    /// are never in the table, where nobody asks.
+    #[must_use]
+    pub fn protect(mut self, ranges: Vec<Range<u64>>) -> PagedMemory {
+        self.protected = ranges;
+        self
     }
 
     /// Whether there is memory at an address.
@@ -57,21 +83,70 @@ impl PagedMemory {
 
     /// Whether all of a page is memory.
     fn is_whole(&self, number: u64) -> bool {
-        let first = number * PAGE_BYTES as u64;
-        let last = first + (PAGE_BYTES as u64 - 1);
+        let (first, last) = first_and_last(number);
         let mut ranges = self.ranges.iter();
         ranges.any(|range| range.contains(&first) && range.contains(&last))
     }
 
-    /// The page with this number, of which there must be some.
-    fn page(&mut self, number: u64) -> &mut Page {
-        let new = || Box::new([0; PAGE_BYTES]);
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
-        if index < self.pages.len() && self.is_whole(number) {
-            self.pages[index].get_or_insert_with(new)
+    /// Whether a page is in the table once it has been touched.
+    fn is_in_table(&self, number: u64) -> bool {
+        let (first, last) = first_and_last(number);
+        let mut protected = self.protected.iter();
+        usize::try_from(number).is_ok_and(|index| index < self.pages.len())
+            && self.is_whole(number)
+            && !protected.any(|range| range.start <= last && first < range.end)
+    }
+
+    /// The page with this number, of which there must be some; nothing if the host has no memory left
+    /// for it.
+    fn page(&mut self, number: u64) -> Option<&mut Page> {
+        let in_table = self.is_in_table(number);
+        let exists = if in_table {
+            self.pages[number as usize].is_some()
         } else {
-            self.others.entry(number).or_insert_with(new)
+            self.others.contains_key(&number)
+        };
+        if !exists {
+            let Some(page) = zeros() else {
+                self.host_is_full = true;
+                return None;
+            };
+            self.touched_pages += 1;
+            if in_table {
+                self.pages[number as usize] = Some(page);
+            } else {
+                self.others.insert(number, page);
+            }
         }
+        if in_table {
+            self.pages[number as usize].as_deref_mut()
+        } else {
+            self.others.get_mut(&number).map(Box::as_mut)
+        }
+    }
+
+    /// Whether more pages have been touched than `limit`, or the host had no memory for one: what was
+    /// written there is lost.
+    #[inline]
+    pub fn is_beyond(&self, limit: u64) -> bool {
+        self.touched_pages > limit || self.host_is_full
+    }
+
+    /// Whether the host had no memory for a page.
+    pub fn host_is_full(&self) -> bool {
+        self.host_is_full
+    }
+
+    /// Forgets what was written to the pages for whose addresses `keep` is false: they are zero.
+    pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
+        let mut kept = 0;
+        for (number, page) in (0..).zip(&mut self.pages) {
+            page.take_if(|_| !keep(number * PAGE_BYTES as u64));
+            kept += u64::from(page.is_some());
+        }
+        self.others
+            .retain(|&number, _| keep(number * PAGE_BYTES as u64));
+        self.touched_pages = kept + self.others.len() as u64;
     }
 
     /// These bytes, if they are in one page, and that is memory as a whole.
@@ -84,7 +159,7 @@ impl PagedMemory {
         let index = usize::try_from(number).ok()?;
         match self.pages.get(index) {
             Some(Some(_)) => self.pages[index].as_mut()?.get_mut(offset..end),
-            _ if self.is_whole(number) => self.page(number).get_mut(offset..end),
+            _ if self.is_whole(number) => self.page(number)?.get_mut(offset..end),
             _ => None,
         }
     }
@@ -92,8 +167,10 @@ impl PagedMemory {
     /// The byte at an address, if it exists.
     fn byte(&mut self, address: u64) -> Option<&mut u8> {
         let (number, offset) = place(address);
-        self.contains(address)
-            .then(|| &mut self.page(number)[offset])
+        if !self.contains(address) {
+            return None;
+        }
+        self.page(number).map(|page| &mut page[offset])
     }
 
     /// The pages that were touched, with their addresses. Of some only a part is memory.
@@ -162,6 +239,10 @@ impl Memory for PagedMemory {
         }
         exists
     }
+
+    fn is_protected(&self, address: u64) -> bool {
+        self.protected.iter().any(|range| range.contains(&address))
+    }
 }
 
 impl Paged for PagedMemory {
@@ -198,6 +279,38 @@ mod tests {
             .filter(|&page| memory.pages().get(page).is_some_and(Option::is_some))
             .collect();
         assert_eq!(present, [1], "the second has a hole");
+    }
+
+    #[test]
+    fn pages_that_are_touched_are_counted_until_they_are_dropped() {
+        let mut memory = memory();
+        assert!(!memory.is_beyond(0));
+        for address in [0x1000, 0x1ff8, 0x2080, FAR] {
+            assert!(memory.write(address, 8, 1));
+        }
+        assert!(memory.is_beyond(2) && !memory.is_beyond(3));
+        memory.retain(|page| page == 0x2000);
+        assert!(memory.is_beyond(0) && !memory.is_beyond(1));
+        assert_eq!(
+            [0x1000, 0x2080, FAR].map(|at| memory.read(at, 8)),
+            [Some(0), Some(1), Some(0)]
+        );
+    }
+
+    #[test]
+    fn protected_pages_are_not_in_the_table() {
+        let (all, protected) = (0x1000..0x4000, 0x2100..0x2200);
+        let mut memory = PagedMemory::new(vec![all]).protect(vec![protected]);
+        for page in [0x1000, 0x2000, 0x3000] {
+            assert!(memory.write(page, 8, 1));
+        }
+        let present: Vec<usize> = (0..4)
+            .filter(|&page| memory.pages().get(page).is_some_and(Option::is_some))
+            .collect();
+        assert_eq!(present, [1, 3]);
+        assert_eq!(memory.read(0x2000, 8), Some(1));
+        let kept_off = [0x20ff, 0x2100, 0x21ff, 0x2200].map(|at| memory.is_protected(at));
+        assert_eq!(kept_off, [false, true, true, false]);
     }
 
     #[test]

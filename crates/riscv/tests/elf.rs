@@ -1,7 +1,7 @@
 //! Good and bad ELF files, built byte by byte.
 
 use proptest::prelude::*;
-use riscv::elf::{ElfError, load};
+use riscv::elf::{ElfError, load, printable};
 
 const BASE: u64 = 0x8000_0000;
 
@@ -142,6 +142,24 @@ fn functions_are_found() {
     assert_eq!(image.function_at(BASE + 11), Some(("loop", 3)));
     assert_eq!(image.function_at(BASE + 12), None, "beyond the segment");
     assert_eq!(image.function_at(BASE + 0x1000), None, "data");
+}
+
+#[test]
+fn names_are_shown_and_do_not_control_the_terminal() {
+    let shown = printable("\x1b[31mred\r\n\u{202e}é\u{9b}; \u{65e5}".as_bytes());
+    assert_eq!(
+        shown,
+        "\\u{1b}[31mred\\u{d}\\u{a}\\u{202e}é\\u{9b}; \u{65e5}"
+    );
+    let mut file = Builder::new();
+    let at = file
+        .bytes
+        .windows(4)
+        .position(|name| name == b"loop")
+        .unwrap();
+    file.bytes[at] = 0x1b;
+    let image = load(&file.bytes).unwrap();
+    assert_eq!(image.symbol("\\u{1b}oop"), Some(BASE + 8));
 }
 
 #[test]

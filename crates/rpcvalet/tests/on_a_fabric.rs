@@ -7,8 +7,8 @@ use fabric::{
 };
 use network::header::{Header, Kind, Status};
 use network::{
-    Cluster, ClusterSetup, IoSetup, Ledger, LinkFaults, NetworkSpec, ProgramSettings, Random,
-    Recorder, SharedLedger, Stream, TrafficSpec, Warmup,
+    Cluster, ClusterSetup, Files, IoSetup, Ledger, LinkFaults, NetworkSpec, ProgramSettings,
+    Random, Recorder, SharedLedger, Stream, TrafficSpec, Warmup,
 };
 use rpcvalet::{
     Attached, DispatchSpec, DomainSpec, Mode, Place, PolicySpec, QueuePairs, RpcValetSpec,
@@ -334,7 +334,7 @@ fn run(case: &Case) -> Ran {
                 traffic.arrival_process(seed),
                 nodes,
                 (choice(), Random::new(seed, Stream::Faults)),
-                traffic.open_packets(seed).unwrap(),
+                traffic.open_packets(seed, &Files::default()).unwrap(),
                 ProgramSettings::default(),
                 ledger.clone(),
                 0,

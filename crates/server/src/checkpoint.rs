@@ -6,15 +6,17 @@
 //! had an effect yet.
 
 use crate::error::RunError;
+use crate::output::OutputFile;
 use fabric::Time;
 use flate2::Compression;
 use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
+use network::Files;
 use riscv::elf::Image;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -121,37 +123,38 @@ fn digest_of(image: &Image) -> String {
 }
 
 /// Puts into a description what its files have in them instead of where they are, which makes no difference.
-fn look_into_files(value: &mut Value) -> Result<(), RunError> {
+fn look_into_files(value: &mut Value, files: &Files) {
     match value {
-        Value::Array(values) => values.iter_mut().try_for_each(look_into_files),
-        Value::Object(table) => table.iter_mut().try_for_each(|(key, value)| {
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| look_into_files(value, files)),
+        Value::Object(table) => table.iter_mut().for_each(|(key, value)| {
             match (key.as_str(), &*value) {
                 // What is in it is compared as it is in memory.
                 ("program" | "co_runner", Value::String(_)) => *value = Value::Null,
-                ("file" | "packets", Value::String(path)) if Path::new(path).is_file() => {
-                    let content = fs::read(path).map_err(|error| {
-                        RunError::Description(format!("{path}: cannot be read: {error}"))
-                    })?;
-                    *value = Value::String(hex(&Sha256::digest(content)));
+                ("file" | "packets", Value::String(path)) => {
+                    if let Ok(content) = files.get(path) {
+                        *value = Value::String(hex(&Sha256::digest(content)));
+                    }
                 }
-                _ => return look_into_files(value),
+                _ => look_into_files(value, files),
             }
-            Ok(())
         }),
-        _ => Ok(()),
+        _ => {}
     }
 }
 
 impl Subject {
-    /// A run of `description` with the programs of `images`.
+    /// A run of `description` with the programs of `images` and its `files`.
     pub(crate) fn new<'i>(
         kind: Kind,
         description: &impl Serialize,
         images: impl IntoIterator<Item = &'i Image>,
+        files: &Files,
     ) -> Result<Subject, RunError> {
         let mut description = serde_json::to_value(description)
             .map_err(|error| RunError::Description(error.to_string()))?;
-        look_into_files(&mut description)?;
+        look_into_files(&mut description, files);
         Ok(Subject {
             simulator: crate::VERSION.to_string(),
             programs: images.into_iter().map(digest_of).collect(),
@@ -190,6 +193,10 @@ impl Subject {
         may_change.retain(|key| self.kind != Kind::Rack || *key != "measure.precision_of");
         if self.warm_start_ends {
             may_change.extend(MAY_CHANGE_AFTER_WARM_START);
+            // Without a rate of its own the warm start is offered this one.
+            if !self.description["measure"]["warm_start"]["rate_mrps"].is_null() {
+                may_change.push("traffic.saturation_rate_mrps");
+            }
         }
         let found = differing_key("", &self.description, &wanted.description, &may_change);
         if let Some((key, saved, given)) = found {
@@ -346,65 +353,41 @@ impl Saver {
     }
 }
 
-/// A checkpoint that is going to be written. It appears under its name when it is whole.
+/// A checkpoint that is going to be written.
 struct Writing {
     path: PathBuf,
-    /// What is written to, if that is another file.
-    part: Option<PathBuf>,
-    file: File,
+    file: OutputFile,
 }
 
 impl Writing {
     /// Finds out whether `path` can be written, before long work.
     fn begin(path: &Path) -> Result<Writing, RunError> {
-        // What is no file, such as a pipe, cannot be replaced by one.
-        let is_file = fs::metadata(path).map_or(true, |data| data.is_file());
-        let part = is_file.then(|| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{}.part", std::process::id()));
-            PathBuf::from(name)
-        });
-        let file = File::create(part.as_deref().unwrap_or(path));
-        let file = file.map_err(|error| cannot_write(path, &error))?;
+        let file = OutputFile::create(path).map_err(|error| cannot_write(path, &error))?;
         Ok(Writing {
             path: path.to_path_buf(),
-            part,
             file,
         })
     }
 
     /// Writes the state of `machine`, which is of `subject`.
-    fn finish(mut self, machine: &mut impl Resumable, subject: &Subject) -> Result<(), RunError> {
+    fn finish(self, machine: &mut impl Resumable, subject: &Subject) -> Result<(), RunError> {
         let state = machine.save()?;
-        let written = self.write(subject, &state);
-        written.map_err(|error| cannot_write(&self.path, &error))
-    }
-
-    fn write(&mut self, subject: &Subject, state: &[u8]) -> io::Result<()> {
-        let header = serde_json::to_vec(subject)?;
-        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(&(header.len() as u64).to_le_bytes())?;
-        encoder.write_all(&header)?;
-        encoder.write_all(state)?;
-        let body = encoder.finish()?;
-        self.file.write_all(MAGIC)?;
-        self.file.write_all(&Sha256::digest(&body))?;
-        self.file.write_all(&body)?;
-        self.file.flush()?;
-        if let Some(part) = self.part.take() {
-            fs::rename(&part, &self.path).inspect_err(|_| drop(fs::remove_file(&part)))?;
-        }
-        Ok(())
+        write(self.file, subject, &state).map_err(|error| cannot_write(&self.path, &error))
     }
 }
 
-impl Drop for Writing {
-    /// What was not finished leaves nothing.
-    fn drop(&mut self) {
-        if let Some(part) = &self.part {
-            let _ = fs::remove_file(part);
-        }
-    }
+fn write(output: OutputFile, subject: &Subject, state: &[u8]) -> io::Result<()> {
+    let header = serde_json::to_vec(subject)?;
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&(header.len() as u64).to_le_bytes())?;
+    encoder.write_all(&header)?;
+    encoder.write_all(state)?;
+    let body = encoder.finish()?;
+    let mut file = output.writer()?;
+    file.write_all(MAGIC)?;
+    file.write_all(&Sha256::digest(&body))?;
+    file.write_all(&body)?;
+    output.finish()
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> RunError {

@@ -8,7 +8,7 @@ use fabric::{
 use hyperplane::HyperPlaneSpec;
 use nanopu::NanoPuSpec;
 use network::{OperationKind, TrafficSpec, Warmup};
-use pipeline::CoreSpec;
+use pipeline::{CoreSpec, MemoryModel};
 use rpcvalet::RpcValetSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -243,7 +243,9 @@ pub struct MeasureSpec {
     /// If given, that is the p99 of the requests of this kind alone, of a program that takes
     /// operations; `requests` are still of all kinds.
     pub precision_of: Option<OperationKind>,
-    /// How the beginning is cut: "auto", or a number of requests.
+    /// How the beginning is cut: "auto", or a number of requests. With "auto" and `traffic.load =
+    /// "saturate"` it ends when slots of the rings are no longer used for the first time and the times
+    /// between completions have settled; then whole laps of the rings are measured.
     pub warmup: Warmup,
     /// If given, the server is first warmed up by traffic of its own, of which nothing is measured.
     /// Runs that differ in nothing but what is offered afterwards share it.
@@ -321,11 +323,15 @@ pub fn presets() -> Vec<Preset> {
 /// The 16-core server of HyperPlane's Table I.
 ///
 /// The table gives the L1 caches, 1 MB of last-level cache a core with 16 ways, and MESI with a
-/// directory. It does not give the clock, the mesh or the memory. Chosen here: 3 GHz; a mesh of
+/// directory. It does not give the memory model, the clock, the mesh or the memory. The server is an
+/// x86-64 (Section V-A), whose order is total store order. Chosen here: 3 GHz; a mesh of
 /// 4 x 4 tiles with 16-byte links and 3 cycles a hop, as in RPCValet's Table 1; 10 cycles for a
 /// bank of 1 MB; 4 memory channels of 25.6 GB/s and 50 ns, also as in RPCValet's Table 1.
 fn hyperplane_table1() -> Preset {
-    let core = CoreSpec::hyperplane_table1();
+    let core = CoreSpec {
+        memory_model: MemoryModel::Tso,
+        ..CoreSpec::hyperplane_table1()
+    };
     Preset {
         name: "hyperplane-table1",
         description: "16 out-of-order cores, 8 wide, with 1 MB of shared cache each",
@@ -487,6 +493,40 @@ pub fn schema() -> schemars::Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each number of HyperPlane's Table I; and x86-64's order of memory accesses (Section V-A).
+    #[test]
+    fn hyperplane_table1_is_the_papers() {
+        let server = hyperplane_table1().server;
+        server.core.validate().unwrap();
+        server.fabric.validate().unwrap();
+        let (core, fabric) = (&server.core, &server.fabric);
+        // "8-wide issue OoO, 192/32-entry ROB/LSQ".
+        assert_eq!(core.model, pipeline::Model::OutOfOrder);
+        assert_eq!((core.width, core.rob_entries), (8, 192));
+        assert_eq!(
+            (core.load_queue_entries, core.store_queue_entries),
+            (32, 32)
+        );
+        // "Private, 32 KB, 64B lines, 4-way SA".
+        for cache in [&core.l1_data, &core.l1_instruction] {
+            assert_eq!((cache.size_bytes, cache.ways), (32 * 1024, 4));
+        }
+        assert_eq!((fabric::LINE_BYTES, &core.l2), (64, &None));
+        // "1 MB per core, 64B lines, 16-way SA"; "16 cores": a bank for each.
+        let last_level = &fabric.last_level;
+        assert_eq!(
+            (fabric.cores, fabric.mesh.columns * fabric.mesh.rows),
+            (16, 16)
+        );
+        assert_eq!(
+            (last_level.size_bytes_per_bank, last_level.ways),
+            (1 << 20, 16)
+        );
+        // "1024-entry monitoring and ready set".
+        assert_eq!(server.hyperplane.entries, 1024);
+        assert_eq!(core.memory_model, MemoryModel::Tso);
+    }
 
     /// Each number of RPCValet's Table 1.
     #[test]

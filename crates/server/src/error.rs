@@ -20,6 +20,9 @@ pub enum RunError {
     /// What was asked for cannot be written.
     #[error("{0}")]
     Output(String),
+    /// It has taken as much of the host as it may.
+    #[error("{0}")]
+    Limit(String),
     /// The caller asked to stop.
     #[error("the run was interrupted")]
     Interrupted,
@@ -35,12 +38,13 @@ impl RunError {
             RunError::Guest(sentence) => RunError::Guest(told(sentence)),
             RunError::Deadlock(sentence) => RunError::Deadlock(told(sentence)),
             RunError::Output(sentence) => RunError::Output(told(sentence)),
+            RunError::Limit(sentence) => RunError::Limit(told(sentence)),
             RunError::Interrupted => RunError::Interrupted,
         }
     }
 
-    /// A word for the kind of error: "description", "program", "guest", "deadlock", "output" or
-    /// "interrupted".
+    /// A word for the kind of error: "description", "program", "guest", "deadlock", "output", "limit"
+    /// or "interrupted".
     pub fn kind(&self) -> &'static str {
         match self {
             RunError::Description(_) => "description",
@@ -48,6 +52,7 @@ impl RunError {
             RunError::Guest(_) => "guest",
             RunError::Deadlock(_) => "deadlock",
             RunError::Output(_) => "output",
+            RunError::Limit(_) => "limit",
             RunError::Interrupted => "interrupted",
         }
     }

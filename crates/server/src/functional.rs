@@ -7,14 +7,16 @@
 use crate::clint::{CLINT, Clint, TICK};
 use crate::error::RunError;
 use crate::htif::Htif;
+use crate::limits::Spent;
 use crate::machine::{
-    Personality, UntimedServer, bare_metal_ram, describe_crash, linux_ram, place,
+    Personality, UntimedServer, bare_metal_ram, describe_crash, find_memory, linux_ram,
+    out_of_memory, place,
 };
 use fabric::{
     AddressRange, Agent, AgentId, Clock, CoreId, LineAddress, Ram, RequestKind, Time,
     UntimedAgents, UntimedMemory,
 };
-use linux::{Ending, Fault, Linux};
+use linux::{Allowance, Ending, Fault, Linux};
 use riscv::elf::Image;
 use riscv::interpreter::{Machine, Memory, Step};
 use riscv::paged::{PageTable, Paged, PagedMemory};
@@ -50,17 +52,22 @@ struct Bus {
     /// The cycle of the instruction that is executed alone, and its time.
     cycle: u64,
     now: Time,
-    /// The hart has asked an agent in this turn.
-    has_asked: bool,
+    /// The hart has asked an agent in this turn, or has used up its memory.
+    ends_turn: bool,
     /// An agent has not answered a hart, and never will.
     unanswered: bool,
+    /// Pages that the guest may touch.
+    page_limit: u64,
 }
 
 impl Bus {
     /// Memory where `ram` is, with what that has in the lines of some addresses and lengths.
-    fn with(ram: &Ram, loaded: &[(u64, u64)]) -> Result<Bus, RunError> {
-        let ranges = ram.ranges().iter().map(|range| range.start..range.end());
-        let mut memory = PagedMemory::new(ranges.collect());
+    fn with(ram: &Ram, loaded: &[(u64, u64)], protected: &[AddressRange]) -> Result<Bus, RunError> {
+        let ranges = |ranges: &[AddressRange]| {
+            let ranges = ranges.iter().map(|range| range.start..range.end());
+            ranges.collect()
+        };
+        let mut memory = PagedMemory::new(ranges(ram.ranges())).protect(ranges(protected));
         for &(address, length) in loaded.iter().filter(|(_, length)| *length > 0) {
             let (first, last) = (
                 LineAddress::of(address),
@@ -76,6 +83,7 @@ impl Bus {
         Ok(Bus {
             memory: SharedMemory(memory),
             agents: UntimedAgents::new(map),
+            page_limit: u64::MAX,
             ..Bus::default()
         })
     }
@@ -86,7 +94,7 @@ impl Bus {
         if !address.is_multiple_of(u64::from(bytes)) {
             return Some(None);
         }
-        self.has_asked = true;
+        self.ends_turn = true;
         let core = CoreId(self.hart as u16);
         let memory = &mut self.memory;
         let answer = self.agents.request(self.now, core, agent, kind, memory);
@@ -99,7 +107,11 @@ impl Memory for Bus {
     fn read(&mut self, address: u64, bytes: u8) -> Option<u64> {
         match self.ask(address, bytes, RequestKind::Read { address, bytes }) {
             Some(answer) => answer,
-            None => self.memory.0.read(address, bytes),
+            None => {
+                let read = self.memory.0.read(address, bytes);
+                self.ends_turn |= self.memory.0.is_beyond(self.page_limit);
+                read
+            }
         }
     }
 
@@ -111,12 +123,20 @@ impl Memory for Bus {
         };
         match self.ask(address, bytes, kind) {
             Some(answer) => answer.is_some(),
-            None => self.memory.0.write(address, bytes, value),
+            None => {
+                let written = self.memory.0.write(address, bytes, value);
+                self.ends_turn |= self.memory.0.is_beyond(self.page_limit);
+                written
+            }
         }
     }
 
     fn fetch(&mut self, address: u64) -> Option<u16> {
         self.memory.0.fetch(address)
+    }
+
+    fn is_protected(&self, address: u64) -> bool {
+        self.memory.0.is_protected(address)
     }
 
     fn exists(&mut self, address: u64) -> bool {
@@ -165,7 +185,7 @@ impl FunctionalMachine {
         let loaded: Vec<(u64, u64)> = segments
             .map(|segment| (segment.address, segment.bytes.len() as u64))
             .collect();
-        let mut bus = Bus::with(&ram, &loaded)?;
+        let mut bus = Bus::with(&ram, &loaded, &[])?;
         let clint = Clint::new(server.harts);
         bus.agents.attach(Box::new(clint), Some(CLINT));
         let personality = match image.tohost {
@@ -202,7 +222,8 @@ impl FunctionalMachine {
             .map(|segment| (segment.address, segment.bytes.len() as u64))
             .chain(contents.iter().map(|(at, bytes)| (*at, bytes.len() as u64)))
             .collect();
-        let mut bus = Bus::with(&ram, &loaded)?;
+        let mut bus = Bus::with(&ram, &loaded, &linux::protected())?;
+        bus.page_limit = agent.pages().limit();
         let owns = Linux::attachment().owns;
         let personality = Personality::Linux(bus.agents.attach(Box::new(agent), owns));
         let entry = linux::ENTRY;
@@ -278,6 +299,31 @@ impl FunctionalMachine {
         }
     }
 
+    /// Lets the guest write so many bytes in all. (A Linux program has been told.)
+    pub fn limit_output(&mut self, bytes: u64) {
+        if let Personality::Host(id) = self.personality
+            && let Some(htif) = self.bus.agents.agent_mut::<Htif>(id)
+        {
+            htif.allowance = Allowance::new(bytes);
+        }
+    }
+
+    /// What the guest has taken of the host so far.
+    pub fn spent(&mut self) -> Spent {
+        let exceeds_output = match self.personality {
+            Personality::Linux(_) => self.linux().is_some_and(|linux| linux.exceeds_output()),
+            Personality::Host(id) => {
+                let htif = self.bus.agents.agent_mut::<Htif>(id);
+                htif.is_some_and(|htif| htif.allowance.is_exceeded())
+            }
+            Personality::None => false,
+        };
+        Spent {
+            instructions: self.harts.iter().map(|hart| hart.retired).sum(),
+            exceeds_output,
+        }
+    }
+
     /// Instructions that each hart has executed.
     pub fn instructions(&self) -> Vec<u64> {
         self.harts.iter().map(|hart| hart.retired).collect()
@@ -303,6 +349,9 @@ impl FunctionalMachine {
         let mut passed = 0;
         for &hart in &awake {
             passed = passed.max(self.take_turn(hart, cycles)?);
+            if self.bus.memory.0.is_beyond(self.bus.page_limit) {
+                self.find_memory()?;
+            }
             self.deliver_interrupts();
             if self.has_ended()? {
                 return Ok(false);
@@ -320,6 +369,22 @@ impl FunctionalMachine {
         Ok(!self.has_ended()?)
     }
 
+    /// See [`crate::machine::Machine`].
+    #[cold]
+    fn find_memory(&mut self) -> Result<(), RunError> {
+        let pages = self.linux().map(|linux| linux.pages());
+        let memory = &mut self.bus.memory.0;
+        let unmapped = pages.map_or(0, |pages| find_memory(&pages, |keep| memory.retain(keep)));
+        match memory.is_beyond(self.bus.page_limit) {
+            true => Err(out_of_memory(
+                memory.host_is_full(),
+                self.bus.page_limit,
+                unmapped,
+            )),
+            false => Ok(()),
+        }
+    }
+
     fn is_asleep(&self, hart: usize) -> bool {
         let hart = &self.harts[hart];
         hart.waiting && !hart.hart.wakes_from_wait()
@@ -331,10 +396,10 @@ impl FunctionalMachine {
         let hart = &mut self.harts[number];
         std::mem::swap(&mut hart.memory, &mut self.bus);
         hart.memory.hart = number;
-        hart.memory.has_asked = false;
+        hart.memory.ends_turn = false;
         let mut used = 0;
         let mut crash = None;
-        while used < cycles && !hart.memory.has_asked {
+        while used < cycles && !hart.memory.ends_turn {
             if !hart.waiting && hart.hart.pending_interrupt().is_none() {
                 used += self.code.run(hart, cycles - used);
                 if used == cycles {
@@ -419,6 +484,13 @@ impl FunctionalMachine {
         if let Some((_, Ending::Fault(fault))) = self.linux().and_then(|linux| linux.ending()) {
             let fault = fault.clone();
             return Err(RunError::Guest(describe_crash(&self.image, true, &fault)));
+        }
+        let unwritten = match self.personality {
+            Personality::Host(id) => self.bus.agents.agent_mut::<Htif>(id),
+            _ => None,
+        };
+        if let Some(sentence) = unwritten.and_then(|htif| htif.unwritten.clone()) {
+            return Err(RunError::Output(sentence));
         }
         Ok(self.exit().is_some())
     }

@@ -5,6 +5,7 @@ use fabric::{
     AddressRange, Agent, AgentContext, LINE_BYTES, LineAddress, LineData, MemoryAccess, Request,
     RequestKind, Time,
 };
+use linux::Allowance;
 use state::{State, Walker};
 use std::any::Any;
 use std::io::Write;
@@ -45,7 +46,11 @@ pub struct Htif {
     pub exit: Option<(Time, u64)>,
     /// What the guest wrote, unless it goes to standard output.
     pub output: Vec<u8>,
+    /// Why what the guest wrote could not be written out. The guest has ended with that.
+    pub unwritten: Option<String>,
     live: bool,
+    /// How much the guest may write.
+    pub allowance: Allowance,
 }
 
 state::component!(Htif {
@@ -59,7 +64,9 @@ state::component!(Htif {
     text,
     exit,
     output,
+    unwritten: fixed,
     live: fixed,
+    allowance: fixed,
 });
 
 impl Htif {
@@ -77,7 +84,9 @@ impl Htif {
             text: Vec::new(),
             exit: None,
             output: Vec::new(),
+            unwritten: None,
             live,
+            allowance: Allowance::new(u64::MAX),
         }
     }
 
@@ -141,20 +150,28 @@ impl Htif {
         if left > 0 && context.in_memory(address) {
             context.access(MemoryAccess::ReadAtHome { address }, 0);
         } else {
-            self.write_out();
+            self.write_out(context.now());
             self.store_result(context, total - left);
         }
     }
 
-    fn write_out(&mut self) {
+    fn write_out(&mut self, now: Time) {
+        // What is beyond the limit ends the run.
+        self.text.truncate(self.allowance.grant(self.text.len()));
+        self.allowance.spend(self.text.len() as u64);
         if self.live {
-            // A closed pipe is no reason to stop a simulation.
-            let _ = if self.words[1] == 2 {
-                std::io::stderr().write_all(&self.text)
+            let (name, written) = if self.words[1] == 2 {
+                ("error", std::io::stderr().write_all(&self.text))
             } else {
                 let mut output = std::io::stdout();
-                output.write_all(&self.text).and_then(|()| output.flush())
+                let written = output.write_all(&self.text).and_then(|()| output.flush());
+                ("output", written)
             };
+            if let Err(error) = written {
+                // Its protocol has no error that a guest would look at.
+                self.unwritten = Some(format!("standard {name} cannot be written: {error}"));
+                self.exit = Some((now, 1));
+            }
         } else {
             self.output.extend_from_slice(&self.text);
         }

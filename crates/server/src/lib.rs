@@ -6,18 +6,21 @@ mod description;
 mod engine;
 mod error;
 mod functional;
+mod host;
 mod htif;
+mod limits;
 mod machine;
 mod meter;
+mod output;
 mod period;
 mod preparation;
 mod rack;
 mod run;
 mod traces;
 
-/// The simulator's version, and what its sources hash to: results of different ones are never
-/// mixed.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NANOPLANE_SOURCES"));
+/// The simulator's version, and the SHA-256 of its sources, its dependencies, the compiler and the
+/// profile that it was built with: results of different ones are never mixed.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NANOPLANE_BUILD"));
 
 pub use checkpoint::{CheckpointOptions, Resumable};
 pub use description::{
@@ -26,7 +29,11 @@ pub use description::{
 };
 pub use engine::{Advance, Engine};
 pub use error::RunError;
+pub use host::{HostClock, HostCost};
+pub use limits::Limits;
+pub use linux::{Access, Reach};
 pub use machine::Machine;
+pub use network::Files;
 pub use rack::{
     InterfaceKind, InterfaceResult, Rack, RackAdvance, RackClientResult, RackClientSpec,
     RackDescription, RackMeasureSpec, RackResult, RackServer, RackServerResult, RackServerSpec,

@@ -6,13 +6,15 @@ use crate::description::ServerSpec;
 use crate::engine::{Advance, Engine};
 use crate::error::RunError;
 use crate::htif::Htif;
+use crate::limits::Spent;
 use crate::meter::Reading;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
-use linux::{Ending, Fault, Linux};
+use linux::{Allowance, Ending, Fault, Linux};
 use pipeline::{Core, Extension, MemoryModel, NoExtension, build_core};
 use riscv::elf::Image;
 use riscv::{Cause, Class, Instruction};
 use state::{Reader, Writer};
+use std::cell::Cell;
 
 /// Where main memory begins.
 pub const MEMORY_START: u64 = 0x8000_0000;
@@ -48,6 +50,10 @@ pub struct Machine {
     personality: Personality,
     front_end_cycles: u8,
     threads: u8,
+    /// Pages that the guest may touch.
+    page_limit: u64,
+    /// Instructions that may be in the windows of all harts.
+    most_in_flight: u64,
     /// Whether it is all over, and at which cycle.
     end: Option<u64>,
     /// What had been counted when the traffic began, or what is measured of it, if it has.
@@ -60,6 +66,8 @@ state::component!(Machine {
     personality: fixed,
     front_end_cycles: fixed,
     threads: fixed,
+    page_limit: fixed,
+    most_in_flight: fixed,
     end: maybe_cycle,
     first_reading,
 });
@@ -241,9 +249,15 @@ impl Machine {
         } = prepared;
         let ram = linux_ram(&image, &contents)?;
         let mut fabric = Fabric::new(&spec.fabric, ram)?;
+        let page_limit = agent.pages().limit();
         let agent = fabric.attach(Box::new(agent), Linux::attachment())?;
         let personality = Personality::Linux(agent);
-        Machine::assemble(spec, fabric, image, personality, &NoExtension, linux::ENTRY)
+        let machine =
+            Machine::assemble(spec, fabric, image, personality, &NoExtension, linux::ENTRY)?;
+        Ok(Machine {
+            page_limit,
+            ..machine
+        })
     }
 
     /// Adds the cores, which begin at `entry`.
@@ -262,7 +276,11 @@ impl Machine {
                     .into(),
             ));
         }
-        let map = fabric.memory_map();
+        let protected = match personality {
+            Personality::Linux(_) => linux::protected(),
+            _ => Vec::new(),
+        };
+        let map = fabric.memory_map().protect(&protected);
         let count = spec.fabric.cores as u64;
         let cores = (0..count)
             .map(|number| {
@@ -293,6 +311,8 @@ impl Machine {
             personality,
             front_end_cycles: spec.core.front_end_cycles,
             threads: spec.core.threads,
+            page_limit: u64::MAX,
+            most_in_flight: spec.harts() as u64 * u64::from(spec.core.rob_entries),
             end: None,
             first_reading: None,
         })
@@ -301,6 +321,9 @@ impl Machine {
     /// Advances by one step of the engine. `Ok(true)`: go on.
     pub fn advance(&mut self) -> Result<bool, RunError> {
         let advance = self.engine.advance();
+        if self.engine.fabric.ram().is_beyond(self.page_limit) {
+            self.find_memory()?;
+        }
         if let Some(core) = self.engine.crashed()
             && let Some(crash) = self.engine.cores[core].crash()
         {
@@ -340,6 +363,19 @@ impl Machine {
                     "the server has come to a stop: nothing will ever happen again",
                 ))),
             },
+        }
+    }
+
+    /// Forgets what nobody needs any more of memory; an error if that is not enough.
+    #[cold]
+    fn find_memory(&mut self) -> Result<(), RunError> {
+        let pages = self.linux().map(|linux| linux.pages());
+        let ram = self.engine.fabric.ram_mut();
+        let unmapped = pages.map_or(0, |pages| find_memory(&pages, |keep| ram.retain(keep)));
+        let ram = self.engine.fabric.ram();
+        match ram.is_beyond(self.page_limit) {
+            true => Err(out_of_memory(ram.host_is_full(), self.page_limit, unmapped)),
+            false => Ok(()),
         }
     }
 
@@ -433,10 +469,49 @@ impl Machine {
         })
     }
 
+    /// Why what the guest wrote could not be written out, if it could not.
+    pub fn unwritten(&mut self) -> Option<String> {
+        self.htif()?.unwritten.clone()
+    }
+
     /// What the guest has written before.
     pub(crate) fn add_output(&mut self, output: &[u8]) {
         if let Some(htif) = self.htif() {
             htif.output.extend_from_slice(output);
+        }
+    }
+
+    /// Lets the guest write so many bytes in all. (A Linux program has been told.)
+    pub(crate) fn limit_output(&mut self, bytes: u64) {
+        if let Some(htif) = self.htif() {
+            htif.allowance = Allowance::new(bytes);
+            htif.allowance.spend(htif.output.len() as u64);
+        }
+    }
+
+    /// What the guest has taken of the host so far: instructions are those that nothing can undo.
+    pub(crate) fn spent(&mut self) -> Spent {
+        let cores = self.engine.cores.iter();
+        let instructions: u64 = cores.map(|core| core.instructions()).sum();
+        Spent {
+            instructions: instructions.saturating_sub(self.most_in_flight),
+            exceeds_output: self.exceeds_output(),
+        }
+    }
+
+    /// What it has taken, of a guest that has ended.
+    pub(crate) fn spent_in_all(&mut self) -> Spent {
+        let cores = self.engine.cores.iter();
+        Spent {
+            instructions: cores.map(|core| core.instructions()).sum(),
+            exceeds_output: self.exceeds_output(),
+        }
+    }
+
+    fn exceeds_output(&mut self) -> bool {
+        match self.linux() {
+            Some(linux) => linux.exceeds_output(),
+            None => self.htif().is_some_and(|htif| htif.allowance.is_exceeded()),
         }
     }
 
@@ -489,6 +564,36 @@ impl Resumable for Machine {
     fn restore(&mut self, state: &[u8]) -> Result<(), String> {
         Reader::read(self, state)
     }
+}
+
+/// Lets `retain` drop the pages that hold nothing for a Linux program, and returns how many of those
+/// that are left it has not mapped.
+pub(crate) fn find_memory(pages: &linux::Pages, retain: impl FnOnce(&dyn Fn(u64) -> bool)) -> u64 {
+    let unmapped = Cell::new(0);
+    retain(&|page| {
+        let keeps = pages.holds(page);
+        unmapped.set(unmapped.get() + u64::from(keeps && !pages.maps(page)));
+        keeps
+    });
+    unmapped.get()
+}
+
+/// Why a run ends whose guest has touched more pages than `limit`, so many of which it had not mapped;
+/// or more than the host has memory for.
+pub(crate) fn out_of_memory(host_is_full: bool, limit: u64, unmapped: u64) -> RunError {
+    const PAGES_IN_MIB: u64 = 256;
+    RunError::Guest(if host_is_full {
+        "the host has no memory left for what the guest writes: make the server's smaller \
+         (server.memory_mib), or what else runs on the host"
+            .to_string()
+    } else {
+        format!(
+            "the guest is out of memory: the server has {} MiB (server.memory_mib), and the guest has \
+             touched more; {} MiB of that are at addresses that it has not mapped",
+            limit / PAGES_IN_MIB,
+            unmapped.div_ceil(PAGES_IN_MIB)
+        )
+    })
 }
 
 /// An address and its function.

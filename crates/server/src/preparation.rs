@@ -8,7 +8,9 @@
 
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
+use crate::limits::{Guard, Spent};
 use crate::machine::{Machine, UntimedServer};
+use crate::run::said;
 use fabric::{AddressRange, LineAddress, LineData};
 use network::{ProgramDevice, ProgramPreparation, ProgramSettings};
 use riscv::Hart;
@@ -130,22 +132,24 @@ impl Shelf {
     fn get(
         &self,
         premises: Premises,
-        go_on: &mut dyn FnMut() -> bool,
-        make: impl FnOnce(&Premises, &mut dyn FnMut() -> bool) -> Result<Preparation, RunError>,
+        guard: &mut Guard<'_>,
+        make: impl FnOnce(&Premises, &mut Guard<'_>) -> Result<Preparation, RunError>,
     ) -> Result<Arc<Preparation>, RunError> {
         let kept = self.find(premises);
         let _making = loop {
             match kept.making.try_lock() {
                 Ok(making) => break making,
                 Err(TryLockError::Poisoned(error)) => break error.into_inner(),
-                Err(TryLockError::WouldBlock) if !go_on() => return Err(RunError::Interrupted),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+                Err(TryLockError::WouldBlock) => {
+                    guard.check(0.0, Spent::default())?;
+                    std::thread::sleep(LOOK);
+                }
             }
         };
         if let Some(made) = kept.made.get() {
             return Ok(made.clone());
         }
-        let made = Arc::new(make(&kept.premises, go_on)?);
+        let made = Arc::new(make(&kept.premises, guard)?);
         let made = kept.made.get_or_init(|| made).clone();
         self.trim(&mut self.lock());
         Ok(made)
@@ -159,6 +163,8 @@ pub(crate) struct Preparation {
     main: u64,
     registers: [u64; 64],
     output: Vec<u8>,
+    /// What it has taken of the host.
+    pub spent: Spent,
     /// What the program has told the device that it was given.
     pub program: ProgramPreparation,
 }
@@ -174,12 +180,12 @@ fn main_behind_prepare(image: &Image) -> Option<u64> {
 
 impl Preparation {
     /// What `prepare()` of a bare-metal program leaves, if it has one: executed, or kept from another
-    /// run with the same premises. `go_on` may end it.
+    /// run with the same premises. `guard` may end it.
     pub fn kept(
         server: UntimedServer,
         image: &Image,
         told: Option<Told>,
-        go_on: &mut dyn FnMut() -> bool,
+        guard: &mut Guard<'_>,
     ) -> Result<Option<Arc<Preparation>>, RunError> {
         let Some(main) = main_behind_prepare(image) else {
             return Ok(None);
@@ -189,20 +195,25 @@ impl Preparation {
             image: image.clone(),
             told: told.as_ref().map(Told::text).transpose()?,
         };
-        let made = SHELF.get(premises, go_on, |premises, go_on| {
-            Preparation::make(&premises.server, image, main, false, told, go_on)
-        });
-        made.map(Some)
+        let made = SHELF.get(premises, guard, |premises, guard| {
+            Preparation::make(&premises.server, image, main, false, told, guard)
+        })?;
+        // One that is kept may have been made with other limits.
+        guard.check_amount(Spent {
+            exceeds_output: made.output.len() as u64 > guard.output_bytes(),
+            ..made.spent
+        })?;
+        Ok(Some(made))
     }
 
     /// Executes `prepare()` of a bare-metal program, if it has one, whose output is this process's.
     pub fn live(
         server: &UntimedServer,
         image: &Image,
-        go_on: &mut dyn FnMut() -> bool,
+        guard: &mut Guard<'_>,
     ) -> Result<Option<Preparation>, RunError> {
         let main = main_behind_prepare(image);
-        let made = main.map(|main| Preparation::make(server, image, main, true, None, go_on));
+        let made = main.map(|main| Preparation::make(server, image, main, true, None, guard));
         made.transpose()
     }
 
@@ -212,9 +223,10 @@ impl Preparation {
         main: u64,
         live: bool,
         told: Option<Told>,
-        go_on: &mut dyn FnMut() -> bool,
+        guard: &mut Guard<'_>,
     ) -> Result<Preparation, RunError> {
         let mut machine = FunctionalMachine::bare_metal(server, image.clone(), live)?;
+        machine.limit_output(guard.output_bytes());
         let device = told.map(|told| {
             let agent = ProgramDevice::new(told.registers, told.settings);
             machine.attach(Box::new(agent), told.registers)
@@ -232,18 +244,18 @@ impl Preparation {
             if !machine.advance()? {
                 let status = machine.exit().map_or(0, |(status, _)| status);
                 let output = machine.output();
-                let said = String::from_utf8_lossy(&output);
-                let mut text = format!("the program ended with status {status} in prepare()");
-                if !said.trim().is_empty() {
-                    text += &format!("; it said: {}", said.trim());
-                }
-                return Err(RunError::Guest(text));
+                let said = said(&String::from_utf8_lossy(&output));
+                return Err(RunError::Guest(format!(
+                    "the program ended with status {status} in prepare(){said}"
+                )));
             }
             rounds = rounds.wrapping_add(1);
-            if rounds.is_multiple_of(ROUNDS) && !go_on() {
-                return Err(RunError::Interrupted);
+            if rounds.is_multiple_of(ROUNDS) {
+                guard.check(0.0, machine.spent())?;
             }
         };
+        let spent = machine.spent();
+        guard.check_amount(spent)?;
         machine.memory().copy_in(main, &first);
         let device = device.and_then(|id| machine.agent_mut::<ProgramDevice>(id));
         let program = device.map(ProgramDevice::preparation);
@@ -254,6 +266,7 @@ impl Preparation {
             output: machine.output(),
             program: program.unwrap_or_default(),
             memory: std::mem::take(machine.memory()),
+            spent,
         })
     }
 
@@ -283,6 +296,7 @@ impl Preparation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Limits;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const BEGIN: u64 = 0x8000_0000;
@@ -323,14 +337,19 @@ mod tests {
             main: BEGIN,
             registers: [0; 64],
             output: Vec::new(),
+            spent: Spent::default(),
             program: ProgramPreparation::default(),
         }
+    }
+
+    fn unlimited(progress: &mut dyn FnMut(f64) -> bool) -> Guard<'_> {
+        Guard::new(&Limits::default(), progress)
     }
 
     /// What the shelf has of `told`, and whether that had to be made.
     fn ask(shelf: &Shelf, told: &str, pages: usize) -> (Arc<Preparation>, bool) {
         let mut is_new = false;
-        let made = shelf.get(premises(told), &mut || true, |_, _| {
+        let made = shelf.get(premises(told), &mut unlimited(&mut |_| true), |_, _| {
             is_new = true;
             Ok(prepared(pages))
         });
@@ -364,7 +383,7 @@ mod tests {
     #[test]
     fn what_fails_is_not_kept() {
         let shelf = Shelf::new(MOST_KEPT_BYTES);
-        let failed = shelf.get(premises("one"), &mut || true, |_, _| {
+        let failed = shelf.get(premises("one"), &mut unlimited(&mut |_| true), |_, _| {
             Err(RunError::Guest("no".to_string()))
         });
         assert!(matches!(failed, Err(RunError::Guest(_))));
@@ -377,8 +396,8 @@ mod tests {
         let made = AtomicUsize::new(0);
         let stopped = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            let get = |go_on: &mut dyn FnMut() -> bool| {
-                shelf.get(premises("one"), go_on, |_, _| {
+            let get = |guard: &mut Guard<'_>| {
+                shelf.get(premises("one"), guard, |_, _| {
                     made.fetch_add(1, Ordering::SeqCst);
                     // Until somebody who waited has been stopped.
                     while stopped.load(Ordering::SeqCst) == 0 {
@@ -387,11 +406,11 @@ mod tests {
                     Ok(prepared(1))
                 })
             };
-            let patient = [0, 1].map(|_| scope.spawn(move || get(&mut || true)));
+            let patient = [0, 1].map(|_| scope.spawn(move || get(&mut unlimited(&mut |_| true))));
             while made.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
-            let result = get(&mut || false);
+            let result = get(&mut unlimited(&mut |_| false));
             assert!(matches!(result, Err(RunError::Interrupted)));
             stopped.store(1, Ordering::SeqCst);
             let [first, second] = patient.map(|thread| thread.join().unwrap().unwrap());

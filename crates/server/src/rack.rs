@@ -10,6 +10,7 @@
 mod description;
 mod flows;
 mod run;
+mod watchdog;
 
 pub use description::{
     InterfaceKind, RackClientSpec, RackDescription, RackMeasureSpec, RackServerSpec, RackSpec,

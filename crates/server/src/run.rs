@@ -4,6 +4,8 @@ use crate::checkpoint::{CheckpointOptions, Kind, Saver, Subject, When};
 use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec, WarmStartSpec};
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
+use crate::host::{HostClock, HostCost};
+use crate::limits::{Guard, Limits};
 use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX, UntimedServer, second_half};
 use crate::meter::{Meter, Reading};
 use crate::preparation::{Preparation, Told};
@@ -12,9 +14,9 @@ use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
-    CONSUMER_BYTES, Cluster, ClusterSetup, IoSetup, IoSource, ItemCounts, KindMeasurement, Ledger,
-    MOST_NAME_BYTES, Measurement, ProgramPreparation, ProgramSettings, Random, Recorder,
-    SharedLedger, Stream, TRAFFIC_PARAMETERS, TenantSide,
+    CONSUMER_BYTES, Cluster, ClusterSetup, Files, IoSetup, IoSource, ItemCounts, KindMeasurement,
+    Ledger, MOST_NAME_BYTES, Measurement, ProgramPreparation, ProgramSettings, Random, Recorder,
+    Rings, SharedLedger, Stream, TRAFFIC_PARAMETERS, TenantSide, lost_requests,
 };
 use pipeline::{CoreStatistics, CycleStack, Model, NEVER};
 use riscv::elf;
@@ -23,7 +25,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::time::Instant;
 
 pub(crate) const IO_REGISTERS: AddressRange = AddressRange {
     start: 0x1000_0000,
@@ -62,6 +63,11 @@ pub struct Options {
     pub trace: TraceOptions,
     /// Save and begin from these checkpoints.
     pub checkpoint: CheckpointOptions,
+    /// The contents of the files with data that the description names.
+    #[serde(skip)]
+    pub files: Files,
+    /// How much the run may take of the host.
+    pub limits: Limits,
 }
 
 /// One core's part of the results.
@@ -131,11 +137,9 @@ pub struct Totals {
     pub cycles: u64,
     /// Simulated time.
     pub simulated_seconds: f64,
-    /// Time of the host.
-    pub host_seconds: f64,
-    /// Millions of simulated instructions in a second of the host, without those before the
-    /// checkpoint from which the run has begun.
-    pub host_mips: f64,
+    /// What it has cost the host.
+    #[serde(flatten)]
+    pub host: HostCost,
     /// What the fabric counted.
     pub fabric: FabricStatistics,
     /// What the cores shown, and what all cores share, have cost.
@@ -153,7 +157,7 @@ impl Totals {
     pub(crate) fn of(
         machine: &Machine,
         meter: &Meter<'_>,
-        (begin, brought): (Instant, u64),
+        (begin, brought): (HostClock, u64),
         (first, last): (&Reading, &Reading),
     ) -> Totals {
         let end = machine.end();
@@ -163,7 +167,7 @@ impl Totals {
             .iter()
             .map(|core| core.statistics(end))
             .collect();
-        let instructions = all.iter().map(|core| core.instructions).sum();
+        let instructions: u64 = all.iter().map(|core| core.instructions).sum();
         let cycles = (last.cycle - first.cycle) as f64;
         let count = machine.engine.cores.len();
         let threads = usize::from(machine.threads());
@@ -204,7 +208,11 @@ impl Totals {
                 }
             })
             .collect();
-        let host_seconds = begin.elapsed().as_secs_f64();
+        let engines = machine.engine.cores.iter();
+        let host = HostCost {
+            host_skipped_cycles: engines.map(|core| core.skipped_cycles()).collect(),
+            ..begin.cost(Some(instructions.saturating_sub(brought)))
+        };
         let energy = meter.energy(machine, first, last);
         let requests = last.delivered - first.delivered;
         let seconds =
@@ -214,8 +222,7 @@ impl Totals {
             instructions,
             cycles: end,
             simulated_seconds: machine.engine.time(end).as_seconds(),
-            host_seconds,
-            host_mips: instructions.saturating_sub(brought) as f64 / host_seconds / 1e6,
+            host,
             fabric: machine.engine.fabric.statistics(),
             power_w: energy.power(seconds),
             energy_nj: EnergyResult {
@@ -365,6 +372,22 @@ fn setup(description: &Description) -> IoSetup {
             _ => Some(second_half(&description.server)),
         },
     }
+}
+
+/// The queues that have traffic.
+fn active_queues(description: &Description) -> Vec<u32> {
+    let mut choice = Random::new(description.measure.seed, Stream::ActiveQueues);
+    let shape = description.traffic.shape;
+    shape.active_queues(description.data_plane.queues, &mut choice)
+}
+
+/// The rings that a saturated run keeps full: those of the I/O source, if it fills the queues.
+fn full_rings(description: &Description, setup: &IoSetup) -> Option<Rings> {
+    let has_rings = description.data_plane.notify != Notify::Rpcvalet;
+    (has_rings && description.traffic.saturates()).then(|| Rings {
+        queues: active_queues(description).len(),
+        slots: setup.ring_slots as usize,
+    })
 }
 
 /// Whether `server` can be built.
@@ -639,7 +662,7 @@ fn attach_rpcvalet(
     let (traffic, seed) = (&description.traffic, description.measure.seed);
     let mesh = &description.server.fabric.mesh;
     let packets = traffic
-        .open_packets(seed)
+        .open_packets(seed, &options.files)
         .map_err(|error| RunError::Description(error.to_string()))?;
     let mut choice = Random::new(seed, Stream::ActiveQueues);
     let cluster = |parts: ClusterSetup| {
@@ -708,14 +731,13 @@ fn attach(
             rpcvalet: Some(attached),
         });
     }
-    let mut choice = Random::new(seed, Stream::ActiveQueues);
     let mut source = IoSource::new(
         *setup,
         traffic.arrival_process(seed),
-        traffic.shape.active_queues(setup.queues, &mut choice),
+        active_queues(description),
         Random::new(seed, Stream::Queues),
         traffic
-            .open_packets(seed)
+            .open_packets(seed, &options.files)
             .map_err(|error| RunError::Description(error.to_string()))?,
         ledger.clone(),
     )
@@ -790,6 +812,7 @@ pub fn warm_up(
     description: &Description,
     program: &[u8],
     checkpoint: &Path,
+    files: Files,
     mut progress: impl FnMut(f64) -> bool,
 ) -> Result<(), RunError> {
     let options = Options {
@@ -797,12 +820,14 @@ pub fn warm_up(
             save: Some(checkpoint.to_path_buf()),
             ..CheckpointOptions::default()
         },
+        files,
         ..Options::default()
     };
-    let mut prepared = prepare(description, program, &options, &mut progress)?;
+    let mut guard = Guard::new(&options.limits, &mut progress);
+    let mut prepared = prepare(description, program, &options, &mut guard)?;
     prepared.saver.stops = true;
     let mut watched = Watched::new(&options.trace, Vec::new(), &prepared.machine, program)?;
-    simulate(&mut prepared, &mut watched, &mut progress)
+    simulate(&mut prepared, &mut watched, &mut guard)
 }
 
 /// The traces of the run of one server.
@@ -848,7 +873,7 @@ struct Prepared<'a> {
     saver: Saver,
     /// How many requests are to be measured.
     requests: u64,
-    begin: Instant,
+    begin: HostClock,
     /// Instructions that a checkpoint has brought.
     brought: u64,
 }
@@ -858,19 +883,21 @@ fn prepare<'a>(
     description: &'a Description,
     program: &[u8],
     options: &Options,
-    progress: &mut dyn FnMut(f64) -> bool,
+    guard: &mut Guard<'_>,
 ) -> Result<Prepared<'a>, RunError> {
     check(description)?;
-    let begin = Instant::now();
+    let begin = HostClock::start();
     let image = load(program)?;
     check_bare_metal(&image)?;
-    let subject = Subject::new(Kind::DataPlane, description, [&image])?;
+    let subject = Subject::new(Kind::DataPlane, description, [&image], &options.files)?;
     let setup = setup(description);
     let measure = &description.measure;
-    let recorder = Recorder::new(measure.requests, measure.warmup).with_precision(
-        measure.precision,
-        measure.precision_of.map(|kind| kind as u8),
-    );
+    let recorder = Recorder::new(measure.requests, measure.warmup)
+        .with_precision(
+            measure.precision,
+            measure.precision_of.map(|kind| kind as u8),
+        )
+        .with_full_rings(full_rings(description, &setup));
     let ledger = Ledger::shared(recorder);
     if !setup.in_order {
         ledger.borrow_mut().allow_reordering();
@@ -893,8 +920,7 @@ fn prepare<'a>(
     if options.checkpoint.from.is_none() {
         let server = UntimedServer::of(&description.server, &memory);
         let told = Told::new(IO_REGISTERS, &settings);
-        let go_on = &mut || progress(0.0);
-        preparation = Preparation::kept(server, &image, Some(told), go_on)?;
+        preparation = Preparation::kept(server, &image, Some(told), guard)?;
     }
     if let Some(preparation) = &preparation {
         settings.prepared = preparation.program.clone();
@@ -919,6 +945,7 @@ fn prepare<'a>(
     if let Some(preparation) = preparation {
         preparation.begin(&mut machine);
     }
+    machine.limit_output(guard.output_bytes());
     let has_warm_start = measure.warm_start.is_some();
     let saver = Saver::new(&options.checkpoint, subject, has_warm_start)?;
     saver.restore(&options.checkpoint, &mut machine)?;
@@ -943,7 +970,7 @@ fn prepare<'a>(
 /// Instructions that all its cores have executed so far.
 pub(crate) fn instructions(machine: &Machine) -> u64 {
     let cores = machine.engine.cores.iter();
-    cores.map(|core| core.statistics(0).instructions).sum()
+    cores.map(|core| core.instructions()).sum()
 }
 
 /// One run; its traces show what happens in the times of `shown`.
@@ -954,14 +981,16 @@ fn run_once(
     shown: Vec<Range<Time>>,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<(RunResult, SharedLedger), RunError> {
-    let mut prepared = prepare(description, program, options, progress)?;
+    let mut guard = Guard::new(&options.limits, progress);
+    let mut prepared = prepare(description, program, options, &mut guard)?;
     let mut watched = Watched::new(&options.trace, shown, &prepared.machine, program)?;
     if options.trace.timeline.is_some() {
         prepared.ledger.borrow_mut().keep_records();
     }
-    let simulated = simulate(&mut prepared, &mut watched, progress);
+    let simulated = simulate(&mut prepared, &mut watched, &mut guard);
     let traces = watched.finish(&mut prepared.machine);
     simulated?;
+    guard.check_amount(prepared.machine.spent_in_all())?;
     let Prepared {
         mut machine,
         meter,
@@ -972,7 +1001,7 @@ fn run_once(
         ..
     } = prepared;
     let end = machine.end();
-    let measurement = ledger.borrow().recorder().measurement().ok_or_else(|| {
+    let mut measurement = ledger.borrow().recorder().measurement().ok_or_else(|| {
         RunError::Guest(format!(
             "the program ended without delivering a single item{}",
             said(&machine.output())
@@ -1006,6 +1035,7 @@ fn run_once(
         let queues = QueueResults::of(&ledger);
         (ledger.counts(), queues, ledger.by_kind(), counters)
     };
+    measurement.add_overload(lost_requests(items.dropped, "dropped: the queue was full"));
     let first = machine.first_reading.take().unwrap_or_default();
     let last = meter.read(&mut machine, end, items.delivered);
     let totals = Totals::of(&machine, &meter, (begin, brought), (&first, &last));
@@ -1046,7 +1076,7 @@ fn reading_due(machine: &Machine, ledger: &SharedLedger) -> Option<u64> {
 fn simulate(
     prepared: &mut Prepared<'_>,
     Watched { traces, tracer }: &mut Watched,
-    progress: &mut dyn FnMut(f64) -> bool,
+    guard: &mut Guard<'_>,
 ) -> Result<(), RunError> {
     let Prepared {
         machine,
@@ -1130,9 +1160,7 @@ fn simulate(
                 PATIENCE_NS / 1e6
             ))));
         }
-        if !progress(part) {
-            return Err(RunError::Interrupted);
-        }
+        guard.check(part, machine.spent())?;
     }
 }
 
@@ -1163,11 +1191,14 @@ fn finish(machine: &mut Machine, ledger: &SharedLedger) -> Result<(), RunError> 
 }
 
 pub(crate) fn said(output: &str) -> String {
-    let output = output.trim();
-    if output.is_empty() {
-        String::new()
-    } else {
-        format!("; it said: {output}")
+    let lines: Vec<String> = output
+        .trim()
+        .lines()
+        .map(|line| elf::printable(line.as_bytes()))
+        .collect();
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!("; it said: {}", lines.join("\n")),
     }
 }
 
@@ -1201,6 +1232,8 @@ pub struct Program {
     pub arguments: Vec<Vec<u8>>,
     /// Its environment, as `NAME=VALUE`.
     pub environment: Vec<Vec<u8>>,
+    /// Which files it reaches.
+    pub access: linux::Access,
 }
 
 /// Whether a bare-metal program can be run with what it is given.
@@ -1217,6 +1250,12 @@ fn check_given(image: &elf::Image, program: &Program) -> Result<(), RunError> {
             "a bare-metal program takes no arguments and no environment".to_string(),
         ));
     }
+    if program.access != linux::Access::default() {
+        return Err(RunError::Program(
+            "a bare-metal program has no files: leave --root, --read-only and --host-files out"
+                .to_string(),
+        ));
+    }
     check_bare_metal(image)
 }
 
@@ -1227,7 +1266,7 @@ fn bare_metal(
     image: elf::Image,
     program: &Program,
     is_restored: bool,
-    go_on: &mut dyn FnMut() -> bool,
+    guard: &mut Guard<'_>,
 ) -> Result<(Machine, Option<AgentId>), RunError> {
     check_given(&image, program)?;
     let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
@@ -1236,7 +1275,7 @@ fn bare_metal(
         None
     } else {
         let server = UntimedServer::of(spec, &[doorbells]);
-        Preparation::live(&server, &image, go_on)?
+        Preparation::live(&server, &image, guard)?
     };
     if let Some(nanopu) = &spec.nanopu {
         let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
@@ -1268,6 +1307,7 @@ fn prepare_linux(
     description: &Description,
     image: elf::Image,
     program: &Program,
+    output_bytes: u64,
 ) -> Result<linux::Prepared, RunError> {
     let spec = &description.server;
     let mut arguments = vec![program.path.clone()];
@@ -1278,6 +1318,8 @@ fn prepare_linux(
         harts: spec.harts(),
         memory_bytes: spec.memory_mib * 1024 * 1024,
         seed: description.measure.seed,
+        access: program.access.clone(),
+        output_bytes,
     };
     linux::prepare(image, &setup).map_err(|error| RunError::Program(error.to_string()))
 }
@@ -1290,6 +1332,8 @@ pub struct ExecuteOptions {
     pub trace: TraceOptions,
     /// Save and begin from these checkpoints.
     pub checkpoint: CheckpointOptions,
+    /// How much the run may take of the host.
+    pub limits: Limits,
 }
 
 /// Runs any program on the server that `description` names: bare-metal, or for Linux. What it
@@ -1301,25 +1345,32 @@ pub fn execute(
     mut go_on: impl FnMut() -> bool,
 ) -> Result<ExecuteResult, RunError> {
     check_server(&description.server)?;
-    let begin = Instant::now();
-    let ExecuteOptions { trace, checkpoint } = options;
+    let begin = HostClock::start();
+    let ExecuteOptions {
+        trace,
+        checkpoint,
+        limits,
+    } = options;
+    let mut progress = |_| go_on();
+    let mut guard = Guard::new(limits, &mut progress);
     let image = load(&program.elf)?;
     let is_linux = linux::is_linux(&image);
     if is_linux && *checkpoint != CheckpointOptions::default() {
         return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
     }
-    let subject = Subject::new(Kind::Program, description, [&image])?;
+    let subject = Subject::new(Kind::Program, description, [&image], &Files::default())?;
     let (mut machine, hyperplane) = if is_linux {
-        let prepared = prepare_linux(description, image, program)?;
+        let prepared = prepare_linux(description, image, program, guard.output_bytes())?;
         (Machine::with_linux(&description.server, prepared)?, None)
     } else {
         let is_restored = checkpoint.from.is_some();
-        bare_metal(description, image, program, is_restored, &mut go_on)?
+        bare_metal(description, image, program, is_restored, &mut guard)?
     };
     machine.engine.set_speed(
         description.simulator.lookahead_cycles,
         description.simulator.skip_spinning,
     );
+    machine.limit_output(guard.output_bytes());
     let mut saver = Saver::new(checkpoint, subject, false)?;
     saver.restore(checkpoint, &mut machine)?;
     let brought = instructions(&machine);
@@ -1338,12 +1389,18 @@ pub fn execute(
             break Err(error);
         }
         steps = steps.wrapping_add(1);
-        if (steps.is_multiple_of(STEPS) || machine.take_interrupted()) && !go_on() {
-            break Err(RunError::Interrupted);
+        if (steps.is_multiple_of(STEPS) || machine.take_interrupted())
+            && let Err(error) = guard.check(0.0, machine.spent())
+        {
+            break Err(error);
         }
     };
     let traces = watched.finish(&mut machine);
     ended?;
+    if let Some(sentence) = machine.unwritten() {
+        return Err(RunError::Output(sentence));
+    }
+    guard.check_amount(machine.spent_in_all())?;
     let meter = Meter {
         server: &description.server,
         shown: usize::MAX,
@@ -1379,10 +1436,9 @@ pub struct FunctionalResult {
     pub cores: Vec<HartResult>,
     /// Instructions of all harts.
     pub instructions: u64,
-    /// Time of the host.
-    pub host_seconds: f64,
-    /// Millions of instructions in a second of the host.
-    pub host_mips: f64,
+    /// What it has cost the host.
+    #[serde(flatten)]
+    pub host: HostCost,
     /// Version of the simulator.
     pub version: &'static str,
 }
@@ -1392,28 +1448,32 @@ pub struct FunctionalResult {
 pub fn execute_functionally(
     description: &Description,
     program: &Program,
+    limits: &Limits,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<FunctionalResult, RunError> {
     check_server(&description.server)?;
-    let begin = Instant::now();
+    let begin = HostClock::start();
+    let mut progress = |_| go_on();
+    let mut guard = Guard::new(limits, &mut progress);
     let image = load(&program.elf)?;
     let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
     let server = UntimedServer::of(&description.server, &[doorbells]);
     let mut machine = if linux::is_linux(&image) {
-        let prepared = prepare_linux(description, image, program)?;
+        let prepared = prepare_linux(description, image, program, guard.output_bytes())?;
         FunctionalMachine::with_linux(&server, prepared)?
     } else {
         check_given(&image, program)?;
         FunctionalMachine::bare_metal(&server, image, true)?
     };
+    machine.limit_output(guard.output_bytes());
     let mut rounds = 0u32;
     while machine.advance()? {
         rounds = rounds.wrapping_add(1);
-        if (rounds.is_multiple_of(ROUNDS) || machine.take_interrupted()) && !go_on() {
-            return Err(RunError::Interrupted);
+        if rounds.is_multiple_of(ROUNDS) || machine.take_interrupted() {
+            guard.check(0.0, machine.spent())?;
         }
     }
-    let host_seconds = begin.elapsed().as_secs_f64();
+    guard.check_amount(machine.spent())?;
     let cores: Vec<HartResult> = machine
         .instructions()
         .into_iter()
@@ -1426,8 +1486,7 @@ pub fn execute_functionally(
         signal,
         cores,
         instructions,
-        host_seconds,
-        host_mips: instructions as f64 / host_seconds / 1e6,
+        host: begin.cost(Some(instructions)),
         version: crate::VERSION,
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::error::RunError;
 use crate::machine::Machine;
+use crate::output::OutputFile;
 use crate::run::Options;
 use fabric::Time;
 use network::{IoSetup, ItemRecord, SharedLedger};
@@ -10,7 +11,7 @@ use riscv::elf::Image;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -75,8 +76,13 @@ pub struct TraceReport {
 
 pub(crate) type Writer = BufWriter<File>;
 
-fn create(path: &Path) -> Result<Writer, RunError> {
-    File::create(path).map(BufWriter::new).map_err(|error| {
+/// The file of a trace, and what writes it.
+fn create(path: &Path) -> Result<(OutputFile, Writer), RunError> {
+    let created = OutputFile::create(path).and_then(|file| {
+        let writer = BufWriter::new(file.writer()?);
+        Ok((file, writer))
+    });
+    created.map_err(|error| {
         RunError::Description(format!(
             "{}: the trace cannot be written: {error}",
             path.display()
@@ -154,9 +160,12 @@ pub(crate) struct Traces {
     /// What is to be seen; in order, and apart from each other.
     shown: Vec<Range<Time>>,
     timeline: Option<SharedTimeline<Writer>>,
-    /// The file of the pipeline, until its core comes.
-    pipeline_file: Option<Writer>,
+    timeline_file: Option<OutputFile>,
+    /// What writes the pipeline, until its core comes.
+    pipeline_writer: Option<Writer>,
     pipeline: Option<Rc<RefCell<PipelineLog<Writer>>>>,
+    pipeline_file: Option<OutputFile>,
+    profile_file: Option<(OutputFile, Writer)>,
     profiles: Vec<Rc<RefCell<Profile>>>,
     /// Harts that are watched.
     harts: usize,
@@ -180,17 +189,20 @@ impl Traces {
         }
         let shown = merge(shown);
         let timeline = options.timeline.as_deref().map(create).transpose()?;
-        let timeline = timeline.map(|file| Timeline::shared(file, shown.clone()));
-        let pipeline_file = options.pipeline.as_deref().map(create).transpose()?;
-        if let Some(path) = &options.profile {
-            create(path)?;
-        }
+        let (timeline_file, timeline) = timeline.unzip();
+        let timeline = timeline.map(|writer| Timeline::shared(writer, shown.clone()));
+        let pipeline = options.pipeline.as_deref().map(create).transpose()?;
+        let (pipeline_file, pipeline_writer) = pipeline.unzip();
+        let profile_file = options.profile.as_deref().map(create).transpose()?;
         Ok(Traces {
             options: options.clone(),
             shown,
             timeline,
-            pipeline_file,
+            timeline_file,
+            pipeline_writer,
             pipeline: None,
+            pipeline_file,
+            profile_file,
             profiles: Vec::new(),
             harts: 0,
         })
@@ -249,7 +261,7 @@ impl Traces {
         }
         let pipeline_hart = self.options.pipeline_core.wrapping_sub(first);
         if pipeline_hart < harts
-            && let Some(file) = self.pipeline_file.take()
+            && let Some(file) = self.pipeline_writer.take()
         {
             let log = PipelineLog::new(file, cycles.clone(), machine.front_end_cycles());
             let log = Rc::new(RefCell::new(log));
@@ -317,19 +329,25 @@ impl Traces {
         let mut reports = Vec::new();
         if let (Some(path), Some(timeline)) = (&self.options.timeline, &self.timeline) {
             let mut timeline = timeline.borrow_mut();
-            let error = timeline.finish();
-            reports.push(report(path, timeline.events(), error));
+            let written = timeline.finish();
+            let written = complete(written, self.timeline_file.take());
+            reports.push(report(path, timeline.events(), written));
         }
         if let (Some(path), Some(pipeline)) = (&self.options.pipeline, &self.pipeline) {
             let mut pipeline = pipeline.borrow_mut();
-            let error = pipeline.finish();
-            reports.push(report(path, pipeline.instructions(), error));
+            let written = pipeline.finish();
+            let written = complete(written, self.pipeline_file.take());
+            reports.push(report(path, pipeline.instructions(), written));
         }
-        if let Some(path) = &self.options.profile {
+        if let (Some(path), Some((file, mut writer))) =
+            (&self.options.profile, self.profile_file.take())
+        {
             let profiles: Vec<_> = self.profiles.iter().map(|one| one.borrow()).collect();
             let text = trace::folded(profiles.iter().map(|profile| &**profile));
             let cycles = profiles.iter().map(|profile| profile.total()).sum();
-            reports.push(report(path, cycles, std::fs::write(path, text)));
+            let written = writer.write_all(text.as_bytes());
+            let written = complete(written.and_then(|()| writer.flush()), Some(file));
+            reports.push(report(path, cycles, written));
         }
         reports
     }
@@ -440,6 +458,12 @@ fn each<T>(harts: usize, make: impl Fn(usize) -> T) -> Vec<Rc<RefCell<T>>> {
     (0..harts)
         .map(|hart| Rc::new(RefCell::new(make(hart))))
         .collect()
+}
+
+/// Gives a file its name, if its content has been written.
+fn complete(written: io::Result<()>, file: Option<OutputFile>) -> io::Result<()> {
+    written?;
+    file.map_or(Ok(()), OutputFile::finish)
 }
 
 fn report(path: &Path, entries: u64, written: io::Result<()>) -> TraceReport {

@@ -537,12 +537,7 @@ fn end(machine: &mut Machine, ending: Ending) -> Outcome {
         _ => 1 << 40,
     };
     let cores = machine.engine.cores.iter();
-    let cores = cores
-        .map(|core| CoreStatistics {
-            skipped_cycles: 0,
-            ..core.statistics(end_cycle)
-        })
-        .collect();
+    let cores = cores.map(|core| core.statistics(end_cycle)).collect();
     let threads = machine.threads();
     let each = machine
         .engine
@@ -709,7 +704,7 @@ fn long_spinning_is_skipped() {
         machine.engine.set_speed(0, true);
         assert_eq!(servers::run(&mut machine), Ending::Halted);
         let cores = machine.engine.cores.iter();
-        let skipped: u64 = cores.map(|core| core.statistics(0).skipped_cycles).sum();
+        let skipped: u64 = cores.map(|core| core.skipped_cycles()).sum();
         // 10 microseconds of 3000 cycles each, less what it takes to begin.
         assert!(skipped > 27_000, "{skipped} cycles were skipped");
         assert_eq!(
@@ -887,7 +882,7 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         machine.engine.set_speed(0, true);
         servers::run(&mut machine);
         let cores = machine.engine.cores.iter();
-        let cycles_skipped: u64 = cores.map(|core| core.statistics(0).skipped_cycles).sum();
+        let cycles_skipped: u64 = cores.map(|core| core.skipped_cycles()).sum();
         skipped.set(skipped.get() + cycles_skipped);
         cycles.set(cycles.get() + servers::read(&machine, DUMP + DUMP_BYTES + 8 * 5));
         Ok(())
@@ -936,7 +931,7 @@ fn polling_out_of_the_last_level_is_skipped() {
         let mut machine = servers::machine(&spec, image);
         machine.engine.set_speed(0, true);
         servers::run(&mut machine);
-        let skipped = machine.engine.cores[1].statistics(0).skipped_cycles;
+        let skipped = machine.engine.cores[1].skipped_cycles();
         // 102 microseconds of 2300 cycles each, of which a turn takes some 2000 cycles, and some
         // five of them are needed each time.
         assert!(

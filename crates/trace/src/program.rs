@@ -3,7 +3,7 @@
 use addr2line::Context;
 use gimli::{Dwarf, EndianRcSlice, LittleEndian};
 use object::{Object, ObjectSection};
-use riscv::elf::Image;
+use riscv::elf::{Image, printable};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -79,11 +79,11 @@ impl Program {
                     && let (Some(file), Some(number)) = (location.file, location.line)
                 {
                     let name = file.rsplit('/').next().unwrap_or(file);
-                    line = Some(format!("{name}:{number}"));
+                    line = Some(format!("{}:{number}", printable(name.as_bytes())));
                 }
                 let name = frame.function.as_ref().map(|name| name.demangle());
                 inner.push(match name {
-                    Some(Ok(name)) => name.into_owned(),
+                    Some(Ok(name)) => printable(name.as_bytes()),
                     _ => "?".to_string(),
                 });
             }

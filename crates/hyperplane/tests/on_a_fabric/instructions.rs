@@ -189,6 +189,34 @@ fn qwait_takes_50_cycles() {
     assert_eq!(test.cycles(0, 5), 50.0);
 }
 
+/// Two harts ask at the same time, and a third one cycle later; a `QWAIT` takes 25 ns, of which the
+/// selection is 12.25: the second has its answer one selection later, and the third two selections after
+/// the first, of which one cycle is over when it asks.
+#[test]
+fn selections_are_made_one_after_the_other() {
+    let control = [
+        init(ROUND_ROBIN),
+        add(0),
+        add(1),
+        add(2),
+        enqueue(0),
+        enqueue(1),
+        enqueue(2),
+    ];
+    let at = |cycle| [Do::Wait(cycle), QWAIT];
+    let scripts: [&[Do]; 4] = [&control, &at(9000), &at(9000), &at(9001)];
+    let mut test = Test::run(&scripts, &[]);
+    let answered = |core| test.times(core, 1).1;
+    let selection = Time::from_ns(12.25);
+    assert_eq!(test.cycles(1, 1), 50.0);
+    assert_eq!(answered(2) - answered(1), selection);
+    assert_eq!(answered(3) - answered(2), selection);
+    let statistics = test.statistics();
+    assert_eq!(statistics.selecting_fs, 3 * selection.as_fs());
+    let waited = selection + selection + selection - clock().time(1);
+    assert_eq!(statistics.selections_waited_fs, waited.as_fs());
+}
+
 #[test]
 fn halted_hart_resumes_55_cycles_after_the_grant() {
     let mut test = Test::run(
@@ -681,11 +709,14 @@ fn one_ready_set_serves_both_sockets() {
     ];
     let mut test = Test::run_on(&one, 2, &[&control, &other], &events);
     assert_eq!(test.results(0)[4], Ok(0));
-    assert_eq!(test.cycles(0, 4), 50.0);
-    // From the other socket a message there, the selection, and one back.
+    // It has 2048 entries: 21 levels instead of 19, 13.54 ns.
+    let selection = Time::from_ns(12.25 * 21.0 / 19.0);
+    let (begin, end) = test.times(0, 4);
+    assert_eq!(end - begin, selection + Time::from_ns(12.75));
+    // From the other socket a message there, the selection, to the next cycle of the mesh, and one back.
     assert_eq!(test.results(1)[1], Ok(3));
     let (begin, end) = test.times(1, 1);
-    assert_eq!(end - begin, Time::from_ns(27.0 + 12.5 + 27.0 + 12.75));
+    assert_eq!(end - begin, Time::from_ns(27.0 + 14.0 + 27.0 + 12.75));
     // Nobody has armed queue 0 again.
     assert!(test.machine.cores[1].is_halted());
     assert_eq!(test.statistics().wake_ups, 2);

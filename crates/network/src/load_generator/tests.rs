@@ -163,6 +163,7 @@ impl Star {
                 (0..servers).map(|server| SERVER + server).collect(),
                 recorder.clone(),
                 number as u64,
+                &Files::default(),
             );
             generators.push(add(Box::new(generator.unwrap())));
         }
@@ -242,6 +243,7 @@ fn a_response_takes_the_way_there_and_back() {
             given_up,
             unexpected,
             waits,
+            ..
         } = report.statistics;
         assert_eq!((requests, responses, most_under_way), (50, 50, 1));
         assert_eq!((given_up, unexpected, waits), (0, 0, 0));
@@ -734,4 +736,79 @@ fn descriptions_are_written_as_tables() {
     ] {
         assert!(serde_json::from_str::<Word>(wrong).is_err(), "{wrong}");
     }
+}
+
+/// The first two of four requests are over, and so is the one made at 40 ns; the others wait.
+#[test]
+fn messages_that_answer_nothing_are_told_apart() {
+    let offer = Offer::Closed {
+        clients: 1,
+        think_ns: 0.0,
+    };
+    let mut generator = LoadGenerator::new(
+        "client".to_string(),
+        spec(offer),
+        (GENERATOR, LinkSpec::default().rate()),
+        vec![SERVER],
+        all(1),
+        1,
+        &Files::default(),
+    )
+    .unwrap();
+    let request = |at_ns, is_over| Request {
+        sent_at: Time::from_ns(at_ns),
+        server: SERVER,
+        kind: 0,
+        under_way: 1,
+        is_over,
+    };
+    let requests = [
+        request(30.0, false),
+        request(40.0, true),
+        request(50.0, false),
+    ];
+    generator.requests = requests.into();
+    generator.first_request = 2;
+    generator.made_between = Some((Time::from_ns(10.0), Time::from_ns(50.0)));
+    let find = |generator: &LoadGenerator, address, port, words: &[u64]| {
+        let found = generator.find(&Message {
+            from: Endpoint { address, port },
+            to: Endpoint {
+                address: GENERATOR,
+                port: 5,
+            },
+            payload: words.iter().flat_map(|word| word.to_be_bytes()).collect(),
+            tag: 0,
+        });
+        found.map_err(|reason| {
+            let mut counted = UnexpectedMessages::default();
+            *reason(&mut counted) += 1;
+            counted.describe()
+        })
+    };
+    let at = |at_ns| [7, Time::from_ns(at_ns).as_fs()];
+    for (at_ns, place) in [(30.0, 0), (50.0, 2)] {
+        assert_eq!(find(&generator, SERVER, 0, &at(at_ns)), Ok(place));
+    }
+    for (address, port, words, reason) in [
+        (SERVER, 0, vec![7], "1 shorter than the 16 bytes"),
+        // Before the first, between two, and after the last one.
+        (SERVER, 0, vec![7, 0], "1 with a second word"),
+        (SERVER, 0, at(35.0).to_vec(), "1 with a second word"),
+        (SERVER, 0, at(60.0).to_vec(), "1 with a second word"),
+        (SERVER, 0, at(20.0).to_vec(), "1 to requests that had been"),
+        (SERVER, 0, at(40.0).to_vec(), "1 to requests that had been"),
+        (SERVER + 1, 0, at(30.0).to_vec(), "1 from a server that"),
+        (SERVER, 9, at(30.0).to_vec(), "1 from another port"),
+    ] {
+        let found = find(&generator, address, port, &words).unwrap_err();
+        assert!(found.starts_with(reason), "{found}, not {reason}");
+    }
+    generator.spec.stamped = false;
+    assert_eq!(find(&generator, SERVER, 0, &[]), Ok(0));
+    let found = find(&generator, SERVER + 1, 0, &[]).unwrap_err();
+    assert!(found.starts_with("1 from a server that"), "{found}");
+    generator.requests.clear();
+    let found = find(&generator, SERVER, 0, &[]).unwrap_err();
+    assert_eq!(found, "1 when no request waited for an answer");
 }

@@ -366,6 +366,13 @@ impl Network {
     }
 
     /// The node `id`, if it is a `T`.
+    pub fn node<T: Node>(&self, id: NodeId) -> Option<&T> {
+        let node = self.members.get(usize::from(id.0))?.node.as_ref()?;
+        let node: &dyn Any = &**node;
+        node.downcast_ref()
+    }
+
+    /// The same, to change it.
     pub fn node_mut<T: Node>(&mut self, id: NodeId) -> Option<&mut T> {
         let node = self.members.get_mut(usize::from(id.0))?.node.as_mut()?;
         let node: &mut dyn Any = &mut **node;

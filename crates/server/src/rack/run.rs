@@ -1,12 +1,16 @@
 //! A run of a rack: a description and programs in, measurements out.
 
 use super::flows::{Flows, Member, Role};
+use super::watchdog::Watchdog;
 use super::{
-    InterfaceKind, Rack, RackAdvance, RackDescription, RackServer, RackServerSpec, RackSpec, Wire,
+    InterfaceKind, Rack, RackAdvance, RackClientSpec, RackDescription, RackServer, RackServerSpec,
+    RackSpec, Wire,
 };
 use crate::checkpoint::{Kind, Resumable, Saver, Subject};
 use crate::description::ServerSpec;
 use crate::error::RunError;
+use crate::host::{HostClock, HostCost};
+use crate::limits::{Guard, Spent};
 use crate::machine::{Machine, UntimedServer};
 use crate::meter::Meter;
 use crate::preparation::Preparation;
@@ -22,7 +26,8 @@ use hyperplane::{HyperPlane, QwaitExtension};
 use nanopu::Nic;
 use network::rack::{LinkCounts, Network, NodeId, PortCounts, Switch};
 use network::{
-    KindMeasurement, Ledger, LoadGenerator, LoadGeneratorReport, Measurement, Recorder, Warmup,
+    Files, KindMeasurement, Ledger, LoadGenerator, LoadGeneratorReport, Measurement, Recorder,
+    Warmup,
 };
 use pcie::{DmaNic, IceNic, NicStatistics};
 use pipeline::NoExtension;
@@ -32,7 +37,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use std::time::Instant;
 
 /// The address of the first server.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 0, 1]);
@@ -42,8 +46,6 @@ const ICE_NIC_REGISTERS: u64 = 0x1001_6000;
 const DMA_NIC_REGISTERS: u64 = 0x1030_0000;
 /// Between two looks at whether all is done: the run ends at a multiple of it.
 const LOOK_EVERY: Time = Time::from_fs(1_000_000_000);
-/// A rack in which no packet has been sent for so long is stuck.
-const PATIENCE_NS: f64 = 50e6;
 
 /// What came out of [`run_rack`].
 #[derive(Clone, Debug, Serialize)]
@@ -64,10 +66,9 @@ pub struct RackResult {
     pub instructions: u64,
     /// Simulated time.
     pub simulated_seconds: f64,
-    /// Time of the host.
-    pub host_seconds: f64,
-    /// Millions of simulated instructions in a second of the host.
-    pub host_mips: f64,
+    /// What it has cost the host.
+    #[serde(flatten)]
+    pub host: HostCost,
     /// Version of the simulator.
     pub version: &'static str,
     /// What has become of the traces that were asked for.
@@ -148,6 +149,73 @@ pub enum InterfaceResult {
         /// Why messages could not be delivered, a sentence each.
         failures: Vec<String>,
     },
+}
+
+impl InterfaceResult {
+    /// Packets that it has dropped.
+    fn dropped(&self) -> u64 {
+        match self {
+            InterfaceResult::Conventional(nic) => {
+                nic.dropped_buffer_full
+                    + nic.dropped_too_long
+                    + nic.dropped_no_descriptor
+                    + nic.dropped_bad_descriptor
+            }
+            InterfaceResult::Rpcvalet { gateway, .. } => {
+                gateway.dropped_buffer_full + gateway.dropped_too_long + gateway.dropped_unexpected
+            }
+            InterfaceResult::Nanopu { statistics, .. } => statistics.packets_dropped,
+        }
+    }
+}
+
+/// Why the servers do not serve all that they are offered, a sentence each.
+fn overload(description: &RackDescription, result: &RackResult) -> Vec<String> {
+    let name = |name: &str, many: usize, sentence: &str| match many {
+        1 => sentence.to_string(),
+        _ => format!("{name}: {sentence}"),
+    };
+    let mut reasons = Vec::new();
+    for client in &result.clients {
+        let mut tell = |sentence: &str| {
+            reasons.push(name(&client.name, result.clients.len(), sentence));
+        };
+        match &client.report.measurement {
+            Some(measurement) => measurement.overload.iter().for_each(|one| tell(one)),
+            None => tell("no request was answered"),
+        }
+    }
+    let packets = |count: u64, by: &str| match count {
+        0 => None,
+        1 => Some(format!("1 packet was {by}")),
+        _ => Some(format!("{count} packets were {by}")),
+    };
+    for server in &result.servers {
+        let dropped = server.interface.dropped();
+        let sentence = packets(dropped, "dropped by the network interface");
+        reasons.extend(sentence.map(|text| name(&server.name, result.servers.len(), &text)));
+    }
+    // A transport sends again what gets lost; datagrams are gone.
+    let is_datagram = |client: &RackClientSpec| {
+        client.load.transport.protocol == network::transport::Protocol::Datagrams
+    };
+    if description.rack.clients.iter().any(is_datagram) {
+        let ports = result.switch.iter().flat_map(|switch| &switch.ports);
+        let dropped = ports.map(|port| port.dropped).sum();
+        reasons.extend(packets(dropped, "dropped by the switch"));
+        let clients = result.clients.iter();
+        let links = clients.map(|client| (client.sent, client.received));
+        let servers = result.servers.iter();
+        let links = links.chain(servers.map(|server| (server.sent, server.received)));
+        let lost = links.map(|(sent, received)| sent.lost + received.lost);
+        let lost = match result.switch.is_some() {
+            true => lost.sum::<u64>(),
+            // Both ends of the only link tell of it.
+            false => lost.sum::<u64>() / 2,
+        };
+        reasons.extend(packets(lost, "lost on the links"));
+    }
+    reasons
 }
 
 /// The switch's part of the results.
@@ -401,7 +469,7 @@ fn name_of(name: &str, count: u32, number: u32) -> String {
 }
 
 /// The network of a rack, with places for its servers.
-fn wire_up(description: &RackDescription) -> Result<(Network, Wires), RunError> {
+fn wire_up(description: &RackDescription, files: &Files) -> Result<(Network, Wires), RunError> {
     let spec = &description.rack;
     let measure = &description.measure;
     let mut network = Network::new(measure.seed);
@@ -428,6 +496,7 @@ fn wire_up(description: &RackDescription) -> Result<(Network, Wires), RunError> 
                 addresses.clone(),
                 recorder,
                 seed,
+                files,
             );
             let load_generator = load_generator.map_err(|sentence| {
                 RunError::Description(format!("rack.clients, {name}: {sentence}"))
@@ -469,7 +538,7 @@ fn prepare<'a>(
     programs: &[Vec<u8>],
     options: &Options,
     shown: Vec<Range<Time>>,
-    go_on: &mut dyn FnMut() -> bool,
+    guard: &mut Guard<'_>,
 ) -> Result<Prepared<'a>, RunError> {
     let spec = &description.rack;
     spec.check()?;
@@ -496,10 +565,10 @@ fn prepare<'a>(
         check_server(&entry.server).map_err(told)?;
         images.push(load_bare_metal(program).map_err(told)?);
     }
-    let subject = Subject::new(Kind::Rack, description, &images)?;
+    let subject = Subject::new(Kind::Rack, description, &images, &options.files)?;
     let saver = Saver::new(&options.checkpoint, subject, false)?;
     let mut traces = Traces::new(&options.trace, shown, &harts)?;
-    let (network, wires) = wire_up(description)?;
+    let (network, wires) = wire_up(description, &options.files)?;
     let (mut servers, mut specs, mut attached) = (Vec::new(), Vec::new(), Vec::new());
     for (entry, (image, program)) in spec.servers.iter().zip(images.iter().zip(programs)) {
         let told = |error: RunError| error.of(&entry.name);
@@ -508,7 +577,7 @@ fn prepare<'a>(
             Some(_) => None,
             None => {
                 let server = UntimedServer::of(&entry.server, &more_memory(entry));
-                Preparation::kept(server, image, None, go_on).map_err(told)?
+                Preparation::kept(server, image, None, guard).map_err(told)?
             }
         };
         let traced = traces.program(image, program);
@@ -525,6 +594,7 @@ fn prepare<'a>(
             if let Some(preparation) = &preparation {
                 preparation.begin(&mut machine);
             }
+            machine.limit_output(guard.output_bytes());
             let name = name_of(&entry.name, entry.count, number);
             let tracer = traces.watch(Some(&name), &machine, traced.as_ref());
             let mut server = RackServer::new(name, machine, interface.wire(), wires.servers[host]);
@@ -587,6 +657,13 @@ impl Prepared<'_> {
             self.saver.look(&mut self.rack, responses)?;
         }
         Ok(advance)
+    }
+
+    /// What all servers together have taken of the host, each `of` its own.
+    fn spent(&mut self, of: impl Fn(&mut Machine) -> Spent) -> Spent {
+        let servers = self.rack.servers.iter_mut();
+        let spent = servers.map(|server| of(&mut server.machine));
+        spent.fold(Spent::default(), Spent::and)
     }
 
     /// Shows the way of requests that are over.
@@ -666,6 +743,35 @@ impl Prepared<'_> {
         }
     }
 
+    /// The rack will never be done, as `summary` says: what has become of the clients' requests, which programs
+    /// have ended, what was dropped, and who waits for what.
+    fn stuck(&mut self, summary: &str) -> RunError {
+        let mut text = summary.to_string();
+        for (id, _) in &self.wires.clients {
+            if let Some(client) = self.rack.network.node::<LoadGenerator>(*id) {
+                text += &format!("\n{}", client.describe());
+            }
+        }
+        for (host, (server, interface)) in
+            self.rack.servers.iter_mut().zip(&self.attached).enumerate()
+        {
+            let name = &server.name;
+            if let Some((_, status)) = server.machine.exit() {
+                text += &format!("\n{name}: the program has ended with status {status}");
+            }
+            let fabric = &mut server.machine.engine.fabric;
+            let dropped = interface.told(fabric).map_or(0, |(told, _)| told.dropped());
+            let (_, received) = self.wires.counts(&self.rack.network, host);
+            if dropped > 0 {
+                text += &format!(
+                    "\n{name}: its interface has dropped {dropped} of {} packets that came",
+                    received.packets - received.lost
+                );
+            }
+        }
+        RunError::Deadlock(self.rack.describe_waiting(&text))
+    }
+
     /// Advances to `pause`, or until nothing happens any more: whether that is so.
     fn advance_to(&mut self, pause: Time) -> Result<bool, RunError> {
         self.rack.set_pause(pause);
@@ -685,9 +791,8 @@ impl Prepared<'_> {
 
     /// Advances until all is done, or nothing happens any more. The end does not depend on how far anybody
     /// runs ahead, for all that is done before it has been done when it is looked for.
-    fn simulate(&mut self, progress: &mut dyn FnMut(f64) -> bool) -> Result<(), RunError> {
-        let patience = Time::from_ns(PATIENCE_NS);
-        let (mut packets, mut sent_at) = (0, Time::ZERO);
+    fn simulate(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
+        let mut watchdog = Watchdog::new(self.rack.now(), self.wires.clients.len());
         let mut look_at = Time::ZERO;
         // A checkpoint may have brought what was read.
         let has_read = |server: &RackServer| server.machine.first_reading.is_some();
@@ -713,22 +818,17 @@ impl Prepared<'_> {
                 return self.saver.check();
             }
             if is_idle {
-                return Err(RunError::Deadlock(self.rack.describe_waiting(
-                    "the rack has come to a stop: nothing will ever happen again",
-                )));
+                let stop = "the rack has come to a stop: nothing will ever happen again";
+                return Err(self.stuck(stop));
             }
-            if self.packets() > packets {
-                packets = self.packets();
-                sent_at = look_at;
-            } else if look_at.saturating_sub(sent_at) > patience {
-                return Err(RunError::Deadlock(self.rack.describe_waiting(&format!(
-                    "nobody has sent a packet for {} ms of simulated time",
-                    PATIENCE_NS / 1e6
-                ))));
+            let packets = self.packets();
+            let clients = self.wires.clients.iter();
+            let clients =
+                clients.filter_map(|(id, _)| self.rack.network.node::<LoadGenerator>(*id));
+            if let Some(summary) = watchdog.look(look_at, packets, clients) {
+                return Err(self.stuck(&summary));
             }
-            if !progress(done) {
-                return Err(RunError::Interrupted);
-            }
+            guard.check(done, self.spent(Machine::spent))?;
         }
     }
 }
@@ -758,11 +858,13 @@ fn run_once(
     shown: Vec<Range<Time>>,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<(RackResult, Vec<Recorder>), RunError> {
-    let begin = Instant::now();
-    let mut prepared = prepare(description, programs, options, shown, &mut || progress(0.0))?;
-    let simulated = prepared.simulate(progress);
+    let begin = HostClock::start();
+    let mut guard = Guard::new(&options.limits, progress);
+    let mut prepared = prepare(description, programs, options, shown, &mut guard)?;
+    let simulated = prepared.simulate(&mut guard);
     let traces = prepared.finish_traces();
     simulated?;
+    guard.check_amount(prepared.spent(Machine::spent_in_all))?;
     let is_alone = prepared.specs.iter().filter(|spec| spec.serves).count() == 1;
     let responses = if is_alone { prepared.responses() } else { 0 };
     let Prepared {
@@ -773,7 +875,7 @@ fn run_once(
         brought,
         ..
     } = prepared;
-    let mut servers = Vec::new();
+    let (mut servers, mut host_skipped_cycles) = (Vec::new(), Vec::new());
     let mut simulated_seconds: f64 = 0.0;
     let parts = rack.servers.iter_mut().zip(specs.iter().zip(&attached));
     for (host, (server, (spec, interface))) in parts.enumerate() {
@@ -783,6 +885,7 @@ fn run_once(
         let first = machine.first_reading.take().unwrap_or_default();
         let totals = Totals::of(machine, &meter, (begin, 0), (&first, &last));
         simulated_seconds = simulated_seconds.max(totals.simulated_seconds);
+        host_skipped_cycles.extend(totals.host.host_skipped_cycles);
         let end = machine.engine.time(machine.end());
         let hyperplane = interface.hyperplane.and_then(|id| {
             let agent = machine.engine.fabric.agent_mut::<HyperPlane>(id)?;
@@ -835,9 +938,8 @@ fn run_once(
         })
     });
     let instructions: u64 = servers.iter().map(|server| server.instructions).sum();
-    let host_seconds = begin.elapsed().as_secs_f64();
     let all: Vec<&Recorder> = recorders.iter().collect();
-    let result = RackResult {
+    let mut result = RackResult {
         servers,
         clients,
         measurement: Recorder::measurement_together(&all),
@@ -847,10 +949,17 @@ fn run_once(
         switch,
         instructions,
         simulated_seconds,
-        host_seconds,
-        host_mips: instructions.saturating_sub(brought) as f64 / host_seconds / 1e6,
+        host: HostCost {
+            host_skipped_cycles,
+            ..begin.cost(Some(instructions.saturating_sub(brought)))
+        },
         version: crate::VERSION,
         traces,
     };
+    let reasons = overload(description, &result);
+    if let Some(measurement) = &mut result.measurement {
+        measurement.overload.clear();
+        measurement.add_overload(reasons);
+    }
     Ok((result, recorders))
 }

@@ -63,7 +63,9 @@ pub fn check<S: Strategy>(
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     match TestRunner::new_with_rng(config, random).run(strategy, |value| quietly(|| test(value))) {
         Ok(()) => {}
-        Err(TestError::Fail(reason, value)) => panic!("{reason}\nfor {value:?}"),
+        Err(TestError::Fail(reason, value)) => {
+            panic!("{reason}\nfor {value:?}\n(NANOPLANE_TEST_SEED={seed})")
+        }
         Err(error) => panic!("{error}"),
     }
 }

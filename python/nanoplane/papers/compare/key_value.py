@@ -17,7 +17,7 @@ from nanoplane.compiler import GUEST
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
-from nanoplane.sweep import Limit, Run, measurement
+from nanoplane.sweep import Limit, Run, measurement, settled
 
 CORES = 16
 BUFFERS = 2048
@@ -263,7 +263,7 @@ def _row(
         labels={**labels(case), "statistic": statistic},
         ci95=ci95,
         samples=measured["latency_ns"]["samples"],
-        steady=measured["steady"],
+        steady=settled(results[case]),
     )
 
 

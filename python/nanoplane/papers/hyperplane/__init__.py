@@ -5,6 +5,7 @@ from nanoplane.papers.hyperplane import (
     hardware_costs,
     monitoring_set,
     multicore,
+    policies,
     queue_scalability,
     ready_set,
     sockets,
@@ -19,6 +20,7 @@ _SECTIONS = (
     monitoring_set,
     false_sharing,
     sockets,
+    policies,
 )
 
 FIGURES = tuple(figure for section in _SECTIONS for figure in section.FIGURES)

@@ -1,14 +1,14 @@
 """Section 5.2.1, stateful jobs: Figure 6, the dot product of a message and weights in memory."""
 
 import dataclasses
+import functools
 import itertools
-import statistics
 from collections.abc import Callable
 from typing import Any
 
 import altair
 
-from nanoplane.claims import Claim, between, judged, within
+from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu.loopback import BATCH
@@ -23,7 +23,7 @@ from nanoplane.papers.nanopu.racks import (
     saturating,
     uniform,
 )
-from nanoplane.sweep import Run
+from nanoplane.sweep import Run, settled
 
 OPTIMAL, NAIVE = "optimal", "naive"
 SYSTEMS = {
@@ -58,6 +58,8 @@ def message_bytes(pairs: int) -> int:
 
 SMALL = tuple(pairs for pairs in PAIRS if message_bytes(pairs) < 100)
 LARGE = PAIRS[-1]
+LARGER = tuple(pairs for pairs in PAIRS if message_bytes(pairs) > 256)
+"""What "large vectors" are taken to be; the paper does not say."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def _rows(results: Results) -> list[Row]:
                 labels=labels(points[0]),
                 ci95=None,
                 samples=measured["latency_ns"]["samples"],
-                steady=measured["steady"],
+                steady=settled(results[points[0]]),
             )
         )
     return rows
@@ -188,30 +190,33 @@ _MISSES = (
 )
 
 CLAIMS = (
-    Claim(
-        "nanopu.6.small",
-        "Section 5.2.1",
-        "For small messages below 100bytes, the nanoPU is 4-5x faster",
-        "4 to 5",
-        "times",
-        "optimal by traditional throughput, geometric mean of messages below 100 bytes",
-        "reproduced if between 3.6 and 5.5",
-        "nanopu.6",
-        judged(
-            lambda r: statistics.geometric_mean(speedup(r, OPTIMAL, one) for one in SMALL),
-            between(3.6, 5.5, _OTHER),
-        ),
+    *(
+        Claim(
+            f"nanopu.6.small-{message_bytes(pairs)}",
+            "Section 5.2.1",
+            "For small messages below 100bytes, the nanoPU is 4-5x faster",
+            "4 to 5",
+            "times",
+            f"optimal by traditional throughput, {message_bytes(pairs)} bytes",
+            between(3.6, 5.5, _OTHER, "within 10 % of 4 to 5"),
+            "nanopu.6",
+            functools.partial(speedup, system=OPTIMAL, pairs=pairs),
+        )
+        for pairs in SMALL
     ),
-    Claim(
-        "nanopu.6.large",
-        "Section 5.2.1",
-        "The optimal application consistently doubles throughput",
-        2,
-        "times",
-        "optimal by traditional throughput, 1024 bytes",
-        "reproduced within 20 %",
-        "nanopu.6",
-        judged(_times(rate_mrps, OPTIMAL, TRADITIONAL), within(2, 0.2, below=_OTHER, above=_OTHER)),
+    *(
+        Claim(
+            f"nanopu.6.large-{message_bytes(pairs)}",
+            "Section 5.2.1",
+            "The optimal application consistently doubles throughput",
+            2,
+            "times",
+            f"optimal by traditional throughput, {message_bytes(pairs)} bytes",
+            within(2, 0.2, below=_OTHER, above=_OTHER),
+            "nanopu.6",
+            functools.partial(speedup, system=OPTIMAL, pairs=pairs),
+        )
+        for pairs in LARGER
     ),
     Claim(
         "nanopu.6.naive-misses",
@@ -222,9 +227,9 @@ CLAIMS = (
         "times",
         "misses of the first-level data cache in the first 100 messages of 1024 bytes, naive by "
         "optimal",
-        "reproduced within 25 %",
+        within(2, 0.25, below=_MISSES, above=_MISSES),
         "nanopu.6",
-        judged(_times(misses, NAIVE, OPTIMAL), within(2, 0.25, below=_MISSES, above=_MISSES)),
+        _times(misses, NAIVE, OPTIMAL),
     ),
     Claim(
         "nanopu.6.traditional-misses",
@@ -233,11 +238,9 @@ CLAIMS = (
         10,
         "times",
         "the same, traditional by optimal",
-        "reproduced within 25 %",
+        within(10, 0.25, below=_MISSES, above=_MISSES),
         "nanopu.6",
-        judged(
-            _times(misses, TRADITIONAL, OPTIMAL), within(10, 0.25, below=_MISSES, above=_MISSES)
-        ),
+        _times(misses, TRADITIONAL, OPTIMAL),
     ),
     Claim(
         "nanopu.6.l1",
@@ -246,12 +249,9 @@ CLAIMS = (
         1.5,
         "times",
         "an interface into the L1 cache, by the traditional one, 1024 bytes",
-        "reproduced within 15 %",
+        within(1.5, 0.15, below=_HINTS, above=_HINTS),
         "nanopu.6",
-        judged(
-            _times(rate_mrps, FIRST_LEVEL, TRADITIONAL),
-            within(1.5, 0.15, below=_HINTS, above=_HINTS),
-        ),
+        _times(rate_mrps, FIRST_LEVEL, TRADITIONAL),
     ),
     Claim(
         "nanopu.6.over-l1",
@@ -260,11 +260,8 @@ CLAIMS = (
         30,
         "%",
         "nanoPU's throughput by that, less one, 1024 bytes",
-        "reproduced within 10 percentage points",
+        between(20, 40, _HINTS),
         "nanopu.6",
-        judged(
-            lambda r: 100 * (_times(rate_mrps, OPTIMAL, FIRST_LEVEL)(r) - 1),
-            between(20, 40, _HINTS),
-        ),
+        lambda r: 100 * (_times(rate_mrps, OPTIMAL, FIRST_LEVEL)(r) - 1),
     ),
 )

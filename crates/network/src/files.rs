@@ -1,0 +1,24 @@
+//! The files with data that a description names: captures of packets, recorded service times.
+
+use std::collections::BTreeMap;
+
+/// The contents of such files, by the paths that the description has for them.
+///
+/// Nothing here reads a file. Whoever asks for a run has read them, and may have made a key of their
+/// contents under which the result is kept: the run gets the same bytes, even if the file has
+/// changed since or is on another host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Files(BTreeMap<String, Vec<u8>>);
+
+impl Files {
+    /// Files with these paths and contents.
+    pub fn new(contents: BTreeMap<String, Vec<u8>>) -> Files {
+        Files(contents)
+    }
+
+    /// The contents of a file; a sentence if they were not given.
+    pub fn get(&self, path: &str) -> Result<&[u8], String> {
+        let content = self.0.get(path).map(Vec::as_slice);
+        content.ok_or_else(|| format!("{path}: the contents of this file were not given"))
+    }
+}

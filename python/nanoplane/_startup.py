@@ -1,0 +1,24 @@
+"""What is done before anything else is imported.
+
+Loading takes a good part of a second, in which Ctrl-C would print a traceback. Nothing has begun
+then that had to be ended in order: the signal ends the command at once, as it does any other.
+`cli.main` takes it from there.
+"""
+
+import signal
+import sys
+from pathlib import Path
+
+
+def _is_command() -> bool:
+    """Whether Python has been started for the command, and not for a program that imports this."""
+    name = Path(getattr(sys, "argv", [""])[0]).name
+    if name != "-m":
+        return name == "nanoplane"
+    # Python is still looking for the module that it is to run.
+    _, _, module = " ".join(sys.orig_argv).partition(" -m ")
+    return module.split(" ")[0] == "nanoplane"
+
+
+if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
