@@ -926,6 +926,11 @@ impl PrivateCache {
         CacheNotice::None
     }
 
+    /// Whether a line has been [filled](CacheNotice::Filled) and its use has not ended.
+    pub fn is_filling(&self) -> bool {
+        self.fill.is_some()
+    }
+
     /// Like [`PrivateCache::finish_fill`] for a line that came with ownership, except that a
     /// forward that had to wait for the data goes on waiting: it is handed to the caller, who
     /// passes it to [`PrivateCache::receive`] a little later.

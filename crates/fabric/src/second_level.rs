@@ -428,6 +428,11 @@ impl SecondLevel {
         matches!(notice, CacheNotice::Lost(_))
     }
 
+    /// Whether a line has come from the fabric and its use has not ended.
+    pub fn is_filling(&self) -> bool {
+        self.filling.is_some()
+    }
+
     /// Like [`PrivateCache::keep_fill`], for what [`SecondLevel::receive`] has filled.
     pub fn keep_fill(&mut self, cycle: u64, out: &mut Outbox) -> Option<ToCache> {
         self.filling.take()?;

@@ -207,6 +207,9 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) stores: StoreQueue,
     /// Lines to be fetched that have been hinted at, when there are miss registers, oldest first.
     pub(crate) stashes: VecDeque<LineAddress>,
+    /// Messages that were released while a fill was being used, and are delivered when it has been
+    /// finished; empty otherwise.
+    pub(crate) postponed: Vec<(LineAddress, ToCache)>,
     pub(crate) missing: Vec<MissingLoad>,
     /// Those of them whose line has just come; empty otherwise.
     pub(crate) arrived: Vec<MissingLoad>,
@@ -304,6 +307,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 loads,
                 stores,
                 stashes,
+                postponed: fixed,
                 missing,
                 arrived: fixed,
                 parked,
@@ -419,6 +423,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             loads: LoadQueue::new(spec.load_queue_entries, spec.threads),
             stores: StoreQueue::new(spec.store_queue_entries),
             stashes: VecDeque::new(),
+            postponed: Vec::new(),
             missing: Vec::new(),
             arrived: Vec::new(),
             parked: Vec::new(),
@@ -793,8 +798,21 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     pub(crate) fn release_held(&mut self, now: u64, outbox: &mut Outbox) {
         self.hold_until = NEVER;
+        if self.is_filling() {
+            // A store that waited for the line of one hart may end the hold of another line.
+            self.postponed.append(&mut self.held);
+            return;
+        }
         for (line, message) in std::mem::take(&mut self.held) {
             self.data_message(now, line, &message, outbox);
+        }
+    }
+
+    /// Whether a line has come for data and its use has not ended.
+    fn is_filling(&self) -> bool {
+        match &self.second_level {
+            None => self.data_cache.is_filling(),
+            Some(second) => second.is_filling(),
         }
     }
 

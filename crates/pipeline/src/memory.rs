@@ -677,6 +677,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if !held {
             self.finish_fill(line, now, outbox);
         }
+        for (line, message) in std::mem::take(&mut self.postponed) {
+            self.data_message(now, line, &message, outbox);
+        }
         self.use_miss_register(now, outbox);
     }
 

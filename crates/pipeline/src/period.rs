@@ -258,6 +258,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 loads: fixed,
                 stores: fixed,
                 stashes: fixed,
+                postponed: fixed,
                 missing: fixed,
                 arrived: fixed,
                 parked: fixed,

@@ -1065,3 +1065,43 @@ fn the_first_crash_is_reported() {
         assert_eq!(text(1), text(0), "hart 1 turns {} times", 300 + turns);
     }
 }
+
+/// A line comes for one hart, a conditional store of the other that waited for it is performed, and
+/// so ends the hold of a third line, which somebody has asked for: that waits for the end of the fill.
+#[test]
+fn a_hold_that_ends_during_a_fill_is_exact() {
+    let core = servers::with_two_threads(CoreSpec::hyperplane_table1());
+    let shape = Shape {
+        harts: 4,
+        rounds: 1,
+        exits: false,
+        small_caches: false,
+        second_level: true,
+        total_store_order: false,
+        tight: false,
+        small_last_level: false,
+        non_inclusive: false,
+        two_sockets: true,
+        fast: false,
+        clock_ghz: 1.0,
+    };
+    let ops = [
+        (0, Op::Walk(false, 1, 0)),
+        (1, Op::Store(1, 0, 192)),
+        (1, Op::BranchOnLoaded(0, 0, 1)),
+        (0, Op::BranchOnLoaded(0, 0, 1)),
+        (2, Op::Reserve(0, false, 0, 192)),
+        (0, Op::Load(1, false, 0, 0)),
+        (0, Op::Load(1, false, 0, 0)),
+        (0, Op::BranchOnLoaded(0, 0, 1)),
+        (1, Op::Wait(2, 0)),
+        (2, Op::Float(0, 0)),
+        (0, Op::Load(1, false, 0, 0)),
+        (1, Op::Load(1, false, 0, 0)),
+        (0, Op::Load(1, false, 0, 0)),
+        (0, Op::Dependent(0, 0)),
+        (0, Op::Wait(1, 0)),
+        (0, Op::BranchOnLoaded(0, 0, 1)),
+    ];
+    always_the_same(&core, &shape, &ops).unwrap();
+}
