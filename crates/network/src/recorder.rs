@@ -49,7 +49,7 @@ pub struct LatencySummary {
     /// How many requests were measured.
     pub samples: u64,
     /// 95 % confidence interval of the mean, by means of batches of whole rounds over the queues; `None`
-    /// with less than 60 samples, or less than five for each queue that they were in.
+    /// with less than 60 samples, or less than five rounds.
     pub mean_ci95: Option<Interval>,
     /// 95 % confidence interval of `p50`.
     pub p50_ci95: Option<Interval>,
@@ -420,7 +420,7 @@ impl Recorder {
         let values = latencies_ns(&samples);
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
-        quantile_precision(&values, &sorted, 0.99, queues_of(&samples))
+        quantile_precision(&values, &sorted, 0.99, round_of(&samples))
     }
 
     /// Adds a request of which no more is known: none has been lost, and it was alone.
@@ -581,7 +581,7 @@ impl Recorder {
             precise: self.is_precise(),
             ..of_samples(
                 measured,
-                queues_of(measured),
+                round_of(measured),
                 throughput_mrps(measured)?,
                 throughput_interval(measured),
             )
@@ -672,7 +672,7 @@ impl Recorder {
             precise: recorders.iter().all(|recorder| recorder.is_precise()),
             ..of_samples(
                 &measured,
-                parts().map(queues_of).sum(),
+                parts().map(round_of).sum(),
                 throughput_mrps,
                 interval,
             )
@@ -711,7 +711,7 @@ impl Recorder {
         recorders: &[&Recorder],
         value: impl Fn(usize, &Sample) -> K,
     ) -> BTreeMap<K, KindMeasurement> {
-        // The rate of each value, which has its part of its recorder's, its queues, and its samples.
+        // The rate of each value, which has its part of its recorder's, its rounds, and its samples.
         let mut kinds: BTreeMap<K, (f64, usize, Vec<Sample>)> = BTreeMap::new();
         for (number, recorder) in recorders.iter().enumerate() {
             let measured = recorder.measured_samples();
@@ -722,13 +722,13 @@ impl Recorder {
             }
             let rate_mrps = throughput_mrps(measured).unwrap_or_default();
             for (value, samples) in parts {
-                let (rate, queues, all) = kinds.entry(value).or_default();
+                let (rate, round, all) = kinds.entry(value).or_default();
                 *rate += rate_mrps * samples.len() as f64 / measured.len() as f64;
-                *queues += queues_of(&samples);
+                *round += round_of(&samples);
                 all.extend(samples);
             }
         }
-        let measurement = |throughput_mrps, queues, mut samples: Vec<Sample>| {
+        let measurement = |throughput_mrps, round, mut samples: Vec<Sample>| {
             if recorders.len() > 1 {
                 samples.sort_by_key(|sample| sample.completed_at);
             }
@@ -737,15 +737,15 @@ impl Recorder {
             sorted.sort_by(f64::total_cmp);
             KindMeasurement {
                 throughput_mrps,
-                latency_ns: summary(&values, &sorted, queues),
+                latency_ns: summary(&values, &sorted, round),
                 histogram: histogram(&values),
-                service_ns: some_summary(&services, queues),
+                service_ns: some_summary(&services, round),
                 service_histogram: some_histogram(&services),
             }
         };
         kinds
             .into_iter()
-            .map(|(name, (rate, queues, samples))| (name, measurement(rate, queues, samples)))
+            .map(|(name, (rate, round, samples))| (name, measurement(rate, round, samples)))
             .collect()
     }
 }
@@ -797,19 +797,28 @@ fn slower_than(measured: &[Sample], probability: f64) -> Vec<Range<Time>> {
         .collect()
 }
 
-/// How many queues the requests were in: as many as a data plane serves in a round.
-fn queues_of(samples: &[Sample]) -> usize {
+/// A load is light when at most one in so many requests finds another one under way.
+const SELDOM: usize = 20;
+
+/// How many requests make a round: as many as there are queues that they were in, for a data plane that
+/// has work everywhere goes round its queues and serves each at its own cost. One at light load: requests
+/// come to queues at random and find an idle data plane, so that they do not depend on one another.
+fn round_of(samples: &[Sample]) -> usize {
+    let met = samples.iter().filter(|sample| sample.under_way > 1).count();
+    if met * SELDOM <= samples.len() {
+        return 1;
+    }
     let mut queues: Vec<u32> = samples.iter().map(|sample| sample.queue).collect();
     queues.sort_unstable();
     queues.dedup();
     queues.len()
 }
 
-/// What there is to report of some requests of so many queues, beside how they were chosen; not of
+/// What there is to report of some requests with rounds of so many, beside how they were chosen; not of
 /// none.
 fn of_samples(
     measured: &[Sample],
-    queues: usize,
+    round: usize,
     throughput_mrps: f64,
     throughput_mrps_ci95: Option<Interval>,
 ) -> Measurement {
@@ -820,18 +829,18 @@ fn of_samples(
     Measurement {
         throughput_mrps,
         throughput_mrps_ci95,
-        latency_ns: summary(&values, &sorted, queues),
+        latency_ns: summary(&values, &sorted, round),
         cold_samples: measured.iter().filter(|sample| sample.is_cold).count() as u64,
         histogram: histogram(&values),
-        service_ns: some_summary(&services, queues),
+        service_ns: some_summary(&services, round),
         service_histogram: some_histogram(&services),
         ..Measurement::default()
     }
 }
 
-/// Of values in the order of their requests, which were in so many queues, and sorted; not of none.
-fn summary(values: &[f64], sorted: &[f64], queues: usize) -> LatencySummary {
-    let interval = |probability| quantile_interval(values, sorted, probability, queues);
+/// Of values in the order of their requests, with rounds of so many, and sorted; not of none.
+fn summary(values: &[f64], sorted: &[f64], round: usize) -> LatencySummary {
+    let interval = |probability| quantile_interval(values, sorted, probability, round);
     LatencySummary {
         mean: values.iter().sum::<f64>() / values.len() as f64,
         p50: quantile(sorted, 0.5),
@@ -840,7 +849,7 @@ fn summary(values: &[f64], sorted: &[f64], queues: usize) -> LatencySummary {
         p999: quantile(sorted, 0.999),
         max: quantile(sorted, 1.0),
         samples: values.len() as u64,
-        mean_ci95: mean_interval(values, queues),
+        mean_ci95: mean_interval(values, round),
         p50_ci95: interval(0.5),
         p90_ci95: interval(0.9),
         p99_ci95: interval(0.99),
@@ -848,10 +857,10 @@ fn summary(values: &[f64], sorted: &[f64], queues: usize) -> LatencySummary {
     }
 }
 
-fn some_summary(values: &[f64], queues: usize) -> Option<LatencySummary> {
+fn some_summary(values: &[f64], round: usize) -> Option<LatencySummary> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    (!values.is_empty()).then(|| summary(values, &sorted, queues))
+    (!values.is_empty()).then(|| summary(values, &sorted, round))
 }
 
 fn some_histogram(values: &[f64]) -> Option<String> {
@@ -909,7 +918,7 @@ fn gaps_us(samples: &[Sample]) -> Vec<f64> {
 /// The interval of the mean time between completions, as a rate.
 fn throughput_interval(samples: &[Sample]) -> Option<Interval> {
     let gaps_us = gaps_us(samples);
-    let [low, high] = mean_interval(&gaps_us, queues_of(samples))?;
+    let [low, high] = mean_interval(&gaps_us, round_of(samples))?;
     (low > 0.0).then(|| [1.0 / high, 1.0 / low])
 }
 
@@ -1508,11 +1517,11 @@ mod tests {
         assert!(recorder.recorded() < 1000, "{}", recorder.recorded());
     }
 
-    /// Five rounds over 400 queues have an interval, and less do not; with 8 queues 60 requests are the
-    /// fewest.
+    /// Five rounds over 400 queues have an interval, and less do not; with 8 queues, and where one request
+    /// in twenty meets another, 60 requests are the fewest.
     #[test]
     fn intervals_need_five_rounds_over_the_queues() {
-        let latency = |requests: u32, queues| {
+        let latency = |requests: u32, queues, meets: fn(u32) -> bool| {
             let mut recorder = Recorder::new(requests.into(), Warmup::Requests(0));
             for number in 0..requests {
                 recorder.add(Sample {
@@ -1523,18 +1532,22 @@ mod tests {
                     kind: 0,
                     is_cold: false,
                     offered: u64::from(number) + 1,
-                    under_way: 1,
+                    under_way: if meets(number) { 2 } else { 1 },
                 });
             }
             recorder.measurement().unwrap().latency_ns
         };
-        for (requests, queues, has_one) in [
-            (2000, 400, true),
-            (1999, 400, false),
-            (60, 8, true),
-            (59, 8, false),
+        let (always, often, seldom): (fn(u32) -> bool, fn(u32) -> bool, fn(u32) -> bool) =
+            (|_| true, |n| n % 19 == 0, |n| n % 20 == 0);
+        for (requests, queues, meets, has_one) in [
+            (2000, 400, always, true),
+            (1999, 400, always, false),
+            (60, 8, always, true),
+            (59, 8, always, false),
+            (100, 400, often, false),
+            (100, 400, seldom, true),
         ] {
-            let found = latency(requests, queues);
+            let found = latency(requests, queues, meets);
             assert_eq!(found.mean_ci95.is_some(), has_one, "{requests} {queues}");
             assert_eq!(found.p99_ci95.is_some(), has_one, "{requests} {queues}");
         }
