@@ -502,6 +502,8 @@ def _no_such_data(key: str, text: str, path: Path) -> str:
 def _expanded(schema: dict[str, Any]) -> dict[str, Any]:
     """Put in what each `$ref` of a schema names, and the largest number of every integer.
 
+    What a definition says of itself is `about`, beside the `description` of the key that names it.
+
     Nothing that is looked up in it later then has to follow references. A definition that is
     named more than once is shared.
     """
@@ -524,7 +526,8 @@ def _expanded(schema: dict[str, Any]) -> dict[str, Any]:
             name: expand(one) for name, one in part.items() if name not in ("$ref", "$defs")
         }
         if "$ref" in part:
-            expanded = {**definition(part["$ref"]), **expanded}
+            of = definition(part["$ref"])
+            expanded = {**of, **expanded, "about": of.get("description", "")}
         if expanded.get("format") in _LARGEST:
             expanded.setdefault("maximum", _LARGEST[expanded["format"]])
         return expanded
@@ -532,11 +535,11 @@ def _expanded(schema: dict[str, Any]) -> dict[str, Any]:
     return dict(expand(schema))
 
 
-def _branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the alternatives of a schema: those of anyOf and oneOf, or itself."""
     for name in ("anyOf", "oneOf"):
         if name in schema:
-            return [branch for one in schema[name] for branch in _branches(one)]
+            return [branch for one in schema[name] for branch in branches(one)]
     return [schema]
 
 
@@ -554,12 +557,12 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
     """Return `value` with every default of the schema put in and numbers as the schema has them."""
-    branches = _branches(schema)
+    ones = branches(schema)
     if isinstance(value, dict):
         branch = next(
             (
                 one
-                for one in branches
+                for one in ones
                 if "properties" in one
                 and (
                     one.get("additionalProperties", True)
@@ -585,13 +588,13 @@ def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
                 filled[name] = _with_defaults({}, of)
         return filled
     if isinstance(value, list):
-        items = next((one["items"] for one in branches if "items" in one), None)
+        items = next((one["items"] for one in ones if "items" in one), None)
         return value if items is None else [_with_defaults(one, items) for one in value]
-    types = {name for one in branches for name in _types(one)}
+    names = {name for one in ones for name in _types(one)}
     if (
         isinstance(value, int)
         and not isinstance(value, bool)
-        and types & {"number", "integer"} == {"number"}
+        and names & {"number", "integer"} == {"number"}
     ):
         return float(value)
     return value
@@ -648,7 +651,7 @@ def _schema_at(key: str) -> list[Mapping[str, Any]]:
             else one.get("properties", {}).get(name)
             for one in found
         ]
-        found = [branch for one in inside if one is not None for branch in _branches(one)]
+        found = [branch for one in inside if one is not None for branch in branches(one)]
     return found
 
 
@@ -682,9 +685,9 @@ def _parse(key: str, text: str) -> Any:
     if document:
         # A line break, and other keys behind it.
         return text
-    branches = _schema_at(key)
-    texts_only = bool(branches) and all(
-        _types(one) == ["string"] or isinstance(one.get("const"), str) for one in branches
+    ones = _schema_at(key)
+    texts_only = bool(ones) and all(
+        _types(one) == ["string"] or isinstance(one.get("const"), str) for one in ones
     )
     return text if texts_only and not isinstance(value, str) else value
 
@@ -693,7 +696,7 @@ def _show(value: Any) -> str:
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list):
-        return "an array"
+        return f"an array of {len(value)}"
     return _short(json.dumps(value, ensure_ascii=False))
 
 
@@ -739,7 +742,8 @@ def _no_such_file(path: Path) -> str:
     return sentence
 
 
-def _unit(key: str) -> str | None:
+def unit_of(key: str) -> str | None:
+    """Return the unit that a key's name ends with, if any."""
     words = key.rsplit(".", 1)[-1].split("_")
     for start in range(1, len(words)):
         if (unit := _UNITS.get("_".join(words[start:]))) is not None:
@@ -747,12 +751,11 @@ def _unit(key: str) -> str | None:
     return None
 
 
-def _accepted(schema: Mapping[str, Any], key: str) -> str:
+def accepts(schema: Mapping[str, Any], key: str) -> str:
     """Say in words what a schema accepts."""
-    branches = _branches(schema)
     constants: list[str] = []
     others: list[str] = []
-    for branch in branches:
+    for branch in branches(schema):
         if "const" in branch:
             constants.append(_show(branch["const"]))
         elif "enum" in branch:
@@ -762,26 +765,33 @@ def _accepted(schema: Mapping[str, Any], key: str) -> str:
     return _alternatives(list(dict.fromkeys(constants + [one for one in others if one])))
 
 
+def bounds(schema: Mapping[str, Any]) -> str:
+    """Say what a schema's numbers must be between: `from 1 to 64`, `above 0 and below 1`."""
+    low, high = schema.get("minimum"), schema.get("maximum")
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    if low is not None and high is not None:
+        return f"from {_bound(low)} to {_bound(high)}"
+    parts = [f"above {_bound(above)}"] if above is not None else []
+    parts += [f"{_bound(low)} or more"] if low is not None else []
+    parts += [f"below {_bound(below)}"] if below is not None else []
+    parts += [f"up to {_bound(high)}"] if high is not None else []
+    return " and ".join(parts)
+
+
 def _accepted_type(name: str, schema: Mapping[str, Any], key: str) -> str:
     if name in ("integer", "number"):
         noun = "a whole number" if name == "integer" else "a number"
-        unit = _unit(key)
-        low, high = schema.get("minimum"), schema.get("maximum")
-        above = schema.get("exclusiveMinimum")
-        bounds = ""
-        if low is not None and high is not None:
-            bounds = f"from {_bound(low)} to {_bound(high)}"
-        elif above is not None and high is not None:
-            bounds = f"above {_bound(above)} and up to {_bound(high)}"
-        elif above is not None:
-            bounds = f"above {_bound(above)}"
-        elif low is not None:
-            bounds = f"of {_bound(low)} or more" if unit is None else f"{_bound(low)} or more"
-        elif high is not None:
-            bounds = f"up to {_bound(high)}"
-        if unit is None:
-            return f"{noun} {bounds}".rstrip()
-        return f"{noun} of {unit}" + (f", {bounds}" if bounds else "")
+        of = schema.get("multipleOf")
+        multiple = f", a multiple of {of}" if of is not None else ""
+        range_ = bounds(schema)
+        if (unit := unit_of(key)) is None:
+            range_ = f"of {range_}" if range_.endswith(" or more") else range_
+            return f"{noun}{multiple}{',' if multiple else ''} {range_}".rstrip(" ,")
+        return f"{noun} of {unit}{multiple}" + (f", {range_}" if range_ else "")
+    if name == "array" and ("minItems" in schema or "maxItems" in schema):
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        entries = "entries or more" if most is None else f"to {most} entries"
+        return f"an array of {least} {entries}"
     return {
         "string": "a text",
         "boolean": "true or false",
@@ -829,15 +839,15 @@ def _sentence(
             machines = _alternatives([_show(one) for one in sorted(simulator.presets())])
             hint = f"; a preset has all of server: {machines}"
         of = schema.get("properties", {}).get(name)
-        accepted = f"; it must be {_accepted(of, name)}" if of is not None and not hint else ""
+        accepted = f"; it must be {accepts(of, name)}" if of is not None and not hint else ""
         return f"{description.source}: {prefix}{name} is missing{accepted}{hint}"
-    accepted = _accepted(schema, key)
+    accepted = accepts(schema, key)
     origin = description._origin(key)
     near = ""
     if isinstance(error.instance, str):
         names = [
             value
-            for branch in _branches(schema)
+            for branch in branches(schema)
             for value in ([branch["const"]] if "const" in branch else branch.get("enum", []))
             if isinstance(value, str)
         ]
@@ -900,10 +910,10 @@ def _first(errors: Iterable[jsonschema.ValidationError]) -> jsonschema.Validatio
 
 def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) -> str:
     """Guess which key was meant by one that is not known."""
-    without_unit = [one for one in known if one.startswith(f"{name}_") and _unit(one)]
+    without_unit = [one for one in known if one.startswith(f"{name}_") and unit_of(one)]
     if without_unit:
         units = _alternatives(
-            [f'"{one}"' + (f" ({_unit(one)})" if _unit(one) else "") for one in without_unit]
+            [f'"{one}"' + (f" ({unit_of(one)})" if unit_of(one) else "") for one in without_unit]
         )
         return f"did you mean {units}? The unit is part of the name"
     if near := difflib.get_close_matches(name, known, 1, 0.6):
@@ -916,7 +926,7 @@ def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) ->
 
 
 def _keys(schema: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for branch in _branches(schema):
+    for branch in branches(schema):
         for name, of in branch.get("properties", {}).items():
             yield prefix + name
             yield from _keys(of, f"{prefix}{name}.")

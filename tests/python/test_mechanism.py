@@ -132,14 +132,14 @@ def test_weights_do_not_matter_to_who_offers_little(run: Any) -> None:
             {"data_plane__policy": "weighted-round-robin", "data_plane__notify": "spin"},
             "the weights are kept by HyperPlane's ready set",
         ),
-        ({"data_plane__weights": [2, 1]}, "data_plane.weights has no meaning"),
+        ({"data_plane__weights": [2, 1]}, "data_plane.weights is a list of 2; it has no meaning"),
         (
             {"data_plane__policy": "weighted-round-robin", "data_plane__weights": [1, 0]},
             "data_plane.weights.1 is 0; it must be a whole number from 1 to 65535",
         ),
         (
             {"data_plane__policy": "weighted-round-robin", "data_plane__weights": [1] * 5},
-            "data_plane.weights has 5 weights, and there are 4 queues",
+            "data_plane.weights is a list of 5; there are 4 queues",
         ),
         ({"data_plane__parameters__speed": 1}, "the program has no parameters"),
         ({"data_plane__parameters__speed": "fast"}, "it must be a number"),
@@ -190,7 +190,7 @@ def test_conflicts_are_those_of_the_ways() -> None:
 
 def test_a_monitoring_set_that_cannot_be_built_gets_a_sentence() -> None:
     for key, value in {"entries": 1000, "ways": 9, "walk_places": 1}.items():
-        with pytest.raises(DescriptionError, match=f"hyperplane.{key} = {value} cannot be built"):
+        with pytest.raises(DescriptionError, match=f"^server.hyperplane.{key} is {value}; "):
             simulator.conflicts({key: value}, 16, "random", 10, 1)
 
 

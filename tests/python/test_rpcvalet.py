@@ -339,7 +339,7 @@ def test_the_interface_by_hand() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"server.rpcvalet.backends": 5}, r"server\.rpcvalet\.backends = 5 cannot"),
+        ({"server.rpcvalet.backends": 5}, r"server\.rpcvalet\.backends is 5; each has a row"),
         ({"server.rpcvalet.slots": 0}, "slots is 0"),
         ({"server.rpcvalet.max_message_bytes": 100}, "a multiple of 64"),
         ({"server.rpcvalet.dispatch.threshold": 17}, "from 1 to 16"),
@@ -353,13 +353,13 @@ def test_the_interface_by_hand() -> None:
             "backend 2 has no data",
         ),
         ({"server.rpcvalet.network.latency_ns": -1}, "latency_ns"),
-        ({"server.rpcvalet.network.segment_bytes": 100}, "must be a multiple of 64"),
+        ({"server.rpcvalet.network.segment_bytes": 100}, "a multiple of 64, from 64"),
         (
             {"server.rpcvalet.domains": [{"nodes": 50}, {"nodes": 60}]},
-            r"domains\[\]\.nodes = 50, 60 cannot.*all together 200, which is data_plane\.queues",
+            r"domains\.\*\.nodes is 50, 60; .*all together 200, which is data_plane\.queues",
         ),
         ({"server.rpcvalet.domains": [{"cores": 1}, {}]}, r"all together 1, which is server\.data"),
-        ({"server.rpcvalet.domains": [{"share": 0.0}]}, "one at least more than 0"),
+        ({"server.rpcvalet.domains": [{"share": 0.0}]}, "one at least must be above 0"),
         ({"server.rpcvalet.domains": [{"slots": 5000}]}, "slots is 5000"),
         ({"server.rpcvalet.domains": [{"share": 1.0, "size": 2}]}, "size"),
         (

@@ -9,11 +9,11 @@ mod model;
 mod sizes;
 mod spec;
 
+pub use crate::spec::{
+    CoreEnergySpec, DirectoryEnergySpec, EnergySpec, HyperPlaneEnergySpec, LastLevelEnergySpec,
+    MemoryEnergySpec, MeshEnergySpec, SecondLevelEnergySpec, SocketLinkEnergySpec,
+};
 pub use model::{
     Activity, CoreActivity, CoreComponents, CoreEnergy, Energy, NotificationCounts,
     SharedComponents, Split,
-};
-pub use spec::{
-    CoreEnergySpec, DirectoryEnergySpec, EnergySpec, HyperPlaneEnergySpec, LastLevelEnergySpec,
-    MemoryEnergySpec, MeshEnergySpec, SecondLevelEnergySpec, SocketLinkEnergySpec,
 };

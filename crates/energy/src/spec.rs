@@ -1,25 +1,25 @@
 //! What an event of each kind costs, and what each component leaks.
 //!
-//! Picojoules are named `_pj`, milliwatts `_mw`. Where a comment names no other source, a number
-//! is what McPAT 1.3 (Li et al., MICRO 2009) computes for the server of HyperPlane's Table I at
-//! 32 nm, 0.9 V, 3 GHz and 360 K; `docs/energy.md` has McPAT's input. Those of other sizes are in
-//! `sizes.rs`.
+//! Picojoules are named `_pj`, milliwatts `_mw`. The numbers of other sizes are in `sizes.rs`.
 
-use fabric::SpecError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Declares a table of numbers, each with its default and its help text, and the check that none
-/// of them is negative or beyond any machine.
+/// Declares a table of numbers, each with its default and its help text. None is negative or beyond
+/// any machine.
 macro_rules! table {
-    ($(#[$about:meta])* $name:ident, $path:literal {
-        $($(#[$help:meta])* $field:ident = $default:literal,)*
+    ($(#[$about:meta])* $name:ident {
+        $($(#[$help:meta])* $field:ident = $default:literal $(up to $most:literal)?,)*
     }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct $name {
-            $($(#[$help])* #[schemars(range(min = 0.0, max = 1e9))] pub $field: f64,)*
+            $(
+                $(#[$help])*
+                #[schemars(range(min = 0.0, max = most!($($most)?)))]
+                pub $field: f64,
+            )*
         }
 
         impl Default for $name {
@@ -27,34 +27,25 @@ macro_rules! table {
                 $name { $($field: $default,)* }
             }
         }
-
-        impl $name {
-            fn validate(&self) -> Result<(), SpecError> {
-                $(within(concat!("energy.", $path, ".", stringify!($field)), self.$field, 1e9)?;)*
-                Ok(())
-            }
-        }
     };
 }
 
-fn within(key: &str, found: f64, most: f64) -> Result<(), SpecError> {
-    if (0.0..=most).contains(&found) {
-        return Ok(());
-    }
-    Err(SpecError::new(
-        key,
-        found,
-        format!("it must be from 0 to {most}"),
-    ))
+macro_rules! most {
+    () => {
+        1e9
+    };
+    ($most:literal) => {
+        $most
+    };
 }
 
 table! {
     /// A core and its first-level caches.
-    CoreEnergySpec, "core" {
+    CoreEnergySpec {
         /// What a unit that does nothing draws while the core's clock runs, as a part of what it
         /// draws when it is fully used: conditional clocking in the style "cc3" of Wattch
         /// (Brooks, Tiwari, Martonosi, ISCA 2000). In C1 no clock runs.
-        idle_share = 0.1,
+        idle_share = 0.1 up to 1.0,
         /// A read of the instruction cache: 32 bytes, once in each cycle that dispatches.
         instruction_fetch_pj = 50.7,
         /// A line that comes into the instruction cache: as two reads.
@@ -122,7 +113,7 @@ table! {
 
 table! {
     /// A second-level cache, if the cores have one.
-    SecondLevelEnergySpec, "l2" {
+    SecondLevelEnergySpec {
         /// A look-up, with the line read: as a bank of the last level of the same size.
         read_pj = 762.0,
         /// A line written.
@@ -134,7 +125,7 @@ table! {
 
 table! {
     /// The banks of the last-level cache: 1 MB each, with 16 ways.
-    LastLevelEnergySpec, "last_level" {
+    LastLevelEnergySpec {
         /// A line read.
         read_pj = 762.0,
         /// A line written.
@@ -146,7 +137,7 @@ table! {
 
 table! {
     /// The directory: 16,384 entries of 8 bytes, 16 ways, beside each bank.
-    DirectoryEnergySpec, "directory" {
+    DirectoryEnergySpec {
         /// A look-up and what is written of it.
         access_pj = 40.6,
         /// Leakage of each bank's directory.
@@ -156,7 +147,7 @@ table! {
 
 table! {
     /// The mesh, for flits of 16 bytes.
-    MeshEnergySpec, "mesh" {
+    MeshEnergySpec {
         /// A flit through a router. Measured silicon: 924 mW at 5.1 GHz, 1.2 V, 65 nm with 4 bytes
         /// through each of five ports (Hoskote et al., IEEE Micro 27(5), 2007), which is 1.13 pJ a
         /// bit; times 32/65 for the capacitance and (0.9/1.2)^2 for the voltage.
@@ -171,7 +162,7 @@ table! {
 
 table! {
     /// Memory controllers, and the memory itself.
-    MemoryEnergySpec, "memory" {
+    MemoryEnergySpec {
         /// A line through a controller of 25.6 GB/s and its pins.
         controller_line_pj = 3430.0,
         /// Leakage of each controller.
@@ -185,7 +176,7 @@ table! {
 table! {
     /// The link between two sockets, if there are two. McPAT's numbers of its parts at 65 and 90 nm,
     /// scaled as McPAT scales them.
-    SocketLinkEnergySpec, "socket_link" {
+    SocketLinkEnergySpec {
         /// A byte through the controllers of both ends: McPAT's PCIe controller, with the physical, the
         /// link and the transaction layer, 3.75 nJ a cycle of 350 MHz for eight lanes of 0.5 GB/s each
         /// way at 65 nm and 1.1 V; times 32/65 and (0.9/1.1)^2.
@@ -202,7 +193,7 @@ table! {
     /// HyperPlane's hardware. §IV-C gives 4.1 % of a core's power for the monitoring set and 2.1 %
     /// for the ready set, and their areas. A core is 13.9 W here (McPAT's peak); the areas leak as
     /// the core's does, 141 mW a mm²; the rest is taken to be for as many operations as there can be.
-    HyperPlaneEnergySpec, "hyperplane" {
+    HyperPlaneEnergySpec {
         /// A look-up in the monitoring set: (570 - 30) mW at one a cycle.
         look_up_pj = 180.0,
         /// Leakage of the monitoring set, 0.21 mm².
@@ -216,7 +207,9 @@ table! {
 
 /// What the events of a server cost, and what its components leak.
 ///
-/// The numbers are those of HyperPlane's Table I, and follow the sizes of what is described.
+/// Defaults: where a number names no other source, what McPAT 1.3 (Li et al., MICRO 2009) computes for
+/// the server of HyperPlane's Table I at 32 nm, 0.9 V, 3 GHz and 360 K; `docs/energy.md` has McPAT's
+/// input.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnergySpec {
@@ -258,21 +251,6 @@ impl Default for EnergySpec {
     }
 }
 
-impl EnergySpec {
-    /// Whether all numbers are possible.
-    pub fn validate(&self) -> Result<(), SpecError> {
-        within("energy.core.idle_share", self.core.idle_share, 1.0)?;
-        self.core.validate()?;
-        self.l2.validate()?;
-        self.last_level.validate()?;
-        self.directory.validate()?;
-        self.mesh.validate()?;
-        self.memory.validate()?;
-        self.socket_link.validate()?;
-        self.hyperplane.validate()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,18 +261,18 @@ mod tests {
         assert_eq!(spec.mesh.link_flit_pj, 7.5);
         assert_eq!(spec.mesh.router_flit_pj, 40.0);
         assert!(serde_json::from_str::<EnergySpec>(r#"{"mesh": {"link_pj": 1}}"#).is_err());
-        assert_eq!(spec.validate(), Ok(()));
+        assert_eq!(spec::check(&spec), Ok(()));
         let mut wrong = spec;
         wrong.core.idle_share = 1.5;
         assert_eq!(
-            wrong.validate().unwrap_err().to_string(),
-            "energy.core.idle_share = 1.5 cannot be built: it must be from 0 to 1"
+            spec::check(&wrong).unwrap_err().to_string(),
+            "core.idle_share is 1.5; it must be from 0 to 1"
         );
         let mut wrong = spec;
         wrong.memory.dram_line_pj = f64::NAN;
         assert_eq!(
-            wrong.validate().unwrap_err().to_string(),
-            "energy.memory.dram_line_pj = NaN cannot be built: it must be from 0 to 1000000000"
+            spec::check(&wrong).unwrap_err().to_string(),
+            "memory.dram_line_pj is not a number; it must be from 0 to 1000000000"
         );
     }
 }

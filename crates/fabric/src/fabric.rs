@@ -36,9 +36,10 @@ use crate::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheId, CacheNotice,
     CacheSpec, Clock, CoreId, DeliveryKind, FabricSpec, Grant, Inbox, LINE_BYTES, LineAddress,
     LineData, MemoryAccess, Observation, Outbox, OutgoingKind, PrivateCache, Ram, ReplyTo, Request,
-    RequestKind, RequestOutcome, Source, SpecError, Time, ToCache, ToHome, Transit,
+    RequestKind, RequestOutcome, Source, Time, ToCache, ToHome, Transit,
 };
 use serde::Serialize;
+use spec::{SpecError, Under};
 use state::{State, Walker};
 use std::collections::VecDeque;
 
@@ -594,8 +595,8 @@ impl Fabric {
     /// The fabric that `spec` describes, with the memory `ram`. Core `k` has caches `2k` and
     /// `2k + 1`.
     pub fn new(spec: &FabricSpec, ram: Ram) -> Result<Fabric, SpecError> {
-        spec.validate()?;
-        let clock = Clock::from_ghz(spec.clock_ghz);
+        spec.check()?;
+        let clock = spec.clock();
         let mesh = Mesh::of(spec, clock);
         let tiles = mesh.tiles();
         let socket_tiles = spec.tiles_of_socket();
@@ -611,7 +612,7 @@ impl Fabric {
             bank_cycles: spec.last_level.latency_cycles,
             forward_latency,
             forward_cycles: spec.forward_latency_cycles,
-            minimum_delivery_latency: bank_latency.min(forward_latency) + mesh.shortest(),
+            minimum_delivery_latency: spec.minimum_delivery_latency(),
             cores: spec.cores,
             queue: Queue::new(clock),
             core_counts: vec![0; spec.cores],
@@ -709,7 +710,7 @@ impl Fabric {
             }
         }
         if let Some(spec) = &cache {
-            spec.validate(&format!("cache of {name}"))?;
+            spec.check().under(format_args!("cache of {name}"))?;
         }
         let is_twofold = on_each_socket && self.sockets > 1;
         let tiles = [tile, self.other_socket(tile)];

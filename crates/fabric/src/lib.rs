@@ -54,6 +54,10 @@ mod tests;
 mod time;
 mod untimed;
 
+pub use crate::spec::{
+    CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
+    SecondLevelSpec, SocketLinkSpec,
+};
 pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
 pub use agent::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, MemoryAccess, Observation, ReplyTo,
@@ -69,10 +73,6 @@ pub use ram::Ram;
 pub use registers::RegisterAccess;
 pub use second_level::{
     FirstFill, FirstLevel, SecondLevel, SecondLevelStatistics, SecondNotice, Side,
-};
-pub use spec::{
-    CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
-    SecondLevelSpec, SocketLinkSpec, SpecError,
 };
 pub use time::{Clock, Time};
 pub use untimed::{LineChange, UntimedAgents, UntimedMemory};

@@ -1,7 +1,8 @@
 //! The memory image.
 
 use crate::address::AlignedLine;
-use crate::{AddressRange, LINE_BYTES, LineAddress, LineData, SpecError};
+use crate::{AddressRange, LINE_BYTES, LineAddress, LineData};
+use spec::SpecError;
 use state::{State, Walker};
 use std::cmp::Reverse;
 
@@ -457,7 +458,7 @@ mod tests {
         let mut ram = Ram::new(vec![range(0x1000, 0x1000)]).unwrap();
         assert_eq!(
             ram.load(0x1fff, &[1, 2]).unwrap_err().to_string(),
-            "load of memory = 2 bytes at 0x1fff cannot be built: memory is at 0x1000 to 0x1fff"
+            "load of memory is 2 bytes at 0x1fff; memory is at 0x1000 to 0x1fff"
         );
         assert!(Ram::new(vec![range(0, 0x1000), range(0xfc0, 64)]).is_err());
         assert!(Ram::new(vec![range(1, 0x1000)]).is_err());

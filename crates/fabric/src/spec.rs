@@ -1,8 +1,10 @@
 //! Descriptions of the fabric's parts, with their defaults, and the check that they make sense.
 
-use crate::LINE_BYTES;
+use crate::mesh::Mesh;
+use crate::{Clock, LINE_BYTES, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, Under, require};
 
 /// More private caches than a directory entry has bits for cannot be on one fabric.
 pub(crate) const MAXIMUM_CACHES: usize = 64;
@@ -14,78 +16,20 @@ const MAXIMUM_SHARED_BYTES: u64 = 1 << 30;
 /// Sums of these never come near the end of the time that can be told.
 const MAXIMUM_CYCLES: u64 = 1_000_000;
 
-/// A description that cannot be built: which key, what was found, what would be accepted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key} = {found} cannot be built: {accepted}")]
-pub struct SpecError {
-    /// The key, from the outermost table: `last_level.ways`.
-    pub key: String,
-    /// The value found.
-    pub found: String,
-    /// What would be accepted, as a sentence without its full stop.
-    pub accepted: String,
-}
-
-impl SpecError {
-    /// An error about the value `found` of `key`.
-    pub fn new(
-        key: impl Into<String>,
-        found: impl std::fmt::Display,
-        accepted: impl Into<String>,
-    ) -> SpecError {
-        SpecError {
-            key: key.into(),
-            found: found.to_string(),
-            accepted: accepted.into(),
-        }
-    }
-}
-
-fn check(
-    condition: bool,
-    key: &str,
-    found: impl std::fmt::Display,
-    accepted: &str,
-) -> Result<(), SpecError> {
-    if condition {
-        Ok(())
-    } else {
-        Err(SpecError::new(key, found, accepted))
-    }
-}
-
-/// Checks that the value of a key is at least 1 and at most `maximum`.
-fn up_to(maximum: u64, key: &str, found: u64) -> Result<(), SpecError> {
-    check(
-        (1..=maximum).contains(&found),
-        key,
-        found,
-        &format!("it must be from 1 to {maximum}"),
-    )
-}
-
-/// Checks size and ways of a set-associative array, whose entries are of so many bytes or, where
-/// entries are counted, of 1.
-fn check_sets(
-    prefix: &str,
-    size_key: &str,
-    (size, maximum): (u64, u64),
-    ways: u32,
-    entry_bytes: usize,
-) -> Result<(), SpecError> {
-    up_to(64, &format!("{prefix}.ways"), ways.into())?;
-    up_to(maximum, &format!("{prefix}.{size_key}"), size)?;
+/// Checks that a set-associative array has a power of two sets, of entries of so many bytes or,
+/// where entries are counted, of 1.
+fn check_sets(key: &str, size: u64, ways: u32, entry_bytes: usize) -> Result<(), SpecError> {
     let set = u64::from(ways) * entry_bytes as u64;
     let sets = size / set;
     let of = match entry_bytes {
         1 => "ways".to_string(),
         bytes => format!("ways of {bytes} bytes"),
     };
-    check(
+    require(
         size.is_multiple_of(set) && sets.is_power_of_two(),
-        &format!("{prefix}.{size_key}"),
+        key,
         size,
-        &format!(
+        format!(
             "it must be a power of two times {ways} {of}, such as {}",
             set * sets.max(1).next_power_of_two()
         ),
@@ -93,11 +37,13 @@ fn check_sets(
 }
 
 /// A private cache.
+///
+/// Defaults: the first-level data cache of a current server core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheSpec {
     /// Capacity in bytes: sets x ways x 64, where the number of sets is a power of two.
-    #[schemars(range(min = 64, max = 16_777_216))]
+    #[schemars(range(min = 64, max = MAXIMUM_PRIVATE_BYTES))]
     pub size_bytes: u64,
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
@@ -112,7 +58,6 @@ pub struct CacheSpec {
 }
 
 impl Default for CacheSpec {
-    /// The first-level data cache of a current server core.
     fn default() -> CacheSpec {
         CacheSpec {
             size_bytes: 32 * 1024,
@@ -124,13 +69,10 @@ impl Default for CacheSpec {
 }
 
 impl CacheSpec {
-    /// Whether the cache can be built; the keys in errors begin with `prefix`.
-    pub fn validate(&self, prefix: &str) -> Result<(), SpecError> {
-        let size = (self.size_bytes, MAXIMUM_PRIVATE_BYTES);
-        check_sets(prefix, "size_bytes", size, self.ways, LINE_BYTES)?;
-        let key = format!("{prefix}.hit_latency_cycles");
-        up_to(1000, &key, self.hit_latency_cycles)?;
-        up_to(1024, &format!("{prefix}.mshrs"), self.mshrs.into())
+    /// Whether the cache can be built.
+    pub fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)?;
+        check_sets("size_bytes", self.size_bytes, self.ways, LINE_BYTES)
     }
 
     pub(crate) fn sets(&self) -> usize {
@@ -140,12 +82,15 @@ impl CacheSpec {
 
 /// A private second-level cache, for instructions and data, that includes the first-level caches of
 /// its core.
+///
+/// Defaults: Skylake-SP: 1 MB with 16 ways, 14 cycles from load to use, of which 4 are the first
+/// level's (Intel's optimisation manual), 16 lines at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecondLevelSpec {
     /// Capacity in bytes: sets x ways x 64, where the number of sets is a power of two; no less than
     /// both first-level caches have.
-    #[schemars(range(min = 64))]
+    #[schemars(range(min = 64, max = MAXIMUM_PRIVATE_BYTES))]
     pub size_bytes: u64,
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
@@ -153,16 +98,14 @@ pub struct SecondLevelSpec {
     /// Cycles from the end of a first-level cache's look-up to the line in that cache; it can be
     /// used in the next cycle. A miss leaves for the line's home at the same time, and so does an
     /// answer to another cache.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1000))]
     pub hit_latency_cycles: u64,
     /// Miss status holding registers: lines that can be asked for at one time.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1024))]
     pub mshrs: u32,
 }
 
 impl Default for SecondLevelSpec {
-    /// Skylake-SP: 1 MB with 16 ways, 14 cycles from load to use, of which 4 are the first level's
-    /// (Intel's optimisation manual), 16 lines at one time.
     fn default() -> SecondLevelSpec {
         SecondLevelSpec {
             size_bytes: 1024 * 1024,
@@ -199,11 +142,15 @@ pub enum Inclusion {
 
 /// The directory beside a non-inclusive last-level cache: an entry for each line that private
 /// caches hold. A line that loses its entry leaves the private caches.
+///
+/// Defaults: 2048 sets of 12 ways a bank, for 1.5 MB of private caches a core: the entries of
+/// Skylake-SP for lines that are not in its last-level cache (Yan et al., "Attack Directories,
+/// Not Caches", S&P 2019).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DirectorySpec {
     /// Entries at one bank: sets x ways, where the number of sets is a power of two.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MAXIMUM_SHARED_BYTES / LINE_BYTES as u64))]
     pub entries_per_bank: u64,
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
@@ -211,9 +158,6 @@ pub struct DirectorySpec {
 }
 
 impl Default for DirectorySpec {
-    /// 2048 sets of 12 ways a bank, for 1.5 MB of private caches a core: the entries of
-    /// Skylake-SP for lines that are not in its last-level cache (Yan et al., "Attack Directories,
-    /// Not Caches", S&P 2019).
     fn default() -> DirectorySpec {
         DirectorySpec {
             entries_per_bank: 2048 * 12,
@@ -229,18 +173,20 @@ impl DirectorySpec {
 }
 
 /// The shared last-level cache; one bank, with its part of the directory, on each tile.
+///
+/// Defaults: 1 MiB a core, as in server parts of 16 to 32 cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LastLevelSpec {
     /// Capacity of one bank in bytes: sets x ways x 64, where the number of sets is a power of two.
-    #[schemars(range(min = 64, max = 1_073_741_824))]
+    #[schemars(range(min = 64, max = MAXIMUM_SHARED_BYTES))]
     pub size_bytes_per_bank: u64,
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
     /// Cycles from a message's turn at the bank to the answer's departure. The bank is pipelined:
     /// a turn comes every cycle.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub latency_cycles: u64,
     /// `inclusive`: it has every line that private caches hold; or `non-inclusive`.
     pub inclusion: Inclusion,
@@ -249,7 +195,6 @@ pub struct LastLevelSpec {
 }
 
 impl Default for LastLevelSpec {
-    /// 1 MiB a core, as in server parts of 16 to 32 cores.
     fn default() -> LastLevelSpec {
         LastLevelSpec {
             size_bytes_per_bank: 1024 * 1024,
@@ -266,55 +211,49 @@ impl LastLevelSpec {
         (self.size_bytes_per_bank / (u64::from(self.ways) * LINE_BYTES as u64)) as usize
     }
 
-    /// Whether the cache can be built.
-    fn validate(&self) -> Result<(), SpecError> {
-        check_sets(
-            "last_level",
-            "size_bytes_per_bank",
-            (self.size_bytes_per_bank, MAXIMUM_SHARED_BYTES),
-            self.ways,
-            LINE_BYTES,
-        )?;
+    /// Whether the numbers of sets are possible.
+    fn check_sets(&self) -> Result<(), SpecError> {
+        let size = self.size_bytes_per_bank;
+        check_sets("size_bytes_per_bank", size, self.ways, LINE_BYTES)?;
         let Some(directory) = &self.directory else {
             return Ok(());
         };
         let entries = directory.entries_per_bank;
-        check(
+        require(
             self.inclusion == Inclusion::NonInclusive,
-            "last_level.directory",
+            "directory",
             format!("{entries} entries a bank"),
             "an inclusive last-level cache has its directory in its own tags; leave the directory \
-             out, or set last_level.inclusion to \"non-inclusive\"",
+             out, or set inclusion to \"non-inclusive\"",
         )?;
-        let prefix = "last_level.directory";
-        let entries = (entries, MAXIMUM_SHARED_BYTES / LINE_BYTES as u64);
-        check_sets(prefix, "entries_per_bank", entries, directory.ways, 1)
+        check_sets("directory.entries_per_bank", entries, directory.ways, 1)
     }
 }
 
 /// The mesh between the tiles.
+///
+/// Defaults: 16 tiles, 3 cycles a hop, 16-byte links: usual in scale-out server studies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeshSpec {
     /// Tiles in a row.
-    #[schemars(range(min = 1, max = 256))]
+    #[schemars(range(min = 1, max = MAXIMUM_TILES))]
     pub columns: usize,
     /// Rows of tiles.
-    #[schemars(range(min = 1, max = 256))]
+    #[schemars(range(min = 1, max = MAXIMUM_TILES))]
     pub rows: usize,
     /// Cycles of one router and the link behind it.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub hop_latency_cycles: u64,
     /// Bytes that a link carries each cycle.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub link_bytes: u64,
     /// Cycles from one unit of a tile to another on the same tile, through its router.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub local_latency_cycles: u64,
 }
 
 impl Default for MeshSpec {
-    /// 16 tiles, 3 cycles a hop, 16-byte links: usual in scale-out server studies.
     fn default() -> MeshSpec {
         MeshSpec {
             columns: 4,
@@ -327,11 +266,13 @@ impl Default for MeshSpec {
 }
 
 /// The memory controllers.
+///
+/// Defaults: four channels of DDR4-2400.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemorySpec {
     /// How many, spread evenly over the tiles at the mesh's edge; lines are interleaved over them.
-    #[schemars(range(min = 1, max = 256))]
+    #[schemars(range(min = 1, max = MAXIMUM_TILES))]
     pub controllers: usize,
     /// Nanoseconds from a read's turn at the controller to the departure of its answer.
     #[schemars(range(min = 0.0, max = 1e9))]
@@ -342,7 +283,6 @@ pub struct MemorySpec {
 }
 
 impl Default for MemorySpec {
-    /// Four channels of DDR4-2400.
     fn default() -> MemorySpec {
         MemorySpec {
             controllers: 4,
@@ -353,6 +293,11 @@ impl Default for MemorySpec {
 }
 
 /// The link between two sockets.
+///
+/// Defaults: two UPI links of Skylake-SP and Cascade Lake: 10.4 GT/s of 2 bytes each. A read of
+/// the other socket's memory takes some 60 ns more there (140.4 instead of 80.8 ns by Intel's
+/// Memory Latency Checker), in which two messages cross; what the meshes and the transmission
+/// take of the half is left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SocketLinkSpec {
@@ -366,10 +311,6 @@ pub struct SocketLinkSpec {
 }
 
 impl Default for SocketLinkSpec {
-    /// Two UPI links of Skylake-SP and Cascade Lake: 10.4 GT/s of 2 bytes each. A read of the other
-    /// socket's memory takes some 60 ns more there (140.4 instead of 80.8 ns by Intel's Memory
-    /// Latency Checker), in which two messages cross; what the meshes and the transmission take of
-    /// the half is left out.
     fn default() -> SocketLinkSpec {
         SocketLinkSpec {
             latency_ns: 26.0,
@@ -382,16 +323,18 @@ impl Default for SocketLinkSpec {
 pub(crate) const MAXIMUM_SOCKETS: usize = 2;
 
 /// The coherent fabric of one server.
+///
+/// Defaults: 16 cores at 2 GHz. A forward takes as long as a hit in the default private cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FabricSpec {
     /// Cores. Core `k` is on tile `k`. Of two sockets each has half of them, the first half on the
-    /// first.
-    #[schemars(range(min = 1, max = 32))]
+    /// first. A core has two private caches, and a directory entry a bit for each of 64.
+    #[schemars(range(min = 1, max = MAXIMUM_CACHES / 2))]
     pub cores: usize,
     /// Sockets, 1 or 2. Each has such a mesh, such banks on its tiles, and such memory controllers,
     /// and is the home of its own memory.
-    #[schemars(range(min = 1, max = 2))]
+    #[schemars(range(min = 1, max = MAXIMUM_SOCKETS))]
     pub sockets: usize,
     /// What joins two sockets.
     pub socket_link: SocketLinkSpec,
@@ -400,7 +343,7 @@ pub struct FabricSpec {
     pub clock_ghz: f64,
     /// Cycles to get a line that has been found in a private cache ready for another cache, or an
     /// answer of an agent, before it goes on the mesh.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub forward_latency_cycles: u64,
     /// The last-level cache.
     pub last_level: LastLevelSpec,
@@ -411,7 +354,6 @@ pub struct FabricSpec {
 }
 
 impl Default for FabricSpec {
-    /// 16 cores at 2 GHz. A forward takes as long as a hit in the default private cache.
     fn default() -> FabricSpec {
         FabricSpec {
             cores: 16,
@@ -428,107 +370,65 @@ impl Default for FabricSpec {
 
 impl FabricSpec {
     /// Whether the fabric can be built.
-    pub fn validate(&self) -> Result<(), SpecError> {
-        let tiles = self.mesh.columns.saturating_mul(self.mesh.rows);
-        for (key, value) in [
-            ("mesh.hop_latency_cycles", self.mesh.hop_latency_cycles),
-            ("mesh.link_bytes", self.mesh.link_bytes),
-            ("mesh.local_latency_cycles", self.mesh.local_latency_cycles),
-            ("last_level.latency_cycles", self.last_level.latency_cycles),
-            ("forward_latency_cycles", self.forward_latency_cycles),
-        ] {
-            up_to(MAXIMUM_CYCLES, key, value)?;
-        }
-        for (key, value) in [
-            ("mesh.columns", self.mesh.columns),
-            ("mesh.rows", self.mesh.rows),
-            ("memory.controllers", self.memory.controllers),
-        ] {
-            up_to(MAXIMUM_TILES as u64, key, value as u64)?;
-        }
-        check(self.cores >= 1, "cores", self.cores, "it must be 1 or more")?;
-        up_to(MAXIMUM_SOCKETS as u64, "sockets", self.sockets as u64)?;
-        check(
+    pub fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)?;
+        require(
             self.cores.is_multiple_of(self.sockets),
             "cores",
             self.cores,
             "of two sockets each has half of the cores, so that it must be even",
         )?;
-        let places = tiles.saturating_mul(self.sockets);
-        check(
+        let tiles = self.tiles_of_socket();
+        let places = tiles * self.sockets;
+        require(
             tiles <= MAXIMUM_TILES,
             "mesh.columns",
             self.mesh.columns,
-            &format!("columns times rows must be {MAXIMUM_TILES} tiles or fewer"),
+            format!("columns times rows must be {MAXIMUM_TILES} tiles or fewer"),
         )?;
-        check(
+        require(
             self.cores <= places,
             "cores",
             self.cores,
-            &match self.sockets {
+            match self.sockets {
                 1 => format!("the mesh of {tiles} tiles has a place for {tiles} cores or fewer"),
                 _ => format!(
                     "the two meshes of {tiles} tiles have a place for {places} cores or fewer"
                 ),
             },
         )?;
-        check(
-            self.cores * 2 <= MAXIMUM_CACHES,
-            "cores",
-            self.cores,
-            &format!(
-                "a directory entry has a bit for each of {MAXIMUM_CACHES} private caches, and a \
-                 core has two, so that it must be {} or fewer",
-                MAXIMUM_CACHES / 2
-            ),
-        )?;
-        check(
-            (0.001..=1000.0).contains(&self.clock_ghz),
-            "clock_ghz",
-            self.clock_ghz,
-            "it must be from 0.001 to 1000",
-        )?;
-        self.last_level.validate()?;
+        self.last_level.check_sets().under("last_level")?;
         let bank_bytes = self.last_level.size_bytes_per_bank;
-        check(
+        require(
             bank_bytes * places as u64 <= MAXIMUM_SHARED_BYTES,
             "last_level.size_bytes_per_bank",
             bank_bytes,
-            &format!(
+            format!(
                 "the banks of all {places} tiles must have {MAXIMUM_SHARED_BYTES} bytes or fewer"
             ),
         )?;
         let edge = crate::mesh::edge_tiles(self.mesh.columns, self.mesh.rows).len();
-        check(
+        require(
             self.memory.controllers <= edge,
             "memory.controllers",
             self.memory.controllers,
-            &format!("the mesh has {edge} tiles at its edge, and each has place for one"),
-        )?;
-        check(
-            (0.0..=1e9).contains(&self.memory.latency_ns),
-            "memory.latency_ns",
-            self.memory.latency_ns,
-            "it must be from 0 to 1e9",
-        )?;
-        check(
-            (0.001..=1e6).contains(&self.memory.bandwidth_gb_per_s),
-            "memory.bandwidth_gb_per_s",
-            self.memory.bandwidth_gb_per_s,
-            "it must be from 0.001 to 1e6",
-        )?;
-        check(
-            (0.0..=1e6).contains(&self.socket_link.latency_ns),
-            "socket_link.latency_ns",
-            self.socket_link.latency_ns,
-            "it must be from 0 to 1e6",
-        )?;
-        check(
-            (0.001..=1e6).contains(&self.socket_link.bandwidth_gb_per_s),
-            "socket_link.bandwidth_gb_per_s",
-            self.socket_link.bandwidth_gb_per_s,
-            "it must be from 0.001 to 1e6",
+            format!("the mesh has {edge} tiles at its edge, and each has place for one"),
         )
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> Clock {
+        Clock::from_ghz(self.clock_ghz)
+    }
+
+    /// Nothing reaches a core sooner: an answer of a bank or of another cache.
+    pub fn minimum_delivery_latency(&self) -> Time {
+        let clock = self.clock();
+        let first = self
+            .last_level
+            .latency_cycles
+            .min(self.forward_latency_cycles);
+        clock.time(first) + Mesh::of(self, clock).shortest()
     }
 
     /// Tiles of one socket.
@@ -548,8 +448,8 @@ mod tests {
 
     #[test]
     fn defaults_can_be_built() {
-        FabricSpec::default().validate().unwrap();
-        CacheSpec::default().validate("data_cache").unwrap();
+        FabricSpec::default().check().unwrap();
+        CacheSpec::default().check().unwrap();
     }
 
     #[test]
@@ -557,8 +457,8 @@ mod tests {
         let mut spec = FabricSpec::default();
         spec.last_level.size_bytes_per_bank = 3 * 1024 * 1024;
         assert_eq!(
-            spec.validate().unwrap_err().to_string(),
-            "last_level.size_bytes_per_bank = 3145728 cannot be built: it must be a power of two \
+            spec.check().unwrap_err().to_string(),
+            "last_level.size_bytes_per_bank is 3145728; it must be a power of two \
              times 16 ways of 64 bytes, such as 4194304"
         );
         let spec = FabricSpec {
@@ -566,34 +466,23 @@ mod tests {
             ..FabricSpec::default()
         };
         assert_eq!(
-            spec.validate().unwrap_err().to_string(),
-            "cores = 17 cannot be built: the mesh of 16 tiles has a place for 16 cores or fewer"
-        );
-        let mut spec = FabricSpec {
-            cores: 33,
-            ..FabricSpec::default()
-        };
-        spec.mesh.columns = 16;
-        assert!(
-            spec.validate()
-                .unwrap_err()
-                .to_string()
-                .contains("64 private caches")
+            spec.check().unwrap_err().to_string(),
+            "cores is 17; the mesh of 16 tiles has a place for 16 cores or fewer"
         );
         let cache = CacheSpec {
             mshrs: 0,
             ..CacheSpec::default()
         };
         assert_eq!(
-            cache.validate("core.data_cache").unwrap_err().to_string(),
-            "core.data_cache.mshrs = 0 cannot be built: it must be from 1 to 1024"
+            cache.check().under("core.l1_data").unwrap_err().to_string(),
+            "core.l1_data.mshrs is 0; it must be from 1 to 1024"
         );
         for (key, value) in [("clock_ghz", 0.0), ("clock_ghz", f64::NAN)] {
             let spec = FabricSpec {
                 clock_ghz: value,
                 ..FabricSpec::default()
             };
-            assert_eq!(spec.validate().unwrap_err().key, key);
+            assert_eq!(spec.check().unwrap_err().key, key);
         }
     }
 
@@ -604,7 +493,7 @@ mod tests {
             cores: 32,
             ..FabricSpec::default()
         };
-        two.validate().unwrap();
+        two.check().unwrap();
         assert_eq!(
             [0, 15, 16, 31].map(|core| two.socket_of_core(core)),
             [0, 0, 1, 1]
@@ -625,31 +514,31 @@ mod tests {
                     sockets: 3,
                     ..two.clone()
                 },
-                "sockets = 3 cannot be built: it must be from 1 to 2",
+                "sockets is 3; it must be from 1 to 2",
             ),
             (
                 FabricSpec {
                     cores: 15,
                     ..two.clone()
                 },
-                "cores = 15 cannot be built: of two sockets each has half of the cores, so that it \
+                "cores is 15; of two sockets each has half of the cores, so that it \
                  must be even",
             ),
             (
                 narrow,
-                "cores = 32 cannot be built: the two meshes of 12 tiles have a place for 24 cores \
+                "cores is 32; the two meshes of 12 tiles have a place for 24 cores \
                  or fewer",
             ),
             (
                 slow,
-                "socket_link.bandwidth_gb_per_s = 0 cannot be built: it must be from 0.001 to 1e6",
+                "socket_link.bandwidth_gb_per_s is 0; it must be from 0.001 to 1000000",
             ),
             (
                 late,
-                "socket_link.latency_ns = NaN cannot be built: it must be from 0 to 1e6",
+                "socket_link.latency_ns is not a number; it must be from 0 to 1000000",
             ),
         ] {
-            assert_eq!(spec.validate().unwrap_err().to_string(), sentence);
+            assert_eq!(spec.check().unwrap_err().to_string(), sentence);
         }
     }
 
@@ -658,38 +547,38 @@ mod tests {
         let mut spec = FabricSpec::default();
         spec.last_level.directory = Some(DirectorySpec::default());
         assert_eq!(
-            spec.validate().unwrap_err().to_string(),
-            "last_level.directory = 24576 entries a bank cannot be built: an inclusive last-level \
+            spec.check().unwrap_err().to_string(),
+            "last_level.directory is 24576 entries a bank; an inclusive last-level \
              cache has its directory in its own tags; leave the directory out, or set \
-             last_level.inclusion to \"non-inclusive\""
+             inclusion to \"non-inclusive\""
         );
         spec.last_level.inclusion = Inclusion::NonInclusive;
-        spec.validate().unwrap();
+        spec.check().unwrap();
         for (entries_per_bank, ways, sentence) in [
             // Less than a set.
             (
                 6,
                 12,
-                "last_level.directory.entries_per_bank = 6 cannot be built: it must be a power of \
+                "last_level.directory.entries_per_bank is 6; it must be a power of \
                  two times 12 ways, such as 12",
             ),
             (
                 0,
                 4,
-                "last_level.directory.entries_per_bank = 0 cannot be built: it must be from 1 to \
+                "last_level.directory.entries_per_bank is 0; it must be from 1 to \
                  16777216",
             ),
             (
                 24,
                 65,
-                "last_level.directory.ways = 65 cannot be built: it must be from 1 to 64",
+                "last_level.directory.ways is 65; it must be from 1 to 64",
             ),
         ] {
             spec.last_level.directory = Some(DirectorySpec {
                 entries_per_bank,
                 ways,
             });
-            assert_eq!(spec.validate().unwrap_err().to_string(), sentence);
+            assert_eq!(spec.check().unwrap_err().to_string(), sentence);
         }
     }
 

@@ -1391,7 +1391,7 @@ fn wrong_accesses_and_attachments_get_sentences() {
             tile: 16,
             ..Attachment::default()
         }),
-        "tile of script = 16 cannot be built: the mesh has tiles 0 to 15"
+        "tile of script is 16; the mesh has tiles 0 to 15"
     );
     assert_eq!(
         attach(Attachment {
@@ -1401,7 +1401,7 @@ fn wrong_accesses_and_attachments_get_sentences() {
             }),
             ..Attachment::default()
         }),
-        "addresses of script = 0x8 bytes at 0x10000800 cannot be built: script is at 0x10000000 \
+        "addresses of script is 0x8 bytes at 0x10000800; script is at 0x10000000 \
          to 0x10000fff, and they must not overlap"
     );
     assert!(

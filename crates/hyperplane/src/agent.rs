@@ -10,9 +10,10 @@ use crate::{
 };
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, Attachment, Clock, CoreId, Fabric, LINE_BYTES,
-    LineAddress, LineData, MemoryAccess, ReplyTo, Request, RequestKind, SpecError, Time,
+    LineAddress, LineData, MemoryAccess, ReplyTo, Request, RequestKind, Time,
 };
 use serde::Serialize;
+use spec::SpecError;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 

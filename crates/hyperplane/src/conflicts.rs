@@ -2,7 +2,8 @@
 
 use crate::monitoring_set::mix;
 use crate::{HyperPlaneSpec, InsertError, Qid};
-use fabric::{LineAddress, SpecError};
+use fabric::LineAddress;
+use spec::SpecError;
 use std::collections::BTreeSet;
 
 /// Which lines a driver gives to doorbells.
@@ -41,7 +42,7 @@ pub fn conflicts(
     let mut set = spec.monitoring_set(banks)?;
     if doorbells as usize > set.entries() {
         return Err(SpecError::new(
-            "hyperplane.entries",
+            "entries",
             set.entries(),
             format!("{doorbells} doorbells need as many"),
         ));

@@ -24,6 +24,7 @@ mod ready_set;
 mod sockets;
 mod spec;
 
+pub use crate::spec::{HyperPlaneSpec, ReadySets, Stealing};
 pub use agent::{HyperPlane, Statistics, attach};
 pub use conflicts::{DoorbellLines, conflicts};
 pub use extension::QwaitExtension;
@@ -31,4 +32,3 @@ pub use monitoring_set::{InsertError, MOST_WAYS, MonitoringSet, Qid};
 pub use operation::{ErrorCode, NO_QID, Operation};
 pub use policy::Policy;
 pub use ready_set::{PARTITIONS, ReadySet};
-pub use spec::{HyperPlaneSpec, ReadySets, Stealing};

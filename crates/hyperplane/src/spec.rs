@@ -1,9 +1,14 @@
 //! The description of HyperPlane's hardware.
 
 use crate::{MOST_WAYS, MonitoringSet};
-use fabric::{Clock, SpecError, Time};
+use fabric::{Clock, FabricSpec, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, require};
+
+/// Far beyond what is built, and still something that the host has memory for.
+const MAXIMUM_ENTRIES: usize = 1 << 20;
+const MAXIMUM_CYCLES: u64 = 1_000_000;
 
 /// How many ready sets a server of two sockets has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,35 +32,38 @@ pub enum Stealing {
     WhenIdle,
 }
 
-/// HyperPlane's hardware. The defaults are the paper's.
+/// HyperPlane's hardware.
+///
+/// Defaults: HyperPlane (MICRO 2020), §IV-C and Table I.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HyperPlaneSpec {
     /// Entries of the monitoring set, over all banks, and QIDs of the ready set (1024 in §IV-C and
     /// Table I). Each directory bank has an equal part, of `ways` ways of a power of two rows. Of two
     /// sockets each has a monitoring set of so many.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = MAXIMUM_ENTRIES))]
     pub entries: usize,
     /// Ways of the monitoring set: places that a look-up reads, and where a doorbell can be (2 in
     /// Fig. 5 and §IV-C; the ZCache, after which it is built, has 4).
-    #[schemars(range(min = 2, max = 8))]
+    #[schemars(range(min = 2, max = MOST_WAYS))]
     pub ways: usize,
     /// Places that a walk for `QWAIT.ADD` looks at before it gives up, at most; without, all of its
     /// bank. The paper gives no limit; the ZCache's is 52.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = MAXIMUM_ENTRIES))]
     pub walk_places: Option<usize>,
     /// Cycles of a look-up in the monitoring set: from the grant of a doorbell's ownership to its
     /// queue's ready bit, and before the answer to an instruction that arms (5 in §IV-C).
+    #[schemars(range(max = MAXIMUM_CYCLES))]
     pub monitoring_set_lookup_cycles: u64,
     /// Cycles of a `QWAIT` that finds a ready queue, and from the ready bit to the end of a `QWAIT`
     /// that waited for it (50 in §IV-C, which calls this conservative).
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub qwait_latency_cycles: u64,
     /// Nanoseconds of a selection by a ready set of 1024 entries (12.25 in §IV-C), part of `QWAIT`'s
     /// latency; one of other sizes takes longer or shorter by the levels of its parallel-prefix network
     /// (§IV-B). What is left of `QWAIT`'s latency are the wires between core and ready set, there and back: the latency of
     /// instructions that change the ready set and need no selection. The paper gives none.
-    #[schemars(range(min = 0.0))]
+    #[schemars(range(min = 0.0, max = 1e6))]
     pub ready_set_latency_ns: f64,
     /// The power-optimised mode: a core that halts in `QWAIT` goes to the state C1, in which its
     /// clock stands still, until a queue is ready (§III-A, §V-D). It goes there as soon as the ready
@@ -64,7 +72,7 @@ pub struct HyperPlaneSpec {
     /// Nanoseconds that a core takes from C1 back to work, before the end of its `QWAIT`: some
     /// 500 in §V-D, after Falsafi et al., "Unlocking Energy", 2016, and Schöne et al., "Wake-up
     /// Latencies for Processor Idle States", 2015.
-    #[schemars(range(min = 0.0, max = 1000000.0))]
+    #[schemars(range(min = 0.0, max = 1e6))]
     pub wake_up_latency_ns: f64,
     /// How many ready sets two sockets have: `per-socket`, or `one` on the first socket. One socket
     /// has one.
@@ -74,7 +82,6 @@ pub struct HyperPlaneSpec {
 }
 
 impl Default for HyperPlaneSpec {
-    /// §IV-C and Table I.
     fn default() -> HyperPlaneSpec {
         HyperPlaneSpec {
             entries: 1024,
@@ -113,20 +120,25 @@ fn brent_kung_levels(entries: usize) -> f64 {
 }
 
 impl HyperPlaneSpec {
+    /// Whether it can be built on such a fabric.
+    pub fn check(&self, fabric: &FabricSpec) -> Result<(), SpecError> {
+        self.monitoring_set(fabric.tiles_of_socket())?;
+        let (sets, _) = self.ready_sets(fabric.sockets)?;
+        let entries = self.entries * fabric.sockets / sets;
+        let minimum = fabric.minimum_delivery_latency();
+        self.latencies(fabric.clock(), minimum, entries).map(drop)
+    }
+
     /// An empty monitoring set of `banks` banks.
     pub(crate) fn monitoring_set(&self, banks: usize) -> Result<MonitoringSet, SpecError> {
         let rows = self.rows(banks)?;
         let walk_places = self.walk_places.unwrap_or(usize::MAX);
-        if walk_places < self.ways {
-            return Err(SpecError::new(
-                "hyperplane.walk_places",
-                walk_places,
-                format!(
-                    "a walk looks at the {} ways at least (hyperplane.ways)",
-                    self.ways
-                ),
-            ));
-        }
+        require(
+            walk_places >= self.ways,
+            "walk_places",
+            walk_places,
+            format!("a walk looks at the {} ways at least (ways)", self.ways),
+        )?;
         Ok(MonitoringSet::new(banks, self.ways, rows).with_walks_of(walk_places))
     }
 
@@ -138,16 +150,15 @@ impl HyperPlaneSpec {
                 ReadySets::One => (1, false),
             });
         }
-        let wrong =
-            |accepted: &str| Err(SpecError::new("hyperplane.stealing", "when-idle", accepted));
+        let wrong = |accepted: &str| Err(SpecError::new("stealing", "\"when-idle\"", accepted));
         match (self.ready_sets, sockets) {
             (ReadySets::One, _) => wrong(
-                "with one ready set there is no other to get queues of; set hyperplane.ready_sets \
+                "with one ready set there is no other to get queues of; set ready_sets \
                  to \"per-socket\"",
             ),
             (_, 1) => wrong(
                 "one socket has one ready set, and there is no other to get queues of; set \
-                 fabric.sockets to 2",
+                 server.fabric.sockets to 2",
             ),
             _ => Ok((sockets, true)),
         }
@@ -155,29 +166,21 @@ impl HyperPlaneSpec {
 
     /// Rows of each way of each of `banks` banks.
     pub fn rows(&self, banks: usize) -> Result<usize, SpecError> {
+        spec::check(self)?;
         let ways = self.ways;
-        if !(2..=MOST_WAYS).contains(&ways) {
-            return Err(SpecError::new(
-                "hyperplane.ways",
-                ways,
-                format!("it must be from 2 to {MOST_WAYS}"),
-            ));
-        }
         let places = banks.saturating_mul(ways);
         let rows = self.entries.checked_div(places).unwrap_or(0);
-        if rows.is_power_of_two() && rows * places == self.entries && self.entries <= 1 << 20 {
-            return Ok(rows);
-        }
-        Err(SpecError::new(
-            "hyperplane.entries",
+        let built = places.saturating_mul(rows.clamp(1, MAXIMUM_ENTRIES).next_power_of_two());
+        require(
+            rows.is_power_of_two() && rows * places == self.entries,
+            "entries",
             self.entries,
             format!(
-                "each of the {banks} directory banks has {ways} ways of a power of two rows, and \
-                 {} entries are the most, so that it can be {}",
-                1 << 20,
-                places.saturating_mul(rows.clamp(1, 1 << 20).next_power_of_two()),
+                "each of the {banks} directory banks has {ways} ways of a power of two rows, so \
+                 that it can be {built}"
             ),
-        ))
+        )?;
+        Ok(rows)
     }
 
     /// The latencies at `clock`, for ready sets of `ready_entries` entries each and wires that take no
@@ -188,41 +191,19 @@ impl HyperPlaneSpec {
         minimum: Time,
         ready_entries: usize,
     ) -> Result<Latencies, SpecError> {
+        spec::check(self)?;
         let ns = self.ready_set_latency_ns;
-        if !(0.0..=1e6).contains(&ns) {
-            return Err(SpecError::new(
-                "hyperplane.ready_set_latency_ns",
-                ns,
-                "it must be from 0 to 1000000",
-            ));
-        }
-        if !(0.0..=1e6).contains(&self.wake_up_latency_ns) {
-            return Err(SpecError::new(
-                "hyperplane.wake_up_latency_ns",
-                self.wake_up_latency_ns,
-                "it must be from 0 to 1000000",
-            ));
-        }
-        if self.monitoring_set_lookup_cycles > 1_000_000 {
-            return Err(SpecError::new(
-                "hyperplane.monitoring_set_lookup_cycles",
-                self.monitoring_set_lookup_cycles,
-                "it must be 1000000 or less",
-            ));
-        }
-        let least = Time::from_ns(ns) + minimum;
         let cycles = self.qwait_latency_cycles;
-        if !(clock.cycle_at_or_after(least)..=1_000_000).contains(&cycles) {
-            return Err(SpecError::new(
-                "hyperplane.qwait_latency_cycles",
-                cycles,
-                format!(
-                    "the ready set takes {ns} ns and the way to a core {minimum}, so that it must \
-                     be from {} to 1000000",
-                    clock.cycle_at_or_after(least)
-                ),
-            ));
-        }
+        let least = clock.cycle_at_or_after(Time::from_ns(ns) + minimum);
+        require(
+            cycles >= least,
+            "qwait_latency_cycles",
+            cycles,
+            format!(
+                "the ready set takes {ns} ns and the way to a core {minimum}, so that it must be \
+                 {least} or more"
+            ),
+        )?;
         let levels = brent_kung_levels(ready_entries) / brent_kung_levels(SYNTHESISED_ENTRIES);
         Ok(Latencies {
             lookup: clock.time(self.monitoring_set_lookup_cycles),
@@ -274,8 +255,8 @@ mod tests {
         };
         assert_eq!(
             spec.rows(16).unwrap_err().to_string(),
-            "hyperplane.entries = 1000 cannot be built: each of the 16 directory banks has 2 ways \
-             of a power of two rows, and 1048576 entries are the most, so that it can be 1024"
+            "entries is 1000; each of the 16 directory banks has 2 ways \
+             of a power of two rows, so that it can be 1024"
         );
         for entries in [0, 1, usize::MAX, 1 << 21] {
             let spec = HyperPlaneSpec {
@@ -314,8 +295,8 @@ mod tests {
             spec.latencies(clock, Time::from_ns(5.0), 1024)
                 .unwrap_err()
                 .to_string(),
-            "hyperplane.qwait_latency_cycles = 20 cannot be built: the ready set takes 12.25 ns \
-             and the way to a core 5 ns, so that it must be from 35 to 1000000"
+            "qwait_latency_cycles is 20; the ready set takes 12.25 ns \
+             and the way to a core 5 ns, so that it must be 35 or more"
         );
         let spec = HyperPlaneSpec {
             ready_set_latency_ns: f64::NAN,
@@ -330,7 +311,7 @@ mod tests {
             spec.latencies(clock, Time::ZERO, 1024)
                 .unwrap_err()
                 .to_string(),
-            "hyperplane.wake_up_latency_ns = -1 cannot be built: it must be from 0 to 1000000"
+            "wake_up_latency_ns is -1; it must be from 0 to 1000000"
         );
     }
 
@@ -343,8 +324,8 @@ mod tests {
         assert_eq!(stealing.ready_sets(2), Ok((2, true)));
         assert_eq!(
             stealing.ready_sets(1).unwrap_err().to_string(),
-            "hyperplane.stealing = when-idle cannot be built: one socket has one ready set, and there \
-             is no other to get queues of; set fabric.sockets to 2"
+            "stealing is \"when-idle\"; one socket has one ready set, and there \
+             is no other to get queues of; set server.fabric.sockets to 2"
         );
         let one = HyperPlaneSpec {
             ready_sets: ReadySets::One,

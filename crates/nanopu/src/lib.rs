@@ -14,12 +14,13 @@ mod scheduler;
 mod selection;
 mod spec;
 
+pub use crate::spec::{CoreSelection, NanoPuSpec, SchedulerKind};
 pub use extension::{NetworkRegisters, cause};
 pub use mailbox::{Mailbox, SharedMailbox};
 pub use nic::{Nic, Statistics};
-pub use spec::{CoreSelection, NanoPuSpec, SchedulerKind};
 
-use fabric::{AgentId, Attachment, Fabric, SpecError};
+use ::spec::SpecError;
+use fabric::{AgentId, Attachment, Fabric};
 use network::rack::LineRate;
 
 /// The address of a server that is in no network: 10.0.0.1.

@@ -1,9 +1,10 @@
 //! The description of nanoPU.
 
-use fabric::{Clock, SpecError, Time};
+use fabric::{Clock, Time};
 use network::transport::TransportSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, Under, require};
 
 /// Who decides when a core changes to another thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,8 +30,9 @@ pub enum CoreSelection {
     Rss,
 }
 
-/// nanoPU's network interface and the registers of its cores. The defaults are the prototype's. The cycles of
-/// its parts are counted in its published sources, for packets of one message (`l-nic/lnic`:
+/// nanoPU's network interface and the registers of its cores.
+///
+/// Defaults: nanoPU's prototype (OSDI 2021). The cycles of its parts are counted in its published sources, for packets of one message (`l-nic/lnic`:
 /// `Ingress_NDP.scala`, `Assemble.scala`, `RxQueues.scala`, `Packetize.scala`, `Arbiter.scala`,
 /// `Egress_NDP.scala`, `Utils.scala`; `l-nic/rocket-chip`: `LNICQueues.scala`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +42,7 @@ pub struct NanoPuSpec {
     #[schemars(range(min = 1, max = 16))]
     pub contexts_per_core: usize,
     /// Bytes of the largest message, a multiple of 8 (2 KB, Section 3.2).
-    #[schemars(range(min = 8, max = 65528))]
+    #[schemars(range(min = 8, max = 65528), extend("multipleOf" = 8))]
     pub max_message_bytes: u32,
     /// Messages of a context that a core has or is being sent: the n of JBSQ(n), and the room of its
     /// receive queue (2, Section 3.3).
@@ -116,68 +118,24 @@ impl NanoPuSpec {
     /// Whether it can be built on a fabric of this clock, where nothing reaches a core sooner than
     /// `shortest`.
     pub fn check(&self, clock: Clock, shortest: Time) -> Result<(), SpecError> {
-        let refuse = |key: &str, found: f64, accepted: String| {
-            Err(SpecError::new(
-                format!("nanopu.{key}"),
-                found,
-                format!("it must be {accepted}"),
-            ))
-        };
-        let in_range = |key: &str, found: f64, least: f64, most: f64| {
-            if (least..=most).contains(&found) {
-                Ok(())
-            } else {
-                refuse(key, found, format!("from {least} to {most}"))
-            }
-        };
-        in_range(
-            "contexts_per_core",
-            self.contexts_per_core as f64,
-            1.0,
-            16.0,
+        spec::check(self)?;
+        self.transport.check().under("transport")?;
+        let most = self.transport.largest_message_bytes;
+        require(
+            self.max_message_bytes <= most,
+            "max_message_bytes",
+            self.max_message_bytes,
+            format!("it must be transport.largest_message_bytes, {most}, or less"),
         )?;
-        let bytes = self.max_message_bytes;
-        if !(8..=65528).contains(&bytes) || !bytes.is_multiple_of(8) {
-            let accepted = "a multiple of 8 from 8 to 65528".to_string();
-            return refuse("max_message_bytes", f64::from(bytes), accepted);
-        }
-        let messages = f64::from(self.messages_per_core);
-        in_range("messages_per_core", messages, 1.0, 64.0)?;
-        in_range("timer_interval_ns", self.timer_interval_ns, 1.0, 1e6)?;
-        in_range("mac_and_serial_io_ns", self.mac_and_serial_io_ns, 0.0, 1e6)?;
-        for (key, cycles, least) in [
-            ("ingress_cycles", self.ingress_cycles, 0),
-            ("reassembly_cycles", self.reassembly_cycles, 0),
-            ("core_selection_cycles", self.core_selection_cycles, 0),
-            ("to_core_cycles", self.to_core_cycles, 0),
-            ("from_core_cycles", self.from_core_cycles, 1),
-            ("packetization_cycles", self.packetization_cycles, 0),
-            ("egress_cycles", self.egress_cycles, 0),
-        ] {
-            in_range(key, cycles as f64, f64::from(least), 10000.0)?;
-        }
-        if let Err((key, found, accepted)) = self.transport.check() {
-            let key = format!("nanopu.transport.{key}");
-            return Err(SpecError::new(key, found, accepted));
-        }
-        if self.transport.largest_message_bytes < bytes {
-            let accepted = format!(
-                "at most nanopu.transport.largest_message_bytes, which is {}",
-                self.transport.largest_message_bytes
-            );
-            return refuse("max_message_bytes", f64::from(bytes), accepted);
-        }
         let least = clock.cycle_at_or_after(shortest);
-        if self.to_core_cycles < least {
-            return refuse(
-                "to_core_cycles",
-                self.to_core_cycles as f64,
-                format!(
-                    "at least {least}, for nothing reaches a core of this server sooner \
-                     (fabric.last_level.latency_cycles, fabric.forward_latency_cycles and its mesh)"
-                ),
-            );
-        }
-        Ok(())
+        require(
+            self.to_core_cycles >= least,
+            "to_core_cycles",
+            self.to_core_cycles,
+            format!(
+                "it must be {least} or more, for nothing reaches a core of this server sooner \
+                 (fabric.last_level.latency_cycles, fabric.forward_latency_cycles and its mesh)"
+            ),
+        )
     }
 }

@@ -10,8 +10,8 @@
 //! is a node's queue. Node 0 of two domains may be one machine; nothing here would depend on that.
 
 use crate::header::{
-    BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MOST_BLOCK, MOST_CONTEXTS, Status,
-    WORK_HEADER_AT,
+    BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MOST_BLOCK, MOST_CONTEXTS, MOST_NODES,
+    Status, WORK_HEADER_AT,
 };
 use crate::io_source::register;
 use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
@@ -58,15 +58,16 @@ pub struct NetworkSpec {
     /// What goes wrong on the links.
     pub faults: LinkFaults,
     /// The first so many nodes never replenish a reply.
+    #[schemars(range(max = MOST_NODES))]
     pub silent_nodes: u32,
     /// Bytes of memory, a multiple of 64, that each node has registered with each context in which it takes
     /// part: a one-sided operation on what is behind them gets an error. (Behind them are only messages that
     /// go by rendezvous.)
-    #[schemars(range(min = 64, max = 8589934592_u64))]
+    #[schemars(range(min = LINE, max = MOST_SEGMENT_BYTES), extend("multipleOf" = LINE))]
     pub segment_bytes: u64,
     /// Contexts, behind those of the messaging domains, in which all nodes take part: for one-sided
     /// operations alone. There are 16 contexts at most.
-    #[schemars(range(max = 15))]
+    #[schemars(range(max = MOST_CONTEXTS - 1))]
     pub one_sided_contexts: u32,
     /// The part of messages behind which their node sends one more into the same slot, which is in
     /// use.
@@ -90,53 +91,6 @@ impl Default for NetworkSpec {
             slots_used_twice: 0.0,
             oversized: 0.0,
         }
-    }
-}
-
-impl NetworkSpec {
-    /// The first number that cannot be: its name, what it is, and what it must be.
-    pub fn check(&self) -> Option<(String, f64, &'static str)> {
-        let part = "it must be from 0 to 1";
-        let own = [
-            (
-                "latency_ns",
-                self.latency_ns,
-                0.0,
-                1e6,
-                "it must be from 0 to 1000000",
-            ),
-            (
-                "link_gb_per_s",
-                self.link_gb_per_s,
-                0.01,
-                1e4,
-                "it must be from 0.01 to 10000",
-            ),
-            (
-                "segment_bytes",
-                self.segment_bytes as f64,
-                LINE as f64,
-                MOST_SEGMENT_BYTES as f64,
-                "it must be from 64 to 8589934592",
-            ),
-            ("slots_used_twice", self.slots_used_twice, 0.0, 1.0, part),
-            ("oversized", self.oversized, 0.0, 1.0, part),
-        ]
-        .into_iter()
-        .find(|&(_, value, least, most, _)| !(least..=most).contains(&value))
-        .map(|(name, value, _, _, accepted)| (name.to_string(), value, accepted));
-        let whole_lines = (!self.segment_bytes.is_multiple_of(LINE)).then(|| {
-            let name = "segment_bytes".to_string();
-            (
-                name,
-                self.segment_bytes as f64,
-                "it must be a multiple of 64",
-            )
-        });
-        own.or(whole_lines).or_else(|| {
-            let (name, value, accepted) = self.faults.check()?;
-            Some((format!("faults.{name}"), value, accepted))
-        })
     }
 }
 

@@ -32,6 +32,7 @@ mod tenant;
 pub mod transport;
 mod work;
 
+pub use crate::spec::{Load, TrafficSpec};
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use cluster::{Cluster, ClusterDomain, ClusterSetup, ClusterStatistics, NetworkSpec};
 pub use drift::Drift;
@@ -41,8 +42,8 @@ pub use items::ItemKind;
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use link::{Link, LinkFaultCounts, LinkFaults};
 pub use load_generator::{
-    LoadGenerator, LoadGeneratorError, LoadGeneratorReport, LoadGeneratorSpec,
-    LoadGeneratorStatistics, Offer, RequestSpec, UnexpectedMessages, Word,
+    LoadGenerator, LoadGeneratorReport, LoadGeneratorSpec, LoadGeneratorStatistics, Offer,
+    RequestSpec, UnexpectedMessages, Word,
 };
 pub use operations::{OperationKind, OperationsSpec, Popularity};
 pub use packets::{PacketError, Packets, checksum};
@@ -56,7 +57,6 @@ pub use recorder::{
 };
 pub use service_times::{Distribution, ServiceTimes};
 pub use shape::Shape;
-pub use spec::{Load, TrafficError, TrafficSpec};
 pub use statistics::{mean_interval, mser5, quantile, quantile_interval};
 pub use tenant::{DeliveredPacket, TenantSide};
 pub use work::{Work, WorkSpec};

@@ -8,7 +8,7 @@
 use crate::operations::Zipf;
 use crate::packet::{Endpoint, Message, Packet, Transport, TransportAction, TransportStatistics};
 use crate::rack::{LineRate, MessageName, Node, NodeContext, Step};
-use crate::transport::TransportSpec;
+use crate::transport::{MOST_MESSAGE_BYTES, TransportSpec};
 use crate::{
     ArrivalProcess, Arrivals, Distribution, Files, KindMeasurement, Measurement, Random, Recorder,
     Sample, ServiceTimes, Stream, lost_requests,
@@ -16,6 +16,7 @@ use crate::{
 use fabric::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, Under, require};
 use state::Walker;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -90,9 +91,10 @@ pub enum Word {
     Zipf {
         /// The first number.
         #[serde(default)]
+        #[schemars(range(max = u64::MAX - (1 << 28)))]
         zipf_least: u64,
         /// How many there are.
-        #[schemars(range(min = 1, max = 268_435_456))]
+        #[schemars(range(min = 1, max = 1 << 28))]
         zipf_items: u64,
         /// The exponent.
         #[schemars(range(min = 0.01, max = 10.0))]
@@ -117,7 +119,7 @@ pub struct RequestSpec {
     /// How the first word is distributed.
     pub service_times: ServiceTimes,
     /// Bytes of the whole message, if it has more than its words: the rest are zeros.
-    #[schemars(range(max = 4194304))]
+    #[schemars(range(max = MOST_MESSAGE_BYTES))]
     pub bytes: u32,
     /// The words behind the first two, or all if the load generator leaves these out.
     pub words: Vec<Word>,
@@ -141,6 +143,43 @@ impl Default for RequestSpec {
 }
 
 impl RequestSpec {
+    /// Whether there can be such requests, of `most` bytes at most, of which the first words take
+    /// `load_bytes`.
+    fn check(&self, load_bytes: u32, most: u64) -> Result<(), SpecError> {
+        self.service_times.check().under("service_times")?;
+        let lengths = || self.rows.iter().map(Vec::len);
+        let (shortest, longest) = (lengths().min(), lengths().max());
+        require(
+            shortest == longest && shortest != Some(0),
+            "rows",
+            format!(
+                "from {} to {} words",
+                shortest.unwrap_or(0),
+                longest.unwrap_or(0)
+            ),
+            "all rows must have as many words, and at least one",
+        )?;
+        let bytes = self.message_bytes(load_bytes);
+        let accepted = "a message without words must have at least 1";
+        require(bytes > 0, "bytes", bytes, accepted)?;
+        let accepted = format!(
+            "with its words the message must have at most transport.largest_message_bytes, {most}"
+        );
+        require(bytes <= most, "bytes", bytes, accepted)?;
+        self.words.iter().enumerate().try_for_each(|(place, word)| {
+            let Word::Uniform { least, most } = *word else {
+                return Ok(());
+            };
+            let accepted = format!("it must be most, {most}, or less");
+            require(
+                least <= most,
+                &format!("words.{place}.least"),
+                least,
+                accepted,
+            )
+        })
+    }
+
     /// Bytes of the whole message, of which the first words take `load_bytes`.
     fn message_bytes(&self, load_bytes: u32) -> u64 {
         let words = self.words.len() + self.rows.first().map_or(0, Vec::len);
@@ -179,8 +218,9 @@ pub struct LoadGeneratorSpec {
     /// What it sends before: nothing as a rule.
     #[serde(default)]
     pub opening: Vec<OpeningSpec>,
-    /// What it sends: at least one kind.
+    /// What it sends: kinds of requests, from 1 to 256.
     #[serde(default = "one_kind")]
+    #[schemars(length(min = 1, max = MOST_KINDS))]
     pub requests: Vec<RequestSpec>,
     /// Whether requests begin with their service time and the time at which they were made, by which their
     /// responses are known. Without these words a response answers the oldest request to its sender and
@@ -193,6 +233,7 @@ pub struct LoadGeneratorSpec {
     pub ports: u32,
     /// How many requests it sends; without it, as many as the measurement needs.
     #[serde(default)]
+    #[schemars(range(max = 100_000_000_000_u64))]
     pub most_requests: Option<u64>,
     /// Its transport. It must be that of the servers.
     #[serde(default)]
@@ -220,144 +261,47 @@ fn one_kind() -> Vec<RequestSpec> {
     vec![RequestSpec::default()]
 }
 
-/// Something in the description of a load generator that cannot be.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{key} is {found}; {accepted}")]
-pub struct LoadGeneratorError {
-    /// The key in its table.
-    pub key: String,
-    /// What was found.
-    pub found: String,
-    /// What would be accepted, as a sentence without its full stop.
-    pub accepted: String,
-}
-
 impl LoadGeneratorSpec {
     /// Bytes of the words that each request begins with.
     fn load_bytes(&self) -> u32 {
         if self.stamped { LOAD_BYTES } else { 0 }
     }
 
-    /// Whether everything is in range.
-    pub fn check(&self) -> Result<(), LoadGeneratorError> {
-        let refuse = |key: &str, found: &dyn ToString, accepted: &str| {
-            Err(LoadGeneratorError {
-                key: key.to_string(),
-                found: found.to_string(),
-                accepted: accepted.to_string(),
-            })
-        };
-        let number = |key: &str, value: f64, least: f64, most: f64| {
-            if (least..=most).contains(&value) {
-                return Ok(());
-            }
-            refuse(key, &value, &format!("it must be from {least} to {most}"))
-        };
-        match self.offer {
-            Offer::Open {
-                rate_mrps,
-                burst_length,
-                ..
-            } => {
-                number("offer.rate_mrps", rate_mrps, 1e-6, 1e4)?;
-                number("offer.burst_length", burst_length, 1.0, 1e6)?;
-            }
-            Offer::Simultaneous {
-                requests_at_once,
-                every_ns,
-            } => {
-                let requests = f64::from(requests_at_once);
-                number("offer.requests_at_once", requests, 1.0, 1e6)?;
-                number("offer.every_ns", every_ns, 1.0, 1e12)?;
-            }
-            Offer::Closed { clients, think_ns } => {
-                number("offer.clients", f64::from(clients), 1.0, 1e6)?;
-                number("offer.think_ns", think_ns, 0.0, 1e12)?;
-            }
-        }
-        number("ports", f64::from(self.ports), 1.0, 65536.0)?;
-        number("send_latency_ns", self.send_latency_ns, 0.0, 1e9)?;
-        number("receive_latency_ns", self.receive_latency_ns, 0.0, 1e9)?;
-        if let Err((key, found, accepted)) = self.transport.check() {
-            return refuse(&format!("transport.{key}"), &found, accepted);
-        }
+    /// Whether there can be such a load generator.
+    pub fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)?;
+        self.transport.check().under("transport")?;
         let most = u64::from(self.transport.largest_message_bytes);
         for (place, message) in self.opening.iter().enumerate() {
-            let key = |name: &str| format!("opening[{place}].{name}");
-            number(&key("then_ns"), message.then_ns, 0.0, 1e12)?;
-            let words = message.words.len();
-            if words == 0 || 8 * words as u64 > most {
-                let accepted = format!(
+            let words = message.words.len() as u64;
+            require(
+                (1..=most / 8).contains(&words),
+                &format!("opening.{place}.words"),
+                format!("a list of {words}"),
+                format!(
                     "there must be from 1 to {}, so that they are a message of at most \
                      transport.largest_message_bytes",
                     most / 8
-                );
-                return refuse(&key("words"), &format!("{words} words"), &accepted);
-            }
-        }
-        if !(1..=MOST_KINDS).contains(&self.requests.len()) {
-            let accepted = "there must be from 1 to 256 kinds";
-            return refuse("requests", &self.requests.len(), accepted);
+                ),
+            )?;
         }
         for (place, request) in self.requests.iter().enumerate() {
-            let before = &self.requests[..place];
-            if before.iter().any(|other| other.name == request.name) {
-                let accepted = "each kind must have a name of its own";
-                return refuse(&format!("requests[{place}].name"), &request.name, accepted);
-            }
-            let key = |name: &str| format!("requests[{place}].{name}");
-            number(&key("weight"), request.weight, 0.0, 1e9)?;
-            number(&key("service"), request.service, 0.0, 1e12)?;
-            if let Err(why) = request.service_times.check() {
-                return refuse(&key("service_times"), &"wrong", &why);
-            }
-            let lengths = || request.rows.iter().map(Vec::len);
-            if lengths().min() != lengths().max() || lengths().min() == Some(0) {
-                let found = format!(
-                    "from {} to {} words",
-                    lengths().min().unwrap_or(0),
-                    lengths().max().unwrap_or(0)
-                );
-                let accepted = "all rows must have as many words, and at least one";
-                return refuse(&key("rows"), &found, accepted);
-            }
-            let bytes = request.message_bytes(self.load_bytes());
-            if bytes == 0 {
-                let accepted = "a message without words must have at least 1";
-                return refuse(&key("bytes"), &bytes, accepted);
-            }
-            if bytes > most {
-                let accepted = format!(
-                    "with its words the message must have at most \
-                     transport.largest_message_bytes, {most}"
-                );
-                return refuse(&key("bytes"), &bytes, &accepted);
-            }
-            for word in &request.words {
-                match *word {
-                    Word::Uniform { least, most } if least > most => {
-                        let accepted = "least must not be above most";
-                        return refuse(&key("words"), &format!("{least} to {most}"), accepted);
-                    }
-                    Word::Zipf {
-                        zipf_items,
-                        zipf_exponent,
-                        ..
-                    } => {
-                        let items = zipf_items as f64;
-                        number(&key("words.zipf_items"), items, 1.0, 268_435_456.0)?;
-                        number(&key("words.zipf_exponent"), zipf_exponent, 0.01, 10.0)?;
-                    }
-                    Word::Uniform { .. } | Word::Constant(_) => {}
-                }
-            }
+            let is_new = |other: &RequestSpec| other.name != request.name;
+            require(
+                self.requests[..place].iter().all(is_new),
+                &format!("requests.{place}.name"),
+                format_args!("{:?}", request.name),
+                "each kind must have a name of its own",
+            )?;
+            let checked = request.check(self.load_bytes(), most);
+            checked.under(format_args!("requests.{place}"))?;
         }
-        let sum: f64 = self.requests.iter().map(|request| request.weight).sum();
-        if sum <= 0.0 {
-            let accepted = "at least one weight must be above 0";
-            return refuse("requests.weight", &sum, accepted);
-        }
-        Ok(())
+        require(
+            self.requests.iter().any(|request| request.weight > 0.0),
+            "requests.*.weight",
+            0,
+            "at least one weight must be above 0",
+        )
     }
 }
 

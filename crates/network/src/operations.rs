@@ -3,10 +3,11 @@
 //! The format is that of `guest/include/operations.h`: a head of eight bytes, the key, and for a put
 //! the value. Numbers have the hart's byte order, the least significant byte first.
 
+use crate::Random;
 use crate::elementary::{exp, ln};
-use crate::{Random, TrafficError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, require};
 
 /// Bytes before the key of a request and before what follows in a reply.
 const HEAD_BYTES: u32 = 8;
@@ -88,49 +89,15 @@ impl Default for OperationsSpec {
 }
 
 impl OperationsSpec {
-    /// Whether everything is in range.
-    pub fn check(&self) -> Result<(), TrafficError> {
-        let OperationsSpec {
-            keys,
-            value_bytes,
-            gets,
-            scans,
-            scan_keys,
-            popularity: _,
-            zipf_exponent,
-        } = self;
-        let wrong = |key, found: &dyn ToString, accepted| {
-            Err(TrafficError {
-                key,
-                found: found.to_string(),
-                accepted,
-            })
-        };
-        if !(1..=1 << 28).contains(keys) {
-            return wrong("operations.keys", keys, "it must be from 1 to 268435456");
-        }
-        if !(1..=1024).contains(value_bytes) {
-            let accepted = "it must be from 1 to 1024";
-            return wrong("operations.value_bytes", value_bytes, accepted);
-        }
-        for (key, share) in [("operations.gets", gets), ("operations.scans", scans)] {
-            if !(0.0..=1.0).contains(share) {
-                return wrong(key, share, "it must be from 0 to 1");
-            }
-        }
-        if gets + scans > 1.0 + 1e-9 {
-            let accepted = "with operations.gets it must be at most 1; what is left are puts";
-            return wrong("operations.scans", scans, accepted);
-        }
-        if !(1..=1000).contains(scan_keys) {
-            let accepted = "it must be from 1 to 1000";
-            return wrong("operations.scan_keys", scan_keys, accepted);
-        }
-        if !(0.01..=10.0).contains(zipf_exponent) {
-            let accepted = "it must be from 0.01 to 10";
-            return wrong("operations.zipf_exponent", zipf_exponent, accepted);
-        }
-        Ok(())
+    /// Whether the parts are of one whole.
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        let accepted = "with gets it must be at most 1; what is left are puts";
+        require(
+            self.gets + self.scans <= 1.0 + 1e-9,
+            "scans",
+            self.scans,
+            accepted,
+        )
     }
 
     /// The number that a program knows by a name, as `io_parameter("traffic.keys")`.

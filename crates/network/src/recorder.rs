@@ -28,7 +28,7 @@ pub enum Warmup {
     Auto,
     /// This many requests.
     #[serde(untagged)]
-    Requests(u64),
+    Requests(#[schemars(range(max = 1_000_000_000))] u64),
 }
 
 /// Latencies in nanoseconds. Percentiles are exact order statistics of the samples.

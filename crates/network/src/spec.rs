@@ -8,6 +8,7 @@ use crate::{
 use fabric::LINE_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, Under, require};
 use std::path::Path;
 
 /// Bytes of a slot in front of its packet: length, flags and item (`guest/include/io.h`).
@@ -53,7 +54,7 @@ pub struct TrafficSpec {
     pub packets: String,
     /// Bytes in a generated item, a packet from its IPv4 header on; with a pcap file, the most that
     /// a packet may have. The papers on data planes do not say; 1024 is one of the sizes of RFC 2544.
-    #[schemars(range(min = 28, max = 9000))]
+    #[schemars(range(min = MINIMUM_PACKET_BYTES, max = MAXIMUM_PACKET_BYTES))]
     pub packet_bytes: u32,
     /// Slots in each ring, a power of two. A device queue holds one item less, since the consumer
     /// counts an item as taken before it has read its slot.
@@ -95,97 +96,40 @@ impl Default for TrafficSpec {
     }
 }
 
-/// A description of traffic that makes no sense.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("traffic.{key} = {found} is not possible: {accepted}")]
-pub struct TrafficError {
-    /// The key in the table of the traffic.
-    pub key: &'static str,
-    /// The value found.
-    pub found: String,
-    /// What would be accepted, as a sentence without its full stop.
-    pub accepted: &'static str,
-}
-
 impl TrafficSpec {
-    /// Whether everything is in range.
-    pub fn check(&self) -> Result<(), TrafficError> {
-        let refuse = |key, found: &dyn ToString, accepted| {
-            Err(TrafficError {
-                key,
-                found: found.to_string(),
-                accepted,
-            })
-        };
-        if !(1.0..=1e6).contains(&self.burst_length) {
-            return refuse(
-                "burst_length",
-                &self.burst_length,
-                "it must be from 1 to 1e6",
-            );
-        }
+    /// Whether there can be such traffic.
+    pub fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)?;
         if let Some(rate_mrps) = self.rate_mrps {
-            if !(1e-6..=1e4).contains(&rate_mrps) {
-                return refuse("rate_mrps", &rate_mrps, "it must be from 1e-6 to 1e4");
-            }
-            if self.load.is_some() {
-                return refuse(
-                    "rate_mrps",
-                    &rate_mrps,
-                    "load is given too, and only one of the two can hold",
-                );
-            }
+            let accepted = "load is given too, and only one of the two can hold";
+            require(self.load.is_none(), "rate_mrps", rate_mrps, accepted)?;
         }
-        if !(1e-6..=1e4).contains(&self.saturation_rate_mrps) {
-            return refuse(
-                "saturation_rate_mrps",
-                &self.saturation_rate_mrps,
-                "it must be from 1e-6 to 1e4",
-            );
-        }
-        if !(MINIMUM_PACKET_BYTES..=MAXIMUM_PACKET_BYTES).contains(&self.packet_bytes) {
-            return refuse(
-                "packet_bytes",
-                &self.packet_bytes,
-                "it must be from 28 to 9000",
-            );
-        }
-        if !(2..=65536).contains(&self.queue_capacity) || !self.queue_capacity.is_power_of_two() {
-            return refuse(
-                "queue_capacity",
-                &self.queue_capacity,
-                "it must be a power of two from 2 to 65536",
-            );
-        }
-        if !(0.0..=31.0).contains(&self.imbalance) {
-            return refuse("imbalance", &self.imbalance, "it must be from 0 to 31");
-        }
-        if !(0.0..=1.0).contains(&self.socket_imbalance) {
-            return refuse(
-                "socket_imbalance",
-                &self.socket_imbalance,
-                "it must be from 0 to 1",
-            );
-        }
-        if self.imbalance > 0.0 && self.socket_imbalance > 0.0 {
-            return refuse(
-                "socket_imbalance",
-                &self.socket_imbalance,
-                "imbalance is given too, and only one of the two can hold",
-            );
-        }
-        self.operations.check()?;
+        require(
+            self.queue_capacity.is_power_of_two(),
+            "queue_capacity",
+            self.queue_capacity,
+            "it must be a power of two",
+        )?;
+        require(
+            self.imbalance == 0.0 || self.socket_imbalance == 0.0,
+            "socket_imbalance",
+            self.socket_imbalance,
+            "imbalance is given too, and only one of the two can hold",
+        )?;
+        self.operations.check().under("operations")?;
         let Some(work) = &self.work else {
             return Ok(());
         };
-        if self.packets != GENERATED {
-            return refuse(
-                "packets",
-                &self.packets,
-                "with traffic.work it must be \"generated\": packets of a capture file stay as they are",
-            );
-        }
-        work.check(self.packet_bytes)
+        require(
+            self.packets == GENERATED,
+            "packets",
+            format_args!("{:?}", self.packets),
+            "with work it must be \"generated\": packets of a capture file stay as they are",
+        )?;
+        let (bytes, least) = (self.packet_bytes, WorkSpec::MINIMUM_PACKET_BYTES);
+        let accepted = format!("with work it must be {least} or more, to have room for the time");
+        require(bytes >= least, "packet_bytes", bytes, accepted)?;
+        work.check().under("work")
     }
 
     /// What is offered, in millions of items a second.
@@ -276,7 +220,7 @@ mod tests {
             (r#"{"shape": "round"}"#, "fully-balanced"),
             (
                 r#"{"rate_mrps": 0}"#,
-                "traffic.rate_mrps = 0 is not possible",
+                "rate_mrps is 0; it must be from 0.000001 to 10000",
             ),
             (r#"{"rate_mrps": 1, "load": "saturate"}"#, "only one"),
             (r#"{"packet_bytes": 27}"#, "from 28 to 9000"),
@@ -285,11 +229,11 @@ mod tests {
             (r#"{"imbalance": -0.1}"#, "from 0 to 31"),
             (
                 r#"{"operations": {"keys": 0}}"#,
-                "traffic.operations.keys = 0 is not possible",
+                "operations.keys is 0; it must be from 1 to 268435456",
             ),
             (
                 r#"{"operations": {"gets": 0.95, "scans": 0.1}}"#,
-                "with operations.gets it must be at most 1",
+                "with gets it must be at most 1",
             ),
             (r#"{"operations": {"scan_keys": 1001}}"#, "from 1 to 1000"),
             (r#"{"operations": {"get": 1}}"#, "unknown field `get`"),

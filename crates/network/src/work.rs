@@ -1,18 +1,14 @@
 //! Work of given length: generated packets that say how long a program is to take for each.
 
 use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, udp_checksum};
-use crate::spec::TrafficError;
 use crate::{Distribution, Files, Random, ServiceTimes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, Under, require};
 
 /// What the payload of a UDP packet begins with; the nanoseconds follow in four bytes, the most
 /// significant first (`guest/programs/synthetic.c`).
 const TEXT: &[u8; 4] = b"work";
-/// The shortest packet that has room for it.
-const MINIMUM_PACKET_BYTES: u32 = (IPV4_HEADER_BYTES + UDP_HEADER_BYTES) as u32 + 8;
-const MOST_NS: f64 = 1e9;
-
 /// How long programs that do synthetic work are to take for each item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -31,40 +27,18 @@ pub struct WorkSpec {
 }
 
 impl WorkSpec {
-    /// Whether everything is in range, for packets of so many bytes.
-    pub fn check(&self, packet_bytes: u32) -> Result<(), TrafficError> {
-        let refuse = |key, found: &dyn ToString, accepted| {
-            let found = found.to_string();
-            Err(TrafficError {
-                key,
-                found,
-                accepted,
-            })
-        };
-        if !(0.0..=MOST_NS).contains(&self.base_ns) {
-            return refuse("work.base_ns", &self.base_ns, "it must be from 0 to 1e9");
-        }
-        match self.mean_ns {
-            Some(mean) if !(0.0..=MOST_NS).contains(&mean) => {
-                return refuse("work.mean_ns", &mean, "it must be from 0 to 1e9");
-            }
-            None if !matches!(self.service_times, ServiceTimes::Recorded { .. }) => {
-                return refuse(
-                    "work.mean_ns",
-                    &"null",
-                    "only recorded times have a mean of their own; give it in nanoseconds",
-                );
-            }
-            _ => {}
-        }
-        if packet_bytes < MINIMUM_PACKET_BYTES {
-            return refuse(
-                "packet_bytes",
-                &packet_bytes,
-                "with traffic.work it must be 36 or more, to have room for the time",
-            );
-        }
-        Ok(())
+    /// The shortest packet that has room for the time.
+    pub(crate) const MINIMUM_PACKET_BYTES: u32 = (IPV4_HEADER_BYTES + UDP_HEADER_BYTES) as u32 + 8;
+
+    /// Whether there are such times.
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        require(
+            self.mean_ns.is_some() || matches!(self.service_times, ServiceTimes::Recorded { .. }),
+            "mean_ns",
+            "missing",
+            "only recorded times have a mean of their own; give it in nanoseconds",
+        )?;
+        self.service_times.check().under("service_times")
     }
 
     /// What the times are drawn from, with the file if there is one. A sentence if that is wrong.
@@ -183,18 +157,24 @@ mod tests {
 
     #[test]
     fn wrong_work_gets_a_sentence() {
-        let of = |change: &dyn Fn(&mut WorkSpec)| {
-            let mut wrong = spec(ServiceTimes::Fixed);
-            change(&mut wrong);
-            wrong.check(64).unwrap_err().to_string()
+        let without = WorkSpec {
+            mean_ns: None,
+            ..spec(ServiceTimes::Fixed)
         };
         assert_eq!(
-            of(&|spec| spec.base_ns = -1.0),
-            "traffic.work.base_ns = -1 is not possible: it must be from 0 to 1e9"
+            without.check().unwrap_err().to_string(),
+            "mean_ns is missing; only recorded times have a mean of their own; give it in nanoseconds"
         );
-        assert!(of(&|spec| spec.mean_ns = Some(f64::NAN)).contains("work.mean_ns = NaN"));
-        assert!(of(&|spec| spec.mean_ns = None).contains("give it in nanoseconds"));
-        let error = spec(ServiceTimes::Fixed).check(35).unwrap_err().to_string();
-        assert!(error.contains("it must be 36 or more"), "{error}");
+        let mut traffic = crate::TrafficSpec {
+            packet_bytes: 35,
+            work: Some(spec(ServiceTimes::Fixed)),
+            ..crate::TrafficSpec::default()
+        };
+        assert_eq!(
+            traffic.check().unwrap_err().to_string(),
+            "packet_bytes is 35; with work it must be 36 or more, to have room for the time"
+        );
+        traffic.packet_bytes = 36;
+        assert_eq!(traffic.check(), Ok(()));
     }
 }

@@ -26,10 +26,11 @@ use crate::rss;
 use crate::spec::DmaNicSpec;
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LineData, MemoryAccess,
-    RegisterAccess, Request, SpecError, Time,
+    RegisterAccess, Request, Time,
 };
 use network::packet::{Packet, hardware_address};
 use network::rack::{Interface, LineRate};
+use spec::SpecError;
 use state::{State, Walker};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -205,7 +206,7 @@ impl State for DmaNic {
 impl DmaNic {
     /// An interface that `spec` describes, with its registers from `registers` on.
     pub fn new(spec: &DmaNicSpec, registers: u64) -> Result<DmaNic, SpecError> {
-        spec.validate()?;
+        spec.check()?;
         let queues = spec.queues as usize;
         Ok(DmaNic {
             spec: spec.clone(),

@@ -20,10 +20,11 @@ use crate::port::{self, NicStatistics, Port};
 use crate::spec::IceNicSpec;
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, Clock, CoreId, LineAddress, LineData,
-    MemoryAccess, ReplyTo, Request, RequestKind, SpecError, Time,
+    MemoryAccess, ReplyTo, Request, RequestKind, Time,
 };
 use network::packet::{Packet, hardware_address};
 use network::rack::{Interface, LineRate};
+use spec::SpecError;
 use state::{State, Walker};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -186,7 +187,7 @@ impl IceNic {
     /// An interface that `spec` describes, with its registers from `registers` on, on a chip with this
     /// clock.
     pub fn new(spec: &IceNicSpec, registers: u64, clock: Clock) -> Result<IceNic, SpecError> {
-        spec.validate()?;
+        spec.check()?;
         Ok(IceNic {
             spec: spec.clone(),
             registers: AddressRange {

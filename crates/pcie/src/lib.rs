@@ -19,8 +19,8 @@ mod port;
 mod rss;
 mod spec;
 
+pub use crate::spec::{DmaNicSpec, ExpressSpec, IceNicSpec};
 pub use dma_nic::DmaNic;
 pub use ice_nic::IceNic;
 pub use port::NicStatistics;
 pub use rss::{INDIRECTION_ENTRIES, MICROSOFT_KEY, toeplitz};
-pub use spec::{DmaNicSpec, ExpressSpec, IceNicSpec};

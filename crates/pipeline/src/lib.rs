@@ -27,10 +27,10 @@ mod threads;
 mod window;
 
 pub use crate::core::{Core, Crash, NEVER};
+pub use crate::spec::{CoreSpec, MemoryModel, Model, PredictorSpec, UnitSpec, UnitsSpec};
 pub use extension::{Action, CsrAccess, Extension, Invocation, NoExtension, Sent, Word};
 pub use model::{CoreModel, build_core};
 pub use period::ClosedLoop;
 pub use probe::{Executed, Found, Probe};
-pub use spec::{CoreSpec, MemoryModel, Model, PredictorSpec, UnitSpec, UnitsSpec};
 pub use stack::CycleStack;
 pub use statistics::{CoreStatistics, Operations};

@@ -1,9 +1,9 @@
 //! Descriptions of cores.
 
-use fabric::{CacheSpec, Replacement, SecondLevelSpec, SpecError};
+use fabric::{CacheSpec, Replacement, SecondLevelSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::ops::RangeInclusive;
+use spec::{SpecError, Under, require};
 
 /// How a core orders its instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -162,87 +162,36 @@ const fn unpipelined(ports: u8, latency_cycles: u8) -> UnitSpec {
     }
 }
 
-/// Checks that the value of `core.KEY` is in `accepted`: the ranges of the schema.
-fn within(key: &str, found: u16, accepted: RangeInclusive<u16>) -> Result<(), SpecError> {
-    if accepted.contains(&found) {
-        return Ok(());
-    }
-    let (least, most) = (accepted.start(), accepted.end());
-    let accepted = format!("it must be from {least} to {most}");
-    Err(SpecError::new(format!("core.{key}"), found, accepted))
-}
-
 impl CoreSpec {
     /// Whether the core can be built.
-    pub fn validate(&self) -> Result<(), SpecError> {
-        within("threads", self.threads.into(), 1..=2)?;
-        if self.threads > 1 && self.model == Model::InOrder {
-            return Err(SpecError::new(
-                "core.threads",
-                self.threads,
-                "an in-order core has one hardware thread; two need core.model = \"out-of-order\"",
-            ));
-        }
-        within("width", self.width.into(), 1..=16)?;
-        within("rob_entries", self.rob_entries, 2..=1024)?;
-        within("scheduler_entries", self.scheduler_entries, 1..=1024)?;
-        within("load_queue_entries", self.load_queue_entries, 1..=256)?;
-        within("store_queue_entries", self.store_queue_entries, 1..=256)?;
-        within(
-            "posted_device_stores",
-            self.posted_device_stores.into(),
-            0..=64,
+    pub fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)?;
+        require(
+            self.threads == 1 || self.model == Model::OutOfOrder,
+            "threads",
+            self.threads,
+            "an in-order core has one hardware thread; two need model = \"out-of-order\"",
         )?;
-        within("front_end_cycles", self.front_end_cycles.into(), 1..=40)?;
-        let units = &self.units;
-        for (name, unit) in [
-            ("integer", units.integer),
-            ("multiply", units.multiply),
-            ("divide", units.divide),
-            ("float_add", units.float_add),
-            ("float_multiply", units.float_multiply),
-            ("float_divide", units.float_divide),
-            ("load", units.load),
-            ("store", units.store),
-        ] {
-            within(&format!("units.{name}.ports"), unit.ports.into(), 1..=8)?;
-            let key = format!("units.{name}.latency_cycles");
-            within(&key, unit.latency_cycles.into(), 1..=200)?;
-        }
-        self.validate_multiplier()?;
-        let predictor = &self.predictor;
-        within("predictor.table_bits", predictor.table_bits.into(), 4..=16)?;
-        within(
-            "predictor.history_bits",
-            predictor.history_bits.into(),
-            1..=16,
-        )?;
-        within(
-            "predictor.target_bits",
-            predictor.target_bits.into(),
-            2..=14,
-        )?;
-        self.l1_instruction.validate("core.l1_instruction")?;
-        self.l1_data.validate("core.l1_data")?;
+        self.check_multiplier()?;
+        self.l1_instruction.check().under("l1_instruction")?;
+        self.l1_data.check().under("l1_data")?;
         let Some(l2) = &self.l2 else {
             return Ok(());
         };
-        l2.cache().validate("core.l2")?;
+        l2.cache().check().under("l2")?;
         let first_level = self.l1_instruction.size_bytes + self.l1_data.size_bytes;
-        if l2.size_bytes < first_level {
-            return Err(SpecError::new(
-                "core.l2.size_bytes",
-                l2.size_bytes,
-                format!(
-                    "the second-level cache includes both first-level caches, and must be as large \
-                     as they are together, {first_level} bytes, or larger"
-                ),
-            ));
-        }
-        Ok(())
+        require(
+            l2.size_bytes >= first_level,
+            "l2.size_bytes",
+            l2.size_bytes,
+            format!(
+                "the second-level cache includes both first-level caches, and must be as large as \
+                 they are together, {first_level} bytes, or larger"
+            ),
+        )
     }
 
-    fn validate_multiplier(&self) -> Result<(), SpecError> {
+    fn check_multiplier(&self) -> Result<(), SpecError> {
         let bits = self.units.multiplier_bits_per_cycle;
         if bits == 0 {
             return Ok(());
@@ -252,21 +201,20 @@ impl CoreSpec {
             pipelined,
             ..
         } = self.units.multiply;
-        let iterations = 64_u8.div_ceil(bits.max(1));
-        let why = if !matches!(bits, 1 | 2 | 4 | 8 | 16 | 32) {
+        let iterations = 64_u8.div_ceil(bits);
+        let why = if !bits.is_power_of_two() {
             "it must be 0, or a power of two from 1 to 32".to_string()
         } else if self.model != Model::InOrder || pipelined {
-            "it must be 0, unless core.model = \"in-order\" and core.units.multiply.pipelined = false"
+            "it must be 0, unless model = \"in-order\" and units.multiply.pipelined = false"
                 .to_string()
         } else if latency_cycles < iterations {
             format!(
-                "64 bits take {iterations} cycles, and core.units.multiply.latency_cycles is \
-                 {latency_cycles}"
+                "64 bits take {iterations} cycles, and units.multiply.latency_cycles is {latency_cycles}"
             )
         } else {
             return Ok(());
         };
-        let key = "core.units.multiplier_bits_per_cycle";
+        let key = "units.multiplier_bits_per_cycle";
         Err(SpecError::new(key, bits, why))
     }
 
@@ -444,14 +392,14 @@ mod tests {
             l2: Some(l2),
             ..CoreSpec::hyperplane_table1()
         };
-        with(SecondLevelSpec::default()).validate().unwrap();
+        with(SecondLevelSpec::default()).check().unwrap();
         let small = SecondLevelSpec {
             size_bytes: 32 * 1024,
             ..SecondLevelSpec::default()
         };
         assert_eq!(
-            with(small).validate().unwrap_err().to_string(),
-            "core.l2.size_bytes = 32768 cannot be built: the second-level cache includes both \
+            with(small).check().unwrap_err().to_string(),
+            "l2.size_bytes is 32768; the second-level cache includes both \
              first-level caches, and must be as large as they are together, 65536 bytes, or larger"
         );
         let odd = SecondLevelSpec {
@@ -459,8 +407,8 @@ mod tests {
             ..SecondLevelSpec::default()
         };
         assert_eq!(
-            with(odd).validate().unwrap_err().to_string(),
-            "core.l2.size_bytes = 1048576 cannot be built: it must be a power of two times 3 ways \
+            with(odd).check().unwrap_err().to_string(),
+            "l2.size_bytes is 1048576; it must be a power of two times 3 ways \
              of 64 bytes, such as 1572864"
         );
         let instant = SecondLevelSpec {
@@ -468,8 +416,8 @@ mod tests {
             ..SecondLevelSpec::default()
         };
         assert_eq!(
-            with(instant).validate().unwrap_err().to_string(),
-            "core.l2.hit_latency_cycles = 0 cannot be built: it must be from 1 to 1000"
+            with(instant).check().unwrap_err().to_string(),
+            "l2.hit_latency_cycles is 0; it must be from 1 to 1000"
         );
     }
 }

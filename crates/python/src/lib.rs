@@ -9,6 +9,7 @@ use server::{
     Access, Description, ExecuteOptions, Files, HostClock, HostCost, Limits, Options, Program,
     RackDescription, Reach, RunError,
 };
+use spec::Under;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -320,6 +321,7 @@ fn conflicts(
             .map(|seed| hyperplane::conflicts(&spec, banks, lines, doorbells, seed))
             .collect::<Result<_, _>>()
     })
+    .under("server.hyperplane")
     .map_err(|cause| error(py, "description", cause.to_string()))
 }
 

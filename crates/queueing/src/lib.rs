@@ -10,6 +10,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use network::{Distribution, Drift, Files, Random, ServiceTimes, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, Under};
 
 /// Batches that confidence intervals are made of, and Student's t for 95 % and 29 degrees of
 /// freedom.
@@ -151,32 +152,10 @@ fn interval(value: f64, batches: &[f64]) -> [f64; 2] {
 }
 
 impl QueueingSystem {
-    /// Whether it can be simulated; a sentence if not.
-    pub fn check(&self) -> Result<(), String> {
-        self.service_times.check()?;
-        let wrong = |name: &str, found: String, accepted: &str| {
-            Err(format!("{name} is {found}; it must be {accepted}"))
-        };
-        if !(1..=1024).contains(&self.queues) {
-            return wrong("queues", self.queues.to_string(), "from 1 to 1024");
-        }
-        if !(1..=1024).contains(&self.units) {
-            return wrong("units", self.units.to_string(), "from 1 to 1024");
-        }
-        if !(0.0..=1.0).contains(&self.fixed_part) {
-            return wrong("fixed_part", self.fixed_part.to_string(), "from 0 to 1");
-        }
-        if !(1e-6..=10.0).contains(&self.load) {
-            return wrong("load", self.load.to_string(), "from 0.000001 to 10");
-        }
-        if !(3000..=100_000_000_000).contains(&self.requests) {
-            return wrong(
-                "requests",
-                self.requests.to_string(),
-                "from 3000 to 100000000000",
-            );
-        }
-        Ok(())
+    /// Whether it can be simulated.
+    pub fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)?;
+        self.service_times.check().under("service_times")
     }
 
     /// Simulates it. `goes_on` is told now and then which part is done; if it says no, there is no
@@ -186,7 +165,8 @@ impl QueueingSystem {
         files: &Files,
         mut goes_on: impl FnMut(f64) -> bool,
     ) -> Result<Option<Measured>, String> {
-        self.check()?;
+        let checked = self.check().under("queueing");
+        checked.map_err(|error| error.to_string())?;
         let service_times = self.service_times.open(files)?;
         let mut arrivals = Random::new(self.seed, Stream::Arrivals);
         let mut choice = Random::new(self.seed, Stream::Queues);

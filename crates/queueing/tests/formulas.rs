@@ -169,20 +169,28 @@ fn the_same_seed_gives_the_same_numbers() {
     assert_ne!(latencies(&one).mean, latencies(&other).mean);
 }
 
+/// But for the seed: each is as random as the others.
+#[test]
+fn every_number_has_a_declared_range() {
+    let schema = schemars::schema_for!(queueing::Description);
+    let found = spec::without_range(schema.as_value());
+    assert_eq!(Vec::from_iter(found), ["QueueingSystem.seed"]);
+}
+
 #[test]
 fn wrong_systems_get_a_sentence() {
     let right = system(1, 16, ServiceTimes::Fixed, 0.5);
     let of = |change: &dyn Fn(&mut QueueingSystem)| {
         let mut wrong = right.clone();
         change(&mut wrong);
-        wrong.check().unwrap_err()
+        wrong.check().unwrap_err().to_string()
     };
     assert_eq!(
         of(&|system| system.queues = 0),
         "queues is 0; it must be from 1 to 1024"
     );
     assert!(of(&|system| system.units = 2000).contains("units is 2000"));
-    assert!(of(&|system| system.load = f64::NAN).contains("load is NaN"));
+    assert!(of(&|system| system.load = f64::NAN).contains("load is not a number"));
     assert!(of(&|system| system.fixed_part = 2.0).contains("fixed_part is 2"));
     assert!(of(&|system| system.requests = 1).contains("requests is 1"));
     assert_eq!(right.simulate(&Files::default(), |_| false), Ok(None));

@@ -6,10 +6,11 @@ use crate::domain::{Domain, QueuePairs};
 use crate::frontend::Frontend;
 use crate::spec::{DomainPlan, Mode, RpcValetSpec};
 use crate::{BackendStatistics, DomainStatistics, Statistics};
-use fabric::{AddressRange, Agent, AgentId, Attachment, Fabric, SpecError, Time};
+use fabric::{AddressRange, Agent, AgentId, Attachment, Fabric, Time};
 use network::{
     Cluster, ClusterDomain, ClusterSetup, IoSetup, Ledger, Link, Random, SharedLedger, Stream,
 };
+use spec::SpecError;
 use std::cell::RefCell;
 use std::rc::Rc;
 

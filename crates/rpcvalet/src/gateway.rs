@@ -69,24 +69,6 @@ impl Default for GatewaySpec {
     }
 }
 
-impl GatewaySpec {
-    /// What cannot be: the key, what was found, and what is accepted.
-    pub fn check(&self) -> Result<(), String> {
-        let within = |key: &str, found: f64, least: f64, most: f64| {
-            if (least..=most).contains(&found) {
-                return Ok(());
-            }
-            Err(format!(
-                "{key} is {found}; it must be from {least} to {most}"
-            ))
-        };
-        within("nodes", f64::from(self.nodes), 1.0, 4096.0)?;
-        let bytes = f64::from(self.input_buffer_bytes);
-        within("input_buffer_bytes", bytes, 1520.0, 16_777_216.0)?;
-        within("mac_latency_ns", self.mac_latency_ns, 0.0, 1e6)
-    }
-}
-
 /// What has been counted at the edge. Each frame that has come has become a message, waits for a slot, or is
 /// one of those that were dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -23,13 +23,13 @@ mod frontend;
 mod gateway;
 mod spec;
 
+pub use crate::spec::{DispatchSpec, DomainPlan, DomainSpec, Mode, PolicySpec, RpcValetSpec};
 pub use attach::{Attached, Place, attach, attach_behind};
 pub use backend::{Backend, BackendStatistics};
 pub use context::{Context, ContextTable, MOST_SEGMENT_BYTES, Registered, Segment, SharedContexts};
 pub use domain::{Domain, QueuePairs, footprint_bytes};
 pub use frontend::Frontend;
 pub use gateway::{Gateway, GatewaySpec, GatewayStatistics};
-pub use spec::{DispatchSpec, DomainPlan, DomainSpec, Mode, PolicySpec, RpcValetSpec};
 
 use network::{ClusterStatistics, KindMeasurement, Ledger, QueueCounts};
 use serde::Serialize;

@@ -1,14 +1,17 @@
 //! The description of the network interface.
 
-use fabric::{Clock, SpecError, Time};
+use fabric::{Clock, Time};
 use network::NetworkSpec;
 use network::header::{MOST_BYTES, MOST_CONTEXTS, MOST_NODES, MOST_SLOTS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, Under, require};
 use std::ops::Range;
 
 /// The network interface of Scale-Out NUMA with RPCValet's messages, for data planes with
-/// `notify = "rpcvalet"`. The defaults are RPCValet's where it gives a number.
+/// `notify = "rpcvalet"`.
+///
+/// Defaults: RPCValet (ASPLOS 2019), where it gives a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RpcValetSpec {
@@ -16,11 +19,11 @@ pub struct RpcValetSpec {
     #[schemars(range(min = 1, max = 16))]
     pub backends: usize,
     /// Send slots, and receive slots, for each node: S. "A few tens" (Section 4.2).
-    #[schemars(range(min = 1, max = 4096))]
+    #[schemars(range(min = 1, max = MOST_SLOTS))]
     pub slots: u32,
     /// Bytes of the largest message, a multiple of 64: `max_msg_size`. What is larger goes by
     /// rendezvous. 90 % of the packets in Facebook's data centres are smaller than 1 KB (Section 4.2).
-    #[schemars(range(min = 64, max = 65536))]
+    #[schemars(range(min = 64, max = 65536), extend("multipleOf" = 64))]
     pub max_message_bytes: u32,
     /// Which core gets which message.
     pub dispatch: DispatchSpec,
@@ -112,6 +115,7 @@ pub struct DispatchSpec {
     /// For `type-aware`: from this number on a type is a long one.
     pub long_from: u32,
     /// For `type-aware`: cores of each queue that long requests do not get.
+    #[schemars(range(max = 32))]
     pub short_cores: u32,
 }
 
@@ -136,17 +140,17 @@ impl Default for DispatchSpec {
 pub struct DomainSpec {
     /// Its nodes, N. Those of all domains are `data_plane.queues`: the first domain's first, and so on. If left
     /// out, an equal part of those that no other domain has.
-    #[schemars(range(min = 1, max = 8192))]
+    #[schemars(range(min = 1, max = MOST_NODES))]
     pub nodes: Option<u32>,
     /// Cores that get its messages. All domains together have `server.data_plane_cores`: the first domain the
     /// first ones, and so on. If left out, an equal part of those that no other domain has.
     #[schemars(range(min = 1, max = 32))]
     pub cores: Option<usize>,
     /// Send slots, and receive slots, for each node: S. As `slots` of the network interface if left out.
-    #[schemars(range(min = 1, max = 4096))]
+    #[schemars(range(min = 1, max = MOST_SLOTS))]
     pub slots: Option<u32>,
     /// Bytes of its largest message. As `max_message_bytes` of the network interface if left out.
-    #[schemars(range(min = 64, max = 65536))]
+    #[schemars(range(min = 64, max = 65536), extend("multipleOf" = 64))]
     pub max_message_bytes: Option<u32>,
     /// Which core gets which message. As `dispatch` of the network interface if left out.
     pub dispatch: Option<DispatchSpec>,
@@ -224,13 +228,6 @@ pub(crate) struct Latencies {
     pub remote_processing: Time,
 }
 
-type Wrong = Result<(), SpecError>;
-
-fn wrong(key: &str, found: &dyn ToString, accepted: String) -> Wrong {
-    let key = format!("rpcvalet.{key}");
-    Err(SpecError::new(key, found.to_string(), accepted))
-}
-
 impl RpcValetSpec {
     /// Whether it can be built for `nodes` nodes on a mesh of so many rows and columns, for so many
     /// cores.
@@ -240,53 +237,34 @@ impl RpcValetSpec {
         (columns, rows): (usize, usize),
         cores: usize,
     ) -> Result<(), SpecError> {
-        if !(1..=rows.min(16)).contains(&self.backends) {
-            return wrong(
-                "backends",
-                &self.backends,
-                format!(
-                    "each has a row of the mesh, so that it must be from 1 to {}",
-                    rows.min(16)
-                ),
-            );
-        }
-        for (key, cycles) in [
-            ("request_generation_cycles", self.request_generation_cycles),
-            ("request_completion_cycles", self.request_completion_cycles),
-            ("remote_processing_cycles", self.remote_processing_cycles),
-        ] {
-            if cycles > 1000 {
-                return wrong(key, &cycles, "it must be 1000 or less".to_string());
-            }
-        }
-        if let Some((name, value, accepted)) = self.network.check() {
-            return wrong(&format!("network.{name}"), &value, accepted.to_string());
-        }
+        spec::check(self)?;
+        require(
+            self.backends <= rows,
+            "backends",
+            self.backends,
+            format!("each has a row of the mesh, so that it must be {rows} or less"),
+        )?;
         let contexts = self.domains.len().max(1) + self.network.one_sided_contexts as usize;
-        if contexts > MOST_CONTEXTS {
-            let found = format!("{} entries", self.domains.len());
-            return wrong(
-                "domains",
-                &found,
-                format!(
-                    "with network.one_sided_contexts these are {contexts} contexts, and \
-                     {MOST_CONTEXTS} are the most"
-                ),
-            );
-        }
+        require(
+            contexts <= MOST_CONTEXTS,
+            "domains",
+            format!("a list of {}", self.domains.len()),
+            format!(
+                "with network.one_sided_contexts these are {contexts} contexts, and \
+                 {MOST_CONTEXTS} are the most"
+            ),
+        )?;
         for (number, domain) in self.plan(nodes, cores)?.iter().enumerate() {
             // Where it says something itself, and where it does not.
             let of = self.domains.get(number);
             let key = |key: &str, is_own: fn(&DomainSpec) -> bool| match of {
-                Some(of) if is_own(of) => format!("domains[{number}].{key}"),
+                Some(of) if is_own(of) => format!("domains.{number}.{key}"),
                 _ => key.to_string(),
             };
-            domain.check(
-                &key("slots", |of| of.slots.is_some()),
-                &key("max_message_bytes", |of| of.max_message_bytes.is_some()),
-            )?;
+            domain.check_slots(&key("slots", |of| of.slots.is_some()))?;
             let dispatch = key("dispatch", |of| of.dispatch.is_some());
-            self.check_dispatch(&dispatch, domain, (columns, rows))?;
+            self.check_dispatch(domain, (columns, rows))
+                .under(dispatch)?;
         }
         Ok(())
     }
@@ -307,7 +285,7 @@ impl RpcValetSpec {
         let divided = |key: &str, total: usize, of: &str, wanted: Vec<Option<usize>>| {
             divided(total, &wanted).ok_or_else(|| {
                 SpecError::new(
-                    format!("rpcvalet.domains[].{key}"),
+                    format!("domains.*.{key}"),
                     listed(&wanted),
                     format!("each must be 1 or more, and all together {total}, which is {of}"),
                 )
@@ -318,14 +296,13 @@ impl RpcValetSpec {
         let of_nodes = divided("nodes", nodes as usize, "data_plane.queues", of_nodes)?;
         let of_cores = domains.iter().map(|one| one.cores).collect();
         let of_cores = divided("cores", cores, "server.data_plane_cores", of_cores)?;
-        let is_share = |share: f64| (0.0..=1e6).contains(&share);
-        let shares: f64 = domains.iter().map(|one| one.share).sum();
-        if !(domains.iter().all(|one| is_share(one.share)) && shares > 0.0) {
-            let shares: Vec<_> = domains.iter().map(|one| one.share.to_string()).collect();
-            let accepted = "each must be from 0 to 1000000, and one at least more than 0";
-            let key = "rpcvalet.domains[].share";
-            return Err(SpecError::new(key, shares.join(", "), accepted));
-        }
+        let shares = || domains.iter().map(|one| one.share);
+        require(
+            shares().sum::<f64>() > 0.0,
+            "domains.*.share",
+            Vec::from_iter(shares().map(|share| share.to_string())).join(", "),
+            "one at least must be above 0",
+        )?;
         let (mut first_node, mut first_core) = (0, 0);
         let parts = domains.iter().zip(of_nodes.into_iter().zip(of_cores));
         let plan = parts.map(|(one, (nodes, cores))| {
@@ -345,53 +322,27 @@ impl RpcValetSpec {
         Ok(plan.collect())
     }
 
-    /// Whether a domain's messages can be dispatched as it says under this key.
-    fn check_dispatch(&self, key: &str, domain: &DomainPlan, mesh: (usize, usize)) -> Wrong {
+    /// Whether a domain's messages can be dispatched as it says.
+    fn check_dispatch(&self, domain: &DomainPlan, mesh: (usize, usize)) -> Result<(), SpecError> {
         let dispatch = &domain.dispatch;
-        let wrong = |name: &str, found: &dyn ToString, accepted: String| {
-            wrong(&format!("{key}.{name}"), found, accepted)
-        };
-        if !(1..=16).contains(&dispatch.threshold) {
-            return wrong(
-                "threshold",
-                &dispatch.threshold,
-                "it must be from 1 to 16".to_string(),
-            );
-        }
-        if dispatch.type_offset > 60 {
-            return wrong(
-                "type_offset",
-                &dispatch.type_offset,
-                "it must be 60 or less, for the type is in a message's first 64 bytes".to_string(),
-            );
-        }
-        if dispatch.latency_cycles > 1000 {
-            let cycles = dispatch.latency_cycles;
-            let accepted = "it must be 1000 or less".to_string();
-            return wrong("latency_cycles", &cycles, accepted);
-        }
         let queues = self.cores_of_queues(domain, mesh);
         if let Some(empty) = queues.iter().position(Vec::is_empty) {
-            return wrong(
+            return Err(SpecError::new(
                 "mode",
-                &"queue-per-backend",
+                "\"queue-per-backend\"",
                 format!(
                     "backend {empty} has no data plane core in its rows: all must have some of each \
                      domain's (server.data_plane_cores)"
                 ),
-            );
+            ));
         }
-        if dispatch.policy == PolicySpec::TypeAware
-            && let Some(fewest) = queues.iter().map(Vec::len).min()
-            && dispatch.short_cores as usize >= fewest
-        {
-            return wrong(
-                "short_cores",
-                &dispatch.short_cores,
-                format!("a queue has {fewest} cores, and one at least must take long requests"),
-            );
-        }
-        Ok(())
+        let fewest = queues.iter().map(Vec::len).min().unwrap_or(0);
+        require(
+            dispatch.policy != PolicySpec::TypeAware || (dispatch.short_cores as usize) < fewest,
+            "short_cores",
+            dispatch.short_cores,
+            format!("a queue has {fewest} cores, and one at least must take long requests"),
+        )
     }
 
     /// The row of a backend, at whose first tile it is.
@@ -435,28 +386,20 @@ impl RpcValetSpec {
 }
 
 impl DomainPlan {
-    /// Whether there can be such slots, which these keys describe.
-    fn check(&self, slots: &str, max_message_bytes: &str) -> Wrong {
-        if !(1..=MOST_SLOTS).contains(&self.slots) {
-            let accepted = format!("it must be from 1 to {MOST_SLOTS}");
-            return wrong(slots, &self.slots, accepted);
-        }
-        let bytes = self.max_message_bytes;
-        if !(64..=65536).contains(&bytes) || !bytes.is_multiple_of(64) {
-            let accepted = "it must be a multiple of 64 from 64 to 65536".to_string();
-            return wrong(max_message_bytes, &bytes, accepted);
-        }
-        debug_assert!(bytes < MOST_BYTES && self.nodes <= MOST_NODES);
-        let memory = crate::footprint_bytes(self.nodes, self.slots, bytes);
-        if memory > 1 << 32 {
-            let accepted = format!(
-                "{} nodes with as many slots of {bytes} bytes take {memory} bytes of memory, and 4 GiB \
-                 are the most",
-                self.nodes
-            );
-            return wrong(slots, &self.slots, accepted);
-        }
-        Ok(())
+    /// Whether there can be so many slots, which this key describes.
+    fn check_slots(&self, key: &str) -> Result<(), SpecError> {
+        let (nodes, bytes) = (self.nodes, self.max_message_bytes);
+        debug_assert!(bytes < MOST_BYTES && nodes <= MOST_NODES);
+        let memory = crate::footprint_bytes(nodes, self.slots, bytes);
+        require(
+            memory <= 1 << 32,
+            key,
+            self.slots,
+            format!(
+                "{nodes} nodes with as many slots of {bytes} bytes take {memory} bytes of memory, \
+                 and 4 GiB are the most"
+            ),
+        )
     }
 }
 
@@ -500,9 +443,9 @@ mod tests {
                     backends: 5,
                     ..spec()
                 },
-                "from 1 to 4",
+                "it must be 4 or less",
             ),
-            (RpcValetSpec { slots: 0, ..spec() }, "rpcvalet.slots = 0"),
+            (RpcValetSpec { slots: 0, ..spec() }, "slots is 0"),
             (
                 RpcValetSpec {
                     max_message_bytes: 100,
@@ -530,7 +473,7 @@ mod tests {
                     type_offset: 61,
                     ..DispatchSpec::default()
                 }),
-                "60 or less",
+                "from 0 to 60",
             ),
             (
                 with(DispatchSpec {
@@ -548,7 +491,7 @@ mod tests {
                     },
                     ..spec()
                 },
-                "rpcvalet.network.latency_ns",
+                "network.latency_ns is not a number",
             ),
         ] {
             let message = spec.check(200, MESH, 16).unwrap_err().to_string();
@@ -597,21 +540,18 @@ mod tests {
         for (domains, part) in [
             (
                 vec![of(Some(50), None, 1.0); 3],
-                "domains[].nodes = 50, 50, 50",
+                "domains.*.nodes is 50, 50, 50",
             ),
             (vec![of(None, Some(16), 1.0), of(None, None, 1.0)], "16, -"),
-            (
-                vec![of(None, None, 0.0)],
-                "from 0 to 1000000, and one at least",
-            ),
-            (vec![of(None, None, f64::NAN)], "share = NaN"),
-            (vec![DomainSpec::default(); 17], "17 contexts"),
+            (vec![of(None, None, 0.0)], "one at least must be above 0"),
+            (vec![of(None, None, f64::NAN)], "share is not a number"),
+            (vec![DomainSpec::default(); 17], "a list of 17"),
             (
                 vec![DomainSpec {
                     slots: Some(5000),
                     ..DomainSpec::default()
                 }],
-                "rpcvalet.domains[0].slots = 5000",
+                "domains.0.slots is 5000",
             ),
             (
                 vec![DomainSpec {
@@ -621,7 +561,7 @@ mod tests {
                     }),
                     ..DomainSpec::default()
                 }],
-                "rpcvalet.domains[0].dispatch.threshold = 17",
+                "domains.0.dispatch.threshold is 17",
             ),
         ] {
             let error = with(domains).check(200, MESH, 16).unwrap_err();

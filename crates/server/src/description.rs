@@ -7,11 +7,12 @@ use fabric::{
 };
 use hyperplane::HyperPlaneSpec;
 use nanopu::NanoPuSpec;
-use network::{OperationKind, TrafficSpec, Warmup};
-use pipeline::{CoreSpec, MemoryModel};
+use network::{MOST_NAME_BYTES, OperationKind, TRAFFIC_PARAMETERS, TrafficSpec, Warmup};
+use pipeline::{CoreSpec, MemoryModel, Model};
 use rpcvalet::RpcValetSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 
 /// A run: a server, the program on it, the traffic that it gets, and what is measured.
@@ -61,6 +62,33 @@ pub struct ServerSpec {
 }
 
 impl ServerSpec {
+    /// Whether there can be such a server.
+    pub fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)?;
+        self.fabric.check().under("fabric")?;
+        self.core.check().under("core")?;
+        if let Some(nanopu) = &self.nanopu {
+            let (clock, shortest) = (self.fabric.clock(), self.fabric.minimum_delivery_latency());
+            nanopu.check(clock, shortest).under("nanopu")?;
+        }
+        let with = |accepted| {
+            format!("with nanopu, whose registers nothing can undo, it must be {accepted}")
+        };
+        let (is_free, core) = (self.nanopu.is_none(), &self.core);
+        require(
+            is_free || core.model == Model::InOrder,
+            "core.model",
+            written(&core.model),
+            with("\"in-order\""),
+        )?;
+        require(
+            is_free || core.width == 1,
+            "core.width",
+            core.width,
+            with("1"),
+        )
+    }
+
     /// How many harts there are. Those from 0 on are the first ones of the cores, in their order; if
     /// the cores have two hardware threads, the second ones follow.
     pub fn harts(&self) -> usize {
@@ -202,6 +230,50 @@ pub struct DataPlaneSpec {
 }
 
 impl DataPlaneSpec {
+    /// Whether policy, weights and parameters go together.
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        let is_weighted = self.policy == Policy::WeightedRoundRobin;
+        require(
+            !is_weighted || self.notify == Notify::Hyperplane,
+            "policy",
+            written(&self.policy),
+            "the weights are kept by HyperPlane's ready set; with data_plane.notify = \
+             \"hyperplane\" it is possible, otherwise take \"round-robin\" or \"strict-priority\"",
+        )?;
+        let weights = self.weights.len();
+        require(
+            weights == 0 || is_weighted,
+            "weights",
+            format!("a list of {weights}"),
+            format!(
+                "it has no meaning with data_plane.policy = {}; it belongs to \
+                 \"weighted-round-robin\"",
+                written(&self.policy)
+            ),
+        )?;
+        require(
+            weights <= self.queues as usize,
+            "weights",
+            format!("a list of {weights}"),
+            format!("there are {} queues", self.queues),
+        )?;
+        for name in self.parameters.keys() {
+            require(
+                (1..=MOST_NAME_BYTES).contains(&name.len()) && !name.contains('\0'),
+                "parameters",
+                format!("a table with the name {name:?}"),
+                format!("a name must have 1 to {MOST_NAME_BYTES} bytes, and none of them zero"),
+            )?;
+            require(
+                !name.starts_with(TRAFFIC_PARAMETERS),
+                "parameters",
+                format!("a table with the name {name:?}"),
+                "what the program knows of the traffic is described under traffic.operations",
+            )?;
+        }
+        Ok(())
+    }
+
     /// How many of `cores` share queues.
     pub fn cluster_cores(&self, cores: u32) -> u32 {
         match self.organisation {
@@ -289,6 +361,7 @@ impl Default for MeasureSpec {
 pub struct SimulatorSpec {
     /// Cycles that a core may run ahead of the others, at most; 0 stands for the largest number
     /// that is exact. Smaller ones are slower and give the same results.
+    #[schemars(range(max = 1_000_000))]
     pub lookahead_cycles: u64,
     /// Jump over the periods of loops that provably only spin.
     pub skip_spinning: bool,
@@ -301,6 +374,11 @@ impl Default for SimulatorSpec {
             skip_spinning: true,
         }
     }
+}
+
+/// A value as it is written in a description.
+pub(crate) fn written(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// A machine of a paper.
@@ -493,13 +571,17 @@ pub fn schema() -> schemars::Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RackDescription;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+    use std::collections::BTreeSet;
 
     /// Each number of HyperPlane's Table I; and x86-64's order of memory accesses (Section V-A).
     #[test]
     fn hyperplane_table1_is_the_papers() {
         let server = hyperplane_table1().server;
-        server.core.validate().unwrap();
-        server.fabric.validate().unwrap();
+        server.core.check().unwrap();
+        server.fabric.check().unwrap();
         let (core, fabric) = (&server.core, &server.fabric);
         // "8-wide issue OoO, 192/32-entry ROB/LSQ".
         assert_eq!(core.model, pipeline::Model::OutOfOrder);
@@ -532,8 +614,8 @@ mod tests {
     #[test]
     fn rpcvalet_table1_is_the_papers() {
         let server = rpcvalet_table1().server;
-        server.core.validate().unwrap();
-        server.fabric.validate().unwrap();
+        server.core.check().unwrap();
+        server.fabric.check().unwrap();
         let (core, fabric) = (&server.core, &server.fabric);
         // "2GHz, OoO 3-wide dispatch/retirement, 128-entry ROB"; 16 cores (Section 5).
         assert_eq!((fabric.cores, fabric.clock_ghz), (16, 2.0));
@@ -557,6 +639,177 @@ mod tests {
         let mesh = &fabric.mesh;
         assert_eq!((mesh.columns, mesh.rows), (4, 4));
         assert_eq!((mesh.link_bytes, mesh.hop_latency_cycles), (16, 3));
+    }
+
+    /// A description with a value for each parameter that there is: as one of a server, and several of
+    /// racks.
+    fn complete() -> (Value, Vec<Value>) {
+        let preset = nanopu_prototype();
+        let service_times = json!({"distribution": "generalized-extreme-value"});
+        let mut server = json!(preset.server);
+        server["core"]["l2"] = json!(fabric::SecondLevelSpec::default());
+        server["fabric"]["last_level"]["directory"] = json!(DirectorySpec::default());
+        server["hyperplane"]["walk_places"] = json!(52);
+        server["rpcvalet"]["domains"] = json!([{
+            "nodes": 1, "cores": 1, "slots": 1, "max_message_bytes": 64, "dispatch": {}, "share": 1.0,
+        }]);
+        let one = json!({
+            "server": server,
+            "data_plane": {
+                "notify": "spin", "queues": 1, "weights": [1], "organisation": 1, "batch": 1,
+                "parameters": {"size": 1.0},
+            },
+            "traffic": {"rate_mrps": 1.0, "work": {"mean_ns": 1.0, "service_times": service_times}},
+            "measure": {
+                "precision": 0.05, "warmup": 10, "warm_start": {"requests": 1, "rate_mrps": 1.0},
+            },
+        });
+        let rack = |offer: Value| {
+            json!({
+                "rack": {
+                    "switch": {},
+                    "servers": [{"program": "", "interface": "nanopu", "server": server}],
+                    "clients": [{"load": {
+                        "offer": offer,
+                        "opening": [{"words": [1]}],
+                        "requests": [{
+                            "service_times": service_times,
+                            "words": [
+                                1, {"least": 1, "most": 2}, {"zipf_items": 1, "zipf_exponent": 0.99},
+                            ],
+                            "rows": [[1]],
+                        }],
+                        "most_requests": 1,
+                        "transport": {"homa": {"unscheduled_up_to_bytes": [1024]}},
+                    }}],
+                },
+                "measure": {"precision": 0.05, "warmup": 10},
+            })
+        };
+        let offers = [
+            json!({"mode": "open", "rate_mrps": 1.0}),
+            json!({"mode": "simultaneous", "every_ns": 1.0}),
+            json!({"mode": "closed", "clients": 1}),
+        ];
+        (one, offers.map(rack).into())
+    }
+
+    /// Numbers that may be any, and why.
+    const UNRANGED: [(&str, &str); 9] = [
+        (
+            "DataPlaneSpec.parameters",
+            "the program knows what it takes",
+        ),
+        (
+            "DispatchSpec.long_from",
+            "a type is any number in a message",
+        ),
+        ("MeasureSpec.seed", "each is as random as the others"),
+        ("RackMeasureSpec.seed", "each is as random as the others"),
+        ("OpeningSpec.words", "a message has any words"),
+        ("RequestSpec.rows", "a message has any words"),
+        ("Word", "a message has any words"),
+        ("Word.least", "a message has any words"),
+        ("Word.most", "a message has any words"),
+    ];
+
+    #[test]
+    fn every_number_has_a_declared_range() {
+        let schemas = [schema(), crate::rack_schema()].map(|schema| schema.to_value());
+        let found = schemas.iter().flat_map(spec::without_range);
+        let known = UNRANGED.iter().map(|(key, _)| key.to_string());
+        assert_eq!(
+            BTreeSet::from_iter(found),
+            known.collect(),
+            "declare `#[schemars(range(min = .., max = ..))]` at the field, or say why not"
+        );
+    }
+
+    /// Values at and beyond each bound of a number that is 1 or more apart from the next.
+    fn at_and_beyond(range: &spec::Range<'_>, is_whole: bool) -> Vec<(Value, bool)> {
+        let step = range.multiple_of.unwrap_or(1) as i128;
+        let mut tried = Vec::new();
+        for (bound, is_open, side) in [(range.least, range.above, -1), (range.most, range.below, 1)]
+        {
+            let Some(bound) = bound else { continue };
+            tried.push((json!(bound), !is_open));
+            if !is_whole {
+                let bound = bound.as_f64().unwrap();
+                let next = [bound.next_down(), bound.next_up()][usize::from(side > 0)];
+                tried.push((json!(next), false));
+            } else if let Ok(next) = u64::try_from(bound.as_i128().unwrap() + side * step) {
+                tried.push((json!(next), false));
+            }
+        }
+        tried
+    }
+
+    /// Tries each bound of each number in a description; returns the declarations that it has met.
+    fn try_bounds<T: Serialize + DeserializeOwned + JsonSchema + 'static>(
+        description: &Value,
+        check: impl Fn(&T) -> Result<(), SpecError>,
+    ) -> BTreeSet<String> {
+        let read = |value: &Value| serde_json::from_value::<T>(value.clone());
+        let full = json!(read(description).unwrap());
+        let schema = schemars::schema_for!(T).to_value();
+        let (mut met, mut count) = (BTreeSet::new(), 0);
+        let walked = spec::walk(&schema, &full, &mut |key, value, declared| {
+            if !value.is_number() {
+                return Ok(());
+            }
+            met.insert(declared.to_string());
+            let range = spec::Range::of(declared);
+            for (tried, is_accepted) in at_and_beyond(&range, !value.is_f64()) {
+                let mut changed = full.clone();
+                *changed
+                    .pointer_mut(&format!("/{}", key.replace('.', "/")))
+                    .unwrap() = tried;
+                // What the type cannot hold is refused before.
+                let Ok(changed) = read(&changed) else {
+                    assert!(!is_accepted, "{key}");
+                    continue;
+                };
+                count += 1;
+                match is_accepted {
+                    true => assert_eq!(spec::check(&changed), Ok(()), "{key}"),
+                    false => assert_eq!(check(&changed).unwrap_err().key, key),
+                }
+            }
+            Ok(())
+        });
+        walked.unwrap();
+        assert!(count > 400, "only {count} values have been tried");
+        met
+    }
+
+    /// All declarations of numbers in a schema.
+    fn declarations(schema: &Value, found: &mut BTreeSet<String>) {
+        let is = |name: &str| schema["type"] == name || schema["type"][0] == name;
+        if is("integer") || is("number") {
+            found.insert(schema.to_string());
+        }
+        match schema {
+            Value::Array(list) => list.iter().for_each(|one| declarations(one, found)),
+            Value::Object(table) => table.values().for_each(|one| declarations(one, found)),
+            _ => {}
+        }
+    }
+
+    /// At each declared bound a value is accepted, and beyond it refused by the key's full path.
+    #[test]
+    fn ranges_are_checked_as_they_are_declared() {
+        let (one, racks) = complete();
+        let mut met = try_bounds::<Description>(&one, crate::run::check);
+        for rack in &racks {
+            met.append(&mut try_bounds(rack, RackDescription::check));
+        }
+        let mut declared = BTreeSet::new();
+        declarations(&schema().to_value(), &mut declared);
+        declarations(&crate::rack_schema().to_value(), &mut declared);
+        assert_eq!(
+            declared.difference(&met).collect::<Vec<_>>(),
+            Vec::<&String>::new()
+        );
     }
 
     /// What is written out is the same description when it is read again: to the last bit of

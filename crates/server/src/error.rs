@@ -1,5 +1,6 @@
 //! What can go wrong, as sentences.
 
+use spec::SpecError;
 use thiserror::Error;
 
 /// Why a run did not end as asked.
@@ -58,14 +59,8 @@ impl RunError {
     }
 }
 
-impl From<fabric::SpecError> for RunError {
-    /// Keys are told from the outermost table.
-    fn from(error: fabric::SpecError) -> RunError {
-        let table = match error.key.split('.').next() {
-            Some("core" | "hyperplane" | "rpcvalet") => "server",
-            _ => "server.fabric",
-        };
-        let key = format!("{table}.{}", error.key);
-        RunError::Description(fabric::SpecError { key, ..error }.to_string())
+impl From<SpecError> for RunError {
+    fn from(error: SpecError) -> RunError {
+        RunError::Description(error.to_string())
     }
 }

@@ -1,7 +1,7 @@
 //! A run: a description and a program in, measurements out.
 
 use crate::checkpoint::{CheckpointOptions, Kind, Saver, Subject, When};
-use crate::description::{DataPlaneSpec, Description, Notify, Policy, ServerSpec, WarmStartSpec};
+use crate::description::{Description, Notify, Policy, written};
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
 use crate::host::{HostClock, HostCost};
@@ -15,13 +15,14 @@ use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use network::{
     CONSUMER_BYTES, Cluster, ClusterSetup, Files, IoSetup, IoSource, ItemCounts, KindMeasurement,
-    Ledger, MOST_NAME_BYTES, Measurement, ProgramPreparation, ProgramSettings, Random, Recorder,
-    Rings, SharedLedger, Stream, TRAFFIC_PARAMETERS, TenantSide, lost_requests,
+    Ledger, Measurement, ProgramPreparation, ProgramSettings, Random, Recorder, Rings,
+    SharedLedger, Stream, TenantSide, lost_requests,
 };
-use pipeline::{CoreStatistics, CycleStack, Model, NEVER};
+use pipeline::{CoreStatistics, CycleStack, NEVER};
 use riscv::elf;
 use rpcvalet::QueuePairs;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -390,209 +391,85 @@ fn full_rings(description: &Description, setup: &IoSetup) -> Option<Rings> {
     })
 }
 
-/// Whether `server` can be built.
-pub(crate) fn check_server(server: &ServerSpec) -> Result<(), RunError> {
-    server.fabric.validate()?;
-    server.core.validate()?;
-    server.energy.validate()?;
-    let core = &server.core;
-    if server.nanopu.is_some() && (core.model != Model::InOrder || core.width != 1) {
-        return Err(RunError::Description(format!(
-            "server.nanopu is for cores with server.core.model = \"in-order\" and server.core.width = 1, \
-             whose instructions take a message's words when nothing can undo them; the width is {}, and \
-             the model is {}",
-            core.width,
-            match core.model {
-                Model::InOrder => "\"in-order\"",
-                Model::OutOfOrder => "\"out-of-order\"",
-            }
-        )));
-    }
-    if !(16..=16384).contains(&server.memory_mib) {
-        return Err(RunError::Description(format!(
-            "server.memory_mib is {}; it must be from 16 to 16384",
-            server.memory_mib
-        )));
-    }
-    Ok(())
-}
-
 /// Whether a run can be made of `description`.
-pub fn check(description: &Description) -> Result<(), RunError> {
-    check_server(&description.server)?;
-    description
-        .traffic
-        .check()
-        .map_err(|error| RunError::Description(error.to_string()))?;
-    let wrong = |sentence: String| Err(RunError::Description(sentence));
-    let (wanted, cores) = (
-        description.server.data_plane_cores,
-        description.server.fabric.cores,
-    );
-    if wanted == 0 || wanted > cores {
-        return wrong(format!(
-            "server.data_plane_cores is {wanted}; it must be from 1 to server.fabric.cores, \
-             which is {cores}"
-        ));
-    }
-    if let Some(WarmStartSpec {
-        requests,
-        rate_mrps,
-    }) = &description.measure.warm_start
-    {
-        if *requests == 0 {
-            return wrong(
-                "measure.warm_start.requests is 0; without a warm start, leave it out".to_string(),
-            );
-        }
-        if let Some(rate) = rate_mrps.filter(|rate| !(1e-6..=1e4).contains(rate)) {
-            return wrong(format!(
-                "measure.warm_start.rate_mrps is {rate}; it must be from 1e-6 to 1e4"
-            ));
-        }
-    }
-    let sockets = description.server.fabric.sockets;
-    let (queues, entries) = (
-        description.data_plane.queues as usize,
-        description.server.hyperplane.entries * sockets,
-    );
-    check_precision(description.measure.precision)?;
-    if !(1..=8192).contains(&queues) {
-        return wrong(format!(
-            "data_plane.queues is {queues}; it must be from 1 to 8192"
-        ));
-    }
+pub fn check(description: &Description) -> Result<(), SpecError> {
+    spec::check(description)?;
+    let Description {
+        server,
+        data_plane,
+        traffic,
+        ..
+    } = description;
+    server.check().under("server")?;
+    let hyperplane = server.hyperplane.check(&server.fabric);
+    hyperplane.under("server.hyperplane")?;
+    traffic.check().under("traffic")?;
+    let (wanted, cores) = (server.data_plane_cores, server.fabric.cores);
+    require(
+        wanted <= cores,
+        "server.data_plane_cores",
+        wanted,
+        format!("it must be server.fabric.cores, {cores}, or less"),
+    )?;
     check_threads(description)?;
-    check_settings(&description.data_plane)?;
+    data_plane.check().under("data_plane")?;
     check_organisation(description)?;
     check_rpcvalet(description)?;
-    if description.data_plane.notify.monitors() && queues > entries {
-        return wrong(format!(
-            "data_plane.queues is {queues}, but HyperPlane's monitoring {} {entries} \
-             (server.hyperplane.entries{})",
-            if sockets == 1 {
-                "set holds"
-            } else {
-                "sets hold"
-            },
-            if sockets == 1 { "" } else { " on each socket" },
-        ));
-    }
-    Ok(())
-}
-
-/// Whether the precision that is asked for is one.
-pub(crate) fn check_precision(precision: Option<f64>) -> Result<(), RunError> {
-    match precision.filter(|precision| !(0.001..=1.0).contains(precision)) {
-        None => Ok(()),
-        Some(precision) => Err(RunError::Description(format!(
-            "measure.precision is {precision}; it must be from 0.001 to 1"
-        ))),
-    }
+    let entries = server.hyperplane.entries * server.fabric.sockets;
+    require(
+        !data_plane.notify.monitors() || data_plane.queues as usize <= entries,
+        "data_plane.queues",
+        data_plane.queues,
+        match server.fabric.sockets {
+            1 => format!(
+                "HyperPlane's monitoring set holds {entries} at most (server.hyperplane.entries)"
+            ),
+            _ => format!(
+                "HyperPlane's monitoring sets hold {entries} at most (server.hyperplane.entries \
+                 on each socket)"
+            ),
+        },
+    )
 }
 
 /// Whether what is asked of a core's hardware threads is possible.
-fn check_threads(description: &Description) -> Result<(), RunError> {
+fn check_threads(description: &Description) -> Result<(), SpecError> {
     let threads = description.server.core.threads;
-    let wrong = |sentence: String| Err(RunError::Description(sentence));
-    if let Some(program) = &description.data_plane.co_runner
-        && threads < 2
-    {
-        return wrong(format!(
-            "data_plane.co_runner is {program:?}, and it runs on the other hardware thread of each \
-             data plane core; the cores have one: set server.core.threads = 2"
-        ));
+    if let Some(program) = &description.data_plane.co_runner {
+        require(
+            threads > 1,
+            "data_plane.co_runner",
+            format_args!("{program:?}"),
+            "it runs on the other hardware thread of each data plane core, and the cores have one: \
+             set server.core.threads = 2",
+        )?;
     }
-    if threads > 1 && description.server.hyperplane.power_optimised {
-        return wrong(
-            "server.hyperplane.power_optimised puts a core to sleep when its hart halts in QWAIT, \
-             and with server.core.threads = 2 the other hart may run on; leave one of the two out"
-                .to_string(),
-        );
-    }
-    Ok(())
-}
-
-/// Whether the data plane's policy, weights and parameters go together.
-fn check_settings(data_plane: &DataPlaneSpec) -> Result<(), RunError> {
-    let wrong = |sentence: String| Err(RunError::Description(sentence));
-    let policy = match data_plane.policy {
-        Policy::RoundRobin => "round-robin",
-        Policy::WeightedRoundRobin => "weighted-round-robin",
-        Policy::StrictPriority => "strict-priority",
-    };
-    if data_plane.policy == Policy::WeightedRoundRobin && data_plane.notify != Notify::Hyperplane {
-        return wrong(
-            "data_plane.policy is \"weighted-round-robin\", and the weights are kept by \
-             HyperPlane's ready set; with data_plane.notify = \"hyperplane\" it is possible, \
-             otherwise take \"round-robin\" or \"strict-priority\""
-                .to_string(),
-        );
-    }
-    if !data_plane.weights.is_empty() && data_plane.policy != Policy::WeightedRoundRobin {
-        return wrong(format!(
-            "data_plane.weights has no meaning with data_plane.policy = \"{policy}\"; it belongs \
-             to \"weighted-round-robin\""
-        ));
-    }
-    let in_range = |&weight: &u32| (1..=65535).contains(&weight);
-    if let Some(weight) = data_plane.weights.iter().find(|weight| !in_range(weight)) {
-        return wrong(format!(
-            "data_plane.weights has {weight}; each must be from 1 to 65535"
-        ));
-    }
-    if data_plane.weights.len() > data_plane.queues as usize {
-        return wrong(format!(
-            "data_plane.weights has {} weights, and there are {} queues",
-            data_plane.weights.len(),
-            data_plane.queues
-        ));
-    }
-    for (name, value) in &data_plane.parameters {
-        if name.is_empty() || name.len() > MOST_NAME_BYTES || name.contains('\0') {
-            return wrong(format!(
-                "data_plane.parameters has the name {name:?}; it must have 1 to \
-                 {MOST_NAME_BYTES} bytes, and none of them zero"
-            ));
-        }
-        if name.starts_with(TRAFFIC_PARAMETERS) {
-            return wrong(format!(
-                "data_plane.parameters has the name {name:?}; what the program knows of the traffic \
-                 is described under traffic.operations"
-            ));
-        }
-        if !value.is_finite() {
-            return wrong(format!(
-                "data_plane.parameters.{name} is {value}; it must be a number"
-            ));
-        }
-    }
-    Ok(())
+    require(
+        threads == 1 || !description.server.hyperplane.power_optimised,
+        "server.hyperplane.power_optimised",
+        true,
+        "it puts a core to sleep when its hart halts in QWAIT, and with server.core.threads = 2 the \
+         other hart may run on; leave one of the two out",
+    )
 }
 
 /// Whether the data plane's cores can be organised so.
-fn check_organisation(description: &Description) -> Result<(), RunError> {
-    let data_plane = &description.data_plane;
-    let wrong = |sentence: String| Err(RunError::Description(sentence));
+fn check_organisation(description: &Description) -> Result<(), SpecError> {
     let cores = description.server.data_plane_cores as u32;
-    let cluster = data_plane.cluster_cores(cores);
-    if cluster == 0 || cluster > cores || !cores.is_multiple_of(cluster) {
-        return wrong(format!(
-            "data_plane.organisation has {cluster} cores share queues, and there are {cores} data \
-             plane cores (server.data_plane_cores); they must make whole clusters"
-        ));
-    }
-    if !(1..=1024).contains(&data_plane.batch()) {
-        return wrong(format!(
-            "data_plane.batch is {}; it must be from 1 to 1024",
-            data_plane.batch()
-        ));
-    }
-    Ok(())
+    let cluster = description.data_plane.cluster_cores(cores);
+    require(
+        cluster <= cores && cores.is_multiple_of(cluster),
+        "data_plane.organisation",
+        format!("{cluster} cores that share queues"),
+        format!(
+            "there are {cores} data plane cores (server.data_plane_cores), and they must make whole \
+             clusters"
+        ),
+    )
 }
 
 /// Whether messages can be dispatched so.
-fn check_rpcvalet(description: &Description) -> Result<(), RunError> {
+fn check_rpcvalet(description: &Description) -> Result<(), SpecError> {
     let Description {
         server,
         data_plane,
@@ -604,34 +481,43 @@ fn check_rpcvalet(description: &Description) -> Result<(), RunError> {
     }
     let mesh = &server.fabric.mesh;
     let mesh = (mesh.columns, mesh.rows);
-    let cores = server.data_plane_cores;
-    server.rpcvalet.check(data_plane.queues, mesh, cores)?;
-    let wrong = |sentence: &str| Err(RunError::Description(sentence.to_string()));
-    if data_plane.organisation.is_some() || data_plane.policy != Policy::RoundRobin {
-        return wrong(
-            "data_plane.organisation and data_plane.policy have no meaning with \
-             data_plane.notify = \"rpcvalet\": server.rpcvalet.dispatch says which core gets what",
-        );
-    }
-    if data_plane.batch() != 1 {
-        return wrong(
-            "data_plane.batch must be 1 with data_plane.notify = \"rpcvalet\": a core is given one \
-             message at a time",
-        );
-    }
-    if server.fabric.sockets != 1 {
-        return wrong(
-            "server.fabric.sockets must be 1 with data_plane.notify = \"rpcvalet\": its network \
-             interface is part of one mesh",
-        );
-    }
-    if traffic.imbalance != 0.0 {
-        return wrong(
-            "traffic.imbalance must be 0 with data_plane.notify = \"rpcvalet\": no core has queues \
-             of its own",
-        );
-    }
-    Ok(())
+    let checked = server
+        .rpcvalet
+        .check(data_plane.queues, mesh, server.data_plane_cores);
+    checked.under("server.rpcvalet")?;
+    let with = |why: &str| format!("with data_plane.notify = \"rpcvalet\" {why}");
+    let dispatched = "it must be left out: server.rpcvalet.dispatch says which core gets what";
+    let organisation = data_plane.organisation.as_ref().map(written);
+    require(
+        organisation.is_none(),
+        "data_plane.organisation",
+        organisation.unwrap_or_default(),
+        with(dispatched),
+    )?;
+    require(
+        data_plane.policy == Policy::RoundRobin,
+        "data_plane.policy",
+        written(&data_plane.policy),
+        with(dispatched),
+    )?;
+    require(
+        data_plane.batch() == 1,
+        "data_plane.batch",
+        data_plane.batch(),
+        with("it must be 1: a core is given one message at a time"),
+    )?;
+    require(
+        server.fabric.sockets == 1,
+        "server.fabric.sockets",
+        server.fabric.sockets,
+        with("it must be 1: its network interface is part of one mesh"),
+    )?;
+    require(
+        traffic.imbalance == 0.0,
+        "traffic.imbalance",
+        traffic.imbalance,
+        with("it must be 0: no core has queues of its own"),
+    )
 }
 
 struct Attached {
@@ -1280,14 +1166,15 @@ fn bare_metal(
     if let Some(nanopu) = &spec.nanopu {
         let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
             let link = (nanopu::ADDRESS_ALONE, nanopu::published_rate());
-            let (_, extension) = nanopu::attach(fabric, nanopu, spec.fabric.cores, link)?;
-            Ok(extension)
+            Ok(nanopu::attach(fabric, nanopu, spec.fabric.cores, link)?.1)
         })?;
         if let Some(preparation) = preparation {
             preparation.begin(&mut machine);
         }
         return Ok((machine, None));
     }
+    let checked = spec.hyperplane.check(&spec.fabric);
+    checked.under("server.hyperplane")?;
     let mut hyperplane = None;
     let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
         let tiles = spec.fabric.mesh.columns * spec.fabric.mesh.rows;
@@ -1344,7 +1231,7 @@ pub fn execute(
     options: &ExecuteOptions,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<ExecuteResult, RunError> {
-    check_server(&description.server)?;
+    description.server.check().under("server")?;
     let begin = HostClock::start();
     let ExecuteOptions {
         trace,
@@ -1451,7 +1338,7 @@ pub fn execute_functionally(
     limits: &Limits,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<FunctionalResult, RunError> {
-    check_server(&description.server)?;
+    description.server.check().under("server")?;
     let begin = HostClock::start();
     let mut progress = |_| go_on();
     let mut guard = Guard::new(limits, &mut progress);

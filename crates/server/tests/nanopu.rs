@@ -625,7 +625,7 @@ fn what_cannot_be_built_is_refused() {
         error.to_string()
     };
     let text = refused(|spec| spec.to_core_cycles = 2);
-    assert!(text.starts_with("nanopu.to_core_cycles = 2 cannot be built: it must be at least 3"));
+    assert!(text.starts_with("to_core_cycles is 2; it must be 3 or more"));
     let text = refused(|spec| spec.max_message_bytes = 12);
     assert!(
         text.ends_with("it must be a multiple of 8 from 8 to 65528"),

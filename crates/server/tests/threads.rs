@@ -234,16 +234,16 @@ fn the_cycles_of_each_hart_add_up() {
 fn an_in_order_core_has_one_thread() {
     let core = servers::with_two_threads(CoreSpec::five_stage());
     assert_eq!(
-        core.validate().unwrap_err().to_string(),
-        "core.threads = 2 cannot be built: an in-order core has one hardware thread; two need \
-         core.model = \"out-of-order\""
+        core.check().unwrap_err().to_string(),
+        "threads is 2; an in-order core has one hardware thread; two need \
+         model = \"out-of-order\""
     );
     let core = CoreSpec {
         threads: 3,
         ..CoreSpec::hyperplane_table1()
     };
     assert_eq!(
-        core.validate().unwrap_err().to_string(),
-        "core.threads = 3 cannot be built: it must be from 1 to 2"
+        core.check().unwrap_err().to_string(),
+        "threads is 3; it must be from 1 to 2"
     );
 }

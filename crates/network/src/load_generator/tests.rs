@@ -641,7 +641,7 @@ fn wrong_descriptions_get_a_sentence() {
             }
         }),
         (
-            "offer.rate_mrps is NaN; it must be from 0.000001 to 10000",
+            "offer.rate_mrps is not a number; it must be from 0.000001 to 10000",
             |spec| {
                 spec.offer = Offer::Open {
                     arrivals: Arrivals::Fixed,
@@ -663,39 +663,40 @@ fn wrong_descriptions_get_a_sentence() {
             "transport.rtt_packets is 0; it must be from 1 to 65535",
             |spec| spec.transport.rtt_packets = 0,
         ),
-        ("requests is 0; there must be from 1 to 256 kinds", |spec| {
-            spec.requests.clear()
-        }),
         (
-            "requests[1].name is request; each kind must have a name of its own",
+            "requests is a list of 0; it must have from 1 to 256 entries",
+            |spec| spec.requests.clear(),
+        ),
+        (
+            "requests.1.name is \"request\"; each kind must have a name of its own",
             |spec| spec.requests.push(RequestSpec::default()),
         ),
         (
-            "requests.weight is 0; at least one weight must be above 0",
+            "requests.*.weight is 0; at least one weight must be above 0",
             |spec| spec.requests[0].weight = 0.0,
         ),
         (
-            "requests[0].bytes is 2049; with its words the message must have at most \
+            "requests.0.bytes is 2049; with its words the message must have at most \
              transport.largest_message_bytes, 2048",
             |spec| spec.requests[0].bytes = 2049,
         ),
         (
-            "requests[0].bytes is 0; a message without words must have at least 1",
+            "requests.0.bytes is 0; a message without words must have at least 1",
             |spec| spec.stamped = false,
         ),
         ("ports is 65537; it must be from 1 to 65536", |spec| {
             spec.ports = 65_537
         }),
         (
-            "requests[0].words is 3 to 2; least must not be above most",
+            "requests.0.words.0.least is 3; it must be most, 2, or less",
             |spec| spec.requests[0].words = vec![Word::Uniform { least: 3, most: 2 }],
         ),
         (
-            "requests[0].rows is from 1 to 2 words; all rows must have as many words, and at least one",
+            "requests.0.rows is from 1 to 2 words; all rows must have as many words, and at least one",
             |spec| spec.requests[0].rows = vec![vec![1], vec![1, 2]],
         ),
         (
-            "opening[0].words is 257 words; there must be from 1 to 256, so that they are a message \
+            "opening.0.words is a list of 257; there must be from 1 to 256, so that they are a message \
              of at most transport.largest_message_bytes",
             |spec| {
                 spec.opening = vec![OpeningSpec {

@@ -18,7 +18,7 @@ mod switch;
 mod tests;
 
 pub use interface::Interface;
-pub use link::{LineRate, LinkCounts, LinkFaultSpec, LinkSpec, NetworkError};
+pub use link::{LineRate, LinkCounts, LinkFaultSpec, LinkSpec};
 pub use network::{Network, NodeId};
 pub use node::{Node, NodeContext};
 pub use record::{MessageName, Record, Records, Step};

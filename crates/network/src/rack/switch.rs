@@ -1,6 +1,5 @@
 //! A switch: output queues with finite buffers, strict priorities, and trimming as NDP has it.
 
-use super::link::{NetworkError, first_wrong};
 use super::node::{Node, NodeContext};
 use crate::packet::Packet;
 use fabric::Time;
@@ -60,39 +59,6 @@ impl Default for SwitchSpec {
             header_buffer_bytes: 64 * 1024,
             priorities: 8,
         }
-    }
-}
-
-impl SwitchSpec {
-    /// Whether there can be such a switch.
-    pub fn check(&self) -> Result<(), NetworkError> {
-        let bytes = |least: f64, bytes: u64| (bytes as f64, least, 1e9);
-        let (buffer, least, most) = bytes(1088.0, self.buffer_bytes);
-        let (header_buffer, header_least, header_most) = bytes(64.0, self.header_buffer_bytes);
-        first_wrong(&[
-            (
-                "forwarding_latency_ns",
-                self.forwarding_latency_ns,
-                0.0,
-                1e6,
-                "from 0 to 1e6",
-            ),
-            ("buffer_bytes", buffer, least, most, "from 1088 to 1e9"),
-            (
-                "header_buffer_bytes",
-                header_buffer,
-                header_least,
-                header_most,
-                "from 64 to 1e9",
-            ),
-            (
-                "priorities",
-                f64::from(self.priorities),
-                1.0,
-                8.0,
-                "from 1 to 8",
-            ),
-        ])
     }
 }
 
@@ -504,24 +470,6 @@ mod tests {
         network.run_until(Time::NEVER);
         assert_eq!(network.node_mut::<Switch>(switch).unwrap().unroutable(), 1);
         assert!(hosts.iter().all(|&host| got(&mut network, host).is_empty()));
-    }
-
-    #[test]
-    fn numbers_that_cannot_be_are_named() {
-        assert_eq!(SwitchSpec::default().check(), Ok(()));
-        let none = SwitchSpec {
-            priorities: 0,
-            ..SwitchSpec::default()
-        };
-        assert_eq!(
-            none.check().unwrap_err().to_string(),
-            "priorities is 0; it must be from 1 to 8"
-        );
-        let small = SwitchSpec {
-            buffer_bytes: 100,
-            ..SwitchSpec::default()
-        };
-        assert_eq!(small.check().unwrap_err().key, "buffer_bytes");
     }
 
     /// Hosts, the times and the lengths of random packets between them, and a switch.

@@ -29,6 +29,13 @@ use fabric::Time;
 use peers::MOST_SLOTS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, require};
+
+/// The largest `largest_message_bytes`.
+pub(crate) const MOST_MESSAGE_BYTES: u32 = 4 << 20;
+/// The most buffers: fewer than there are numbers of slots.
+const MOST_BUFFERS: u16 = 65_000;
+const _: () = assert!(MOST_BUFFERS < MOST_SLOTS);
 
 /// A transport protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,8 +53,10 @@ pub enum Protocol {
     Datagrams,
 }
 
-/// The transport of a host. The defaults are those of nanoPU's prototype, where it has them
-/// (the constants of its `LNIC.scala`, and Section 3.2 of the paper).
+/// The transport of a host.
+///
+/// Defaults: nanoPU's prototype, where it has them (the constants of its `LNIC.scala`, and Section 3.2
+/// of the paper).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransportSpec {
@@ -58,7 +67,7 @@ pub struct TransportSpec {
     pub packet_bytes: u32,
     /// Bytes of the largest message, which is also the size of a buffer: "2KB (two packets)"
     /// (Section 3.2); the prototype was tried with messages of up to 38 packets.
-    #[schemars(range(min = 8, max = 4194304))]
+    #[schemars(range(min = 8, max = MOST_MESSAGE_BYTES))]
     pub largest_message_bytes: u32,
     /// How many packets of a message are sent before the receiver has said anything: those of a round
     /// trip. 2 in the prototype's experiments.
@@ -66,10 +75,10 @@ pub struct TransportSpec {
     pub rtt_packets: u32,
     /// Messages that can be under way from the host at once: the prototype has 64 buffers of one packet and 64
     /// of two, so 128 for messages of one packet.
-    #[schemars(range(min = 1, max = 65000))]
+    #[schemars(range(min = 1, max = MOST_BUFFERS))]
     pub send_buffers: u32,
     /// Messages that can be put together, or wait to be taken, at once: as many in the prototype.
-    #[schemars(range(min = 1, max = 65000))]
+    #[schemars(range(min = 1, max = MOST_BUFFERS))]
     pub receive_buffers: u32,
     /// Nanoseconds without a word of the other side until what is missing is sent, or asked for, again:
     /// 30,000 cycles at 3.2 GHz, the prototype's default before it became a parameter of each
@@ -87,7 +96,9 @@ pub struct TransportSpec {
     pub homa: HomaSpec,
 }
 
-/// Homa's parameters. The defaults are those of nanoPU's prototype.
+/// Homa's parameters.
+///
+/// Defaults: nanoPU's prototype.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HomaSpec {
@@ -98,6 +109,7 @@ pub struct HomaSpec {
     /// unasked changes: messages of up to the first one get 0, those of up to the second one 1, and so
     /// on. The scheduled packets have the rest. None in the prototype, where all have 0. Homa's receivers
     /// choose them by the sizes that they see; here they are given.
+    #[schemars(inner(range(min = 1, max = MOST_MESSAGE_BYTES)))]
     pub unscheduled_up_to_bytes: Vec<u32>,
     /// How many messages a receiver grants bytes to at once: 3 in the prototype; in Homa's paper as many
     /// as there are scheduled priorities.
@@ -133,104 +145,29 @@ impl Default for TransportSpec {
 }
 
 impl TransportSpec {
-    /// What cannot be: its key, what was found, and what would be accepted, as a sentence without its
-    /// full stop.
-    pub fn check(&self) -> Result<(), (&'static str, String, &'static str)> {
-        let most_slots = u32::from(MOST_SLOTS);
-        let numbers: [(&str, u32, u32, u32, &str); 7] = [
-            (
-                "packet_bytes",
-                self.packet_bytes,
-                64,
-                9000,
-                "it must be from 64 to 9000",
-            ),
-            (
-                "largest_message_bytes",
-                self.largest_message_bytes,
-                8,
-                4 << 20,
-                "it must be from 8 to 4194304",
-            ),
-            (
-                "rtt_packets",
-                self.rtt_packets,
-                1,
-                65535,
-                "it must be from 1 to 65535",
-            ),
-            (
-                "send_buffers",
-                self.send_buffers,
-                1,
-                65000.min(most_slots),
-                "it must be from 1 to 65000",
-            ),
-            (
-                "receive_buffers",
-                self.receive_buffers,
-                1,
-                65000.min(most_slots),
-                "it must be from 1 to 65000",
-            ),
-            (
-                "most_timeouts",
-                self.most_timeouts,
-                1,
-                1_000_000,
-                "it must be from 1 to 1000000",
-            ),
-            (
-                "homa.overcommitment",
-                self.homa.overcommitment,
-                1,
-                65000,
-                "it must be from 1 to 65000",
-            ),
-        ];
-        for (key, value, least, most, accepted) in numbers {
-            if !(least..=most).contains(&value) {
-                return Err((key, value.to_string(), accepted));
-            }
-        }
-        if self.packets(self.largest_message_bytes) > 1 << 16 {
-            return Err((
-                "largest_message_bytes",
-                self.largest_message_bytes.to_string(),
-                "it must be at most 65536 times packet_bytes",
-            ));
-        }
-        if !(1.0..=1e9).contains(&self.timeout_ns) {
-            return Err((
-                "timeout_ns",
-                self.timeout_ns.to_string(),
-                "it must be from 1 to 1e9",
-            ));
-        }
-        if !(2..=8).contains(&self.homa.priorities) {
-            return Err((
-                "homa.priorities",
-                self.homa.priorities.to_string(),
-                "it must be from 2 to 8",
-            ));
-        }
+    /// Whether there can be such a transport.
+    pub fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)?;
+        require(
+            self.packets(self.largest_message_bytes) <= 1 << 16,
+            "largest_message_bytes",
+            self.largest_message_bytes,
+            "it must be at most 65536 times packet_bytes",
+        )?;
         let limits = &self.homa.unscheduled_up_to_bytes;
-        if limits.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err((
-                "homa.unscheduled_up_to_bytes",
-                format!("{limits:?}"),
-                "each size must be larger than the one before",
-            ));
-        }
-        if limits.len() + 2 > usize::from(self.homa.priorities) {
-            return Err((
-                "homa.unscheduled_up_to_bytes",
-                format!("{limits:?}"),
-                "there must be at least two sizes less than homa.priorities, so that scheduled packets \
-                 have a priority, too",
-            ));
-        }
-        Ok(())
+        require(
+            limits.is_sorted_by(|one, next| one < next),
+            "homa.unscheduled_up_to_bytes",
+            format!("{limits:?}"),
+            "each size must be larger than the one before",
+        )?;
+        require(
+            limits.len() + 2 <= usize::from(self.homa.priorities),
+            "homa.unscheduled_up_to_bytes",
+            format!("{limits:?}"),
+            "there must be at least two sizes less than homa.priorities, so that scheduled packets \
+             have a priority, too",
+        )
     }
 
     /// The transport of the host with this address, whose link has this rate. The description must have

@@ -936,11 +936,16 @@ fn wrong_descriptions_are_named() {
     for (key, change) in wrong {
         let mut spec = good.clone();
         change(&mut spec);
-        assert_eq!(spec.check().unwrap_err().0, key);
+        assert_eq!(spec.check().unwrap_err().key, key);
     }
     let mut spec = good;
     spec.homa.unscheduled_up_to_bytes = vec![8, 80, 800];
-    assert!(spec.check().unwrap_err().2.contains("two sizes less"));
+    assert!(
+        spec.check()
+            .unwrap_err()
+            .accepted
+            .contains("two sizes less")
+    );
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! The description of a rack.
 
-use crate::description::{ServerSpec, SimulatorSpec};
-use crate::error::RunError;
-use network::rack::{LinkSpec, NetworkError, SwitchSpec};
+use crate::description::{ServerSpec, SimulatorSpec, written};
+use network::rack::{LinkSpec, SwitchSpec};
 use network::transport::Protocol;
 use network::{LoadGeneratorSpec, NetworkSpec, Warmup};
 use pcie::{DmaNicSpec, IceNicSpec};
 use rpcvalet::GatewaySpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spec::{SpecError, Under, require};
 
 /// Servers and clients that can be in a rack, at most.
 const MOST_HOSTS: usize = 1000;
@@ -82,7 +82,7 @@ pub struct RackServerSpec {
     pub name: String,
     /// How many there are.
     #[serde(default = "default_count")]
-    #[schemars(range(min = 1, max = 1000))]
+    #[schemars(range(min = 1, max = MOST_HOSTS))]
     pub count: u32,
     /// The program: a built-in one by its name, or the path of a `.c` or `.elf` file.
     pub program: String,
@@ -139,7 +139,7 @@ pub struct RackClientSpec {
     pub name: String,
     /// How many there are.
     #[serde(default = "default_count")]
-    #[schemars(range(min = 1, max = 1000))]
+    #[schemars(range(min = 1, max = MOST_HOSTS))]
     pub count: u32,
     /// The names of the servers, as in `rack.servers`, that it sends requests to. Without any: all that
     /// serve.
@@ -159,6 +159,14 @@ fn default_client_name() -> String {
 
 fn default_begin_ns() -> f64 {
     10_000.0
+}
+
+impl RackDescription {
+    /// Whether a run can be made of it, but for what depends on the machines' clocks.
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)?;
+        self.rack.check()
+    }
 }
 
 impl RackSpec {
@@ -194,96 +202,125 @@ impl RackSpec {
         found
     }
 
-    /// Whether there can be such a rack, but for its machines.
-    pub(crate) fn check(&self) -> Result<(), RunError> {
-        let wrong = |sentence: String| Err(RunError::Description(sentence));
-        let of = |table: &'static str| {
-            move |error: NetworkError| RunError::Description(format!("{table}.{error}"))
-        };
-        self.link.check().map_err(of("rack.link"))?;
-        if let Some(switch) = &self.switch {
-            switch.check().map_err(of("rack.switch"))?;
-        }
-        let counts = self.servers.iter().map(|server| ("servers", server.count));
-        let clients = self.clients.iter().map(|client| ("clients", client.count));
-        if let Some((table, _)) = counts.chain(clients).find(|&(_, count)| count == 0) {
-            return wrong(format!("rack.{table}.count is 0; it must be 1 or more"));
-        }
+    /// Whether there can be such a rack.
+    fn check(&self) -> Result<(), SpecError> {
         let hosts = self.hosts();
-        if !(2..=MOST_HOSTS).contains(&hosts) {
-            return wrong(format!(
-                "rack has {hosts} servers and clients together; there must be from 2 to {MOST_HOSTS}"
-            ));
+        let accepted = match self.switch {
+            Some(_) => format!("there must be from 2 to {MOST_HOSTS}"),
+            None => "a link connects two; describe a switch for more, in rack.switch".to_string(),
+        };
+        require(
+            hosts == 2 || self.switch.is_some() && (2..=MOST_HOSTS).contains(&hosts),
+            "rack",
+            format!("{hosts} servers and clients together"),
+            accepted,
+        )?;
+        require(
+            !self.clients.is_empty() || self.servers.iter().any(|server| !server.serves),
+            "rack.clients",
+            "a list of 0",
+            "all servers serve, so that the run would never end; there must be a client that \
+             measures, or a server whose program exits",
+        )?;
+        for (place, server) in self.servers.iter().enumerate() {
+            let checked = server.check();
+            checked.under(format_args!("rack.servers.{place}"))?;
         }
-        if self.switch.is_none() && hosts != 2 {
-            return wrong(format!(
-                "rack has {hosts} servers and clients together, and a link connects two; describe a switch \
-                 for more, in rack.switch"
-            ));
+        for (place, client) in self.clients.iter().enumerate() {
+            let checked = self.check_client(client);
+            checked.under(format_args!("rack.clients.{place}"))?;
         }
-        if self.clients.is_empty() && self.servers.iter().all(|server| server.serves) {
-            return wrong(
-                "rack has only servers that serve, so that the run would never end; there must be a client \
-                 that measures, or a server whose program exits"
-                    .to_string(),
-            );
-        }
-        self.servers.iter().try_for_each(check_server_interface)?;
-        self.clients
-            .iter()
-            .try_for_each(|client| self.check_client(client))
+        Ok(())
     }
 
-    fn check_client(&self, client: &RackClientSpec) -> Result<(), RunError> {
-        let wrong = |sentence: String| Err(RunError::Description(sentence));
-        let name = &client.name;
-        if let Err(error) = client.load.check() {
-            return wrong(format!("rack.clients, {name}: load.{error}"));
-        }
-        if !(0.0..=1e9).contains(&client.begin_ns) {
-            let found = client.begin_ns;
-            return wrong(format!(
-                "rack.clients, {name}: begin_ns is {found}; it must be from 0 to 1e9"
-            ));
-        }
+    fn check_client(&self, client: &RackClientSpec) -> Result<(), SpecError> {
+        client.load.check().under("load")?;
         let is_known = |name: &String| self.servers.iter().any(|server| server.name == *name);
         if let Some(unknown) = client.servers.iter().find(|name| !is_known(name)) {
-            let mut known: Vec<String> = self
-                .servers
-                .iter()
-                .map(|server| format!("{:?}", server.name))
-                .collect();
+            let mut known = Vec::from_iter(self.servers.iter().map(|server| &server.name));
             known.dedup();
-            return wrong(format!(
-                "rack.clients, {name}: servers has {unknown:?}; rack.servers has {}",
-                known.join(", ")
-            ));
+            let accepted = format!("rack.servers has {}", written(&known));
+            return Err(SpecError::new("servers", written(unknown), accepted));
         }
-        if self.servers_of(client).is_empty() {
-            return wrong(format!(
-                "rack.clients, {name}: there is no server to send requests to; name some in servers, or let a \
-                 server serve"
-            ));
-        }
+        require(
+            !self.servers_of(client).is_empty(),
+            "servers",
+            "a list of 0",
+            "there is no server to send requests to; name some, or let a server serve",
+        )?;
         let protocol = client.load.transport.protocol;
         let other = self.servers.iter().find(|server| {
             let is_meant =
                 client.servers.is_empty() && server.serves || client.servers.contains(&server.name);
             is_meant && server.protocol() != protocol
         });
-        if let Some(server) = other {
-            return wrong(format!(
-                "rack.clients, {name}: load.transport.protocol is {}, and that of {} is {}",
-                word(protocol),
-                server.name,
-                word(server.protocol())
-            ));
-        }
-        Ok(())
+        let Some(server) = other else {
+            return Ok(());
+        };
+        Err(SpecError::new(
+            "load.transport.protocol",
+            written(&protocol),
+            format!("that of {} is {}", server.name, written(&server.protocol())),
+        ))
     }
 }
 
 impl RackServerSpec {
+    /// Whether there can be such a server, with its network interface.
+    fn check(&self) -> Result<(), SpecError> {
+        self.server.check().under("server")?;
+        let is = |kind| self.interface == kind;
+        require(
+            !is(InterfaceKind::Nanopu) || self.server.nanopu.is_some(),
+            "interface",
+            written(&self.interface),
+            "the machine has no server.nanopu; the preset nanopu-prototype has it",
+        )?;
+        require(
+            !is(InterfaceKind::Nanopu) || !self.has_hyperplane,
+            "has_hyperplane",
+            true,
+            "it must be false with interface = \"nanopu\", whose messages are not in queues in memory",
+        )?;
+        if self.has_hyperplane {
+            let hyperplane = self.server.hyperplane.check(&self.server.fabric);
+            hyperplane.under("server.hyperplane")?;
+        }
+        self.ice_nic.check().under("ice_nic")?;
+        self.dma_nic.check().under("dma_nic")?;
+        if !is(InterfaceKind::Rpcvalet) {
+            return Ok(());
+        }
+        require(
+            self.server.fabric.sockets == 1,
+            "server.fabric.sockets",
+            self.server.fabric.sockets,
+            "it must be 1 with interface = \"rpcvalet\", which is part of one mesh",
+        )?;
+        let (rpcvalet, fabric) = (&self.server.rpcvalet, &self.server.fabric);
+        let mesh = (fabric.mesh.columns, fabric.mesh.rows);
+        let checked = rpcvalet.check(self.gateway.nodes, mesh, fabric.cores);
+        checked.under("server.rpcvalet")?;
+        require(
+            rpcvalet.domains.is_empty(),
+            "server.rpcvalet.domains",
+            format!("a list of {}", rpcvalet.domains.len()),
+            "it is for a server that is in no rack; here the edge of the chip (gateway) has one \
+             domain, so leave them out",
+        )?;
+        let as_usual = NetworkSpec {
+            link_gb_per_s: rpcvalet.network.link_gb_per_s,
+            ..NetworkSpec::default()
+        };
+        require(
+            rpcvalet.network == as_usual,
+            "server.rpcvalet.network",
+            "the cluster of a server that is in no rack",
+            "here rack.link describes the network, and only link_gb_per_s, of the backends' links, \
+             can be set",
+        )
+    }
+
     /// What it speaks: a conventional interface leaves a transport to the program.
     fn protocol(&self) -> Protocol {
         match (self.interface, &self.server.nanopu) {
@@ -291,59 +328,6 @@ impl RackServerSpec {
             _ => Protocol::Datagrams,
         }
     }
-}
-
-/// A protocol as it is written in a description.
-fn word(protocol: Protocol) -> String {
-    serde_json::to_string(&protocol).unwrap_or_default()
-}
-
-/// Whether a server can have its network interface.
-fn check_server_interface(server: &RackServerSpec) -> Result<(), RunError> {
-    let name = &server.name;
-    let wrong = |sentence: String| Err(RunError::Description(sentence));
-    if server.interface == InterfaceKind::Nanopu && server.server.nanopu.is_none() {
-        return wrong(format!(
-            "rack.servers, {name}: interface is \"nanopu\", and the machine has no server.nanopu; the preset \
-             nanopu-prototype has it"
-        ));
-    }
-    if server.has_hyperplane && server.interface == InterfaceKind::Nanopu {
-        return wrong(format!(
-            "rack.servers, {name}: has_hyperplane is true, and the interface is \"nanopu\", whose messages are \
-             not in queues in memory; set has_hyperplane to false, or take another interface"
-        ));
-    }
-    if server.interface != InterfaceKind::Rpcvalet {
-        return Ok(());
-    }
-    if let Err(sentence) = server.gateway.check() {
-        return wrong(format!("rack.servers, {name}: gateway.{sentence}"));
-    }
-    if server.server.fabric.sockets != 1 {
-        return wrong(format!(
-            "rack.servers, {name}: server.fabric.sockets must be 1 with interface = \"rpcvalet\", which is part \
-             of one mesh"
-        ));
-    }
-    if !server.server.rpcvalet.domains.is_empty() {
-        return wrong(format!(
-            "rack.servers, {name}: server.rpcvalet.domains are those of a server that is in no rack; here the edge \
-             of the chip (gateway) has one, so leave them out"
-        ));
-    }
-    let network = &server.server.rpcvalet.network;
-    let as_usual = NetworkSpec {
-        link_gb_per_s: network.link_gb_per_s,
-        ..NetworkSpec::default()
-    };
-    if *network != as_usual {
-        return wrong(format!(
-            "rack.servers, {name}: server.rpcvalet.network describes the cluster of a server that is in no rack; \
-             here rack.link does, and only link_gb_per_s, of the backends' links, can be set"
-        ));
-    }
-    Ok(())
 }
 
 /// The JSON schema of a [`RackDescription`].

@@ -16,8 +16,7 @@ use crate::meter::Meter;
 use crate::preparation::Preparation;
 use crate::run::{
     CoreResult, DOORBELLS, EXECUTED_DOORBELLS, EnergyResult, INTERFACE_REGISTERS, IO_REGISTERS,
-    Options, QUEUE_PAIRS, Totals, check_precision, check_server, doorbell_range, instructions,
-    load_bare_metal, said,
+    Options, QUEUE_PAIRS, Totals, doorbell_range, instructions, load_bare_metal, said,
 };
 use crate::traces::{Harts, TraceReport, Traces, run_traced};
 use energy::Energy;
@@ -476,7 +475,7 @@ fn wire_up(description: &RackDescription, files: &Files) -> Result<(Network, Wir
     let hosts = spec.hosts();
     let servers: Vec<NodeId> = (0..spec.servers()).map(|_| network.add_server()).collect();
     let mut clients = Vec::new();
-    for client in &spec.clients {
+    for (place, client) in spec.clients.iter().enumerate() {
         let addresses: Vec<u32> = spec
             .servers_of(client)
             .into_iter()
@@ -499,7 +498,7 @@ fn wire_up(description: &RackDescription, files: &Files) -> Result<(Network, Wir
                 files,
             );
             let load_generator = load_generator.map_err(|sentence| {
-                RunError::Description(format!("rack.clients, {name}: {sentence}"))
+                RunError::Description(format!("rack.clients.{place}: {sentence}"))
             })?;
             let id = network.add_node(Box::new(load_generator));
             network.wake(id, Time::from_ns(client.begin_ns), LoadGenerator::BEGIN);
@@ -541,8 +540,7 @@ fn prepare<'a>(
     guard: &mut Guard<'_>,
 ) -> Result<Prepared<'a>, RunError> {
     let spec = &description.rack;
-    spec.check()?;
-    check_precision(description.measure.precision)?;
+    description.check()?;
     if programs.len() != spec.servers.len() {
         return Err(RunError::Program(format!(
             "there are {} programs for the {} entries of rack.servers",
@@ -561,9 +559,7 @@ fn prepare<'a>(
     };
     let mut images = Vec::new();
     for (entry, program) in spec.servers.iter().zip(programs) {
-        let told = |error: RunError| error.of(&entry.name);
-        check_server(&entry.server).map_err(told)?;
-        images.push(load_bare_metal(program).map_err(told)?);
+        images.push(load_bare_metal(program).map_err(|error| error.of(&entry.name))?);
     }
     let subject = Subject::new(Kind::Rack, description, &images, &options.files)?;
     let saver = Saver::new(&options.checkpoint, subject, false)?;
