@@ -27,7 +27,7 @@ import typer
 import typer.core
 
 from nanoplane import claims as paper_claims
-from nanoplane import compiler, report, simulator
+from nanoplane import compiler, parameters, report, simulator
 from nanoplane import description as descriptions
 from nanoplane import store as stores
 from nanoplane.checkpoints import Checkpoints
@@ -879,6 +879,58 @@ def list_names(as_document: Json = False) -> None:
         print(kind)
         for value in values:
             print(f"  {value}" + (f": {notes[value]}" if notes.get(value) else ""))
+
+
+@app.command(
+    epilog=_example(
+        "nanoplane explain server.hyperplane", "nanoplane explain traffic.rate_mrps --json"
+    )
+)
+def explain(
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="As --set takes it.")] = None,
+    as_document: Json = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="All parameters, as docs/reference.md has them.")
+    ] = False,
+) -> None:
+    """Say what a parameter of a description takes and means, or which ones a table has."""
+    if markdown == (key is not None):
+        raise DescriptionError(
+            'explain takes a key, such as "server.hyperplane.ways" or "traffic", or --markdown'
+        )
+    if key is None:
+        print(parameters.markdown(), end="")
+        return
+    found = parameters.find(key)
+    sources = {name: of["source"] for name, of in simulator.presets().items()}
+    document = {
+        "key": key,
+        "takes": found.takes,
+        "unit": found.unit,
+        "default": found.default,
+        "source": found.source,
+        "presets": {
+            name: {"value": value, "source": sources[name]} for name, value in found.presets.items()
+        },
+        "choices": descriptions.notes(key),
+        "text": found.text,
+        "parameters": [one._asdict() for one in parameters.lines(found)],
+    }
+    if as_document:
+        _print_json(document)
+        return
+    print(f"{key}\n\n{found.text}\n")
+    for name in ("takes", "unit", "default", "source"):
+        if (value := document[name]) not in (None, ""):
+            print(f"{name:8} {json.dumps(value) if name == 'default' else value}")
+    for name, value in found.presets.items():
+        print(f"{name}: {json.dumps(value)}, {sources[name]}")
+    for name, note in descriptions.notes(key).items():
+        print(f"{name}: {note}")
+    for one in parameters.lines(found):
+        default = f"default {one.default}" if one.default else ""
+        what = ", ".join(part for part in (one.takes, one.unit, default) if part)
+        print(f"{one.name}: {what}. {one.sentence}")
 
 
 def _points(listed: Iterable[Figure], quick: bool) -> dict[Any, Run]:

@@ -1,0 +1,218 @@
+"""Parameters: what each key of a description takes and means, from the simulator's schemas alone.
+
+A parameter is declared once, at its field in Rust. In the text of a table the paragraph that begins
+with `Defaults:` is the source of its defaults, and of those of the tables in it that have none.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from nanoplane import description as descriptions
+from nanoplane import simulator
+from nanoplane.errors import DescriptionError
+
+_DEFAULTS = "Defaults: "
+_SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "queueing": descriptions.queueing_schema,
+    "rack": descriptions.rack_schema,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A key of a description: a value, or a table with keys of its own."""
+
+    key: str
+    """As `--set` takes it; of a list, that of the first entry."""
+    schema: Mapping[str, Any]
+    around: str = ""
+    """The source of the defaults of the table that it is in."""
+
+    @property
+    def text(self) -> str:
+        """What it is."""
+        return "\n\n".join(one for one in self._paragraphs() if not one.startswith(_DEFAULTS))
+
+    @property
+    def sentence(self) -> str:
+        """The first sentence of the text."""
+        return re.split(r"(?<=\.)\s+(?=[A-Z`\"])|\n", self.text)[0]
+
+    @property
+    def takes(self) -> str:
+        """Type and range of its values."""
+        accepted = descriptions.accepts(self.schema, "")
+        for one in descriptions.branches(self.schema):
+            if "items" in one:
+                accepted += f", each entry {descriptions.accepts(one['items'], '')}"
+        return accepted
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of its values."""
+        return None if self.is_table else descriptions.unit_of(self.key)
+
+    @property
+    def default(self) -> Any:
+        """Its default; None if there is none, or nothing is the default."""
+        return None if self.is_table else self.schema.get("default")
+
+    @property
+    def source(self) -> str:
+        """The source of its default, or of the defaults in it."""
+        own = [one for one in self._paragraphs() if one.startswith(_DEFAULTS)]
+        return own[0].removeprefix(_DEFAULTS) if own else self.around
+
+    @property
+    def presets(self) -> dict[str, Any]:
+        """Its values in the presets, if it is the machine's."""
+        key = self.key.removeprefix("rack.servers.0.")
+        values = {name: _at(of, key) for name, of in simulator.presets().items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it has keys of its own."""
+        return bool(self.inside())
+
+    def inside(self) -> list["Parameter"]:
+        """Return the parameters of a table; of a list of tables, its first entry."""
+        found: dict[str, Parameter] = {}
+        for one in descriptions.branches(self.schema):
+            if "items" in one:
+                entry = Parameter(f"{self.key}.0", one["items"], self.source)
+                return [entry] if entry.is_table else []
+            for name, of in one.get("properties", {}).items():
+                # What tells alternatives apart is in each of them.
+                of = _joined(found[name].schema, of) if name in found else of
+                found[name] = Parameter(f"{self.key}.{name}".lstrip("."), of, self.source)
+        return list(found.values())
+
+    def _paragraphs(self) -> list[str]:
+        texts = [self.schema.get("description", ""), self.schema.get("about", "")]
+        if "const" not in self.schema:
+            tables = descriptions.branches(self.schema)
+            texts += [one.get("description", "") for one in tables if "properties" in one]
+        paragraphs = [" ".join(one.split()) for text in texts for one in text.split("\n\n")]
+        return list(dict.fromkeys(one for one in paragraphs if one))
+
+
+def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+    return one if one == other else {**other, "anyOf": [*descriptions.branches(one), other]}
+
+
+def _at(value: Any, key: str) -> Any:
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return None if isinstance(value, dict) else value
+
+
+def find(key: str) -> Parameter:
+    """Return the parameter of a dotted key."""
+    root = _SCHEMAS.get(key.split(".")[0], descriptions.user_schema)()
+    found = Parameter("", root)
+    for name in key.split("."):
+        inside = {one.key.rsplit(".", 1)[-1]: one for one in found.inside()}
+        place = "0" if name.isdecimal() else name
+        if place not in inside:
+            raise DescriptionError(f"{key} is not known; {_near(key)}")
+        found = inside[place]
+    return found
+
+
+def _near(key: str) -> str:
+    """Say which keys may have been meant."""
+
+    def keys(table: Parameter) -> Iterator[str]:
+        for one in table.inside():
+            yield one.key
+            yield from keys(one)
+
+    every = [known for root in _roots() for known in keys(root)]
+    named = {known.rsplit(".", 1)[-1]: known for known in reversed(every)}
+    near = difflib.get_close_matches(key, every, 3, 0.9)
+    near += [named[one] for one in difflib.get_close_matches(key.rsplit(".", 1)[-1], named, 3, 0.7)]
+    if not near:
+        return "nanoplane explain --markdown has all that are"
+    meant = [f'"{one}"' for one in dict.fromkeys(near)][:3]
+    return f"did you mean {' or '.join(meant)}?"
+
+
+def _roots() -> list[Parameter]:
+    schemas = (descriptions.user_schema(), *(of() for of in _SCHEMAS.values()))
+    return [Parameter("", schema) for schema in schemas]
+
+
+class Line(NamedTuple):
+    """What a list of parameters says of one."""
+
+    name: str
+    takes: str
+    default: str
+    """Where there is none, the values of the presets."""
+    unit: str
+    sentence: str
+
+
+def lines(table: Parameter) -> list[Line]:
+    """Return a line for each parameter of a table."""
+    return [
+        Line(one.key.rsplit(".", 1)[-1], one.takes, _default(one), one.unit or "", one.sentence)
+        for one in table.inside()
+    ]
+
+
+def _default(one: Parameter) -> str:
+    if one.default is None:
+        values = [json.dumps(value) for value in one.presets.values()]
+        return values[0] if len(set(values)) == 1 else " / ".join(values)
+    return json.dumps(one.default)
+
+
+_HEAD = """# Parameters
+
+<!-- written by `make docs` -->
+
+All keys of descriptions, as the simulator declares them; `nanoplane explain KEY` says more of each.
+The name of a list's entry is its number, from 0 on. A parameter of the machine without a default
+has its values in the presets instead, or the one if it is the same in all:
+PRESETS.
+"""
+
+
+def markdown() -> str:
+    """Return the reference: all tables with their parameters, in the order of a description."""
+    known: list[list[Line]] = []
+    places: list[str] = []
+    written = [_HEAD.replace("PRESETS", ", ".join(simulator.presets()))]
+
+    def add(table: Parameter) -> str:
+        """Write a table and those in it, unless it is there; return the key under which it is."""
+        shape = lines(table)
+        if shape in known:
+            return places[known.index(shape)]
+        # A rack measures otherwise.
+        heading = table.key if table.key not in places else f"{table.key} of a rack"
+        known.append(shape)
+        places.append(heading)
+        at = len(written)
+        rows = []
+        for one, (name, takes, default, unit, sentence) in zip(table.inside(), shape, strict=True):
+            if one.is_table:
+                place = add(one)
+                takes = f"{takes.split(',')[0]}: [{place}](#{place.replace('.', '')})"
+            cells = (f"`{name}`", takes, f"`{default}`" if default else "", unit, sentence)
+            rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        text = "\n\n".join(dict.fromkeys([table.text, table.source and _DEFAULTS + table.source]))
+        head = "| key | range | default | unit | |\n| --- | --- | --- | --- | --- |"
+        written.insert(at, f"## {heading}\n\n{text.strip()}\n\n{head}\n" + "\n".join(rows) + "\n")
+        return heading
+
+    for root in _roots():
+        for table in root.inside():
+            add(table)
+    return "\n".join(written)

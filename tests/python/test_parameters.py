@@ -1,0 +1,79 @@
+"""What is said of parameters is what the simulator declares."""
+
+import json
+
+import pytest
+
+from command_line import nanoplane
+from nanoplane import parameters
+
+pytestmark = pytest.mark.simulator
+
+
+def test_a_parameter_is_explained() -> None:
+    key = "server.hyperplane.qwait_latency_cycles"
+    told = json.loads(nanoplane("explain", key, "--json"))
+    assert told["takes"] == "a whole number from 1 to 1000000"
+    assert (told["unit"], told["default"]) == ("cycles", 50)
+    assert told["source"] == "HyperPlane (MICRO 2020), §IV-C and Table I."
+    assert told["presets"]["hyperplane-table1"] == {
+        "value": 50,
+        "source": "HyperPlane (MICRO 2020), Table I",
+    }
+    lines = nanoplane("explain", key).splitlines()
+    assert lines[0] == key
+    assert lines[2].startswith("Cycles of a `QWAIT` that finds a ready queue")
+    assert lines[4:8] == [
+        "takes    a whole number from 1 to 1000000",
+        "unit     cycles",
+        "default  50",
+        "source   HyperPlane (MICRO 2020), §IV-C and Table I.",
+    ]
+
+
+def test_a_table_has_a_line_for_each_parameter() -> None:
+    lines = nanoplane("explain", "server.fabric.memory").splitlines()
+    assert lines[-3:] == [
+        "bandwidth_gb_per_s: a number from 0.001 to 1000000, gigabytes a second, default 19.2. "
+        "Gigabytes (1e9 bytes) a second that each controller reads and writes together.",
+        "controllers: a whole number from 1 to 256, default 4. How many, spread evenly over the "
+        "tiles at the mesh's edge; lines are interleaved over them.",
+        "latency_ns: a number from 0 to 1000000000, nanoseconds, default 50.0. Nanoseconds from a "
+        "read's turn at the controller to the departure of its answer.",
+    ]
+    assert "spin: It polls the doorbell" in nanoplane("explain", "data_plane.notify")
+    # Of alternatives and of a list's entries, too.
+    shape = nanoplane("explain", "rack.clients.0.load.requests.3.service_times.shape")
+    assert "takes    a number above 0 and below 1\n" in shape
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("server.fabric.colums",),
+            'server.fabric.colums is not known; did you mean "server.fabric.mesh.columns"?',
+        ),
+        (("server.core.width.x",), 'server.core.width.x is not known; did you mean "server.core.'),
+        (("sever",), 'sever is not known; did you mean "server"'),
+        ((), "explain takes a key"),
+        (("traffic", "--markdown"), "explain takes a key"),
+    ],
+)
+def test_a_wrong_key_gets_a_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+    told = nanoplane("explain", *arguments, status=2)
+    assert sentence in told
+    assert told.count("\n") == 1
+
+
+def test_every_parameter_has_a_sentence() -> None:
+    def silent(table: parameters.Parameter) -> list[str]:
+        found = []
+        for one in table.inside():
+            tells = any("const" in of for of in [one.schema, *one.schema.get("anyOf", [])])
+            found += [] if one.text or tells else [one.key]
+            found += silent(one)
+        return found
+
+    tables = ("server", "data_plane", "traffic", "measure", "simulator", "queueing", "rack")
+    assert [key for table in tables for key in silent(parameters.find(table))] == []
