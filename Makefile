@@ -1,6 +1,6 @@
 # make run · make test · make lint · make bench: each does its own set-up.
 
-.PHONY: help run build test test-rust test-python lint bench same-results beside-gem5 format lock clean
+.PHONY: help run build test test-rust test-python lint bench same-results beside-gem5 docs format lock clean
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -26,6 +26,7 @@ help:
 	@echo 'make bench  measure the speed of the simulator'
 	@echo 'make same-results compare results with the recorded ones (RECORD=1 records them)'
 	@echo 'make beside-gem5 run what gem5 ran'
+	@echo 'make docs   write docs/reference.md from the declarations of the parameters'
 	@echo 'make format put everything into its format'
 	@echo 'make lock   pin what the requirements in pyproject.toml require'
 
@@ -88,6 +89,9 @@ same-results: build
 # docs/substrate.md has what comes out, and why.
 beside-gem5: build
 	$(BIN)/python tests/beside_gem5/beside_gem5.py
+
+docs: build
+	$(BIN)/nanoplane explain --markdown > docs/reference.md
 
 # What pyproject.toml pins, for every supported Python and platform.
 lock:

@@ -1,6 +1,7 @@
 """What is said of parameters is what the simulator declares."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,8 @@ from command_line import nanoplane
 from nanoplane import parameters
 
 pytestmark = pytest.mark.simulator
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 
 
 def test_a_parameter_is_explained() -> None:
@@ -64,6 +67,10 @@ def test_a_wrong_key_gets_a_sentence(arguments: tuple[str, ...], sentence: str) 
     told = nanoplane("explain", *arguments, status=2)
     assert sentence in told
     assert told.count("\n") == 1
+
+
+def test_the_reference_is_as_the_parameters_are_declared() -> None:
+    assert REFERENCE.read_text() == parameters.markdown(), "`make docs` writes it anew"
 
 
 def test_every_parameter_has_a_sentence() -> None:
