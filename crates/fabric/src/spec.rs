@@ -469,21 +469,6 @@ mod tests {
             spec.check().unwrap_err().to_string(),
             "cores is 17; the mesh of 16 tiles has a place for 16 cores or fewer"
         );
-        let cache = CacheSpec {
-            mshrs: 0,
-            ..CacheSpec::default()
-        };
-        assert_eq!(
-            cache.check().under("core.l1_data").unwrap_err().to_string(),
-            "core.l1_data.mshrs is 0; it must be from 1 to 1024"
-        );
-        for (key, value) in [("clock_ghz", 0.0), ("clock_ghz", f64::NAN)] {
-            let spec = FabricSpec {
-                clock_ghz: value,
-                ..FabricSpec::default()
-            };
-            assert_eq!(spec.check().unwrap_err().key, key);
-        }
     }
 
     #[test]
@@ -504,18 +489,7 @@ mod tests {
         );
         let mut narrow = two.clone();
         narrow.mesh.columns = 3;
-        let mut slow = two.clone();
-        slow.socket_link.bandwidth_gb_per_s = 0.0;
-        let mut late = two.clone();
-        late.socket_link.latency_ns = f64::NAN;
         for (spec, sentence) in [
-            (
-                FabricSpec {
-                    sockets: 3,
-                    ..two.clone()
-                },
-                "sockets is 3; it must be from 1 to 2",
-            ),
             (
                 FabricSpec {
                     cores: 15,
@@ -528,14 +502,6 @@ mod tests {
                 narrow,
                 "cores is 32; the two meshes of 12 tiles have a place for 24 cores \
                  or fewer",
-            ),
-            (
-                slow,
-                "socket_link.bandwidth_gb_per_s is 0; it must be from 0.001 to 1000000",
-            ),
-            (
-                late,
-                "socket_link.latency_ns is not a number; it must be from 0 to 1000000",
             ),
         ] {
             assert_eq!(spec.check().unwrap_err().to_string(), sentence);
@@ -554,32 +520,16 @@ mod tests {
         );
         spec.last_level.inclusion = Inclusion::NonInclusive;
         spec.check().unwrap();
-        for (entries_per_bank, ways, sentence) in [
-            // Less than a set.
-            (
-                6,
-                12,
-                "last_level.directory.entries_per_bank is 6; it must be a power of \
-                 two times 12 ways, such as 12",
-            ),
-            (
-                0,
-                4,
-                "last_level.directory.entries_per_bank is 0; it must be from 1 to \
-                 16777216",
-            ),
-            (
-                24,
-                65,
-                "last_level.directory.ways is 65; it must be from 1 to 64",
-            ),
-        ] {
-            spec.last_level.directory = Some(DirectorySpec {
-                entries_per_bank,
-                ways,
-            });
-            assert_eq!(spec.check().unwrap_err().to_string(), sentence);
-        }
+        // Less than a set.
+        spec.last_level.directory = Some(DirectorySpec {
+            entries_per_bank: 6,
+            ways: 12,
+        });
+        assert_eq!(
+            spec.check().unwrap_err().to_string(),
+            "last_level.directory.entries_per_bank is 6; it must be a power of two times 12 ways, \
+             such as 12"
+        );
     }
 
     #[test]

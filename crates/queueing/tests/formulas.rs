@@ -189,9 +189,5 @@ fn wrong_systems_get_a_sentence() {
         of(&|system| system.queues = 0),
         "queues is 0; it must be from 1 to 1024"
     );
-    assert!(of(&|system| system.units = 2000).contains("units is 2000"));
-    assert!(of(&|system| system.load = f64::NAN).contains("load is not a number"));
-    assert!(of(&|system| system.fixed_part = 2.0).contains("fixed_part is 2"));
-    assert!(of(&|system| system.requests = 1).contains("requests is 1"));
     assert_eq!(right.simulate(&Files::default(), |_| false), Ok(None));
 }

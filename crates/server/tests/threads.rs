@@ -238,12 +238,4 @@ fn an_in_order_core_has_one_thread() {
         "threads is 2; an in-order core has one hardware thread; two need \
          model = \"out-of-order\""
     );
-    let core = CoreSpec {
-        threads: 3,
-        ..CoreSpec::hyperplane_table1()
-    };
-    assert_eq!(
-        core.check().unwrap_err().to_string(),
-        "threads is 3; it must be from 1 to 2"
-    );
 }

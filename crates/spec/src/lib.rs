@@ -10,8 +10,8 @@
 //! }
 //!
 //! use spec::Under;
-//! let wrong = spec::check(&Cache { ways: 65 }).under("server.core.l1_data");
-//! assert_eq!(wrong.unwrap_err().to_string(), "server.core.l1_data.ways is 65; it must be from 1 to 64");
+//! let wrong = spec::check(&Cache { ways: 65 }).under("core.l1_data").unwrap_err();
+//! assert_eq!(wrong.to_string(), "core.l1_data.ways is 65; it must be from 1 to 64");
 //! ```
 
 use schemars::JsonSchema;
@@ -297,8 +297,8 @@ impl Range<'_> {
     }
 }
 
-/// The numbers of a schema that are declared without a least or a most value, by type and field. Those
-/// that have a reason to be are listed in the tests of the crates whose descriptions these are.
+/// The numbers of a schema that are declared without a least or a most value, by type and field.
+/// Those that have a reason to be are listed in the tests of the crates whose descriptions these are.
 pub fn without_range(schema: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     search(
