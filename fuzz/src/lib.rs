@@ -1,13 +1,13 @@
 //! What the targets do with their input. `crates/server/tests/fuzz_targets.rs` includes this file, so
 //! that it is compiled and tried with everything else.
 
-use network::{ItemKind, Packets};
 use pipeline::{CoreSpec, NoExtension};
 use riscv::elf::{self, Image, Segment};
 use riscv::{Operation, evaluate, is_compressed};
 use serde_json::{Number, Value};
 use server::{Description, ExecuteOptions, Machine, Program, RunError, ServerSpec, presets};
 use std::path::Path;
+use workload::{ItemKind, Packets};
 
 /// A program that ends at once, with status 0.
 pub const EXITS: &[u8] = include_bytes!("../seeds/elf/exits.elf");

@@ -5,20 +5,20 @@
 //! the program wants to know. A response begins with the same two words, which is how it is known to
 //! which request it belongs. For programs whose messages have no such words they can be left out.
 
-use crate::operations::Zipf;
 use crate::packet::{Endpoint, Message, Packet, Transport, TransportAction, TransportStatistics};
 use crate::rack::{LineRate, MessageName, Node, NodeContext, Step};
 use crate::transport::{MOST_MESSAGE_BYTES, TransportSpec};
-use crate::{
-    ArrivalProcess, Arrivals, Distribution, Files, KindMeasurement, Measurement, Random, Recorder,
-    Sample, ServiceTimes, Stream, lost_requests,
-};
 use fabric::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use state::Walker;
 use std::collections::{BTreeMap, VecDeque};
+use workload::Zipf;
+use workload::{
+    ArrivalProcess, Arrivals, Distribution, Files, KindMeasurement, Measurement, Random, Recorder,
+    Sample, ServiceTimes, Stream, lost_requests,
+};
 
 /// Bytes of the words that each request and each response begins with, if they are not left out.
 const LOAD_BYTES: u32 = 16;

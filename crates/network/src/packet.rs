@@ -1,10 +1,10 @@
 //! Packets of a network of servers, links and switches, and the messages that transports cut into
 //! them.
 
-use crate::checksum;
 use fabric::Time;
 use serde::Serialize;
 use state::Walker;
+use workload::checksum;
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET_BYTES: u64 = 14;

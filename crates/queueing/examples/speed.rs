@@ -1,8 +1,8 @@
 //! Millions of requests in a second of processor time (Linux):
 //! `cargo run --release -p queueing --example speed`.
 
-use network::{Files, ServiceTimes};
 use queueing::QueueingSystem;
+use workload::{Files, ServiceTimes};
 
 /// Processor time of this process: the host may have other things to do.
 fn processor_seconds() -> f64 {

@@ -7,10 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
-use network::{Distribution, Drift, Files, Random, ServiceTimes, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under};
+use workload::{Distribution, Drift, Files, Random, ServiceTimes, Stream};
 
 /// Batches that confidence intervals are made of, and Student's t for 95 % and 29 degrees of
 /// freedom.

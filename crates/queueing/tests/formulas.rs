@@ -1,7 +1,7 @@
 //! Simulated systems beside what queueing theory has formulas for.
 
-use network::{Files, ServiceTimes};
 use queueing::{Latencies, Measured, QueueingSystem};
+use workload::{Files, ServiceTimes};
 
 fn system(queues: u32, units: u32, service_times: ServiceTimes, load: f64) -> QueueingSystem {
     QueueingSystem {

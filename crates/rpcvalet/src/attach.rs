@@ -1,18 +1,19 @@
 //! Puts the network interface and the cluster around it on a server's fabric.
 
 use crate::backend::{Backend, Dispatcher, Neighbours, Parts};
+use crate::cluster::{Cluster, ClusterDomain, ClusterSetup};
 use crate::context::{ContextTable, SharedContexts};
 use crate::domain::{Domain, QueuePairs};
 use crate::frontend::Frontend;
+use crate::link::Link;
 use crate::spec::{DomainPlan, Mode, RpcValetSpec};
 use crate::{BackendStatistics, DomainStatistics, Statistics};
 use fabric::{AddressRange, Agent, AgentId, Attachment, Fabric, Time};
-use network::{
-    Cluster, ClusterDomain, ClusterSetup, IoSetup, Ledger, Link, Random, SharedLedger, Stream,
-};
+use queues::{IoSetup, Ledger, SharedLedger};
 use spec::SpecError;
 use std::cell::RefCell;
 use std::rc::Rc;
+use workload::{Random, Stream};
 
 /// The agents of the network interface.
 #[derive(Clone, Debug)]

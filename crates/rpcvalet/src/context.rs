@@ -6,8 +6,8 @@
 //! it answers with an error. So nothing that is done in one context reaches memory of another one.
 
 use crate::domain::Domain;
+use crate::header::{Header, MOST_BLOCK, MOST_CONTEXTS, Status};
 use fabric::LINE_BYTES;
-use network::header::{Header, MOST_BLOCK, MOST_CONTEXTS, Status};
 use state::{State, Walker};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -205,7 +205,7 @@ impl ContextTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use network::header::Kind;
+    use crate::header::Kind;
 
     fn table() -> ContextTable {
         ContextTable::new(Vec::new(), 10)

@@ -1,8 +1,8 @@
 //! A messaging domain: where everything is in memory (Section 4.2, Figure 5). And the queue pairs of the cores.
 
+use crate::header::{DOMAIN_BITS, MOST_CONTEXTS};
 use crate::spec::{DomainPlan, Mode};
 use fabric::LINE_BYTES;
-use network::header::{DOMAIN_BITS, MOST_CONTEXTS};
 use std::ops::Range;
 
 const LINE: u64 = LINE_BYTES as u64;

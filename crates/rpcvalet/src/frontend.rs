@@ -2,13 +2,13 @@
 
 use crate::context::SharedContexts;
 use crate::domain::QueuePairs;
+use crate::header::{Header, Kind, WORK_HEADER_AT};
 use crate::spec::Latencies;
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LineAddress, LineData,
     MemoryAccess,
 };
-use network::SharedLedger;
-use network::header::{Header, Kind, WORK_HEADER_AT};
+use queues::SharedLedger;
 use state::{State, Walker};
 use std::collections::VecDeque;
 

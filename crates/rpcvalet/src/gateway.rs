@@ -7,14 +7,15 @@
 //!
 //! Of the registers of the I/O device it has those that [`sonuma.h`](../../../guest/include/sonuma.h) uses.
 
+use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, Status};
+use crate::link::Link;
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
     RegisterAccess, Request, Time,
 };
-use network::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, Status};
 use network::packet::{CHOP, DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};
-use network::{Link, SharedLedger};
+use queues::SharedLedger;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::{State, Walker};

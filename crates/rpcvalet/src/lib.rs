@@ -16,23 +16,29 @@
 
 mod attach;
 mod backend;
+mod cluster;
 mod context;
 pub mod dispatch;
 mod domain;
 mod frontend;
 mod gateway;
+pub mod header;
+mod link;
 mod spec;
 
 pub use crate::spec::{DispatchSpec, DomainPlan, DomainSpec, Mode, PolicySpec, RpcValetSpec};
 pub use attach::{Attached, Place, attach, attach_behind};
 pub use backend::{Backend, BackendStatistics};
+pub use cluster::{Cluster, ClusterDomain, ClusterSetup, ClusterStatistics, NetworkSpec};
 pub use context::{Context, ContextTable, MOST_SEGMENT_BYTES, Registered, Segment, SharedContexts};
 pub use domain::{Domain, QueuePairs, footprint_bytes};
 pub use frontend::Frontend;
 pub use gateway::{Gateway, GatewaySpec, GatewayStatistics};
+pub use link::{LinkFaultCounts, LinkFaults};
 
-use network::{ClusterStatistics, KindMeasurement, Ledger, QueueCounts};
+use queues::{Ledger, QueueCounts};
 use serde::Serialize;
+use workload::KindMeasurement;
 
 /// What the network interface and the cluster have counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -1,8 +1,8 @@
 //! The description of the network interface.
 
+use crate::cluster::NetworkSpec;
+use crate::header::{MOST_BYTES, MOST_CONTEXTS, MOST_NODES, MOST_SLOTS};
 use fabric::{Clock, Time};
-use network::NetworkSpec;
-use network::header::{MOST_BYTES, MOST_CONTEXTS, MOST_NODES, MOST_SLOTS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};

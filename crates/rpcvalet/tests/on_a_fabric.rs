@@ -5,18 +5,17 @@ use fabric::{
     Fabric, FabricSpec, Inbox, LastLevelSpec, LineAddress, LineData, MemoryAccess, MemorySpec,
     MeshSpec, Observation, Outbox, OutgoingKind, Ram, RequestKind, Time, Transit,
 };
-use network::header::{Header, Kind, Status};
-use network::{
-    Cluster, ClusterSetup, Files, IoSetup, Ledger, LinkFaults, NetworkSpec, ProgramSettings,
-    Random, Recorder, SharedLedger, Stream, TrafficSpec, Warmup,
-};
+use queues::{IoSetup, Ledger, ProgramSettings, SharedLedger};
+use rpcvalet::header::{Header, Kind, Status};
 use rpcvalet::{
     Attached, DispatchSpec, DomainSpec, Mode, Place, PolicySpec, QueuePairs, RpcValetSpec,
     Statistics, attach, attach_behind,
 };
+use rpcvalet::{Cluster, ClusterSetup, LinkFaults, NetworkSpec};
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
+use workload::{Files, Random, Recorder, Stream, TrafficSpec, Warmup};
 
 const DEVICE: u64 = 0x1000_0000;
 const INTERFACE: u64 = 0x1020_0000;

@@ -11,7 +11,6 @@ use fabric::Time;
 use flate2::Compression;
 use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use network::Files;
 use riscv::elf::Image;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,6 +18,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use workload::Files;
 
 /// What a file begins with; the number is that of the format.
 const MAGIC: &[u8] = b"nanoplane checkpoint 1\n";

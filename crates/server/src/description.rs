@@ -7,13 +7,14 @@ use fabric::{
 };
 use hyperplane::HyperPlaneSpec;
 use nanopu::NanoPuSpec;
-use network::{MOST_NAME_BYTES, OperationKind, TRAFFIC_PARAMETERS, TrafficSpec, Warmup};
 use pipeline::{CoreSpec, MemoryModel, Model};
+use queues::{MOST_NAME_BYTES, TRAFFIC_PARAMETERS};
 use rpcvalet::RpcValetSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
+use workload::{OperationKind, TrafficSpec, Warmup};
 
 /// A run: a server, the program on it, the traffic that it gets, and what is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

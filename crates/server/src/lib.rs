@@ -33,7 +33,6 @@ pub use host::{HostClock, HostCost};
 pub use limits::Limits;
 pub use linux::{Access, Reach};
 pub use machine::Machine;
-pub use network::Files;
 pub use rack::{
     InterfaceKind, InterfaceResult, Rack, RackAdvance, RackClientResult, RackClientSpec,
     RackDescription, RackMeasureSpec, RackResult, RackServer, RackServerResult, RackServerSpec,
@@ -44,3 +43,4 @@ pub use run::{
     Program, RunResult, Totals, check, execute, execute_functionally, run, warm_up,
 };
 pub use traces::{TraceOptions, TraceReport};
+pub use workload::Files;

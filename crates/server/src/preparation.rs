@@ -12,7 +12,7 @@ use crate::limits::{Guard, Spent};
 use crate::machine::{Machine, UntimedServer};
 use crate::run::said;
 use fabric::{AddressRange, LineAddress, LineData};
-use network::{ProgramDevice, ProgramPreparation, ProgramSettings};
+use queues::{ProgramDevice, ProgramPreparation, ProgramSettings};
 use riscv::Hart;
 use riscv::elf::Image;
 use riscv::paged::{PAGE_BYTES, PagedMemory};

@@ -13,19 +13,22 @@ use crate::traces::{Harts, TraceOptions, TraceReport, Tracer, Traces, run_traced
 use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
-use network::{
-    CONSUMER_BYTES, Cluster, ClusterSetup, Files, IoSetup, IoSource, ItemCounts, KindMeasurement,
-    Ledger, Measurement, ProgramPreparation, ProgramSettings, Random, Recorder, Rings,
-    SharedLedger, Stream, TenantSide, lost_requests,
-};
 use pipeline::{CoreStatistics, CycleStack, NEVER};
+use queues::{
+    CONSUMER_BYTES, IoSetup, IoSource, ItemCounts, Ledger, ProgramPreparation, ProgramSettings,
+    SharedLedger, TenantSide,
+};
 use riscv::elf;
 use rpcvalet::QueuePairs;
+use rpcvalet::{Cluster, ClusterSetup};
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
+use workload::{
+    Files, KindMeasurement, Measurement, Random, Recorder, Rings, Stream, lost_requests,
+};
 
 pub(crate) const IO_REGISTERS: AddressRange = AddressRange {
     start: 0x1000_0000,

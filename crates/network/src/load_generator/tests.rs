@@ -1,7 +1,7 @@
 use super::*;
-use crate::Warmup;
 use crate::rack::{LinkFaultSpec, LinkSpec, Network, NodeId, Switch, SwitchSpec};
 use crate::transport::Protocol;
+use workload::Warmup;
 
 /// A server that works on one request after the other, for as many nanoseconds as each one's first word says.
 struct Echo {

@@ -1,10 +1,10 @@
 //! Links: how fast, how long, and what goes wrong on them.
 
-use crate::Random;
 use crate::packet::Packet;
 use fabric::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use workload::Random;
 
 /// How fast bits follow each other on a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -202,7 +202,7 @@ impl Direction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Stream;
+    use workload::Stream;
 
     #[test]
     fn bytes_take_their_time() {

@@ -4,12 +4,12 @@ use super::link::{Direction, LinkCounts, LinkSpec};
 use super::node::{Node, NodeContext, Port};
 use super::record::{Record, Records, Step};
 use crate::packet::{CHOP, Packet};
-use crate::{Random, Stream};
 use fabric::Time;
 use state::{State, Walker};
 use std::any::Any;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use workload::{Random, Stream};
 
 /// The number of a node or a server in its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

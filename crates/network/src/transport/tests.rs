@@ -4,11 +4,11 @@ use crate::packet::{
     TransportStatistics,
 };
 use crate::rack::LineRate;
-use crate::{Random, Stream};
 use fabric::Time;
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use workload::{Random, Stream};
 
 fn rate() -> LineRate {
     LineRate::from_gbit_per_s(200.0)

@@ -3,11 +3,11 @@
 use super::{Backend, LINE, NOTICE_BYTES, QUEUE_AT, at_length, in_short, purpose};
 use crate::dispatch::{Load, Policy};
 use crate::domain::{CLASSES, QueuePairs, SHARED_ENTRY_BYTES};
+use crate::header::{Header, Kind};
 use crate::spec::{DispatchSpec, Mode};
 use fabric::{AgentContext, AgentMessage, LineData, MemoryAccess, Observation, Time};
-use network::Random;
-use network::header::{Header, Kind};
 use std::collections::VecDeque;
+use workload::Random;
 
 /// A shared completion queue of one class of messages.
 #[derive(Clone, Debug, Default)]

@@ -14,19 +14,21 @@ pub use statistics::BackendStatistics;
 
 use crate::context::SharedContexts;
 use crate::domain::QueuePairs;
+use crate::header::{
+    BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MOST_BYTES, MOST_CONTEXTS, MOST_NODES,
+    MOST_SLOTS,
+};
+use crate::link::Link;
 use crate::spec::{Latencies, Mode};
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES,
     LineData, MemoryAccess, Observation, RegisterAccess, Request, Time,
 };
-use network::header::{
-    BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MOST_BYTES, MOST_CONTEXTS, MOST_NODES,
-    MOST_SLOTS,
-};
-use network::{Link, Random, SharedLedger};
+use queues::SharedLedger;
 use state::{State, Walker};
 use std::collections::VecDeque;
 use transfers::Transfer;
+use workload::Random;
 
 const LINE: u64 = LINE_BYTES as u64;
 /// Bytes of a message between parts of the network interface that carries a header alone.

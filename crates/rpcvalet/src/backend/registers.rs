@@ -2,8 +2,8 @@
 
 use super::{Backend, LINE, NOTICE_BYTES, at_length};
 use crate::domain::{Domain, QueuePairs};
+use crate::header::Kind;
 use fabric::{AgentContext, AgentMessage, LineData};
-use network::header::Kind;
 
 /// Bytes of a context's block of registers. That of context k is the k-th.
 const BLOCK_BYTES: u64 = 0x100;

@@ -3,8 +3,8 @@
 
 use super::{Backend, LINE, NOTICE_BYTES, at_length, in_short, purpose};
 use crate::context::MOST_SEGMENT_BYTES;
+use crate::header::{Header, Kind, Status};
 use fabric::{AgentContext, AgentMessage, LINE_BYTES, LineData, MemoryAccess};
-use network::header::{Header, Kind, Status};
 use state::{State, Walker};
 
 /// A message or a one-sided operation of a core that is under way.

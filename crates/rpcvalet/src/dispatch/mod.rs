@@ -16,7 +16,7 @@ pub use type_aware::TypeAware;
 use crate::domain::CLASSES;
 use crate::spec::{DispatchSpec, PolicySpec};
 use fabric::LineData;
-use network::Random;
+use workload::Random;
 
 /// What a policy knows of the cores of its queue.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //! looked at, and the one with fewer messages gets the next one. It needs no view of all cores.
 
 use super::Load;
-use network::Random;
+use workload::Random;
 
 /// Power of two choices.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl PowerOfTwo {
 mod tests {
     use super::*;
     use crate::dispatch::load;
-    use network::Stream;
+    use workload::Stream;
 
     fn policy() -> PowerOfTwo {
         PowerOfTwo::new(Random::new(1, Stream::Dispatch))

@@ -1,14 +1,16 @@
 //! The description of a rack.
 
 use crate::description::{ServerSpec, SimulatorSpec, written};
+use network::LoadGeneratorSpec;
 use network::rack::{LinkSpec, SwitchSpec};
 use network::transport::Protocol;
-use network::{LoadGeneratorSpec, NetworkSpec, Warmup};
 use pcie::{DmaNicSpec, IceNicSpec};
 use rpcvalet::GatewaySpec;
+use rpcvalet::NetworkSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
+use workload::Warmup;
 
 /// Servers and clients that can be in a rack, at most.
 const MOST_HOSTS: usize = 1000;

@@ -24,18 +24,17 @@ use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
 use hyperplane::{HyperPlane, QwaitExtension};
 use nanopu::Nic;
 use network::rack::{LinkCounts, Network, NodeId, PortCounts, Switch};
-use network::{
-    Files, KindMeasurement, Ledger, LoadGenerator, LoadGeneratorReport, Measurement, Recorder,
-    Warmup,
-};
+use network::{LoadGenerator, LoadGeneratorReport};
 use pcie::{DmaNic, IceNic, NicStatistics};
 use pipeline::NoExtension;
+use queues::Ledger;
 use riscv::elf::Image;
 use rpcvalet::{BackendStatistics, Gateway, GatewayStatistics, Place, QueuePairs};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::ops::Range;
+use workload::{Files, KindMeasurement, Measurement, Recorder, Warmup};
 
 /// The address of the first server.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 0, 1]);

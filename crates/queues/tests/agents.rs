@@ -5,13 +5,11 @@ use fabric::{
     Inbox, LINE_BYTES, LineData, MemoryAccess, Observation, Outbox, OutgoingKind, Ram, RequestKind,
     Time, Transit,
 };
-use network::{
-    Files, IoSetup, IoSource, Ledger, Measurement, Random, Recorder, SharedLedger, Stream,
-    TenantSide, TrafficSpec, Warmup, checksum,
-};
+use queues::{IoSetup, IoSource, Ledger, SharedLedger, TenantSide};
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
+use workload::{Files, Measurement, Random, Recorder, Stream, TrafficSpec, Warmup, checksum};
 
 const LINE: u64 = LINE_BYTES as u64;
 const REGISTERS: u64 = 0x1000_0000;

@@ -12,7 +12,7 @@ use spec::{SpecError, Under, require};
 use std::path::Path;
 
 /// Bytes of a slot in front of its packet: length, flags and item (`guest/include/io.h`).
-pub(crate) const SLOT_HEADER_BYTES: u32 = 16;
+pub const SLOT_HEADER_BYTES: u32 = 16;
 /// Bytes that a data plane may add to a packet. GRE in IPv6 adds 44.
 const HEADROOM_BYTES: u32 = 48;
 const MAXIMUM_PACKET_BYTES: u32 = 9000;

@@ -5,14 +5,15 @@
 //! [`PRODUCERS`] cores, each of which writes one item at a time.
 
 use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
-use crate::spec::SLOT_HEADER_BYTES;
-use crate::{Arrival, ArrivalProcess, ItemKind, Packets, QueueDescriptor, Random, SharedLedger};
+use crate::{QueueDescriptor, SharedLedger};
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
     MemoryAccess, Observation, RegisterAccess, Request, Time,
 };
 use state::{State, Walker};
 use std::collections::VecDeque;
+use workload::SLOT_HEADER_BYTES;
+use workload::{Arrival, ArrivalProcess, ItemKind, Packets, Random};
 
 const LINE: u64 = LINE_BYTES as u64;
 
@@ -78,15 +79,24 @@ impl IoSetup {
 pub const CONSUMER_BYTES: u64 = 2 * LINE;
 
 /// Offsets of the registers that can be written.
-pub(crate) mod register {
+pub mod register {
+    /// The table of descriptors.
     pub const TABLE: u64 = 0x50;
+    /// 1: begin.
     pub const START: u64 = 0x58;
+    /// Doorbell addresses that were given up.
     pub const CONFLICTS: u64 = 0x60;
+    /// A name, eight bytes at a time.
     pub const NAME: u64 = 0x88;
+    /// The value of the parameter of that name.
     pub const PARAMETER: u64 = 0x90;
+    /// The offset of the counter of that name.
     pub const COUNTER: u64 = 0x98;
+    /// What the items are: [`workload::ItemKind`].
     pub const ITEMS: u64 = 0xa0;
+    /// Where memory begins that is to be as if it had been cleared.
     pub const CLEARED: u64 = 0xa8;
+    /// How many bytes of it; clears them.
     pub const CLEARED_BYTES: u64 = 0xb0;
     /// The counters, 8 bytes each.
     pub const COUNTERS: std::ops::Range<u64> = 0x800..0xc00;

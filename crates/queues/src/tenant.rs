@@ -5,13 +5,13 @@
 //! and reads it again at once. The agent does the same accesses, and skips the hits between them.
 
 use crate::io_source::{DoorbellMap, FLAG_LAST, descriptor_fault};
-use crate::spec::SLOT_HEADER_BYTES;
 use crate::{IoSetup, QueueDescriptor, SharedLedger};
 use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
     MemoryAccess, Observation, RegisterAccess, Request, Time,
 };
 use state::{State, Walker};
+use workload::SLOT_HEADER_BYTES;
 
 const LINE: u64 = LINE_BYTES as u64;
 /// In the flags of a slot: the data plane could not process the item.

@@ -1,9 +1,9 @@
 //! Links of a network, and what can happen to packets on them.
 
-use crate::Random;
 use fabric::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use workload::Random;
 
 /// A link that carries one packet at a time, in the order in which they are given to it.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ impl LinkFaults {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Stream;
+    use workload::Stream;
 
     #[test]
     fn a_link_carries_one_packet_at_a_time() {

@@ -1,12 +1,12 @@
 //! What the I/O source and the tenants keep together: the queues, and each item's record.
 
-use crate::ItemKind;
-use crate::recorder::{KindMeasurement, Recorder, Sample};
 use fabric::{CoreId, LineData, Time};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use workload::ItemKind;
+use workload::{KindMeasurement, Recorder, Sample};
 
 /// The ledger, as its two agents and the builder of the server hold it.
 pub type SharedLedger = Rc<RefCell<Ledger>>;
@@ -187,11 +187,11 @@ pub struct Ledger {
     /// When the source began to run.
     started_at_fs: Option<u64>,
     /// What the program's items are.
-    pub(crate) items: ItemKind,
+    pub items: ItemKind,
     pub(crate) counts: ItemCounts,
     queue_counts: Vec<QueueCounts>,
     /// What the program has counted, by the names that it gave.
-    pub(crate) program_counters: Vec<(String, u64)>,
+    pub program_counters: Vec<(String, u64)>,
     /// Items in each queue, oldest first.
     inside: Vec<VecDeque<Inside>>,
     /// Rings of each tenant's doorbell whose items have not been recorded.
@@ -283,7 +283,7 @@ impl Ledger {
     }
 
     /// What is delivered from now on is measured.
-    pub(crate) fn measure(&mut self) {
+    pub fn measure(&mut self) {
         self.measures = true;
     }
 
@@ -374,7 +374,8 @@ impl Ledger {
         self.wrong_description.as_deref()
     }
 
-    pub(crate) fn set_wrong_description(&mut self, sentence: String) {
+    /// The description does not fit the program, as the sentence says; the first one counts.
+    pub fn set_wrong_description(&mut self, sentence: String) {
         self.wrong_description.get_or_insert(sentence);
     }
 
@@ -383,7 +384,8 @@ impl Ledger {
         self.fault.get_or_insert(sentence);
     }
 
-    pub(crate) fn start(&mut self, table: u64, queues: Vec<QueueDescriptor>, at: Time) {
+    /// The source has begun, with these queues, whose descriptors are at `table`.
+    pub fn start(&mut self, table: u64, queues: Vec<QueueDescriptor>, at: Time) {
         if self.recorder.needs_kinds() && self.items != ItemKind::Operations {
             let sentence = "measure.precision_of names a kind of operations, and the program takes \
                             none: leave it out";
@@ -409,14 +411,14 @@ impl Ledger {
     }
 
     /// An item has arrived at the source, and is on its way into its queue.
-    pub(crate) fn generated(&mut self, queue: u32) {
+    pub fn generated(&mut self, queue: u32) {
         self.counts.generated += 1;
         self.counts.entering += 1;
         self.queue_counts[queue as usize].generated += 1;
     }
 
     /// An item that was on its way has found its queue full.
-    pub(crate) fn dropped(&mut self, queue: u32) {
+    pub fn dropped(&mut self, queue: u32) {
         self.counts.entering -= 1;
         self.counts.dropped += 1;
         self.queue_counts[queue as usize].dropped += 1;
@@ -458,7 +460,7 @@ impl Ledger {
     }
 
     /// An item of some kind is in its queue: its latency begins.
-    pub(crate) fn arrived(&mut self, queue: u32, (item, kind): (u64, u8), at: Time) {
+    pub fn arrived(&mut self, queue: u32, (item, kind): (u64, u8), at: Time) {
         self.counts.entering -= 1;
         self.counts.inside += 1;
         self.inside[queue as usize].push_back(Inside {
@@ -531,7 +533,7 @@ impl Ledger {
 
     /// An item's latency has ended, which is known now, and its slot is free again. `at` is when, and
     /// when the same hart had done the one before.
-    pub(crate) fn completed(
+    pub fn completed(
         &mut self,
         queue: u32,
         (item, slot): (u64, usize),
@@ -548,7 +550,7 @@ impl Ledger {
     }
 
     /// An item could not be processed, as its reply says.
-    pub(crate) fn has_failed(&mut self) {
+    pub fn has_failed(&mut self) {
         self.counts.errors += 1;
     }
 

@@ -1,10 +1,10 @@
 //! What the description tells the program beside its queues, and what the program tells the result:
 //! named parameters, weights and named counters, all through registers of the I/O device.
 
-use crate::OperationsSpec;
 use crate::io_source::register;
 use fabric::{AddressRange, Agent, AgentContext, RegisterAccess, Request};
 use std::collections::{BTreeMap, BTreeSet};
+use workload::OperationsSpec;
 
 /// How many counters a program can have.
 const COUNTERS: usize = 128;
@@ -42,7 +42,7 @@ pub struct ProgramPreparation {
 /// another one then answers for that name. Whoever asks so learns which names there are: a parameter
 /// that the program has not asked for before it starts its queues is one that it does not know.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ProgramRegisters {
+pub struct ProgramRegisters {
     settings: ProgramSettings,
     /// What has been written of a name.
     name: Vec<u8>,
@@ -57,6 +57,7 @@ state::component!(ProgramRegisters {
 });
 
 impl ProgramRegisters {
+    /// The registers of a program that is told this.
     pub fn new(settings: ProgramSettings) -> ProgramRegisters {
         ProgramRegisters {
             asked: settings.prepared.asked.clone(),
@@ -65,10 +66,12 @@ impl ProgramRegisters {
         }
     }
 
+    /// What the traffic asks of a store.
     pub fn operations(&self) -> &OperationsSpec {
         &self.settings.operations
     }
 
+    /// The weight of a queue.
     pub fn weight(&self, queue: u64) -> u64 {
         let weights = &self.settings.weights;
         let place = queue.checked_rem(weights.len() as u64);
@@ -189,7 +192,7 @@ impl Agent for ProgramDevice {
 }
 
 /// Writes the counter whose register is at an offset, if there is one.
-pub(crate) fn write_counter(counters: &mut [(String, u64)], offset: u64, value: u64) -> bool {
+pub fn write_counter(counters: &mut [(String, u64)], offset: u64, value: u64) -> bool {
     let index = (offset.wrapping_sub(register::COUNTERS.start) / 8) as usize;
     let counter = counters.get_mut(index);
     let is_one = register::COUNTERS.contains(&offset);

@@ -13,21 +13,20 @@ use crate::header::{
     BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MOST_BLOCK, MOST_CONTEXTS, MOST_NODES,
     Status, WORK_HEADER_AT,
 };
-use crate::io_source::register;
-use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
-use crate::spec::SLOT_HEADER_BYTES;
-use crate::{
-    Arrival, ArrivalProcess, DeliveredPacket, IoSetup, IoSource, ItemKind, Link, LinkFaultCounts,
-    LinkFaults, Packets, QueueDescriptor, Random, SharedLedger,
-};
+use crate::link::{Link, LinkFaultCounts, LinkFaults};
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
     Observation, RegisterAccess, Request, Time,
 };
+use queues::register;
+use queues::{DeliveredPacket, IoSetup, IoSource, QueueDescriptor, SharedLedger};
+use queues::{ProgramRegisters, ProgramSettings, write_counter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
+use workload::SLOT_HEADER_BYTES;
+use workload::{Arrival, ArrivalProcess, ItemKind, Packets, Random};
 
 /// In the flags of a slot: all of it is at its sender. Behind the header are only its address there and
 /// its bytes, 8 bytes each, and the receiver reads it.

@@ -408,7 +408,7 @@ impl Recorder {
     }
 
     /// Whether the p99 of one kind of requests is to be precise.
-    pub(crate) fn needs_kinds(&self) -> bool {
+    pub fn needs_kinds(&self) -> bool {
         self.precision.is_some() && self.precision_of.is_some()
     }
 

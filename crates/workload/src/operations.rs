@@ -101,7 +101,7 @@ impl OperationsSpec {
     }
 
     /// The number that a program knows by a name, as `io_parameter("traffic.keys")`.
-    pub(crate) fn parameter(&self, name: &str) -> Option<f64> {
+    pub fn parameter(&self, name: &str) -> Option<f64> {
         Some(match name.strip_prefix("traffic.")? {
             "keys" => self.keys as f64,
             "value_bytes" => f64::from(self.value_bytes),
@@ -111,12 +111,12 @@ impl OperationsSpec {
     }
 
     /// Bytes of the longest request.
-    pub(crate) fn longest_request_bytes(&self) -> u32 {
+    pub fn longest_request_bytes(&self) -> u32 {
         HEAD_BYTES + KEY_BYTES + self.value_bytes
     }
 
     /// Bytes of the longest reply to what is generated.
-    pub(crate) fn longest_reply_bytes(&self) -> u32 {
+    pub fn longest_reply_bytes(&self) -> u32 {
         let pair = (PAIR_HEAD_BYTES + KEY_BYTES + self.value_bytes).next_multiple_of(8);
         let scanned = if self.scans > 0.0 {
             self.scan_keys * pair
@@ -203,7 +203,7 @@ fn mix(number: u64) -> u64 {
 /// Draws numbers from 1 to `count`, k in proportion to `k^-exponent`, by rejection-inversion
 /// (Hörmann and Derflinger, ACM TOMACS 6(3), 1996): exact, and without a table.
 #[derive(Clone, Debug)]
-pub(crate) struct Zipf {
+pub struct Zipf {
     count: f64,
     exponent: f64,
     /// The integral of the density's hat up to the first and behind the last number.
@@ -214,7 +214,8 @@ pub(crate) struct Zipf {
 }
 
 impl Zipf {
-    pub(crate) fn new(count: u64, exponent: f64) -> Zipf {
+    /// The distribution over so many numbers, with this exponent.
+    pub fn new(count: u64, exponent: f64) -> Zipf {
         let mut zipf = Zipf {
             count: count as f64,
             exponent,
@@ -228,7 +229,8 @@ impl Zipf {
         zipf
     }
 
-    pub(crate) fn draw(&self, random: &mut Random) -> u64 {
+    /// The next number, from 1 on.
+    pub fn draw(&self, random: &mut Random) -> u64 {
         loop {
             let place =
                 self.integral_last + random.unit() * (self.integral_first - self.integral_last);

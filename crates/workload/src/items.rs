@@ -41,7 +41,8 @@ const METHODS: [&str; 16] = [
 ];
 
 impl ItemKind {
-    pub(crate) fn from_register(value: u64) -> Option<ItemKind> {
+    /// The kind that a program writes as `value`; `None` for other numbers.
+    pub fn from_register(value: u64) -> Option<ItemKind> {
         [
             ItemKind::Packets,
             ItemKind::Sessions,
@@ -59,7 +60,7 @@ impl ItemKind {
     }
 
     /// As a sentence names them.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             ItemKind::Packets | ItemKind::Sessions => "packets",
             ItemKind::Blocks => "blocks",
@@ -69,7 +70,7 @@ impl ItemKind {
     }
 
     /// The kind of an item of this kind, by which results are told apart.
-    pub(crate) fn kind_of(self, item: &[u8]) -> u8 {
+    pub fn kind_of(self, item: &[u8]) -> u8 {
         match self {
             ItemKind::Operations => operations::kind_of(item),
             _ => u8::MAX,
@@ -77,7 +78,7 @@ impl ItemKind {
     }
 
     /// The name of such a kind, if it has one.
-    pub(crate) fn kind_name(self, kind: u8) -> Option<&'static str> {
+    pub fn kind_name(self, kind: u8) -> Option<&'static str> {
         match self {
             ItemKind::Operations => operations::kind_name(kind),
             _ => None,

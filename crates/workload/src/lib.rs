@@ -1,0 +1,38 @@
+//! The workload of a server and what is measured of it: when requests come ([`Arrivals`]), to which queue
+//! ([`Shape`]), what they are ([`Packets`], [`ItemKind`]) and how long they take ([`ServiceTimes`]); every
+//! latency ([`Recorder`]), and what can be said of them with which confidence.
+//!
+//! Nothing here knows by what means requests reach a server.
+
+mod arrivals;
+mod drift;
+mod elementary;
+mod extreme_values;
+mod files;
+mod items;
+mod operations;
+mod packets;
+mod random;
+mod recorder;
+mod service_times;
+mod shape;
+mod spec;
+mod statistics;
+mod work;
+
+pub use crate::spec::{Load, SLOT_HEADER_BYTES, TrafficSpec};
+pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
+pub use drift::Drift;
+pub use files::Files;
+pub use items::ItemKind;
+pub use operations::{OperationKind, OperationsSpec, Popularity, Zipf};
+pub use packets::{PacketError, Packets, checksum};
+pub use random::{Random, Stream};
+pub use recorder::{
+    Drifts, Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency, Recorder, Rings,
+    Sample, Warmup, lost_requests,
+};
+pub use service_times::{Distribution, ServiceTimes};
+pub use shape::Shape;
+pub use statistics::{mean_interval, mser5, quantile, quantile_interval};
+pub use work::{Work, WorkSpec};
