@@ -31,7 +31,7 @@ use fabric::{
     MemoryMap, Observation, Outbox, PrivateCache, SecondLevel, SecondLevelStatistics, State, Time,
     ToCache,
 };
-use riscv::{Hart, Privilege, SINK, Trap};
+use riscv::{Attempts, Hart, Privilege, SINK, Trap};
 use state::Walker;
 use std::collections::VecDeque;
 
@@ -105,7 +105,18 @@ state::plain!(PostedStore {
     bits
 });
 
-/// A trap that no handler of the guest takes: the guest has crashed.
+/// Why a guest has crashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A trap that no handler of the guest takes.
+    Trap(Trap),
+    /// Its `SC`s fail for ever.
+    Conditionals(Attempts),
+}
+
+state::choice!(Why { Trap(trap), Conditionals(attempts) });
+
+/// The guest has crashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crash {
     /// In which cycle.
@@ -113,7 +124,7 @@ pub struct Crash {
     /// Which hart.
     pub hart: u64,
     /// Why.
-    pub trap: Trap,
+    pub why: Why,
     /// Where.
     pub pc: u64,
     /// The 32 integer registers.
@@ -125,7 +136,7 @@ pub struct Crash {
 state::plain!(Crash {
     cycle: cycle,
     hart,
-    trap,
+    why,
     pc,
     registers,
     instruction
@@ -230,6 +241,7 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) reservation: Option<LineAddress>,
     /// The line that the last instruction of Zawrs waited on, until the next `LR`.
     pub(crate) awaited: Option<LineAddress>,
+    pub(crate) attempts: Attempts,
     /// Until when the reserved line is kept, and what waits for it.
     pub(crate) hold_until: u64,
     pub(crate) held: Vec<(LineAddress, ToCache)>,
@@ -321,6 +333,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 refused_store,
                 reservation,
                 awaited,
+                attempts,
                 hold_until: cycle,
                 held,
                 activity,
@@ -437,6 +450,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             refused_store: None,
             reservation: None,
             awaited: None,
+            attempts: Attempts::default(),
             hold_until: NEVER,
             held: Vec::new(),
             activity: 0,

@@ -26,7 +26,7 @@ mod statistics;
 mod threads;
 mod window;
 
-pub use crate::core::{Core, Crash, NEVER};
+pub use crate::core::{Core, Crash, NEVER, Why};
 pub use crate::spec::{CoreSpec, MemoryModel, Model, PredictorSpec, UnitSpec, UnitsSpec};
 pub use extension::{Action, CsrAccess, Extension, Invocation, NoExtension, Sent, Word};
 pub use model::{CoreModel, build_core};

@@ -1,6 +1,6 @@
 //! Loads look for their values, stores are performed, lines come and go.
 
-use crate::core::{Core, MissingLoad, NEVER, ParkedFor, ParkedLoad, WAIT_TABLE_ENTRIES};
+use crate::core::{Core, MissingLoad, NEVER, ParkedFor, ParkedLoad, WAIT_TABLE_ENTRIES, Why};
 use crate::extension::Extension;
 use crate::probe::Found;
 use crate::queues::{Load, Store, StoreKind, covers, low_bytes, overlap};
@@ -474,6 +474,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.resolve(index, result, done);
         if conditional {
             self.reservation = None;
+            self.attempts.store(head.address, result == 0);
+            if self.attempts.are_in_vain() {
+                let pc = self.window.slot(head.position).tags.pc;
+                let why = Why::Conditionals(self.attempts);
+                self.crash_at(now, why, pc, Some(head.instruction.bits));
+            }
             self.release_held(now, outbox);
         }
         self.after_store(now, outbox);

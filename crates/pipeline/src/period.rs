@@ -272,6 +272,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 refused_store: fixed,
                 reservation: fixed,
                 awaited: fixed,
+                attempts: fixed,
                 hold_until: fixed,
                 held: fixed,
                 activity: fixed,
@@ -317,6 +318,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.wait_table.walk(walker);
         self.reservation.walk(walker);
         self.awaited.walk(walker);
+        self.attempts.walk(walker);
         self.blocks.walk(&self.calendar, walker);
         for cycle in [
             &mut self.dispatch_cycle,

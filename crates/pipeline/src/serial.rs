@@ -2,7 +2,7 @@
 //! younger begins before they are done. CSRs, fences, traps, accesses to devices, accesses that
 //! cross a line, `LR`, waits (`WFI`, `WRS`), and the instructions of extensions.
 
-use crate::core::{Core, Crash, NEVER, PostedStore, RESERVATION_HOLD_CYCLES};
+use crate::core::{Core, Crash, NEVER, PostedStore, RESERVATION_HOLD_CYCLES, Why};
 use crate::extension::{Action, CsrAccess, Extension, Invocation};
 use crate::port::AtPort;
 use crate::queues::low_bytes;
@@ -634,24 +634,29 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let handler = self.hart.take_trap(trap, serial.pc);
         self.leave_serial(&serial, now);
         if handler == 0 {
-            let mut registers = [0; 32];
-            registers.copy_from_slice(&self.registers[..32]);
             let (pc, instruction) = match serial.kind {
                 Kind::Instruction(i) => (serial.pc, Some(i.bits)),
                 // A handler would be told where the core has come to; who reads this wants the store.
                 Kind::RefusedStore(store) => (store.pc, Some(store.bits)),
                 _ => (serial.pc, None),
             };
-            self.crash = Some(Crash {
-                cycle: now,
-                hart: self.hart.csrs.mhartid,
-                trap,
-                pc,
-                registers,
-                instruction,
-            });
+            self.crash_at(now, Why::Trap(trap), pc, instruction);
         }
         self.redirect(handler, now + self.front_end());
+    }
+
+    /// The guest crashes at `now`.
+    pub(crate) fn crash_at(&mut self, now: u64, why: Why, pc: u64, instruction: Option<u32>) {
+        let mut registers = [0; 32];
+        registers.copy_from_slice(&self.registers[..32]);
+        self.crash = Some(Crash {
+            cycle: now,
+            hart: self.hart.csrs.mhartid,
+            why,
+            pc,
+            registers,
+            instruction,
+        });
     }
 
     fn access_trap(&mut self, serial: Serial, i: &Instruction, address: u64, now: u64) {
@@ -923,7 +928,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     self.hold_until = now + RESERVATION_HOLD_CYCLES;
                 }
                 self.reservation = Some(line);
-                self.finish(serial, i.load_value(raw), now + hit_latency);
+                let value = i.load_value(raw);
+                self.attempts.load(address, value);
+                self.finish(serial, value, now + hit_latency);
             }
             _ => {
                 let part = self.part(&serial, &i);

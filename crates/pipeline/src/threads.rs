@@ -34,7 +34,7 @@ use crate::stack::Stall;
 use crate::statistics::{CoreStatistics, Operations};
 use crate::window::Window;
 use fabric::{AddressRange, Inbox, LineAddress, Outbox, ToCache};
-use riscv::{Hart, SINK};
+use riscv::{Attempts, Hart, SINK};
 use state::{State, Walker};
 use std::collections::VecDeque;
 
@@ -73,6 +73,7 @@ pub(crate) struct Sibling<X> {
     pub refused_store: Option<PostedStore>,
     pub reservation: Option<LineAddress>,
     pub awaited: Option<LineAddress>,
+    pub attempts: Attempts,
     pub hold_until: u64,
     pub held: Vec<(LineAddress, ToCache)>,
     pub statistics: CoreStatistics,
@@ -116,6 +117,7 @@ impl<X: Extension> State for Sibling<X> {
                 refused_store,
                 reservation,
                 awaited,
+                attempts,
                 hold_until: cycle,
                 held,
                 statistics,
@@ -164,6 +166,7 @@ impl<X> Sibling<X> {
             refused_store: None,
             reservation: None,
             awaited: None,
+            attempts: Attempts::default(),
             hold_until: NEVER,
             held: Vec::new(),
             statistics: CoreStatistics::default(),
@@ -246,8 +249,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         exchange!(self, sibling:
             region, hart, extension, pc, cursor, dispatch_cycle, dispatch_left, blocked, window,
             float_in_window, attends, probed, acquire, loads, stores, missing, parked, refused, woken,
-            store_event, serial, serial_event, posted, refused_store, reservation, awaited, hold_until, held, statistics,
-            stall, charged,
+            store_event, serial, serial_event, posted, refused_store, reservation, awaited, attempts,
+            hold_until, held, statistics, stall, charged,
         );
         self.sibling = Some(sibling);
     }

@@ -17,7 +17,7 @@ use crate::csr::{Counters, Hart, Privilege, SystemOutcome};
 use crate::elf::Image;
 use crate::instruction::{Class, Instruction, SINK};
 use crate::trap::{Cause, Trap};
-use crate::{branch_taken, decode, evaluate, illegal_rounding, is_compressed};
+use crate::{Attempts, branch_taken, decode, evaluate, illegal_rounding, is_compressed};
 
 /// Memory as a hart sees it. Any address, aligned or not; little-endian.
 pub trait Memory {
@@ -145,6 +145,8 @@ pub struct Machine<M> {
     pub retired: u64,
     /// The address that `lr` has reserved.
     pub reservation: Option<u64>,
+    /// What its `sc`s have come to.
+    pub attempts: Attempts,
     /// Whether `wfi` has halted it.
     pub waiting: bool,
 }
@@ -159,6 +161,7 @@ impl<M: Memory> Machine<M> {
             memory,
             retired: 0,
             reservation: None,
+            attempts: Attempts::default(),
             waiting: false,
         }
     }
@@ -236,10 +239,12 @@ impl<M: Memory> Machine<M> {
             }
             Class::Load | Class::LoadReserved => {
                 let raw = self.load(i, a)?;
+                let value = i.load_value(raw);
                 if i.class == Class::LoadReserved {
                     self.reservation = Some(a);
+                    self.attempts.load(a, value);
                 }
-                i.load_value(raw)
+                value
             }
             Class::Store => {
                 self.store(i, a, b)?;
@@ -252,6 +257,7 @@ impl<M: Memory> Machine<M> {
                 if succeeds {
                     self.store(i, a, b)?;
                 }
+                self.attempts.store(a, succeeds);
                 u64::from(!succeeds)
             }
             Class::Atomic => {

@@ -23,6 +23,7 @@
 //! ```
 
 mod absent;
+mod attempts;
 mod compressed;
 mod csr;
 mod decode;
@@ -37,6 +38,7 @@ pub mod threaded;
 mod trap;
 
 pub use absent::absent_extension;
+pub use attempts::Attempts;
 pub use csr::{Counters, Csrs, Hart, Privilege, SystemOutcome, TimeOut, csr_update};
 pub use decode::{decode, is_compressed};
 pub use disassemble::{disassemble, register_name};

@@ -9,7 +9,7 @@ use crate::error::RunError;
 use crate::htif::Htif;
 use crate::limits::Spent;
 use crate::machine::{
-    Personality, UntimedServer, bare_metal_ram, describe_crash, find_memory, linux_ram,
+    Personality, UntimedServer, bare_metal_ram, describe_crash, find_memory, in_vain, linux_ram,
     out_of_memory, place,
 };
 use fabric::{
@@ -399,6 +399,7 @@ impl FunctionalMachine {
         hart.memory.ends_turn = false;
         let mut used = 0;
         let mut crash = None;
+        let mut in_vain_at = None;
         while used < cycles && !hart.memory.ends_turn {
             if !hart.waiting && hart.hart.pending_interrupt().is_none() {
                 used += self.code.run(hart, cycles - used);
@@ -423,6 +424,12 @@ impl FunctionalMachine {
                     break;
                 }
                 Step::Retired(_) if hart.waiting => break,
+                Step::Retired(i)
+                    if i.class == Class::StoreConditional && hart.attempts.are_in_vain() =>
+                {
+                    in_vain_at = Some(pc);
+                    break;
+                }
                 Step::Retired(_) => {}
                 Step::Waiting => break,
             }
@@ -431,6 +438,14 @@ impl FunctionalMachine {
         if self.harts.len() > 1 {
             // Others may write before the next turn. A loop that retries gets through in a turn.
             self.harts[number].reservation = None;
+        }
+        if let Some(pc) = in_vain_at {
+            return Err(in_vain(
+                &self.image,
+                number,
+                pc,
+                &self.harts[number].attempts,
+            ));
         }
         match crash {
             Some((trap, pc)) => Err(self.crashed(number, trap, pc)),

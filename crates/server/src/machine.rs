@@ -10,9 +10,9 @@ use crate::limits::Spent;
 use crate::meter::Reading;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
-use pipeline::{Core, Extension, MemoryModel, NoExtension, build_core};
+use pipeline::{Core, Extension, MemoryModel, NoExtension, Why, build_core};
 use riscv::elf::Image;
-use riscv::{Cause, Class, Instruction};
+use riscv::{Attempts, Cause, Class, Instruction};
 use state::{Reader, Writer};
 use std::cell::Cell;
 
@@ -327,9 +327,16 @@ impl Machine {
         if let Some(core) = self.engine.crashed()
             && let Some(crash) = self.engine.cores[core].crash()
         {
+            let trap = match crash.why {
+                Why::Trap(trap) => trap,
+                Why::Conditionals(attempts) => {
+                    let hart = crash.hart as usize;
+                    return Err(in_vain(&self.image, hart, crash.pc, &attempts));
+                }
+            };
             let fault = Fault {
                 hart: crash.hart as usize,
-                trap: crash.trap,
+                trap,
                 pc: crash.pc,
                 registers: crash.registers,
                 instruction: crash.instruction,
@@ -616,6 +623,12 @@ fn below_stack(is_linux: bool, hart: usize) -> (AddressRange, u64) {
         let start = stack_end(hart as u64) - STACK_STRIDE;
         (AddressRange { start, length }, STACK_BYTES)
     }
+}
+
+/// Why a run ends in which a hart's `SC` at `pc` fails for ever.
+pub(crate) fn in_vain(image: &Image, hart: usize, pc: u64, attempts: &Attempts) -> RunError {
+    let at = place(image, pc);
+    RunError::Deadlock(format!("hart {hart} at {at}: {}", attempts.explain()))
 }
 
 /// Where and why the guest crashed, and its registers.

@@ -6,9 +6,10 @@ use common::assembler::*;
 use common::servers::{
     self, Ending, models, models_of_all_levels, read, server, with_second_level, with_small_caches,
 };
-use pipeline::CoreSpec;
+use pipeline::{CoreSpec, Model};
+use riscv::Class;
 use riscv::elf::Image;
-use server::ServerSpec;
+use server::{Limits, Program, Resumable, ServerSpec};
 
 const DATA: u64 = 0x8010_0000;
 /// Lines that nobody has touched.
@@ -217,5 +218,146 @@ fn a_spinlock_excludes_and_is_given_on() {
         let machine = assert_halts(&spec, &image, "a spinlock");
         assert_eq!(read(&machine, DATA + 64), HARTS as u64 * TIMES);
         assert_eq!(read(&machine, DATA + 128), HARTS as u64 * TIMES);
+    }
+}
+
+/// `harts` that each add 1 to a word so many `times`, with so many turns of a loop between `LR` and
+/// `SC`.
+fn slow_additions(harts: usize, times: u64, turns: u64) -> Image {
+    let mut asm = Assembler::new();
+    asm.harts(harts, |asm, _| {
+        asm.load_immediate(S0, DATA);
+        asm.load_immediate(T2, times);
+        let again = asm.label_here();
+        asm.load_reserved(RELAXED, 8, T0, S0);
+        asm.add_immediate(T0, T0, 1);
+        delay(asm, turns);
+        asm.store_conditional(RELAXED, 8, T1, T0, S0);
+        asm.branch(When::NotEqual, T1, ZERO, again);
+        asm.add_immediate(T2, T2, -1);
+        asm.branch(When::NotEqual, T2, ZERO, again);
+        asm.halt();
+    });
+    asm.finish(&[])
+}
+
+/// Turns after which two harts always take the line from each other before either has written it.
+fn too_slow(core: &CoreSpec) -> u64 {
+    match core.model {
+        Model::OutOfOrder => 100,
+        Model::InOrder => 40,
+    }
+}
+
+const IN_VAIN: &str = "the last 100000 store-conditionals (SC) have all failed, though each \
+    load-reserved (LR) before them read the same value, 0x0 at 0x80100000: nobody gets on. What is \
+    between LR and SC takes too long, or the hart loses the line there: make it 16 instructions or \
+    fewer without other loads and stores, or use an AMO";
+
+/// Where hart 0's `SC` is.
+fn in_vain_at(image: &Image) -> String {
+    let code = &image.segments[0];
+    let conditional = |bytes: &[u8]| {
+        let bits = u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+        riscv::decode(bits).class == Class::StoreConditional
+    };
+    let words = code.bytes.chunks_exact(4);
+    let at = code.address + 4 * words.clone().take_while(|word| !conditional(word)).count() as u64;
+    format!("hart 0 at {at:#x}: {IN_VAIN}")
+}
+
+/// What is between `LR` and `SC` takes longer than the line is kept: nobody ever gets on, which is said;
+/// at the same moment if the run is saved and restored on the way.
+#[test]
+fn attempts_that_fail_for_ever_end_with_a_sentence() {
+    const STEPS: u64 = 40_000;
+    for core in models_of_all_levels() {
+        let spec = server(2, &core);
+        let image = slow_additions(2, 100, too_slow(&core));
+        let expected = Ending::Failed(in_vain_at(&image));
+        let mut whole = servers::machine(&spec, image.clone());
+        assert_eq!(servers::run(&mut whole), expected);
+        let mut first = servers::machine(&spec, image.clone());
+        for _ in 0..STEPS {
+            assert!(matches!(first.advance(), Ok(true)));
+        }
+        let saved = first.save().expect("it can be saved");
+        let mut second = servers::machine(&spec, image);
+        second.restore(&saved).expect("the state fits");
+        assert_eq!(servers::run(&mut second), expected);
+        assert_eq!(second.engine.now(), whole.engine.now());
+    }
+}
+
+/// One hart alone, or one that is quick enough, takes as long as it likes.
+#[test]
+fn slow_attempts_that_nobody_disturbs_succeed() {
+    const TIMES: u64 = 20;
+    for core in models_of_all_levels() {
+        for (harts, turns) in [(1, 5000), (2, 10), (4, 10)] {
+            let image = slow_additions(harts, TIMES, turns);
+            let machine = assert_halts(&server(harts, &core), &image, "slow attempts");
+            assert_eq!(read(&machine, DATA), harts as u64 * TIMES);
+        }
+    }
+}
+
+/// In a functional run no reservation outlasts a hart's turn, which is 1000 instructions long.
+#[test]
+fn attempts_longer_than_a_turn_end_with_a_sentence() {
+    const HOST: u64 = 0x8010_1000;
+    let executed = |turns: u64| {
+        let image = with_host(slow_additions(2, 3, turns), HOST);
+        let program = Program {
+            elf: elf(&image),
+            ..Program::default()
+        };
+        let description = serde_json::from_value(serde_json::json!({
+            "server": server(2, &CoreSpec::five_stage()),
+            "data_plane": { "notify": "spin", "queues": 1 },
+        }));
+        let description = description.expect("it is a description");
+        let limits = Limits::default();
+        let result = server::execute_functionally(&description, &program, &limits, || true);
+        (
+            in_vain_at(&image),
+            result.err().map(|error| error.to_string()),
+        )
+    };
+    let (sentence, error) = executed(600);
+    assert_eq!(error, Some(sentence));
+    // Both halt in the end, and nothing ever happens again.
+    let (_, error) = executed(100);
+    assert!(error.is_some_and(|error| error.contains("waits for an interrupt (WFI)")));
+}
+
+/// A lock that `LR` and `SC` take is given on among harts who fail all the time.
+#[test]
+fn a_contended_lock_goes_on() {
+    const HARTS: usize = 4;
+    const TIMES: u64 = 3000;
+    let mut asm = Assembler::new();
+    asm.harts(HARTS, |asm, _| {
+        asm.load_immediate(S0, DATA);
+        asm.load_immediate(T2, TIMES);
+        asm.add_immediate(T3, ZERO, 1);
+        let again = asm.label_here();
+        asm.load_reserved(ACQUIRE, 8, T0, S0);
+        asm.branch(When::NotEqual, T0, ZERO, again);
+        asm.store_conditional(RELAXED, 8, T1, T3, S0);
+        asm.branch(When::NotEqual, T1, ZERO, again);
+        asm.load_double(T1, S0, 64);
+        asm.add_immediate(T1, T1, 1);
+        asm.store_double(T1, S0, 64);
+        asm.fence(RW, W);
+        asm.store_double(ZERO, S0, 0);
+        asm.add_immediate(T2, T2, -1);
+        asm.branch(When::NotEqual, T2, ZERO, again);
+        asm.halt();
+    });
+    let image = asm.finish(&[]);
+    for core in models_of_all_levels() {
+        let machine = assert_halts(&server(HARTS, &core), &image, "a lock");
+        assert_eq!(read(&machine, DATA + 64), HARTS as u64 * TIMES);
     }
 }
