@@ -183,15 +183,62 @@ def test_a_position_independent_program(program: Program, run: Run) -> None:
     assert run(path, status=41).stdout == "anywhere\n"
 
 
-@pytest.mark.parametrize(("name", "arguments"), [("threads", ["3"]), ("signals", []), ("echo", [])])
-def test_lookahead_and_skipping_change_nothing(
-    program: Program, run: Run, name: str, arguments: list[str]
+THREADED = {
+    "threads": (["3"], threads_result(3)),
+    "echo": ([], "60 of 60 answers are right\n"),
+    "signals": ([], "signals: right\n"),
+}
+
+SERVERS = {
+    "8-cores": ("server.fabric.cores=8",),
+    "4-cores-of-2-threads": ("server.fabric.cores=4", "server.core.threads=2"),
+    "8-cores-in-order": ("server.fabric.cores=8", "server.core.model=in-order"),
+}
+
+# What is the host's affair: how far cores run ahead of each other, and whether spinning is skipped.
+OF_THE_HOST = {
+    "again": (),
+    "short steps": ("simulator.lookahead_cycles=7",),
+    "single steps, no skipping": (
+        "simulator.lookahead_cycles=1",
+        "simulator.skip_spinning=false",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", THREADED)
+@pytest.mark.parametrize("server", SERVERS)
+def test_threads_are_deterministic(
+    program: Program, run: Run, tmp_path: Path, name: str, server: str
 ) -> None:
     path = program(name)
-    normal = statistics(run, path, *arguments)
-    assert sum(core["instructions"] > 1000 for core in normal["cores"]) > 1
-    slow = ("--set", "simulator.lookahead_cycles=1", "--set", "simulator.skip_spinning=false")
-    assert statistics(run, path, *arguments, options=slow) == normal
+    arguments, expected = THREADED[name]
+
+    def measured(*settings: str) -> Any:
+        file = tmp_path / "stats.json"
+        options = [part for setting in settings for part in ("--set", setting)]
+        done = run(path, *arguments, options=("--stats", str(file), *options))
+        assert done.stdout == expected
+        return simulator.without_host(json.loads(file.read_text()))
+
+    first = measured(*SERVERS[server])
+    parts = [part for core in first["cores"] for part in core.get("harts", [core])]
+    assert sum(part["instructions"] > 1000 for part in parts) > 1
+    for name_of_setting, settings in OF_THE_HOST.items():
+        assert measured(*SERVERS[server], *settings) == first, name_of_setting
+
+
+def test_each_hart_of_a_core_makes_its_own_calls(program: Program, run: Run) -> None:
+    """Two harts on a core are a thread each, as two on different cores are."""
+    smt = ("server.fabric.cores=1", "server.core.threads=2")
+    options = tuple(part for setting in smt for part in ("--set", setting))
+    path = program("threads")
+    assert run(path, 1, options=options).stdout == threads_result(1)
+    (core,) = statistics(run, path, 1, options=options)["cores"]
+    assert [hart["instructions"] > 1000 for hart in core["harts"]] == [True, True]
+    # A third thread has no hart.
+    done = run(path, 2, options=options, status=11)
+    assert "server.fabric.cores" in done.stderr
 
 
 def test_a_thread_that_waits_is_halted(program: Program, run: Run) -> None:

@@ -55,13 +55,20 @@ pub struct Attachment {
 pub struct ReplyTo {
     /// The core that asked.
     pub core: CoreId,
+    /// Its hart: the harts of one core share its messages.
+    pub hart: u16,
     /// Its token.
     pub token: u64,
     /// The tile where the request arrived, or `None` if it came over wires of its own.
     pub tile: Option<usize>,
 }
 
-state::plain!(ReplyTo { core, token, tile });
+state::plain!(ReplyTo {
+    core,
+    hart,
+    token,
+    tile
+});
 
 /// A core's request, as it arrives at an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

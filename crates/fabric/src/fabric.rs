@@ -1142,6 +1142,7 @@ impl Fabric {
             agent,
             transit,
             kind,
+            hart,
             token,
         } = *kind
         else {
@@ -1187,6 +1188,7 @@ impl Fabric {
         let request = Request {
             reply_to: ReplyTo {
                 core,
+                hart,
                 token,
                 tile: to,
             },

@@ -243,12 +243,14 @@ pub enum OutgoingKind {
         transit: Transit,
         /// What is asked.
         kind: RequestKind,
+        /// Which of the core's harts asks.
+        hart: u16,
         /// Comes back with the reply, so that the core knows what was answered.
         token: u64,
     },
 }
 
-state::choice!(OutgoingKind { Coherence { cache, line, message }, Transfer { from, to, line, grant, data }, Request { agent, transit, kind, token } });
+state::choice!(OutgoingKind { Coherence { cache, line, message }, Transfer { from, to, line, grant, data }, Request { agent, transit, kind, hart, token } });
 
 /// Messages of one core for the fabric.
 #[derive(Debug, Default)]

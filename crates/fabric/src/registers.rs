@@ -51,6 +51,7 @@ mod tests {
         let access = |kind| {
             let reply_to = ReplyTo {
                 core: CoreId(0),
+                hart: 0,
                 token: 0,
                 tile: None,
             };

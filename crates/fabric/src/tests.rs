@@ -813,6 +813,7 @@ impl Bench {
                 agent,
                 transit,
                 kind,
+                hart: core,
                 token: 7,
             },
         );

@@ -86,6 +86,7 @@ impl UntimedAgents {
         self.answer = None;
         let reply_to = ReplyTo {
             core,
+            hart: core.0,
             token: 0,
             tile: None,
         };

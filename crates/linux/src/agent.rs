@@ -390,7 +390,7 @@ impl Agent for Linux {
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
         self.kernel.now = context.now();
-        let hart = usize::from(request.reply_to.core.0);
+        let hart = usize::from(request.reply_to.hart);
         let RequestKind::Read { address, .. } = request.kind else {
             return context.refuse(request.reply_to);
         };

@@ -25,8 +25,8 @@ pub(crate) const STUB: u64 = 0xffff_ffff_8000_0000;
 pub(crate) const SIGNAL_STUB: u64 = STUB + PAGE_BYTES / 2;
 /// What it saves, one area for each hart.
 pub(crate) const SAVE_AREAS: u64 = STUB + PAGE_BYTES;
-/// Most harts that there can be.
-const HARTS: u64 = 64;
+/// Most harts that there can be: two on each of 64 cores.
+const HARTS: u64 = 128;
 /// Code and save areas.
 pub(crate) const MACHINE: AddressRange = AddressRange {
     start: STUB,

@@ -65,6 +65,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         code: sent.code,
                         arguments: sent.arguments,
                     },
+                    hart: self.hart.csrs.mhartid as u16,
                     token,
                 },
             );

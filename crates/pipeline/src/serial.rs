@@ -775,6 +775,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 agent,
                 transit,
                 kind,
+                hart: self.hart.csrs.mhartid as u16,
                 token,
             },
         );

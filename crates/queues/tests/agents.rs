@@ -329,6 +329,7 @@ impl Server {
                 agent: Some(self.source),
                 transit: Transit::Tile,
                 kind,
+                hart: 0,
                 token: 0,
             },
         );

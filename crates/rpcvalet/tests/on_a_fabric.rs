@@ -239,6 +239,7 @@ fn write(fabric: &mut Fabric, inboxes: &mut [Inbox], now: &mut Time, address: u6
                 bytes: 8,
                 value,
             },
+            hart: 0,
             token: 0,
         },
     );

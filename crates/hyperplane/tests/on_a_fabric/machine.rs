@@ -192,6 +192,7 @@ impl<S: Script> Core<S> {
                     agent: Some(agent),
                     transit,
                     kind: RequestKind::Custom { code, arguments },
+                    hart: 0,
                     token: self.token,
                 };
                 out.push(now, request);

@@ -178,6 +178,7 @@ impl Bench {
             agent: None,
             transit: Transit::Tile,
             kind,
+            hart: 0,
             token,
         };
         outbox.push(self.now, request);
