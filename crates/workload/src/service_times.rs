@@ -9,6 +9,9 @@ use spec::{SpecError, require};
 
 /// The first line of a recorded histogram.
 const HEADER: &str = "service_time_ns,count";
+/// How many scales the location of generalised extreme values may be: far from where
+/// numbers run out of digits, and from what any unit of time needs.
+const MAX_LOCATION_SCALES: f64 = 1e9;
 /// More bins than this are no histogram.
 const MOST_BINS: usize = 1_000_000;
 
@@ -32,7 +35,7 @@ pub enum ServiceTimes {
         location: f64,
         /// How far they spread.
         #[serde(default = "gev_scale")]
-        #[schemars(range(max = 1e12), extend("exclusiveMinimum" = 0.0))]
+        #[schemars(range(min = 1e-9, max = 1e12))]
         scale: f64,
         /// How heavy the tail is; from 1 on there is no mean.
         #[serde(default = "gev_shape")]
@@ -69,6 +72,12 @@ impl ServiceTimes {
         else {
             return Ok(());
         };
+        require(
+            location <= scale * MAX_LOCATION_SCALES,
+            "location",
+            location,
+            format!("it must be at most {MAX_LOCATION_SCALES:e} times the scale, {scale}"),
+        )?;
         let below = scale / shape;
         require(
             location - below >= 0.0,
@@ -327,6 +336,23 @@ mod tests {
             "location is 100; values go down to -100 so; it must be scale / shape, 200, or more"
         );
         assert_eq!(of(200.0, 100.0, 0.5).check(), Ok(()));
+        // Draws between values that are one would never end.
+        assert_eq!(
+            of(1e12, 100.0, 0.5).check().unwrap_err().to_string(),
+            "location is 1000000000000; it must be at most 1e9 times the scale, 100"
+        );
+        for (location, scale, shape) in [
+            (1e9, 1.0, 0.65),
+            (1.0, 1e-9, 0.65),
+            (1e8, 1.0, 1e-8),
+            (4e7, 1e7, 1.0 - 1e-12),
+        ] {
+            let times = of(location, scale, shape);
+            assert_eq!(times.check(), Ok(()));
+            let times = times.open(&Files::default()).unwrap();
+            assert!(times.mean().is_finite());
+            assert!(draws(&times, 10_000).iter().all(|value| *value >= 0.0));
+        }
     }
 
     #[test]
