@@ -119,7 +119,7 @@ enum sonuma_registered {
   SONUMA_REGISTERED_OVERLAPS,
 };
 
-/* Kinds of entries (crates/network/src/header.rs), and where the fields of their first word are. */
+/* Kinds of entries (crates/rpcvalet/src/header.rs), and where the fields of their first word are. */
 enum {
   SONUMA_POST_SEND = 32,
   SONUMA_POST_REPLENISH = 33,
@@ -583,7 +583,7 @@ static inline int sonuma_replenish(struct sonuma_endpoint *endpoint,
 static inline int sonuma_one_sided(struct sonuma_endpoint *endpoint, uint64_t kind, uint64_t ctx_id,
                                    uint64_t node, const void *local, uint64_t offset,
                                    uint64_t bytes) {
-  /* By the status in the completion: `enum Status` in crates/network/src/header.rs. */
+  /* By the status in the completion: `enum Status` in crates/rpcvalet/src/header.rs. */
   static const int errors[] = {SONUMA_OK, SONUMA_UNKNOWN_CONTEXT, SONUMA_OUTSIDE_SEGMENT};
   if (ctx_id >= SONUMA_CONTEXTS)
     return SONUMA_NO_SUCH_CONTEXT;

@@ -798,7 +798,7 @@ fn slower_than(measured: &[Sample], probability: f64) -> Vec<Range<Time>> {
 }
 
 /// A load is light when at most one in so many requests finds another one under way.
-const SELDOM: usize = 20;
+const SELDOM: usize = 10;
 
 /// How many requests make a round: as many as there are queues that they were in, for a data plane that
 /// has work everywhere goes round its queues and serves each at its own cost. One at light load: requests
@@ -1518,10 +1518,10 @@ mod tests {
     }
 
     /// Five rounds over 400 queues have an interval, and less do not; with 8 queues, and where one request
-    /// in twenty meets another, 60 requests are the fewest.
+    /// in ten meets another, 60 requests are the fewest.
     #[test]
     fn intervals_need_five_rounds_over_the_queues() {
-        let latency = |requests: u32, queues, meets: fn(u32) -> bool| {
+        let latency = |requests: u32, queues, meets_each: u32| {
             let mut recorder = Recorder::new(requests.into(), Warmup::Requests(0));
             for number in 0..requests {
                 recorder.add(Sample {
@@ -1532,22 +1532,20 @@ mod tests {
                     kind: 0,
                     is_cold: false,
                     offered: u64::from(number) + 1,
-                    under_way: if meets(number) { 2 } else { 1 },
+                    under_way: 1 + u64::from(number.is_multiple_of(meets_each)),
                 });
             }
             recorder.measurement().unwrap().latency_ns
         };
-        let (always, often, seldom): (fn(u32) -> bool, fn(u32) -> bool, fn(u32) -> bool) =
-            (|_| true, |n| n % 19 == 0, |n| n % 20 == 0);
-        for (requests, queues, meets, has_one) in [
-            (2000, 400, always, true),
-            (1999, 400, always, false),
-            (60, 8, always, true),
-            (59, 8, always, false),
-            (100, 400, often, false),
-            (100, 400, seldom, true),
+        for (requests, queues, meets_each, has_one) in [
+            (2000, 400, 1, true),
+            (1999, 400, 1, false),
+            (60, 8, 1, true),
+            (59, 8, 1, false),
+            (100, 400, 9, false),
+            (100, 400, 10, true),
         ] {
-            let found = latency(requests, queues, meets);
+            let found = latency(requests, queues, meets_each);
             assert_eq!(found.mean_ci95.is_some(), has_one, "{requests} {queues}");
             assert_eq!(found.p99_ci95.is_some(), has_one, "{requests} {queues}");
         }

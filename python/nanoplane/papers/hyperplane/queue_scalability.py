@@ -27,7 +27,6 @@ from nanoplane.papers.hyperplane.cases import (
     POWER_OPTIMISED,
     QUEUES,
     REGULAR,
-    ROUNDS,
     SHAPES,
     SYSTEM_DASHES,
     SYSTEMS,
@@ -55,11 +54,9 @@ QUICK_LIGHT_TASKS = ("packet-encapsulation",)
 queues, whatever the task is, and that is what takes the time."""
 
 
-def _light_requests(case: Case, quick: bool) -> int:
+def _light_requests(case: Case) -> int:
     queues, requests = _SLOW.get(case.notify, (math.inf, 0))
-    requests = requests if case.queues >= queues else LIGHT_REQUESTS
-    # Fewer than five rounds have no interval; with `--quick` they would take too long.
-    return requests if quick else max(requests, ROUNDS * case.busy_queues)
+    return requests if case.queues >= queues else LIGHT_REQUESTS
 
 
 def light(task: str, notify: str, shape: str, queues: int, power: str = REGULAR) -> Case:
@@ -80,7 +77,7 @@ def _light_points(quick: bool) -> dict[Case, Run]:
     cases = [
         light(task, notify, shape, queues, power) for task, (notify, power), shape, queues in every
     ]
-    return {case: case.run(quick, _light_requests(case, quick), PEAK_REQUESTS) for case in cases}
+    return {case: case.run(quick, _light_requests(case), PEAK_REQUESTS) for case in cases}
 
 
 def _peak_rows(results: Results) -> list[Row]:
