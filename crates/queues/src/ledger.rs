@@ -126,7 +126,7 @@ pub struct ItemRecord {
 #[derive(Clone, Copy, Debug, Default)]
 struct Inside {
     item: u64,
-    /// See [`ItemKind::kind_of`](crate::ItemKind).
+    /// See [`ItemKind::kind_of`](workload::ItemKind).
     kind: u8,
     /// How many items had arrived at the source when this one was in its queue, and how many of them
     /// were under way.

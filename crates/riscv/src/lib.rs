@@ -1,7 +1,7 @@
 //! The RISC-V instruction set: RV64GC with Zicsr and Zifencei, bit manipulation (B: Zba, Zbb, Zbs)
 //! and Zawrs, in machine and user mode.
 //!
-//! What an instruction *means* lives here: [`decode`], [`evaluate`], the CSRs and traps of a
+//! What an instruction *means* lives here: [`decode()`], [`evaluate`], the CSRs and traps of a
 //! [`Hart`], and the [`elf`] files programs come in. How long it takes, and what memory is,
 //! live elsewhere. [`interpreter`] puts the pieces together in the plainest way there is; it
 //! is the executable specification that faster users of these functions are tested against.

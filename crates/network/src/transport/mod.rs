@@ -1,5 +1,5 @@
 //! Transport of one-way messages, as a network interface does it in hardware: [`Ndp`] and [`Homa`], which
-//! are reliable, and [`Datagrams`], which are not, behind [`Transport`](crate::packet::Transport).
+//! are reliable, and [`Datagrams`], which are not, behind [`Transport`].
 //!
 //! A message goes into a *buffer for sending*, is cut into packets there, and stays until the receiver
 //! has acknowledged all of it. The receiver puts it together in a *buffer for receiving*, which it
