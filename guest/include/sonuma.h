@@ -119,7 +119,8 @@ enum sonuma_registered {
   SONUMA_REGISTERED_OVERLAPS,
 };
 
-/* Kinds of entries (crates/rpcvalet/src/header.rs), and where the fields of their first word are. */
+/* Kinds of entries (crates/rpcvalet/src/header.rs), and where the fields of their first word are.
+ */
 enum {
   SONUMA_POST_SEND = 32,
   SONUMA_POST_REPLENISH = 33,
