@@ -402,8 +402,8 @@ mod tests {
         ] {
             assert_eq!(of(used), (true, true), "{used:#x}");
         }
-        // 64 MiB, the page of the code and 64 save areas of 512 bytes.
-        assert_eq!(pages.limit(), 64 * 256 + 1 + 8);
+        // 64 MiB, the page of the code and 128 save areas of 512 bytes.
+        assert_eq!(pages.limit(), 64 * 256 + 1 + 16);
     }
 
     #[test]
