@@ -19,24 +19,13 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
-
-import jsonschema
+from typing import TYPE_CHECKING, Any, cast
 
 from nanoplane import compiler, simulator
 from nanoplane.errors import DescriptionError
 
-_type_checker = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
-    {
-        # TOML tells 777 from 777.0, and a count is the former.
-        "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
-        "number": lambda _, value: (
-            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        ),
-    }
-)
-_extend: Any = jsonschema.validators.extend
-_Validator = _extend(jsonschema.Draft202012Validator, type_checker=_type_checker)
+if TYPE_CHECKING:  # A fifth of the start of the command, and only descriptions need it.
+    import jsonschema
 
 _GENERATED = "generated"
 
@@ -800,14 +789,33 @@ def _accepted_type(name: str, schema: Mapping[str, Any], key: str) -> str:
     }.get(name, "")
 
 
+@functools.cache
+def _validator() -> Any:
+    import jsonschema
+
+    types = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            # TOML tells 777 from 777.0, and a count is the former.
+            "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+            "number": lambda _, value: (
+                isinstance(value, (int, float))
+                and not isinstance(value, bool)
+                and math.isfinite(value)
+            ),
+        }
+    )
+    extend: Any = jsonschema.validators.extend
+    return extend(jsonschema.Draft202012Validator, type_checker=types)
+
+
 def _validate(description: Description, data: dict[str, Any], schema: dict[str, Any]) -> None:
-    errors = list(_Validator(schema).iter_errors(data))
+    errors = list(_validator()(schema).iter_errors(data))
     if errors:
         raise DescriptionError(_sentence(description, _first(errors), schema))
 
 
 def _sentence(
-    description: Description, error: jsonschema.ValidationError, root: dict[str, Any]
+    description: Description, error: "jsonschema.ValidationError", root: dict[str, Any]
 ) -> str:
     while error.validator in ("anyOf", "oneOf") and error.context:
         nested = [one for one in error.context if one.relative_path]
@@ -857,8 +865,8 @@ def _sentence(
 
 
 def _tagged(
-    description: Description, error: jsonschema.ValidationError
-) -> jsonschema.ValidationError | str | None:
+    description: Description, error: "jsonschema.ValidationError"
+) -> "jsonschema.ValidationError | str | None":
     """Return what is wrong with a table that can be one of several.
 
     It is the error of the only alternative that is a table, or of that which the table names by a
@@ -896,7 +904,7 @@ def _tagged(
     )
 
 
-def _first(errors: Iterable[jsonschema.ValidationError]) -> jsonschema.ValidationError:
+def _first(errors: "Iterable[jsonschema.ValidationError]") -> "jsonschema.ValidationError":
     """Choose the error to report: a key that is not known explains one that is missing."""
     return min(
         errors,

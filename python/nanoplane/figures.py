@@ -11,12 +11,13 @@ its fields are what `--only` chooses by.
 import dataclasses
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.errors import DescriptionError
 from nanoplane.sweep import Outcome, Run
+
+if TYPE_CHECKING:  # Half of the start of the command, and only plots need it.
+    import altair
 
 Results = Mapping[Any, Outcome]
 """What has been measured: a point to its outcome; what has not been run is absent."""
@@ -73,7 +74,7 @@ class Figure:
     """Each point and its run; True for fewer requests."""
     rows: Callable[[Results], list[Row]]
     """The rows whose points have been run."""
-    chart: Callable[[list[Row]], altair.TopLevelMixin]
+    chart: "Callable[[list[Row]], altair.TopLevelMixin]"
     """The plot of the rows."""
     optional: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     """Labels' values that are run only where `--only` names them."""

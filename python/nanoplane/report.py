@@ -9,15 +9,15 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
-
-import altair
-import vl_convert
+from typing import TYPE_CHECKING, Any, cast
 
 from nanoplane import simulator
 from nanoplane.claims import by_verdict
 from nanoplane.errors import Failure
 from nanoplane.figures import Figure, Row
+
+if TYPE_CHECKING:
+    import altair
 
 _GREY = "#808080"
 # Legible on white and on black, so that the page can be either.
@@ -106,8 +106,11 @@ def claimed(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def picture(charts: Sequence[altair.TopLevelMixin]) -> bytes:
+def picture(charts: "Sequence[altair.TopLevelMixin]") -> bytes:
     """Draw charts one below the other as PNG, on white."""
+    import altair
+    import vl_convert
+
     # The same colour stands for something else in each.
     column = altair.vconcat(*cast("Any", charts)).resolve_scale(
         color="independent", fill="independent", strokeDash="independent"
@@ -125,6 +128,8 @@ def page(
     claims: Sequence[dict[str, Any]],
 ) -> str:
     """Make the page: each figure's plot, claims and numbers, and then all other claims."""
+    import vl_convert
+
     body = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(introduction)}</p>"]
     script = []
     for index, (figure, rows) in enumerate(parts):
@@ -173,7 +178,7 @@ def _attempt(path: Path, action: Callable[[], object]) -> None:
         raise Failure(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _specification(chart: altair.TopLevelMixin) -> dict[str, Any]:
+def _specification(chart: "altair.TopLevelMixin") -> dict[str, Any]:
     spec: dict[str, Any] = chart.to_dict()
     spec["config"] = _CONFIG
     return spec
