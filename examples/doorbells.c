@@ -4,6 +4,7 @@
  *     nanoplane exec examples/doorbells.c
  */
 #include <io.h>
+#include <memory_map.h>
 #include <qwait.h>
 #include <runtime.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 enum { QUEUES = 4, ITEMS = 3, DOORBELLS = 2 * QUEUES };
 
 /* Where the monitoring set snoops. */
-static struct io_doorbell *const doorbells = (struct io_doorbell *)0x60000000;
+static struct io_doorbell *const doorbells = (struct io_doorbell *)DOORBELLS_START;
 
 static struct io_doorbell *doorbell_of[QUEUES];
 

@@ -20,6 +20,7 @@
 #ifndef DMA_NIC_H
 #define DMA_NIC_H
 
+#include <memory_map.h>
 #include <mmio.h>
 #include <runtime.h>
 #include <stddef.h>
@@ -39,15 +40,17 @@ enum {
   DMA_NIC_ERROR = 2,
 };
 
-#define DMA_NIC_BASE 0x10300000L
+#define DMA_NIC_BASE DMA_NIC_REGISTERS_START
 #define DMA_NIC_QUEUES (DMA_NIC_BASE + 0x00)
 #define DMA_NIC_ADDRESS (DMA_NIC_BASE + 0x08)
+#define DMA_NIC_MOST_FRAME_BYTES (DMA_NIC_BASE + 0x10)
 #define DMA_NIC_PAGE(queue) (DMA_NIC_BASE + 0x1000 * (1 + (uint64_t)(queue)))
 #define DMA_NIC_RECEIVE 0x00 /* The ring of buffers ... */
 #define DMA_NIC_SEND 0x20    /* ... and that of frames to send: */
 #define DMA_NIC_RING 0x00
 #define DMA_NIC_RING_ENTRIES 0x08
 #define DMA_NIC_TAIL 0x10
+#define DMA_NIC_HEAD 0x18
 #define DMA_NIC_DOORBELL 0x40 /* In the queue's page. */
 
 struct dma_nic_descriptor {

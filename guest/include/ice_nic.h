@@ -7,10 +7,11 @@
 #ifndef ICE_NIC_H
 #define ICE_NIC_H
 
+#include <memory_map.h>
 #include <mmio.h>
 #include <stdint.h>
 
-#define SIMPLENIC_BASE 0x10016000L
+#define SIMPLENIC_BASE ICE_NIC_REGISTERS_START
 #define SIMPLENIC_SEND_REQ (SIMPLENIC_BASE + 0)
 #define SIMPLENIC_RECV_REQ (SIMPLENIC_BASE + 8)
 #define SIMPLENIC_SEND_COMP (SIMPLENIC_BASE + 16)

@@ -9,6 +9,7 @@
 #ifndef IO_H
 #define IO_H
 
+#include <memory_map.h>
 #include <stdint.h>
 
 /** Bytes in a cache line. */
@@ -66,7 +67,7 @@ enum io_state {
 };
 
 /** Whether each queue has a tenant: IO_CLOSED when the last one has left. */
-static inline volatile uint64_t *io_tenants(void) { return (volatile uint64_t *)0x10100000; }
+static inline volatile uint64_t *io_tenants(void) { return (volatile uint64_t *)IO_TENANTS_START; }
 
 /** How the data plane learns of work. */
 enum io_notify {
@@ -91,7 +92,7 @@ enum io_items {
 
 /** The registers' place. */
 static inline volatile struct io_registers *io_device(void) {
-  return (volatile struct io_registers *)0x10000000;
+  return (volatile struct io_registers *)IO_REGISTERS_START;
 }
 
 /* Tells the device which parameter or counter is meant. */

@@ -47,6 +47,7 @@
 #define SONUMA_H
 
 #include <io.h>
+#include <memory_map.h>
 #include <runtime.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -86,7 +87,7 @@ enum { SONUMA_CONTEXTS = 16 };
 
 /** The registers of a context. */
 static inline volatile struct sonuma_registers *sonuma_device(uint64_t ctx_id) {
-  return (volatile struct sonuma_registers *)0x10200000 + ctx_id;
+  return (volatile struct sonuma_registers *)SONUMA_REGISTERS_START + ctx_id;
 }
 
 /** What went wrong; 0 if nothing did. */

@@ -18,6 +18,7 @@
  *                   while the timer is late
  *   limited_queues  queues 0 to here - 1 are limited (all)
  */
+#include <memory_map.h>
 #include <queues.h>
 
 /* A token, as a fixed-point number. */
@@ -88,7 +89,7 @@ static _Noreturn void serve(void) {
 
 /* The timer's hart. */
 static _Noreturn void turn(uint64_t hart) {
-  volatile uint64_t *compare = (volatile uint64_t *)0x02004000 + hart;
+  volatile uint64_t *compare = (volatile uint64_t *)CLINT_MTIMECMP + hart;
   uint64_t tick_us = time_us();
   *compare = tick_us;
   __asm__ volatile(

@@ -12,6 +12,7 @@
  * program starts. What the data plane itself does for an item comes on top.
  */
 #include <data_plane.h>
+#include <memory_map.h>
 
 enum { DEFAULT_NS = 1000 };
 
@@ -40,7 +41,7 @@ static inline uint64_t cycle(void) {
 
 /* The cycle in which the CLINT's clock, mtime, begins its next microsecond. */
 static uint64_t next_microsecond(uint64_t *microsecond) {
-  volatile uint64_t *clock = (volatile uint64_t *)0x0200bff8;
+  volatile uint64_t *clock = (volatile uint64_t *)CLINT_MTIME;
   uint64_t before = *clock;
   while ((*microsecond = *clock) == before)
     ;

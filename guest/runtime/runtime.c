@@ -1,6 +1,7 @@
 /**
  * The console, memory, harts and the end of the program.
  */
+#include <memory_map.h>
 #include <runtime.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -212,7 +213,7 @@ __attribute__((weak)) int hart_beside(int hart) {
 }
 
 void harts_release(void) {
-  volatile uint32_t *software_interrupts = (volatile uint32_t *)0x02000000; /* CLINT msip */
+  volatile uint32_t *software_interrupts = (volatile uint32_t *)CLINT_MSIP;
   __atomic_store_n(&harts_released, 1, __ATOMIC_RELEASE);
   __atomic_thread_fence(__ATOMIC_SEQ_CST); /* Memory before the device. */
   for (uint64_t hart = 1; hart < harts; hart++)

@@ -3,6 +3,8 @@
 # zero at the start, so nothing needs clearing. mtvec stays 0: a trap is a crash, and the simulator
 # reports it.
 
+#include <memory_map.h>
+
     .section .text.start, "ax"
     .globl _start
     .type _start, @function
@@ -17,9 +19,9 @@ _start:
     csrs mstatus, t0
     csrw fcsr, zero
 
-    # Hart k's stack ends 1 MiB and 65 lines * k above __first_stack; what lies below it is not mapped.
+    # Hart k's stack ends STACK_STRIDE * k above __first_stack; what lies below it is not mapped.
     la sp, __first_stack
-    li t0, (1 << 20) + 65 * 64
+    li t0, STACK_STRIDE
     mul t0, t0, a0
     add sp, sp, t0
 
@@ -44,7 +46,7 @@ park:
     lw t0, 0(s1)
     beqz t0, 1b
     fence r, rw
-    li t0, 0x02000000 # CLINT: msip of hart k is at 4 * k
+    li t0, CLINT_MSIP # That of hart k is at 4 * k.
     slli t1, s0, 2
     add t0, t0, t1
     sw zero, 0(t0)
@@ -62,3 +64,10 @@ park:
     .balign 8
 no_arguments:
     .dword 0
+
+# What guest.ld and _start take from the memory map. It stands behind _start: of a number that is
+# known an assembler would make another instruction than `la`.
+    .globl __main_memory
+    .set __main_memory, MAIN_MEMORY_START
+    .globl __first_stack
+    .set __first_stack, FIRST_STACK

@@ -1,12 +1,13 @@
 /* Everything that does not go straight on: interrupts, traps, reservations, accesses across pages,
  * written instructions, rounding. What it prints does not depend on how long anything takes. */
+#include <memory_map.h>
 #include <runtime.h>
 #include <stdio.h>
 
 enum { TICKS_US = 5, ROUNDS = 500 };
 
-static volatile uint64_t *const timer_compare = (uint64_t *)0x02004000;
-static volatile const uint64_t *const timer = (uint64_t *)0x0200bff8;
+static volatile uint64_t *const timer_compare = (uint64_t *)CLINT_MTIMECMP;
+static volatile const uint64_t *const timer = (uint64_t *)CLINT_MTIME;
 
 static volatile uint64_t rung, causes, trap_cause, trap_value;
 static uint64_t count, finished;

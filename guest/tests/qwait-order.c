@@ -1,12 +1,13 @@
 /* What QWAIT waits for, and what not: prints cycles, and what came of it. */
 #include <io.h>
+#include <memory_map.h>
 #include <qwait.h>
 #include <runtime.h>
 #include <stdio.h>
 
 enum { QID = 3, TRIES = 64 };
 
-static struct io_doorbell *const doorbell = (struct io_doorbell *)0x60000000;
+static struct io_doorbell *const doorbell = (struct io_doorbell *)DOORBELLS_START;
 
 /* Lines that nobody has read yet: they come from memory. */
 static volatile struct {

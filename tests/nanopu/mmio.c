@@ -3,6 +3,7 @@
  * from standard input and go to standard output, each behind its length in two bytes. Behind the
  * last one the program ends; what it does wrong ends it with a sentence.
  */
+#include <ice_nic.h>
 #include <mmio.h>
 #include <runtime.h>
 #include <stdarg.h>
@@ -66,19 +67,19 @@ static void mmio_receive(void) {
 
 uint16_t reg_read16(uint64_t address) {
   asked_in_vain = 0;
-  if (address == 0x10016010) {
+  if (address == SIMPLENIC_SEND_COMP) {
     if (mmio.told == mmio.sent)
       fail("takes the completion of a frame that was not sent");
     mmio.told++;
     return 1;
   }
-  if (address != 0x10016012 || mmio.taken == mmio.received)
+  if (address != SIMPLENIC_RECV_COMP || mmio.taken == mmio.received)
     fail("takes a frame that has not come");
   return mmio.lengths[mmio.taken++ % MMIO_ENTRIES];
 }
 
 uint32_t reg_read32(uint64_t address) {
-  if (address != 0x10016014)
+  if (address != SIMPLENIC_COUNTS)
     fail("reads another register than COUNTS");
   /* One frame at a time, as soon as there is a buffer for it. */
   if (mmio.received == mmio.taken && mmio.given != mmio.used)
@@ -96,14 +97,14 @@ uint64_t reg_read64(uint64_t address) {
 
 void reg_write64(uint64_t address, uint64_t value) {
   asked_in_vain = 0;
-  if (address == 0x10016008) {
+  if (address == SIMPLENIC_RECV_REQ) {
     if (mmio.given - mmio.used == MMIO_ENTRIES || value % 8 != 0)
       fail("gives a buffer that there is no room for, or at a wrong address");
     mmio.buffers[mmio.given++ % MMIO_ENTRIES] = value;
     return;
   }
   uint64_t bytes = value >> 48;
-  if (address != 0x10016000 || bytes == 0 || bytes > MMIO_MOST_FRAME_BYTES)
+  if (address != SIMPLENIC_SEND_REQ || bytes == 0 || bytes > MMIO_MOST_FRAME_BYTES)
     fail("sends a frame of a wrong length");
   uint8_t length[2] = {(uint8_t)bytes, (uint8_t)(bytes >> 8)};
   fwrite(length, 1, 2, stdout);

@@ -39,6 +39,7 @@ mod line_array;
 mod memory;
 mod mesh;
 mod message;
+mod named_range;
 mod prefetch;
 mod private_cache;
 mod queue;
@@ -68,6 +69,7 @@ pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
     RequestKind, Source, ToCache, ToHome, Transit,
 };
+pub use named_range::{Answers, NamedRange};
 pub use private_cache::{CacheNotice, PrivateCache, Replacement, RequestOutcome, Slot, State};
 pub use ram::Ram;
 pub use registers::RegisterAccess;

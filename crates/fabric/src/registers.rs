@@ -2,6 +2,27 @@
 
 use crate::{AgentContext, ReplyTo, Request, RequestKind, Time};
 
+/// Declares registers by the names that they have in the guests' headers, and `ALL`, which lists
+/// them: a test compares it with the header.
+///
+/// ```
+/// mod register {
+///     fabric::registers! { u64:
+///         QUEUES = 0x00;
+///         TAIL = 0x10;
+///     }
+/// }
+/// assert_eq!(register::ALL, [("QUEUES", 0), ("TAIL", register::TAIL)]);
+/// ```
+#[macro_export]
+macro_rules! registers {
+    ($number:ty: $($(#[$about:meta])* $name:ident = $value:expr;)+) => {
+        $($(#[$about])* pub const $name: $number = $value;)+
+        /// All of them, by their names.
+        pub const ALL: &[(&str, $number)] = &[$((stringify!($name), $name)),+];
+    };
+}
+
 /// A core's access to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterAccess {

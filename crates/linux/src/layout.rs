@@ -4,44 +4,44 @@ use fabric::AddressRange;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
-/// The lowest address that a program may have: Linux's `mmap_min_addr`. Below there is nothing, so
-/// that null pointers are noticed.
-pub const USER_START: u64 = 0x1_0000;
-/// Where the addresses of the program, its heap and its mappings end. Only what is touched takes
-/// memory of the host.
-pub const USER_END: u64 = 0x10_0000_0000;
+
+fabric::named_ranges! {
+    /// The addresses of a server that runs a Linux program.
+    MAP:
+
+    /// The program, its heap and its mappings, from Linux's `mmap_min_addr` on: below there is
+    /// nothing, so that null pointers are noticed. Only what is touched takes memory of the host.
+    USER: Memory = 0x1_0000, 0x10_0000_0000 - 0x1_0000, "`exec`", "linux/src/space.rs";
+
+    /// The first thread's stack, which has nothing below it, so that an overrun is noticed.
+    STACK: Memory = 0x20_0000_0000, STACK_BYTES, "`exec`", "linux/src/load.rs";
+
+    /// The code that takes traps, and what it saves of each hart.
+    MACHINE: Memory = 0xffff_ffff_8000_0000, PAGE_BYTES + HARTS * crate::stub::SAVE_BYTES,
+        "`exec`", "linux/src/stub.rs";
+
+    /// The agent that answers system calls.
+    DEVICE_RANGE: Device = 0xffff_ffff_8010_0000, PAGE_BYTES, "`exec`", "linux/src/agent.rs";
+}
+
+/// The lowest address that a program may have.
+pub(crate) const USER_START: u64 = USER.start;
+/// Where the addresses of the program, its heap and its mappings end.
+pub(crate) const USER_END: u64 = USER.end();
 /// Where mappings go that do not ask for a place: above what programs are linked to and their heap.
 pub(crate) const MAPPINGS_START: u64 = 0x8_0000_0000;
-/// The first thread's stack, which has nothing below it, so that an overrun is noticed.
-pub const STACK: AddressRange = AddressRange {
-    start: 0x20_0000_0000,
-    length: STACK_BYTES,
-};
 /// Linux's default limit.
 pub const STACK_BYTES: u64 = 8 * 1024 * 1024;
 /// The code that takes traps.
-pub(crate) const STUB: u64 = 0xffff_ffff_8000_0000;
+pub(crate) const STUB: u64 = MACHINE.start;
 /// Where handlers of signals are called from.
 pub(crate) const SIGNAL_STUB: u64 = STUB + PAGE_BYTES / 2;
 /// What it saves, one area for each hart.
 pub(crate) const SAVE_AREAS: u64 = STUB + PAGE_BYTES;
 /// Most harts that there can be: two on each of 64 cores.
 const HARTS: u64 = 128;
-/// Code and save areas.
-pub(crate) const MACHINE: AddressRange = AddressRange {
-    start: STUB,
-    length: PAGE_BYTES + HARTS * crate::stub::SAVE_BYTES,
-};
 /// The agent's addresses.
-pub(crate) const DEVICE: u64 = STUB + 0x10_0000;
-pub(crate) const DEVICE_RANGE: AddressRange = AddressRange {
-    start: DEVICE,
-    length: PAGE_BYTES,
-};
-const USER: AddressRange = AddressRange {
-    start: USER_START,
-    length: USER_END - USER_START,
-};
+pub(crate) const DEVICE: u64 = DEVICE_RANGE.start;
 
 /// All memory of a server that runs a Linux program.
 pub fn memory() -> Vec<AddressRange> {

@@ -31,7 +31,7 @@ mod user;
 pub use agent::Linux;
 pub use files::{Access, FilesError, Reach};
 pub use kernel::{Ending, Fault};
-pub use layout::{STACK, memory, protected};
+pub use layout::{MAP, STACK, memory, protected};
 pub use load::{ENTRY, LoadError, Prepared, Setup, is_linux, prepare};
 pub use output::Allowance;
 pub use signals::signal_name;

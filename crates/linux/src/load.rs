@@ -12,8 +12,6 @@ use thiserror::Error;
 
 /// Where each hart begins, with its number in `a0`.
 pub const ENTRY: u64 = layout::STUB;
-/// Where bare-metal programs begin, and Linux programs usually do not.
-const BARE_METAL_START: u64 = 0x8000_0000;
 /// Where a position-independent program goes.
 const BASE: u64 = 0x1_0000;
 /// Arguments and environment may take a quarter of the stack, as on Linux.
@@ -93,13 +91,13 @@ pub struct Prepared {
 }
 
 /// Whether a program is one for Linux: it has no host-target interface (the symbol `tohost`), and
-/// begins below the addresses of bare-metal programs, is position-independent, has thread-local
-/// variables, or says that it is for Linux.
-pub fn is_linux(image: &Image) -> bool {
+/// begins below `bare_metal_start`, where bare-metal programs do, is position-independent, has
+/// thread-local variables, or says that it is for Linux.
+pub fn is_linux(image: &Image, bare_metal_start: u64) -> bool {
     const ELFOSABI_LINUX: u8 = 3;
     let headers = &image.headers;
     image.tohost.is_none()
-        && (image.entry < BARE_METAL_START
+        && (image.entry < bare_metal_start
             || headers.position_independent
             || headers.thread_local
             || headers.os_abi == ELFOSABI_LINUX)
@@ -333,6 +331,7 @@ mod tests {
 
     #[test]
     fn what_is_a_linux_program() {
+        let is_linux = |image: &Image| super::is_linux(image, 0x8000_0000);
         assert!(is_linux(&image(0x1_0000)));
         assert!(!is_linux(&image(0x8000_0000)));
         let mut with_tls = image(0x8000_0000);

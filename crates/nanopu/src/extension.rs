@@ -21,18 +21,20 @@ pub(crate) const KERNEL_CONTEXT: u16 = 0xffff;
 /// `lmsgcycles` and `lidlecycles` after reset.
 const RESET_CYCLES: u64 = 3000;
 
-/// The CSRs' numbers.
-mod csr {
-    pub const MESSAGE_READY: u16 = 0x52;
-    pub const CURRENT_CONTEXT: u16 = 0x53;
-    pub const COMMAND: u16 = 0x54;
-    pub const CURRENT_PRIORITY: u16 = 0x55;
-    pub const USER_COMMAND: u16 = 0x56;
-    pub const INTERFACE_READY: u16 = 0x57;
-    pub const TARGET_CONTEXT: u16 = 0x58;
-    pub const TARGET_PRIORITY: u16 = 0x59;
-    pub const MESSAGE_CYCLES: u16 = 0x60;
-    pub const IDLE_CYCLES: u16 = 0x61;
+/// The CSRs' numbers: `CSR_...` in `guest/include/lnic.h`.
+pub(crate) mod csr {
+    fabric::registers! { u16:
+        LMSGSRDY = 0x52;
+        LCURCONTEXT = 0x53;
+        LNICCMD = 0x54;
+        LCURPRIORITY = 0x55;
+        LNICUCMD = 0x56;
+        LNICRDY = 0x57;
+        LTARGETCONTEXT = 0x58;
+        LTARGETPRIORITY = 0x59;
+        LMSGCYCLES = 0x60;
+        LIDLECYCLES = 0x61;
+    }
 }
 
 /// What the core raises when it cannot do what a program wants: `mcause`.
@@ -160,22 +162,22 @@ impl NetworkRegisters {
         let scheduler = &self.scheduler;
         let target = || scheduler.target().map(|place| &scheduler.contexts[place]);
         let value = match number {
-            csr::MESSAGE_READY => {
+            csr::LMSGSRDY => {
                 let first = scheduler.running().and_then(Context::first_word);
                 let is_ready = first.is_some_and(|word| word.readable <= cycle);
                 return Some((is_ready.into(), is_ready == first.is_some()));
             }
-            csr::CURRENT_CONTEXT => self.current.into(),
-            csr::COMMAND | csr::USER_COMMAND => 0,
-            csr::CURRENT_PRIORITY => {
+            csr::LCURCONTEXT => self.current.into(),
+            csr::LNICCMD | csr::LNICUCMD => 0,
+            csr::LCURPRIORITY => {
                 let running = scheduler.running();
                 running.map_or(self.priority, |one| one.priority).into()
             }
-            csr::INTERFACE_READY => 1,
-            csr::TARGET_CONTEXT => target().map_or(self.current, |one| one.number).into(),
-            csr::TARGET_PRIORITY => target().map_or(self.priority, |one| one.priority).into(),
-            csr::MESSAGE_CYCLES => scheduler.most_cycles,
-            csr::IDLE_CYCLES => self.idle_cycles,
+            csr::LNICRDY => 1,
+            csr::LTARGETCONTEXT => target().map_or(self.current, |one| one.number).into(),
+            csr::LTARGETPRIORITY => target().map_or(self.priority, |one| one.priority).into(),
+            csr::LMSGCYCLES => scheduler.most_cycles,
+            csr::LIDLECYCLES => self.idle_cycles,
             _ => return None,
         };
         Some((value, true))
@@ -184,15 +186,15 @@ impl NetworkRegisters {
     /// Whether the write has changed nothing.
     fn write_csr(&mut self, cycle: u64, number: u16, value: u64) -> Result<bool, Trap> {
         match number {
-            csr::CURRENT_CONTEXT => {
+            csr::LCURCONTEXT => {
                 self.current = value as u16;
                 let place = self.scheduler.find(self.current);
                 self.scheduler.run(cycle, place);
             }
             // A running thread's priority is what it was bound with, and that of the hardware.
-            csr::CURRENT_PRIORITY => self.priority = value.min(255) as u8,
-            csr::COMMAND => self.command(cycle, value)?,
-            csr::USER_COMMAND => {
+            csr::LCURPRIORITY => self.priority = value.min(255) as u8,
+            csr::LNICCMD => self.command(cycle, value)?,
+            csr::LNICUCMD => {
                 if value & 1 != 0 {
                     if !self.scheduler.message_done(cycle) {
                         return Err(trap(cause::NOTHING_TO_DO, self.current.into()));
@@ -202,8 +204,8 @@ impl NetworkRegisters {
                 let goes_idle = value & 2 != 0 && self.scheduler.idle(cycle);
                 return Ok(value & 1 == 0 && !goes_idle);
             }
-            csr::MESSAGE_CYCLES => self.scheduler.most_cycles = value,
-            csr::IDLE_CYCLES => self.idle_cycles = value,
+            csr::LMSGCYCLES => self.scheduler.most_cycles = value,
+            csr::LIDLECYCLES => self.idle_cycles = value,
             _ => {}
         }
         Ok(false)

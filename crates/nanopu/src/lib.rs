@@ -23,6 +23,9 @@ use ::spec::SpecError;
 use fabric::{AgentId, Attachment, Fabric};
 use network::rack::LineRate;
 
+/// The numbers of the CSRs, by their names in `guest/include/lnic.h`.
+pub const CSRS: &[(&str, u16)] = extension::csr::ALL;
+
 /// The address of a server that is in no network: 10.0.0.1.
 pub const ADDRESS_ALONE: u32 = 0x0a00_0001;
 

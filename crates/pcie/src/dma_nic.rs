@@ -9,7 +9,7 @@
 //! | 0x08 | `ADDRESS` | read: the Ethernet address, its first byte lowest |
 //! | 0x10 | `MOST_FRAME_BYTES` | read: bytes of the longest frame |
 //! | page + 0x00, 0x20 | `RING` | write: where the ring of buffers is, of frames to send: a multiple of 64 |
-//! | page + 0x08, 0x28 | `ENTRIES` | write: its descriptors, a power of two from 4 to 4096; the queue begins |
+//! | page + 0x08, 0x28 | `RING_ENTRIES` | write: its descriptors, a power of two from 4 to 4096; the queue begins |
 //! | page + 0x10, 0x30 | `TAIL` | write: how many descriptors have ever been given, modulo 2^32: the doorbell |
 //! | page + 0x18, 0x38 | `HEAD` | read: how many of them have been used, modulo 2^32 |
 //! | page + 0x40 | `DOORBELL` | write: the address of a word, a multiple of 8, to which 1 is added for each frame when its descriptor is written; 0, as at first: none |
@@ -43,18 +43,21 @@ const STATUS_OFFSET: u64 = 8;
 const DONE: u16 = 1;
 const ERROR: u16 = 2;
 
-/// Offsets of the registers. Those of a ring are in its queue's page: of the ring of buffers from the start
-/// on, of that of frames to send from `SEND` on.
-mod register {
-    pub const QUEUES: u64 = 0x00;
-    pub const ADDRESS: u64 = 0x08;
-    pub const MOST_FRAME_BYTES: u64 = 0x10;
-    pub const RING: u64 = 0x00;
-    pub const ENTRIES: u64 = 0x08;
-    pub const TAIL: u64 = 0x10;
-    pub const HEAD: u64 = 0x18;
-    pub const SEND: u64 = 0x20;
-    pub const DOORBELL: u64 = 0x40;
+/// Offsets of the registers: `DMA_NIC_...` in `guest/include/dma_nic.h`. Those of a ring are in its
+/// queue's page: of the ring of buffers from `RECEIVE` on, of that of frames to send from `SEND` on.
+pub(crate) mod register {
+    fabric::registers! { u64:
+        QUEUES = 0x00;
+        ADDRESS = 0x08;
+        MOST_FRAME_BYTES = 0x10;
+        RECEIVE = 0x00;
+        SEND = 0x20;
+        RING = 0x00;
+        RING_ENTRIES = 0x08;
+        TAIL = 0x10;
+        HEAD = 0x18;
+        DOORBELL = 0x40;
+    }
 }
 
 /// What a timer, a read or a write was for: the upper 8 bits of its token. The rest is an index.
@@ -315,14 +318,14 @@ impl DmaNic {
         let queue = number / 2;
         let has_begun = ring.entries > 0;
         match register {
-            register::RING | register::ENTRIES if has_begun => Err(format!(
+            register::RING | register::RING_ENTRIES if has_begun => Err(format!(
                 "the ring of {name} of queue {queue} was to be changed, which has begun"
             )),
             register::RING => {
                 ring.start = value;
                 Ok(())
             }
-            register::ENTRIES => {
+            register::RING_ENTRIES => {
                 let is_possible = (4..=4096).contains(&value) && value.is_power_of_two();
                 if !is_possible {
                     return Err(format!(

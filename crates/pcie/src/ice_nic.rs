@@ -36,15 +36,17 @@ const REGISTER_BYTES: u64 = 0x1000;
 /// The bit of the machine's external interrupt in `mip`.
 const EXTERNAL_INTERRUPT: u8 = 11;
 
-/// Offsets of the registers.
-mod register {
-    pub const SEND_REQ: u64 = 0;
-    pub const RECV_REQ: u64 = 8;
-    pub const SEND_COMP: u64 = 16;
-    pub const RECV_COMP: u64 = 18;
-    pub const COUNTS: u64 = 20;
-    pub const MACADDR: u64 = 24;
-    pub const INTMASK: u64 = 32;
+/// Offsets of the registers: `SIMPLENIC_...` in `guest/include/ice_nic.h`.
+pub(crate) mod register {
+    fabric::registers! { u64:
+        SEND_REQ = 0;
+        RECV_REQ = 8;
+        SEND_COMP = 16;
+        RECV_COMP = 18;
+        COUNTS = 20;
+        MACADDR = 24;
+        INTMASK = 32;
+    }
 }
 
 /// What an access or a timer was for: the upper 8 bits of its token. The rest is an index.

@@ -24,3 +24,8 @@ pub use dma_nic::DmaNic;
 pub use ice_nic::IceNic;
 pub use port::NicStatistics;
 pub use rss::{INDIRECTION_ENTRIES, MICROSOFT_KEY, toeplitz};
+
+/// Offsets of the registers of [`IceNic`], by their names in `guest/include/ice_nic.h`.
+pub const ICE_NIC_REGISTERS: &[(&str, u64)] = ice_nic::register::ALL;
+/// Offsets of the registers of [`DmaNic`], by their names in `guest/include/dma_nic.h`.
+pub const DMA_NIC_REGISTERS: &[(&str, u64)] = dma_nic::register::ALL;

@@ -28,8 +28,11 @@ const DESCRIPTORS_AT_ONCE: u32 = 8;
 /// `guest/include/io.h`).
 #[derive(Clone, Copy, Debug)]
 pub struct IoSetup {
-    /// Where the registers are; 192 KiB. Those of the tenants are 1 MiB behind their start.
+    /// Where the registers are.
     pub registers: AddressRange,
+    /// Where those of the tenants begin, 8 bytes for each queue: whether it has a tenant; 2 while
+    /// one joins. A program writes 1 for a tenant that joins a queue whose last one has left.
+    pub tenant_registers: u64,
     /// How many queues there are.
     pub queues: u32,
     /// Slots in each tenant ring, a power of two. A device queue holds one item less.
@@ -78,32 +81,75 @@ impl IoSetup {
 /// Bytes of the memory of a queue's consumer: `struct io_consumer` in `guest/include/io.h`.
 pub const CONSUMER_BYTES: u64 = 2 * LINE;
 
-/// Offsets of the registers that can be written.
+/// Offsets of the registers: `struct io_registers` in `guest/include/io.h`.
 pub mod register {
-    /// The table of descriptors.
-    pub const TABLE: u64 = 0x50;
-    /// 1: begin.
-    pub const START: u64 = 0x58;
-    /// Doorbell addresses that were given up.
-    pub const CONFLICTS: u64 = 0x60;
-    /// A name, eight bytes at a time.
-    pub const NAME: u64 = 0x88;
-    /// The value of the parameter of that name.
-    pub const PARAMETER: u64 = 0x90;
-    /// The offset of the counter of that name.
-    pub const COUNTER: u64 = 0x98;
-    /// What the items are: [`workload::ItemKind`].
-    pub const ITEMS: u64 = 0xa0;
-    /// Where memory begins that is to be as if it had been cleared.
-    pub const CLEARED: u64 = 0xa8;
-    /// How many bytes of it; clears them.
-    pub const CLEARED_BYTES: u64 = 0xb0;
-    /// The counters, 8 bytes each.
-    pub const COUNTERS: std::ops::Range<u64> = 0x800..0xc00;
-    /// The weights of the queues, 8 bytes each.
-    pub const WEIGHTS: u64 = 0x1_0000;
-    /// The states of the queues, 8 bytes each.
-    pub const STATES: u64 = 0x2_0000;
+    fabric::registers! { u64:
+        /// How many queues there are.
+        QUEUES = 0x00;
+        /// Slots in each tenant ring.
+        CAPACITY = 0x08;
+        /// Bytes in a slot.
+        SLOT_BYTES = 0x10;
+        /// How many harts run the data plane.
+        DATA_PLANE_CORES = 0x18;
+        /// How they learn of work.
+        NOTIFY = 0x20;
+        /// Which of several queues is next.
+        POLICY = 0x28;
+        /// Where device doorbells can be ...
+        DOORBELL_START = 0x30;
+        /// ... and in how many bytes.
+        DOORBELL_BYTES = 0x38;
+        /// Where tenant doorbells can be ...
+        TENANT_DOORBELL_START = 0x40;
+        /// ... and in how many bytes.
+        TENANT_DOORBELL_BYTES = 0x48;
+        /// The table of descriptors.
+        TABLE = 0x50;
+        /// 1: begin.
+        START = 0x58;
+        /// Doorbell addresses that were given up.
+        CONFLICTS = 0x60;
+        /// Slots in each device ring.
+        RING_SLOTS = 0x68;
+        /// How many harts share their queues.
+        CLUSTER_CORES = 0x70;
+        /// Items that a visit to a queue takes, at most.
+        BATCH = 0x78;
+        /// 1: items of a queue are processed one after the other.
+        IN_ORDER = 0x80;
+        /// A name, eight bytes at a time.
+        NAME = 0x88;
+        /// The value of the parameter of that name.
+        PARAMETER = 0x90;
+        /// The number of the counter of that name.
+        COUNTER = 0x98;
+        /// What the items are: [`workload::ItemKind`].
+        ITEMS = 0xa0;
+        /// Where memory begins that is to be as if it had been cleared.
+        CLEARED = 0xa8;
+        /// How many bytes of it; clears them.
+        CLEARED_BYTES = 0xb0;
+        /// Where the memory of the second socket begins; 0: there is none.
+        SECOND_SOCKET = 0xb8;
+        /// Memory for the consumers of queues.
+        CONSUMERS = 0xc0;
+        /// The counters, 8 bytes each.
+        COUNTERS = 0x800;
+        /// The weights of the queues, 8 bytes each.
+        WEIGHTS = 0x1_0000;
+        /// The states of the queues, 8 bytes each.
+        STATES = 0x2_0000;
+    }
+
+    /// How many counters a program can have.
+    pub const MAX_COUNTERS: u64 = 128;
+
+    /// Which counter a register is, if it is one.
+    pub fn counter(offset: u64) -> Option<usize> {
+        let number = offset.checked_sub(COUNTERS)? / 8;
+        (number < MAX_COUNTERS).then_some(number as usize)
+    }
 }
 
 /// What an access or a timer was for: the upper 8 bits of its token. The rest is an index.
@@ -485,26 +531,26 @@ impl IoSource {
     fn read_register(&mut self, offset: u64) -> Option<u64> {
         let setup = &self.setup;
         Some(match offset {
-            0x00 => u64::from(setup.queues),
-            0x08 => u64::from(setup.queue_capacity),
-            0x10 => u64::from(setup.slot_bytes),
-            0x18 => u64::from(setup.data_plane_cores),
-            0x20 => setup.notify,
-            0x28 => setup.policy,
-            0x30 => setup.doorbells.start,
-            0x38 => setup.doorbells.length,
-            0x40 => setup.tenant_doorbells.start,
-            0x48 => setup.tenant_doorbells.length,
+            register::QUEUES => u64::from(setup.queues),
+            register::CAPACITY => u64::from(setup.queue_capacity),
+            register::SLOT_BYTES => u64::from(setup.slot_bytes),
+            register::DATA_PLANE_CORES => u64::from(setup.data_plane_cores),
+            register::NOTIFY => setup.notify,
+            register::POLICY => setup.policy,
+            register::DOORBELL_START => setup.doorbells.start,
+            register::DOORBELL_BYTES => setup.doorbells.length,
+            register::TENANT_DOORBELL_START => setup.tenant_doorbells.start,
+            register::TENANT_DOORBELL_BYTES => setup.tenant_doorbells.length,
             register::TABLE => self.table,
             register::START => u64::from(self.is_started),
             register::CONFLICTS => self.conflicts,
-            0x68 => u64::from(setup.ring_slots),
-            0x70 => u64::from(setup.cluster_cores),
-            0x78 => u64::from(setup.batch),
-            0x80 => u64::from(setup.in_order),
+            register::RING_SLOTS => u64::from(setup.ring_slots),
+            register::CLUSTER_CORES => u64::from(setup.cluster_cores),
+            register::BATCH => u64::from(setup.batch),
+            register::IN_ORDER => u64::from(setup.in_order),
             register::ITEMS => self.items as u64,
-            0xc0 => setup.consumers.start,
-            0xb8 => setup.second_socket.unwrap_or(0),
+            register::CONSUMERS => setup.consumers.start,
+            register::SECOND_SOCKET => setup.second_socket.unwrap_or(0),
             register::PARAMETER => self.program.parameter()?,
             register::COUNTER => self
                 .program
@@ -559,7 +605,7 @@ impl IoSource {
                 }
                 context.warm_last_level(AddressRange { start, length });
             }
-            _ if register::COUNTERS.contains(&offset) => {
+            _ if register::counter(offset).is_some() => {
                 let counters = &mut self.ledger.borrow_mut().program_counters;
                 return write_counter(counters, offset, value);
             }

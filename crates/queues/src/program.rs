@@ -6,8 +6,6 @@ use fabric::{AddressRange, Agent, AgentContext, RegisterAccess, Request};
 use std::collections::{BTreeMap, BTreeSet};
 use workload::OperationsSpec;
 
-/// How many counters a program can have.
-const COUNTERS: usize = 128;
 /// Bytes of a name, at most.
 pub const MOST_NAME_BYTES: usize = 64;
 /// How the names of parameters begin that say what is in the description under `traffic`.
@@ -110,7 +108,7 @@ impl ProgramRegisters {
     pub fn add_counter(&mut self, counters: &mut Vec<(String, u64)>) -> Option<u64> {
         let name = self.take_name()?;
         let is_new = counters.iter().all(|(known, _)| *known != name);
-        if !is_new || counters.len() == COUNTERS {
+        if !is_new || counters.len() as u64 == register::MAX_COUNTERS {
             return None;
         }
         counters.push((name, 0));
@@ -193,10 +191,7 @@ impl Agent for ProgramDevice {
 
 /// Writes the counter whose register is at an offset, if there is one.
 pub fn write_counter(counters: &mut [(String, u64)], offset: u64, value: u64) -> bool {
-    let index = (offset.wrapping_sub(register::COUNTERS.start) / 8) as usize;
-    let counter = counters.get_mut(index);
-    let is_one = register::COUNTERS.contains(&offset);
-    match counter.filter(|_| is_one) {
+    match register::counter(offset).and_then(|index| counters.get_mut(index)) {
         Some((_, counter)) => {
             *counter = value;
             true

@@ -17,11 +17,6 @@ const LINE: u64 = LINE_BYTES as u64;
 /// In the flags of a slot: the data plane could not process the item.
 const FLAG_ERROR: u64 = 1;
 
-/// The registers, 8 bytes for each queue, from the start of the I/O device's on: whether the queue has
-/// a tenant; 2 while one joins. A program writes 1 for a tenant that joins a queue whose last one has
-/// left.
-const REGISTERS: u64 = 0x10_0000;
-
 /// What an access was for: the upper 8 bits of its token. The rest is the tenant's number.
 mod purpose {
     pub const READ_DOORBELL: u64 = 1 << 56;
@@ -130,7 +125,7 @@ impl TenantSide {
         Attachment {
             tile,
             owns: Some(AddressRange {
-                start: setup.registers.start + REGISTERS,
+                start: setup.tenant_registers,
                 length: 8 * u64::from(setup.queues),
             }),
             snoops: None,
@@ -359,7 +354,7 @@ impl Agent for TenantSide {
     }
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        let register = request.register(self.setup.registers.start + REGISTERS);
+        let register = request.register(self.setup.tenant_registers);
         let answer = register.and_then(|(offset, access)| match access {
             RegisterAccess::Read => self.read_register((offset / 8) as usize),
             RegisterAccess::Write(value) => {

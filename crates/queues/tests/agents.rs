@@ -13,6 +13,7 @@ use workload::{Files, Measurement, Random, Recorder, Stream, TrafficSpec, Warmup
 
 const LINE: u64 = LINE_BYTES as u64;
 const REGISTERS: u64 = 0x1000_0000;
+const TENANT_REGISTERS: u64 = 0x1010_0000;
 const DOORBELLS: u64 = 0x6000_0000;
 const TENANT_DOORBELLS: u64 = 0x6800_0000;
 const TABLE: u64 = 0x8000_0000;
@@ -233,6 +234,7 @@ impl Server {
                 start: REGISTERS,
                 length: 4096,
             },
+            tenant_registers: TENANT_REGISTERS,
             queues,
             queue_capacity: traffic.queue_capacity,
             slot_bytes: traffic.slot_bytes(),

@@ -423,17 +423,17 @@ impl Cluster {
         let setup = &self.setup.io;
         let queues = u64::from(setup.queues);
         Some(match offset {
-            0x00 => queues,
-            0x08 => u64::from(setup.queue_capacity),
-            0x10 => u64::from(setup.slot_bytes),
-            0x18 => u64::from(setup.data_plane_cores),
-            0x20 => setup.notify,
-            0x28 => setup.policy,
+            register::QUEUES => queues,
+            register::CAPACITY => u64::from(setup.queue_capacity),
+            register::SLOT_BYTES => u64::from(setup.slot_bytes),
+            register::DATA_PLANE_CORES => u64::from(setup.data_plane_cores),
+            register::NOTIFY => setup.notify,
+            register::POLICY => setup.policy,
             register::START => u64::from(self.is_started),
-            0x68 => u64::from(setup.ring_slots),
-            0x70 => u64::from(setup.cluster_cores),
-            0x78 => u64::from(setup.batch),
-            0x80 => u64::from(setup.in_order),
+            register::RING_SLOTS => u64::from(setup.ring_slots),
+            register::CLUSTER_CORES => u64::from(setup.cluster_cores),
+            register::BATCH => u64::from(setup.batch),
+            register::IN_ORDER => u64::from(setup.in_order),
             register::ITEMS => self.items as u64,
             register::PARAMETER => self.program.parameter()?,
             register::COUNTER => self
@@ -465,7 +465,7 @@ impl Cluster {
                 }
                 context.warm_last_level(AddressRange { start, length });
             }
-            _ if register::COUNTERS.contains(&offset) => {
+            _ if register::counter(offset).is_some() => {
                 let counters = &mut self.ledger.borrow_mut().program_counters;
                 return write_counter(counters, offset, value);
             }

@@ -15,7 +15,7 @@ use fabric::{
 };
 use network::packet::{CHOP, DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};
-use queues::SharedLedger;
+use queues::{SharedLedger, register};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::{State, Walker};
@@ -28,14 +28,6 @@ const SLOT_HEADER_BYTES: usize = 16;
 const CONTEXT: u8 = 0;
 /// What the program reads from the register NOTIFY: `IO_NOTIFY_RPCVALET`.
 const NOTIFY_RPCVALET: u64 = 6;
-
-/// Offsets of the registers: `struct io_registers` in `guest/include/io.h`.
-mod register {
-    pub const NOTIFY: u64 = 0x20;
-    pub const START: u64 = 0x58;
-    pub const CLEARED: u64 = 0xa8;
-    pub const CLEARED_BYTES: u64 = 0xb0;
-}
 
 /// What a timer is for.
 mod purpose {

@@ -40,6 +40,11 @@ use queues::{Ledger, QueueCounts};
 use serde::Serialize;
 use workload::KindMeasurement;
 
+/// Offsets of the registers in a context's block, by their names in `guest/include/sonuma.h`.
+pub const REGISTERS: &[(&str, u64)] = backend::registers::register::ALL;
+/// Bytes of a context's block.
+pub const REGISTERS_BYTES: u64 = backend::registers::BLOCK_BYTES;
+
 /// What the network interface and the cluster have counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {

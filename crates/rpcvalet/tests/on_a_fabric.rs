@@ -288,6 +288,7 @@ fn run(case: &Case) -> Ran {
             start: DEVICE,
             length: 0x3_0000,
         },
+        tenant_registers: 0,
         queues: case.nodes,
         queue_capacity: 64,
         ring_slots: 64,

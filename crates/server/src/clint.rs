@@ -1,18 +1,20 @@
 //! The core-local interruptor: software and timer interrupts (SiFive's CLINT, as on the platforms
 //! of the published programs).
 
-use fabric::{AddressRange, Agent, AgentContext, Request, RequestKind, Time};
+use crate::memory_map::CLINT;
+use fabric::{Agent, AgentContext, Request, RequestKind, Time};
 use state::{State, Walker};
 use std::any::Any;
 
-/// Where its registers are.
-pub const CLINT: AddressRange = AddressRange {
-    start: 0x0200_0000,
-    length: 0xc000,
-};
+/// Offsets of the registers; of the first two there is one for each hart.
+pub(crate) mod register {
+    fabric::registers! { u64:
+        MSIP = 0;
+        MTIMECMP = 0x4000;
+        MTIME = 0xbff8;
+    }
+}
 
-const TIMER_COMPARE: u64 = 0x4000;
-const TIMER: u64 = 0xbff8;
 /// `mtime` counts microseconds.
 pub(crate) const TICK: Time = Time::from_fs(1_000_000_000);
 const SOFTWARE_INTERRUPT: u8 = 3;
@@ -60,10 +62,12 @@ impl Clint {
     }
 
     fn read(&self, context: &AgentContext<'_>, offset: u64) -> Option<u64> {
-        if offset == TIMER {
+        if offset == register::MTIME {
             Some(Self::timer_value(context))
-        } else if offset >= TIMER_COMPARE {
-            let hart = self.harts.get(((offset - TIMER_COMPARE) / 8) as usize)?;
+        } else if offset >= register::MTIMECMP {
+            let hart = self
+                .harts
+                .get(((offset - register::MTIMECMP) / 8) as usize)?;
             Some(hart.compare)
         } else {
             let hart = self.harts.get((offset / 4) as usize)?;
@@ -78,8 +82,8 @@ impl Clint {
         bytes: u8,
         value: u64,
     ) -> Option<()> {
-        if (TIMER_COMPARE..TIMER).contains(&offset) {
-            let index = ((offset - TIMER_COMPARE) / 8) as usize;
+        if (register::MTIMECMP..register::MTIME).contains(&offset) {
+            let index = ((offset - register::MTIMECMP) / 8) as usize;
             let hart = self.harts.get_mut(index)?;
             hart.compare = match (bytes, offset % 8) {
                 (8, _) => value,
@@ -88,7 +92,7 @@ impl Clint {
             };
             hart.generation += 1;
             self.update_timer(context, index);
-        } else if offset < TIMER_COMPARE {
+        } else if offset < register::MTIMECMP {
             let index = (offset / 4) as usize;
             let hart = self.harts.get_mut(index)?;
             hart.software = value & 1 != 0;

@@ -4,7 +4,7 @@
 //! the server's clock, so that the time which programs see is that of a machine on which nothing
 //! waits. Devices are the agents of timed runs, and what they want happens at once.
 
-use crate::clint::{CLINT, Clint, TICK};
+use crate::clint::{Clint, TICK};
 use crate::error::RunError;
 use crate::htif::Htif;
 use crate::limits::Spent;
@@ -12,6 +12,7 @@ use crate::machine::{
     Personality, UntimedServer, bare_metal_ram, describe_crash, find_memory, in_vain, linux_ram,
     out_of_memory, place,
 };
+use crate::memory_map::CLINT;
 use fabric::{
     AddressRange, Agent, AgentId, Clock, CoreId, LineAddress, Ram, RequestKind, Time,
     UntimedAgents, UntimedMemory,

@@ -10,6 +10,7 @@ mod host;
 mod htif;
 mod limits;
 mod machine;
+pub mod memory_map;
 mod meter;
 mod output;
 mod period;

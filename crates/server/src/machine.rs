@@ -1,12 +1,13 @@
 //! A server with a program in its memory.
 
 use crate::checkpoint::Resumable;
-use crate::clint::{CLINT, Clint};
+use crate::clint::Clint;
 use crate::description::ServerSpec;
 use crate::engine::{Advance, Engine};
 use crate::error::RunError;
 use crate::htif::Htif;
 use crate::limits::Spent;
+use crate::memory_map::{CLINT, FIRST_STACK, MAIN_MEMORY, STACK_BYTES, STACK_STRIDE};
 use crate::meter::Reading;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
@@ -15,18 +16,6 @@ use riscv::elf::Image;
 use riscv::{Attempts, Cause, Class, Instruction};
 use state::{Reader, Writer};
 use std::cell::Cell;
-
-/// Where main memory begins.
-pub const MEMORY_START: u64 = 0x8000_0000;
-/// Where the stack of the first hart ends.
-const FIRST_STACK: u64 = 0x7010_0000;
-/// From the end of one hart's stack to that of the next, of which only the part below the end is
-/// memory, so that a stack that overruns meets nothing. The harts are at the same depth of the same
-/// program: by a power of two, all would use one set of a shared cache. 64 lines more put what they
-/// use most into sets of its own, as pages do that are spread over memory, and one more into other
-/// banks. `guest/runtime/start.S` has the same number.
-const STACK_STRIDE: u64 = 0x10_0000 + 65 * 64;
-const STACK_BYTES: u64 = 0x4_0000;
 
 /// Why the state of a server with a Linux program cannot be saved.
 pub(crate) const NO_CHECKPOINTS_OF_LINUX: &str = "a Linux program has files, sockets and clocks of \
@@ -120,12 +109,12 @@ fn memory_ranges(spec: &UntimedServer, htif: Option<AddressRange>) -> Vec<Addres
             length: STACK_BYTES,
         })
         .collect();
-    let end = MEMORY_START + spec.memory_mib * 1024 * 1024;
+    let end = MAIN_MEMORY.start + spec.memory_mib * 1024 * 1024;
     let hole = htif.unwrap_or(AddressRange {
         start: end,
         length: 0,
     });
-    for (start, end) in [(MEMORY_START, hole.start.min(end)), (hole.end(), end)] {
+    for (start, end) in [(MAIN_MEMORY.start, hole.start.min(end)), (hole.end(), end)] {
         if start < end {
             ranges.push(AddressRange {
                 start,
@@ -138,7 +127,7 @@ fn memory_ranges(spec: &UntimedServer, htif: Option<AddressRange>) -> Vec<Addres
 
 /// Where the second half of the main memory begins: that of the second socket, if there are two.
 pub(crate) fn second_half(spec: &ServerSpec) -> u64 {
-    MEMORY_START + spec.memory_mib * 1024 * 1024 / 2
+    MAIN_MEMORY.start + spec.memory_mib * 1024 * 1024 / 2
 }
 
 /// The second half of a range; of an odd number of lines, the larger one.
@@ -158,7 +147,7 @@ fn of_second_socket(spec: &ServerSpec, more_memory: &[AddressRange]) -> Vec<Addr
     let mut ranges = vec![
         AddressRange {
             start,
-            length: start - MEMORY_START,
+            length: start - MAIN_MEMORY.start,
         },
         AddressRange {
             start: stack_end(first) - STACK_BYTES,
@@ -730,7 +719,7 @@ fn load(ram: &mut Ram, image: &Image, htif: Option<AddressRange>) -> Result<(), 
 fn outside(segment: &riscv::elf::Segment) -> RunError {
     RunError::Program(format!(
         "the program has a segment of {} bytes at {:#x}, which does not lie in the server's \
-         memory (it begins at {MEMORY_START:#x}; server.memory_mib sets its size)",
-        segment.memory_bytes, segment.address
+         memory (it begins at {:#x}; server.memory_mib sets its size)",
+        segment.memory_bytes, segment.address, MAIN_MEMORY.start
     ))
 }

@@ -7,6 +7,10 @@ use crate::functional::FunctionalMachine;
 use crate::host::{HostClock, HostCost};
 use crate::limits::{Guard, Limits};
 use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX, UntimedServer, second_half};
+use crate::memory_map::{
+    CONSUMERS, DOORBELLS, EXECUTED_DOORBELLS, IO_REGISTERS, IO_TENANTS, MAIN_MEMORY, QUEUE_PAIRS,
+    SONUMA_REGISTERS, TENANT_DOORBELLS,
+};
 use crate::meter::{Meter, Reading};
 use crate::preparation::{Preparation, Told};
 use crate::traces::{Harts, TraceOptions, TraceReport, Tracer, Traces, run_traced};
@@ -30,28 +34,11 @@ use workload::{
     Files, KindMeasurement, Measurement, Random, Recorder, Rings, Stream, lost_requests,
 };
 
-pub(crate) const IO_REGISTERS: AddressRange = AddressRange {
-    start: 0x1000_0000,
-    length: 0x3_0000,
-};
-/// The registers of RPCValet's network interface.
-pub(crate) const INTERFACE_REGISTERS: AddressRange = AddressRange {
-    start: 0x1020_0000,
-    length: 0x1000,
-};
-/// Where its queue pairs are.
-pub(crate) const QUEUE_PAIRS: u64 = 0x6c00_0000;
-pub(crate) const DOORBELLS: u64 = 0x6000_0000;
-const TENANT_DOORBELLS: u64 = 0x6800_0000;
-/// Between both.
-const CONSUMERS: u64 = 0x6400_0000;
 /// A guest that has let work wait for this long without finishing any is stuck.
 const PATIENCE_NS: f64 = 50e6;
 /// While one core processes an item of a queue whose items need not be in order, each core of its
 /// cluster can take this many of the same queue before they have to wait for it.
 const SLOTS_APART: u32 = 4;
-/// Doorbells of programs that have no I/O device which would say how many.
-pub(crate) const EXECUTED_DOORBELLS: u64 = 2048;
 /// Steps of the engine between two looks at whether it is time to stop or to report.
 const STEPS: u32 = 256;
 /// The same in rounds of a functional run.
@@ -349,6 +336,7 @@ fn setup(description: &Description) -> IoSetup {
     };
     IoSetup {
         registers: IO_REGISTERS,
+        tenant_registers: IO_TENANTS.start,
         queues,
         queue_capacity,
         ring_slots: (queue_capacity - 1 + reading).next_power_of_two(),
@@ -365,10 +353,10 @@ fn setup(description: &Description) -> IoSetup {
             Policy::StrictPriority => 2,
         },
         // Twice what is needed, so that a doorbell in conflict can be given another address.
-        doorbells: doorbell_range(DOORBELLS, 2 * u64::from(queues)),
-        tenant_doorbells: doorbell_range(TENANT_DOORBELLS, u64::from(queues)),
+        doorbells: doorbell_range(DOORBELLS.start, 2 * u64::from(queues)),
+        tenant_doorbells: doorbell_range(TENANT_DOORBELLS.start, u64::from(queues)),
         consumers: AddressRange {
-            start: CONSUMERS,
+            start: CONSUMERS.start,
             length: u64::from(queues) * CONSUMER_BYTES,
         },
         second_socket: match description.server.fabric.sockets {
@@ -535,7 +523,7 @@ struct Attached {
 fn queue_pairs(description: &Description) -> Option<QueuePairs> {
     let mesh = &description.server.fabric.mesh;
     let is_used = description.data_plane.notify == Notify::Rpcvalet;
-    is_used.then(|| QueuePairs::new(QUEUE_PAIRS, mesh.columns * mesh.rows))
+    is_used.then(|| QueuePairs::new(QUEUE_PAIRS.start, mesh.columns * mesh.rows))
 }
 
 /// Attaches RPCValet's network interface and the cluster around it.
@@ -579,7 +567,7 @@ fn attach_rpcvalet(
         &description.server.rpcvalet,
         setup,
         (mesh.columns, mesh.rows),
-        INTERFACE_REGISTERS,
+        SONUMA_REGISTERS,
         queue_pairs,
         seed,
         ledger,
@@ -1128,11 +1116,11 @@ pub struct Program {
 /// Whether a bare-metal program can be run with what it is given.
 fn check_given(image: &elf::Image, program: &Program) -> Result<(), RunError> {
     if image.tohost.is_none() {
-        return Err(RunError::Program(
+        return Err(RunError::Program(format!(
             "the program has no symbol `tohost`, so that it could never end; bare-metal programs \
-             are built with `nanoplane build`, and Linux programs begin below 0x80000000"
-                .to_string(),
-        ));
+             are built with `nanoplane build`, and Linux programs begin below {:#x}",
+            MAIN_MEMORY.start
+        )));
     }
     if !program.arguments.is_empty() || !program.environment.is_empty() {
         return Err(RunError::Program(
@@ -1158,7 +1146,7 @@ fn bare_metal(
     guard: &mut Guard<'_>,
 ) -> Result<(Machine, Option<AgentId>), RunError> {
     check_given(&image, program)?;
-    let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
+    let doorbells = doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS);
     let spec = &description.server;
     let preparation = if is_restored {
         None
@@ -1244,7 +1232,7 @@ pub fn execute(
     let mut progress = |_| go_on();
     let mut guard = Guard::new(limits, &mut progress);
     let image = load(&program.elf)?;
-    let is_linux = linux::is_linux(&image);
+    let is_linux = linux::is_linux(&image, MAIN_MEMORY.start);
     if is_linux && *checkpoint != CheckpointOptions::default() {
         return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
     }
@@ -1346,9 +1334,9 @@ pub fn execute_functionally(
     let mut progress = |_| go_on();
     let mut guard = Guard::new(limits, &mut progress);
     let image = load(&program.elf)?;
-    let doorbells = doorbell_range(DOORBELLS, EXECUTED_DOORBELLS);
+    let doorbells = doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS);
     let server = UntimedServer::of(&description.server, &[doorbells]);
-    let mut machine = if linux::is_linux(&image) {
+    let mut machine = if linux::is_linux(&image, MAIN_MEMORY.start) {
         let prepared = prepare_linux(description, image, program, guard.output_bytes())?;
         FunctionalMachine::with_linux(&server, prepared)?
     } else {

@@ -12,16 +12,16 @@
 #include <dma_nic.h>
 #include <frames.h>
 #include <io.h>
+#include <memory_map.h>
 #include <qwait.h>
 #include <services/wire_store.h>
 
 enum {
   SPARE_BUFFERS = 32, /* No more than a ring to send has descriptors. */
-  DOORBELLS = 2048,
 };
 
 /* Where the monitoring set snoops. */
-static struct io_doorbell *const doorbells = (struct io_doorbell *)0x60000000;
+static struct io_doorbell *const doorbells = (struct io_doorbell *)DOORBELLS_START;
 
 /* A queue that all harts take frames from. */
 struct shared_queue {
@@ -100,7 +100,7 @@ static void add_doorbell(uint64_t qid) {
   static uint64_t next;
   int64_t result;
   do {
-    if (next == DOORBELLS)
+    if (next == EXECUTED_DOORBELLS)
       fail("There is no doorbell left for queue %lu.", qid);
     queues[qid].doorbell = &doorbells[next++];
     result = qwait_add(qid, &queues[qid].doorbell->count);
@@ -115,7 +115,8 @@ int main(void) {
     fail("There are %lu harts, and the network interface has %lu queues; there must be one to send "
          "for each hart.",
          harts, count);
-  if (qwait_init((uint64_t)doorbells, DOORBELLS * LINE_BYTES, QWAIT_ROUND_ROBIN) != QWAIT_OK)
+  if (qwait_init((uint64_t)doorbells, EXECUTED_DOORBELLS * LINE_BYTES, QWAIT_ROUND_ROBIN) !=
+      QWAIT_OK)
     fail("QWAIT.INIT failed.");
   queues = aligned_alloc(64, count * sizeof *queues);
   senders = aligned_alloc(64, harts * sizeof *senders);

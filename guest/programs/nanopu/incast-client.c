@@ -5,6 +5,7 @@
  * The server is 10.0.0.1, context 0, and runs `service-times` (the nanoPU paper's Section 5.2.3).
  */
 #include <lnic.h>
+#include <memory_map.h>
 #include <nanopu/measure.h>
 
 #ifndef INCASTS
@@ -19,8 +20,8 @@ enum {
 };
 
 static const uint64_t server = (uint64_t)0x0a000001 << 32 | (uint64_t)SERVICE_CONTEXT << 16;
-static volatile uint64_t *const timer_compare = (uint64_t *)0x02004000;
-static volatile const uint64_t *const timer_us = (uint64_t *)0x0200bff8;
+static volatile uint64_t *const timer_compare = (uint64_t *)CLINT_MTIMECMP;
+static volatile const uint64_t *const timer_us = (uint64_t *)CLINT_MTIME;
 
 static struct measure measure;
 

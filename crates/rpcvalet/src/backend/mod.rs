@@ -5,7 +5,7 @@
 //! operations in both directions, in `transfers.rs`; the program's registers, in `registers.rs`.
 
 mod dispatching;
-mod registers;
+pub(crate) mod registers;
 mod statistics;
 mod transfers;
 

@@ -6,17 +6,60 @@ use crate::header::Kind;
 use fabric::{AgentContext, AgentMessage, LineData};
 
 /// Bytes of a context's block of registers. That of context k is the k-th.
-const BLOCK_BYTES: u64 = 0x100;
+pub(crate) const BLOCK_BYTES: u64 = 0x100;
 
 /// Offsets of the registers: `struct sonuma_registers` in `guest/include/sonuma.h`.
-mod register {
-    pub const SEND_BUFFER: u64 = 0x60;
-    pub const RECEIVE_BUFFER: u64 = 0x68;
-    pub const SHARED_QUEUES: u64 = 0x70;
-    pub const OPEN: u64 = 0x78;
-    pub const SEGMENT_START: u64 = 0x80;
-    pub const SEGMENT_BYTES: u64 = 0x88;
-    pub const REGISTER_SEGMENT: u64 = 0x90;
+pub(crate) mod register {
+    fabric::registers! { u64:
+        /// Nodes: N.
+        NODES = 0x00;
+        /// Slots of each: S.
+        SLOTS = 0x08;
+        /// Bytes of the largest message.
+        MAX_MESSAGE_BYTES = 0x10;
+        /// Where the queue pairs are.
+        QUEUE_PAIRS = 0x18;
+        /// Lines between two entries of a queue.
+        STRIDE_LINES = 0x20;
+        /// Entries of a work queue.
+        WORK_ENTRIES = 0x28;
+        /// Entries of a completion queue.
+        COMPLETION_ENTRIES = 0x30;
+        /// Bytes of the shared completion queues.
+        SHARED_BYTES = 0x38;
+        /// Entries of each.
+        SHARED_ENTRIES = 0x40;
+        /// 1: harts take messages off the shared queue.
+        IS_SOFTWARE = 0x48;
+        /// How many harts have a queue pair.
+        HARTS = 0x50;
+        /// Where harts then keep its head.
+        SHARED_HEAD = 0x58;
+        /// Where the send slots are.
+        SEND_BUFFER = 0x60;
+        /// Where the receive slots are.
+        RECEIVE_BUFFER = 0x68;
+        /// Where the shared queues are.
+        SHARED_QUEUES = 0x70;
+        /// 1: the domain is open.
+        OPEN = 0x78;
+        /// Where the segment begins.
+        SEGMENT = 0x80;
+        /// How many bytes it has.
+        SEGMENT_BYTES = 0x88;
+        /// 1: the context is open.
+        OPEN_CONTEXT = 0x90;
+        /// What came of opening it: [`crate::Registered`].
+        REGISTERED = 0x98;
+        /// How many contexts have a domain.
+        DOMAINS = 0xa0;
+        /// The first hart that gets the domain's messages.
+        DOMAIN_FIRST_HART = 0xa8;
+        /// How many do.
+        DOMAIN_HARTS = 0xb0;
+        /// Its node 0 among the nodes of all domains.
+        DOMAIN_FIRST_NODE = 0xb8;
+    }
 }
 
 impl Backend {
@@ -25,18 +68,18 @@ impl Backend {
         let number = (offset / BLOCK_BYTES) as usize;
         let context = contexts.get(number)?;
         let of_all = match offset % BLOCK_BYTES {
-            0x00 => u64::from(context.nodes),
-            0x18 => self.queue_pairs.start,
-            0x20 => self.queue_pairs.stride_lines,
-            0x28 => QueuePairs::WORK_ENTRIES,
-            0x30 => QueuePairs::COMPLETION_ENTRIES,
-            0x50 => self.neighbours.frontends.len() as u64,
-            0x58 => self.queue_pairs.shared_head(number),
-            register::SEGMENT_START => context.segment.start,
+            register::NODES => u64::from(context.nodes),
+            register::QUEUE_PAIRS => self.queue_pairs.start,
+            register::STRIDE_LINES => self.queue_pairs.stride_lines,
+            register::WORK_ENTRIES => QueuePairs::WORK_ENTRIES,
+            register::COMPLETION_ENTRIES => QueuePairs::COMPLETION_ENTRIES,
+            register::HARTS => self.neighbours.frontends.len() as u64,
+            register::SHARED_HEAD => self.queue_pairs.shared_head(number),
+            register::SEGMENT => context.segment.start,
             register::SEGMENT_BYTES => context.segment.bytes,
-            register::REGISTER_SEGMENT => u64::from(context.is_open),
-            0x98 => context.registered,
-            0xa0 => contexts.domains().count() as u64,
+            register::OPEN_CONTEXT => u64::from(context.is_open),
+            register::REGISTERED => context.registered,
+            register::DOMAINS => contexts.domains().count() as u64,
             _ => {
                 let domain = context.domain.as_ref();
                 return self.read_register_of(domain, offset % BLOCK_BYTES);
@@ -48,18 +91,18 @@ impl Backend {
     /// Reads a register that is 0 in a context without messages.
     fn read_register_of(&self, domain: Option<&Domain>, offset: u64) -> Option<u64> {
         let of: fn(&Domain) -> u64 = match offset {
-            0x08 => |domain| u64::from(domain.slots),
-            0x10 => |domain| u64::from(domain.max_message_bytes),
-            0x38 => Domain::shared_bytes,
-            0x40 => Domain::shared_entries,
-            0x48 => |domain| u64::from(domain.is_software()),
+            register::SLOTS => |domain| u64::from(domain.slots),
+            register::MAX_MESSAGE_BYTES => |domain| u64::from(domain.max_message_bytes),
+            register::SHARED_BYTES => Domain::shared_bytes,
+            register::SHARED_ENTRIES => Domain::shared_entries,
+            register::IS_SOFTWARE => |domain| u64::from(domain.is_software()),
             register::SEND_BUFFER => |domain| domain.send_buffer,
             register::RECEIVE_BUFFER => |domain| domain.receive_buffer,
             register::SHARED_QUEUES => |domain| domain.shared_queues,
             register::OPEN => |domain| u64::from(domain.is_open),
-            0xa8 => |domain| domain.cores.start as u64,
-            0xb0 => |domain| domain.cores.len() as u64,
-            0xb8 => |domain| u64::from(domain.first_node),
+            register::DOMAIN_FIRST_HART => |domain| domain.cores.start as u64,
+            register::DOMAIN_HARTS => |domain| domain.cores.len() as u64,
+            register::DOMAIN_FIRST_NODE => |domain| u64::from(domain.first_node),
             _ => return None,
         };
         Some(domain.map_or(0, of))
@@ -79,8 +122,8 @@ impl Backend {
         };
         match (offset % BLOCK_BYTES, of.domain.as_mut()) {
             // What is registered stays as it is.
-            (register::SEGMENT_START | register::SEGMENT_BYTES, _) if of.is_open => true,
-            (register::SEGMENT_START, _) => {
+            (register::SEGMENT | register::SEGMENT_BYTES, _) if of.is_open => true,
+            (register::SEGMENT, _) => {
                 of.segment.start = value;
                 true
             }
@@ -88,7 +131,7 @@ impl Backend {
                 of.segment.bytes = value;
                 true
             }
-            (register::REGISTER_SEGMENT, _) if value == 1 => {
+            (register::OPEN_CONTEXT, _) if value == 1 => {
                 contexts.register(number, |address| context.in_memory(address));
                 drop(contexts);
                 self.open_queue_pairs(context);

@@ -12,11 +12,14 @@ use crate::error::RunError;
 use crate::host::{HostClock, HostCost};
 use crate::limits::{Guard, Spent};
 use crate::machine::{Machine, UntimedServer};
+use crate::memory_map::{
+    DMA_NIC_REGISTERS, DOORBELLS, EXECUTED_DOORBELLS, ICE_NIC_REGISTERS, IO_REGISTERS, QUEUE_PAIRS,
+    SONUMA_REGISTERS,
+};
 use crate::meter::Meter;
 use crate::preparation::Preparation;
 use crate::run::{
-    CoreResult, DOORBELLS, EXECUTED_DOORBELLS, EnergyResult, INTERFACE_REGISTERS, IO_REGISTERS,
-    Options, QUEUE_PAIRS, Totals, doorbell_range, instructions, load_bare_metal, said,
+    CoreResult, EnergyResult, Options, Totals, doorbell_range, instructions, load_bare_metal, said,
 };
 use crate::traces::{Harts, TraceReport, Traces, run_traced};
 use energy::Energy;
@@ -38,10 +41,6 @@ use workload::{Files, KindMeasurement, Measurement, Recorder, Warmup};
 
 /// The address of the first server.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 0, 1]);
-/// Where the registers of an interface on the chip are, as in the published prototype.
-const ICE_NIC_REGISTERS: u64 = 0x1001_6000;
-/// Where those of one behind PCI Express are.
-const DMA_NIC_REGISTERS: u64 = 0x1030_0000;
 /// Between two looks at whether all is done: the run ends at a multiple of it.
 const LOOK_EVERY: Time = Time::from_fs(1_000_000_000);
 
@@ -280,14 +279,14 @@ impl Attached {
 
 fn queue_pairs(server: &ServerSpec) -> QueuePairs {
     let mesh = &server.fabric.mesh;
-    QueuePairs::new(QUEUE_PAIRS, mesh.columns * mesh.rows)
+    QueuePairs::new(QUEUE_PAIRS.start, mesh.columns * mesh.rows)
 }
 
 /// The memory that a server has beside its main memory.
 fn more_memory(spec: &RackServerSpec) -> Vec<AddressRange> {
     let mut ranges = Vec::new();
     if spec.has_hyperplane {
-        ranges.push(doorbell_range(DOORBELLS, EXECUTED_DOORBELLS));
+        ranges.push(doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS));
     }
     if spec.interface == InterfaceKind::Rpcvalet {
         let pairs = queue_pairs(&spec.server);
@@ -307,7 +306,7 @@ fn attach(
 ) -> Result<(AgentId, Option<rpcvalet::Attached>), RunError> {
     match spec.interface {
         InterfaceKind::DmaNic => {
-            let nic = DmaNic::new(&spec.dma_nic, DMA_NIC_REGISTERS)?;
+            let nic = DmaNic::new(&spec.dma_nic, DMA_NIC_REGISTERS.start)?;
             let attachment = nic.attachment(0);
             Ok((fabric.attach(Box::new(nic), attachment)?, None))
         }
@@ -318,7 +317,7 @@ fn attach(
                 nodes: spec.gateway.nodes,
                 cores: spec.server.fabric.cores,
                 mesh: (mesh.columns, mesh.rows),
-                registers: INTERFACE_REGISTERS,
+                registers: SONUMA_REGISTERS,
                 queue_pairs: queue_pairs(&spec.server),
                 network_latency: Time::ZERO,
                 seed,
@@ -340,7 +339,7 @@ fn attach(
             Ok((attached.cluster, Some(attached)))
         }
         InterfaceKind::IceNic | InterfaceKind::Nanopu => {
-            let nic = IceNic::new(&spec.ice_nic, ICE_NIC_REGISTERS, fabric.clock())?;
+            let nic = IceNic::new(&spec.ice_nic, ICE_NIC_REGISTERS.start, fabric.clock())?;
             let attachment = nic.attachment(0);
             Ok((fabric.attach(Box::new(nic), attachment)?, None))
         }

@@ -1,0 +1,78 @@
+//! Memory maps: ranges of addresses with what is there.
+
+use crate::AddressRange;
+
+/// Who answers at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// An agent: registers.
+    Device,
+    /// Memory, as much of the range as the server needs.
+    Memory,
+}
+
+/// A part of a memory map.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedRange {
+    /// What programs call it.
+    pub name: &'static str,
+    /// Who answers.
+    pub answers: Answers,
+    /// Where it is at most.
+    pub range: AddressRange,
+    /// In which servers it is.
+    pub servers: &'static str,
+    /// The file whose code it belongs to, below `crates`.
+    pub owner: &'static str,
+    /// What is there: sentences.
+    pub text: &'static str,
+}
+
+impl NamedRange {
+    /// Its last address; behind it there may be none.
+    pub const fn last(&self) -> u64 {
+        self.range.start + (self.range.length - 1)
+    }
+}
+
+/// Declares a memory map: each range as a constant, an [`AddressRange`], and a list of all
+/// [`NamedRange`]s. A range's comment is its text.
+///
+/// ```
+/// fabric::named_ranges! {
+///     /// All ranges.
+///     MAP:
+///
+///     /// A timer.
+///     TIMER: Device = 0x1000, 0x100, "all", "server/timer.rs";
+/// }
+/// assert_eq!((TIMER.start, MAP[0].text), (0x1000, " A timer."));
+/// ```
+#[macro_export]
+macro_rules! named_ranges {
+    (
+        $(#[$about:meta])* $map:ident:
+        $(
+            $(#[doc = $text:literal])+
+            $name:ident: $answers:ident =
+                $start:expr, $length:expr, $servers:literal, $owner:literal;
+        )+
+    ) => {
+        $(
+            $(#[doc = $text])+
+            pub const $name: $crate::AddressRange = $crate::AddressRange {
+                start: $start,
+                length: $length,
+            };
+        )+
+        $(#[$about])*
+        pub const $map: &[$crate::NamedRange] = &[$($crate::NamedRange {
+            name: stringify!($name),
+            answers: $crate::Answers::$answers,
+            range: $name,
+            servers: $servers,
+            owner: $owner,
+            text: concat!($($text),+),
+        }),+];
+    };
+}

@@ -1,0 +1,266 @@
+//! The memory map: where everything is in the servers, and in the files that programs and readers
+//! have of it, which `make docs` writes.
+
+use crate::clint;
+use fabric::{Answers, NamedRange};
+use std::fmt::Write;
+
+fabric::named_ranges! {
+    /// The addresses of bare-metal programs. Any other one is an access fault.
+    BARE_METAL:
+
+    /// The core-local interruptor: `msip` of hart *k* at 4 *k*, `mtimecmp` at 0x4000 + 8 *k*,
+    /// `mtime` (microseconds) at 0xbff8.
+    CLINT: Device = 0x0200_0000, 0xc000, "all", "server/src/clint.rs";
+
+    /// Registers of the I/O device, `struct io_registers`.
+    IO_REGISTERS: Device = 0x1000_0000, 0x3_0000,
+        "`run`; racks with `rpcvalet`", "queues/src/io_source.rs";
+
+    /// Registers of a network interface on the chip, at the address of the published prototypes.
+    /// Its server has no I/O device.
+    ICE_NIC_REGISTERS: Device = 0x1001_6000, 0x1000,
+        "racks with `ice-nic`", "pcie/src/ice_nic.rs";
+
+    /// For each queue whether it has a tenant, `io_tenants()`.
+    IO_TENANTS: Device = 0x1010_0000, 0x1_0000, "`run`", "queues/src/tenant.rs";
+
+    /// Registers of RPCValet's network interface, `struct sonuma_registers` for each context.
+    SONUMA_REGISTERS: Device = 0x1020_0000, 0x1000,
+        "`run` and racks with `rpcvalet`", "rpcvalet/src/backend/registers.rs";
+
+    /// Registers of a network interface behind PCI Express: a page for all of it, and one for each
+    /// queue.
+    DMA_NIC_REGISTERS: Device = 0x1030_0000, 0x4_1000,
+        "racks with `dma-nic`", "pcie/src/dma_nic.rs";
+
+    /// Doorbells that the monitoring set can snoop, 64 bytes each: two for each queue in `run`,
+    /// 2048 otherwise.
+    DOORBELLS: Memory = 0x6000_0000, 0x10_0000,
+        "`run`, `exec`, racks with HyperPlane", "hyperplane/src/agent.rs";
+
+    /// Two lines for the consumer of each queue, `struct io_consumer`.
+    CONSUMERS: Memory = 0x6400_0000, 0x10_0000, "`run`", "queues/src/io_source.rs";
+
+    /// Doorbells of the tenants, one for each queue.
+    TENANT_DOORBELLS: Memory = 0x6800_0000, 0x8_0000, "`run`", "queues/src/tenant.rs";
+
+    /// Queue pairs of the harts with RPCValet's network interface.
+    QUEUE_PAIRS: Memory = 0x6c00_0000, 0x10_8000,
+        "`run` and racks with `rpcvalet`", "rpcvalet/src/domain.rs";
+
+    /// Stacks: hart *k* has the 256 KiB below `STACKS_START` + 1 MiB + *k* (1 MiB + 65 lines), and
+    /// no memory below them; the lines put each stack in sets of the last-level cache of its own.
+    STACKS: Memory = 0x7000_0000, 0x1000_0000, "all", "server/src/machine.rs";
+
+    /// Main memory, `server.memory_mib` of it: the program, then what `malloc` gives.
+    MAIN_MEMORY: Memory = 0x8000_0000, 0x4_0000_0000, "all", "server/src/machine.rs";
+}
+
+/// Where the stack of the first hart ends.
+pub const FIRST_STACK: u64 = STACKS.start + 0x10_0000;
+/// From the end of one hart's stack to that of the next, of which only the part below the end is
+/// memory, so that a stack that overruns meets nothing. The harts are at the same depth of the same
+/// program: by a power of two, all would use one set of a shared cache. 64 lines more put what they
+/// use most into sets of its own, as pages do that are spread over memory, and one more into other
+/// banks.
+pub const STACK_STRIDE: u64 = 0x10_0000 + 65 * 64;
+/// Bytes of each stack.
+pub const STACK_BYTES: u64 = 0x4_0000;
+/// Doorbells of programs that have no I/O device which would say how many.
+pub const EXECUTED_DOORBELLS: u64 = 2048;
+
+/// Below `guest`, what programs include.
+const HEADER: &str = "guest/include/memory_map.h";
+/// What readers read.
+const DOCUMENT: &str = "docs/memory-map.md";
+
+/// What the files begin with.
+const ORIGIN: &str = "Written by `make docs` from crates/server/src/memory_map.rs";
+
+/// The files that have the map, with their paths in the repository.
+pub fn files() -> [(&'static str, String); 2] {
+    [(HEADER, header()), (DOCUMENT, document())]
+}
+
+/// The constants of programs in C and in assembly language.
+fn header() -> String {
+    let starts = BARE_METAL
+        .iter()
+        .map(|one| (format!("{}_START", one.name), one.range.start));
+    let clint = clint::register::ALL
+        .iter()
+        .map(|(name, offset)| (format!("CLINT_{name}"), CLINT.start + offset));
+    let constants: String = starts
+        .chain(clint)
+        .map(|(name, address)| format!("#define {name} {address:#010x}\n"))
+        .collect();
+    format!(
+        "/* {ORIGIN}; docs/memory-map.md says what is\n   where. */\n\
+         #ifndef MEMORY_MAP_H\n#define MEMORY_MAP_H\n\n{constants}\n\
+         /* Where the stack of the first hart ends, and how far it is to the next one's end. */\n\
+         #define FIRST_STACK {FIRST_STACK:#010x}\n\
+         #define STACK_STRIDE {STACK_STRIDE:#x}\n\n\
+         /* Doorbells without an I/O device that says how many. */\n\
+         #define EXECUTED_DOORBELLS {EXECUTED_DOORBELLS}\n\n#endif\n"
+    )
+}
+
+/// An address in groups of four digits.
+fn grouped(address: u64) -> String {
+    let digits = format!("{address:08x}");
+    let first = digits.len() % 4;
+    let (head, rest) = digits.split_at(first);
+    let groups = rest.as_bytes().chunks(4).map(String::from_utf8_lossy);
+    let head = (!head.is_empty()).then(|| head.into());
+    let groups: Vec<_> = head.into_iter().chain(groups).collect();
+    format!("`0x{}`", groups.join("_"))
+}
+
+/// The tables of readers.
+fn document() -> String {
+    let mut text = format!(
+        "# The memory map\n\n<!-- {ORIGIN} -->\n\n\
+         A row is a range: its first address and its last, what is in it, which servers have it,\n\
+         and whose it is. Programs have the addresses from\n\
+         [memory_map.h](../{HEADER}), named as here with `_START` behind it.\n\n\
+         ## Bare-metal programs\n\n\
+         Memory is there as far as the server needs it. Any other address is an access fault. The\n\
+         lines of `tohost` and `fromhost`, somewhere in the program, belong to the device behind the\n\
+         console: the host-target interface of riscv-pk and Spike\n\
+         ([htif.rs](../crates/server/src/htif.rs)).\n\n"
+    );
+    table(&mut text, BARE_METAL);
+    text.push_str(
+        "\n## Linux programs\n\n\
+         There is no virtual memory: these are the addresses of the one address space.\n\n",
+    );
+    table(&mut text, linux::MAP);
+    text
+}
+
+fn table(text: &mut String, ranges: &[NamedRange]) {
+    text.push_str(
+        "| from | to | name | | what | in | owner |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for one in ranges {
+        let answers = match one.answers {
+            Answers::Device => "device",
+            Answers::Memory => "memory",
+        };
+        let file = one.owner.rsplit('/').next().unwrap_or(one.owner);
+        let _ = writeln!(
+            text,
+            "| {} | {} | `{}` | {answers} | {} | {} | [{file}](../crates/{}) |",
+            grouped(one.range.start),
+            grouped(one.last()),
+            one.name,
+            one.text.trim(),
+            one.servers,
+            one.owner,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::{DataPlaneSpec, ServerSpec};
+    use queues::{CONSUMER_BYTES, register};
+    use rpcvalet::QueuePairs;
+    use schemars::{JsonSchema, schema_for};
+    use std::path::Path;
+
+    /// The largest value that a parameter can have.
+    fn maximum<T: JsonSchema>(parameter: &str) -> u64 {
+        let schema = schema_for!(T);
+        let property = schema.pointer(&format!("/properties/{parameter}/maximum"));
+        property.unwrap().as_f64().unwrap() as u64
+    }
+
+    fn overlapping(ranges: &'static [NamedRange]) -> Vec<(&'static str, &'static str)> {
+        let mut pairs = Vec::new();
+        for (place, one) in ranges.iter().enumerate() {
+            for other in &ranges[place + 1..] {
+                let (one_last, other_last) = (one.last(), other.last());
+                if one.range.start <= other_last && other.range.start <= one_last {
+                    pairs.push((one.name, other.name));
+                }
+            }
+        }
+        pairs
+    }
+
+    #[test]
+    fn no_two_ranges_of_a_server_overlap() {
+        // The address of the published interface is its own: such a server has no I/O device.
+        assert_eq!(
+            overlapping(BARE_METAL),
+            [("IO_REGISTERS", "ICE_NIC_REGISTERS")]
+        );
+        assert_eq!(overlapping(linux::MAP), []);
+    }
+
+    #[test]
+    fn ranges_are_in_order_and_all_but_the_last_are_below_main_memory() {
+        for map in [BARE_METAL, linux::MAP] {
+            assert!(map.is_sorted_by_key(|one| one.range.start));
+        }
+        let (last, others) = BARE_METAL.split_last().unwrap();
+        assert_eq!(last.name, "MAIN_MEMORY");
+        for one in others {
+            assert!(one.last() < MAIN_MEMORY.start, "{}", one.name);
+            let is_device = one.answers == Answers::Device;
+            assert_eq!(is_device, one.last() < DOORBELLS.start, "{}", one.name);
+        }
+        // Queues and what is for them are watched as one range.
+        assert!(DOORBELLS.end() <= CONSUMERS.start && CONSUMERS.end() <= TENANT_DOORBELLS.start);
+    }
+
+    #[test]
+    fn ranges_are_as_long_as_the_largest_server_needs() {
+        let queues = maximum::<DataPlaneSpec>("queues");
+        assert_eq!(IO_REGISTERS.length, register::STATES + 8 * queues);
+        assert_eq!(IO_TENANTS.length, 8 * queues);
+        assert_eq!(DOORBELLS.length, 2 * 64 * queues);
+        const { assert!(EXECUTED_DOORBELLS * 64 <= DOORBELLS.length) };
+        assert_eq!(CONSUMERS.length, CONSUMER_BYTES * queues);
+        assert_eq!(TENANT_DOORBELLS.length, 64 * queues);
+        let nic_queues = maximum::<pcie::DmaNicSpec>("queues");
+        assert_eq!(DMA_NIC_REGISTERS.length, 0x1000 * (1 + nic_queues));
+        let tiles = maximum::<fabric::MeshSpec>("columns");
+        for tiles in 1..=tiles as usize {
+            let pairs = QueuePairs::new(QUEUE_PAIRS.start, tiles);
+            assert!(pairs.start + pairs.bytes() <= QUEUE_PAIRS.end());
+        }
+        let cores = maximum::<fabric::FabricSpec>("cores");
+        let harts = cores * maximum::<pipeline::CoreSpec>("threads");
+        const { assert!(FIRST_STACK - STACK_BYTES >= STACKS.start) };
+        assert!(FIRST_STACK + (harts - 1) * STACK_STRIDE <= STACKS.end());
+        let memory_mib = maximum::<ServerSpec>("memory_mib");
+        assert_eq!(MAIN_MEMORY.length, memory_mib << 20);
+    }
+
+    #[test]
+    fn owners_are_files() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for one in BARE_METAL.iter().chain(linux::MAP) {
+            assert!(crates.join(one.owner).is_file(), "{}", one.owner);
+        }
+    }
+
+    #[test]
+    fn files_are_as_they_would_be_written() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for (path, text) in files() {
+            let found = std::fs::read_to_string(repository.join(path)).unwrap();
+            assert!(found == text, "{path} is not what `make docs` writes");
+        }
+    }
+
+    #[test]
+    fn addresses_are_grouped() {
+        assert_eq!(grouped(0x200_0000), "`0x0200_0000`");
+        assert_eq!(grouped(0x4_7fff_ffff), "`0x4_7fff_ffff`");
+    }
+}
