@@ -497,9 +497,9 @@ _SHORT_SCANS = (
     "scan waits less"
 )
 _LOCK = (
-    "a handover of the lock takes 114 ns here, five visits of lines' homes one behind the other: "
-    "with 12 cycles for a bank of the last-level cache instead of 6 the lock gives 7.7 MRPS "
-    "instead of 8.8 (docs/rpcvalet.md)"
+    "a handover of the lock takes 112 ns here, five visits of lines' homes one behind the other: "
+    "with 12 cycles for a bank of the last-level cache instead of 6 the lock gives 7.9 MRPS "
+    "instead of 8.9 (docs/rpcvalet.md)"
 )
 _NO_LOCK = (
     "the paper's baseline has a lock. A number by fetch-and-add is one visit of one line, and the "
