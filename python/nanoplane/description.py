@@ -10,6 +10,7 @@ of the measured peak.
 
 import copy
 import dataclasses
+import decimal
 import difflib
 import functools
 import json
@@ -704,7 +705,10 @@ def read(path: Path) -> bytes:
 
 def _bound(value: float) -> str:
     """Write a bound as a user would: 10000 and 0.000001, not 10000.0 and 1e-06."""
-    return f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    text = f"{decimal.Decimal(repr(value)):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _choice(found: str, known: Any) -> str:

@@ -345,9 +345,9 @@ def test_a_sleeping_hart_executes_nothing() -> None:
     [
         (
             {"data_plane.organisation": 3, "server.data_plane_cores": 4},
-            "3 cores share queues, and there are 4 data plane cores",
+            "3 cores that share queues; there are 4 data plane cores",
         ),
-        ({"data_plane.organisation": "scale-up-4"}, "4 cores share queues, and there are 1 "),
+        ({"data_plane.organisation": "scale-up-4"}, "4 cores that share queues; there are 1 "),
         (
             {"data_plane.policy": "weighted-round-robin"},
             'take "round-robin" or "strict-priority"',

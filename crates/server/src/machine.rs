@@ -578,6 +578,8 @@ pub(crate) fn find_memory(pages: &linux::Pages, retain: impl FnOnce(&dyn Fn(u64)
 /// or more than the host has memory for.
 pub(crate) fn out_of_memory(host_is_full: bool, limit: u64, unmapped: u64) -> RunError {
     const PAGES_IN_MIB: u64 = 256;
+    // The limit has the machine's own pages in it, which the guest may have left to itself.
+    let unmapped_mib = unmapped.div_ceil(PAGES_IN_MIB).min(limit / PAGES_IN_MIB);
     RunError::Guest(if host_is_full {
         "the host has no memory left for what the guest writes: make the server's smaller \
          (server.memory_mib), or what else runs on the host"
@@ -585,9 +587,8 @@ pub(crate) fn out_of_memory(host_is_full: bool, limit: u64, unmapped: u64) -> Ru
     } else {
         format!(
             "the guest is out of memory: the server has {} MiB (server.memory_mib), and the guest has \
-             touched more; {} MiB of that are at addresses that it has not mapped",
-            limit / PAGES_IN_MIB,
-            unmapped.div_ceil(PAGES_IN_MIB)
+             touched more; {unmapped_mib} MiB of that are at addresses that it has not mapped",
+            limit / PAGES_IN_MIB
         )
     })
 }
