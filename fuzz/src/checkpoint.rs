@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The line that a file begins with, and the digest of what follows.
 const MAGIC_BYTES: usize = 23;
 const DIGEST_BYTES: usize = 32;
-const MOST_INSTRUCTIONS: u64 = 20_000;
-const MOST_LOOKS: u32 = 20;
+const MAX_INSTRUCTIONS: u64 = 20_000;
+const MAX_LOOKS: u32 = 20;
 
 /// Two harts that add to a word and to others for ever.
 fn program() -> Program {
@@ -53,7 +53,7 @@ fn executed(checkpoint: CheckpointOptions) -> Result<(), RunError> {
     let options = ExecuteOptions {
         checkpoint,
         limits: Limits {
-            instructions: Some(MOST_INSTRUCTIONS),
+            instructions: Some(MAX_INSTRUCTIONS),
             ..Limits::default()
         },
         ..ExecuteOptions::default()
@@ -61,7 +61,7 @@ fn executed(checkpoint: CheckpointOptions) -> Result<(), RunError> {
     let mut looks = 0;
     execute(&description(), &program(), &options, || {
         looks += 1;
-        looks < MOST_LOOKS
+        looks < MAX_LOOKS
     })
     .map(|_| ())
 }

@@ -12,8 +12,8 @@ const QUEUES: u64 = 4;
 /// Room for the rings of a queue.
 const RING_BYTES: u64 = 0x2_0000;
 const RINGS: u64 = 0x8020_0000;
-const MOST_INSTRUCTIONS: u64 = 30_000;
-const MOST_LOOKS: u32 = 60;
+const MAX_INSTRUCTIONS: u64 = 30_000;
+const MAX_LOOKS: u32 = 60;
 
 const MECHANISMS: [&str; 7] = [
     "spin",
@@ -86,7 +86,7 @@ pub fn devices(bytes: &[u8]) {
     let program = of_accesses(&mut input, &opening, &places, &table);
     let options = Options {
         limits: Limits {
-            instructions: Some(MOST_INSTRUCTIONS),
+            instructions: Some(MAX_INSTRUCTIONS),
             ..Limits::default()
         },
         ..Options::default()
@@ -94,6 +94,6 @@ pub fn devices(bytes: &[u8]) {
     let mut looks = 0;
     ended(server::run(&description, &program, &options, |_| {
         looks += 1;
-        looks < MOST_LOOKS
+        looks < MAX_LOOKS
     }));
 }

@@ -19,7 +19,7 @@ const STRING_BYTES: usize = 256;
 const BUFFERS: u64 = ENTRY + 0x6000;
 const BUFFER_BYTES: usize = 0x1000;
 const WORDS: u64 = BUFFERS + BUFFER_BYTES as u64;
-const MOST_CALLS: usize = 60;
+const MAX_CALLS: usize = 60;
 const WORDS_OF_CALL: usize = 7;
 const MEMORY_BYTES: u64 = 32 << 20;
 /// Bytes that calls may write to files.
@@ -255,7 +255,7 @@ fn program(input: &mut Input<'_>, sandbox: &Sandbox) -> Vec<u8> {
     let mut filling = Vec::new();
     let count = usize::from(input.byte());
     filling.extend_from_slice(input.bytes(count));
-    while !input.is_empty() && words.len() < WORDS_OF_CALL * MOST_CALLS {
+    while !input.is_empty() && words.len() < WORDS_OF_CALL * MAX_CALLS {
         let number = match input.byte() {
             // What takes paths and descriptors, mostly.
             number @ 0..=223 => u64::from(number),

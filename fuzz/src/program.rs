@@ -5,7 +5,7 @@ use super::servers::EXITS;
 
 const ENTRY: u64 = 0x8000_0000;
 /// `tohost` of [`EXITS`] is between code and data.
-const MOST_CODE_BYTES: usize = 0x1000;
+const MAX_CODE_BYTES: usize = 0x1000;
 const DATA_OFFSET: usize = 0x2000;
 /// Where a program's data is.
 pub const DATA: u64 = ENTRY + DATA_OFFSET as u64;
@@ -13,7 +13,7 @@ pub const DATA: u64 = ENTRY + DATA_OFFSET as u64;
 /// The file of a bare-metal program: that of [`EXITS`], with other code and with data.
 pub fn bare_metal(code: &[u32], data: &[u8]) -> Vec<u8> {
     let mut contents: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    assert!(contents.len() <= MOST_CODE_BYTES);
+    assert!(contents.len() <= MAX_CODE_BYTES);
     contents.resize(DATA_OFFSET, 0);
     contents.extend_from_slice(data);
     with_segment(EXITS, ENTRY, &contents)
@@ -118,8 +118,8 @@ struct Access {
 }
 
 /// So many accesses, and what comes before them, do not fill the code's page.
-const MOST_ACCESSES: usize = 180;
-const MOST_OPENING: usize = 40;
+const MAX_ACCESSES: usize = 180;
+const MAX_OPENING: usize = 40;
 
 /// A program that carries out `opening` (stores of values at addresses) on hart 0, and then over
 /// and over again on all harts what is read from `input`: accesses at some offset from one of
@@ -130,7 +130,7 @@ pub fn of_accesses(
     places: &[u64],
     data: &[u8],
 ) -> Vec<u8> {
-    assert!(opening.len() <= MOST_OPENING);
+    assert!(opening.len() <= MAX_OPENING);
     let store = SECOND << 20 | FIRST << 15 | 3 << 12 | 0x23;
     let opening = opening.iter().map(|&(first, second)| Access {
         instruction: store,
@@ -139,7 +139,7 @@ pub fn of_accesses(
     });
     let opening: Vec<Access> = opening.collect();
     let mut accesses = Vec::new();
-    while !input.is_empty() && accesses.len() < MOST_ACCESSES {
+    while !input.is_empty() && accesses.len() < MAX_ACCESSES {
         accesses.push(access(input, places));
     }
     // The operands are behind the data, in the order of the accesses.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use workload::Files;
 
 /// Looks at the progress after which nobody waits for the result.
-const MOST_LOOKS: u32 = 100;
+const MAX_LOOKS: u32 = 100;
 
 /// Any text, and any numbers for the queueing model: they are refused in a sentence, or what comes
 /// out has its quantiles in order and serves no more than there are units.
@@ -40,7 +40,7 @@ fn simulated(description: &Description) {
     let mut looks = 0;
     let measured = description.queueing.simulate(&files, |_| {
         looks += 1;
-        looks < MOST_LOOKS
+        looks < MAX_LOOKS
     });
     match measured {
         Ok(None) => {}

@@ -7,10 +7,10 @@ const DMA_NIC_REGISTERS: u64 = 0x1030_0000;
 const ICE_NIC_REGISTERS: u64 = 0x1001_6000;
 const RPCVALET_REGISTERS: u64 = 0x1020_0000;
 const MEMORY: u64 = 0x8010_0000;
-const MOST_INSTRUCTIONS: u64 = 20_000;
-const MOST_LOOKS: u32 = 40;
+const MAX_INSTRUCTIONS: u64 = 20_000;
+const MAX_LOOKS: u32 = 40;
 /// More servers and clients take longer than an input is worth.
-const MOST_HOSTS: usize = 8;
+const MAX_HOSTS: usize = 8;
 
 fn prototype() -> ServerSpec {
     let mut presets = presets().into_iter();
@@ -70,7 +70,7 @@ pub fn rack(bytes: &[u8]) {
         .clients
         .iter()
         .map(|client| client.count as usize);
-    if hosts.sum::<usize>() >= MOST_HOSTS {
+    if hosts.sum::<usize>() >= MAX_HOSTS {
         return;
     }
     let places = [
@@ -84,7 +84,7 @@ pub fn rack(bytes: &[u8]) {
     let program = of_accesses(&mut input, &[], &places, &[]);
     let options = Options {
         limits: Limits {
-            instructions: Some(MOST_INSTRUCTIONS),
+            instructions: Some(MAX_INSTRUCTIONS),
             ..Limits::default()
         },
         ..Options::default()
@@ -92,6 +92,6 @@ pub fn rack(bytes: &[u8]) {
     let mut looks = 0;
     ended(run_rack(&description, &[program], &options, |_| {
         looks += 1;
-        looks < MOST_LOOKS
+        looks < MAX_LOOKS
     }));
 }

@@ -43,7 +43,7 @@ enum {
 #define DMA_NIC_BASE DMA_NIC_REGISTERS_START
 #define DMA_NIC_QUEUES (DMA_NIC_BASE + 0x00)
 #define DMA_NIC_ADDRESS (DMA_NIC_BASE + 0x08)
-#define DMA_NIC_MOST_FRAME_BYTES (DMA_NIC_BASE + 0x10)
+#define DMA_NIC_MAX_FRAME_BYTES (DMA_NIC_BASE + 0x10)
 #define DMA_NIC_PAGE(queue) (DMA_NIC_BASE + 0x1000 * (1 + (uint64_t)(queue)))
 #define DMA_NIC_RECEIVE 0x00 /* The ring of buffers ... */
 #define DMA_NIC_SEND 0x20    /* ... and that of frames to send: */

@@ -15,8 +15,8 @@
 #include <stddef.h>
 
 enum {
-  LNIC_MOST_THREADS = 4, /* Of a hart: as many as have queues. */
-  LNIC_MOST_HARTS = 16,
+  LNIC_MAX_THREADS = 4, /* Of a hart: as many as have queues. */
+  LNIC_MAX_HARTS = 16,
   LNIC_STACK_BYTES = 16384,
 };
 
@@ -32,12 +32,12 @@ struct lnic_thread {
 
 /** A hart's threads. The last one is the kernel's own, which waits for the first interrupt. */
 struct lnic_kernel {
-  struct lnic_thread threads[LNIC_MOST_THREADS + 1];
+  struct lnic_thread threads[LNIC_MAX_THREADS + 1];
   uint64_t count;
-  uint8_t stacks[LNIC_MOST_THREADS][LNIC_STACK_BYTES] __attribute__((aligned(16)));
+  uint8_t stacks[LNIC_MAX_THREADS][LNIC_STACK_BYTES] __attribute__((aligned(16)));
 };
 
-static struct lnic_kernel lnic_kernels[LNIC_MOST_HARTS];
+static struct lnic_kernel lnic_kernels[LNIC_MAX_HARTS];
 
 // clang-format off
 #define LNIC_EACH_FLOAT(OPERATE)                                                                   \
@@ -130,8 +130,8 @@ extern char lnic_trap[];
 static inline struct lnic_kernel *lnic_kernel(void) {
   uint64_t hart;
   __asm__("csrr %0, mhartid" : "=r"(hart));
-  if (hart >= LNIC_MOST_HARTS)
-    fail("lnic_threads.h is for %d harts, and this is hart %lu\n", LNIC_MOST_HARTS, hart);
+  if (hart >= LNIC_MAX_HARTS)
+    fail("lnic_threads.h is for %d harts, and this is hart %lu\n", LNIC_MAX_HARTS, hart);
   return &lnic_kernels[hart];
 }
 
@@ -151,8 +151,8 @@ static inline void lnic_add_thread(uint64_t context, uint64_t priority, void (*e
       fail("context %lu is in use: it has a thread on this hart already\n", context);
   }
   lnic_add_context(context, priority);
-  if (kernel->count == LNIC_MOST_THREADS)
-    fail("lnic_threads.h is for %d threads of a hart, and this is one more\n", LNIC_MOST_THREADS);
+  if (kernel->count == LNIC_MAX_THREADS)
+    fail("lnic_threads.h is for %d threads of a hart, and this is one more\n", LNIC_MAX_THREADS);
   struct lnic_thread *thread = &kernel->threads[kernel->count];
   uint64_t global;
   __asm__("mv %0, gp" : "=r"(global));

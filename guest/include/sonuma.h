@@ -132,12 +132,12 @@ enum {
   SONUMA_SLOT = 20,
   SONUMA_PHASE = 32,
   SONUMA_CONTEXT = 42,
-  SONUMA_BYTES = 46,                 /* Of a completion: its status. */
-  SONUMA_MOST_BYTES = (1 << 18) - 1, /**< Of a one-sided operation. */
-  SONUMA_MOST_PENDING = 32,
+  SONUMA_BYTES = 46,                /* Of a completion: its status. */
+  SONUMA_MAX_BYTES = (1 << 18) - 1, /**< Of a one-sided operation. */
+  SONUMA_MAX_PENDING = 32,
 };
 /** No segment has more. */
-#define SONUMA_MOST_SEGMENT_BYTES (1ul << 34)
+#define SONUMA_MAX_SEGMENT_BYTES (1ul << 34)
 
 /** A send slot: 32 bytes (Figure 5a). */
 struct sonuma_send_slot {
@@ -192,8 +192,7 @@ struct sonuma_endpoint {
   uint64_t posted;    /* Entries posted. */
   uint64_t free_from; /* At least so many of them have been read. */
   uint64_t pending_first, pending_end;
-  uint64_t
-      pending[SONUMA_MOST_PENDING]; /* Messages that came while it waited for something else. */
+  uint64_t pending[SONUMA_MAX_PENDING]; /* Messages that came while it waited for something else. */
   uint64_t turn; /* The entry of the shared queue that is this hart's, and its phase; or 0. */
   struct sonuma_hart_domain domain;
   struct sonuma_lock_node lock_node;
@@ -494,7 +493,7 @@ static inline uint64_t sonuma_pull(struct sonuma_endpoint *endpoint) {
 static inline int sonuma_poll(struct sonuma_endpoint *endpoint, struct sonuma_message *message) {
   uint64_t word;
   if (endpoint->pending_first != endpoint->pending_end)
-    word = endpoint->pending[endpoint->pending_first++ % SONUMA_MOST_PENDING];
+    word = endpoint->pending[endpoint->pending_first++ % SONUMA_MAX_PENDING];
   else if (endpoint->domain.head)
     word = sonuma_pull(endpoint);
   else
@@ -595,11 +594,11 @@ static inline int sonuma_one_sided(struct sonuma_endpoint *endpoint, uint64_t ki
     return SONUMA_NO_SUCH_NODE;
   if (bytes == 0)
     return SONUMA_EMPTY;
-  if (bytes > SONUMA_MOST_BYTES)
+  if (bytes > SONUMA_MAX_BYTES)
     return SONUMA_TOO_LARGE;
   if ((uint64_t)local % LINE_BYTES || offset % LINE_BYTES)
     return SONUMA_MISALIGNED;
-  if (offset > SONUMA_MOST_SEGMENT_BYTES - bytes)
+  if (offset > SONUMA_MAX_SEGMENT_BYTES - bytes)
     return SONUMA_OUTSIDE_SEGMENT; /* Of whichever node. */
   sonuma_post(endpoint,
               kind | node << SONUMA_NODE | ctx_id << SONUMA_CONTEXT | bytes << SONUMA_BYTES, local,
@@ -610,7 +609,7 @@ static inline int sonuma_one_sided(struct sonuma_endpoint *endpoint, uint64_t ki
       continue;
     if ((word & 0x3f) != SONUMA_DISPATCH)
       return errors[word >> SONUMA_BYTES];
-    endpoint->pending[endpoint->pending_end++ % SONUMA_MOST_PENDING] = word;
+    endpoint->pending[endpoint->pending_end++ % SONUMA_MAX_PENDING] = word;
   }
 }
 

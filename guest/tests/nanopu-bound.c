@@ -10,13 +10,13 @@
 #include <stdlib.h>
 
 enum {
-  THREADS = LNIC_MOST_THREADS,
+  THREADS = LNIC_MAX_THREADS,
   LAST = THREADS - 1,
   CLIENT = 9,
   TURNS = 4,
-  MOST_CYCLES = 3200,
+  MAX_CYCLES = 3200,
   WELL_BEHAVED_CYCLES = 3000,
-  OVERRUN_CYCLES = 3 * MOST_CYCLES,
+  OVERRUN_CYCLES = 3 * MAX_CYCLES,
   PAUSE_CYCLES = 40000, /* Until all threads have said that they are idle. */
 };
 
@@ -78,7 +78,7 @@ int hart_main(int hart) {
 
 int main(void) {
   busy_prepare();
-  lnic_write_csr(CSR_LMSGCYCLES, MOST_CYCLES);
+  lnic_write_csr(CSR_LMSGCYCLES, MAX_CYCLES);
   for (uint64_t number = 0; number < THREADS; number++)
     lnic_add_thread(number, 0, work, number);
   harts_release();

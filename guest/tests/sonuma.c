@@ -31,7 +31,7 @@ static void misuse(struct sonuma_endpoint *endpoint) {
   expect("reading from nobody", sonuma_read(endpoint, 0, nodes, memory, 0, 64),
          SONUMA_NO_SUCH_NODE);
   expect("reading nothing", sonuma_read(endpoint, 0, 0, memory, 0, 0), SONUMA_EMPTY);
-  expect("reading too much", sonuma_read(endpoint, 0, 0, memory, 0, SONUMA_MOST_BYTES + 1),
+  expect("reading too much", sonuma_read(endpoint, 0, 0, memory, 0, SONUMA_MAX_BYTES + 1),
          SONUMA_TOO_LARGE);
   expect("writing anywhere", sonuma_write(endpoint, 0, 0, memory, 8, 64), SONUMA_MISALIGNED);
   expect("an endpoint too many", sonuma_endpoint((int)sonuma_device(0)->harts) != 0, 0);
@@ -46,7 +46,7 @@ static void open_contexts(struct sonuma_endpoint *endpoint) {
   expect("half a line", sonuma_open_context(1, own, 96), SONUMA_MISALIGNED);
   expect("between lines", sonuma_open_context(1, own + 8, 64), SONUMA_MISALIGNED);
   expect("no memory", sonuma_open_context(1, (void *)0x40000000, 64), SONUMA_NOT_IN_MEMORY);
-  expect("more than offsets", sonuma_open_context(1, own, SONUMA_MOST_SEGMENT_BYTES + 64),
+  expect("more than offsets", sonuma_open_context(1, own, SONUMA_MAX_SEGMENT_BYTES + 64),
          SONUMA_TOO_LARGE);
   expect("reading before", sonuma_read(endpoint, 1, 0, memory, 0, 64), SONUMA_NOT_OPEN);
   expect("a domain before its context", sonuma_open_domain(1), SONUMA_NOT_OPEN);
@@ -85,7 +85,7 @@ static void faults(struct sonuma_endpoint *endpoint) {
   expect("behind the segment", sonuma_read(endpoint, 1, 1, memory[1], 8192, 64),
          SONUMA_OUTSIDE_SEGMENT);
   expect("behind all segments",
-         sonuma_read(endpoint, 1, 1, memory[1], SONUMA_MOST_SEGMENT_BYTES, 64),
+         sonuma_read(endpoint, 1, 1, memory[1], SONUMA_MAX_SEGMENT_BYTES, 64),
          SONUMA_OUTSIDE_SEGMENT);
   memory[1][0] = 99;
   expect("over the end", sonuma_write(endpoint, 1, 1, memory[0], 8192 - 64, 256),

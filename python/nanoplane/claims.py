@@ -223,7 +223,7 @@ class Claim:
         }
 
 
-MOST_EFFORT = 64
+MAX_EFFORT = 64
 """More than so many times its requests no run is given."""
 
 

@@ -92,7 +92,7 @@ Effort = Annotated[
     int,
     typer.Option(
         min=1,
-        max=paper_claims.MOST_EFFORT,
+        max=paper_claims.MAX_EFFORT,
         metavar="N",
         help="Repeat runs that undecided claims depend on, with up to N times the requests.",
     ),
@@ -960,7 +960,7 @@ def _stored(listed: Iterable[Figure], judged: list[paper_claims.Claim], quick: b
         return {point: outcome for point, outcome in found if outcome is not None}
 
     measured = Measured(outcomes, found)
-    return paper_claims.decide(judged, measured, found, paper_claims.MOST_EFFORT, stored)
+    return paper_claims.decide(judged, measured, found, paper_claims.MAX_EFFORT, stored)
 
 
 def _run_figures(

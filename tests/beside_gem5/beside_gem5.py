@@ -20,7 +20,7 @@ from nanoplane import compiler
 
 PROGRAMS = Path(__file__).parent
 
-# What both have: one core at 3 GHz, L1 caches of 32 KB with 4 ways and 4 misses at once, an L2
+# What both have: one core at 3 GHz, L1 caches of 32 KB with 4 ways and 4 outstanding misses, an L2
 # cache of 1 MB behind a crossbar, memory of 30 ns.
 _COMMON = {
     "core.l1_data.size_bytes": 32 * 1024,

@@ -23,7 +23,7 @@ int guest_main(void); /* The program's main(). */
 
 uint64_t harts = 1;
 
-enum { MMIO_ENTRIES = 64, MMIO_MOST_FRAME_BYTES = 1520 };
+enum { MMIO_ENTRIES = 64, MMIO_MAX_FRAME_BYTES = 1520 };
 
 static struct {
   uint64_t buffers[MMIO_ENTRIES];
@@ -104,7 +104,7 @@ void reg_write64(uint64_t address, uint64_t value) {
     return;
   }
   uint64_t bytes = value >> 48;
-  if (address != SIMPLENIC_SEND_REQ || bytes == 0 || bytes > MMIO_MOST_FRAME_BYTES)
+  if (address != SIMPLENIC_SEND_REQ || bytes == 0 || bytes > MMIO_MAX_FRAME_BYTES)
     fail("sends a frame of a wrong length");
   uint8_t length[2] = {(uint8_t)bytes, (uint8_t)(bytes >> 8)};
   fwrite(length, 1, 2, stdout);

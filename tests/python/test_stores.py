@@ -387,7 +387,7 @@ def test_kinds_are_told_apart() -> None:
         assert sum(samples.values()) == result[name]["samples"] == 400
         mean = sum(kinds[kind][name]["mean"] * samples[kind] for kind in kinds) / 400
         assert mean == pytest.approx(result[name]["mean"])
-    # The hundred records are in hundred lines, and there are 12 misses at once.
+    # The hundred records are in hundred lines, and there are 12 outstanding misses.
     assert kinds["scan"]["service_ns"]["p50"] > 5 * kinds["get"]["service_ns"]["p50"]
     rates = [kinds[kind]["throughput_mrps"] for kind in kinds]
     assert sum(rates) == pytest.approx(result["throughput_mrps"])

@@ -211,7 +211,7 @@ state::plain!(FabricStatistics {
     events: count,
 });
 
-/// A moment since which it is recorded what the banks of the last-level cache do.
+/// A sample point since which it is recorded what the banks of the last-level cache do.
 #[derive(Debug)]
 pub struct FootprintMark(Vec<usize>);
 
@@ -1919,8 +1919,8 @@ impl Fabric {
     }
 
     /// How often an agent has been called, or its private cache has had something to do: as long as
-    /// that stays, no agent has changed, nor what it has on the fabric. Two moments at which it is the
-    /// same are compared without agents.
+    /// that stays, no agent has changed, nor what it has on the fabric. Two sample points at which
+    /// it is the same are compared without agents.
     pub fn agent_calls(&self) -> u64 {
         self.calls
     }
@@ -1931,7 +1931,7 @@ impl Fabric {
     }
 
     /// Brings what goes by cycles up to `cycle`, before which nothing is still to happen. It changes
-    /// nothing but that two moments can be compared.
+    /// nothing but that two sample points can be compared.
     pub fn settle(&mut self, cycle: u64) {
         self.mesh.settle(cycle);
     }
@@ -1942,8 +1942,8 @@ impl Fabric {
         self.banks.iter().all(Bank::can_repeat)
     }
 
-    /// This is a moment that later ones may be compared with: what is done from now on at the banks of
-    /// the last-level cache is recorded.
+    /// This is a sample point that later ones may be compared with: what is done from now on at the
+    /// banks of the last-level cache is recorded.
     pub fn mark_footprint(&mut self) -> FootprintMark {
         FootprintMark(self.banks.iter_mut().map(Bank::mark_footprint).collect())
     }
@@ -1953,8 +1953,8 @@ impl Fabric {
         self.banks.iter_mut().for_each(Bank::end_footprint);
     }
 
-    /// Whether the banks hold what they held at a moment, as far as that has been of use since. What is
-    /// done from now on is not recorded before the next mark.
+    /// Whether the banks hold what they held at a sample point, as far as that has been of use
+    /// since. What is done from now on is not recorded before the next mark.
     pub fn footprint_holds(&mut self, FootprintMark(marks): &FootprintMark) -> bool {
         let mut banks = self.banks.iter_mut().zip(marks);
         banks.all(|(bank, &mark)| bank.footprint_holds(mark))

@@ -324,15 +324,16 @@ pub(crate) struct Bank {
     pub(crate) statistics: BankStatistics,
 }
 
-/// The entries of a bank that have been looked at since some moment, as they were then. Nothing else of
-/// its content has decided on what the bank has done since, as long as no line came or went.
+/// The entries of a bank that have been looked at since some sample point, as they were then.
+/// Nothing else of its content has decided on what the bank has done since, as long as no line came
+/// or went.
 #[derive(Clone, Debug, Default)]
 struct Footprint {
     recording: bool,
-    /// Whether each entry has been looked at since the last moment, as bits.
+    /// Whether each entry has been looked at since the last sample point, as bits.
     seen: Vec<u64>,
-    /// Those that have been, moment by moment; `None` where a line came or went, or an agent asked for
-    /// one.
+    /// Those that have been, sample point by sample point; `None` where a line came or went, or an
+    /// agent asked for one.
     looks: Vec<Option<(usize, Entry)>>,
 }
 
@@ -563,8 +564,8 @@ impl Bank {
         self.lines.is_none()
     }
 
-    /// This is a moment that others may be compared with: what is done from now on is recorded. Returns
-    /// how much had been before, to be told to [`Bank::footprint_holds`].
+    /// This is a sample point that others may be compared with: what is done from now on is
+    /// recorded. Returns how much had been before, to be told to [`Bank::footprint_holds`].
     pub(crate) fn mark_footprint(&mut self) -> usize {
         let footprint = &mut self.footprint;
         footprint.recording = true;
@@ -579,8 +580,8 @@ impl Bank {
         self.footprint.looks.clear();
     }
 
-    /// Whether the bank holds what it held at a moment, as far as that has been of use since. This is
-    /// the end of the moment before it.
+    /// Whether the bank holds what it held at a sample point, as far as that has been of use since.
+    /// This is the end of the sample point before it.
     pub(crate) fn footprint_holds(&mut self, mark: usize) -> bool {
         let footprint = &mut self.footprint;
         footprint.seen.fill(0);
@@ -588,7 +589,7 @@ impl Bank {
             let Some((slot, entry)) = footprint.looks[look] else {
                 return false;
             };
-            // Later moments have noted it again, as it was then.
+            // Later sample points have noted it again, as it was then.
             if footprint.sees(slot) && self.entries[slot] != entry {
                 return false;
             }

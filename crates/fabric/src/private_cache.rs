@@ -987,7 +987,7 @@ impl PrivateCache {
         self.version
     }
 
-    /// The LRU ranks of all sets, to compare two moments.
+    /// The LRU ranks of all sets, to compare two sample points.
     pub fn replacement_order(&self) -> &[u8] {
         &self.ranks
     }

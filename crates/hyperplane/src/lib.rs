@@ -28,7 +28,7 @@ pub use crate::spec::{HyperPlaneSpec, ReadySets, Stealing};
 pub use agent::{HyperPlane, Statistics, attach};
 pub use conflicts::{DoorbellLines, conflicts};
 pub use extension::QwaitExtension;
-pub use monitoring_set::{InsertError, MOST_WAYS, MonitoringSet, Qid};
+pub use monitoring_set::{InsertError, MAX_WAYS, MonitoringSet, Qid};
 pub use operation::{ErrorCode, NO_QID, Operation};
 pub use policy::Policy;
 pub use ready_set::{PARTITIONS, ReadySet};

@@ -25,7 +25,7 @@ impl Plain for Qid {
 }
 
 /// The most ways that a table can have.
-pub const MOST_WAYS: usize = 8;
+pub const MAX_WAYS: usize = 8;
 
 /// One place of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,10 +111,10 @@ state::component!(MonitoringSet {
 });
 
 impl MonitoringSet {
-    /// An empty table of `banks` banks with `ways` ways (2 to [`MOST_WAYS`]) of `rows` rows each;
+    /// An empty table of `banks` banks with `ways` ways (2 to [`MAX_WAYS`]) of `rows` rows each;
     /// `rows` is a power of two.
     pub fn new(banks: usize, ways: usize, rows: usize) -> MonitoringSet {
-        debug_assert!(banks > 0 && (2..=MOST_WAYS).contains(&ways) && rows.is_power_of_two());
+        debug_assert!(banks > 0 && (2..=MAX_WAYS).contains(&ways) && rows.is_power_of_two());
         let entries = banks * ways * rows;
         MonitoringSet {
             places: vec![EMPTY; entries],

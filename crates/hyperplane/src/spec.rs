@@ -1,6 +1,6 @@
 //! The description of HyperPlane's hardware.
 
-use crate::{MOST_WAYS, MonitoringSet};
+use crate::{MAX_WAYS, MonitoringSet};
 use fabric::{Clock, FabricSpec, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub struct HyperPlaneSpec {
     pub entries: usize,
     /// Ways of the monitoring set: places that a look-up reads, and where a doorbell can be (2 in
     /// Fig. 5 and §IV-C; the ZCache, after which it is built, has 4).
-    #[schemars(range(min = 2, max = MOST_WAYS))]
+    #[schemars(range(min = 2, max = MAX_WAYS))]
     pub ways: usize,
     /// Places that a walk for `QWAIT.ADD` looks at before it gives up, at most; without, all of its
     /// bank. The paper gives no limit; the ZCache's is 52.

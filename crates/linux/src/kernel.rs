@@ -22,7 +22,7 @@ use std::io::Write;
 /// The process's number.
 pub(crate) const PROCESS_ID: u32 = 100;
 /// The user is told so many things about a program: one of each call that is not there, and more.
-const MOST_TOLD: usize = 500;
+const MAX_TOLD: usize = 500;
 /// Nanoseconds from 1970 to the time at which every run begins: 2020-01-01T00:00:00Z.
 pub(crate) const EPOCH_NS: u64 = 1_577_836_800_000_000_000;
 
@@ -177,7 +177,7 @@ impl Kernel {
 
     /// Tells the user something about the program, once.
     pub fn tell_once(&mut self, sentence: String) {
-        if self.told.len() < MOST_TOLD && !self.told.contains(&sentence) {
+        if self.told.len() < MAX_TOLD && !self.told.contains(&sentence) {
             // Nobody may be there to read it.
             let _ = writeln!(std::io::stderr(), "nanoplane: {sentence}");
             self.told.insert(sentence);

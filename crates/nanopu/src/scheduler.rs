@@ -250,10 +250,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MOST_CYCLES: u64 = 60;
+    const MAX_CYCLES: u64 = 60;
 
     fn scheduler(kind: SchedulerKind, priorities: &[u8]) -> Scheduler {
-        let mut scheduler = Scheduler::new(kind, 100, MOST_CYCLES);
+        let mut scheduler = Scheduler::new(kind, 100, MAX_CYCLES);
         for (number, &priority) in priorities.iter().enumerate() {
             let context = Context::new(number as u16, priority);
             scheduler.contexts.push(context);
@@ -342,8 +342,8 @@ mod tests {
         arrive(&mut hts, 10, 1);
         assert!(!hts.interrupts());
         // Since 5 it runs with its message.
-        assert_eq!(hts.next_event(), 5 + MOST_CYCLES);
-        hts.event(5 + MOST_CYCLES);
+        assert_eq!(hts.next_event(), 5 + MAX_CYCLES);
+        hts.event(5 + MAX_CYCLES);
         assert_eq!(hts.contexts[0].priority, 1);
         assert_eq!(hts.target(), Some(1));
         hts.run(100, Some(1));
@@ -372,7 +372,7 @@ mod tests {
         for (place, now) in [(0, 0), (1, 100)] {
             hts.run(now, Some(place));
             begin(&mut hts);
-            hts.event(now + MOST_CYCLES);
+            hts.event(now + MAX_CYCLES);
         }
         // The first has waited longer, but there is no use in changing between them.
         assert_eq!((hts.contexts[0].priority, hts.contexts[1].priority), (1, 1));
@@ -387,7 +387,7 @@ mod tests {
         hts.run(0, Some(0));
         hts.run(20, None);
         hts.run(1000, Some(0));
-        assert_eq!(hts.next_event(), 1000 + MOST_CYCLES - 20);
+        assert_eq!(hts.next_event(), 1000 + MAX_CYCLES - 20);
     }
 
     #[test]
@@ -451,7 +451,7 @@ mod tests {
         assert_eq!((hts.interrupts(), hts.target()), (true, Some(1)));
         hts.run(71, Some(1));
         assert!(!hts.interrupts());
-        assert_eq!(hts.next_event(), 71 + MOST_CYCLES);
+        assert_eq!(hts.next_event(), 71 + MAX_CYCLES);
     }
 
     #[test]
@@ -460,7 +460,7 @@ mod tests {
         let (context, words) = (0, vec![0]);
         hts.receive(10, 0, Words { context, words }, 90);
         hts.run(20, Some(0));
-        assert_eq!(hts.next_event(), 90 + MOST_CYCLES);
+        assert_eq!(hts.next_event(), 90 + MAX_CYCLES);
     }
 
     #[test]
@@ -551,7 +551,7 @@ mod tests {
     fn bound(threads: usize, swap_cycles: u64) -> u64 {
         let k = threads as u64;
         let swaps = if k == 1 { 1 } else { k + 1 };
-        k * MOST_CYCLES + swaps * swap_cycles
+        k * MAX_CYCLES + swaps * swap_cycles
     }
 
     #[test]
@@ -560,12 +560,12 @@ mod tests {
             // All come while nobody runs; each of the others overruns. k swaps.
             let last = threads - 1;
             let mut arrivals: Vec<_> = (0..last).map(|other| (0, other, 100)).collect();
-            arrivals.push((0, last, MOST_CYCLES));
+            arrivals.push((0, last, MAX_CYCLES));
             let k = threads as u64;
-            let response = k * MOST_CYCLES + k * 10;
+            let response = k * MAX_CYCLES + k * 10;
             assert_eq!(
                 responses(threads, 10, 1, &arrivals)[0],
-                (MOST_CYCLES, response)
+                (MAX_CYCLES, response)
             );
         }
         for threads in 2..=4 {
@@ -576,10 +576,10 @@ mod tests {
             // At 28 all get messages, the last one as the last. It lands at 37, is left at once, and
             // comes back when each of the others has been swapped to and has overrun.
             arrivals.extend((0..last).map(|other| (28, other, 100)));
-            arrivals.push((28, last, MOST_CYCLES));
+            arrivals.push((28, last, MAX_CYCLES));
             let done = responses(threads, 10, 1, &arrivals);
             let response = bound(threads, 10) - 1;
-            assert_eq!(done[..3], [(5, 15), (1, 25), (MOST_CYCLES, response)]);
+            assert_eq!(done[..3], [(5, 15), (1, 25), (MAX_CYCLES, response)]);
         }
     }
 
@@ -593,7 +593,7 @@ mod tests {
             idle_cycles in 1u64..30,
             span in 1u64..3000,
             arrivals in prop::collection::vec(
-                (0u64..3000, 0usize..4, prop_oneof![9 => 1..=MOST_CYCLES, 1 => 61u64..400]), 1..80),
+                (0u64..3000, 0usize..4, prop_oneof![9 => 1..=MAX_CYCLES, 1 => 61u64..400]), 1..80),
         ) {
             let arrivals: Vec<_> = arrivals
                 .into_iter()
@@ -601,7 +601,7 @@ mod tests {
                 .collect();
             let bound = bound(threads, swap_cycles);
             for (service, response) in responses(threads, swap_cycles, idle_cycles, &arrivals) {
-                if service <= MOST_CYCLES {
+                if service <= MAX_CYCLES {
                     prop_assert!(response <= bound, "{response} > {bound}");
                 }
             }

@@ -7,7 +7,7 @@
 
 use crate::packet::{Endpoint, Message, Packet, Transport, TransportAction, TransportStatistics};
 use crate::rack::{LineRate, MessageName, Node, NodeContext, Step};
-use crate::transport::{MOST_MESSAGE_BYTES, TransportSpec};
+use crate::transport::{MAX_MESSAGE_BYTES, TransportSpec};
 use fabric::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use workload::{
 /// Bytes of the words that each request and each response begins with, if they are not left out.
 const LOAD_BYTES: u32 = 16;
 /// Kinds of requests are numbered in a byte.
-const MOST_KINDS: usize = 256;
+const MAX_KINDS: usize = 256;
 /// The tag of messages that are no requests; those have their numbers.
 const OPENING_TAG: u64 = u64::MAX;
 
@@ -119,7 +119,7 @@ pub struct RequestSpec {
     /// How the first word is distributed.
     pub service_times: ServiceTimes,
     /// Bytes of the whole message, if it has more than its words: the rest are zeros.
-    #[schemars(range(max = MOST_MESSAGE_BYTES))]
+    #[schemars(range(max = MAX_MESSAGE_BYTES))]
     pub bytes: u32,
     /// The words behind the first two, or all if the load generator leaves these out.
     pub words: Vec<Word>,
@@ -220,7 +220,7 @@ pub struct LoadGeneratorSpec {
     pub opening: Vec<OpeningSpec>,
     /// What it sends: kinds of requests, from 1 to 256.
     #[serde(default = "one_kind")]
-    #[schemars(length(min = 1, max = MOST_KINDS))]
+    #[schemars(length(min = 1, max = MAX_KINDS))]
     pub requests: Vec<RequestSpec>,
     /// Whether requests begin with their service time and the time at which they were made, by which their
     /// responses are known. Without these words a response answers the oldest request to its sender and

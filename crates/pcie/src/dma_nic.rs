@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | 0x00 | `QUEUES` | read: how many queues there are |
 //! | 0x08 | `ADDRESS` | read: the Ethernet address, its first byte lowest |
-//! | 0x10 | `MOST_FRAME_BYTES` | read: bytes of the longest frame |
+//! | 0x10 | `MAX_FRAME_BYTES` | read: bytes of the longest frame |
 //! | page + 0x00, 0x20 | `RING` | write: where the ring of buffers is, of frames to send: a multiple of 64 |
 //! | page + 0x08, 0x28 | `RING_ENTRIES` | write: its descriptors, a power of two from 4 to 4096; the queue begins |
 //! | page + 0x10, 0x30 | `TAIL` | write: how many descriptors have ever been given, modulo 2^32: the doorbell |
@@ -49,7 +49,7 @@ pub(crate) mod register {
     fabric::registers! { u64:
         QUEUES = 0x00;
         ADDRESS = 0x08;
-        MOST_FRAME_BYTES = 0x10;
+        MAX_FRAME_BYTES = 0x10;
         RECEIVE = 0x00;
         SEND = 0x20;
         RING = 0x00;
@@ -280,7 +280,7 @@ impl DmaNic {
         match offset {
             register::QUEUES => Some(u64::from(self.spec.queues)),
             register::ADDRESS => Some(hardware_address(self.port.address()).swap_bytes() >> 16),
-            register::MOST_FRAME_BYTES => Some(u64::from(self.spec.most_frame_bytes)),
+            register::MAX_FRAME_BYTES => Some(u64::from(self.spec.most_frame_bytes)),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Instructions decoded once, with all that does not change worked out.
 
 use crate::ports::{Calendar, Need, Unit};
-use crate::serial::FenceEffect;
+use crate::serializing::FenceEffect;
 use crate::spec::MemoryModel;
 use crate::window::{SlotKind, Tags};
 use fabric::{LINE_BYTES, LineData};
@@ -27,8 +27,8 @@ pub enum Route {
     Load,
     /// Stores, and atomics except `LR`.
     Store,
-    /// Executed alone: see [`crate::serial`].
-    Serial,
+    /// Executed alone: see [`crate::serializing`].
+    Serializing,
     /// No instruction: the end of a block.
     End,
 }
@@ -114,12 +114,12 @@ impl Decoded {
             | Class::System
             | Class::FenceI
             | Class::LoadReserved
-            | Class::Custom => (Route::Serial, Unit::Integer),
+            | Class::Custom => (Route::Serializing, Unit::Integer),
             // What a fence without effect orders is in order anyway; it passes like an `addi`.
             Class::Fence if FenceEffect::is_none(&instruction, memory_model) => {
                 (Route::Integer, Unit::Integer)
             }
-            Class::Fence => (Route::Serial, Unit::Integer),
+            Class::Fence => (Route::Serializing, Unit::Integer),
             Class::Alu => (Route::Integer, Unit::Integer),
             Class::Jump => (Route::Jump, Unit::Integer),
             Class::Branch => (Route::Branch, Unit::Integer),
@@ -156,7 +156,7 @@ impl Decoded {
                 _ => Quick::Load,
             },
             Route::Store if instruction.class == Class::Store => Quick::Store,
-            Route::Store | Route::Float | Route::Serial | Route::End => Quick::No,
+            Route::Store | Route::Float | Route::Serializing | Route::End => Quick::No,
         };
         Decoded {
             instruction,

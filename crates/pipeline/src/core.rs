@@ -19,12 +19,12 @@ use crate::ports::Calendar;
 use crate::predictor::{BranchStep, Predictor};
 use crate::probe::Probed;
 use crate::queues::{LoadQueue, StoreKind, StoreQueue};
-use crate::serial::Serial;
-use crate::skip::SpinDetector;
+use crate::serializing::Serializing;
+use crate::skip::SpinSkip;
 use crate::spec::{CoreSpec, Model};
 use crate::stack::{CycleStack, Stall};
 use crate::statistics::CoreStatistics;
-use crate::threads::Sibling;
+use crate::threads::OtherHart;
 use crate::window::{SlotKind, UNKNOWN, Window};
 use fabric::{
     AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, LineData,
@@ -63,7 +63,7 @@ state::plain!(MissingLoad {
     issue: cycle
 });
 
-/// What a parked load waits for.
+/// What a waiting_loads load waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkedFor {
     /// A store's address and data.
@@ -147,7 +147,7 @@ state::plain!(Crash {
 pub(crate) const WAIT_TABLE_ENTRIES: usize = 1024;
 
 /// A core with one hart, or with two: then the state of one of them is here, and that of the other in
-/// `sibling`. See [`crate::threads`].
+/// `other_hart`. See [`crate::threads`].
 ///
 /// `IN_ORDER` chooses the model at compile time; see [`Model`].
 pub struct Core<X, const IN_ORDER: bool> {
@@ -158,7 +158,7 @@ pub struct Core<X, const IN_ORDER: bool> {
     /// Which of its harts the core is now.
     pub(crate) thread: u8,
     /// The other one.
-    pub(crate) sibling: Option<Box<Sibling<X>>>,
+    pub(crate) other_hart: Option<Box<OtherHart<X>>>,
     /// Of two harts: which went first in the last cycle that they shared.
     pub(crate) went_first: u8,
     /// A cycle, and how much of its width is left.
@@ -166,7 +166,7 @@ pub struct Core<X, const IN_ORDER: bool> {
     /// The width that this hart has in the first cycle of its turn.
     pub(crate) cycle_width: u8,
     /// A store may mean something to the other hart.
-    pub(crate) sibling_watches: bool,
+    pub(crate) other_hart_watches: bool,
     /// The region of memory that was used last.
     pub(crate) region: AddressRange,
     pub(crate) hart: Hart,
@@ -198,14 +198,14 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) unissued: u32,
     pub(crate) scheduler_cycle: u64,
     pub(crate) float_in_window: bool,
-    /// Somebody wants to know what goes through the window: see [`Core::is_attended`].
-    pub(crate) attends: bool,
+    /// Somebody wants to know what goes through the window: see [`Core::is_observed`].
+    pub(crate) observes: bool,
     pub(crate) probed: Option<Box<Probed>>,
     /// An atomic with acquire semantics that has not been performed: position.
     pub(crate) acquire: Option<u64>,
 
     pub(crate) predictor: Predictor,
-    /// What branches have done since a moment, and whether that is being recorded.
+    /// What branches have done since a sample point, and whether that is being recorded.
     pub(crate) branch_steps: Vec<BranchStep>,
     pub(crate) records_branches: bool,
     pub(crate) blocks: Blocks,
@@ -224,7 +224,7 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) missing: Vec<MissingLoad>,
     /// Those of them whose line has just come; empty otherwise.
     pub(crate) arrived: Vec<MissingLoad>,
-    pub(crate) parked: Vec<ParkedLoad>,
+    pub(crate) waiting_loads: Vec<ParkedLoad>,
     /// Loads that have missed while all miss registers were in use.
     pub(crate) refused: VecDeque<MissingLoad>,
     /// Slots whose last operand has just become known; empty otherwise.
@@ -232,7 +232,7 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) wait_table: Box<[bool; WAIT_TABLE_ENTRIES]>,
     /// When the store queue wants attention.
     pub(crate) store_event: u64,
-    pub(crate) serial: Option<Serial>,
+    pub(crate) serial: Option<Serializing>,
     pub(crate) serial_event: u64,
     /// Stores to devices that have not been answered, oldest first.
     pub(crate) posted: VecDeque<PostedStore>,
@@ -262,7 +262,7 @@ pub struct Core<X, const IN_ORDER: bool> {
     /// What holds up dispatch now, and up to where the cycles have been charged.
     pub(crate) stall: Stall,
     pub(crate) charged: u64,
-    pub(crate) spin: SpinDetector,
+    pub(crate) spin: SpinSkip,
 }
 
 impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
@@ -280,11 +280,11 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 clock: fixed,
                 memory_map: fixed,
                 thread: fixed,
-                sibling: inside,
+                other_hart: inside,
                 went_first,
                 slots: fixed,
                 cycle_width: fixed,
-                sibling_watches: fixed,
+                other_hart_watches: fixed,
                 region,
                 hart,
                 extension: fixed,
@@ -305,7 +305,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 unissued,
                 scheduler_cycle: cycle,
                 float_in_window,
-                attends: fixed,
+                observes: fixed,
                 probed: fixed,
                 acquire,
                 predictor,
@@ -322,7 +322,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 postponed: fixed,
                 missing,
                 arrived: fixed,
-                parked,
+                waiting_loads,
                 refused,
                 woken: fixed,
                 wait_table,
@@ -356,7 +356,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
         self.blocks.walk(&self.calendar, walker);
         self.spin.walk(&self.predictor, walker);
         // Probes are not written down: they are there or not as the caller wants.
-        self.attends = self.is_attended();
+        self.observes = self.is_observed();
     }
 }
 
@@ -377,9 +377,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     {
         debug_assert_eq!(IN_ORDER, spec.model == Model::InOrder);
         debug_assert_eq!(harts.len(), usize::from(spec.threads));
-        let sibling = harts.get(1).map(|&number| {
+        let other_hart = harts.get(1).map(|&number| {
             let extension = extension.clone();
-            Box::new(Sibling::new(spec, number, extension, entry))
+            Box::new(OtherHart::new(spec, number, extension, entry))
         });
         let number = harts.first().copied().unwrap_or_default();
         let mut extension = extension;
@@ -392,11 +392,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             clock,
             memory_map,
             thread: 0,
-            sibling,
+            other_hart,
             went_first: 0,
             slots: (NEVER, 0),
             cycle_width: spec.width,
-            sibling_watches: false,
+            other_hart_watches: false,
             region: AddressRange::default(),
             hart: Hart::new(number),
             extension,
@@ -418,7 +418,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             unissued: 0,
             scheduler_cycle: 0,
             float_in_window: false,
-            attends: false,
+            observes: false,
             probed: None,
             acquire: None,
             predictor: Predictor::new(&spec.predictor),
@@ -439,7 +439,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             postponed: Vec::new(),
             missing: Vec::new(),
             arrived: Vec::new(),
-            parked: Vec::new(),
+            waiting_loads: Vec::new(),
             refused: VecDeque::new(),
             woken: Vec::new(),
             wait_table: Box::new([false; WAIT_TABLE_ENTRIES]),
@@ -463,14 +463,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             skipped_cycles: 0,
             stall: Stall::None,
             charged: 0,
-            spin: SpinDetector::default(),
+            spin: SpinSkip::default(),
             spec: spec.clone(),
         }
     }
 
     /// Whether somebody wants to know what goes through the window: for floating-point flags, a probe, or
     /// to record what branches do.
-    pub(crate) fn is_attended(&self) -> bool {
+    pub(crate) fn is_observed(&self) -> bool {
         self.float_in_window || self.probed.is_some() || self.records_branches
     }
 
@@ -496,7 +496,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Turns the skipping of spinning on or off. It never changes a result.
     pub fn set_skip_spinning(&mut self, on: bool) {
-        let other = self.sibling.as_ref();
+        let other = self.other_hart.as_ref();
         let probed = self.probed.is_some() || other.is_some_and(|other| other.probed.is_some());
         self.spin.allow(on && !probed);
     }
@@ -514,7 +514,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Counts of what the core has done before `cycle`: all its harts together.
     pub fn statistics(&self, cycle: u64) -> CoreStatistics {
         let mut statistics = self.hart_statistics(0, cycle);
-        if self.sibling.is_some() {
+        if self.other_hart.is_some() {
             statistics.join(&self.hart_statistics(1, cycle));
         }
         if let Some(second) = &self.second_level {
@@ -526,8 +526,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Instructions that its harts have dispatched and not undone.
     pub fn instructions(&self) -> u64 {
-        let sibling = self.sibling.as_ref();
-        let others = sibling.map_or(0, |other| other.statistics.instructions);
+        let other_hart = self.other_hart.as_ref();
+        let others = other_hart.map_or(0, |other| other.statistics.instructions);
         self.statistics.instructions + others
     }
 
@@ -541,7 +541,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// and the fabric is nobody's: of the lines and the second level only the sum over the harts has a
     /// meaning.
     pub fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics {
-        let (statistics, operations, serial, stall, charged) = match &self.sibling {
+        let (statistics, operations, serial, stall, charged) = match &self.other_hart {
             Some(other) if thread != self.thread => (
                 &other.statistics,
                 other.operations,
@@ -559,7 +559,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         };
         let mut statistics = statistics.clone();
         statistics.operations = operations;
-        if let Some(since) = serial.as_ref().and_then(Serial::halted_since) {
+        if let Some(since) = serial.as_ref().and_then(Serializing::halted_since) {
             statistics.halted_cycles += cycle.saturating_sub(since);
         }
         let stack = &mut statistics.stack;
@@ -582,7 +582,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Where the hart of a hardware thread is.
     pub fn pc(&self, thread: u8) -> u64 {
-        match &self.sibling {
+        match &self.other_hart {
             Some(other) if thread != self.thread => other.pc,
             _ => self.pc,
         }
@@ -590,8 +590,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Whether all harts have halted of their own will and wait to be woken.
     pub fn is_halted(&self) -> bool {
-        let other = self.sibling.as_ref();
-        let halted = |serial: &Option<Serial>| serial.as_ref().is_some_and(Serial::is_halted);
+        let other = self.other_hart.as_ref();
+        let halted =
+            |serial: &Option<Serializing>| serial.as_ref().is_some_and(Serializing::is_halted);
         halted(&self.serial) && other.is_none_or(|other| halted(&other.serial))
     }
 
@@ -614,7 +615,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             (NEVER, inbox.next_at())
         } else if self.dozes() {
             (self.port_event(), inbox.next_at())
-        } else if self.sibling.is_some() {
+        } else if self.other_hart.is_some() {
             (self.next_cycle_of_both(), inbox.next_at())
         } else if self.serial.is_some() {
             (self.own_event(), inbox.next_at())
@@ -640,7 +641,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.serial_event
             .min(held)
             .min(self.second_level_event)
-            .min(self.sibling_event())
+            .min(self.other_hart_event())
             .min(self.port_event())
     }
 
@@ -658,7 +659,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// is for the fabric goes to `outbox`. If the core sends something, it stops `feedback`
     /// cycles after the first departure, for the fabric might answer then.
     pub fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox) {
-        if self.sibling.is_some() {
+        if self.other_hart.is_some() {
             return self.run_both(limit, feedback, inbox, outbox);
         }
         self.feedback = feedback;
@@ -793,7 +794,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
             }
             DeliveryKind::Interrupt { thread, bit, level } => {
-                if thread == self.thread || self.sibling.is_some() {
+                if thread == self.thread || self.other_hart.is_some() {
                     self.with_hart(thread, |core| core.hart.set_interrupt(bit, level));
                 }
             }
@@ -945,7 +946,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.ready[usize::from(SINK)] = 0;
         self.window.uncommit();
         let window = &self.window;
-        self.parked
+        self.waiting_loads
             .retain(|load| window.is_live(load.index as usize));
         self.refused
             .retain(|load| window.is_live(load.index as usize));
@@ -959,7 +960,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.blocked = false;
         // The younger one of two is squashed, or it would not be the last one.
         self.at_port = None;
-        // A serialising instruction behind the squashed ones was on the wrong path.
+        // A serializing instruction behind the squashed ones was on the wrong path.
         self.serial = None;
         self.serial_event = NEVER;
     }

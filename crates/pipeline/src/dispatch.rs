@@ -7,7 +7,7 @@ use crate::port::AtPort;
 use crate::ports::{Need, Unit};
 use crate::predictor::{BranchStep, is_link};
 use crate::queues::{Load, Store, StoreKind};
-use crate::serial::Serial;
+use crate::serializing::Serializing;
 use crate::spec::MemoryModel;
 use crate::stack::{CycleStack, Stall};
 use crate::window::{Deferred, NOBODY, Prediction, Slot, SlotKind, Tags, UNKNOWN};
@@ -23,7 +23,7 @@ enum Stop {
     /// Only an event can help.
     Blocked(Stall),
     /// The instruction is executed alone.
-    Serial,
+    Serializing,
     /// The block is over.
     Block,
 }
@@ -51,7 +51,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         return;
                     }
                 }
-                Err(Stop::Time | Stop::Serial) => return,
+                Err(Stop::Time | Stop::Serializing) => return,
                 Err(Stop::Blocked(stall)) => {
                     self.held_up(stall);
                     self.blocked = true;
@@ -74,7 +74,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let now = self.store_event;
         now < self.stop
             && now <= self.dispatch_cycle
-            && !self.sibling_watches
+            && !self.other_hart_watches
             && self.perform_next_store(now, outbox)
     }
 
@@ -127,7 +127,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         // What user mode may not write it may still execute.
         if !self.is_plain(line.base(), 64) && self.memory_map.classify(line.base()) != Region::Ram {
             let missing = self.pc.max(line.base());
-            self.begin_serial(Serial::fetch_fault(self.pc, missing));
+            self.begin_serial(Serializing::fetch_fault(self.pc, missing));
             return false;
         }
         let at = self.departure(
@@ -185,15 +185,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             route,
             ..
         } = *self.blocks.instruction(self.cursor);
-        if route >= Route::Serial {
+        if route >= Route::Serializing {
             return self.alone(i);
         }
         if !self.window.all_known() {
             return Err(Stop::Blocked(self.oldest_stall()));
         }
         if let Err(trap) = self.show_input(&i) {
-            self.begin_serial(Serial::exception(trap));
-            return Err(Stop::Serial);
+            self.begin_serial(Serializing::exception(trap));
+            return Err(Stop::Serializing);
         }
         let registers = Self::port_registers();
         if registers.gives(&i) {
@@ -230,8 +230,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             // It is undone by doing nothing: what it has written is no register.
             self.redirect(at_port.pc, self.dispatch_cycle);
             self.statistics.instructions -= 1;
-            self.begin_serial(Serial::exception(trap));
-            return Err(Stop::Serial);
+            self.begin_serial(Serializing::exception(trap));
+            return Err(Stop::Serializing);
         }
         Ok(())
     }
@@ -246,7 +246,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             float,
             ..
         } = *self.blocks.instruction(self.cursor);
-        if route >= Route::Serial {
+        if route >= Route::Serializing {
             return if route == Route::End {
                 Err(Stop::Block)
             } else {
@@ -306,8 +306,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The instruction at the cursor is executed alone.
     #[inline(never)]
     fn alone(&mut self, i: Instruction) -> Result<(), Stop> {
-        self.begin_serial(Serial::instruction(i, self.pc));
-        Err(Stop::Serial)
+        self.begin_serial(Serializing::instruction(i, self.pc));
+        Err(Stop::Serializing)
     }
 
     /// Whether a floating-point instruction may be executed.
@@ -481,10 +481,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     ) {
         if flags != 0 {
             self.float_in_window = true;
-            self.attends = true;
+            self.observes = true;
         }
-        if self.attends {
-            self.attend(i, Some(value));
+        if self.observes {
+            self.note_instruction(i, Some(value));
         }
         let register = usize::from(i.rd);
         let in_order = self.window.all_known();
@@ -535,8 +535,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.in_scheduler += 1;
             self.unissued += 1;
         }
-        if self.attends {
-            self.attend(i, None);
+        if self.observes {
+            self.note_instruction(i, None);
         }
         let tags = Tags {
             pc: self.pc,
@@ -672,7 +672,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if lookup.taken {
                 self.jump(target);
                 if target <= pc {
-                    self.turns_to(target);
+                    self.begins_iteration_at(target);
                 }
             }
         }

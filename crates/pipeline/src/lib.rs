@@ -18,7 +18,7 @@ mod queues;
 mod quick;
 mod resolve;
 mod ring;
-mod serial;
+mod serializing;
 mod skip;
 mod spec;
 mod stack;

@@ -102,7 +102,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let instruction = deferred.instruction;
         match self.older_stores(index) {
             Older::Nothing => return false,
-            Older::Park(until) => self.parked.push(ParkedLoad {
+            Older::Park(until) => self.waiting_loads.push(ParkedLoad {
                 until,
                 index: index as u32,
                 issue,
@@ -194,10 +194,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.resolve(index, value, done);
     }
 
-    /// Lets the parked loads try again for which what they waited for has come.
+    /// Lets the waiting_loads loads try again for which what they waited for has come.
     pub(crate) fn unpark(&mut self, now: u64, outbox: &mut Outbox) {
         let mut place = 0;
-        while let Some(&load) = self.parked.get(place) {
+        while let Some(&load) = self.waiting_loads.get(place) {
             let goes = match load.until {
                 ParkedFor::StorePerformed(number) => number < self.stores.head,
                 ParkedFor::StoreKnown(number) => {
@@ -206,7 +206,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
             };
             if goes {
-                self.parked.remove(place);
+                self.waiting_loads.remove(place);
                 self.access_load(load.index as usize, load.issue.max(now), outbox);
             } else {
                 place += 1;
@@ -232,8 +232,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub(crate) fn perform_store_at_once(&mut self, now: u64) -> bool {
         if !self.stores.next_is_plain()
             || self.stores.last_performed >= now
-            || !self.parked.is_empty()
-            || self.sibling_watches
+            || !self.waiting_loads.is_empty()
+            || self.other_hart_watches
         {
             return false;
         }
@@ -398,7 +398,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     StoreKind::Store => {
                         self.observe(now, slot, (address, bytes), data);
                         self.data_cache.line_mut(slot).write(offset, bytes, data);
-                        self.tell_sibling(now, address, bytes as u8);
+                        self.tell_other_hart(now, address, bytes as u8);
                         self.stores.last_performed = now;
                         self.statistics.stores += 1;
                         self.stores.pop();
@@ -414,7 +414,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         };
                         self.observe(now, slot, (address, bytes), new);
                         self.data_cache.line_mut(slot).write(offset, bytes, new);
-                        self.tell_sibling(now, address, bytes as u8);
+                        self.tell_other_hart(now, address, bytes as u8);
                         let result = if conditional {
                             0
                         } else {
@@ -728,7 +728,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.arrived = arrived;
         self.wake_all(now, outbox);
         // What is due now may still be to be done, and the line gone by then.
-        if (self.store_event > now || self.sibling.is_some()) && !self.stores.is_empty() {
+        if (self.store_event > now || self.other_hart.is_some()) && !self.stores.is_empty() {
             self.perform_stores(now, outbox);
         }
         if let Some(serial) = &self.serial
@@ -754,12 +754,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn use_miss_register(&mut self, now: u64, outbox: &mut Outbox) {
         let oldest =
             |refused: &VecDeque<MissingLoad>| refused.front().map_or(NEVER, |one| one.issue);
-        let first = match &self.sibling {
+        let first = match &self.other_hart {
             Some(other) if oldest(&other.refused) < oldest(&self.refused) => self.thread ^ 1,
             _ => self.thread,
         };
         for thread in [first, first ^ 1] {
-            if thread != self.thread && self.sibling.is_none() {
+            if thread != self.thread && self.other_hart.is_none() {
                 continue;
             }
             self.with_hart(thread, |core| {

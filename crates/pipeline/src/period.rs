@@ -1,11 +1,11 @@
 //! A core's part in a period of core and fabric together.
 //!
 //! A loop over more lines than the caches hold never comes to rest, so [`crate::skip`] cannot see
-//! that it repeats. But where nothing is stored, nobody else acts, and nobody asks for the time, the
-//! whole server may come back to the same state but for the time. The core notices when a loop closes
-//! with the same registers as some turns ago. Whoever runs core and fabric compares the moments that
-//! are a little after that ([`Core::compare`]), and if two are equal moves all on by many periods
-//! ([`Core::move_on`]).
+//! that it repeats. But where nothing is stored, nobody else acts, and nobody asks for the time,
+//! the whole server may come back to the same state but for the time. The core notices when a loop
+//! closes with the same registers as some iterations ago. Whoever runs core and fabric compares the
+//! sample points that are a little after that ([`Core::compare`]), and if two are equal moves all
+//! on by many periods ([`Core::move_on`]).
 
 use crate::core::{Core, NEVER};
 use crate::extension::Extension;
@@ -15,34 +15,36 @@ use crate::window::{OPERANDS, UNKNOWN};
 use riscv::Class;
 use state::{Purpose, State, Walker};
 
-/// Turns until the first state is remembered, and by how many times more each later one is.
+/// Iterations until the first state is remembered, and by how many times more each later one is.
 const FIRST_MARK: u64 = 16;
 
-/// So many moments of a period that is known are proposed.
+/// So many sample points of a period that is known are proposed.
 const PHASES: u64 = 4;
 
 /// After so many of them without finding it again it is forgotten.
-const MOST_PROPOSALS: u64 = 8 * PHASES;
+const MAX_PROPOSALS: u64 = 8 * PHASES;
 
-/// What branches have done since a moment is recorded up to so many steps.
-const MOST_BRANCH_STEPS: usize = 1 << 20;
+/// What branches have done since a sample point is recorded up to so many steps.
+const MAX_BRANCH_STEPS: usize = 1 << 20;
 
 /// Looks for loops that come back to the same registers, by Brent's method. Where a period has been
-/// found before, its length is known: then moments are proposed that are that far from each other.
+/// found before, its length is known: then sample points are proposed that are that far from each
+/// other.
 #[derive(Default)]
 pub(crate) struct LoopMark {
-    /// Since the last deed.
-    turns: u64,
-    /// The turn at which another state is remembered, or a moment of a known period is proposed.
+    /// Since the last state change.
+    iterations: u64,
+    /// The iteration at which another state is remembered, or a sample point of a known period is
+    /// proposed.
     next: u64,
-    /// See [`Core::deeds`].
-    deeds: u64,
+    /// See [`Core::state_changes`].
+    state_changes: u64,
     /// What is remembered: where the loop closed, and the registers then.
     pc: u64,
     registers: Vec<u64>,
     /// What may be a period.
     proposed: Option<ClosedLoop>,
-    /// Turns to wait for before the next proposal.
+    /// Iterations to wait for before the next proposal.
     patience: u64,
     /// The period that was found last.
     known: Option<KnownPeriod>,
@@ -51,20 +53,20 @@ pub(crate) struct LoopMark {
 /// A period that has been found.
 struct KnownPeriod {
     /// Its length.
-    turns: u64,
-    /// How many turns after the last deed the first moment is proposed: about where everything repeats
-    /// itself, as it was the last time.
+    iterations: u64,
+    /// How many iterations after the last state change the first sample point is proposed: about
+    /// where everything repeats itself, as it was the last time.
     begin: u64,
-    /// Which of its moments is proposed next.
+    /// Which of its sample points is proposed next.
     phase: u64,
     /// How many have been proposed since it was found.
     proposals: u64,
 }
 
 impl KnownPeriod {
-    /// Turns between two moments that are proposed.
+    /// Iterations between two sample points that are proposed.
     fn stride(&self) -> u64 {
-        self.turns.div_ceil(PHASES)
+        self.iterations.div_ceil(PHASES)
     }
 }
 
@@ -73,46 +75,47 @@ impl KnownPeriod {
 pub struct ClosedLoop {
     /// In which cycle.
     pub cycle: u64,
-    /// How often loops have closed since the last deed.
-    pub turns: u64,
-    /// Which of the moments that are looked at: it is to be compared with the last one of the same
-    /// phase.
+    /// How often loops have closed since the last state change.
+    pub iterations: u64,
+    /// Which of the sample points that are looked at: it is to be compared with the last one of the
+    /// same phase.
     pub phase: u64,
     /// Whether there has been a period of this length; otherwise the registers alone tell.
     pub is_known: bool,
 }
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
-    /// How often something has been done after which no turn of a loop is like those before: a store, or
-    /// a look at the clock.
+    /// How often something has been done after which no iteration of a loop is like those before: a
+    /// store, or a look at the clock.
     #[inline(always)]
-    fn deeds(&self) -> u64 {
+    fn state_changes(&self) -> u64 {
         self.statistics.stores + self.clock_reads
     }
 
     /// A backward branch to `pc` is taken, or predicted to be.
     #[inline]
-    pub(crate) fn turns_to(&mut self, pc: u64) {
+    pub(crate) fn begins_iteration_at(&mut self, pc: u64) {
         // With another hart beside it no core is looked at.
-        if !self.spin.enabled || self.sibling.is_some() {
+        if !self.spin.enabled || self.other_hart.is_some() {
             return;
         }
-        let deeds = self.deeds();
+        let state_changes = self.state_changes();
         let mark = &mut self.spin.mark;
-        mark.turns += 1;
-        if mark.deeds != deeds && mark.turns == 1 {
-            // A deed in every turn, as in most loops: nothing has been noted since the last one.
-            mark.deeds = deeds;
-            mark.turns = 0;
-        } else if mark.deeds != deeds || mark.turns >= mark.next {
+        mark.iterations += 1;
+        if mark.state_changes != state_changes && mark.iterations == 1 {
+            // A state change in every iteration, as in most loops: nothing has been noted since the
+            // last one.
+            mark.state_changes = state_changes;
+            mark.iterations = 0;
+        } else if mark.state_changes != state_changes || mark.iterations >= mark.next {
             self.set_mark(pc);
         } else if mark.pc == pc
-            && mark.turns >= mark.patience
+            && mark.iterations >= mark.patience
             && mark.registers[..] == self.registers[..]
         {
             mark.proposed = Some(ClosedLoop {
                 cycle: self.dispatch_cycle,
-                turns: mark.turns,
+                iterations: mark.iterations,
                 phase: 0,
                 is_known: false,
             });
@@ -121,8 +124,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     #[inline(never)]
     fn set_mark(&mut self, pc: u64) {
-        let deeds = self.deeds();
-        if self.spin.mark.deeds != deeds {
+        let state_changes = self.state_changes();
+        if self.spin.mark.state_changes != state_changes {
             self.interrupt_branches();
             let mark = &mut self.spin.mark;
             let known = mark
@@ -130,7 +133,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 .take()
                 .map(|known| KnownPeriod { phase: 0, ..known });
             *mark = LoopMark {
-                deeds,
+                state_changes,
                 next: known.as_ref().map_or(FIRST_MARK, |known| known.begin),
                 registers: std::mem::take(&mut mark.registers),
                 pc: NEVER,
@@ -141,18 +144,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         let mark = &mut self.spin.mark;
         if let Some(known) = &mut mark.known {
-            if known.proposals < MOST_PROPOSALS {
+            if known.proposals < MAX_PROPOSALS {
                 known.proposals += 1;
                 mark.proposed = Some(ClosedLoop {
                     cycle: self.dispatch_cycle,
-                    turns: mark.turns,
+                    iterations: mark.iterations,
                     phase: known.phase,
                     is_known: true,
                 });
-                // The same moments come again after just the turns of a period.
+                // The same sample points come again after just the iterations of a period.
                 let stride = known.stride();
-                let left = known.turns.saturating_sub(known.phase * stride);
-                mark.next = mark.turns + stride.min(left);
+                let left = known.iterations.saturating_sub(known.phase * stride);
+                mark.next = mark.iterations + stride.min(left);
                 known.phase = if left <= stride { 0 } else { known.phase + 1 };
                 return;
             }
@@ -160,7 +163,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         self.interrupt_branches();
         let mark = &mut self.spin.mark;
-        mark.next = mark.turns.saturating_mul(FIRST_MARK).max(FIRST_MARK);
+        mark.next = mark.iterations.saturating_mul(FIRST_MARK).max(FIRST_MARK);
         mark.pc = pc;
         mark.registers.clear();
         mark.registers.extend_from_slice(&self.registers);
@@ -172,10 +175,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.spin.mark.proposed.take()
     }
 
-    /// What has closed was no period: the next comes after twice as many turns.
+    /// What has closed was no period: the next comes after twice as many iterations.
     pub fn refuse_period(&mut self) {
         let mark = &mut self.spin.mark;
-        mark.patience = mark.turns.saturating_mul(2);
+        mark.patience = mark.iterations.saturating_mul(2);
     }
 
     /// Forgets what has been noticed of loops.
@@ -185,9 +188,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Shows what decides on all that the core does from the beginning of cycle `now` on, before
-    /// which it has done everything. Two moments between which nothing has been stored, and at which
-    /// this is equal, are followed by the same, if the fabric is equal, too. Registers and queues are
-    /// numbered from their ends; what is over counts no more.
+    /// which it has done everything. Two sample points between which nothing has been stored, and
+    /// at which this is equal, are followed by the same, if the fabric is equal, too. Registers and
+    /// queues are numbered from their ends; what is over counts no more.
     pub fn compare(&mut self, now: u64, walker: &mut dyn Walker) {
         let quiet = self.stores.is_empty()
             && self.serial.is_none()
@@ -198,11 +201,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && self.acquire.is_none()
             && self.probed.is_none()
             && self.held.is_empty()
-            && self.parked.is_empty()
+            && self.waiting_loads.is_empty()
             && self.woken.is_empty()
             && !self.float_in_window
             && !self.dozes()
-            && self.sibling.is_none()
+            && self.other_hart.is_none()
             && !X::HAS_PORT;
         if !quiet {
             walker.refuse("the core does more than to read".to_string());
@@ -219,11 +222,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 clock: fixed,
                 memory_map: fixed,
                 thread: fixed,
-                sibling: fixed,
+                other_hart: fixed,
                 went_first: fixed,
                 slots: fixed,
                 cycle_width: fixed,
-                sibling_watches: fixed,
+                other_hart_watches: fixed,
                 region: fixed,
                 hart: fixed,
                 extension: fixed,
@@ -244,7 +247,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 unissued: fixed,
                 scheduler_cycle: fixed,
                 float_in_window: fixed,
-                attends: fixed,
+                observes: fixed,
                 probed: fixed,
                 acquire: fixed,
                 predictor: fixed,
@@ -261,7 +264,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 postponed: fixed,
                 missing: fixed,
                 arrived: fixed,
-                parked: fixed,
+                waiting_loads: fixed,
                 refused: fixed,
                 woken: fixed,
                 wait_table: fixed,
@@ -295,7 +298,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.calendar.ahead_of(now, &mut ahead);
         let mut charged = now.wrapping_sub(self.charged);
         let mut numbers = [
-            self.deeds(),
+            self.state_changes(),
             self.pc,
             u64::from(self.cursor),
             u64::from(self.dispatch_left),
@@ -478,8 +481,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Moves on by `cycles` from the beginning of cycle `now`, with a walker that does so in the
-    /// order of [`Core::compare`]. The period is between the loops that had closed before the two moments
-    /// that are equal.
+    /// order of [`Core::compare`]. The period is between the loops that had closed before the two
+    /// sample points that are equal.
     pub fn move_on(
         &mut self,
         now: u64,
@@ -517,42 +520,42 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let known = self.spin.mark.known.take();
         self.forget_loops();
         if IN_ORDER {
-            // Most turns are closed in the short way there, which does not count them.
+            // Most iterations are closed in the short way there, which does not count them.
             return;
         }
         let [first, last] = ends;
         // A loop has closed in it, or it would not have been proposed.
         let mut known = KnownPeriod {
-            turns: (last.turns - first.turns).max(1),
+            iterations: (last.iterations - first.iterations).max(1),
             begin: known.map_or(1, |known| known.begin),
             phase: 0,
             proposals: 0,
         };
         if first.is_known {
-            // If the first moment was one of a period already, an earlier one may be.
-            known.begin = match first.turns == known.begin {
-                true => first.turns.saturating_sub(known.stride()).max(1),
-                false => first.turns,
+            // If the first sample point was one of a period already, an earlier one may be.
+            known.begin = match first.iterations == known.begin {
+                true => first.iterations.saturating_sub(known.stride()).max(1),
+                false => first.iterations,
             };
         }
         self.spin.mark.known = Some(known);
     }
 
-    /// This is a moment that others may be compared with: what branches do from now on is recorded.
-    /// Returns how much of that there has been, to be told to [`Core::repeat_branches`].
+    /// This is a sample point that others may be compared with: what branches do from now on is
+    /// recorded. Returns how much of that there has been, to be told to [`Core::repeat_branches`].
     /// In order nothing is: there the counters are compared.
     pub fn mark_branches(&mut self) -> usize {
         if !IN_ORDER {
             self.records_branches = true;
-            self.attends = true;
+            self.observes = true;
         }
         self.branch_steps.len()
     }
 
-    /// The core has come back to where it was at a moment, but for the counters that predict branches.
-    /// Goes through what branches have done since, over and over again, up to `times` times, as long
-    /// as all predictions come out the same: then all else does, too. Returns how often they did; the
-    /// counters are what they are then.
+    /// The core has come back to where it was at a sample point, but for the counters that predict
+    /// branches. Goes through what branches have done since, over and over again, up to `times`
+    /// times, as long as all predictions come out the same: then all else does, too. Returns how
+    /// often they did; the counters are what they are then.
     pub fn repeat_branches(&mut self, mark: usize, times: u64) -> u64 {
         self.predictor.repeat(&self.branch_steps[mark..], times)
     }
@@ -563,14 +566,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.branch_steps.clear();
     }
 
-    /// Branches are not recorded until the next moment: nothing comes back to those so far. So what
-    /// comes may be dispatched quickly again.
+    /// Branches are not recorded until the next sample point: nothing comes back to those so far.
+    /// So what comes may be dispatched quickly again.
     #[inline(never)]
     fn interrupt_branches(&mut self) {
         if self.records_branches {
             self.branch_steps.push(BranchStep::Gap);
             self.records_branches = false;
-            self.attends = self.is_attended();
+            self.observes = self.is_observed();
         }
     }
 
@@ -579,7 +582,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub(crate) fn note_branch(&mut self, step: BranchStep) {
         if self.records_branches {
             self.branch_steps.push(step);
-            if self.branch_steps.len() >= MOST_BRANCH_STEPS {
+            if self.branch_steps.len() >= MAX_BRANCH_STEPS {
                 self.interrupt_branches();
             }
         }

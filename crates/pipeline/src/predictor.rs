@@ -45,7 +45,7 @@ impl State for Predictor {
                 target_mask: fixed,
             }
         );
-        // Two moments may be compared without them: see [`Predictor::repeat`].
+        // Two sample points may be compared without them: see [`Predictor::repeat`].
         if walker.purpose() == Purpose::Exact {
             self.walk_counters(walker);
         }

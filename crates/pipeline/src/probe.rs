@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::extension::Extension;
 use crate::ring::Ring;
-use crate::serial::Serial;
+use crate::serializing::Serializing;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::Source;
 use riscv::{Instruction, SINK};
@@ -94,7 +94,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             found: Found::DataCache,
         };
         self.spin.allow(false);
-        self.attends = true;
+        self.observes = true;
         self.probed = Some(Box::new(Probed {
             probe,
             notes: Ring::new(usize::from(self.spec.rob_entries) + 1, note),
@@ -113,13 +113,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.report_next(&mut probed);
             }
         }
-        self.attends = self.is_attended();
+        self.observes = self.is_observed();
     }
 
     /// An instruction enters the window at its tail. The one that leaves it can no longer be
     /// undone.
     #[inline(never)]
-    pub(crate) fn attend(&mut self, instruction: &Instruction, value: Option<u64>) {
+    pub(crate) fn note_instruction(&mut self, instruction: &Instruction, value: Option<u64>) {
         if self.float_in_window {
             self.retire_flags();
         }
@@ -204,7 +204,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// An instruction that was executed alone is over at `ended`; the window is empty.
-    pub(crate) fn report_alone(&mut self, instruction: Instruction, serial: &Serial, ended: u64) {
+    pub(crate) fn report_alone(
+        &mut self,
+        instruction: Instruction,
+        serial: &Serializing,
+        ended: u64,
+    ) {
         if let Some(mut probed) = self.probed.take() {
             while probed.next < self.window.tail {
                 self.report_next(&mut probed);

@@ -86,7 +86,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Dispatches instructions, and stops where [`Core::dispatch`] has more to do.
     #[inline(always)]
     pub(crate) fn dispatch_quickly(&mut self, outbox: &mut Outbox) {
-        if self.attends
+        if self.observes
             || self.blocks.instruction(self.cursor).quick == Quick::No
             || self.window.capacity() == 0
         {
@@ -97,7 +97,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if self.stall == Stall::Miss
                 || self.dispatch_left == 0
                 || self.dispatch_cycle >= self.next_stop()
-                || self.sibling.is_some()
+                || self.other_hart.is_some()
             {
                 return;
             }
@@ -118,7 +118,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    /// The same when nobody attends to the instructions in flight, and dispatch has not been held
+    /// The same when nobody observes to the instructions in flight, and dispatch has not been held
     /// up. `KNOWN`: all is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the next
     /// cycle begins with each. Returns where a loop has come back to that turns quietly.
     #[inline(never)]
@@ -422,7 +422,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             start = NOWHERE;
                             let backward = target <= pc;
                             pc = target;
-                            if backward && self.turns::<KNOWN>(&at, pc) {
+                            if backward && self.loop_repeats::<KNOWN>(&at, pc) {
                                 quiet_loop = Some(pc);
                                 break 'blocks;
                             }
@@ -437,7 +437,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         pc = decoded.tags.pc.wrapping_add(i.immediate as u64);
                         if is_link(i.rd) {
                             self.predictor.push_return(next);
-                        } else if pc <= decoded.tags.pc && self.turns::<KNOWN>(&at, pc) {
+                        } else if pc <= decoded.tags.pc && self.loop_repeats::<KNOWN>(&at, pc) {
                             quiet_loop = Some(pc);
                             break 'blocks;
                         }
@@ -540,12 +540,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// A backward branch to `pc` is taken: whether it is time to look for a period. Until all is
     /// known, it is not.
     #[inline(always)]
-    fn turns<const KNOWN: bool>(&mut self, at: &Front, pc: u64) -> bool {
+    fn loop_repeats<const KNOWN: bool>(&mut self, at: &Front, pc: u64) -> bool {
         if KNOWN {
-            return self.spin.turns_quietly(self.activity, &self.registers);
+            return self.spin.repeats_quietly(self.activity, &self.registers);
         }
         self.dispatch_cycle = at.cycle;
-        self.turns_to(pc);
+        self.begins_iteration_at(pc);
         false
     }
 

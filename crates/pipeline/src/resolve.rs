@@ -104,7 +104,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
             }
             self.woken.clear();
-            if self.parked.is_empty() {
+            if self.waiting_loads.is_empty() {
                 break;
             }
             self.unpark(now, outbox);
@@ -175,7 +175,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         );
         if flags != 0 {
             self.float_in_window = true;
-            self.attends = true;
+            self.observes = true;
             self.window.slot_mut(position).tags.flags = flags;
         }
         self.resolve(index, value, done);
@@ -244,7 +244,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             // A device, nothing, or two lines: done again, in order.
             let pc = self.window.slot(position).tags.pc;
             self.squash(position, now, pc, now + self.front_end());
-            self.blame(now, Stall::Serial);
+            self.blame(now, Stall::Serializing);
             return;
         }
         self.loads.set_address(number, address);
@@ -272,7 +272,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if !self.is_plain(address, bytes) || (atomic && address % u64::from(bytes) != 0) {
                 let pc = self.window.slot(position).tags.pc;
                 self.squash(position, now, pc, now + self.front_end());
-                self.blame(now, Stall::Serial);
+                self.blame(now, Stall::Serializing);
                 return;
             }
             self.stores.set_address(number, address);

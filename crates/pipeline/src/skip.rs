@@ -15,19 +15,19 @@ use crate::window::UNKNOWN;
 use fabric::Outbox;
 use state::{Plain, State, Walker};
 
-/// Turns of quiet looping before looking for a period.
+/// Iterations of quiet looping before looking for a period.
 const QUIET_TURNS: u64 = 32;
 
 /// Looks for a period, by Brent's method: remember a state, compare with those that follow, and
-/// remember a new one after twice as many turns.
+/// remember a new one after twice as many iterations.
 #[derive(Default)]
-pub(crate) struct SpinDetector {
+pub(crate) struct SpinSkip {
     /// Whether a loop may be skipped.
     pub enabled: bool,
     /// The same, if the core's other hart does nothing.
     pub wanted: bool,
     activity: u64,
-    quiet_turns: u64,
+    quiet_iterations: u64,
     /// A register that has differed before from what is remembered, and its value there.
     telltale: u8,
     told: u64,
@@ -37,10 +37,10 @@ pub(crate) struct SpinDetector {
     pub mark: LoopMark,
 }
 
-impl SpinDetector {
+impl SpinSkip {
     /// Forgets what has been seen of a loop in which the core does not doze.
     pub(crate) fn forget(&mut self) {
-        self.quiet_turns = 0;
+        self.quiet_iterations = 0;
         self.remembered = None;
     }
 
@@ -49,11 +49,11 @@ impl SpinDetector {
         state::fields!(
             self,
             walker,
-            SpinDetector {
+            SpinSkip {
                 enabled: fixed,
                 wanted: fixed,
                 activity,
-                quiet_turns,
+                quiet_iterations,
                 telltale,
                 told,
                 remembered: fixed,
@@ -79,19 +79,19 @@ impl SpinDetector {
 
     /// A loop turns once more, after so much `activity`: whether it is time to look for a period.
     #[inline(always)]
-    pub fn turns_quietly(&mut self, activity: u64, registers: &[u64; REGISTERS]) -> bool {
+    pub fn repeats_quietly(&mut self, activity: u64, registers: &[u64; REGISTERS]) -> bool {
         if !self.enabled {
             return false;
         }
         if self.activity != activity {
             self.activity = activity;
-            self.quiet_turns = 0;
+            self.quiet_iterations = 0;
             return false;
         }
-        self.quiet_turns += 1;
-        self.quiet_turns >= QUIET_TURNS
+        self.quiet_iterations += 1;
+        self.quiet_iterations >= QUIET_TURNS
             && (registers[usize::from(self.telltale)] == self.told
-                || self.quiet_turns.is_power_of_two())
+                || self.quiet_iterations.is_power_of_two())
     }
 }
 
@@ -152,8 +152,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// A taken backward branch leads to `pc`.
     #[inline]
     pub(crate) fn closes_loop(&mut self, pc: u64) {
-        self.turns_to(pc);
-        if self.spin.turns_quietly(self.activity, &self.registers) {
+        self.begins_iteration_at(pc);
+        if self.spin.repeats_quietly(self.activity, &self.registers) {
             self.look_for_period(pc);
         }
     }
@@ -190,16 +190,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    /// The loop that begins at `pc` is about to turn once more.
+    /// The loop that begins at `pc` is about to iteration once more.
     #[inline(never)]
     pub(crate) fn look_for_period(&mut self, pc: u64) {
-        let turns = self.spin.quiet_turns;
-        if turns.is_power_of_two() {
+        let iterations = self.spin.quiet_iterations;
+        if iterations.is_power_of_two() {
             if self.is_quiet() {
                 self.spin.remembered = Some(Box::new(self.remember(pc)));
                 self.spin.told = self.registers[usize::from(self.spin.telltale)];
             } else {
-                self.spin.quiet_turns = 0;
+                self.spin.quiet_iterations = 0;
             }
             return;
         }
@@ -243,7 +243,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.stores.is_empty()
             && self.stashes.is_empty()
             && self.missing.is_empty()
-            && self.parked.is_empty()
+            && self.waiting_loads.is_empty()
             && self.refused.is_empty()
             && self.posted.is_empty()
             && self.window.all_known()

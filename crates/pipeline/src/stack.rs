@@ -14,7 +14,7 @@ pub(crate) enum Stall {
     /// A load that has missed; where its line was is known when it comes.
     Miss,
     StoreBuffer,
-    Serial,
+    Serializing,
     /// The core's other hart dispatches, or has all entries.
     OtherHart,
 }
@@ -27,7 +27,7 @@ state::choice!(Stall {
     Execution,
     Miss,
     StoreBuffer,
-    Serial,
+    Serializing,
     OtherHart
 });
 
@@ -107,7 +107,7 @@ impl CycleStack {
             Stall::Fetch => &mut self.instruction_cache,
             Stall::Execution | Stall::Miss => &mut self.execution,
             Stall::StoreBuffer => &mut self.store_buffer,
-            Stall::Serial => &mut self.serial,
+            Stall::Serializing => &mut self.serial,
             Stall::OtherHart => &mut self.other_hart,
         } += cycles;
     }

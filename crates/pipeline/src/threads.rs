@@ -28,7 +28,7 @@ use crate::extension::Extension;
 use crate::predictor::BranchContext;
 use crate::probe::Probed;
 use crate::queues::{LoadQueue, StoreQueue, overlap};
-use crate::serial::Serial;
+use crate::serializing::Serializing;
 use crate::spec::CoreSpec;
 use crate::stack::Stall;
 use crate::statistics::{CoreStatistics, Operations};
@@ -43,7 +43,7 @@ const LIVE_REGISTERS: usize = SINK as usize + 1;
 
 /// What belongs to a hart alone: that of the hart which is not in the core. The fields are those of
 /// [`Core`].
-pub(crate) struct Sibling<X> {
+pub(crate) struct OtherHart<X> {
     pub region: AddressRange,
     pub hart: Hart,
     pub extension: X,
@@ -56,18 +56,18 @@ pub(crate) struct Sibling<X> {
     pub blocked: bool,
     pub window: Window,
     pub float_in_window: bool,
-    pub attends: bool,
+    pub observes: bool,
     pub probed: Option<Box<Probed>>,
     pub acquire: Option<u64>,
     pub branches: BranchContext,
     pub loads: LoadQueue,
     pub stores: StoreQueue,
     pub missing: Vec<MissingLoad>,
-    pub parked: Vec<ParkedLoad>,
+    pub waiting_loads: Vec<ParkedLoad>,
     pub refused: VecDeque<MissingLoad>,
     pub woken: Vec<u32>,
     pub store_event: u64,
-    pub serial: Option<Serial>,
+    pub serial: Option<Serializing>,
     pub serial_event: u64,
     pub posted: VecDeque<PostedStore>,
     pub refused_store: Option<PostedStore>,
@@ -82,12 +82,12 @@ pub(crate) struct Sibling<X> {
     pub charged: u64,
 }
 
-impl<X: Extension> State for Sibling<X> {
+impl<X: Extension> State for OtherHart<X> {
     fn walk(&mut self, walker: &mut dyn Walker) {
         state::fields!(
             self,
             walker,
-            Sibling {
+            OtherHart {
                 region,
                 hart,
                 extension: fixed,
@@ -100,14 +100,14 @@ impl<X: Extension> State for Sibling<X> {
                 blocked,
                 window,
                 float_in_window,
-                attends: fixed,
+                observes: fixed,
                 probed: fixed,
                 acquire,
                 branches,
                 loads,
                 stores,
                 missing,
-                parked,
+                waiting_loads,
                 refused,
                 woken: fixed,
                 store_event: cycle,
@@ -127,16 +127,16 @@ impl<X: Extension> State for Sibling<X> {
             }
         );
         self.extension.walk(walker);
-        self.attends = self.float_in_window || self.probed.is_some();
+        self.observes = self.float_in_window || self.probed.is_some();
     }
 }
 
-impl<X> Sibling<X> {
+impl<X> OtherHart<X> {
     /// The second hart of a core, which begins at `entry` with its number in `a0`.
-    pub fn new(spec: &CoreSpec, number: u64, extension: X, entry: u64) -> Sibling<X> {
+    pub fn new(spec: &CoreSpec, number: u64, extension: X, entry: u64) -> OtherHart<X> {
         let mut registers = [0; LIVE_REGISTERS];
         registers[10] = number;
-        Sibling {
+        OtherHart {
             region: AddressRange::default(),
             hart: Hart::new(number),
             extension,
@@ -149,14 +149,14 @@ impl<X> Sibling<X> {
             blocked: false,
             window: Window::new(spec.rob_entries, spec.width),
             float_in_window: false,
-            attends: false,
+            observes: false,
             probed: None,
             acquire: None,
             branches: BranchContext::default(),
             loads: LoadQueue::new(spec.load_queue_entries, spec.threads),
             stores: StoreQueue::new(spec.store_queue_entries),
             missing: Vec::new(),
-            parked: Vec::new(),
+            waiting_loads: Vec::new(),
             refused: VecDeque::new(),
             woken: Vec::new(),
             store_event: NEVER,
@@ -208,7 +208,7 @@ impl<X> Sibling<X> {
             && (self.hold_until == NEVER || self.hold_until <= now)
             && self.stores.is_empty()
             && self.missing.is_empty()
-            && self.parked.is_empty()
+            && self.waiting_loads.is_empty()
             && self.refused.is_empty()
             && self.window.all_known()
             && self.window.last_commit < now
@@ -221,8 +221,8 @@ impl<X> Sibling<X> {
 }
 
 macro_rules! exchange {
-    ($core:ident, $sibling:ident: $($field:ident),* $(,)?) => {
-        $(std::mem::swap(&mut $core.$field, &mut $sibling.$field);)*
+    ($core:ident, $other_hart:ident: $($field:ident),* $(,)?) => {
+        $(std::mem::swap(&mut $core.$field, &mut $other_hart.$field);)*
     };
 }
 
@@ -237,28 +237,28 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     #[inline(never)]
     fn exchange(&mut self) {
-        let Some(mut sibling) = self.sibling.take() else {
+        let Some(mut other_hart) = self.other_hart.take() else {
             return;
         };
         self.thread ^= 1;
         const { assert!(LIVE_REGISTERS <= REGISTERS) };
-        self.registers[..LIVE_REGISTERS].swap_with_slice(&mut sibling.registers);
-        self.ready[..LIVE_REGISTERS].swap_with_slice(&mut sibling.ready);
-        self.predictor.exchange_context(&mut sibling.branches);
-        std::mem::swap(&mut self.calendar.operations, &mut sibling.operations);
-        exchange!(self, sibling:
+        self.registers[..LIVE_REGISTERS].swap_with_slice(&mut other_hart.registers);
+        self.ready[..LIVE_REGISTERS].swap_with_slice(&mut other_hart.ready);
+        self.predictor.exchange_context(&mut other_hart.branches);
+        std::mem::swap(&mut self.calendar.operations, &mut other_hart.operations);
+        exchange!(self, other_hart:
             region, hart, extension, pc, cursor, dispatch_cycle, dispatch_left, blocked, window,
-            float_in_window, attends, probed, acquire, loads, stores, missing, parked, refused, woken,
+            float_in_window, observes, probed, acquire, loads, stores, missing, waiting_loads, refused, woken,
             store_event, serial, serial_event, posted, refused_store, reservation, awaited, attempts,
             hold_until, held, statistics, stall, charged,
         );
-        self.sibling = Some(sibling);
+        self.other_hart = Some(other_hart);
     }
 
     /// Does something for each hart, in the order of their numbers.
     #[inline]
     pub(crate) fn for_each_hart(&mut self, mut action: impl FnMut(&mut Self)) {
-        if self.sibling.is_none() {
+        if self.other_hart.is_none() {
             return action(self);
         }
         let thread = self.thread;
@@ -280,9 +280,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// When something is to be done for the hart that is not in the core, apart from dispatch.
     #[inline]
-    pub(crate) fn sibling_event(&self) -> u64 {
-        let sibling = self.sibling.as_ref();
-        sibling.map_or(NEVER, |sibling| sibling.own_event())
+    pub(crate) fn other_hart_event(&self) -> u64 {
+        let other_hart = self.other_hart.as_ref();
+        other_hart.map_or(NEVER, |other_hart| other_hart.own_event())
     }
 
     fn next_dispatch(&self) -> u64 {
@@ -295,9 +295,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// What [`Core::next_cycle`] says of a core with two harts.
     pub(crate) fn next_cycle_of_both(&self) -> u64 {
-        let sibling = self.sibling.as_ref();
+        let other_hart = self.other_hart.as_ref();
         self.next_dispatch()
-            .min(sibling.map_or(NEVER, |sibling| sibling.next_dispatch()))
+            .min(other_hart.map_or(NEVER, |other_hart| other_hart.next_dispatch()))
             .min(self.own_event())
     }
 
@@ -321,8 +321,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
                 self.wake_up(event);
             }
-            let sibling = self.sibling.as_ref();
-            let other = sibling.map_or(NEVER, |sibling| sibling.next_dispatch());
+            let other_hart = self.other_hart.as_ref();
+            let other = other_hart.map_or(NEVER, |other_hart| other_hart.next_dispatch());
             let own = self.next_dispatch();
             let next = own.min(other);
             if event <= next {
@@ -392,25 +392,25 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Whether the other hart has entries that may become free.
     fn shares_room(&self, now: u64) -> bool {
-        let sibling = self.sibling.as_ref();
-        sibling.is_some_and(|other| other.is_leaving(now) || !other.window.all_known())
+        let other_hart = self.other_hart.as_ref();
+        other_hart.is_some_and(|other| other.is_leaving(now) || !other.window.all_known())
     }
 
     /// The stores of both harts that are due at `now`. They are performed through one port, and that
     /// hart goes first which did not perform one the last time. A store that has waited for a line is
     /// performed when it comes, with the port taken or not, lest others take the line first.
     pub(crate) fn perform_due_stores(&mut self, now: u64, outbox: &mut Outbox) {
-        let Some(sibling) = &self.sibling else {
+        let Some(other_hart) = &self.other_hart else {
             if self.store_event <= now {
                 self.perform_stores(now, outbox);
             }
             return;
         };
         let own = (self.stores.last_performed, self.thread);
-        let other = (sibling.stores.last_performed, self.thread ^ 1);
+        let other = (other_hart.stores.last_performed, self.thread ^ 1);
         for (_, thread) in [own.min(other), own.max(other)] {
             self.with_hart(thread, |core| {
-                let other = core.sibling.as_ref();
+                let other = core.other_hart.as_ref();
                 if core.store_event > now {
                     return;
                 }
@@ -426,10 +426,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Both harts can dispatch at `now`, and nothing comes before `stop`.
     fn share_cycle(&mut self, now: u64, stop: u64, outbox: &mut Outbox) {
         let own = self.window.waiting(now);
-        let Some(sibling) = &mut self.sibling else {
+        let Some(other_hart) = &mut self.other_hart else {
             return;
         };
-        let other = sibling.window.waiting(now);
+        let other = other_hart.window.waiting(now);
         let first = match own.cmp(&other) {
             std::cmp::Ordering::Less => self.thread,
             std::cmp::Ordering::Greater => self.thread ^ 1,
@@ -447,17 +447,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// left of the cycle `now`. Returns how many instructions it dispatched in that cycle, if no more.
     fn dispatch_one_hart(&mut self, thread: u8, now: u64, until: u64, outbox: &mut Outbox) -> u8 {
         self.switch_to(thread);
-        let Some(sibling) = &mut self.sibling else {
+        let Some(other_hart) = &mut self.other_hart else {
             return 0;
         };
-        let leaving = sibling.is_leaving(now);
-        self.window.share_with(sibling.window.occupied(now));
-        self.loads.share_with(sibling.loads.occupied(now));
-        self.stores.share_with(sibling.stores.occupied());
-        self.sibling_watches = sibling.reservation.is_some()
-            || sibling.loads.occupied(now) > 0
-            || sibling.blocked && sibling.stall == Stall::StoreBuffer;
-        self.spin.enabled = self.spin.wanted && sibling.sleeps(now);
+        let leaving = other_hart.is_leaving(now);
+        self.window.share_with(other_hart.window.occupied(now));
+        self.loads.share_with(other_hart.loads.occupied(now));
+        self.stores.share_with(other_hart.stores.occupied());
+        self.other_hart_watches = other_hart.reservation.is_some()
+            || other_hart.loads.occupied(now) > 0
+            || other_hart.blocked && other_hart.stall == Stall::StoreBuffer;
+        self.spin.enabled = self.spin.wanted && other_hart.sleeps(now);
         // As long as it is known that entries become free, room has to be looked for each cycle.
         let left = if self.slots.0 == now {
             self.slots.1
@@ -500,12 +500,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The hart in the core has written these bytes, at `now`: the other one's reservation of their
     /// line is gone, and its loads must not have read them too early.
     #[inline]
-    pub(crate) fn tell_sibling(&mut self, now: u64, address: u64, bytes: u8) {
+    pub(crate) fn tell_other_hart(&mut self, now: u64, address: u64, bytes: u8) {
         let line = LineAddress::of(address);
-        let Some(sibling) = &self.sibling else {
+        let Some(other_hart) = &self.other_hart else {
             return;
         };
-        if !sibling.minds(line) {
+        if !other_hart.minds(line) {
             return;
         }
         self.with_hart(self.thread ^ 1, |core| {
@@ -525,8 +525,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// What has been decoded is forgotten: nobody knows where the next instruction is.
     pub(crate) fn forget_cursors(&mut self) {
         self.cursor = NOWHERE;
-        if let Some(sibling) = &mut self.sibling {
-            sibling.cursor = NOWHERE;
+        if let Some(other_hart) = &mut self.other_hart {
+            other_hart.cursor = NOWHERE;
         }
     }
 }

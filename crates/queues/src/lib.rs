@@ -13,7 +13,7 @@ mod tenant;
 pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource, register};
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use program::{
-    MOST_NAME_BYTES, ProgramDevice, ProgramPreparation, ProgramRegisters, ProgramSettings,
+    MAX_NAME_BYTES, ProgramDevice, ProgramPreparation, ProgramRegisters, ProgramSettings,
     TRAFFIC_PARAMETERS, write_counter,
 };
 pub use tenant::{DeliveredPacket, TenantSide};

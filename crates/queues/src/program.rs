@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use workload::OperationsSpec;
 
 /// Bytes of a name, at most.
-pub const MOST_NAME_BYTES: usize = 64;
+pub const MAX_NAME_BYTES: usize = 64;
 /// How the names of parameters begin that say what is in the description under `traffic`.
 pub const TRAFFIC_PARAMETERS: &str = "traffic.";
 
@@ -78,7 +78,7 @@ impl ProgramRegisters {
 
     /// Eight more bytes of a name. Whether it is not too long.
     pub fn add_to_name(&mut self, bytes: u64) -> bool {
-        if self.name.len() > MOST_NAME_BYTES {
+        if self.name.len() > MAX_NAME_BYTES {
             return false;
         }
         self.name.extend(bytes.to_le_bytes());
@@ -238,7 +238,7 @@ mod tests {
         );
         assert_eq!(registers.parameter(), None); // No name has been written.
         assert_eq!(registers.unknown_parameter(), None);
-        assert!(!write(&mut registers, &"x".repeat(MOST_NAME_BYTES + 8)));
+        assert!(!write(&mut registers, &"x".repeat(MAX_NAME_BYTES + 8)));
     }
 
     #[test]

@@ -986,34 +986,34 @@ mod tests {
     }
 
     const ONE_D: u64 = 0x3ff0_0000_0000_0000;
-    const LEAST_NORMAL_D: u64 = 0x0010_0000_0000_0000;
+    const MIN_NORMAL_D: u64 = 0x0010_0000_0000_0000;
 
     #[test]
     fn underflow_is_found_after_rounding() {
         let below_one = ONE_D - 1;
-        let mul = |mode| with_flags(|flags| mul::<Double>(LEAST_NORMAL_D, below_one, mode, flags));
+        let mul = |mode| with_flags(|flags| mul::<Double>(MIN_NORMAL_D, below_one, mode, flags));
         // 2^-1022 * (1 - 2^-53) has 53 digits below 2^-1022: it is tiny whatever the mode.
-        assert_eq!(mul(NEAREST_EVEN), (LEAST_NORMAL_D, UNDERFLOW | INEXACT));
-        assert_eq!(mul(TOWARDS_ZERO), (LEAST_NORMAL_D - 1, UNDERFLOW | INEXACT));
+        assert_eq!(mul(NEAREST_EVEN), (MIN_NORMAL_D, UNDERFLOW | INEXACT));
+        assert_eq!(mul(TOWARDS_ZERO), (MIN_NORMAL_D - 1, UNDERFLOW | INEXACT));
         // 2^-1022 * (1 + 2^-52)(1 - 2^-52) needs 104 digits. Where 53 of them round to 2^-1022,
         // the result is not tiny, although the exact product is.
-        let (x, y) = (ONE_D + 1, LEAST_NORMAL_D - 1);
+        let (x, y) = (ONE_D + 1, MIN_NORMAL_D - 1);
         assert_eq!(
             with_flags(|flags| soft_mul::<Double>(x, y, UP, flags)),
-            (LEAST_NORMAL_D, INEXACT)
+            (MIN_NORMAL_D, INEXACT)
         );
         assert_eq!(
             with_flags(|flags| soft_mul::<Double>(x, y, NEAREST_EVEN, flags)),
-            (LEAST_NORMAL_D, INEXACT)
+            (MIN_NORMAL_D, INEXACT)
         );
         assert_eq!(
             with_flags(|flags| soft_mul::<Double>(x, y, TOWARDS_ZERO, flags)),
-            (LEAST_NORMAL_D - 1, UNDERFLOW | INEXACT)
+            (MIN_NORMAL_D - 1, UNDERFLOW | INEXACT)
         );
         // Exact subnormals do not underflow.
         assert_eq!(
-            with_flags(|flags| mul_half(LEAST_NORMAL_D, flags)),
-            (LEAST_NORMAL_D / 2, 0)
+            with_flags(|flags| mul_half(MIN_NORMAL_D, flags)),
+            (MIN_NORMAL_D / 2, 0)
         );
     }
 

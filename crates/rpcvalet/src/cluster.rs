@@ -10,7 +10,7 @@
 //! is a node's queue. Node 0 of two domains may be one machine; nothing here would depend on that.
 
 use crate::header::{
-    BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MOST_BLOCK, MOST_CONTEXTS, MOST_NODES,
+    BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MAX_BLOCK, MAX_CONTEXTS, MAX_NODES,
     Status, WORK_HEADER_AT,
 };
 use crate::link::{Link, LinkFaultCounts, LinkFaults};
@@ -38,7 +38,7 @@ const FLAG_ERROR: u64 = 1;
 const WINDOW: u64 = 1 << 20;
 const LINE: u64 = LINE_BYTES as u64;
 /// The largest `segment_bytes`: with the windows of all slots a header has room for the offsets.
-const MOST_SEGMENT_BYTES: u64 = 8 << 30;
+const MAX_SEGMENT_BYTES: u64 = 8 << 30;
 
 /// The network between the server and the other nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,16 +57,16 @@ pub struct NetworkSpec {
     /// What goes wrong on the links.
     pub faults: LinkFaults,
     /// The first so many nodes never replenish a reply.
-    #[schemars(range(max = MOST_NODES))]
+    #[schemars(range(max = MAX_NODES))]
     pub silent_nodes: u32,
     /// Bytes of memory, a multiple of 64, that each node has registered with each context in which it takes
     /// part: a one-sided operation on what is behind them gets an error. (Behind them are only messages that
     /// go by rendezvous.)
-    #[schemars(range(min = LINE, max = MOST_SEGMENT_BYTES), extend("multipleOf" = LINE))]
+    #[schemars(range(min = LINE, max = MAX_SEGMENT_BYTES), extend("multipleOf" = LINE))]
     pub segment_bytes: u64,
     /// Contexts, behind those of the messaging domains, in which all nodes take part: for one-sided
     /// operations alone. There are 16 contexts at most.
-    #[schemars(range(max = MOST_CONTEXTS - 1))]
+    #[schemars(range(max = MAX_CONTEXTS - 1))]
     pub one_sided_contexts: u32,
     /// The part of messages behind which their node sends one more into the same slot, which is in
     /// use.
@@ -776,7 +776,7 @@ impl Cluster {
         for block in 0..u64::from(blocks) {
             // What the program has told may be behind all segments.
             let block = (offset / LINE).saturating_add(block);
-            let header = header.at_block(block.min(u64::from(MOST_BLOCK)) as u32);
+            let header = header.at_block(block.min(u64::from(MAX_BLOCK)) as u32);
             self.send_packet(context, header, LineData::ZERO, backend);
         }
     }
@@ -883,7 +883,7 @@ impl Cluster {
         let windows = self.domains.get(context).map_or(0, |of| of.domain.slots);
         let place = ((header.context, header.node), header.block());
         let offset = u64::from(header.block()) * LINE;
-        if context >= contexts.min(MOST_CONTEXTS) {
+        if context >= contexts.min(MAX_CONTEXTS) {
             return Err(Status::NoContext);
         }
         let Some(in_windows) = offset.checked_sub(network.segment_bytes) else {

@@ -6,7 +6,7 @@
 //! it answers with an error. So nothing that is done in one context reaches memory of another one.
 
 use crate::domain::Domain;
-use crate::header::{Header, MOST_BLOCK, MOST_CONTEXTS, Status};
+use crate::header::{Header, MAX_BLOCK, MAX_CONTEXTS, Status};
 use fabric::LINE_BYTES;
 use state::{State, Walker};
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 const LINE: u64 = LINE_BYTES as u64;
 
 /// The largest segment: an offset is a number of blocks that fits into a header.
-pub const MOST_SEGMENT_BYTES: u64 = (MOST_BLOCK as u64 + 1) * LINE;
+pub const MAX_SEGMENT_BYTES: u64 = (MAX_BLOCK as u64 + 1) * LINE;
 
 /// What came of registering a segment: `enum sonuma_error` in `guest/include/sonuma.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +104,7 @@ impl ContextTable {
             }
         };
         ContextTable {
-            contexts: std::iter::repeat_with(context)
-                .take(MOST_CONTEXTS)
-                .collect(),
+            contexts: std::iter::repeat_with(context).take(MAX_CONTEXTS).collect(),
         }
     }
 
@@ -169,7 +167,7 @@ impl ContextTable {
             _ if !start.is_multiple_of(LINE) || !bytes.is_multiple_of(LINE) => {
                 Registered::Misaligned
             }
-            _ if bytes > MOST_SEGMENT_BYTES => Registered::TooLarge,
+            _ if bytes > MAX_SEGMENT_BYTES => Registered::TooLarge,
             Some(last) if !in_memory(start) || !in_memory(last) => Registered::NotInMemory,
             None => Registered::NotInMemory,
             Some(last) if !is_disjoint(last) => Registered::Overlaps,
@@ -233,7 +231,7 @@ mod tests {
         assert_eq!(table.block(3, 0x1040), 1);
         assert_eq!(address(&table, 3, 2), Err(Status::OutsideSegment));
         // The largest offset that a header has room for does not go around.
-        assert_eq!(address(&table, 3, MOST_BLOCK), Err(Status::OutsideSegment));
+        assert_eq!(address(&table, 3, MAX_BLOCK), Err(Status::OutsideSegment));
         assert_eq!(address(&table, 2, 0), Err(Status::NoContext));
     }
 
@@ -243,7 +241,7 @@ mod tests {
             (0x1000, 0, Registered::Empty),
             (0x1010, 64, Registered::Misaligned),
             (0x1000, 100, Registered::Misaligned),
-            (0x1000, MOST_SEGMENT_BYTES + 64, Registered::TooLarge),
+            (0x1000, MAX_SEGMENT_BYTES + 64, Registered::TooLarge),
             (1 << 40, 64, Registered::NotInMemory),
             ((1 << 40) - 64, 128, Registered::NotInMemory),
             (u64::MAX - 63, 128, Registered::NotInMemory),

@@ -1,6 +1,6 @@
 //! A messaging domain: where everything is in memory (Section 4.2, Figure 5). And the queue pairs of the cores.
 
-use crate::header::{DOMAIN_BITS, MOST_CONTEXTS};
+use crate::header::{DOMAIN_BITS, MAX_CONTEXTS};
 use crate::spec::{DomainPlan, Mode};
 use fabric::LINE_BYTES;
 use std::ops::Range;
@@ -45,7 +45,7 @@ impl QueuePairs {
     /// How often a frontend writes down how far it has read the work queue.
     pub const HEAD_EVERY: u64 = 4;
     /// Of each core: both queues, how far the work queue has been read, and for each context a shared head.
-    const LINES: u64 = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 1 + MOST_CONTEXTS as u64;
+    const LINES: u64 = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 1 + MAX_CONTEXTS as u64;
 
     /// Queue pairs from `start` or a little behind it, on a mesh of so many tiles.
     pub fn new(start: u64, tiles: usize) -> QueuePairs {
@@ -278,7 +278,7 @@ mod tests {
                     assert!(seen.insert(address));
                 }
             }
-            for context in 0..MOST_CONTEXTS {
+            for context in 0..MAX_CONTEXTS {
                 let head = pairs.shared_head(context);
                 assert!(head + 64 <= pairs.start + pairs.bytes());
                 assert!(seen.insert(head));

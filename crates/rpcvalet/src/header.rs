@@ -84,17 +84,17 @@ pub enum Status {
 }
 
 /// The largest number of contexts that a header has room for.
-pub const MOST_CONTEXTS: usize = 1 << CONTEXT_BITS;
+pub const MAX_CONTEXTS: usize = 1 << CONTEXT_BITS;
 /// The largest number of nodes, of slots of each, and of bytes of a message that a header has room
 /// for.
-pub const MOST_NODES: u32 = 1 << NODE_BITS;
-/// See [`MOST_NODES`].
-pub const MOST_SLOTS: u32 = 1 << SLOT_BITS;
-/// See [`MOST_NODES`].
-pub const MOST_BYTES: u32 = (1 << BYTES_BITS) - 1;
+pub const MAX_NODES: u32 = 1 << NODE_BITS;
+/// See [`MAX_NODES`].
+pub const MAX_SLOTS: u32 = 1 << SLOT_BITS;
+/// See [`MAX_NODES`].
+pub const MAX_BYTES: u32 = (1 << BYTES_BITS) - 1;
 
 /// The number of the last block of a segment that a header has room for.
-pub const MOST_BLOCK: u32 = (1 << (INDEX_BITS + BYTES_BITS)) - 1;
+pub const MAX_BLOCK: u32 = (1 << (INDEX_BITS + BYTES_BITS)) - 1;
 
 /// Bits of the numbers of nodes and slots, and of the bytes of the largest message.
 pub const DOMAIN_BITS: u32 = NODE_BITS + SLOT_BITS + BYTES_BITS;
@@ -214,11 +214,11 @@ mod tests {
         for kind in Kind::ALL {
             let header = Header {
                 kind,
-                node: (MOST_NODES - 1) as u16,
-                slot: (MOST_SLOTS - 2) as u16,
+                node: (MAX_NODES - 1) as u16,
+                slot: (MAX_SLOTS - 2) as u16,
                 index: (1 << INDEX_BITS) - 3,
-                context: (MOST_CONTEXTS - 2) as u8,
-                bytes: MOST_BYTES - 4,
+                context: (MAX_CONTEXTS - 2) as u8,
+                bytes: MAX_BYTES - 4,
             };
             assert_eq!(Header::decode(header.encode()), Some(header));
         }
@@ -230,8 +230,8 @@ mod tests {
         // Blocks of the largest message, and of a segment of 16 GiB.
         assert_eq!(1 << INDEX_BITS, 65536 / 64);
         let header = Header::decode(Kind::Read as u64).unwrap();
-        assert_eq!(header.at_block(MOST_BLOCK).block(), MOST_BLOCK);
-        assert_eq!(u64::from(MOST_BLOCK) + 1, (16 << 30) / 64);
+        assert_eq!(header.at_block(MAX_BLOCK).block(), MAX_BLOCK);
+        assert_eq!(u64::from(MAX_BLOCK) + 1, (16 << 30) / 64);
     }
 
     #[test]

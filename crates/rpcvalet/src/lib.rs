@@ -30,7 +30,7 @@ pub use crate::spec::{DispatchSpec, DomainPlan, DomainSpec, Mode, PolicySpec, Rp
 pub use attach::{Attached, Place, attach, attach_behind};
 pub use backend::{Backend, BackendStatistics};
 pub use cluster::{Cluster, ClusterDomain, ClusterSetup, ClusterStatistics, NetworkSpec};
-pub use context::{Context, ContextTable, MOST_SEGMENT_BYTES, Registered, Segment, SharedContexts};
+pub use context::{Context, ContextTable, MAX_SEGMENT_BYTES, Registered, Segment, SharedContexts};
 pub use domain::{Domain, QueuePairs, footprint_bytes};
 pub use frontend::Frontend;
 pub use gateway::{Gateway, GatewaySpec, GatewayStatistics};

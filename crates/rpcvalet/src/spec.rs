@@ -1,7 +1,7 @@
 //! The description of the network interface.
 
 use crate::cluster::NetworkSpec;
-use crate::header::{MOST_BYTES, MOST_CONTEXTS, MOST_NODES, MOST_SLOTS};
+use crate::header::{MAX_BYTES, MAX_CONTEXTS, MAX_NODES, MAX_SLOTS};
 use fabric::{Clock, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct RpcValetSpec {
     #[schemars(range(min = 1, max = 16))]
     pub backends: usize,
     /// Send slots, and receive slots, for each node: S. "A few tens" (Section 4.2).
-    #[schemars(range(min = 1, max = MOST_SLOTS))]
+    #[schemars(range(min = 1, max = MAX_SLOTS))]
     pub slots: u32,
     /// Bytes of the largest message, a multiple of 64: `max_msg_size`. What is larger goes by
     /// rendezvous. 90 % of the packets in Facebook's data centres are smaller than 1 KB (Section 4.2).
@@ -140,14 +140,14 @@ impl Default for DispatchSpec {
 pub struct DomainSpec {
     /// Its nodes, N. Those of all domains are `data_plane.queues`: the first domain's first, and so on. If left
     /// out, an equal part of those that no other domain has.
-    #[schemars(range(min = 1, max = MOST_NODES))]
+    #[schemars(range(min = 1, max = MAX_NODES))]
     pub nodes: Option<u32>,
     /// Cores that get its messages. All domains together have `server.data_plane_cores`: the first domain the
     /// first ones, and so on. If left out, an equal part of those that no other domain has.
     #[schemars(range(min = 1, max = 32))]
     pub cores: Option<usize>,
     /// Send slots, and receive slots, for each node: S. As `slots` of the network interface if left out.
-    #[schemars(range(min = 1, max = MOST_SLOTS))]
+    #[schemars(range(min = 1, max = MAX_SLOTS))]
     pub slots: Option<u32>,
     /// Bytes of its largest message. As `max_message_bytes` of the network interface if left out.
     #[schemars(range(min = 64, max = 65536), extend("multipleOf" = 64))]
@@ -246,12 +246,12 @@ impl RpcValetSpec {
         )?;
         let contexts = self.domains.len().max(1) + self.network.one_sided_contexts as usize;
         require(
-            contexts <= MOST_CONTEXTS,
+            contexts <= MAX_CONTEXTS,
             "domains",
             format!("a list of {}", self.domains.len()),
             format!(
                 "with network.one_sided_contexts these are {contexts} contexts, and \
-                 {MOST_CONTEXTS} are the most"
+                 {MAX_CONTEXTS} are the most"
             ),
         )?;
         for (number, domain) in self.plan(nodes, cores)?.iter().enumerate() {
@@ -389,7 +389,7 @@ impl DomainPlan {
     /// Whether there can be so many slots, which this key describes.
     fn check_slots(&self, key: &str) -> Result<(), SpecError> {
         let (nodes, bytes) = (self.nodes, self.max_message_bytes);
-        debug_assert!(bytes < MOST_BYTES && nodes <= MOST_NODES);
+        debug_assert!(bytes < MAX_BYTES && nodes <= MAX_NODES);
         let memory = crate::footprint_bytes(nodes, self.slots, bytes);
         require(
             memory <= 1 << 32,

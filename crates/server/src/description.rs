@@ -8,7 +8,7 @@ use fabric::{
 use hyperplane::HyperPlaneSpec;
 use nanopu::NanoPuSpec;
 use pipeline::{CoreSpec, MemoryModel, Model};
-use queues::{MOST_NAME_BYTES, TRAFFIC_PARAMETERS};
+use queues::{MAX_NAME_BYTES, TRAFFIC_PARAMETERS};
 use rpcvalet::RpcValetSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -260,10 +260,10 @@ impl DataPlaneSpec {
         )?;
         for name in self.parameters.keys() {
             require(
-                (1..=MOST_NAME_BYTES).contains(&name.len()) && !name.contains('\0'),
+                (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains('\0'),
                 "parameters",
                 format!("a table with the name {name:?}"),
-                format!("a name must have 1 to {MOST_NAME_BYTES} bytes, and none of them zero"),
+                format!("a name must have 1 to {MAX_NAME_BYTES} bytes, and none of them zero"),
             )?;
             require(
                 !name.starts_with(TRAFFIC_PARAMETERS),

@@ -537,7 +537,7 @@ impl FunctionalMachine {
 
     fn describe_waiting(&self) -> String {
         let mut text = "the server has come to a stop: nothing will ever happen again".to_string();
-        let mut parked = 0;
+        let mut halted = 0;
         for (number, hart) in self.harts.iter().enumerate() {
             if !self.is_asleep(number) {
                 let at = place(&self.image, hart.pc);
@@ -547,11 +547,11 @@ impl FunctionalMachine {
                 let at = place(&self.image, hart.pc.wrapping_sub(4));
                 text += &format!("\n  hart 0 at {at} waits for an interrupt (WFI)");
             } else {
-                parked += 1;
+                halted += 1;
             }
         }
-        if parked > 0 {
-            text += &format!("\n  {parked} harts are parked (WFI)");
+        if halted > 0 {
+            text += &format!("\n  {halted} harts wait for an interrupt (WFI)");
         }
         for sentence in self.bus.agents.waiting_for() {
             text += &format!("\n  {sentence}");

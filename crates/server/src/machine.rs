@@ -531,7 +531,7 @@ impl Machine {
             }
         }
         if idle > 0 {
-            text += &format!("\n  {idle} harts are parked (WFI)");
+            text += &format!("\n  {idle} harts wait for an interrupt (WFI)");
         }
         for sentence in self.engine.fabric.waiting_for() {
             text += &format!("\n  {sentence}");

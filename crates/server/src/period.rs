@@ -5,31 +5,32 @@
 //! back to the state in which they were, relative to the time. From there on all repeats itself until
 //! an agent's time comes, and is moved on by whole periods.
 //!
-//! Moments are compared a little after the loop has closed with the same registers: all of the
-//! core, its caches, and what is under way; of the last-level cache what has been used in between; and of
-//! the counters of the branch predictor, which take several turns to settle, what they say. Of a
-//! period that has been found before the length is known. Then some moments in each of its turns are
-//! compared with those a turn before, so that no more than a turn passes from where all repeats itself
-//! to where that is seen.
+//! Sample points are compared a little after the loop has closed with the same registers: all of
+//! the core, its caches, and what is under way; of the last-level cache what has been used in
+//! between; and of the counters of the branch predictor, which take several iterations to settle,
+//! what they say. Of a period that has been found before the length is known. Then some sample
+//! points in each of its iterations are compared with those an iteration before, so that no more
+//! than an iteration passes from where all repeats itself to where that is seen.
 
 use crate::engine::Engine;
 use fabric::FootprintMark;
 use pipeline::{ClosedLoop, NEVER};
 use state::{Comparer, State};
 
-/// How many moments are compared before a loop is taken to have no period for now.
-const MOST_LOOKS: u64 = 12;
+/// How many sample points are compared before a loop is taken to have no period for now.
+const MAX_LOOKS: u64 = 12;
 
-/// Moments are looked at only if nothing disturbs a period for so many cycles: a turn over more lines
-/// than a first-level cache holds takes about as many, and with less left none could be skipped.
+/// Sample points are looked at only if nothing disturbs a period for so many cycles: an iteration
+/// over more lines than a first-level cache holds takes about as many, and with less left none
+/// could be skipped.
 const WORTH_SKIPPING_CYCLES: u64 = 5000;
 
 /// A period that is being looked for.
 pub(crate) struct Period {
-    /// The next moment to look at; [`NEVER`] if a loop has to close first.
+    /// The next sample point to look at; [`NEVER`] if a loop has to close first.
     pub(crate) look_at: u64,
     core: usize,
-    /// Moments are so many cycles after the loop has closed.
+    /// Sample points are so many cycles after the loop has closed.
     after: u64,
     /// How often agents had been called at the first.
     calls: u64,
@@ -38,11 +39,11 @@ pub(crate) struct Period {
     /// The loop that has closed before the next one.
     closed: ClosedLoop,
     /// What the next ones are compared with: one of each phase.
-    remembered: Vec<Moment>,
+    remembered: Vec<SamplePoint>,
 }
 
-/// A moment that has been looked at.
-struct Moment {
+/// A sample point that has been looked at.
+struct SamplePoint {
     /// The loop that had closed.
     closed: ClosedLoop,
     cycle: u64,
@@ -59,14 +60,14 @@ impl Engine {
         alarm.min(self.end).min(self.pause)
     }
 
-    /// Forgets the moments that have been looked at.
+    /// Forgets the sample points that have been looked at.
     fn forget_period(&mut self) {
         if let Some(period) = self.period.take() {
             self.end_records(period.core);
         }
     }
 
-    /// Nothing is recorded any more of what has been done since a moment.
+    /// Nothing is recorded any more of what has been done since a sample point.
     fn end_records(&mut self, core: usize) {
         self.fabric.end_footprint();
         self.cores[core].end_branches();
@@ -81,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// Whether it is time to look at a moment, as the next thing happens at `now`.
+    /// Whether it is time to look at a sample point, as the next thing happens at `now`.
     #[inline]
     pub(crate) fn is_moment(&mut self, now: u64) -> bool {
         let Some(period) = &self.period else {
@@ -137,10 +138,11 @@ impl Engine {
         period.closed = closed;
     }
 
-    /// Everything before a moment that is to be looked at has been done. If all is as it was at one
-    /// that is remembered, and no agent has been called and nothing stored in between, it will go
-    /// on in this way until an agent's time comes, and time can move on by whole periods. As long as
-    /// the length of a period is not known, by Brent's method, as the periods of single cores.
+    /// Everything before a sample point that is to be looked at has been done. If all is as it was
+    /// at one that is remembered, and no agent has been called and nothing stored in between, it
+    /// will go on in this way until an agent's time comes, and time can move on by whole periods.
+    /// As long as the length of a period is not known, by Brent's method, as the periods of single
+    /// cores.
     pub(crate) fn look_for_period(&mut self) {
         let Some(mut period) = self.period.take() else {
             return;
@@ -148,7 +150,10 @@ impl Engine {
         let now = std::mem::replace(&mut period.look_at, NEVER);
         let (core, closed) = (period.core, period.closed);
         let time = |cycle| self.clock.time(cycle).as_fs();
-        let other = period.remembered.first().map(|moment| &moment.state);
+        let other = period
+            .remembered
+            .first()
+            .map(|sample_point| &sample_point.state);
         let mut state = Comparer::new(now, time(now), other);
         self.fabric.settle(now);
         self.cores[core].compare(now, &mut state);
@@ -156,15 +161,16 @@ impl Engine {
         self.fabric.walk(&mut state);
         period.looks += u64::from(!closed.is_known);
         let undisturbed = period.calls == self.fabric.agent_calls();
-        if state.is_refused() || !undisturbed || period.looks > MOST_LOOKS {
+        if state.is_refused() || !undisturbed || period.looks > MAX_LOOKS {
             if !closed.is_known {
                 self.cores[core].refuse_period();
             }
             self.end_records(core);
             return;
         }
-        let mut moments = period.remembered.iter();
-        let place = moments.position(|moment| moment.closed.phase == closed.phase);
+        let mut sample_points = period.remembered.iter();
+        let place =
+            sample_points.position(|sample_point| sample_point.closed.phase == closed.phase);
         if let Some(earlier) = place.map(|place| &period.remembered[place])
             && state.is_equal(&earlier.state)
             && self.fabric.footprint_holds(&earlier.footprint)
@@ -183,7 +189,7 @@ impl Engine {
                 return;
             }
         }
-        let moment = Moment {
+        let sample_point = SamplePoint {
             closed,
             cycle: now,
             state,
@@ -191,9 +197,9 @@ impl Engine {
             branches: self.cores[core].mark_branches(),
         };
         match place {
-            None => period.remembered.push(moment),
+            None => period.remembered.push(sample_point),
             Some(place) if closed.is_known || period.looks.is_power_of_two() => {
-                period.remembered[place] = moment;
+                period.remembered[place] = sample_point;
             }
             Some(_) => {}
         }

@@ -24,9 +24,9 @@ const HALT: [u8; 4] = 0x1050_0073_u32.to_le_bytes();
 /// Rounds between two looks at whether to go on.
 const ROUNDS: u32 = 64;
 /// So many preparations are kept: the stores of the papers' figures are two.
-const MOST_KEPT: usize = 2;
+const MAX_KEPT: usize = 2;
 /// Bytes of memory of all that are kept.
-const MOST_KEPT_BYTES: usize = 512 << 20;
+const MAX_KEPT_BYTES: usize = 512 << 20;
 /// Between two looks at whether somebody else has prepared.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -85,7 +85,7 @@ struct Shelf {
     most_bytes: usize,
 }
 
-static SHELF: Shelf = Shelf::new(MOST_KEPT_BYTES);
+static SHELF: Shelf = Shelf::new(MAX_KEPT_BYTES);
 
 impl Shelf {
     const fn new(most_bytes: usize) -> Shelf {
@@ -103,7 +103,7 @@ impl Shelf {
     /// Leaves as many of the last as are allowed to be kept.
     fn trim(&self, kept: &mut Vec<Arc<Kept>>) {
         let mut bytes = 0;
-        let last = kept.iter().rev().take(MOST_KEPT).take_while(|one| {
+        let last = kept.iter().rev().take(MAX_KEPT).take_while(|one| {
             bytes += one.made.get().map_or(0, |made| made.bytes());
             bytes <= self.most_bytes
         });
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn the_last_two_are_kept() {
-        let shelf = Shelf::new(MOST_KEPT_BYTES);
+        let shelf = Shelf::new(MAX_KEPT_BYTES);
         let (first, _) = ask(&shelf, "one", 1);
         assert!(ask(&shelf, "two", 1).1, "another one's is not taken");
         let (again, is_new) = ask(&shelf, "one", 1);
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn what_fails_is_not_kept() {
-        let shelf = Shelf::new(MOST_KEPT_BYTES);
+        let shelf = Shelf::new(MAX_KEPT_BYTES);
         let failed = shelf.get(premises("one"), &mut unlimited(&mut |_| true), |_, _| {
             Err(RunError::Guest("no".to_string()))
         });
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn one_prepares_for_all_and_whoever_waits_can_be_stopped() {
-        let shelf = Shelf::new(MOST_KEPT_BYTES);
+        let shelf = Shelf::new(MAX_KEPT_BYTES);
         let made = AtomicUsize::new(0);
         let stopped = AtomicUsize::new(0);
         std::thread::scope(|scope| {

@@ -271,7 +271,7 @@ fn everybody_waits_for_ever() {
         &[
             "nothing will ever happen again",
             "hart 0 at 0x80000000 (main) waits for an interrupt (WFI)",
-            "2 harts are parked (WFI)",
+            "2 harts wait for an interrupt (WFI)",
         ],
     );
 }

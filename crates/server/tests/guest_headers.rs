@@ -101,7 +101,7 @@ fn sonuma_registers() {
     let (fields, bytes) = structure(&header("sonuma.h"), "sonuma_registers");
     assert_eq!(by_name(fields), sorted(rpcvalet::REGISTERS));
     assert_eq!(bytes, rpcvalet::REGISTERS_BYTES);
-    let contexts = rpcvalet::header::MOST_CONTEXTS as u64;
+    let contexts = rpcvalet::header::MAX_CONTEXTS as u64;
     assert_eq!(
         contexts * bytes,
         server::memory_map::SONUMA_REGISTERS.length

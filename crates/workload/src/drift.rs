@@ -13,7 +13,7 @@ const STUDENT_T: f64 = 3.4082;
 const LARGEST_CORRELATION: f64 = 0.9;
 /// A smaller change, as a part of the mean, does not matter, however sure it is: response times that are
 /// nearly equal differ by the phases of two clocks, which drift.
-const LEAST_CHANGE: f64 = 0.01;
+const MIN_CHANGE: f64 = 0.01;
 
 /// How a quantity has changed from the beginning to the end of what was measured: a straight line through
 /// its course.
@@ -79,12 +79,12 @@ impl Drift {
 
     /// Whether the quantity grows: by more than may be chance, and by more than one part in a hundred.
     pub fn grows(&self) -> bool {
-        self.change > self.error.max(LEAST_CHANGE)
+        self.change > self.error.max(MIN_CHANGE)
     }
 
     /// Whether it falls.
     pub fn falls(&self) -> bool {
-        -self.change > self.error.max(LEAST_CHANGE)
+        -self.change > self.error.max(MIN_CHANGE)
     }
 
     /// Says that `what` grows, in a sentence without its full stop, if it does.

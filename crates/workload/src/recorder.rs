@@ -263,7 +263,7 @@ impl Plain for Sample {
 /// Without an end of the warm-up in sight, a run is this many times as long as asked.
 const PATIENCE: usize = 5;
 /// For the precision that is asked, this many times `requests` are measured at most.
-const MOST_FOR_PRECISION: usize = 100;
+const MAX_FOR_PRECISION: usize = 100;
 /// From one check of the precision to the next the measured part grows by these factors at least
 /// and at most. Few checks, because each is a chance to stop at an interval that is too short; not
 /// too far at once, because the first estimates of the length are the worst.
@@ -468,7 +468,7 @@ impl Recorder {
 
     /// How many requests are recorded at most, if the precision decides.
     fn most(&self) -> usize {
-        self.requests.saturating_mul(MOST_FOR_PRECISION)
+        self.requests.saturating_mul(MAX_FOR_PRECISION)
     }
 
     /// How many are needed behind the warm-up; `None` if there are enough.
@@ -892,14 +892,14 @@ fn end_of_cold(samples: &[Sample]) -> Option<usize> {
 /// The first request if there are less than ten laps: of those MSER would choose among less than five
 /// cuts, and over a part of a lap a mean differs from that of another.
 fn end_of_drift(samples: &[Sample], rings: Rings) -> Option<usize> {
-    const FEWEST_LAPS: usize = 10;
+    const MIN_LAPS: usize = 10;
     // Not less than the batches of MSER-5.
     let length = rings.lap() * 5usize.div_ceil(rings.lap());
     let laps: Vec<f64> = gaps_us(samples)
         .chunks_exact(length)
         .map(|lap| lap.iter().sum::<f64>() / length as f64)
         .collect();
-    if laps.len() < FEWEST_LAPS {
+    if laps.len() < MIN_LAPS {
         return Some(0);
     }
     Some(mser(&laps)? * length)

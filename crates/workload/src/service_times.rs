@@ -13,7 +13,7 @@ const HEADER: &str = "service_time_ns,count";
 /// numbers run out of digits, and from what any unit of time needs.
 const MAX_LOCATION_SCALES: f64 = 1e9;
 /// More bins than this are no histogram.
-const MOST_BINS: usize = 1_000_000;
+const MAX_BINS: usize = 1_000_000;
 
 /// A description of a distribution of service times, apart from its unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -225,7 +225,7 @@ impl Histogram {
             if count > 0 {
                 counted.push((time, u64::from(count)));
             }
-            if counted.len() > MOST_BINS {
+            if counted.len() > MAX_BINS {
                 return wrong("is one bin too many; a histogram has at most 1000000");
             }
         }

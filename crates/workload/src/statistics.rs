@@ -2,15 +2,15 @@
 
 /// The most batches that confidence intervals use: beyond 30, intervals hardly get shorter, and batches
 /// only get more dependent (Schmeiser, Operations Research 30(3), 1982).
-const MOST_BATCHES: usize = 30;
+const MAX_BATCHES: usize = 30;
 /// The fewest. Student's t is exact for any number of independent normal means, but with fewer than
 /// five it is so large (3.2 for four) that the interval says little.
-const FEWEST_BATCHES: usize = 5;
+const MIN_BATCHES: usize = 5;
 /// Fewer values than two for each of 30 batches have no interval.
-const FEWEST_VALUES: usize = 2 * MOST_BATCHES;
+const MIN_VALUES: usize = 2 * MAX_BATCHES;
 /// The 97.5 % quantiles of Student's t distribution with 4 to 29 degrees of freedom: for 5 to 30
 /// batches.
-const STUDENT_T: [f64; MOST_BATCHES - FEWEST_BATCHES + 1] = [
+const STUDENT_T: [f64; MAX_BATCHES - MIN_BATCHES + 1] = [
     2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314,
     2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518,
     2.0484, 2.0452,
@@ -82,10 +82,10 @@ impl Batches {
     /// queues. `None` with less than 60 values or less than five rounds.
     fn of(values: usize, round: usize) -> Option<Batches> {
         let rounds = values.checked_div(round)?;
-        if values < FEWEST_VALUES || rounds < FEWEST_BATCHES {
+        if values < MIN_VALUES || rounds < MIN_BATCHES {
             return None;
         }
-        let rounds_each = rounds.div_ceil(MOST_BATCHES);
+        let rounds_each = rounds.div_ceil(MAX_BATCHES);
         Some(Batches {
             count: rounds / rounds_each,
             length: rounds_each * round,
@@ -94,7 +94,7 @@ impl Batches {
 
     /// The factor between the standard error of the mean of the batches and half of its interval.
     fn student_t(self) -> f64 {
-        STUDENT_T[self.count - FEWEST_BATCHES]
+        STUDENT_T[self.count - MIN_BATCHES]
     }
 
     /// The mean of the values in batches, and half the length of its 95 % confidence interval, by the

@@ -33,8 +33,8 @@ enum {
   CHAIN_FROM_CLIENT = 1 << 7, /**< The server is the head, and numbers the write. */
   CHAIN_READ = 1 << 6,
   CHAIN_WRITE = 1 << 5,
-  CHAIN_MOST_SERVERS = 6, /**< Behind the first one. */
-  CHAIN_KEY_WORDS = 3,    /**< With the hash. */
+  CHAIN_MAX_SERVERS = 6, /**< Behind the first one. */
+  CHAIN_KEY_WORDS = 3,   /**< With the hash. */
   CHAIN_VALUE_WORDS = 8,
 };
 
@@ -69,7 +69,7 @@ static inline uint64_t chain_word(struct chain_head head) {
 static inline int chain_is_request(struct chain_head head, uint64_t words) {
   uint8_t operation = head.flags & (CHAIN_READ | CHAIN_WRITE);
   return (operation == CHAIN_READ || operation == CHAIN_WRITE) &&
-         head.servers <= CHAIN_MOST_SERVERS && (operation == CHAIN_WRITE || head.servers == 0) &&
+         head.servers <= CHAIN_MAX_SERVERS && (operation == CHAIN_WRITE || head.servers == 0) &&
          words == (uint64_t)1 + head.servers + CHAIN_KEY_WORDS + CHAIN_VALUE_WORDS;
 }
 

@@ -25,13 +25,13 @@
 #endif
 
 enum {
-  RAFT_MOST_SERVERS = 7,
+  RAFT_MAX_SERVERS = 7,
   RAFT_COMMAND_WORDS = 11,
   RAFT_ENTRY_WORDS = 1 + RAFT_COMMAND_WORDS, /**< In messages: the term comes first. */
-  RAFT_MOST_ENTRIES = 20,                    /**< In a message, which has 2048 bytes. */
+  RAFT_MAX_ENTRIES = 20,                     /**< In a message, which has 2048 bytes. */
   RAFT_APPEND_WORDS = 7,                     /**< What is before the entries. */
-  RAFT_MESSAGE_WORDS = RAFT_APPEND_WORDS + RAFT_MOST_ENTRIES * RAFT_ENTRY_WORDS,
-  RAFT_NOBODY = RAFT_MOST_SERVERS,
+  RAFT_MESSAGE_WORDS = RAFT_APPEND_WORDS + RAFT_MAX_ENTRIES * RAFT_ENTRY_WORDS,
+  RAFT_NOBODY = RAFT_MAX_SERVERS,
 };
 
 /** What a message between servers is; its first word. Behind it are sender and term, and then ...
@@ -67,7 +67,7 @@ struct raft {
   uint64_t commit_index, last_applied;
   uint64_t election_at, heartbeat_at;
   uint64_t votes; /* A bit for each server. */
-  uint64_t next_index[RAFT_MOST_SERVERS], match_index[RAFT_MOST_SERVERS];
+  uint64_t next_index[RAFT_MAX_SERVERS], match_index[RAFT_MAX_SERVERS];
 };
 
 /** Sends a message to another server. Defined by the program. */
@@ -79,7 +79,7 @@ static void raft_apply(struct raft *raft, uint64_t index);
 
 /* Between one and two timeouts, so that servers hardly ever stand at the same time. */
 static inline void raft_wait_for_leader(struct raft *raft, uint64_t now) {
-  uint64_t random = operation_mix(raft->term * RAFT_MOST_SERVERS + raft->self);
+  uint64_t random = operation_mix(raft->term * RAFT_MAX_SERVERS + raft->self);
   raft->election_at = now + raft->election_timeout + random % raft->election_timeout;
 }
 
@@ -118,8 +118,8 @@ static inline void raft_follow(struct raft *raft, uint64_t term, uint64_t now) {
 static inline void raft_send_entries(struct raft *raft, uint64_t to) {
   uint64_t words[RAFT_MESSAGE_WORDS];
   uint64_t next = raft->next_index[to], count = raft->last_index + 1 - next;
-  if (count > RAFT_MOST_ENTRIES)
-    count = RAFT_MOST_ENTRIES;
+  if (count > RAFT_MAX_ENTRIES)
+    count = RAFT_MAX_ENTRIES;
   words[0] = RAFT_APPEND;
   words[1] = raft->self;
   words[2] = raft->term;
@@ -319,7 +319,7 @@ static inline int raft_is_message(const struct raft *raft, const uint64_t *words
   case RAFT_VOTE:
     return count == 4;
   case RAFT_APPEND:
-    return count >= RAFT_APPEND_WORDS && words[6] <= RAFT_MOST_ENTRIES &&
+    return count >= RAFT_APPEND_WORDS && words[6] <= RAFT_MAX_ENTRIES &&
            count == RAFT_APPEND_WORDS + words[6] * RAFT_ENTRY_WORDS &&
            words[3] <= RAFT_LOG_ENTRIES && words[3] + words[6] <= RAFT_LOG_ENTRIES;
   default:

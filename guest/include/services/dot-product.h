@@ -18,7 +18,7 @@ enum {
   /** As many as fill the prototype's L1 cache of 16 KiB (Section 5.2.1). A power of two: a number
    * that is too large names another weight, which costs one instruction and needs no reply. */
   DOT_PRODUCT_WEIGHTS = 2048,
-  DOT_PRODUCT_MOST_PAIRS = 127, /**< In a message of 2048 bytes. */
+  DOT_PRODUCT_MAX_PAIRS = 127, /**< In a message of 2048 bytes. */
 };
 
 static uint64_t dot_product_weights[DOT_PRODUCT_WEIGHTS] __attribute__((aligned(64)));

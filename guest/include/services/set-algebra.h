@@ -21,7 +21,7 @@
 enum {
   SET_ALGEBRA_DOCUMENTS = 100,
   SET_ALGEBRA_WORDS = 200,
-  SET_ALGEBRA_MOST_WORDS = 4, /**< Of a request. */
+  SET_ALGEBRA_MAX_WORDS = 4, /**< Of a request. */
 };
 
 /** Documents, by their numbers in order. */

@@ -30,7 +30,7 @@ static inline void serve(void) {
     refuse(request.header, LOAD_WORDS + 1);
     return;
   }
-  uint64_t servers[CHAIN_MOST_SERVERS], words_of_key[CHAIN_KEY_WORDS], value[CHAIN_VALUE_WORDS];
+  uint64_t servers[CHAIN_MAX_SERVERS], words_of_key[CHAIN_KEY_WORDS], value[CHAIN_VALUE_WORDS];
   for (uint64_t server = 0; server < head.servers; server++)
     servers[server] = lnic_read();
   for (int word = 0; word < CHAIN_KEY_WORDS; word++)

@@ -12,7 +12,7 @@
 void prepare(void) { dot_product_prepare(); }
 
 static inline void serve(void) {
-  uint64_t message[2 + 2 * DOT_PRODUCT_MOST_PAIRS];
+  uint64_t message[2 + 2 * DOT_PRODUCT_MAX_PAIRS];
   uint64_t header = lnic_read();
   uint64_t words = message_words(header);
   if (words < 2 || words > sizeof message / sizeof *message) {
@@ -24,7 +24,7 @@ static inline void serve(void) {
   __asm__ volatile("" : : "r"(message) : "memory"); /* It is in memory, whatever is known of it. */
 
   uint64_t pairs = message[1];
-  if (message[0] != DOT_PRODUCT_DATA || pairs > DOT_PRODUCT_MOST_PAIRS || words != 2 + 2 * pairs) {
+  if (message[0] != DOT_PRODUCT_DATA || pairs > DOT_PRODUCT_MAX_PAIRS || words != 2 + 2 * pairs) {
     refuse(header, words);
     return;
   }

@@ -17,7 +17,7 @@ static inline void serve(void) {
   if (words == 0)
     return;
   uint64_t type = lnic_read(), pairs = lnic_read();
-  if (type != DOT_PRODUCT_DATA || pairs > DOT_PRODUCT_MOST_PAIRS || words != 2 + 2 * pairs) {
+  if (type != DOT_PRODUCT_DATA || pairs > DOT_PRODUCT_MAX_PAIRS || words != 2 + 2 * pairs) {
     refuse(header, 2);
     return;
   }

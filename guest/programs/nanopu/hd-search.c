@@ -21,7 +21,7 @@ enum {
   VECTOR_WORDS = 16,
   ELEMENTS = 4 * VECTOR_WORDS,
   QUERY_WORDS = LOAD_WORDS + VECTOR_WORDS + 1,
-  MOST_VECTORS = 200, /* Of a request; there is room for some more in a message. */
+  MAX_VECTORS = 200, /* Of a request; there is room for some more in a message. */
 };
 
 struct vector {
@@ -63,7 +63,7 @@ static inline void serve(void) {
   for (uint64_t place = 0; place < VECTOR_WORDS; place++)
     unpack(&query, place, lnic_read());
   uint64_t count = lnic_read();
-  if (count > MOST_VECTORS || request.words != QUERY_WORDS + count) {
+  if (count > MAX_VECTORS || request.words != QUERY_WORDS + count) {
     refuse(request.header, QUERY_WORDS);
     return;
   }

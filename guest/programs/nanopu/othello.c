@@ -28,8 +28,8 @@ enum {
   CONFIGURATION = 2,
   MAP_WORDS = 7,
   REDUCE_WORDS = 5,
-  MOST_WAITING = 1024,
-  MOST_MOVES = 60, /* In a game, without those that are passed. */
+  MAX_WAITING = 1024,
+  MAX_MOVES = 60, /* In a game, without those that are passed. */
 };
 
 static struct peers peers;
@@ -41,12 +41,12 @@ static struct waiting {
   int64_t best;                 /* So far. */
   uint64_t children;            /* Whose reduces are to come. 0: this place is free ... */
   uint64_t next_free;           /* ... and this one is the next such, plus 1. */
-} waiting[MOST_WAITING];
+} waiting[MAX_WAITING];
 
 static uint64_t first_free; /* Plus 1; 0: none. */
 
 void prepare(void) {
-  for (uint64_t number = MOST_WAITING; number > 0; number--) {
+  for (uint64_t number = MAX_WAITING; number > 0; number--) {
     waiting[number - 1].next_free = first_free;
     first_free = number;
   }
@@ -145,7 +145,7 @@ static inline void serve(void) {
     position.other = lnic_read();
     uint64_t ahead = lnic_read(), where = lnic_read() & (IP_MASK | CONTEXT_MASK);
     uint64_t number = lnic_read(), time = lnic_read();
-    if ((position.own & position.other) == 0 && ahead > 0 && ahead <= MOST_MOVES)
+    if ((position.own & position.other) == 0 && ahead > 0 && ahead <= MAX_MOVES)
       map(position, ahead, where, number, time);
     else
       refuse(header, MAP_WORDS);
@@ -154,7 +154,7 @@ static inline void serve(void) {
     uint64_t number = lnic_read();
     int64_t value = (int64_t)lnic_read();
     lnic_read(); /* The time is known. */
-    if (number < MOST_WAITING && waiting[number].children != 0 && value >= -OTHELLO_SQUARES &&
+    if (number < MAX_WAITING && waiting[number].children != 0 && value >= -OTHELLO_SQUARES &&
         value <= OTHELLO_SQUARES)
       reduce(number, value);
     else

@@ -24,7 +24,7 @@
 
 enum {
   FLOWS = 256,
-  MOST_HOPS = 6,
+  MAX_HOPS = 6,
   THRESHOLD_NS = 1000,
   REPORTS = 50,
   FLOW_WORDS = 2,
@@ -45,7 +45,7 @@ static inline void serve(void) {
     return;
   uint64_t addresses = lnic_read(), rest = lnic_read();
   uint64_t hops = rest & 0xff;
-  if (hops == 0 || hops > MOST_HOPS || words != FLOW_WORDS + hops) {
+  if (hops == 0 || hops > MAX_HOPS || words != FLOW_WORDS + hops) {
     refuse(header, FLOW_WORDS);
     return;
   }

@@ -135,7 +135,7 @@ static inline void serve(void) {
     return;
   }
   if (peers.count == 0) {
-    if (words[0] == CONFIGURATION && count <= 3 + RAFT_MOST_SERVERS &&
+    if (words[0] == CONFIGURATION && count <= 3 + RAFT_MAX_SERVERS &&
         peers_configure(&peers, words + 1, count - 1)) {
       raft_make(&raft, peers.self, peers.count, election_timeout_cycles, heartbeat_cycles,
                 clock_cycles());

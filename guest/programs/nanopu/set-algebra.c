@@ -14,7 +14,7 @@ static inline void serve(void) {
   if (!request_begin(&request, LOAD_WORDS + 2))
     return;
   uint64_t count = lnic_read();
-  if (count > SET_ALGEBRA_MOST_WORDS || request.words != LOAD_WORDS + 1 + count) {
+  if (count > SET_ALGEBRA_MAX_WORDS || request.words != LOAD_WORDS + 1 + count) {
     refuse(request.header, LOAD_WORDS + 1);
     return;
   }

@@ -13,7 +13,7 @@ static inline uint64_t serve(struct frame *frame, uint64_t payload_bytes) {
   if (words < 2 || frame_word(payload[0]) != DOT_PRODUCT_DATA)
     return frame_refuse(frame);
   uint64_t pairs = frame_word(payload[1]);
-  if (pairs > DOT_PRODUCT_MOST_PAIRS || words != 2 + 2 * pairs)
+  if (pairs > DOT_PRODUCT_MAX_PAIRS || words != 2 + 2 * pairs)
     return frame_refuse(frame);
   uint64_t result = 0;
   const uint64_t *pair = payload + 2;

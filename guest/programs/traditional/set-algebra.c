@@ -13,7 +13,7 @@ static inline uint64_t serve(struct frame *frame, uint64_t payload_bytes) {
   if (words < LOAD_WORDS + 2)
     return frame_refuse(frame);
   uint64_t count = frame_word(payload[LOAD_WORDS]);
-  if (count > SET_ALGEBRA_MOST_WORDS || words != LOAD_WORDS + 1 + count)
+  if (count > SET_ALGEBRA_MAX_WORDS || words != LOAD_WORDS + 1 + count)
     return frame_refuse(frame);
   struct set_algebra_set result;
   for (uint64_t place = 0; place < count; place++)

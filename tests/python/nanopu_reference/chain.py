@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from nanopu_reference import LOAD_WORDS, Message, payload_of, refusal, words_of
 
 FROM_CLIENT, READ, WRITE = 1 << 7, 1 << 6, 1 << 5
-MOST_SERVERS = 6
+MAX_SERVERS = 6
 
 
 def read(client: int, key: tuple[int, int]) -> list[int]:
@@ -42,7 +42,7 @@ class Server:
         flags, number, follow = head >> 56, head >> 48 & 0xFF, head >> 40 & 0xFF
         client = (head & 0xFFFFFFFF) << 16 | head >> 32 & 0xFF
         is_read, is_write = bool(flags & READ), bool(flags & WRITE)
-        if is_read == is_write or follow > (MOST_SERVERS if is_write else 0):
+        if is_read == is_write or follow > (MAX_SERVERS if is_write else 0):
             return refusal(peer)
         if len(words) != 12 + follow:
             return refusal(peer)

@@ -26,16 +26,16 @@ use crate::packet::{HEADER_BYTES, Message, Packet, Transport};
 use crate::rack::LineRate;
 use bits::Bits;
 use fabric::Time;
-use peers::MOST_SLOTS;
+use peers::MAX_SLOTS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, require};
 
 /// The largest `largest_message_bytes`.
-pub(crate) const MOST_MESSAGE_BYTES: u32 = 4 << 20;
+pub(crate) const MAX_MESSAGE_BYTES: u32 = 4 << 20;
 /// The most buffers: fewer than there are numbers of slots.
-const MOST_BUFFERS: u16 = 65_000;
-const _: () = assert!(MOST_BUFFERS < MOST_SLOTS);
+const MAX_BUFFERS: u16 = 65_000;
+const _: () = assert!(MAX_BUFFERS < MAX_SLOTS);
 
 /// A transport protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,7 +67,7 @@ pub struct TransportSpec {
     pub packet_bytes: u32,
     /// Bytes of the largest message, which is also the size of a buffer: "2KB (two packets)"
     /// (Section 3.2); the prototype was tried with messages of up to 38 packets.
-    #[schemars(range(min = 8, max = MOST_MESSAGE_BYTES))]
+    #[schemars(range(min = 8, max = MAX_MESSAGE_BYTES))]
     pub largest_message_bytes: u32,
     /// How many packets of a message are sent before the receiver has said anything: those of a round
     /// trip. 2 in the prototype's experiments.
@@ -75,10 +75,10 @@ pub struct TransportSpec {
     pub rtt_packets: u32,
     /// Messages that can be under way from the host at once: the prototype has 64 buffers of one packet and 64
     /// of two, so 128 for messages of one packet.
-    #[schemars(range(min = 1, max = MOST_BUFFERS))]
+    #[schemars(range(min = 1, max = MAX_BUFFERS))]
     pub send_buffers: u32,
     /// Messages that can be put together, or wait to be taken, at once: as many in the prototype.
-    #[schemars(range(min = 1, max = MOST_BUFFERS))]
+    #[schemars(range(min = 1, max = MAX_BUFFERS))]
     pub receive_buffers: u32,
     /// Nanoseconds without a word of the other side until what is missing is sent, or asked for, again:
     /// 30,000 cycles at 3.2 GHz, the prototype's default before it became a parameter of each
@@ -109,7 +109,7 @@ pub struct HomaSpec {
     /// unasked changes: messages of up to the first one get 0, those of up to the second one 1, and so
     /// on. The scheduled packets have the rest. None in the prototype, where all have 0. Homa's receivers
     /// choose them by the sizes that they see; here they are given.
-    #[schemars(inner(range(min = 1, max = MOST_MESSAGE_BYTES)))]
+    #[schemars(inner(range(min = 1, max = MAX_MESSAGE_BYTES)))]
     pub unscheduled_up_to_bytes: Vec<u32>,
     /// How many messages a receiver grants bytes to at once: 3 in the prototype; in Homa's paper as many
     /// as there are scheduled priorities.

@@ -18,7 +18,7 @@ const NONE: u16 = u16::MAX;
 /// A place in a window whose message has been delivered.
 const COMPLETE: u16 = u16::MAX - 1;
 /// Places in tables are below this.
-pub(super) const MOST_SLOTS: u16 = COMPLETE;
+pub(super) const MAX_SLOTS: u16 = COMPLETE;
 
 /// What a receiver knows of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl Peers {
             for step in 1..=ahead.min(WINDOW) {
                 let place = place(number.wrapping_sub(ahead.min(WINDOW) - step));
                 let slot = std::mem::replace(&mut peer.receiving[place], NONE);
-                if slot < MOST_SLOTS {
+                if slot < MAX_SLOTS {
                     given_up.push(slot);
                 }
             }

@@ -15,8 +15,8 @@ pub use statistics::BackendStatistics;
 use crate::context::SharedContexts;
 use crate::domain::QueuePairs;
 use crate::header::{
-    BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MOST_BYTES, MOST_CONTEXTS, MOST_NODES,
-    MOST_SLOTS,
+    BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MAX_BYTES, MAX_CONTEXTS, MAX_NODES,
+    MAX_SLOTS,
 };
 use crate::link::Link;
 use crate::spec::{Latencies, Mode};
@@ -56,9 +56,9 @@ mod purpose {
 /// for more queues than there can be cores.
 const QUEUE_AT: u32 = 48;
 /// Where a message in short has its slot, its context and its length.
-const SLOT_AT: u32 = MOST_NODES.ilog2();
-const CONTEXT_AT: u32 = SLOT_AT + MOST_SLOTS.ilog2();
-const LENGTH_AT: u32 = CONTEXT_AT + MOST_CONTEXTS.ilog2();
+const SLOT_AT: u32 = MAX_NODES.ilog2();
+const CONTEXT_AT: u32 = SLOT_AT + MAX_SLOTS.ilog2();
+const LENGTH_AT: u32 = CONTEXT_AT + MAX_CONTEXTS.ilog2();
 
 /// A message's place and length in a token.
 fn in_short(header: Header) -> u64 {
@@ -72,11 +72,11 @@ fn in_short(header: Header) -> u64 {
 fn at_length(token: u64) -> Header {
     Header {
         kind: Kind::Received,
-        node: (token & u64::from(MOST_NODES - 1)) as u16,
-        slot: (token >> SLOT_AT & u64::from(MOST_SLOTS - 1)) as u16,
+        node: (token & u64::from(MAX_NODES - 1)) as u16,
+        slot: (token >> SLOT_AT & u64::from(MAX_SLOTS - 1)) as u16,
         index: 0,
-        context: (token >> CONTEXT_AT) as u8 & (MOST_CONTEXTS - 1) as u8,
-        bytes: (token >> LENGTH_AT) as u32 & MOST_BYTES,
+        context: (token >> CONTEXT_AT) as u8 & (MAX_CONTEXTS - 1) as u8,
+        bytes: (token >> LENGTH_AT) as u32 & MAX_BYTES,
     }
 }
 

@@ -2,7 +2,7 @@
 //! nodes do with this server's memory.
 
 use super::{Backend, LINE, NOTICE_BYTES, at_length, in_short, purpose};
-use crate::context::MOST_SEGMENT_BYTES;
+use crate::context::MAX_SEGMENT_BYTES;
 use crate::header::{Header, Kind, Status};
 use fabric::{AgentContext, AgentMessage, LINE_BYTES, LineData, MemoryAccess};
 use state::{State, Walker};
@@ -93,8 +93,7 @@ impl Backend {
                 "{} bytes, and 1 to {most} are possible",
                 header.bytes
             ))
-        } else if !remote.is_multiple_of(LINE) || remote.saturating_add(bytes) > MOST_SEGMENT_BYTES
-        {
+        } else if !remote.is_multiple_of(LINE) || remote.saturating_add(bytes) > MAX_SEGMENT_BYTES {
             // A send has none.
             Some(format!(
                 "an offset of {remote:#x}, and there are multiples of 64 up to 16 GiB"

@@ -13,7 +13,7 @@ use spec::{SpecError, Under, require};
 use workload::Warmup;
 
 /// Servers and clients that can be in a rack, at most.
-const MOST_HOSTS: usize = 1000;
+const MAX_HOSTS: usize = 1000;
 
 /// Several servers, what runs on them, and the network between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -84,7 +84,7 @@ pub struct RackServerSpec {
     pub name: String,
     /// How many there are.
     #[serde(default = "default_count")]
-    #[schemars(range(min = 1, max = MOST_HOSTS))]
+    #[schemars(range(min = 1, max = MAX_HOSTS))]
     pub count: u32,
     /// The program: a built-in one by its name, or the path of a `.c` or `.elf` file.
     pub program: String,
@@ -141,7 +141,7 @@ pub struct RackClientSpec {
     pub name: String,
     /// How many there are.
     #[serde(default = "default_count")]
-    #[schemars(range(min = 1, max = MOST_HOSTS))]
+    #[schemars(range(min = 1, max = MAX_HOSTS))]
     pub count: u32,
     /// The names of the servers, as in `rack.servers`, that it sends requests to. Without any: all that
     /// serve.
@@ -208,11 +208,11 @@ impl RackSpec {
     fn check(&self) -> Result<(), SpecError> {
         let hosts = self.hosts();
         let accepted = match self.switch {
-            Some(_) => format!("there must be from 2 to {MOST_HOSTS}"),
+            Some(_) => format!("there must be from 2 to {MAX_HOSTS}"),
             None => "a link connects two; describe a switch for more, in rack.switch".to_string(),
         };
         require(
-            hosts == 2 || self.switch.is_some() && (2..=MOST_HOSTS).contains(&hosts),
+            hosts == 2 || self.switch.is_some() && (2..=MAX_HOSTS).contains(&hosts),
             "rack",
             format!("{hosts} servers and clients together"),
             accepted,

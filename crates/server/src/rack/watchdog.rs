@@ -9,7 +9,7 @@ use network::rack::Node;
 const PATIENCE_NS: f64 = 50e6;
 /// So will one to which this happens so often without such a response between: a message comes that answers
 /// none of its requests, or its transport gives a request up.
-const MOST_FAILURES: u64 = 1000;
+const MAX_FAILURES: u64 = 1000;
 
 /// What is known of a client.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,9 +76,9 @@ impl Watchdog {
                     "{name} has waited for {milliseconds} ms of simulated time for a response that it recognises"
                 ));
             }
-            if failures - waiting.failures >= MOST_FAILURES {
+            if failures - waiting.failures >= MAX_FAILURES {
                 return Some(format!(
-                    "{name} has failed {MOST_FAILURES} times, one after the other, to get a response that it \
+                    "{name} has failed {MAX_FAILURES} times, one after the other, to get a response that it \
                      recognises"
                 ));
             }

@@ -63,7 +63,7 @@ SHORT_ITEMS = (
 
 QUICK = 10
 """`--quick` divides the number of requests by this."""
-LEAST_REQUESTS = 100
+MIN_REQUESTS = 100
 """No run has fewer."""
 ROUNDS = 6
 """A run that is not at light load has at least so many requests for each queue that is in use:
@@ -101,7 +101,7 @@ def tasks(quick: bool) -> list[str]:
 
 def measured_requests(requests: int, quick: bool, queues: int) -> int:
     """Return how many requests a run has that are not light load, of so many queues in use."""
-    return max(LEAST_REQUESTS, ROUNDS * queues, requests // (QUICK if quick else 1))
+    return max(MIN_REQUESTS, ROUNDS * queues, requests // (QUICK if quick else 1))
 
 
 def with_used_rings(

@@ -16,7 +16,7 @@ from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import (
-    LEAST_REQUESTS,
+    MIN_REQUESTS,
     measured_requests,
     saturated,
     with_used_rings,
@@ -84,7 +84,7 @@ class Line:
             description = with_used_rings(description, QUEUES, self.rate_mrps)
             return Run(description.set("traffic.rate_mrps", self.rate_mrps))
         before = {"requests": requests, "rate_mrps": self.rate_mrps}
-        description = description.set("measure.requests", LEAST_REQUESTS).set("measure.warmup", 0)
+        description = description.set("measure.requests", MIN_REQUESTS).set("measure.warmup", 0)
         description = description.set("measure.warm_start", before)
         return Run(description.set("traffic.rate_mrps", DRAIN_MRPS))
 

@@ -115,9 +115,9 @@ state::choice!(State {
     Reservation { until: cycle, time_out }
 });
 
-/// A serialising instruction, from the moment that dispatch meets it until it is done.
+/// A serializing instruction, from when dispatch meets it until it is done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Serial {
+pub(crate) struct Serializing {
     kind: Kind,
     pub pc: u64,
     state: State,
@@ -132,7 +132,7 @@ pub(crate) struct Serial {
     pub since: u64,
 }
 
-state::component!(Serial {
+state::component!(Serializing {
     kind,
     pc,
     state,
@@ -144,15 +144,15 @@ state::component!(Serial {
     since: cycle,
 });
 
-impl state::Plain for Serial {
-    fn blank() -> Serial {
-        Serial::fetch_fault(0, 0)
+impl state::Plain for Serializing {
+    fn blank() -> Serializing {
+        Serializing::fetch_fault(0, 0)
     }
 }
 
-impl Serial {
-    fn new(kind: Kind, pc: u64) -> Serial {
-        Serial {
+impl Serializing {
+    fn new(kind: Kind, pc: u64) -> Serializing {
+        Serializing {
             kind,
             pc,
             state: State::Drain,
@@ -165,20 +165,20 @@ impl Serial {
         }
     }
 
-    pub fn instruction(instruction: Instruction, pc: u64) -> Serial {
-        Serial::new(Kind::Instruction(instruction), pc)
+    pub fn instruction(instruction: Instruction, pc: u64) -> Serializing {
+        Serializing::new(Kind::Instruction(instruction), pc)
     }
 
-    pub fn fetch_fault(pc: u64, missing: u64) -> Serial {
-        Serial::new(Kind::FetchFault(missing), pc)
+    pub fn fetch_fault(pc: u64, missing: u64) -> Serializing {
+        Serializing::new(Kind::FetchFault(missing), pc)
     }
 
-    pub fn interrupt(trap: Trap) -> Serial {
-        Serial::new(Kind::Interrupt(trap), 0)
+    pub fn interrupt(trap: Trap) -> Serializing {
+        Serializing::new(Kind::Interrupt(trap), 0)
     }
 
-    pub fn exception(trap: Trap) -> Serial {
-        Serial::new(Kind::Exception(trap), 0)
+    pub fn exception(trap: Trap) -> Serializing {
+        Serializing::new(Kind::Exception(trap), 0)
     }
 
     pub fn is_halted(&self) -> bool {
@@ -227,23 +227,23 @@ struct Part {
 }
 
 impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
-    pub(crate) fn begin_serial(&mut self, serial: Serial) {
-        self.serial = Some(Serial {
+    pub(crate) fn begin_serial(&mut self, serial: Serializing) {
+        self.serial = Some(Serializing {
             pc: self.pc,
             since: self.dispatch_cycle,
             ..serial
         });
         self.serial_event = self.dispatch_cycle;
-        self.held_up(Stall::Serial);
+        self.held_up(Stall::Serializing);
     }
 
     /// Takes what comes before the next instruction: the trap of a store that a device has refused, or
     /// an interrupt. Returns whether there was one.
     pub(crate) fn begin_trap(&mut self) -> bool {
         let serial = match self.refused_store {
-            Some(store) => Serial::new(Kind::RefusedStore(store), 0),
+            Some(store) => Serializing::new(Kind::RefusedStore(store), 0),
             None => match self.hart.pending_interrupt() {
-                Some(trap) => Serial::interrupt(trap),
+                Some(trap) => Serializing::interrupt(trap),
                 None => return false,
             },
         };
@@ -317,7 +317,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    /// Does what can be done at cycle `now` for the serialising instruction.
+    /// Does what can be done at cycle `now` for the serializing instruction.
     pub(crate) fn run_serial(&mut self, now: u64, outbox: &mut Outbox) {
         let Some(serial) = self.serial else { return };
         match serial.state {
@@ -348,13 +348,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     && let Err(trap) = self.leave_port(at_port)
                 {
                     let pc = at_port.pc;
-                    return self.trap(Serial { pc, ..serial }, trap, now);
+                    return self.trap(Serializing { pc, ..serial }, trap, now);
                 }
                 let kind = match self.refused_store.take() {
                     Some(store) => Kind::RefusedStore(store),
                     None => serial.kind,
                 };
-                self.execute_serial(Serial { kind, ..serial }, now, outbox);
+                self.execute_serial(Serializing { kind, ..serial }, now, outbox);
             }
             State::Line { line, write, .. } => self.try_line(serial, line, write, now, outbox),
             State::Reply { .. } => {}
@@ -379,12 +379,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// "Zawrs" Extension for Wait-on-Reservation-Set instructions: the hart halts while there is a
     /// reservation, no interrupt is pending, and its time is not over.
-    fn wait_on_reservation(&mut self, serial: Serial, until: u64, time_out: TimeOut, now: u64) {
+    fn wait_on_reservation(
+        &mut self,
+        serial: Serializing,
+        until: u64,
+        time_out: TimeOut,
+        now: u64,
+    ) {
         if self.reservation.is_none() || self.hart.wakes_from_wait() {
             self.finish(serial, 0, now + 1);
         } else if now < until {
             self.serial_event = until;
-            self.wait(Serial {
+            self.wait(Serializing {
                 state: State::Reservation { until, time_out },
                 halted_since: serial.halted_since.or(Some(now)),
                 ..serial
@@ -396,7 +402,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn needs_stores_performed(&self, serial: &Serial) -> bool {
+    fn needs_stores_performed(&self, serial: &Serializing) -> bool {
         match serial.kind {
             Kind::Instruction(i) => match i.class {
                 Class::Csr | Class::Illegal => false,
@@ -412,7 +418,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Whether as many stores to devices have been answered as have to be before this begins.
-    fn devices_have_answered(&self, serial: &Serial) -> bool {
+    fn devices_have_answered(&self, serial: &Serializing) -> bool {
         let Kind::Instruction(i) = serial.kind else {
             return true;
         };
@@ -436,7 +442,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
         }
         self.float_in_window = false;
-        self.attends = self.is_attended();
+        self.observes = self.is_observed();
     }
 
     fn counters(&self, now: u64) -> Counters {
@@ -449,7 +455,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn execute_serial(&mut self, serial: Serial, now: u64, outbox: &mut Outbox) {
+    fn execute_serial(&mut self, serial: Serializing, now: u64, outbox: &mut Outbox) {
         let i = match serial.kind {
             Kind::Instruction(i) => i,
             Kind::FetchFault(missing) => {
@@ -508,7 +514,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     if self.hart.wakes_from_wait() {
                         self.finish(serial, 0, now + 1);
                     } else {
-                        self.wait(Serial {
+                        self.wait(Serializing {
                             state: State::Interrupt,
                             halted_since: Some(now),
                             ..serial
@@ -542,7 +548,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Carries out a CSR instruction if the CSR is one of the extension's.
-    fn access_port_csr(&mut self, serial: &Serial, i: &Instruction, rs1: u64, now: u64) -> bool {
+    fn access_port_csr(
+        &mut self,
+        serial: &Serializing,
+        i: &Instruction,
+        rs1: u64,
+        now: u64,
+    ) -> bool {
         let Some(access) = self.extension.access_csr(now, i, rs1) else {
             return false;
         };
@@ -567,14 +579,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// A CSR has been accessed in cycle `now`. In order, an instruction that has waited for its value in
     /// the decode stage goes on in the same cycle; what is fetched again, then.
-    fn finish_csr(&mut self, serial: Serial, old: u64, refetch: bool, now: u64) {
+    fn finish_csr(&mut self, serial: Serializing, old: u64, refetch: bool, now: u64) {
         self.finish(serial, old, now + u64::from(!IN_ORDER));
         if refetch {
             self.redirect(self.pc, now + self.front_end());
         }
     }
 
-    fn illegal(&mut self, serial: Serial, now: u64) {
+    fn illegal(&mut self, serial: Serializing, now: u64) {
         if let Kind::Instruction(i) = serial.kind {
             let trap = Trap {
                 cause: Cause::IllegalInstruction,
@@ -584,12 +596,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn wait(&mut self, serial: Serial) {
+    fn wait(&mut self, serial: Serializing) {
         self.serial = Some(serial);
     }
 
     /// The instruction is done; its value can be used from `ready` on.
-    fn finish(&mut self, serial: Serial, value: u64, ready: u64) {
+    fn finish(&mut self, serial: Serializing, value: u64, ready: u64) {
         let Kind::Instruction(i) = serial.kind else {
             return;
         };
@@ -612,7 +624,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.redirect(serial.pc.wrapping_add(u64::from(i.length)), ready);
     }
 
-    fn end_serial(&mut self, serial: &Serial, now: u64) {
+    fn end_serial(&mut self, serial: &Serializing, now: u64) {
         self.leave_serial(serial, now);
         if let Kind::Instruction(i) = serial.kind {
             self.statistics.instructions += 1;
@@ -621,7 +633,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.window.last_commit = self.window.last_commit.max(now);
     }
 
-    fn leave_serial(&mut self, serial: &Serial, now: u64) {
+    fn leave_serial(&mut self, serial: &Serializing, now: u64) {
         if let Some(since) = serial.halted_since {
             self.statistics.halted_cycles += now - since;
         }
@@ -630,7 +642,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.activity += 1;
     }
 
-    fn trap(&mut self, serial: Serial, trap: Trap, now: u64) {
+    fn trap(&mut self, serial: Serializing, trap: Trap, now: u64) {
         let handler = self.hart.take_trap(trap, serial.pc);
         self.leave_serial(&serial, now);
         if handler == 0 {
@@ -659,7 +671,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         });
     }
 
-    fn access_trap(&mut self, serial: Serial, i: &Instruction, address: u64, now: u64) {
+    fn access_trap(&mut self, serial: Serializing, i: &Instruction, address: u64, now: u64) {
         let cause = if i.class == Class::Load || i.class == Class::LoadReserved {
             Cause::LoadAccess
         } else {
@@ -677,7 +689,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn execute_access(&mut self, serial: Serial, i: Instruction, now: u64, outbox: &mut Outbox) {
+    fn execute_access(
+        &mut self,
+        serial: Serializing,
+        i: Instruction,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
         let address = self.access_address(&i);
         let bytes = i.access_bytes();
         let simple = matches!(i.class, Class::Load | Class::Store);
@@ -782,14 +800,20 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         token
     }
 
-    fn wait_for_reply(&mut self, serial: Serial, token: u64) {
-        self.wait(Serial {
+    fn wait_for_reply(&mut self, serial: Serializing, token: u64) {
+        self.wait(Serializing {
             state: State::Reply { token },
             ..serial
         });
     }
 
-    fn replied(&mut self, serial: Serial, result: Result<u64, ()>, now: u64, outbox: &mut Outbox) {
+    fn replied(
+        &mut self,
+        serial: Serializing,
+        result: Result<u64, ()>,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
         let Kind::Instruction(i) = serial.kind else {
             return;
         };
@@ -813,7 +837,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn invocation(&self, serial: &Serial, i: Instruction) -> Invocation {
+    fn invocation(&self, serial: &Serializing, i: Instruction) -> Invocation {
         Invocation {
             instruction: i,
             rs1: self.registers[usize::from(i.rs1)],
@@ -825,13 +849,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     fn resume_extension(
         &mut self,
-        serial: Serial,
+        serial: Serializing,
         i: Instruction,
         value: u64,
         now: u64,
         outbox: &mut Outbox,
     ) {
-        let serial = Serial {
+        let serial = Serializing {
             step: serial.step + 1,
             ..serial
         };
@@ -839,7 +863,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.act(serial, action, now, outbox);
     }
 
-    fn act(&mut self, serial: Serial, action: Action, now: u64, outbox: &mut Outbox) {
+    fn act(&mut self, serial: Serializing, action: Action, now: u64, outbox: &mut Outbox) {
         match action {
             Action::Done(value) => self.finish(serial, value, now + 1),
             Action::Load { address } => {
@@ -850,7 +874,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     };
                     return self.trap(serial, trap, now);
                 }
-                let serial = Serial {
+                let serial = Serializing {
                     gathered: address,
                     ..serial
                 };
@@ -863,7 +887,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 arguments,
                 waits_for,
             } => {
-                let serial = Serial {
+                let serial = Serializing {
                     halted_since: Some(now),
                     waits_for,
                     ..serial
@@ -879,7 +903,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Goes on if the line is there with the permission that is needed, and asks for it if not.
     fn try_line(
         &mut self,
-        serial: Serial,
+        serial: Serializing,
         line: LineAddress,
         write: bool,
         now: u64,
@@ -894,7 +918,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             // A line that comes without having been asked for by this may be too old for it.
             let outcome = self.request_line((Side::Data, line, write), at, outbox);
             let asked = outcome != RequestOutcome::Full || serial.waits_for_line(line);
-            return self.wait(Serial {
+            return self.wait(Serializing {
                 state: State::Line { line, write, asked },
                 ..serial
             });
@@ -912,7 +936,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     .read((serial.gathered % 64) as usize, 8);
                 let until = now + hit_latency;
                 self.serial_event = until;
-                self.wait(Serial {
+                self.wait(Serializing {
                     state: State::Paused { until, value },
                     ..serial
                 });
@@ -945,7 +969,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 } else {
                     let data = i.store_value(self.registers[usize::from(i.rs2)]) >> shift;
                     self.data_cache.line_mut(slot).write(offset, bytes, data);
-                    self.tell_sibling(now, part.address, part.bytes);
+                    self.tell_other_hart(now, part.address, part.bytes);
                 }
                 serial.bytes_done += part.bytes;
                 if serial.bytes_done < i.access_bytes() {
@@ -959,7 +983,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// The next part of an access that crosses a line.
-    fn part(&self, serial: &Serial, i: &Instruction) -> Part {
+    fn part(&self, serial: &Serializing, i: &Instruction) -> Part {
         let address = self.access_address(i) + u64::from(serial.bytes_done);
         let left = i.access_bytes() - serial.bytes_done;
         Part {
