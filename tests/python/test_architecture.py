@@ -1,0 +1,51 @@
+"""Who uses whom among the crates, as docs/ports.md says."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CRATES = {path.name: path for path in sorted((ROOT / "crates").iterdir()) if path.is_dir()}
+SUBSTRATE = [
+    "state",
+    "spec",
+    "riscv",
+    "fabric",
+    "pipeline",
+    "workload",
+    "queues",
+    "network",
+    "trace",
+    "linux",
+]
+ABOVE = ("server", "python")
+"""These put the others together."""
+
+
+def uses(crate: str) -> set[str]:
+    manifest = tomllib.loads((CRATES[crate] / "Cargo.toml").read_text())
+    return set(manifest["dependencies"]) & set(CRATES)
+
+
+def documented() -> dict[str, set[str]]:
+    text = (ROOT / "docs" / "ports.md").read_text()
+    table = text.partition("## Who uses whom")[2]
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", table, re.MULTILINE)
+    return {room: set(re.findall(r"`(\w+)`", used)) for room, used in rows}
+
+
+def test_each_room_uses_what_is_documented() -> None:
+    assert documented() == {crate: uses(crate) for crate in CRATES if crate not in ABOVE}
+    assert uses("server") == set(CRATES) - {*ABOVE, "queueing"}
+
+
+@pytest.mark.parametrize("crate", SUBSTRATE)
+def test_the_substrate_names_no_system(crate: str) -> None:
+    """Comments may say where a number comes from; presets are called after a paper's table."""
+    for path in CRATES[crate].glob("src/**/*.rs"):
+        code = re.sub(r"//.*", "", path.read_text())
+        code = re.sub(r"\b(hyperplane|rpcvalet)_table1\b|\bnanopu_prototype\b", "", code)
+        found = re.search(r"hyperplane|rpcvalet|nanopu|qwait|sonuma", code, re.IGNORECASE)
+        assert found is None, f"{path.relative_to(ROOT)}: {found and found[0]}"
