@@ -480,7 +480,7 @@ def test_standard_output_that_is_closed_gets_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize("by", ["module", "script"])
 def test_ctrl_c_while_it_is_loaded_is_no_traceback(tmp_path: Path, by: str) -> None:
     """A module that it imports gets the signal, and would then take its time."""
-    (tmp_path / "jsonschema.py").write_text(
+    (tmp_path / "typer.py").write_text(
         "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(10)\n"
     )
     script = tmp_path / "nanoplane"
