@@ -63,26 +63,26 @@ state::plain!(MissingLoad {
     issue: cycle
 });
 
-/// What a waiting_loads load waits for.
+/// What a waiting load waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParkedFor {
+pub(crate) enum WaitsFor {
     /// A store's address and data.
     StoreKnown(u64),
     /// A store to be performed.
     StorePerformed(u64),
 }
 
-state::choice!(ParkedFor { StoreKnown(number), StorePerformed(number) });
+state::choice!(WaitsFor { StoreKnown(number), StorePerformed(number) });
 
 /// A load that cannot look for its value yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ParkedLoad {
-    pub until: ParkedFor,
+pub(crate) struct WaitingLoad {
+    pub until: WaitsFor,
     pub index: u32,
     pub issue: u64,
 }
 
-state::plain!(ParkedLoad {
+state::plain!(WaitingLoad {
     until,
     index,
     issue: cycle
@@ -224,7 +224,7 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) missing: Vec<MissingLoad>,
     /// Those of them whose line has just come; empty otherwise.
     pub(crate) arrived: Vec<MissingLoad>,
-    pub(crate) waiting_loads: Vec<ParkedLoad>,
+    pub(crate) waiting_loads: Vec<WaitingLoad>,
     /// Loads that have missed while all miss registers were in use.
     pub(crate) refused: VecDeque<MissingLoad>,
     /// Slots whose last operand has just become known; empty otherwise.

@@ -1,6 +1,6 @@
 //! Loads look for their values, stores are performed, lines come and go.
 
-use crate::core::{Core, MissingLoad, NEVER, ParkedFor, ParkedLoad, WAIT_TABLE_ENTRIES, Why};
+use crate::core::{Core, MissingLoad, NEVER, WAIT_TABLE_ENTRIES, WaitingLoad, WaitsFor, Why};
 use crate::extension::Extension;
 use crate::probe::Found;
 use crate::queues::{Load, Store, StoreKind, covers, low_bytes, overlap};
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 enum Older {
     Nothing,
     /// It has to wait.
-    Park(ParkedFor),
+    Wait(WaitsFor),
     /// It takes a store's value.
     Forward {
         store: u64,
@@ -69,7 +69,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let store = self.stores.get(older);
             if !store.address_known {
                 if waits || store.kind == StoreKind::Atomic {
-                    return Older::Park(ParkedFor::StoreKnown(older));
+                    return Older::Wait(WaitsFor::StoreKnown(older));
                 }
                 continue;
             }
@@ -79,10 +79,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if store.kind == StoreKind::Atomic
                 || !covers(store.address, store.bytes, load.address, load.bytes)
             {
-                return Older::Park(ParkedFor::StorePerformed(older));
+                return Older::Wait(WaitsFor::StorePerformed(older));
             }
             if store.data_ready >= UNKNOWN {
-                return Older::Park(ParkedFor::StoreKnown(older));
+                return Older::Wait(WaitsFor::StoreKnown(older));
             }
             let shift = (load.address - store.address) * 8;
             return Older::Forward {
@@ -102,7 +102,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let instruction = deferred.instruction;
         match self.older_stores(index) {
             Older::Nothing => return false,
-            Older::Park(until) => self.waiting_loads.push(ParkedLoad {
+            Older::Wait(until) => self.waiting_loads.push(WaitingLoad {
                 until,
                 index: index as u32,
                 issue,
@@ -194,13 +194,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.resolve(index, value, done);
     }
 
-    /// Lets the waiting_loads loads try again for which what they waited for has come.
+    /// Lets waiting loads try again whose wait has ended.
     pub(crate) fn unpark(&mut self, now: u64, outbox: &mut Outbox) {
         let mut place = 0;
         while let Some(&load) = self.waiting_loads.get(place) {
             let goes = match load.until {
-                ParkedFor::StorePerformed(number) => number < self.stores.head,
-                ParkedFor::StoreKnown(number) => {
+                WaitsFor::StorePerformed(number) => number < self.stores.head,
+                WaitsFor::StoreKnown(number) => {
                     let store = self.stores.get(number);
                     number < self.stores.head || (store.address_known && store.data_ready < UNKNOWN)
                 }

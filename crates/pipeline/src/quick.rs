@@ -118,7 +118,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    /// The same when nobody observes to the instructions in flight, and dispatch has not been held
+    /// The same when nobody observes the instructions in flight, and dispatch has not been held
     /// up. `KNOWN`: all is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the next
     /// cycle begins with each. Returns where a loop has come back to that turns quietly.
     #[inline(never)]

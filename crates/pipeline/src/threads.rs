@@ -23,7 +23,7 @@
 //! allowed to run: all that is decided here depends on what the harts are doing in a cycle.
 
 use crate::blocks::NOWHERE;
-use crate::core::{Core, MissingLoad, NEVER, ParkedLoad, PostedStore, REGISTERS};
+use crate::core::{Core, MissingLoad, NEVER, PostedStore, REGISTERS, WaitingLoad};
 use crate::extension::Extension;
 use crate::predictor::BranchContext;
 use crate::probe::Probed;
@@ -63,7 +63,7 @@ pub(crate) struct OtherHart<X> {
     pub loads: LoadQueue,
     pub stores: StoreQueue,
     pub missing: Vec<MissingLoad>,
-    pub waiting_loads: Vec<ParkedLoad>,
+    pub waiting_loads: Vec<WaitingLoad>,
     pub refused: VecDeque<MissingLoad>,
     pub woken: Vec<u32>,
     pub store_event: u64,

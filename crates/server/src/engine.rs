@@ -210,7 +210,7 @@ impl Engine {
         if now >= self.pause {
             return Advance::Running;
         }
-        if self.is_moment(now) {
+        if self.is_sample_point(now) {
             self.look_for_period();
             return Advance::Running;
         }

@@ -84,7 +84,7 @@ impl Engine {
 
     /// Whether it is time to look at a sample point, as the next thing happens at `now`.
     #[inline]
-    pub(crate) fn is_moment(&mut self, now: u64) -> bool {
+    pub(crate) fn is_sample_point(&mut self, now: u64) -> bool {
         let Some(period) = &self.period else {
             return false;
         };
