@@ -179,9 +179,9 @@ FIGURES = (
         title="Latency under light traffic",
         caption=(
             "One data plane core of the 16-core server of Table I. Poisson "
-            f"arrivals at {LIGHT_LOAD:.1%} of the peak that the same data plane reached with one "
-            "queue. Latency is from an item's arrival in its queue to the ring of the tenant's "
-            "doorbell; bars are 95 % confidence intervals."
+            f"arrivals at {LIGHT_LOAD:.1%} of the peak that the same data plane reached with as "
+            "many queues. Latency is from an item's arrival in its queue to the ring of the "
+            "tenant's doorbell; bars are 95 % confidence intervals."
         ),
         points=_light_points,
         rows=_light_rows,
