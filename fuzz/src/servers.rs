@@ -2,6 +2,7 @@
 
 use pipeline::NoExtension;
 use riscv::elf::Image;
+use rpcvalet::RpcValetSpec;
 use server::{Machine, RunError, ServerSpec, presets};
 
 /// A program that ends at once, with status 0.
@@ -12,7 +13,10 @@ pub fn small_server() -> ServerSpec {
     let preset = presets().into_iter().next().expect("there is a preset");
     let mut spec = preset.server;
     spec.memory_mib = 16;
-    spec.rpcvalet.backends = 1;
+    spec.rpcvalet = Some(RpcValetSpec {
+        backends: 1,
+        ..RpcValetSpec::default()
+    });
     spec.fabric.cores = 1;
     spec.fabric.mesh.columns = 2;
     spec.fabric.mesh.rows = 1;

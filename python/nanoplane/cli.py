@@ -486,7 +486,8 @@ def _add_queues(table: rich.table.Table, result: dict[str, Any]) -> None:
 
 def _add_domains(table: rich.table.Table, result: dict[str, Any]) -> None:
     """Add a line for each messaging domain, if there are several."""
-    domains = (result.get("rpcvalet") or {}).get("domains", [])
+    systems = (part for part in result.values() if isinstance(part, dict))
+    domains = next((part["domains"] for part in systems if "domains" in part), [])
     for domain in domains if len(domains) > 1 else []:
         measured = domain["measured"]
         note = f"{domain['dropped']:,} of {domain['generated']:,} dropped"

@@ -333,7 +333,9 @@ class Description:
             if isinstance(one, dict) and "server" in one:
                 one["server"] = self._machine(one["server"], f"rack.servers.{place}.server")
         _validate(self, data, schema)
-        return dict(_with_defaults(data, schema))
+        data = dict(_with_defaults(data, schema))
+        self._check_relations(data)
+        return data
 
     def _programs(self, data: dict[str, Any]) -> tuple[Path, ...]:
         """Find the guest of each entry of rack.servers."""
@@ -359,7 +361,7 @@ class Description:
             )
         if traffic.get("rate_mrps") is None and traffic.get("load") is None:
             traffic["load"] = "saturate"
-        self._check_monitoring_set(data)
+        self._check_relations(data)
         return data
 
     def _complete_queueing(self) -> dict[str, Any]:
@@ -372,21 +374,13 @@ class Description:
         _validate(self, data, schema)
         return dict(_with_defaults(data, schema))
 
-    def _check_monitoring_set(self, data: dict[str, Any]) -> None:
-        hyperplane = data["server"].get("hyperplane")
-        monitors = data["data_plane"].get("notify") in ("hyperplane", "software-ready-set")
-        if not monitors or not isinstance(hyperplane, dict):
-            return
-        entries = hyperplane.get("entries")
-        sockets = data["server"].get("fabric", {}).get("sockets", 1)
-        queues = data["data_plane"]["queues"]
-        if entries is not None and queues > entries * sockets:
-            sets = "the monitoring set has" if sockets == 1 else "each of two monitoring sets has"
-            raise DescriptionError(
-                f"{self._origin('data_plane.queues')}: data_plane.queues is {queues}, but "
-                f"{sets} {entries} entries "
-                "(server.hyperplane.entries); ask for fewer queues or more entries"
-            )
+    def _check_relations(self, data: dict[str, Any]) -> None:
+        """Check what no schema says: whether the parameters go together."""
+        if self.part_of_peak() is not None:
+            data = {**data, "traffic": {**data["traffic"], "load": "saturate"}}
+        if wrong := simulator.check(data, is_rack=self.is_rack):
+            key, sentence = wrong
+            raise DescriptionError(f"{self._origin(key)}: {sentence}")
 
     def program(self) -> Path:
         """Return the guest's file: C source or ELF."""

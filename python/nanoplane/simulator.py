@@ -101,6 +101,18 @@ def run(
     return result
 
 
+def check(description: Mapping[str, Any], *, is_rack: bool) -> tuple[str, str] | None:
+    """Return what is wrong with a resolved description, as far as that is known without a run.
+
+    That is the key of the wrong parameter and a sentence, or None if a run can be made of it.
+    """
+    try:
+        wrong: tuple[str, str] | None = _module().check(json.dumps(description), is_rack)
+    except Exception as error:
+        raise _translate(error) or error from None
+    return wrong
+
+
 def conflicts(
     hyperplane: Mapping[str, Any], banks: int, lines: str, doorbells: int, seeds: int
 ) -> list[int]:

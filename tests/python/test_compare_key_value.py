@@ -57,9 +57,9 @@ def _small(system: str) -> dict[str, Any]:
     server = entry["server"]
     server["fabric"] |= {"cores": 4, "mesh": {**server["fabric"]["mesh"], "columns": 2, "rows": 2}}
     server["data_plane_cores"] = 4
-    server["rpcvalet"]["backends"] = 2
+    server["rpcvalet"] = {"backends": 2}
     if entry["interface"] == "dma-nic":
-        entry["dma_nic"]["queues"] = 8 if entry["has_hyperplane"] else 4
+        server["dma_nic"]["queues"] = 8 if entry["systems"] else 4
     return entry
 
 
@@ -150,14 +150,14 @@ def test_the_edge_of_the_chip_has_no_memory_to_read(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_gets_a_sentence() -> None:
-    """HyperPlane needs queues in memory, and RPCValet's cluster is not in a rack."""
+    """A core has one extension, and RPCValet's cluster is not in a rack."""
     entry = _small("nanopu")
-    entry |= {"has_hyperplane": True, "serves": False}
-    with pytest.raises(DescriptionError, match="whose messages are not in queues in memory"):
+    entry |= {"systems": ["hyperplane"], "serves": False}
+    with pytest.raises(DescriptionError, match=r"systems is nanopu with hyperplane; each of them"):
         _run({**_loaded("nanopu", 1.0, 100), "rack": {"servers": [entry, entry]}})
     entry = _small("rpcvalet")
     entry["serves"] = False
-    entry["server"]["rpcvalet"]["network"]["latency_ns"] = 10.0
+    entry["server"]["rpcvalet"]["network"] = {"latency_ns": 10.0}
     with pytest.raises(DescriptionError, match=r"here rack.link describes the network, and only"):
         _run({**_loaded("rpcvalet", 1.0, 100), "rack": {"servers": [entry, entry]}})
     entry = _small("rpcvalet")

@@ -108,4 +108,4 @@ def test_a_spinning_core_draws_more_than_one_that_halts(ordinary: dict[str, Any]
     power, halting = spinning["power_w"], ordinary["power_w"]
     assert power["cores"][0]["total"] > halting["cores"][0]["total"]
     # The spinning server has no such hardware.
-    assert power["monitoring_set"] == power["ready_set"] == {"dynamic": 0.0, "static": 0.0}
+    assert not power.keys() & {"monitoring_set", "ready_set"}

@@ -110,11 +110,12 @@ def _rack(
     offer: Mapping[str, Any] = _MANY_FLOWS,
     transport: Mapping[str, Any] | None = None,
     clients: int = 1,
+    machine: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Callable[[], Result]:
     ends = dict(transport or {"protocol": "datagrams"})
-    machine = {"preset": "nanopu-prototype", "nanopu": {"transport": ends}}
-    served = {"program": program, "serves": True, "interface": interface, "server": machine}
+    server = {"preset": "nanopu-prototype", "nanopu": {"transport": ends}, **(machine or {})}
+    served = {"program": program, "serves": True, "interface": interface, "server": server}
     load = {"offer": dict(offer), "ports": 64, "transport": ends}
     tables = {
         "rack": {
@@ -313,12 +314,12 @@ RUNS: dict[str, Callable[[], Result]] = {
     "rack register threads": _rack("nanopu/threads-by-priority", "nanopu"),
     "rack rings on the chip": _rack("traditional/loopback", "ice-nic"),
     "rack rings into the L1 cache": _rack(
-        "traditional/loopback-batch", "ice-nic", ice_nic={"first_level": True}
+        "traditional/loopback-batch", "ice-nic", machine={"ice_nic": {"first_level": True}}
     ),
     "rack rings behind PCI Express": _rack("traditional/loopback-express", "dma-nic"),
-    "rack store, rings": _store("store-rings", "dma-nic", dma_nic={"queues": 4}),
+    "rack store, rings": _store("store-rings", "dma-nic", machine={"dma_nic": {"queues": 4}}),
     "rack store, QWAIT": _store(
-        "store-qwait", "dma-nic", dma_nic={"queues": 8}, has_hyperplane=True
+        "store-qwait", "dma-nic", machine={"dma_nic": {"queues": 8}}, systems=["hyperplane"]
     ),
     "rack store, messages": _store(
         "store-messages", "rpcvalet", "rack.servers.0.server.rpcvalet.backends=2"

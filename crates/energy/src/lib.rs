@@ -10,10 +10,10 @@ mod sizes;
 mod spec;
 
 pub use crate::spec::{
-    CoreEnergySpec, DirectoryEnergySpec, EnergySpec, HyperPlaneEnergySpec, LastLevelEnergySpec,
-    MemoryEnergySpec, MeshEnergySpec, SecondLevelEnergySpec, SocketLinkEnergySpec,
+    CoreEnergySpec, DirectoryEnergySpec, EnergySpec, LastLevelEnergySpec, MemoryEnergySpec,
+    MeshEnergySpec, SecondLevelEnergySpec, SocketLinkEnergySpec,
 };
 pub use model::{
-    Activity, CoreActivity, CoreComponents, CoreEnergy, Energy, NotificationCounts,
-    SharedComponents, Split,
+    Activity, CoreActivity, CoreComponents, CoreEnergy, Energy, SharedComponents, Split, leaked,
+    spent,
 };

@@ -4,6 +4,7 @@ use crate::{CoreEnergySpec, EnergySpec};
 use fabric::{FabricSpec, FabricStatistics};
 use pipeline::{CoreSpec, CoreStatistics, Model};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Energy in nanojoules, or power in watts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -105,10 +106,6 @@ components! {
         dram,
         /// The link between two sockets; nothing, if there is one.
         socket_link,
-        /// HyperPlane's monitoring set; nothing, if it is not used.
-        monitoring_set,
-        /// HyperPlane's ready set; nothing, if it is not used.
-        ready_set,
     }
 }
 
@@ -137,6 +134,9 @@ pub struct Energy {
     /// What they share.
     #[serde(flatten)]
     pub shared: SharedComponents,
+    /// The components of the systems that take part, by their names.
+    #[serde(flatten)]
+    pub systems: BTreeMap<&'static str, Split>,
 }
 
 /// What a core has done.
@@ -146,19 +146,6 @@ pub struct CoreActivity<'a> {
     pub statistics: &'a CoreStatistics,
     /// Cycles in C1, its clock standing still.
     pub c1_cycles: u64,
-}
-
-/// HyperPlane's hardware, and what it has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotificationCounts {
-    /// Entries of the monitoring set, and QIDs of the ready set.
-    pub entries: usize,
-    /// Ways of the monitoring set, which a look-up reads.
-    pub ways: usize,
-    /// Look-ups in the monitoring set.
-    pub look_ups: u64,
-    /// Selections by the ready set.
-    pub selections: u64,
 }
 
 /// What a server has done.
@@ -172,8 +159,8 @@ pub struct Activity<'a> {
     pub cores: Vec<CoreActivity<'a>>,
     /// What they share.
     pub fabric: &'a FabricStatistics,
-    /// HyperPlane's hardware, if it is used.
-    pub notification: Option<NotificationCounts>,
+    /// What the components of the systems that take part have cost, in nanojoules.
+    pub systems: BTreeMap<&'static str, Split>,
 }
 
 /// Events of one kind, of which each costs the same.
@@ -194,13 +181,13 @@ fn clocked_unit(events: &[Events], clocked: u64, idle_share: f64) -> f64 {
     events.iter().map(cost).sum::<f64>() / 1e3
 }
 
-/// What leaks `milliwatts` has lost in `seconds`, in nanojoules.
-fn leaked(milliwatts: f64, seconds: f64) -> f64 {
+/// The energy that leaks in `seconds` at `milliwatts`, in nanojoules.
+pub fn leaked(milliwatts: f64, seconds: f64) -> f64 {
     milliwatts * seconds * 1e6
 }
 
-/// The energy of `count` events, in nanojoules.
-fn spent(pj: f64, count: u64) -> f64 {
+/// The energy of `count` events of `pj` picojoules each, in nanojoules.
+pub fn spent(pj: f64, count: u64) -> f64 {
     pj * count as f64 / 1e3
 }
 
@@ -372,17 +359,6 @@ fn shared_components(
     let leaked = |milliwatts: f64| leaked(milliwatts, activity.seconds);
     let (last_level, memory) = (&spec.last_level, &spec.memory);
     let memory_lines = counts.memory_reads + counts.memory_writes;
-    let notification = |pj: f64, count: fn(&NotificationCounts) -> u64, milliwatts: f64| {
-        activity
-            .notification
-            .as_ref()
-            .map_or_else(Split::default, |counts| Split {
-                dynamic: spent(pj, count(counts)),
-                // Of two sockets each has its own, or one ready set has all QIDs of both.
-                leakage: leaked(milliwatts * sockets),
-            })
-    };
-    let hyperplane = &spec.hyperplane;
     SharedComponents {
         last_level: Split {
             dynamic: spent(last_level.read_pj, counts.bank_line_reads)
@@ -418,16 +394,6 @@ fn shared_components(
         } else {
             Split::default()
         },
-        monitoring_set: notification(
-            hyperplane.look_up_pj,
-            |counts| counts.look_ups,
-            hyperplane.monitoring_set_static_mw,
-        ),
-        ready_set: notification(
-            hyperplane.selection_pj,
-            |counts| counts.selections,
-            hyperplane.ready_set_static_mw,
-        ),
     }
 }
 
@@ -439,16 +405,21 @@ impl Energy {
         fabric: &FabricSpec,
         activity: &Activity<'_>,
     ) -> Energy {
-        let spec = &spec.for_structures(core, fabric, activity.notification.as_ref());
+        let spec = &spec.for_structures(core, fabric);
         let cores = activity.cores.iter();
         let cores = cores
             .map(|one| core_components(spec, core, one, activity.cycles, activity.seconds))
             .collect();
-        Energy::sum(cores, shared_components(spec, fabric, activity))
+        let shared = shared_components(spec, fabric, activity);
+        Energy::sum(cores, shared, activity.systems.clone())
     }
 
-    fn sum(cores: Vec<CoreComponents>, shared: SharedComponents) -> Energy {
-        let mut all = shared.sum();
+    fn sum(
+        cores: Vec<CoreComponents>,
+        shared: SharedComponents,
+        systems: BTreeMap<&'static str, Split>,
+    ) -> Energy {
+        let mut all = systems.values().copied().fold(shared.sum(), Split::sum);
         let cores = cores
             .into_iter()
             .map(|components| {
@@ -466,6 +437,7 @@ impl Energy {
             leakage: all.leakage,
             cores,
             shared,
+            systems,
         }
     }
 
@@ -479,6 +451,9 @@ impl Energy {
                 .map(|(now, before)| now.components.minus(&before.components))
                 .collect(),
             self.shared.minus(&earlier.shared),
+            self.each_system(|name, now| {
+                now.minus(earlier.systems.get(name).copied().unwrap_or_default())
+            }),
         )
     }
 
@@ -489,6 +464,14 @@ impl Energy {
         Energy::sum(
             cores.map(|core| core.components.times(factor)).collect(),
             self.shared.times(factor),
+            self.each_system(|_, energy| energy.times(factor)),
         )
+    }
+
+    fn each_system(&self, change: impl Fn(&str, Split) -> Split) -> BTreeMap<&'static str, Split> {
+        let systems = self.systems.iter();
+        systems
+            .map(|(&name, &energy)| (name, change(name, energy)))
+            .collect()
     }
 }

@@ -6,7 +6,7 @@
 //! organisation of an array changes; beyond the last ones, too. What two dimensions change is
 //! multiplied. `docs/energy.md` has the same tables.
 
-use crate::{EnergySpec, NotificationCounts};
+use crate::EnergySpec;
 use fabric::{FabricSpec, LINE_BYTES};
 use pipeline::{CoreSpec, Model};
 
@@ -220,19 +220,11 @@ fn stages(core: &CoreSpec) -> f64 {
 
 impl EnergySpec {
     /// The numbers for the structures of a server: its cores, and what they share.
-    pub(crate) fn for_structures(
-        &self,
-        core: &CoreSpec,
-        fabric: &FabricSpec,
-        notification: Option<&NotificationCounts>,
-    ) -> EnergySpec {
+    pub(crate) fn for_structures(&self, core: &CoreSpec, fabric: &FabricSpec) -> EnergySpec {
         let mut spec = *self;
         if self.follow_sizes {
             spec.follow_core(core);
             spec.follow_fabric(fabric);
-            if let Some(hardware) = notification {
-                spec.follow_hyperplane(hardware);
-            }
         }
         spec
     }
@@ -341,18 +333,6 @@ impl EnergySpec {
         self.mesh.link_flit_pj *= bits;
         self.mesh.static_mw_per_tile *= bits;
     }
-
-    /// Both sets are arrays of as many cells as there are entries, of which the arbiter (a Brent-Kung
-    /// network, whose gates are in proportion to its inputs, §IV-B) looks at all, and a look-up at one
-    /// of each way.
-    fn follow_hyperplane(&mut self, hardware: &NotificationCounts) {
-        let entries = hardware.entries as f64 / 1024.0;
-        let cost = &mut self.hyperplane;
-        cost.look_up_pj *= hardware.ways as f64 / 2.0;
-        cost.monitoring_set_static_mw *= entries;
-        cost.selection_pj *= entries;
-        cost.ready_set_static_mw *= entries;
-    }
 }
 
 #[cfg(test)]
@@ -361,7 +341,7 @@ mod tests {
     use fabric::{LastLevelSpec, SecondLevelSpec};
 
     fn of(core: &CoreSpec, fabric: &FabricSpec) -> EnergySpec {
-        EnergySpec::default().for_structures(core, fabric, None)
+        EnergySpec::default().for_structures(core, fabric)
     }
 
     fn of_core(change: impl Fn(&mut CoreSpec)) -> EnergySpec {
@@ -377,19 +357,13 @@ mod tests {
 
     #[test]
     fn the_reference_costs_what_the_numbers_say() {
-        let hardware = NotificationCounts {
-            entries: 1024,
-            ways: 2,
-            look_ups: 0,
-            selections: 0,
-        };
         let core = CoreSpec {
             l2: Some(SecondLevelSpec::default()),
             ..CoreSpec::hyperplane_table1()
         };
         let usual = EnergySpec::default();
         let fabric = FabricSpec::default();
-        assert_eq!(usual.for_structures(&core, &fabric, Some(&hardware)), usual);
+        assert_eq!(usual.for_structures(&core, &fabric), usual);
     }
 
     #[test]
@@ -399,10 +373,7 @@ mod tests {
             ..EnergySpec::default()
         };
         let core = CoreSpec::five_stage();
-        assert_eq!(
-            spec.for_structures(&core, &FabricSpec::default(), None),
-            spec
-        );
+        assert_eq!(spec.for_structures(&core, &FabricSpec::default()), spec);
     }
 
     /// McPAT's own powers with an event in each cycle of 3 GHz, and its leakage of both kinds.
@@ -475,20 +446,12 @@ mod tests {
     }
 
     #[test]
-    fn links_and_sets_cost_in_proportion() {
-        let hardware = NotificationCounts {
-            entries: 512,
-            ways: 4,
-            look_ups: 0,
-            selections: 0,
-        };
+    fn links_cost_in_proportion() {
         let mut fabric = FabricSpec::default();
         fabric.mesh.link_bytes = 32;
         let core = CoreSpec::hyperplane_table1();
-        let spec = EnergySpec::default().for_structures(&core, &fabric, Some(&hardware));
+        let spec = EnergySpec::default().for_structures(&core, &fabric);
         assert_eq!(spec.mesh.router_flit_pj, 80.0);
-        assert_eq!(spec.hyperplane.look_up_pj, 360.0);
-        assert_eq!(spec.hyperplane.selection_pj, 1675.0);
     }
 
     /// What is larger costs more, but for a hundredth that a cache of one way leaks more than one of

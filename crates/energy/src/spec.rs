@@ -5,19 +5,24 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Declares a table of numbers, each with its default and its help text. None is negative or beyond
-/// any machine.
-macro_rules! table {
+/// Declares a table of costs in a description, each with its default and its help text. None is
+/// negative or beyond any machine. Systems declare theirs with it, too; whoever does needs
+/// `schemars` and `serde`.
+#[macro_export]
+macro_rules! costs {
     ($(#[$about:meta])* $name:ident {
         $($(#[$help:meta])* $field:ident = $default:literal $(up to $most:literal)?,)*
     }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[derive(
+            Clone, Copy, Debug, PartialEq, ::serde::Serialize, ::serde::Deserialize,
+            ::schemars::JsonSchema,
+        )]
         #[serde(deny_unknown_fields, default)]
         pub struct $name {
             $(
                 $(#[$help])*
-                #[schemars(range(min = 0.0, max = most!($($most)?)))]
+                #[schemars(range(min = 0.0, max = $crate::maximum!($($most)?)))]
                 pub $field: f64,
             )*
         }
@@ -30,7 +35,10 @@ macro_rules! table {
     };
 }
 
-macro_rules! most {
+/// The largest cost, if a declaration names none.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! maximum {
     () => {
         1e9
     };
@@ -39,7 +47,7 @@ macro_rules! most {
     };
 }
 
-table! {
+costs! {
     /// A core and its first-level caches.
     CoreEnergySpec {
         /// What a unit that does nothing draws while the core's clock runs, as a part of what it
@@ -111,7 +119,7 @@ table! {
     }
 }
 
-table! {
+costs! {
     /// A second-level cache, if the cores have one.
     SecondLevelEnergySpec {
         /// A look-up, with the line read: as a bank of the last level of the same size.
@@ -123,7 +131,7 @@ table! {
     }
 }
 
-table! {
+costs! {
     /// The banks of the last-level cache: 1 MB each, with 16 ways.
     LastLevelEnergySpec {
         /// A line read.
@@ -135,7 +143,7 @@ table! {
     }
 }
 
-table! {
+costs! {
     /// The directory: 16,384 entries of 8 bytes, 16 ways, beside each bank.
     DirectoryEnergySpec {
         /// A look-up and what is written of it.
@@ -145,7 +153,7 @@ table! {
     }
 }
 
-table! {
+costs! {
     /// The mesh, for flits of 16 bytes.
     MeshEnergySpec {
         /// A flit through a router. Measured silicon: 924 mW at 5.1 GHz, 1.2 V, 65 nm with 4 bytes
@@ -160,7 +168,7 @@ table! {
     }
 }
 
-table! {
+costs! {
     /// Memory controllers, and the memory itself.
     MemoryEnergySpec {
         /// A line through a controller of 25.6 GB/s and its pins.
@@ -173,7 +181,7 @@ table! {
     }
 }
 
-table! {
+costs! {
     /// The link between two sockets, if there are two. McPAT's numbers of its parts at 65 and 90 nm,
     /// scaled as McPAT scales them.
     SocketLinkEnergySpec {
@@ -186,22 +194,6 @@ table! {
         /// ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS", ISSCC 2006), times the root of 32/90 and
         /// (0.9/1.2)^2.
         static_mw_per_gb_per_s = 53.7,
-    }
-}
-
-table! {
-    /// HyperPlane's hardware. §IV-C gives 4.1 % of a core's power for the monitoring set and 2.1 %
-    /// for the ready set, and their areas. A core is 13.9 W here (McPAT's peak); the areas leak as
-    /// the core's does, 141 mW a mm²; the rest is taken to be for as many operations as there can be.
-    HyperPlaneEnergySpec {
-        /// A look-up in the monitoring set: (570 - 30) mW at one a cycle.
-        look_up_pj = 180.0,
-        /// Leakage of the monitoring set, 0.21 mm².
-        monitoring_set_static_mw = 29.7,
-        /// A selection by the ready set: (292 - 18) mW at one in 12.25 ns.
-        selection_pj = 3350.0,
-        /// Leakage of the ready set, 0.13 mm².
-        ready_set_static_mw = 18.4,
     }
 }
 
@@ -231,8 +223,6 @@ pub struct EnergySpec {
     pub memory: MemoryEnergySpec,
     /// The link between two sockets.
     pub socket_link: SocketLinkEnergySpec,
-    /// HyperPlane's hardware.
-    pub hyperplane: HyperPlaneEnergySpec,
 }
 
 impl Default for EnergySpec {
@@ -246,7 +236,6 @@ impl Default for EnergySpec {
             mesh: MeshEnergySpec::default(),
             memory: MemoryEnergySpec::default(),
             socket_link: SocketLinkEnergySpec::default(),
-            hyperplane: HyperPlaneEnergySpec::default(),
         }
     }
 }

@@ -23,6 +23,7 @@ mod policy;
 mod ready_set;
 mod sockets;
 mod spec;
+mod system;
 
 pub use crate::spec::{HyperPlaneSpec, ReadySets, Stealing};
 pub use agent::{HyperPlane, Statistics, attach};
@@ -32,3 +33,4 @@ pub use monitoring_set::{InsertError, MAX_WAYS, MonitoringSet, Qid};
 pub use operation::{ErrorCode, NO_QID, Operation};
 pub use policy::Policy;
 pub use ready_set::{PARTITIONS, ReadySet};
+pub use system::{HyperPlaneEnergySpec, KIND};

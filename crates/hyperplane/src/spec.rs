@@ -1,6 +1,6 @@
 //! The description of HyperPlane's hardware.
 
-use crate::{MAX_WAYS, MonitoringSet};
+use crate::{HyperPlaneEnergySpec, MAX_WAYS, MonitoringSet};
 use fabric::{Clock, FabricSpec, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -79,6 +79,8 @@ pub struct HyperPlaneSpec {
     pub ready_sets: ReadySets,
     /// Whether a core gets queues of the other socket's ready set: `none`, or `when-idle`.
     pub stealing: Stealing,
+    /// What its events cost, and what it leaks.
+    pub energy: HyperPlaneEnergySpec,
 }
 
 impl Default for HyperPlaneSpec {
@@ -94,6 +96,7 @@ impl Default for HyperPlaneSpec {
             wake_up_latency_ns: 500.0,
             ready_sets: ReadySets::PerSocket,
             stealing: Stealing::None,
+            energy: HyperPlaneEnergySpec::default(),
         }
     }
 }

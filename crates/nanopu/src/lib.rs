@@ -13,11 +13,13 @@ mod nic;
 mod scheduler;
 mod selection;
 mod spec;
+mod system;
 
 pub use crate::spec::{CoreSelection, NanoPuSpec, SchedulerKind};
 pub use extension::{NetworkRegisters, cause};
 pub use mailbox::{Mailbox, SharedMailbox};
 pub use nic::{Nic, Statistics};
+pub use system::KIND;
 
 use ::spec::SpecError;
 use fabric::{AgentId, Attachment, Fabric};

@@ -18,12 +18,14 @@ mod ice_nic;
 mod port;
 mod rss;
 mod spec;
+mod system;
 
 pub use crate::spec::{DmaNicSpec, ExpressSpec, IceNicSpec};
 pub use dma_nic::DmaNic;
 pub use ice_nic::IceNic;
 pub use port::NicStatistics;
 pub use rss::{INDIRECTION_ENTRIES, MICROSOFT_KEY, toeplitz};
+pub use system::{DMA_NIC, DMA_NIC_MAP, ICE_NIC, ICE_NIC_MAP};
 
 /// Offsets of the registers of [`IceNic`], by their names in `guest/include/ice_nic.h`.
 pub const ICE_NIC_REGISTERS: &[(&str, u64)] = ice_nic::register::ALL;

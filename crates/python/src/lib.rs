@@ -290,6 +290,26 @@ fn execute(
     finish(py, raised, result)
 }
 
+/// What is wrong with a resolved description of a server or of a rack, as far as that can be said
+/// without its program: the parameter's key, and a sentence.
+#[pyfunction]
+fn check(
+    py: Python<'_>,
+    description_json: &str,
+    is_rack: bool,
+) -> PyResult<Option<(String, String)>> {
+    let read_error = |cause: serde_json::Error| description_error(py, &cause);
+    let checked = if is_rack {
+        let read: Result<RackDescription, _> = serde_json::from_str(description_json);
+        read.map_err(read_error)?.check()
+    } else {
+        let read: Result<Description, _> = serde_json::from_str(description_json);
+        server::check(&read.map_err(read_error)?)
+    };
+    let wrong = checked.err();
+    Ok(wrong.map(|error| (error.key.clone(), error.to_string())))
+}
+
 /// How many of `doorbells` `QWAIT.ADD`s conflict, for each of `seeds`, in the monitoring set of
 /// HyperPlane's description with so many directory banks. `lines` says which lines the doorbells
 /// have: `random`, `random-in-turn` or `consecutive`.
@@ -376,6 +396,7 @@ fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate_queueing, module)?)?;
     module.add_function(wrap_pyfunction!(rack_schema, module)?)?;
     module.add_function(wrap_pyfunction!(run_rack, module)?)?;
+    module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(conflicts, module)?)?;
     module.add_function(wrap_pyfunction!(execute_functionally, module)?)?;
     Ok(())

@@ -25,8 +25,10 @@ mod gateway;
 pub mod header;
 mod link;
 mod spec;
+mod system;
 
 pub use crate::spec::{DispatchSpec, DomainPlan, DomainSpec, Mode, PolicySpec, RpcValetSpec};
+pub use crate::system::{KIND, MEMORY_MAP, QUEUE_PAIRS, SONUMA_REGISTERS};
 pub use attach::{Attached, Place, attach, attach_behind};
 pub use backend::{Backend, BackendStatistics};
 pub use cluster::{Cluster, ClusterDomain, ClusterSetup, ClusterStatistics, NetworkSpec};

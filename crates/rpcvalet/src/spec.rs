@@ -1,6 +1,7 @@
 //! The description of the network interface.
 
 use crate::cluster::NetworkSpec;
+use crate::gateway::GatewaySpec;
 use crate::header::{MAX_BYTES, MAX_CONTEXTS, MAX_NODES, MAX_SLOTS};
 use fabric::{Clock, Time};
 use schemars::JsonSchema;
@@ -43,6 +44,8 @@ pub struct RpcValetSpec {
     pub remote_processing_cycles: u64,
     /// The network.
     pub network: NetworkSpec,
+    /// The edge of the chip, in a rack.
+    pub gateway: GatewaySpec,
 }
 
 impl Default for RpcValetSpec {
@@ -57,6 +60,7 @@ impl Default for RpcValetSpec {
             request_completion_cycles: 3,
             remote_processing_cycles: 4,
             network: NetworkSpec::default(),
+            gateway: GatewaySpec::default(),
         }
     }
 }

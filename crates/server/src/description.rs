@@ -1,15 +1,10 @@
 //! What a run is described by. The doc comment of a field is its help text, wherever that is
 //! shown.
 
-use energy::EnergySpec;
-use fabric::{
-    DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SocketLinkSpec,
-};
-use hyperplane::HyperPlaneSpec;
-use nanopu::NanoPuSpec;
-use pipeline::{CoreSpec, MemoryModel, Model};
+pub use crate::notify::Notify;
+pub use crate::registry::ServerSpec;
+use crate::registry::mechanisms;
 use queues::{MAX_NAME_BYTES, TRAFFIC_PARAMETERS};
-use rpcvalet::RpcValetSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
@@ -35,115 +30,18 @@ pub struct Description {
     pub simulator: SimulatorSpec,
 }
 
-/// A server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ServerSpec {
-    /// Cores that run the data plane; the others are idle.
-    #[schemars(range(min = 1, max = 32))]
-    pub data_plane_cores: usize,
-    /// Main memory in mebibytes. Only what is used costs memory of the host.
-    #[schemars(range(min = 16, max = 16384))]
-    pub memory_mib: u64,
-    /// All cores are alike.
-    pub core: CoreSpec,
-    /// Caches, mesh and memory that the cores share; also their number and clock.
-    pub fabric: FabricSpec,
-    /// HyperPlane's hardware.
-    pub hyperplane: HyperPlaneSpec,
-    /// RPCValet's network interface, for data planes that take messages from it.
-    #[serde(default)]
-    pub rpcvalet: RpcValetSpec,
-    /// nanoPU's network interface and the registers of its cores, if it has them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nanopu: Option<NanoPuSpec>,
-    /// What events cost and what components leak. It changes no other result.
-    #[serde(default)]
-    pub energy: EnergySpec,
-}
-
 impl ServerSpec {
     /// Whether there can be such a server.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         self.fabric.check().under("fabric")?;
-        self.core.check().under("core")?;
-        if let Some(nanopu) = &self.nanopu {
-            let (clock, shortest) = (self.fabric.clock(), self.fabric.minimum_delivery_latency());
-            nanopu.check(clock, shortest).under("nanopu")?;
-        }
-        let with = |accepted| {
-            format!("with nanopu, whose registers nothing can undo, it must be {accepted}")
-        };
-        let (is_free, core) = (self.nanopu.is_none(), &self.core);
-        require(
-            is_free || core.model == Model::InOrder,
-            "core.model",
-            written(&core.model),
-            with("\"in-order\""),
-        )?;
-        require(
-            is_free || core.width == 1,
-            "core.width",
-            core.width,
-            with("1"),
-        )
+        self.core.check().under("core")
     }
 
     /// How many harts there are. Those from 0 on are the first ones of the cores, in their order; if
     /// the cores have two hardware threads, the second ones follow.
     pub fn harts(&self) -> usize {
         self.fabric.cores * usize::from(self.core.threads)
-    }
-}
-
-/// How the data plane learns of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Notify {
-    /// It polls the doorbell of every queue, in the tightest loop.
-    Spin,
-    /// It calls a receive-burst function for every queue, as DPDK's poll-mode drivers have it.
-    SpinPollMode,
-    /// It polls every doorbell, and sleeps with `WRS.NTO` while all queues are empty.
-    Wrs,
-    /// It finds ready queues in a bitmap that producers and consumers keep in memory.
-    SoftwareBitmap,
-    /// HyperPlane's monitoring set, with a list of ready queues that software iterates over.
-    SoftwareReadySet,
-    /// It waits with HyperPlane's `QWAIT`.
-    Hyperplane,
-    /// It gets messages from an integrated network interface, which dispatches them to cores as
-    /// RPCValet does. The queues are the nodes of the cluster around the server.
-    Rpcvalet,
-}
-
-impl Notify {
-    /// The number by which a guest knows it (`enum io_notify` in `guest/include/io.h`).
-    pub fn code(self) -> u64 {
-        match self {
-            Notify::Spin => 0,
-            Notify::Hyperplane => 1,
-            Notify::SpinPollMode => 2,
-            Notify::Wrs => 3,
-            Notify::SoftwareBitmap => 4,
-            Notify::SoftwareReadySet => 5,
-            Notify::Rpcvalet => 6,
-        }
-    }
-
-    /// Whether it needs a monitoring set.
-    pub fn monitors(self) -> bool {
-        matches!(self, Notify::Hyperplane | Notify::SoftwareReadySet)
-    }
-
-    /// How many items a visit to a queue takes at most, if the description does not say.
-    fn usual_batch(self) -> u32 {
-        match self {
-            // What DPDK's examples ask of rte_eth_rx_burst().
-            Notify::SpinPollMode => 32,
-            _ => 1,
-        }
     }
 }
 
@@ -235,11 +133,14 @@ impl DataPlaneSpec {
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         let is_weighted = self.policy == Policy::WeightedRoundRobin;
         require(
-            !is_weighted || self.notify == Notify::Hyperplane,
+            !is_weighted || self.notify.mechanism().has_weights,
             "policy",
             written(&self.policy),
-            "the weights are kept by HyperPlane's ready set; with data_plane.notify = \
-             \"hyperplane\" it is possible, otherwise take \"round-robin\" or \"strict-priority\"",
+            format!(
+                "weights are kept by hardware; with data_plane.notify = {} it is possible, \
+                 otherwise take \"round-robin\" or \"strict-priority\"",
+                with_weights()
+            ),
         )?;
         let weights = self.weights.len();
         require(
@@ -278,7 +179,7 @@ impl DataPlaneSpec {
     /// How many of `cores` share queues.
     pub fn cluster_cores(&self, cores: u32) -> u32 {
         match self.organisation {
-            None if matches!(self.notify, Notify::Hyperplane | Notify::Rpcvalet) => cores,
+            None if self.notify.mechanism().shares_queues => cores,
             None | Some(Organisation::Named(NamedOrganisation::ScaleOut)) => 1,
             Some(Organisation::Named(NamedOrganisation::ScaleUp2)) => 2,
             Some(Organisation::Named(NamedOrganisation::ScaleUp4)) => 4,
@@ -289,8 +190,17 @@ impl DataPlaneSpec {
 
     /// How many items of a queue a visit takes at most.
     pub fn batch(&self) -> u32 {
-        self.batch.unwrap_or_else(|| self.notify.usual_batch())
+        self.batch.unwrap_or(self.notify.mechanism().usual_batch)
     }
+}
+
+/// The mechanisms that serve queues by weights, as they are written.
+fn with_weights() -> String {
+    let able = mechanisms().filter(|(mechanism, _)| mechanism.has_weights);
+    let names: Vec<String> = able
+        .map(|(mechanism, _)| written(&mechanism.name))
+        .collect();
+    names.join(" or ")
 }
 
 fn default_in_order() -> bool {
@@ -382,188 +292,6 @@ pub(crate) fn written(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// A machine of a paper.
-pub struct Preset {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is, in a sentence.
-    pub description: &'static str,
-    /// Where its numbers come from.
-    pub source: &'static str,
-    /// The machine.
-    pub server: ServerSpec,
-}
-
-/// All presets.
-pub fn presets() -> Vec<Preset> {
-    vec![hyperplane_table1(), rpcvalet_table1(), nanopu_prototype()]
-}
-
-/// The 16-core server of HyperPlane's Table I.
-///
-/// The table gives the L1 caches, 1 MB of last-level cache a core with 16 ways, and MESI with a
-/// directory. It does not give the memory model, the clock, the mesh or the memory. The server is an
-/// x86-64 (Section V-A), whose order is total store order. Chosen here: 3 GHz; a mesh of
-/// 4 x 4 tiles with 16-byte links and 3 cycles a hop, as in RPCValet's Table 1; 10 cycles for a
-/// bank of 1 MB; 4 memory channels of 25.6 GB/s and 50 ns, also as in RPCValet's Table 1.
-fn hyperplane_table1() -> Preset {
-    let core = CoreSpec {
-        memory_model: MemoryModel::Tso,
-        ..CoreSpec::hyperplane_table1()
-    };
-    Preset {
-        name: "hyperplane-table1",
-        description: "16 out-of-order cores, 8 wide, with 1 MB of shared cache each",
-        source: "HyperPlane (MICRO 2020), Table I",
-        server: ServerSpec {
-            data_plane_cores: 1,
-            memory_mib: 1024,
-            fabric: FabricSpec {
-                cores: 16,
-                sockets: 1,
-                socket_link: SocketLinkSpec::default(),
-                clock_ghz: 3.0,
-                forward_latency_cycles: core.l1_data.hit_latency_cycles,
-                last_level: LastLevelSpec {
-                    size_bytes_per_bank: 1024 * 1024,
-                    ways: 16,
-                    latency_cycles: 10,
-                    inclusion: Inclusion::Inclusive,
-                    directory: None,
-                },
-                mesh: MeshSpec {
-                    columns: 4,
-                    rows: 4,
-                    hop_latency_cycles: 3,
-                    link_bytes: 16,
-                    local_latency_cycles: 1,
-                },
-                memory: MemorySpec {
-                    controllers: 4,
-                    latency_ns: 50.0,
-                    bandwidth_gb_per_s: 25.6,
-                },
-            },
-            core,
-            hyperplane: HyperPlaneSpec::default(),
-            rpcvalet: RpcValetSpec::default(),
-            nanopu: None,
-            energy: EnergySpec::default(),
-        },
-    }
-}
-
-/// The 16-core chip of RPCValet's Table 1.
-///
-/// The table gives the clock, the L1 caches, 2 MB of last-level cache in 16 banks of 16 ways and 6
-/// cycles, the mesh, and the memory. It says that the last-level cache includes nothing and does not
-/// say how large the directory beside it is. Chosen here: as many sets and ways as the bank has, which
-/// is 1.6 times the lines of a tile's private caches.
-fn rpcvalet_table1() -> Preset {
-    let core = CoreSpec::rpcvalet_table1();
-    Preset {
-        name: "rpcvalet-table1",
-        description: "16 out-of-order cores like ARM's Cortex-A57, 3 wide, at 2 GHz, with 128 KB of \
-                      shared cache each",
-        source: "RPCValet (ASPLOS 2019), Table 1",
-        server: ServerSpec {
-            data_plane_cores: 16,
-            memory_mib: 1024,
-            fabric: FabricSpec {
-                cores: 16,
-                sockets: 1,
-                socket_link: SocketLinkSpec::default(),
-                clock_ghz: 2.0,
-                forward_latency_cycles: core.l1_data.hit_latency_cycles,
-                last_level: LastLevelSpec {
-                    size_bytes_per_bank: 128 * 1024,
-                    ways: 16,
-                    latency_cycles: 6,
-                    inclusion: Inclusion::NonInclusive,
-                    directory: Some(DirectorySpec {
-                        entries_per_bank: 128 * 16,
-                        ways: 16,
-                    }),
-                },
-                mesh: MeshSpec {
-                    columns: 4,
-                    rows: 4,
-                    hop_latency_cycles: 3,
-                    link_bytes: 16,
-                    local_latency_cycles: 1,
-                },
-                memory: MemorySpec {
-                    controllers: 4,
-                    latency_ns: 50.0,
-                    bandwidth_gb_per_s: 25.6,
-                },
-            },
-            core,
-            hyperplane: HyperPlaneSpec::default(),
-            rpcvalet: RpcValetSpec::default(),
-            nanopu: None,
-            energy: EnergySpec::default(),
-        },
-    }
-}
-
-/// nanoPU's prototype: four Rocket cores.
-///
-/// Section 3 gives the core, "the default Rocket core configuration: 16KB L1 instruction and data caches,
-/// a 512KB shared L2 cache, and 16GB of external DRAM memory"; Section 5.1 the clock. Chosen here: the L2
-/// in four banks of 8 ways, as its generator's default has it, 14 cycles for a bank, so that a load that
-/// misses the L1 has its value after 20; and tiles of one cycle instead of a crossbar, with links of 8 bytes as
-/// the generator's buses have (`beatBytes` in `BaseSubsystemConfig`).
-///
-/// Memory is that of the published simulations, whose timings are those of DDR3-2133, in cycles of the core's
-/// clock (`mm_dramTimings` of `local_firesim.py`): FireSim's model of the time runs at that clock. An access to
-/// a row that is not open takes tRP, tRCD and tCAS, 14 each, 4 cycles of data and 2 of the back end: 48,
-/// which is 15 ns. Its port has 8 bytes a cycle. Real memory takes some 50 ns.
-fn nanopu_prototype() -> Preset {
-    let core = CoreSpec::five_stage();
-    Preset {
-        name: "nanopu-prototype",
-        description: "4 in-order cores like Rocket at 3.2 GHz, with nanoPU's network interface, registers \
-                      and thread scheduler",
-        source: "nanoPU (OSDI 2021), Section 3",
-        server: ServerSpec {
-            data_plane_cores: 4,
-            memory_mib: 16384,
-            fabric: FabricSpec {
-                cores: 4,
-                sockets: 1,
-                socket_link: SocketLinkSpec::default(),
-                clock_ghz: 3.2,
-                forward_latency_cycles: core.l1_data.hit_latency_cycles,
-                last_level: LastLevelSpec {
-                    size_bytes_per_bank: 128 * 1024,
-                    ways: 8,
-                    latency_cycles: 14,
-                    inclusion: Inclusion::Inclusive,
-                    directory: None,
-                },
-                mesh: MeshSpec {
-                    columns: 2,
-                    rows: 2,
-                    hop_latency_cycles: 1,
-                    link_bytes: 8,
-                    local_latency_cycles: 1,
-                },
-                memory: MemorySpec {
-                    controllers: 1,
-                    latency_ns: 15.0,
-                    bandwidth_gb_per_s: 25.6,
-                },
-            },
-            core,
-            hyperplane: HyperPlaneSpec::default(),
-            rpcvalet: RpcValetSpec::default(),
-            nanopu: Some(NanoPuSpec::default()),
-            energy: EnergySpec::default(),
-        },
-    }
-}
-
 /// The JSON schema of a [`Description`].
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Description)
@@ -572,84 +300,28 @@ pub fn schema() -> schemars::Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RackDescription;
+    use crate::registry::SYSTEMS;
+    use crate::{Preset, RackDescription, presets};
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
-    /// Each number of HyperPlane's Table I; and x86-64's order of memory accesses (Section V-A).
-    #[test]
-    fn hyperplane_table1_is_the_papers() {
-        let server = hyperplane_table1().server;
-        server.core.check().unwrap();
-        server.fabric.check().unwrap();
-        let (core, fabric) = (&server.core, &server.fabric);
-        // "8-wide issue OoO, 192/32-entry ROB/LSQ".
-        assert_eq!(core.model, pipeline::Model::OutOfOrder);
-        assert_eq!((core.width, core.rob_entries), (8, 192));
-        assert_eq!(
-            (core.load_queue_entries, core.store_queue_entries),
-            (32, 32)
-        );
-        // "Private, 32 KB, 64B lines, 4-way SA".
-        for cache in [&core.l1_data, &core.l1_instruction] {
-            assert_eq!((cache.size_bytes, cache.ways), (32 * 1024, 4));
-        }
-        assert_eq!((fabric::LINE_BYTES, &core.l2), (64, &None));
-        // "1 MB per core, 64B lines, 16-way SA"; "16 cores": a bank for each.
-        let last_level = &fabric.last_level;
-        assert_eq!(
-            (fabric.cores, fabric.mesh.columns * fabric.mesh.rows),
-            (16, 16)
-        );
-        assert_eq!(
-            (last_level.size_bytes_per_bank, last_level.ways),
-            (1 << 20, 16)
-        );
-        // "1024-entry monitoring and ready set".
-        assert_eq!(server.hyperplane.entries, 1024);
-        assert_eq!(core.memory_model, MemoryModel::Tso);
-    }
-
-    /// Each number of RPCValet's Table 1.
-    #[test]
-    fn rpcvalet_table1_is_the_papers() {
-        let server = rpcvalet_table1().server;
-        server.core.check().unwrap();
-        server.fabric.check().unwrap();
-        let (core, fabric) = (&server.core, &server.fabric);
-        // "2GHz, OoO 3-wide dispatch/retirement, 128-entry ROB"; 16 cores (Section 5).
-        assert_eq!((fabric.cores, fabric.clock_ghz), (16, 2.0));
-        assert_eq!(core.model, pipeline::Model::OutOfOrder);
-        assert_eq!((core.width, core.rob_entries), (3, 128));
-        // "32KB 2-way L1d, 48KB 3-way L1i, 64-byte blocks 2 ports, 32 MSHRs, 3-cycle latency".
-        for (cache, kib, ways) in [(&core.l1_data, 32, 2), (&core.l1_instruction, 48, 3)] {
-            assert_eq!((cache.size_bytes, cache.ways), (kib * 1024, ways));
-            assert_eq!((cache.hit_latency_cycles, cache.mshrs), (3, 32));
-        }
-        assert_eq!(core.units.load.ports + core.units.store.ports, 2);
-        // "2MB total 16-way, 1 bank/tile, 6-cycle latency"; "Non-Inclusive MESI".
-        let last_level = &fabric.last_level;
-        assert_eq!(16 * last_level.size_bytes_per_bank, 2 << 20);
-        assert_eq!((last_level.ways, last_level.latency_cycles), (16, 6));
-        assert_eq!(last_level.inclusion, Inclusion::NonInclusive);
-        // "50ns latency, 4x25.6GBps"; "2D mesh, 16B links, 3 cycles/hop".
-        let memory = &fabric.memory;
-        assert_eq!((memory.controllers, memory.latency_ns), (4, 50.0));
-        assert_eq!(memory.bandwidth_gb_per_s, 25.6);
-        let mesh = &fabric.mesh;
-        assert_eq!((mesh.columns, mesh.rows), (4, 4));
-        assert_eq!((mesh.link_bytes, mesh.hop_latency_cycles), (16, 3));
+    fn preset(name: &str) -> Preset {
+        let mut presets = presets().into_iter();
+        presets.find(|preset| preset.name == name).unwrap()
     }
 
     /// A description with a value for each parameter that there is: as one of a server, and several of
     /// racks.
     fn complete() -> (Value, Vec<Value>) {
-        let preset = nanopu_prototype();
+        let preset = preset("nanopu-prototype");
         let service_times = json!({"distribution": "generalized-extreme-value"});
         let mut server = json!(preset.server);
         server["core"]["l2"] = json!(fabric::SecondLevelSpec::default());
-        server["fabric"]["last_level"]["directory"] = json!(DirectorySpec::default());
+        server["fabric"]["last_level"]["directory"] = json!(fabric::DirectorySpec::default());
+        for kind in SYSTEMS {
+            server[kind.key] = json!({});
+        }
         server["hyperplane"]["walk_places"] = json!(52);
         server["rpcvalet"]["domains"] = json!([{
             "nodes": 1, "cores": 1, "slots": 1, "max_message_bytes": 64, "dispatch": {}, "share": 1.0,
@@ -817,13 +489,13 @@ mod tests {
     /// every number, or the same run would not be found among the results.
     #[test]
     fn numbers_survive_being_written_and_read() {
-        let preset = hyperplane_table1();
+        let preset = preset("hyperplane-table1");
         let mut description = Description {
             server: preset.server,
             data_plane: DataPlaneSpec {
                 co_runner: None,
                 program: default_program(),
-                notify: Notify::Spin,
+                notify: Notify::of("spin").unwrap(),
                 policy: Policy::default(),
                 weights: Vec::new(),
                 queues: 1,

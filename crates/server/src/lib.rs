@@ -6,16 +6,20 @@ mod description;
 mod engine;
 mod error;
 mod functional;
+mod hardware;
 mod host;
 mod htif;
 mod limits;
 mod machine;
 pub mod memory_map;
 mod meter;
+mod notify;
 mod output;
 mod period;
 mod preparation;
+mod presets;
 mod rack;
+mod registry;
 mod run;
 mod traces;
 
@@ -25,23 +29,27 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NANOPLAN
 
 pub use checkpoint::{CheckpointOptions, Resumable};
 pub use description::{
-    DataPlaneSpec, Description, MeasureSpec, Notify, Policy, Preset, ServerSpec, SimulatorSpec,
-    WarmStartSpec, presets, schema,
+    DataPlaneSpec, Description, MeasureSpec, Policy, SimulatorSpec, WarmStartSpec, schema,
 };
 pub use engine::{Advance, Engine};
 pub use error::RunError;
+pub use hardware::SystemResults;
 pub use host::{HostClock, HostCost};
 pub use limits::Limits;
 pub use linux::{Access, Reach};
 pub use machine::Machine;
+pub use notify::{InterfaceKind, Notify};
+pub use presets::{Preset, presets};
 pub use rack::{
-    InterfaceKind, InterfaceResult, Rack, RackAdvance, RackClientResult, RackClientSpec,
-    RackDescription, RackMeasureSpec, RackResult, RackServer, RackServerResult, RackServerSpec,
-    RackSpec, SwitchResult, Wire, rack_schema, run_rack,
+    Rack, RackAdvance, RackClientResult, RackClientSpec, RackDescription, RackMeasureSpec,
+    RackResult, RackServer, RackServerResult, RackServerSpec, RackSpec, SwitchResult, rack_schema,
+    run_rack,
 };
+pub use registry::{SYSTEMS, ServerSpec};
 pub use run::{
     CoreResult, EnergyResult, ExecuteOptions, ExecuteResult, FunctionalResult, HartResult, Options,
     Program, RunResult, Totals, check, execute, execute_functionally, run, warm_up,
 };
+pub use system::Wire;
 pub use traces::{TraceOptions, TraceReport};
 pub use workload::Files;

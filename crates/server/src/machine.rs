@@ -11,11 +11,12 @@ use crate::memory_map::{CLINT, FIRST_STACK, MAIN_MEMORY, STACK_BYTES, STACK_STRI
 use crate::meter::Reading;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
-use pipeline::{Core, Extension, MemoryModel, NoExtension, Why, build_core};
+use pipeline::{Core, MemoryModel, NoExtension, Why};
 use riscv::elf::Image;
 use riscv::{Attempts, Cause, Class, Instruction};
 use state::{Reader, Writer};
 use std::cell::Cell;
+use system::Cores;
 
 /// Why the state of a server with a Linux program cannot be saved.
 pub(crate) const NO_CHECKPOINTS_OF_LINUX: &str = "a Linux program has files, sockets and clocks of \
@@ -194,9 +195,9 @@ impl Machine {
     /// Puts `image` into the memory of the server that `spec` describes.
     ///
     /// `more_memory` is memory beside the main one. `attach` adds what the server has beside
-    /// cores, CLINT and HTIF, and gives the cores their extension. `live`: the guest's output
-    /// goes to this process's.
-    pub fn new<X: Extension + Clone + 'static>(
+    /// cores, CLINT and HTIF, and says how to build the cores: an extension will do. `live`: the
+    /// guest's output goes to this process's.
+    pub fn new<X: Cores>(
         spec: &ServerSpec,
         image: Image,
         more_memory: &[AddressRange],
@@ -224,9 +225,9 @@ impl Machine {
             }
             _ => Personality::None,
         };
-        let extension = attach(&mut fabric)?;
+        let cores = attach(&mut fabric)?;
         let entry = image.entry;
-        Machine::assemble(spec, fabric, image, personality, &extension, entry)
+        Machine::assemble(spec, fabric, image, personality, &cores, entry)
     }
 
     /// Puts a Linux program into the memory of the server that `spec` describes.
@@ -250,12 +251,12 @@ impl Machine {
     }
 
     /// Adds the cores, which begin at `entry`.
-    fn assemble<X: Extension + Clone + 'static>(
+    fn assemble(
         spec: &ServerSpec,
         fabric: Fabric,
         image: Image,
         personality: Personality,
-        extension: &X,
+        builder: &dyn Cores,
         entry: u64,
     ) -> Result<Machine, RunError> {
         if image.headers.total_store_order && spec.core.memory_model != MemoryModel::Tso {
@@ -277,22 +278,15 @@ impl Machine {
                 let harts: Vec<u64> = (0..u64::from(spec.core.threads))
                     .map(|thread| thread * count + number)
                     .collect();
-                let mut core = build_core(
-                    &spec.core,
-                    id,
-                    fabric.clock(),
-                    map.clone(),
-                    extension.clone(),
-                    &harts,
-                    entry,
-                );
+                let (clock, map) = (fabric.clock(), map.clone());
+                let mut core = builder.build(&spec.core, id, clock, map, &harts, entry);
                 // a1 tells how many harts there are, and a2 how many cores.
                 core.set_register(11, spec.harts() as u64);
                 core.set_register(12, count);
                 core
             })
             .collect();
-        let departure = Core::<X, false>::departure_cycles(&spec.core);
+        let departure = Core::<NoExtension, false>::departure_cycles(&spec.core);
         let engine = Engine::new(cores, fabric, departure);
         Ok(Machine {
             engine,

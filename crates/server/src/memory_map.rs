@@ -2,12 +2,13 @@
 //! have of it, which `make docs` writes.
 
 use crate::clint;
+use crate::registry::SYSTEMS;
 use fabric::{Answers, NamedRange};
 use std::fmt::Write;
 
 fabric::named_ranges! {
-    /// The addresses of bare-metal programs. Any other one is an access fault.
-    BARE_METAL:
+    /// The addresses of bare-metal programs that every server can have.
+    COMMON:
 
     /// The core-local interruptor: `msip` of hart *k* at 4 *k*, `mtimecmp` at 0x4000 + 8 *k*,
     /// `mtime` (microseconds) at 0xbff8.
@@ -17,22 +18,8 @@ fabric::named_ranges! {
     IO_REGISTERS: Device = 0x1000_0000, 0x3_0000,
         "`run`; racks with `rpcvalet`", "queues/src/io_source.rs";
 
-    /// Registers of a network interface on the chip, at the address of the published prototypes.
-    /// Its server has no I/O device.
-    ICE_NIC_REGISTERS: Device = 0x1001_6000, 0x1000,
-        "racks with `ice-nic`", "pcie/src/ice_nic.rs";
-
     /// For each queue whether it has a tenant, `io_tenants()`.
     IO_TENANTS: Device = 0x1010_0000, 0x1_0000, "`run`", "queues/src/tenant.rs";
-
-    /// Registers of RPCValet's network interface, `struct sonuma_registers` for each context.
-    SONUMA_REGISTERS: Device = 0x1020_0000, 0x1000,
-        "`run` and racks with `rpcvalet`", "rpcvalet/src/backend/registers.rs";
-
-    /// Registers of a network interface behind PCI Express: a page for all of it, and one for each
-    /// queue.
-    DMA_NIC_REGISTERS: Device = 0x1030_0000, 0x4_1000,
-        "racks with `dma-nic`", "pcie/src/dma_nic.rs";
 
     /// Doorbells that the monitoring set can snoop, 64 bytes each: two for each queue in `run`,
     /// 2048 otherwise.
@@ -45,16 +32,21 @@ fabric::named_ranges! {
     /// Doorbells of the tenants, one for each queue.
     TENANT_DOORBELLS: Memory = 0x6800_0000, 0x8_0000, "`run`", "queues/src/tenant.rs";
 
-    /// Queue pairs of the harts with RPCValet's network interface.
-    QUEUE_PAIRS: Memory = 0x6c00_0000, 0x10_8000,
-        "`run` and racks with `rpcvalet`", "rpcvalet/src/domain.rs";
-
     /// Stacks: hart *k* has the 256 KiB below `STACKS_START` + 1 MiB + *k* (1 MiB + 65 lines), and
     /// no memory below them; the lines put each stack in sets of the last-level cache of its own.
     STACKS: Memory = 0x7000_0000, 0x1000_0000, "all", "server/src/machine.rs";
 
     /// Main memory, `server.memory_mib` of it: the program, then what `malloc` gives.
     MAIN_MEMORY: Memory = 0x8000_0000, 0x4_0000_0000, "all", "server/src/machine.rs";
+}
+
+/// The addresses of bare-metal programs, those of systems among them, in ascending order. Any other
+/// one is an access fault.
+pub fn bare_metal() -> Vec<NamedRange> {
+    let of_systems = SYSTEMS.iter().flat_map(|kind| kind.memory_map);
+    let mut ranges: Vec<NamedRange> = COMMON.iter().chain(of_systems).copied().collect();
+    ranges.sort_by_key(|one| one.range.start);
+    ranges
 }
 
 /// Where the stack of the first hart ends.
@@ -85,8 +77,8 @@ pub fn files() -> [(&'static str, String); 2] {
 
 /// The constants of programs in C and in assembly language.
 fn header() -> String {
-    let starts = BARE_METAL
-        .iter()
+    let starts = bare_metal()
+        .into_iter()
         .map(|one| (format!("{}_START", one.name), one.range.start));
     let clint = clint::register::ALL
         .iter()
@@ -130,7 +122,7 @@ fn document() -> String {
          console: the host-target interface of riscv-pk and Spike\n\
          ([htif.rs](../crates/server/src/htif.rs)).\n\n"
     );
-    table(&mut text, BARE_METAL);
+    table(&mut text, &bare_metal());
     text.push_str(
         "\n## Linux programs\n\n\
          There is no virtual memory: these are the addresses of the one address space.\n\n",
@@ -167,7 +159,6 @@ mod tests {
     use super::*;
     use crate::description::{DataPlaneSpec, ServerSpec};
     use queues::{CONSUMER_BYTES, register};
-    use rpcvalet::QueuePairs;
     use schemars::{JsonSchema, schema_for};
     use std::path::Path;
 
@@ -178,7 +169,7 @@ mod tests {
         property.unwrap().as_f64().unwrap() as u64
     }
 
-    fn overlapping(ranges: &'static [NamedRange]) -> Vec<(&'static str, &'static str)> {
+    fn overlapping(ranges: &[NamedRange]) -> Vec<(&'static str, &'static str)> {
         let mut pairs = Vec::new();
         for (place, one) in ranges.iter().enumerate() {
             for other in &ranges[place + 1..] {
@@ -195,7 +186,7 @@ mod tests {
     fn no_two_ranges_of_a_server_overlap() {
         // The address of the published interface is its own: such a server has no I/O device.
         assert_eq!(
-            overlapping(BARE_METAL),
+            overlapping(&bare_metal()),
             [("IO_REGISTERS", "ICE_NIC_REGISTERS")]
         );
         assert_eq!(overlapping(linux::MAP), []);
@@ -203,10 +194,11 @@ mod tests {
 
     #[test]
     fn ranges_are_in_order_and_all_but_the_last_are_below_main_memory() {
-        for map in [BARE_METAL, linux::MAP] {
+        for map in [&*bare_metal(), linux::MAP] {
             assert!(map.is_sorted_by_key(|one| one.range.start));
         }
-        let (last, others) = BARE_METAL.split_last().unwrap();
+        let ranges = bare_metal();
+        let (last, others) = ranges.split_last().unwrap();
         assert_eq!(last.name, "MAIN_MEMORY");
         for one in others {
             assert!(one.last() < MAIN_MEMORY.start, "{}", one.name);
@@ -226,13 +218,6 @@ mod tests {
         const { assert!(EXECUTED_DOORBELLS * 64 <= DOORBELLS.length) };
         assert_eq!(CONSUMERS.length, CONSUMER_BYTES * queues);
         assert_eq!(TENANT_DOORBELLS.length, 64 * queues);
-        let nic_queues = maximum::<pcie::DmaNicSpec>("queues");
-        assert_eq!(DMA_NIC_REGISTERS.length, 0x1000 * (1 + nic_queues));
-        let tiles = maximum::<fabric::MeshSpec>("columns");
-        for tiles in 1..=tiles as usize {
-            let pairs = QueuePairs::new(QUEUE_PAIRS.start, tiles);
-            assert!(pairs.start + pairs.bytes() <= QUEUE_PAIRS.end());
-        }
         let cores = maximum::<fabric::FabricSpec>("cores");
         let harts = cores * maximum::<pipeline::CoreSpec>("threads");
         const { assert!(FIRST_STACK - STACK_BYTES >= STACKS.start) };
@@ -244,7 +229,7 @@ mod tests {
     #[test]
     fn owners_are_files() {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for one in BARE_METAL.iter().chain(linux::MAP) {
+        for one in bare_metal().iter().chain(linux::MAP) {
             assert!(crates.join(one.owner).is_file(), "{}", one.owner);
         }
     }

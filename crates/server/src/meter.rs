@@ -1,10 +1,10 @@
 //! The energy of a run: what its events have been counted to be, at its beginning and at its end.
 
 use crate::description::ServerSpec;
+use crate::hardware::Hardware;
 use crate::machine::Machine;
-use energy::{Activity, CoreActivity, Energy, NotificationCounts};
-use fabric::{AgentId, CoreId, FabricStatistics};
-use hyperplane::HyperPlane;
+use energy::{Activity, CoreActivity, Energy};
+use fabric::{CoreId, FabricStatistics};
 use pipeline::CoreStatistics;
 
 /// Reads the counts of a server whose energy is asked for.
@@ -13,8 +13,8 @@ pub(crate) struct Meter<'a> {
     pub server: &'a ServerSpec,
     /// The first cores are shown, so many.
     pub shown: usize,
-    /// HyperPlane, if it is used.
-    pub hyperplane: Option<AgentId>,
+    /// The systems that take part.
+    pub hardware: &'a Hardware,
 }
 
 /// What had been counted before a cycle.
@@ -30,7 +30,8 @@ pub(crate) struct Reading {
     /// Cycles in C1, of each core.
     pub c1_cycles: Vec<u64>,
     fabric: FabricStatistics,
-    hyperplane: Option<hyperplane::Statistics>,
+    /// What each system has counted of the events that cost energy.
+    events: Vec<Vec<u64>>,
 }
 
 state::plain!(Reading {
@@ -40,7 +41,7 @@ state::plain!(Reading {
     hart_instructions,
     c1_cycles,
     fabric,
-    hyperplane,
+    events,
 });
 
 impl Meter<'_> {
@@ -49,17 +50,12 @@ impl Meter<'_> {
         let engine = &mut machine.engine;
         let (clock, now) = (engine.clock(), engine.time(cycle));
         let threads = self.server.core.threads;
-        let mut c1_cycles = vec![0; engine.cores.len()];
-        let mut statistics = None;
-        if let Some(id) = self.hyperplane
-            && let Some(hyperplane) = engine.fabric.agent_mut::<HyperPlane>(id)
-        {
-            statistics = Some(hyperplane.statistics(now));
-            for (core, cycles) in c1_cycles.iter_mut().enumerate() {
-                let time = hyperplane.powered_down(CoreId(core as u16), now);
-                *cycles = clock.cycle_of(time);
-            }
-        }
+        let events = self.hardware.events(&mut engine.fabric, now);
+        let c1_cycles = (0..engine.cores.len() as u16).map(|core| {
+            let fabric = &mut engine.fabric;
+            clock.cycle_of(self.hardware.powered_down(fabric, CoreId(core), now))
+        });
+        let c1_cycles = c1_cycles.collect();
         let cores = engine.cores.iter().take(self.shown);
         let harts = cores
             .clone()
@@ -76,7 +72,7 @@ impl Meter<'_> {
             hart_instructions,
             c1_cycles,
             fabric: engine.fabric.statistics(),
-            hyperplane: statistics,
+            events,
         }
     }
 
@@ -88,10 +84,11 @@ impl Meter<'_> {
 
     fn energy_until(&self, machine: &Machine, reading: &Reading) -> Energy {
         let cores = reading.cores.iter().zip(&reading.c1_cycles);
-        let notification = reading.hyperplane.as_ref();
+        let costs = &self.server.energy;
+        let seconds = machine.engine.time(reading.cycle).as_seconds();
         let activity = Activity {
             cycles: reading.cycle,
-            seconds: machine.engine.time(reading.cycle).as_seconds(),
+            seconds,
             cores: cores
                 .map(|(statistics, &c1_cycles)| CoreActivity {
                     statistics,
@@ -99,14 +96,8 @@ impl Meter<'_> {
                 })
                 .collect(),
             fabric: &reading.fabric,
-            notification: notification.map(|counts| NotificationCounts {
-                entries: self.server.hyperplane.entries,
-                ways: self.server.hyperplane.ways,
-                look_ups: counts.look_ups,
-                selections: counts.selections(),
-            }),
+            systems: self.hardware.energy(costs, &reading.events, seconds),
         };
-        let server = self.server;
-        Energy::of(&server.energy, &server.core, &server.fabric, &activity)
+        Energy::of(costs, &self.server.core, &self.server.fabric, &activity)
     }
 }

@@ -13,47 +13,26 @@ mod run;
 mod watchdog;
 
 pub use description::{
-    InterfaceKind, RackClientSpec, RackDescription, RackMeasureSpec, RackServerSpec, RackSpec,
-    rack_schema,
+    RackClientSpec, RackDescription, RackMeasureSpec, RackServerSpec, RackSpec, rack_schema,
 };
-pub use run::{
-    InterfaceResult, RackClientResult, RackResult, RackServerResult, SwitchResult, run_rack,
-};
+pub use run::{RackClientResult, RackResult, RackServerResult, SwitchResult, run_rack};
 
 use crate::checkpoint::Resumable;
 use crate::engine::Advance;
 use crate::error::RunError;
 use crate::machine::Machine;
 use crate::traces::Tracer;
-use fabric::{AgentId, Fabric, Time};
+use fabric::{Fabric, Time};
 use network::packet::Packet;
 use network::rack::{Interface, LineRate, Network, NodeId, Record};
 use state::{Reader, Writer};
+use system::Wire;
 
-/// Where the network interface of a server is found, whatever it is.
-#[derive(Clone, Copy)]
-pub struct Wire {
-    agent: AgentId,
-    find: fn(&mut Fabric, AgentId) -> Option<&mut dyn Interface>,
-}
-
-impl Wire {
-    /// The interface is agent `agent`, a `T`.
-    pub fn of<T: Interface + 'static>(agent: AgentId) -> Wire {
-        Wire {
-            agent,
-            find: |fabric, agent| {
-                let interface = fabric.agent_mut::<T>(agent)?;
-                Some(interface)
-            },
-        }
-    }
-
-    fn interface<'a>(&self, fabric: &'a mut Fabric) -> Result<&'a mut dyn Interface, RunError> {
-        (self.find)(fabric, self.agent).ok_or_else(|| {
-            RunError::Description("the server has another network interface".to_string())
-        })
-    }
+/// The interface at `wire`.
+fn interface<'a>(wire: &Wire, fabric: &'a mut Fabric) -> Result<&'a mut dyn Interface, RunError> {
+    wire.interface(fabric).ok_or_else(|| {
+        RunError::Description("the server has another network interface".to_string())
+    })
 }
 
 /// One of the servers.
@@ -98,7 +77,7 @@ impl RackServer {
     /// Tells its interface its address and the rate of its link.
     pub fn connect(&mut self, address: u32, rate: LineRate) -> Result<(), RunError> {
         let fabric = &mut self.machine.engine.fabric;
-        self.wire.interface(fabric)?.connect(address, rate);
+        interface(&self.wire, fabric)?.connect(address, rate);
         Ok(())
     }
 
@@ -117,7 +96,7 @@ impl RackServer {
             return Ok(());
         }
         let fabric = &mut self.machine.engine.fabric;
-        let token = self.wire.interface(fabric)?.receive(at, packet);
+        let token = interface(&self.wire, fabric)?.receive(at, packet);
         fabric.wake_agent(self.wire.agent, at, token);
         self.next = self.next.min(at);
         Ok(())
@@ -144,7 +123,7 @@ impl RackServer {
         }
         self.next = self.next_time();
         let engine = &mut self.machine.engine;
-        self.wire.interface(&mut engine.fabric)?.take_sent(sent);
+        interface(&self.wire, &mut engine.fabric)?.take_sent(sent);
         Ok(())
     }
 }
@@ -318,7 +297,7 @@ impl Rack {
         self.network.keep_records();
         for server in &mut self.servers {
             let fabric = &mut server.machine.engine.fabric;
-            server.wire.interface(fabric)?.keep_records();
+            interface(&server.wire, fabric)?.keep_records();
         }
         Ok(())
     }
@@ -328,7 +307,7 @@ impl Rack {
         self.network.take_records(records);
         for server in &mut self.servers {
             let fabric = &mut server.machine.engine.fabric;
-            server.wire.interface(fabric)?.take_records(records);
+            interface(&server.wire, fabric)?.take_records(records);
         }
         Ok(())
     }

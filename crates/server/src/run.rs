@@ -1,35 +1,34 @@
 //! A run: a description and a program in, measurements out.
 
 use crate::checkpoint::{CheckpointOptions, Kind, Saver, Subject, When};
-use crate::description::{Description, Notify, Policy, written};
+use crate::description::{Description, Policy, ServerSpec, written};
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
+use crate::hardware::{Hardware, SystemResults, Wanted};
 use crate::host::{HostClock, HostCost};
 use crate::limits::{Guard, Limits};
 use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX, UntimedServer, second_half};
 use crate::memory_map::{
-    CONSUMERS, DOORBELLS, EXECUTED_DOORBELLS, IO_REGISTERS, IO_TENANTS, MAIN_MEMORY, QUEUE_PAIRS,
-    SONUMA_REGISTERS, TENANT_DOORBELLS,
+    CONSUMERS, DOORBELLS, EXECUTED_DOORBELLS, IO_REGISTERS, IO_TENANTS, MAIN_MEMORY,
+    TENANT_DOORBELLS,
 };
 use crate::meter::{Meter, Reading};
 use crate::preparation::{Preparation, Told};
 use crate::traces::{Harts, TraceOptions, TraceReport, Tracer, Traces, run_traced};
 use energy::Energy;
 use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
-use hyperplane::{HyperPlane, QwaitExtension};
 use pipeline::{CoreStatistics, CycleStack, NEVER};
 use queues::{
     CONSUMER_BYTES, IoSetup, IoSource, ItemCounts, Ledger, ProgramPreparation, ProgramSettings,
     SharedLedger, TenantSide,
 };
 use riscv::elf;
-use rpcvalet::QueuePairs;
-use rpcvalet::{Cluster, ClusterSetup};
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
+use system::{DataPlane, Requests, Setting, Site};
 use workload::{
     Files, KindMeasurement, Measurement, Random, Recorder, Rings, Stream, lost_requests,
 };
@@ -288,11 +287,9 @@ pub struct RunResult {
     /// What every run has.
     #[serde(flatten)]
     pub totals: Totals,
-    /// What HyperPlane counted, if the data plane used it.
-    pub hyperplane: Option<hyperplane::Statistics>,
-    /// What RPCValet's network interface and the cluster around it counted, if the data plane used
-    /// them.
-    pub rpcvalet: Option<rpcvalet::Statistics>,
+    /// What the systems that took part have counted, each under its key.
+    #[serde(flatten)]
+    pub systems: SystemResults,
     /// Doorbells that were given another address because of a conflict.
     pub doorbell_conflicts: u64,
     /// What the guest printed.
@@ -319,17 +316,16 @@ fn setup(description: &Description) -> IoSetup {
     let queue_capacity = description.traffic.queue_capacity;
     // A queue never holds more.
     let batch = data_plane.batch().min(queue_capacity - 1);
-    // Messages of one node go to whichever core is free.
-    let is_dispatched = data_plane.notify == Notify::Rpcvalet;
-    let in_order = (data_plane.in_order || cluster_cores == 1) && !is_dispatched;
+    let mechanism = data_plane.notify.mechanism();
+    // Requests that a system brings go to whichever core it says.
+    let in_order = (data_plane.in_order || cluster_cores == 1) && !mechanism.brings_requests;
     // Slots that are counted down and may still be being read: those of one visit; without order,
     // those of all cores, which may be far apart (see `struct data_plane_sharing` in the guest's
     // `data_plane.h`).
     let reading = if in_order {
-        match data_plane.notify {
-            // Its consumer index moves on when an item has been read.
-            Notify::SpinPollMode => 1,
-            _ => batch,
+        match mechanism.reads_one {
+            true => 1,
+            false => batch,
         }
     } else {
         SLOTS_APART * cluster_cores * batch
@@ -346,7 +342,7 @@ fn setup(description: &Description) -> IoSetup {
         cluster_cores,
         batch,
         in_order,
-        notify: data_plane.notify.code(),
+        notify: mechanism.code,
         policy: match data_plane.policy {
             Policy::RoundRobin => 0,
             Policy::WeightedRoundRobin => 1,
@@ -375,7 +371,7 @@ fn active_queues(description: &Description) -> Vec<u32> {
 
 /// The rings that a saturated run keeps full: those of the I/O source, if it fills the queues.
 fn full_rings(description: &Description, setup: &IoSetup) -> Option<Rings> {
-    let has_rings = description.data_plane.notify != Notify::Rpcvalet;
+    let has_rings = !description.data_plane.notify.mechanism().brings_requests;
     (has_rings && description.traffic.saturates()).then(|| Rings {
         queues: active_queues(description).len(),
         slots: setup.ring_slots as usize,
@@ -392,55 +388,54 @@ pub fn check(description: &Description) -> Result<(), SpecError> {
         ..
     } = description;
     server.check().under("server")?;
-    let hyperplane = server.hyperplane.check(&server.fabric);
-    hyperplane.under("server.hyperplane")?;
     traffic.check().under("traffic")?;
-    let (wanted, cores) = (server.data_plane_cores, server.fabric.cores);
+    let (running, cores) = (server.data_plane_cores, server.fabric.cores);
     require(
-        wanted <= cores,
+        running <= cores,
         "server.data_plane_cores",
-        wanted,
+        running,
         format!("it must be server.fabric.cores, {cores}, or less"),
     )?;
     check_threads(description)?;
     data_plane.check().under("data_plane")?;
     check_organisation(description)?;
-    check_rpcvalet(description)?;
-    let entries = server.hyperplane.entries * server.fabric.sockets;
-    require(
-        !data_plane.notify.monitors() || data_plane.queues as usize <= entries,
-        "data_plane.queues",
-        data_plane.queues,
-        match server.fabric.sockets {
-            1 => format!(
-                "HyperPlane's monitoring set holds {entries} at most (server.hyperplane.entries)"
-            ),
-            _ => format!(
-                "HyperPlane's monitoring sets hold {entries} at most (server.hyperplane.entries \
-                 on each socket)"
-            ),
-        },
-    )
+    with_setting(description, |setting| {
+        wanted(description).check(server, setting, "data_plane.notify")
+    })
+}
+
+/// The system that the data plane's mechanism needs.
+fn wanted(description: &Description) -> Wanted {
+    let system = description.data_plane.notify.system();
+    Wanted::of(&description.server, system.map(|kind| kind.key))
+}
+
+/// Calls `with` with what systems are told of the data plane.
+fn with_setting<T>(description: &Description, with: impl FnOnce(Setting<'_>) -> T) -> T {
+    let data_plane = &description.data_plane;
+    let organisation = data_plane.organisation.as_ref().map(written);
+    with(Setting::DataPlane(DataPlane {
+        mechanism: data_plane.notify.mechanism(),
+        queues: data_plane.queues,
+        batch: data_plane.batch(),
+        policy: &written(&data_plane.policy),
+        organisation: organisation.as_deref(),
+        traffic: &description.traffic,
+    }))
 }
 
 /// Whether what is asked of a core's hardware threads is possible.
 fn check_threads(description: &Description) -> Result<(), SpecError> {
     let threads = description.server.core.threads;
-    if let Some(program) = &description.data_plane.co_runner {
-        require(
-            threads > 1,
-            "data_plane.co_runner",
-            format_args!("{program:?}"),
-            "it runs on the other hardware thread of each data plane core, and the cores have one: \
-             set server.core.threads = 2",
-        )?;
-    }
+    let Some(program) = &description.data_plane.co_runner else {
+        return Ok(());
+    };
     require(
-        threads == 1 || !description.server.hyperplane.power_optimised,
-        "server.hyperplane.power_optimised",
-        true,
-        "it puts a core to sleep when its hart halts in QWAIT, and with server.core.threads = 2 the \
-         other hart may run on; leave one of the two out",
+        threads > 1,
+        "data_plane.co_runner",
+        format_args!("{program:?}"),
+        "it runs on the other hardware thread of each data plane core, and the cores have one: \
+         set server.core.threads = 2",
     )
 }
 
@@ -459,121 +454,12 @@ fn check_organisation(description: &Description) -> Result<(), SpecError> {
     )
 }
 
-/// Whether messages can be dispatched so.
-fn check_rpcvalet(description: &Description) -> Result<(), SpecError> {
-    let Description {
-        server,
-        data_plane,
-        traffic,
-        ..
-    } = description;
-    if data_plane.notify != Notify::Rpcvalet {
-        return Ok(());
-    }
-    let mesh = &server.fabric.mesh;
-    let mesh = (mesh.columns, mesh.rows);
-    let checked = server
-        .rpcvalet
-        .check(data_plane.queues, mesh, server.data_plane_cores);
-    checked.under("server.rpcvalet")?;
-    let with = |why: &str| format!("with data_plane.notify = \"rpcvalet\" {why}");
-    let dispatched = "it must be left out: server.rpcvalet.dispatch says which core gets what";
-    let organisation = data_plane.organisation.as_ref().map(written);
-    require(
-        organisation.is_none(),
-        "data_plane.organisation",
-        organisation.unwrap_or_default(),
-        with(dispatched),
-    )?;
-    require(
-        data_plane.policy == Policy::RoundRobin,
-        "data_plane.policy",
-        written(&data_plane.policy),
-        with(dispatched),
-    )?;
-    require(
-        data_plane.batch() == 1,
-        "data_plane.batch",
-        data_plane.batch(),
-        with("it must be 1: a core is given one message at a time"),
-    )?;
-    require(
-        server.fabric.sockets == 1,
-        "server.fabric.sockets",
-        server.fabric.sockets,
-        with("it must be 1: its network interface is part of one mesh"),
-    )?;
-    require(
-        traffic.imbalance == 0.0,
-        "traffic.imbalance",
-        traffic.imbalance,
-        with("it must be 0: no core has queues of its own"),
-    )
-}
-
 struct Attached {
-    source: fabric::AgentId,
-    /// The tenants, if there are any: the cluster takes its replies itself.
-    tenants: Option<fabric::AgentId>,
-    hyperplane: fabric::AgentId,
-    rpcvalet: Option<rpcvalet::Attached>,
-}
-
-/// Where the queue pairs of RPCValet's network interface are, if it is used.
-fn queue_pairs(description: &Description) -> Option<QueuePairs> {
-    let mesh = &description.server.fabric.mesh;
-    let is_used = description.data_plane.notify == Notify::Rpcvalet;
-    is_used.then(|| QueuePairs::new(QUEUE_PAIRS.start, mesh.columns * mesh.rows))
-}
-
-/// Attaches RPCValet's network interface and the cluster around it.
-fn attach_rpcvalet(
-    fabric: &mut Fabric,
-    description: &Description,
-    setup: &IoSetup,
-    queue_pairs: QueuePairs,
-    ledger: &SharedLedger,
-    options: &Options,
-    settings: ProgramSettings,
-) -> Result<rpcvalet::Attached, RunError> {
-    let (traffic, seed) = (&description.traffic, description.measure.seed);
-    let mesh = &description.server.fabric.mesh;
-    let packets = traffic
-        .open_packets(seed, &options.files)
-        .map_err(|error| RunError::Description(error.to_string()))?;
-    let mut choice = Random::new(seed, Stream::ActiveQueues);
-    let cluster = |parts: ClusterSetup| {
-        let chance = Random::new(seed, Stream::Faults);
-        let active = parts.domains.iter();
-        let active = active.map(|of| traffic.shape.active_queues(of.nodes, &mut choice));
-        let active = active.collect();
-        let cluster = Cluster::new(
-            parts,
-            traffic.arrival_process(seed),
-            active,
-            (Random::new(seed, Stream::Queues), chance),
-            packets,
-            settings,
-            ledger.clone(),
-            options.capture_packets,
-        );
-        match &description.measure.warm_start {
-            None => cluster,
-            Some(warm) => cluster.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed)),
-        }
-    };
-    let attached = rpcvalet::attach(
-        fabric,
-        &description.server.rpcvalet,
-        setup,
-        (mesh.columns, mesh.rows),
-        SONUMA_REGISTERS,
-        queue_pairs,
-        seed,
-        ledger,
-        cluster,
-    )?;
-    Ok(attached)
+    /// Who takes over at the end of the warm start.
+    source: AgentId,
+    /// The tenants, unless a system brings the requests and takes the replies.
+    tenants: Option<AgentId>,
+    hardware: Hardware,
 }
 
 fn attach(
@@ -585,27 +471,36 @@ fn attach(
     settings: ProgramSettings,
 ) -> Result<Attached, RunError> {
     let (traffic, seed) = (&description.traffic, description.measure.seed);
-    let mesh = &description.server.fabric.mesh;
     // Of the first socket, if there are two.
-    let tiles = mesh.columns * mesh.rows;
-    let hyperplane = hyperplane::attach(
-        fabric,
-        tiles,
-        &description.server.hyperplane,
-        setup.doorbells,
-        fabric.clock(),
-    )?;
-    if let Some(warm) = &description.measure.warm_start {
+    let tiles = description.server.fabric.tiles_of_socket();
+    let warm_start = description.measure.warm_start.as_ref();
+    if let Some(warm) = warm_start {
         ledger.borrow_mut().warm_up(warm.requests);
     }
-    if let Some(pairs) = queue_pairs(description) {
-        let attached =
-            attach_rpcvalet(fabric, description, setup, pairs, ledger, options, settings)?;
+    let mechanism = description.data_plane.notify.mechanism();
+    let hardware = with_setting(description, |setting| {
+        wanted(description).attach(fabric, || Site {
+            host: description.server.host(setting, true),
+            doorbells: setup.doorbells,
+            io_registers: setup.registers,
+            link: None,
+            seed,
+            requests: mechanism.brings_requests.then(|| Requests {
+                setup,
+                traffic,
+                files: &options.files,
+                settings: settings.clone(),
+                ledger,
+                warm_start_mrps: warm_start.map(|warm| warm.rate_mrps),
+                capture_packets: options.capture_packets,
+            }),
+        })
+    })?;
+    if let Some(source) = hardware.source() {
         return Ok(Attached {
-            source: attached.cluster,
+            source,
             tenants: None,
-            hyperplane,
-            rpcvalet: Some(attached),
+            hardware,
         });
     }
     let mut source = IoSource::new(
@@ -622,7 +517,7 @@ fn attach(
     .with_imbalance(traffic.imbalance)
     .and_then(|source| source.with_socket_imbalance(traffic.socket_imbalance))
     .map_err(RunError::Description)?;
-    if let Some(warm) = &description.measure.warm_start {
+    if let Some(warm) = warm_start {
         source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
     }
     // Producers and consumers are far from the data plane's first core.
@@ -636,8 +531,7 @@ fn attach(
     Ok(Attached {
         source,
         tenants: Some(tenants),
-        hyperplane,
-        rpcvalet: None,
+        hardware,
     })
 }
 
@@ -743,7 +637,7 @@ impl Watched {
 /// A server, ready to run.
 struct Prepared<'a> {
     machine: Machine,
-    meter: Meter<'a>,
+    server: &'a ServerSpec,
     ledger: SharedLedger,
     attached: Attached,
     setup: IoSetup,
@@ -781,11 +675,9 @@ fn prepare<'a>(
     }
     let mut attached = None;
     let mut memory = vec![setup.doorbells, setup.consumers, setup.tenant_doorbells];
-    let pairs = queue_pairs(description).map(|pairs| AddressRange {
-        start: pairs.start,
-        length: pairs.bytes(),
-    });
-    memory.extend(pairs);
+    memory.extend(with_setting(description, |setting| {
+        wanted(description).memory(&description.server, setting)
+    }));
     // A checkpoint has what was prepared.
     let mut settings = ProgramSettings {
         weights: description.data_plane.weights.clone(),
@@ -803,22 +695,23 @@ fn prepare<'a>(
         settings.prepared = preparation.program.clone();
     }
     let mut machine = Machine::new(&description.server, image, &memory, false, |fabric| {
-        let agents = attach(fabric, description, &setup, &ledger, options, settings)?;
-        let extension = QwaitExtension::new(agents.hyperplane);
+        let mut agents = attach(fabric, description, &setup, &ledger, options, settings)?;
+        let cores = agents.hardware.take_cores();
         attached = Some(agents);
-        Ok(extension)
+        Ok(cores)
     })?;
     machine.engine.set_speed(
         description.simulator.lookahead_cycles,
         description.simulator.skip_spinning,
     );
-    for core in &mut machine.engine.cores {
-        // What begins and ends a request's service.
-        core.watch(pairs.unwrap_or(setup.all_doorbells()));
-    }
     let Some(attached) = attached else {
         return Err(RunError::Description("the server has no I/O".to_string()));
     };
+    let watched = attached.hardware.watched();
+    for core in &mut machine.engine.cores {
+        // What begins and ends a request's service.
+        core.watch(watched.unwrap_or(setup.all_doorbells()));
+    }
     if let Some(preparation) = preparation {
         preparation.begin(&mut machine);
     }
@@ -826,15 +719,10 @@ fn prepare<'a>(
     let has_warm_start = measure.warm_start.is_some();
     let saver = Saver::new(&options.checkpoint, subject, has_warm_start)?;
     saver.restore(&options.checkpoint, &mut machine)?;
-    let uses_hyperplane = description.data_plane.notify.monitors();
     Ok(Prepared {
         brought: instructions(&machine),
         machine,
-        meter: Meter {
-            server: &description.server,
-            shown: description.server.data_plane_cores,
-            hyperplane: uses_hyperplane.then_some(attached.hyperplane),
-        },
+        server: &description.server,
         ledger,
         attached,
         setup,
@@ -842,6 +730,15 @@ fn prepare<'a>(
         requests: measure.requests,
         begin,
     })
+}
+
+/// What reads the energy of the data plane's cores, and of what all cores share.
+fn meter<'a>(server: &'a ServerSpec, attached: &'a Attached) -> Meter<'a> {
+    Meter {
+        server,
+        shown: server.data_plane_cores,
+        hardware: &attached.hardware,
+    }
 }
 
 /// Instructions that all its cores have executed so far.
@@ -870,7 +767,7 @@ fn run_once(
     guard.check_amount(prepared.machine.spent_in_all())?;
     let Prepared {
         mut machine,
-        meter,
+        server,
         ledger,
         attached,
         begin,
@@ -886,26 +783,19 @@ fn run_once(
     })?;
     let end_time = machine.engine.time(end);
     let fabric = &mut machine.engine.fabric;
-    let hyperplane = meter
-        .hyperplane
-        .and_then(|id| fabric.agent_mut::<HyperPlane>(id))
-        .map(|hyperplane| hyperplane.statistics(end_time));
+    let systems = attached
+        .hardware
+        .statistics(fabric, end_time, Some(&ledger.borrow()));
     let doorbell_conflicts = fabric
         .agent_mut::<IoSource>(attached.source)
         .map_or(0, |source| source.conflicts());
     let delivered = match attached.tenants {
         Some(tenants) => fabric
             .agent_mut::<TenantSide>(tenants)
-            .map(|tenants| tenants.delivered()),
-        None => fabric
-            .agent_mut::<Cluster>(attached.source)
-            .map(|cluster| cluster.delivered()),
+            .map_or_else(Vec::new, |tenants| tenants.delivered().to_vec()),
+        None => attached.hardware.replies(fabric),
     };
-    let captured = delivered.unwrap_or_default();
-    let captured = captured.iter().map(|item| hex(&item.bytes)).collect();
-    let rpcvalet = attached
-        .rpcvalet
-        .map(|rpcvalet| rpcvalet.statistics(fabric, end_time, &ledger.borrow()));
+    let captured = delivered.iter().map(|item| hex(&item.bytes)).collect();
     let (items, queues, by_kind, program_counters) = {
         let ledger = ledger.borrow();
         let counters = ledger.program_counters().iter().cloned().collect();
@@ -914,6 +804,7 @@ fn run_once(
     };
     measurement.add_overload(lost_requests(items.dropped, "dropped: the queue was full"));
     let first = machine.first_reading.take().unwrap_or_default();
+    let meter = meter(server, &attached);
     let last = meter.read(&mut machine, end, items.delivered);
     let totals = Totals::of(&machine, &meter, (begin, brought), (&first, &last));
     let result = RunResult {
@@ -923,8 +814,7 @@ fn run_once(
         queues,
         program_counters,
         totals,
-        hyperplane,
-        rpcvalet,
+        systems,
         doorbell_conflicts,
         output: machine.output(),
         captured,
@@ -957,7 +847,7 @@ fn simulate(
 ) -> Result<(), RunError> {
     let Prepared {
         machine,
-        meter,
+        server,
         ledger,
         attached,
         setup,
@@ -982,7 +872,8 @@ fn simulate(
                 }
                 machine.engine.settle(due);
                 let delivered = ledger.borrow().counts().delivered;
-                machine.first_reading = Some(meter.read(machine, due, delivered));
+                let reading = meter(server, attached).read(machine, due, delivered);
+                machine.first_reading = Some(reading);
                 if warm_start_ends {
                     // Saved or not, the run goes on in the same way.
                     machine.engine.forget_loops();
@@ -1136,48 +1027,43 @@ fn check_given(image: &elf::Image, program: &Program) -> Result<(), RunError> {
     check_bare_metal(image)
 }
 
-/// A bare-metal program without I/O, with the hardware of HyperPlane, or with nanoPU's if the server has
-/// that: its network interface has no network, and gives the server what it sends to itself.
+/// A bare-metal program without I/O, on a server that has every system which `description` describes
+/// and which needs no network.
 fn bare_metal(
     description: &Description,
     image: elf::Image,
     program: &Program,
     is_restored: bool,
     guard: &mut Guard<'_>,
-) -> Result<(Machine, Option<AgentId>), RunError> {
+) -> Result<(Machine, Hardware), RunError> {
     check_given(&image, program)?;
-    let doorbells = doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS);
     let spec = &description.server;
+    let wanted = Wanted::described(spec);
+    wanted.check(spec, Setting::Alone, "server")?;
+    let doorbells = doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS);
+    let mut memory = vec![doorbells];
+    memory.extend(wanted.memory(spec, Setting::Alone));
     let preparation = if is_restored {
         None
     } else {
-        let server = UntimedServer::of(spec, &[doorbells]);
-        Preparation::live(&server, &image, guard)?
+        Preparation::live(&UntimedServer::of(spec, &memory), &image, guard)?
     };
-    if let Some(nanopu) = &spec.nanopu {
-        let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
-            let link = (nanopu::ADDRESS_ALONE, nanopu::published_rate());
-            Ok(nanopu::attach(fabric, nanopu, spec.fabric.cores, link)?.1)
+    let mut hardware = Hardware::default();
+    let mut machine = Machine::new(spec, image, &memory, true, |fabric| {
+        hardware = wanted.attach(fabric, || Site {
+            host: spec.host(Setting::Alone, true),
+            doorbells,
+            io_registers: IO_REGISTERS,
+            link: None,
+            seed: description.measure.seed,
+            requests: None,
         })?;
-        if let Some(preparation) = preparation {
-            preparation.begin(&mut machine);
-        }
-        return Ok((machine, None));
-    }
-    let checked = spec.hyperplane.check(&spec.fabric);
-    checked.under("server.hyperplane")?;
-    let mut hyperplane = None;
-    let mut machine = Machine::new(spec, image, &[doorbells], true, |fabric| {
-        let tiles = spec.fabric.mesh.columns * spec.fabric.mesh.rows;
-        let clock = fabric.clock();
-        let agent = hyperplane::attach(fabric, tiles, &spec.hyperplane, doorbells, clock)?;
-        hyperplane = Some(agent);
-        Ok(QwaitExtension::new(agent))
+        Ok(hardware.take_cores())
     })?;
     if let Some(preparation) = preparation {
         preparation.begin(&mut machine);
     }
-    Ok((machine, hyperplane))
+    Ok((machine, hardware))
 }
 
 /// A Linux program with what it is given.
@@ -1237,9 +1123,10 @@ pub fn execute(
         return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
     }
     let subject = Subject::new(Kind::Program, description, [&image], &Files::default())?;
-    let (mut machine, hyperplane) = if is_linux {
+    let (mut machine, hardware) = if is_linux {
         let prepared = prepare_linux(description, image, program, guard.output_bytes())?;
-        (Machine::with_linux(&description.server, prepared)?, None)
+        let machine = Machine::with_linux(&description.server, prepared)?;
+        (machine, Hardware::default())
     } else {
         let is_restored = checkpoint.from.is_some();
         bare_metal(description, image, program, is_restored, &mut guard)?
@@ -1282,7 +1169,7 @@ pub fn execute(
     let meter = Meter {
         server: &description.server,
         shown: usize::MAX,
-        hyperplane,
+        hardware: &hardware,
     };
     let end = machine.end();
     let last = meter.read(&mut machine, end, 0);

@@ -22,7 +22,7 @@ fn description(harts: usize, core: &pipeline::CoreSpec, simulator: SimulatorSpec
         data_plane: DataPlaneSpec {
             co_runner: None,
             program: String::new(),
-            notify: Notify::Spin,
+            notify: Notify::of("spin").unwrap(),
             policy: Policy::RoundRobin,
             weights: Vec::new(),
             queues: 1,

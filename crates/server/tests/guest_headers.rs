@@ -102,10 +102,7 @@ fn sonuma_registers() {
     assert_eq!(by_name(fields), sorted(rpcvalet::REGISTERS));
     assert_eq!(bytes, rpcvalet::REGISTERS_BYTES);
     let contexts = rpcvalet::header::MAX_CONTEXTS as u64;
-    assert_eq!(
-        contexts * bytes,
-        server::memory_map::SONUMA_REGISTERS.length
-    );
+    assert_eq!(contexts * bytes, rpcvalet::SONUMA_REGISTERS.length);
 }
 
 #[test]

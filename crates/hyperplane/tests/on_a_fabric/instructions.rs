@@ -602,18 +602,12 @@ fn conflicts_are_counted_and_another_doorbell_helps() {
 }
 
 /// Doorbells 0 to 2 are in the memory of the first socket, 3 to 5 in that of the second.
-const STEALING: HyperPlaneSpec = HyperPlaneSpec {
-    entries: 1024,
-    ways: 2,
-    walk_places: None,
-    monitoring_set_lookup_cycles: 5,
-    qwait_latency_cycles: 50,
-    ready_set_latency_ns: 12.25,
-    power_optimised: false,
-    wake_up_latency_ns: 500.0,
-    ready_sets: ReadySets::PerSocket,
-    stealing: Stealing::WhenIdle,
-};
+fn stealing() -> HyperPlaneSpec {
+    HyperPlaneSpec {
+        stealing: Stealing::WhenIdle,
+        ..HyperPlaneSpec::default()
+    }
+}
 
 fn grant_of(test: &mut Test, qid: u64) -> Time {
     let device: &mut Device = test.machine.fabric.agent_mut(test.device).unwrap();
@@ -628,7 +622,7 @@ fn a_hart_of_the_other_socket_gets_a_queue_a_message_later() {
     let control = [init(ROUND_ROBIN), add(0), add(3)];
     let other = [Do::Wait(2000), QWAIT, QWAIT];
     let events = [(5000, doorbell(0)), (9000, doorbell(3))];
-    let mut test = Test::run_on(&STEALING, 2, &[&control, &other], &events);
+    let mut test = Test::run_on(&stealing(), 2, &[&control, &other], &events);
     assert_eq!(test.results(1)[1..], ok(&[0, 3]));
     // 5 cycles of look-up and 12.25 ns of selection are 14.75 ns, and 15 to the next cycle of the
     // mesh; a message; and what is left of QWAIT, 12.75.
@@ -648,7 +642,7 @@ fn a_ready_queue_of_the_other_socket_comes_two_messages_later() {
     let control = [init(ROUND_ROBIN), add(0)];
     let other = [Do::Wait(8000), QWAIT];
     let events = [(5000, doorbell(0))];
-    let mut test = Test::run_on(&STEALING, 2, &[&control, &other], &events);
+    let mut test = Test::run_on(&stealing(), 2, &[&control, &other], &events);
     assert_eq!(test.results(1)[1], Ok(0));
     // Two selections, to the next cycle of the mesh each; a message each; and what is left.
     let (begin, end) = test.times(1, 1);
@@ -657,7 +651,7 @@ fn a_ready_queue_of_the_other_socket_comes_two_messages_later() {
     // Without stealing it waits for ever.
     let apart = HyperPlaneSpec {
         stealing: Stealing::None,
-        ..STEALING
+        ..stealing()
     };
     let test = Test::run_on(&apart, 2, &[&control, &other], &events);
     assert!(test.machine.cores[1].is_halted());
@@ -671,7 +665,7 @@ fn an_offer_that_finds_nobody_comes_back() {
     let control = [init(ROUND_ROBIN), add(0), add(3), Do::Wait(6000), QWAIT];
     let other = [Do::Wait(2000), QWAIT];
     let events = [(5000, doorbell(0)), (5010, doorbell(3))];
-    let mut test = Test::run_on(&STEALING, 2, &[&control, &other], &events);
+    let mut test = Test::run_on(&stealing(), 2, &[&control, &other], &events);
     assert_eq!(test.results(1)[1], Ok(3));
     assert_eq!(test.results(0)[4], Ok(0));
     let statistics = test.statistics();
@@ -685,7 +679,7 @@ fn a_stolen_queue_goes_back_to_its_own_ready_set() {
     other.extend([reconsider(0), Do::Stop]);
     // A second item comes before the queue is reconsidered.
     let events = [(5000, doorbell(0)), (5001, doorbell(0))];
-    let test = Test::run_on(&STEALING, 2, &[&control, &other], &events);
+    let test = Test::run_on(&stealing(), 2, &[&control, &other], &events);
     assert_eq!(test.results(1)[1..], ok(&[0, 1, 2, 0]));
     assert_eq!(test.results(0)[3], Ok(0));
     // The load, a message, its acknowledgement, and the wires at the core's end.
@@ -698,7 +692,7 @@ fn one_ready_set_serves_both_sockets() {
     let one = HyperPlaneSpec {
         ready_sets: ReadySets::One,
         stealing: Stealing::None,
-        ..STEALING
+        ..stealing()
     };
     let control = [init(ROUND_ROBIN), add(0), add(3), Do::Wait(6000), QWAIT];
     let other = [Do::Wait(8000), QWAIT, QWAIT];
@@ -733,7 +727,7 @@ fn qids_are_of_both_sockets() {
         on(Operation::Remove, 2047),
         Do::Instruction(Operation::Add, 2047, doorbell(0)),
     ];
-    let test = Test::run_on(&STEALING, 2, &[&control, &[]], &[]);
+    let test = Test::run_on(&stealing(), 2, &[&control, &[]], &[]);
     let (twice, beyond) = (ErrorCode::DuplicateQid, ErrorCode::QidOutOfRange);
     let expected = ok(&[0, 0, twice.value(), beyond.value(), 0, 0]);
     assert_eq!(test.results(0), expected);

@@ -1,15 +1,16 @@
 //! The description of a rack.
 
 use crate::description::{ServerSpec, SimulatorSpec, written};
+use crate::hardware::Wanted;
+use crate::notify::InterfaceKind;
+use crate::registry::SYSTEMS;
 use network::LoadGeneratorSpec;
 use network::rack::{LinkSpec, SwitchSpec};
 use network::transport::Protocol;
-use pcie::{DmaNicSpec, IceNicSpec};
-use rpcvalet::GatewaySpec;
-use rpcvalet::NetworkSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
+use system::Setting;
 use workload::Warmup;
 
 /// Servers and clients that can be in a rack, at most.
@@ -93,18 +94,10 @@ pub struct RackServerSpec {
     pub serves: bool,
     /// Its network interface.
     pub interface: InterfaceKind,
-    /// The network interface of kind `ice-nic`.
+    /// The systems that it has beside its interface, by their keys in `server`, such as
+    /// "hyperplane".
     #[serde(default)]
-    pub ice_nic: IceNicSpec,
-    /// The network interface of kind `dma-nic`.
-    #[serde(default)]
-    pub dma_nic: DmaNicSpec,
-    /// The edge of the chip, with an interface of kind `rpcvalet`.
-    #[serde(default)]
-    pub gateway: GatewaySpec,
-    /// Whether it has HyperPlane's hardware (`server.hyperplane`), beside an interface that writes to memory.
-    #[serde(default)]
-    pub has_hyperplane: bool,
+    pub systems: Vec<String>,
     /// The machine.
     pub server: ServerSpec,
 }
@@ -115,20 +108,6 @@ fn default_name() -> String {
 
 fn default_count() -> u32 {
     1
-}
-
-/// A network interface of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum InterfaceKind {
-    /// On the chip, with registers for requests and completions, as FireSim's IceNIC.
-    IceNic,
-    /// Behind PCI Express, with rings of descriptors in memory.
-    DmaNic,
-    /// nanoPU's, which gives messages to registers: the machine must have `server.nanopu`.
-    Nanopu,
-    /// RPCValet's (`server.rpcvalet`), which writes messages to memory and gives them to cores.
-    Rpcvalet,
 }
 
 /// A load generator, or several that are alike: a host of which only the network's side is simulated. It
@@ -165,7 +144,7 @@ fn default_begin_ns() -> f64 {
 
 impl RackDescription {
     /// Whether a run can be made of it, but for what depends on the machines' clocks.
-    pub(crate) fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         self.rack.check()
     }
@@ -271,64 +250,30 @@ impl RackServerSpec {
     /// Whether there can be such a server, with its network interface.
     fn check(&self) -> Result<(), SpecError> {
         self.server.check().under("server")?;
-        let is = |kind| self.interface == kind;
-        require(
-            !is(InterfaceKind::Nanopu) || self.server.nanopu.is_some(),
-            "interface",
-            written(&self.interface),
-            "the machine has no server.nanopu; the preset nanopu-prototype has it",
-        )?;
-        require(
-            !is(InterfaceKind::Nanopu) || !self.has_hyperplane,
-            "has_hyperplane",
-            true,
-            "it must be false with interface = \"nanopu\", whose messages are not in queues in memory",
-        )?;
-        if self.has_hyperplane {
-            let hyperplane = self.server.hyperplane.check(&self.server.fabric);
-            hyperplane.under("server.hyperplane")?;
+        for (place, key) in self.systems.iter().enumerate() {
+            let known = SYSTEMS.iter().filter(|kind| kind.interface.is_none());
+            let known: Vec<&str> = known.map(|kind| kind.key).collect();
+            require(
+                known.contains(&&**key) && !self.systems[..place].contains(key),
+                &format!("systems.{place}"),
+                written(key),
+                format!("each of {} can be in it once", written(&known)),
+            )?;
         }
-        self.ice_nic.check().under("ice_nic")?;
-        self.dma_nic.check().under("dma_nic")?;
-        if !is(InterfaceKind::Rpcvalet) {
-            return Ok(());
-        }
-        require(
-            self.server.fabric.sockets == 1,
-            "server.fabric.sockets",
-            self.server.fabric.sockets,
-            "it must be 1 with interface = \"rpcvalet\", which is part of one mesh",
-        )?;
-        let (rpcvalet, fabric) = (&self.server.rpcvalet, &self.server.fabric);
-        let mesh = (fabric.mesh.columns, fabric.mesh.rows);
-        let checked = rpcvalet.check(self.gateway.nodes, mesh, fabric.cores);
-        checked.under("server.rpcvalet")?;
-        require(
-            rpcvalet.domains.is_empty(),
-            "server.rpcvalet.domains",
-            format!("a list of {}", rpcvalet.domains.len()),
-            "it is for a server that is in no rack; here the edge of the chip (gateway) has one \
-             domain, so leave them out",
-        )?;
-        let as_usual = NetworkSpec {
-            link_gb_per_s: rpcvalet.network.link_gb_per_s,
-            ..NetworkSpec::default()
-        };
-        require(
-            rpcvalet.network == as_usual,
-            "server.rpcvalet.network",
-            "the cluster of a server that is in no rack",
-            "here rack.link describes the network, and only link_gb_per_s, of the backends' links, \
-             can be set",
-        )
+        self.wanted().check(&self.server, Setting::Rack, "systems")
     }
 
-    /// What it speaks: a conventional interface leaves a transport to the program.
+    /// Its interface, and the systems beside that.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let interface = self.interface.system().key;
+        let systems = self.systems.iter().map(String::as_str);
+        Wanted::of(&self.server, [interface].into_iter().chain(systems))
+    }
+
+    /// What its interface speaks.
     fn protocol(&self) -> Protocol {
-        match (self.interface, &self.server.nanopu) {
-            (InterfaceKind::Nanopu, Some(nanopu)) => nanopu.transport.protocol,
-            _ => Protocol::Datagrams,
-        }
+        let system = self.server.system(self.interface.system().key);
+        system.map_or(Protocol::Datagrams, |system| system.protocol())
     }
 }
 

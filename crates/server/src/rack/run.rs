@@ -3,19 +3,15 @@
 use super::flows::{Flows, Member, Role};
 use super::watchdog::Watchdog;
 use super::{
-    InterfaceKind, Rack, RackAdvance, RackClientSpec, RackDescription, RackServer, RackServerSpec,
-    RackSpec, Wire,
+    Rack, RackAdvance, RackClientSpec, RackDescription, RackServer, RackServerSpec, RackSpec,
 };
 use crate::checkpoint::{Kind, Resumable, Saver, Subject};
-use crate::description::ServerSpec;
 use crate::error::RunError;
+use crate::hardware::{Hardware, SystemResults};
 use crate::host::{HostClock, HostCost};
 use crate::limits::{Guard, Spent};
 use crate::machine::{Machine, UntimedServer};
-use crate::memory_map::{
-    DMA_NIC_REGISTERS, DOORBELLS, EXECUTED_DOORBELLS, ICE_NIC_REGISTERS, IO_REGISTERS, QUEUE_PAIRS,
-    SONUMA_REGISTERS,
-};
+use crate::memory_map::{DOORBELLS, EXECUTED_DOORBELLS, IO_REGISTERS};
 use crate::meter::Meter;
 use crate::preparation::Preparation;
 use crate::run::{
@@ -23,21 +19,17 @@ use crate::run::{
 };
 use crate::traces::{Harts, TraceReport, Traces, run_traced};
 use energy::Energy;
-use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
-use hyperplane::{HyperPlane, QwaitExtension};
-use nanopu::Nic;
+use fabric::{AddressRange, FabricStatistics, Time};
 use network::rack::{LinkCounts, Network, NodeId, PortCounts, Switch};
 use network::{LoadGenerator, LoadGeneratorReport};
-use pcie::{DmaNic, IceNic, NicStatistics};
-use pipeline::NoExtension;
-use queues::Ledger;
 use riscv::elf::Image;
-use rpcvalet::{BackendStatistics, Gateway, GatewayStatistics, Place, QueuePairs};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use workload::{Files, KindMeasurement, Measurement, Recorder, Warmup};
+use system::{Setting, Site};
+use workload::{Files, KindMeasurement, Measurement, Recorder};
 
 /// The address of the first server.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 0, 1]);
@@ -85,10 +77,13 @@ pub struct RackServerResult {
     /// What its program has written.
     pub output: String,
     /// Its network interface.
-    pub interface: InterfaceResult,
-    /// What HyperPlane has counted, if it has that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hyperplane: Option<hyperplane::Statistics>,
+    pub interface: Value,
+    /// Packets that its systems have dropped.
+    #[serde(skip)]
+    dropped_packets: u64,
+    /// What the systems beside its interface have counted, each under its key.
+    #[serde(flatten)]
+    pub systems: SystemResults,
     /// What has been sent over its link.
     pub sent: LinkCounts,
     /// What has been sent to it over its link.
@@ -124,48 +119,6 @@ pub struct RackClientResult {
     pub received: LinkCounts,
 }
 
-/// What a network interface has counted.
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
-pub enum InterfaceResult {
-    /// One that moves frames to and from memory.
-    Conventional(NicStatistics),
-    /// RPCValet's.
-    Rpcvalet {
-        /// What the edge of the chip has counted.
-        #[serde(flatten)]
-        gateway: GatewayStatistics,
-        /// What the backends have counted, all together.
-        backends: BackendStatistics,
-    },
-    /// nanoPU's.
-    Nanopu {
-        /// What it has counted.
-        #[serde(flatten)]
-        statistics: nanopu::Statistics,
-        /// Why messages could not be delivered, a sentence each.
-        failures: Vec<String>,
-    },
-}
-
-impl InterfaceResult {
-    /// Packets that it has dropped.
-    fn dropped(&self) -> u64 {
-        match self {
-            InterfaceResult::Conventional(nic) => {
-                nic.dropped_buffer_full
-                    + nic.dropped_too_long
-                    + nic.dropped_no_descriptor
-                    + nic.dropped_bad_descriptor
-            }
-            InterfaceResult::Rpcvalet { gateway, .. } => {
-                gateway.dropped_buffer_full + gateway.dropped_too_long + gateway.dropped_unexpected
-            }
-            InterfaceResult::Nanopu { statistics, .. } => statistics.packets_dropped,
-        }
-    }
-}
-
 /// Why the servers do not serve all that they are offered, a sentence each.
 fn overload(description: &RackDescription, result: &RackResult) -> Vec<String> {
     let name = |name: &str, many: usize, sentence: &str| match many {
@@ -188,7 +141,7 @@ fn overload(description: &RackDescription, result: &RackResult) -> Vec<String> {
         _ => Some(format!("{count} packets were {by}")),
     };
     for server in &result.servers {
-        let dropped = server.interface.dropped();
+        let dropped = server.dropped_packets;
         let sentence = packets(dropped, "dropped by the network interface");
         reasons.extend(sentence.map(|text| name(&server.name, result.servers.len(), &text)));
     }
@@ -224,126 +177,19 @@ pub struct SwitchResult {
     pub unroutable: u64,
 }
 
-/// The network interface of a server.
-struct Attached {
-    kind: InterfaceKind,
-    agent: AgentId,
-    hyperplane: Option<AgentId>,
-    rpcvalet: Option<rpcvalet::Attached>,
-}
-
-impl Attached {
-    fn wire(&self) -> Wire {
-        match self.kind {
-            InterfaceKind::IceNic => Wire::of::<IceNic>(self.agent),
-            InterfaceKind::DmaNic => Wire::of::<DmaNic>(self.agent),
-            InterfaceKind::Nanopu => Wire::of::<Nic>(self.agent),
-            InterfaceKind::Rpcvalet => Wire::of::<Gateway>(self.agent),
-        }
-    }
-
-    /// What it has counted, and what the program has first done with it that cannot be.
-    fn told(&self, fabric: &mut Fabric) -> Option<(InterfaceResult, Option<String>)> {
-        let of = |statistics, fault: Option<&str>| {
-            let result = InterfaceResult::Conventional(statistics);
-            (result, fault.map(str::to_string))
-        };
-        match self.kind {
-            InterfaceKind::IceNic => fabric
-                .agent_mut::<IceNic>(self.agent)
-                .map(|nic| of(nic.statistics(), nic.fault())),
-            InterfaceKind::DmaNic => fabric
-                .agent_mut::<DmaNic>(self.agent)
-                .map(|nic| of(nic.statistics(), nic.fault())),
-            InterfaceKind::Nanopu => fabric.agent_mut::<Nic>(self.agent).map(|nic| {
-                let result = InterfaceResult::Nanopu {
-                    statistics: nic.statistics(),
-                    failures: nic.failures().to_vec(),
-                };
-                (result, None)
-            }),
-            InterfaceKind::Rpcvalet => {
-                let attached = self.rpcvalet.as_ref()?;
-                let backends = attached.backends(fabric);
-                fabric.agent_mut::<Gateway>(self.agent).map(|gateway| {
-                    let result = InterfaceResult::Rpcvalet {
-                        gateway: gateway.statistics(),
-                        backends,
-                    };
-                    (result, gateway.fault())
-                })
-            }
-        }
-    }
-}
-
-fn queue_pairs(server: &ServerSpec) -> QueuePairs {
-    let mesh = &server.fabric.mesh;
-    QueuePairs::new(QUEUE_PAIRS.start, mesh.columns * mesh.rows)
+/// The doorbells of a server of a rack, which no I/O device rings.
+fn doorbells() -> AddressRange {
+    doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS)
 }
 
 /// The memory that a server has beside its main memory.
 fn more_memory(spec: &RackServerSpec) -> Vec<AddressRange> {
     let mut ranges = Vec::new();
-    if spec.has_hyperplane {
-        ranges.push(doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS));
+    if !spec.systems.is_empty() {
+        ranges.push(doorbells());
     }
-    if spec.interface == InterfaceKind::Rpcvalet {
-        let pairs = queue_pairs(&spec.server);
-        ranges.push(AddressRange {
-            start: pairs.start,
-            length: pairs.bytes(),
-        });
-    }
+    ranges.extend(spec.wanted().memory(&spec.server, Setting::Rack));
     ranges
-}
-
-/// Attaches an interface that is no part of the cores, and says who it is.
-fn attach(
-    fabric: &mut Fabric,
-    spec: &RackServerSpec,
-    seed: u64,
-) -> Result<(AgentId, Option<rpcvalet::Attached>), RunError> {
-    match spec.interface {
-        InterfaceKind::DmaNic => {
-            let nic = DmaNic::new(&spec.dma_nic, DMA_NIC_REGISTERS.start)?;
-            let attachment = nic.attachment(0);
-            Ok((fabric.attach(Box::new(nic), attachment)?, None))
-        }
-        InterfaceKind::Rpcvalet => {
-            let mesh = &spec.server.fabric.mesh;
-            let rpcvalet = &spec.server.rpcvalet;
-            let place = Place {
-                nodes: spec.gateway.nodes,
-                cores: spec.server.fabric.cores,
-                mesh: (mesh.columns, mesh.rows),
-                registers: SONUMA_REGISTERS,
-                queue_pairs: queue_pairs(&spec.server),
-                network_latency: Time::ZERO,
-                seed,
-            };
-            // Nothing is recorded in it: clients measure. The interface's parts put faults there.
-            let ledger = Ledger::shared(Recorder::new(1, Warmup::Auto));
-            let slots = (
-                rpcvalet.slots,
-                rpcvalet.max_message_bytes,
-                rpcvalet.network.link_gb_per_s,
-            );
-            let tile = mesh.columns * mesh.rows - 1;
-            let outside = |backends| -> (Box<dyn fabric::Agent>, fabric::Attachment) {
-                let edge = &spec.gateway;
-                let gateway = Gateway::new(edge, slots, IO_REGISTERS, backends, ledger.clone());
-                (Box::new(gateway), Gateway::attachment(IO_REGISTERS, tile))
-            };
-            let attached = rpcvalet::attach_behind(fabric, rpcvalet, place, &ledger, outside)?;
-            Ok((attached.cluster, Some(attached)))
-        }
-        InterfaceKind::IceNic | InterfaceKind::Nanopu => {
-            let nic = IceNic::new(&spec.ice_nic, ICE_NIC_REGISTERS.start, fabric.clock())?;
-            let attachment = nic.attachment(0);
-            Ok((fabric.attach(Box::new(nic), attachment)?, None))
-        }
-    }
 }
 
 /// Builds the server with this address.
@@ -352,39 +198,21 @@ fn build(
     spec: &RackServerSpec,
     image: Image,
     (address, seed): (u32, u64),
-) -> Result<(Machine, Attached), RunError> {
-    let mut attached = Attached {
-        kind: spec.interface,
-        agent: AgentId(0),
-        hyperplane: None,
-        rpcvalet: None,
-    };
+) -> Result<(Machine, Hardware), RunError> {
     let server = &spec.server;
-    let more = more_memory(spec);
-    let machine = match (spec.interface, &server.nanopu) {
-        (InterfaceKind::Nanopu, Some(nanopu)) => {
-            Machine::new(server, image, &more, false, |fabric| {
-                let link = (address, rack.link.rate());
-                let cores = server.fabric.cores;
-                let (id, extension) = nanopu::attach(fabric, nanopu, cores, link)?;
-                attached.agent = id;
-                Ok(extension)
-            })
-        }
-        _ if spec.has_hyperplane => Machine::new(server, image, &more, false, |fabric| {
-            (attached.agent, attached.rpcvalet) = attach(fabric, spec, seed)?;
-            let banks = server.fabric.mesh.columns * server.fabric.mesh.rows;
-            let (clock, doorbells) = (fabric.clock(), more[0]);
-            let id = hyperplane::attach(fabric, banks, &server.hyperplane, doorbells, clock)?;
-            attached.hyperplane = Some(id);
-            Ok(QwaitExtension::new(id))
-        }),
-        _ => Machine::new(server, image, &more, false, |fabric| {
-            (attached.agent, attached.rpcvalet) = attach(fabric, spec, seed)?;
-            Ok(NoExtension)
-        }),
-    }?;
-    Ok((machine, attached))
+    let mut hardware = Hardware::default();
+    let machine = Machine::new(server, image, &more_memory(spec), false, |fabric| {
+        hardware = spec.wanted().attach(fabric, || Site {
+            host: server.host(Setting::Rack, true),
+            doorbells: doorbells(),
+            io_registers: IO_REGISTERS,
+            link: Some((address, rack.link.rate())),
+            seed,
+            requests: None,
+        })?;
+        Ok(hardware.take_cores())
+    })?;
+    Ok((machine, hardware))
 }
 
 /// A rack, ready to run.
@@ -392,7 +220,7 @@ struct Prepared<'a> {
     rack: Rack,
     /// By server.
     specs: Vec<&'a RackServerSpec>,
-    attached: Vec<Attached>,
+    hardware: Vec<Hardware>,
     wires: Wires,
     saver: Saver,
     traces: Traces,
@@ -404,11 +232,11 @@ struct Prepared<'a> {
 }
 
 /// What reads the energy of a server.
-fn meter<'a>(spec: &'a RackServerSpec, interface: &Attached) -> Meter<'a> {
+fn meter<'a>(spec: &'a RackServerSpec, hardware: &'a Hardware) -> Meter<'a> {
     Meter {
         server: &spec.server,
         shown: usize::MAX,
-        hyperplane: interface.hyperplane,
+        hardware,
     }
 }
 
@@ -563,7 +391,7 @@ fn prepare<'a>(
     let saver = Saver::new(&options.checkpoint, subject, false)?;
     let mut traces = Traces::new(&options.trace, shown, &harts)?;
     let (network, wires) = wire_up(description, &options.files)?;
-    let (mut servers, mut specs, mut attached) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut servers, mut specs, mut hardware) = (Vec::new(), Vec::new(), Vec::new());
     for (entry, (image, program)) in spec.servers.iter().zip(images.iter().zip(programs)) {
         let told = |error: RunError| error.of(&entry.name);
         // A checkpoint has what was prepared.
@@ -580,7 +408,7 @@ fn prepare<'a>(
             // Far apart, as those of clients.
             let seed = description.measure.seed.wrapping_add((host as u64) << 32);
             let built = build(spec, entry, image.clone(), (address_of(host), seed));
-            let (mut machine, interface) = built.map_err(told)?;
+            let (mut machine, systems) = built.map_err(told)?;
             let simulator = &description.simulator;
             machine
                 .engine
@@ -591,12 +419,15 @@ fn prepare<'a>(
             machine.limit_output(guard.output_bytes());
             let name = name_of(&entry.name, entry.count, number);
             let tracer = traces.watch(Some(&name), &machine, traced.as_ref());
-            let mut server = RackServer::new(name, machine, interface.wire(), wires.servers[host]);
+            let Some(wire) = systems.wire() else {
+                return Err(RunError::Description("it has no link".to_string()).of(&name));
+            };
+            let mut server = RackServer::new(name, machine, wire, wires.servers[host]);
             server.tracer = tracer.is_wanted().then_some(tracer);
             server.connect(address_of(host), spec.link.rate())?;
             servers.push(server);
             specs.push(entry);
-            attached.push(interface);
+            hardware.push(systems);
         }
     }
     let mut rack = Rack::new(servers, network, description.simulator.lookahead_cycles)?;
@@ -617,7 +448,7 @@ fn prepare<'a>(
         brought: brought.sum(),
         rack,
         specs,
-        attached,
+        hardware,
         wires,
         saver,
         traces,
@@ -687,13 +518,13 @@ impl Prepared<'_> {
 
     /// Whether the interfaces have been used as they can be.
     fn check_interfaces(&mut self) -> Result<(), RunError> {
-        for (server, interface) in self.rack.servers.iter_mut().zip(&self.attached) {
+        for (server, hardware) in self.rack.servers.iter_mut().zip(&self.hardware) {
             let fabric = &mut server.machine.engine.fabric;
             if let Some(error) = fabric.errors().first() {
                 let sentence = format!("a device fails: {error}");
                 return Err(RunError::Guest(sentence).of(&server.name));
             }
-            if let Some((_, Some(fault))) = interface.told(fabric) {
+            if let Some(fault) = hardware.fault(fabric) {
                 return Err(RunError::Guest(fault).of(&server.name));
             }
         }
@@ -725,13 +556,13 @@ impl Prepared<'_> {
 
     /// Reads what each server has counted until now: the rack pauses at `at`.
     fn read_energy(&mut self, at: Time) {
-        let parts = self.specs.iter().zip(&self.attached);
-        for (server, (spec, interface)) in self.rack.servers.iter_mut().zip(parts) {
+        let parts = self.specs.iter().zip(&self.hardware);
+        for (server, (spec, hardware)) in self.rack.servers.iter_mut().zip(parts) {
             if !server.has_ended {
                 let machine = &mut server.machine;
                 let cycle = machine.engine.clock().cycle_of(at);
                 machine.engine.settle(cycle);
-                machine.first_reading = Some(meter(spec, interface).read(machine, cycle, 0));
+                machine.first_reading = Some(meter(spec, hardware).read(machine, cycle, 0));
                 server.next = server.next_time();
             }
         }
@@ -746,15 +577,15 @@ impl Prepared<'_> {
                 text += &format!("\n{}", client.describe());
             }
         }
-        for (host, (server, interface)) in
-            self.rack.servers.iter_mut().zip(&self.attached).enumerate()
+        for (host, (server, hardware)) in
+            self.rack.servers.iter_mut().zip(&self.hardware).enumerate()
         {
             let name = &server.name;
             if let Some((_, status)) = server.machine.exit() {
                 text += &format!("\n{name}: the program has ended with status {status}");
             }
             let fabric = &mut server.machine.engine.fabric;
-            let dropped = interface.told(fabric).map_or(0, |(told, _)| told.dropped());
+            let dropped = hardware.dropped_packets(fabric);
             let (_, received) = self.wires.counts(&self.rack.network, host);
             if dropped > 0 {
                 text += &format!(
@@ -864,40 +695,36 @@ fn run_once(
     let Prepared {
         mut rack,
         specs,
-        attached,
+        hardware,
         wires,
         brought,
         ..
     } = prepared;
     let (mut servers, mut host_skipped_cycles) = (Vec::new(), Vec::new());
     let mut simulated_seconds: f64 = 0.0;
-    let parts = rack.servers.iter_mut().zip(specs.iter().zip(&attached));
-    for (host, (server, (spec, interface))) in parts.enumerate() {
+    let parts = rack.servers.iter_mut().zip(specs.iter().zip(&hardware));
+    for (host, (server, (spec, hardware))) in parts.enumerate() {
         let machine = &mut server.machine;
-        let meter = meter(spec, interface);
+        let meter = meter(spec, hardware);
         let last = meter.read(machine, machine.end(), responses);
         let first = machine.first_reading.take().unwrap_or_default();
         let totals = Totals::of(machine, &meter, (begin, 0), (&first, &last));
         simulated_seconds = simulated_seconds.max(totals.simulated_seconds);
         host_skipped_cycles.extend(totals.host.host_skipped_cycles);
         let end = machine.engine.time(machine.end());
-        let hyperplane = interface.hyperplane.and_then(|id| {
-            let agent = machine.engine.fabric.agent_mut::<HyperPlane>(id)?;
-            Some(agent.statistics(end))
-        });
-        let Some((told, _)) = interface.told(&mut machine.engine.fabric) else {
-            return Err(RunError::Description(
-                "a server has no interface".to_string(),
-            ));
-        };
+        let fabric = &mut machine.engine.fabric;
+        let dropped_packets = hardware.dropped_packets(fabric);
+        let mut systems = hardware.statistics(fabric, end, None);
+        let interface = systems.remove(spec.interface.system().key);
         let (sent, received) = wires.counts(&rack.network, host);
         servers.push(RackServerResult {
             name: server.name.clone(),
             address: Ipv4Addr::from(address_of(host)),
             exit_status: machine.exit().map(|(_, status)| status),
             output: machine.output(),
-            interface: told,
-            hyperplane,
+            interface: interface.unwrap_or_default(),
+            dropped_packets,
+            systems,
             sent,
             received,
             cores: totals.cores,

@@ -72,8 +72,8 @@ class System:
 def _rings(name: str, program: str, queues: int, express: Mapping[str, float | int]) -> System:
     described = {
         "interface": "dma-nic",
-        "has_hyperplane": program == "store-qwait",
-        "dma_nic": {"queues": queues, "express": dict(express)},
+        "systems": ["hyperplane"] if program == "store-qwait" else [],
+        "server": {**SERVER, "dma_nic": {"queues": queues, "express": dict(express)}},
     }
     return System(name, program, described)
 
@@ -239,7 +239,9 @@ def energy_nj(result: dict[str, Any]) -> dict[str, float]:
     spent: dict[str, float] = {"all": energy["total"]}
     spent["cores"] = sum(core["total"] for core in energy["cores"])
     for part, names in PARTS.items():
-        spent[part] = sum(energy[name]["dynamic"] + energy[name]["static"] for name in names)
+        spent[part] = sum(
+            energy[name]["dynamic"] + energy[name]["static"] for name in names if name in energy
+        )
     spent[LEAKAGE] = energy["static"]
     return {part: value * energy["per_request"] / energy["total"] for part, value in spent.items()}
 

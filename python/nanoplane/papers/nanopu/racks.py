@@ -102,7 +102,7 @@ def rack(
         "server": server,
     }
     if interface == FIRST_LEVEL:
-        served["ice_nic"] = {"first_level": True}
+        server["ice_nic"] = {"first_level": True}
     measure: dict[str, Any] = {"requests": measured, "seed": 1}
     if warmup is not None:
         measure["warmup"] = warmup

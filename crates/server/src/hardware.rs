@@ -1,0 +1,207 @@
+//! The systems that take part in a server: which they are, and what they tell together.
+
+use crate::description::ServerSpec;
+use crate::error::RunError;
+use crate::registry::SYSTEMS;
+use energy::{EnergySpec, Split};
+use fabric::{AddressRange, AgentId, CoreId, Fabric, Time};
+use pipeline::NoExtension;
+use queues::{DeliveredPacket, Ledger};
+use serde_json::Value;
+use spec::{SpecError, require};
+use std::collections::BTreeMap;
+use system::{Attached, Cores, Host, Kind, Refusal, Setting, Site, System, Wire};
+
+/// The parts of the results that systems have, by their keys.
+pub type SystemResults = BTreeMap<&'static str, Value>;
+
+/// Systems that are to take part in a server.
+pub(crate) struct Wanted {
+    systems: Vec<(&'static Kind, Box<dyn System>)>,
+}
+
+impl Wanted {
+    /// Those with these keys.
+    pub fn of<'a>(server: &ServerSpec, keys: impl IntoIterator<Item = &'a str>) -> Wanted {
+        let find = |key: &str| {
+            let kind = SYSTEMS.iter().find(|kind| kind.key == key)?;
+            Some((kind, server.system(key)?))
+        };
+        let systems = keys.into_iter().filter_map(find).collect();
+        Wanted { systems }
+    }
+
+    /// Those that `server` describes and that need no network: what a program alone can use.
+    pub fn described(server: &ServerSpec) -> Wanted {
+        let kinds = SYSTEMS.iter().filter(|kind| {
+            // An interface that is not also a part of the cores has nothing to do without a link.
+            kind.extends_cores && server.describes(kind.key)
+        });
+        Wanted::of(server, kinds.map(|kind| kind.key))
+    }
+
+    /// Whether they can be part of a server with this `setting`, and what else it describes can be
+    /// there. `key`: which key of the description asks for them.
+    pub fn check(
+        &self,
+        server: &ServerSpec,
+        setting: Setting<'_>,
+        key: &str,
+    ) -> Result<(), SpecError> {
+        for kind in SYSTEMS {
+            let is_used = self.systems.iter().any(|(used, _)| used.key == kind.key);
+            if is_used || server.describes(kind.key) {
+                let host = server.host(setting, is_used);
+                let system = server.system(kind.key);
+                system.map_or(Ok(()), |system| system.check(&host))?;
+            }
+        }
+        let extending = self.systems.iter().filter(|(kind, _)| kind.extends_cores);
+        let extending: Vec<&str> = extending.map(|(kind, _)| kind.key).collect();
+        require(
+            extending.len() <= 1,
+            key,
+            extending.join(" with "),
+            "each of them has instructions or registers of its own for the cores, which can have \
+             those of one; leave all but one of them out",
+        )
+    }
+
+    /// Memory that they need beside the main memory.
+    pub fn memory(&self, server: &ServerSpec, setting: Setting<'_>) -> Vec<AddressRange> {
+        let systems = self.systems.iter();
+        let host = server.host(setting, true);
+        systems
+            .flat_map(|(_, system)| system.memory(&host))
+            .collect()
+    }
+
+    /// Attaches them, each where `site` says.
+    pub fn attach<'a>(
+        &self,
+        fabric: &mut Fabric,
+        mut site: impl FnMut() -> Site<'a>,
+    ) -> Result<Hardware, RunError> {
+        let mut hardware = Hardware::default();
+        for (kind, system) in &self.systems {
+            let attached = system.attach(fabric, site());
+            let attached = attached.map_err(|Refusal(why)| RunError::Description(why))?;
+            hardware.systems.push((kind.key, attached));
+        }
+        Ok(hardware)
+    }
+}
+
+impl ServerSpec {
+    /// What systems are told of the server.
+    pub(crate) fn host<'a>(&'a self, setting: Setting<'a>, is_used: bool) -> Host<'a> {
+        Host {
+            core: &self.core,
+            fabric: &self.fabric,
+            data_plane_cores: self.data_plane_cores,
+            setting,
+            is_used,
+        }
+    }
+}
+
+/// The systems that are part of a server.
+#[derive(Default)]
+pub(crate) struct Hardware {
+    systems: Vec<(&'static str, Attached)>,
+}
+
+impl Hardware {
+    /// The cores that they need.
+    pub fn take_cores(&mut self) -> Box<dyn Cores> {
+        let mut systems = self.systems.iter_mut();
+        let cores = systems.find_map(|(_, attached)| attached.cores.take());
+        cores.unwrap_or_else(|| Box::new(NoExtension))
+    }
+
+    fn find<T>(&self, of: impl Fn(&Attached) -> Option<T>) -> Option<T> {
+        self.systems.iter().find_map(|(_, attached)| of(attached))
+    }
+
+    /// The link of the server.
+    pub fn wire(&self) -> Option<Wire> {
+        self.find(|attached| attached.wire)
+    }
+
+    /// Who brings the requests, if it is one of them.
+    pub fn source(&self) -> Option<AgentId> {
+        self.find(|attached| attached.source)
+    }
+
+    /// Stores to which addresses begin and end a request, if they are no doorbells.
+    pub fn watched(&self) -> Option<AddressRange> {
+        self.find(|attached| attached.watched)
+    }
+
+    /// What they have counted until `now`.
+    pub fn statistics(
+        &self,
+        fabric: &mut Fabric,
+        now: Time,
+        ledger: Option<&Ledger>,
+    ) -> SystemResults {
+        let systems = self.systems.iter();
+        systems
+            .map(|(key, attached)| (*key, attached.hardware.statistics(fabric, now, ledger)))
+            .collect()
+    }
+
+    /// What the program has done first with one of them that cannot be.
+    pub fn fault(&self, fabric: &mut Fabric) -> Option<String> {
+        let mut systems = self.systems.iter();
+        systems.find_map(|(_, attached)| attached.hardware.fault(fabric))
+    }
+
+    /// Packets that they have dropped.
+    pub fn dropped_packets(&self, fabric: &mut Fabric) -> u64 {
+        let systems = self.systems.iter();
+        systems
+            .map(|(_, attached)| attached.hardware.dropped_packets(fabric))
+            .sum()
+    }
+
+    /// The replies that were to be kept.
+    pub fn replies(&self, fabric: &mut Fabric) -> Vec<DeliveredPacket> {
+        let systems = self.systems.iter();
+        systems
+            .flat_map(|(_, attached)| attached.hardware.replies(fabric))
+            .collect()
+    }
+
+    /// How long the clock of a core has stood still until `now`.
+    pub fn powered_down(&self, fabric: &mut Fabric, core: CoreId, now: Time) -> Time {
+        let systems = self.systems.iter();
+        systems.fold(Time::ZERO, |sum, (_, attached)| {
+            sum + attached.hardware.powered_down(fabric, core, now)
+        })
+    }
+
+    /// What each has counted until `now` of the events that cost energy.
+    pub fn events(&self, fabric: &mut Fabric, now: Time) -> Vec<Vec<u64>> {
+        let systems = self.systems.iter();
+        systems
+            .map(|(_, attached)| attached.hardware.events(fabric, now))
+            .collect()
+    }
+
+    /// What their components have cost in so many `seconds` with so many `events`, in nanojoules.
+    pub fn energy(
+        &self,
+        costs: &EnergySpec,
+        events: &[Vec<u64>],
+        seconds: f64,
+    ) -> BTreeMap<&'static str, Split> {
+        let systems = self.systems.iter().zip(events);
+        let components = systems.flat_map(|((_, attached), events)| {
+            attached
+                .hardware
+                .energy(events, seconds, costs.follow_sizes)
+        });
+        components.collect()
+    }
+}

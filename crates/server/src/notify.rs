@@ -1,0 +1,155 @@
+//! Values of a description that the registry knows: how a data plane learns of work, and network
+//! interfaces.
+
+use crate::registry::{interfaces, mechanisms};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
+use std::borrow::Cow;
+use system::{Kind, Mechanism};
+
+/// The ways to learn of work that need no hardware of a system.
+pub(crate) static SOFTWARE: &[Mechanism] = &[
+    Mechanism::new(
+        "spin",
+        0,
+        "It polls the doorbell of every queue, in the tightest loop.",
+    ),
+    Mechanism {
+        // What DPDK's examples ask of rte_eth_rx_burst().
+        usual_batch: 32,
+        // Its consumer index moves on when an item has been read.
+        reads_one: true,
+        ..Mechanism::new(
+            "spin-poll-mode",
+            2,
+            "It calls a receive-burst function for every queue, as DPDK's poll-mode drivers have \
+             it.",
+        )
+    },
+    Mechanism::new(
+        "wrs",
+        3,
+        "It polls every doorbell, and sleeps with `WRS.NTO` while all queues are empty.",
+    ),
+    Mechanism::new(
+        "software-bitmap",
+        4,
+        "It finds ready queues in a bitmap that producers and consumers keep in memory.",
+    ),
+];
+
+/// The schema of a string that is one of `values`, each with a sentence.
+fn one_of<'a>(about: &str, values: impl Iterator<Item = (&'a str, &'a str)>) -> Schema {
+    let values =
+        values.map(|(value, help)| json!({"description": help, "type": "string", "const": value}));
+    json_schema!({"description": about, "oneOf": Vec::from_iter(values)})
+}
+
+/// The one of `values` with this name.
+fn named<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    values: impl Iterator<Item = (&'static str, T)>,
+) -> Result<T, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let mut known = Vec::new();
+    for (value, meant) in values {
+        if value == name {
+            return Ok(meant);
+        }
+        known.push(format!("`{value}`"));
+    }
+    let known = known.join(", ");
+    Err(D::Error::custom(format_args!(
+        "unknown variant `{name}`, expected one of {known}"
+    )))
+}
+
+/// How the data plane learns of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notify(&'static Mechanism);
+
+impl Notify {
+    /// The one with this name.
+    pub fn of(name: &str) -> Option<Notify> {
+        let mut known = mechanisms();
+        let found = known.find(|(mechanism, _)| mechanism.name == name);
+        found.map(|(mechanism, _)| Notify(mechanism))
+    }
+
+    /// What it is.
+    pub(crate) fn mechanism(self) -> &'static Mechanism {
+        self.0
+    }
+
+    /// The system that it needs.
+    pub(crate) fn system(self) -> Option<&'static Kind> {
+        mechanisms().find_map(|(mechanism, kind)| kind.filter(|_| mechanism == self.0))
+    }
+}
+
+impl Serialize for Notify {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for Notify {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Notify, D::Error> {
+        let known = mechanisms().map(|(mechanism, _)| (mechanism.name, Notify(mechanism)));
+        named(deserializer, known)
+    }
+}
+
+impl JsonSchema for Notify {
+    fn schema_name() -> Cow<'static, str> {
+        "Notify".into()
+    }
+
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        let values = mechanisms().map(|(mechanism, _)| (mechanism.name, mechanism.help));
+        one_of("How the data plane learns of work.", values)
+    }
+}
+
+/// A network interface of a server in a rack.
+#[derive(Clone, Copy, Debug)]
+pub struct InterfaceKind(&'static Kind);
+
+impl InterfaceKind {
+    /// The system that it is.
+    pub(crate) fn system(self) -> &'static Kind {
+        self.0
+    }
+}
+
+impl PartialEq for InterfaceKind {
+    fn eq(&self, other: &InterfaceKind) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Serialize for InterfaceKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.interface.map_or("", |(name, _)| name))
+    }
+}
+
+impl<'de> Deserialize<'de> for InterfaceKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<InterfaceKind, D::Error> {
+        let known = interfaces().map(|(kind, name, _)| (name, InterfaceKind(kind)));
+        named(deserializer, known)
+    }
+}
+
+impl JsonSchema for InterfaceKind {
+    fn schema_name() -> Cow<'static, str> {
+        "InterfaceKind".into()
+    }
+
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        let values = interfaces().map(|(_, name, help)| (name, help));
+        one_of("A network interface of a server.", values)
+    }
+}

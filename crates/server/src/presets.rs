@@ -1,0 +1,259 @@
+//! The machines of the papers.
+
+use crate::registry::ServerSpec;
+use fabric::{
+    DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SocketLinkSpec,
+};
+use hyperplane::HyperPlaneSpec;
+use nanopu::NanoPuSpec;
+use pipeline::{CoreSpec, MemoryModel};
+use rpcvalet::RpcValetSpec;
+
+/// A machine of a paper.
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a sentence.
+    pub description: &'static str,
+    /// Where its numbers come from.
+    pub source: &'static str,
+    /// The machine.
+    pub server: ServerSpec,
+}
+
+/// All presets.
+pub fn presets() -> Vec<Preset> {
+    vec![hyperplane_table1(), rpcvalet_table1(), nanopu_prototype()]
+}
+
+/// The 16-core server of HyperPlane's Table I.
+///
+/// The table gives the L1 caches, 1 MB of last-level cache a core with 16 ways, and MESI with a
+/// directory. It does not give the memory model, the clock, the mesh or the memory. The server is an
+/// x86-64 (Section V-A), whose order is total store order. Chosen here: 3 GHz; a mesh of
+/// 4 x 4 tiles with 16-byte links and 3 cycles a hop, as in RPCValet's Table 1; 10 cycles for a
+/// bank of 1 MB; 4 memory channels of 25.6 GB/s and 50 ns, also as in RPCValet's Table 1.
+fn hyperplane_table1() -> Preset {
+    let core = CoreSpec {
+        memory_model: MemoryModel::Tso,
+        ..CoreSpec::hyperplane_table1()
+    };
+    Preset {
+        name: "hyperplane-table1",
+        description: "16 out-of-order cores, 8 wide, with 1 MB of shared cache each",
+        source: "HyperPlane (MICRO 2020), Table I",
+        server: ServerSpec {
+            hyperplane: Some(HyperPlaneSpec::default()),
+            ..ServerSpec::bare(
+                FabricSpec {
+                    cores: 16,
+                    sockets: 1,
+                    socket_link: SocketLinkSpec::default(),
+                    clock_ghz: 3.0,
+                    forward_latency_cycles: core.l1_data.hit_latency_cycles,
+                    last_level: LastLevelSpec {
+                        size_bytes_per_bank: 1024 * 1024,
+                        ways: 16,
+                        latency_cycles: 10,
+                        inclusion: Inclusion::Inclusive,
+                        directory: None,
+                    },
+                    mesh: MeshSpec {
+                        columns: 4,
+                        rows: 4,
+                        hop_latency_cycles: 3,
+                        link_bytes: 16,
+                        local_latency_cycles: 1,
+                    },
+                    memory: MemorySpec {
+                        controllers: 4,
+                        latency_ns: 50.0,
+                        bandwidth_gb_per_s: 25.6,
+                    },
+                },
+                core,
+                1,
+                1024,
+            )
+        },
+    }
+}
+
+/// The 16-core chip of RPCValet's Table 1.
+///
+/// The table gives the clock, the L1 caches, 2 MB of last-level cache in 16 banks of 16 ways and 6
+/// cycles, the mesh, and the memory. It says that the last-level cache includes nothing and does not
+/// say how large the directory beside it is. Chosen here: as many sets and ways as the bank has, which
+/// is 1.6 times the lines of a tile's private caches.
+fn rpcvalet_table1() -> Preset {
+    let core = CoreSpec::rpcvalet_table1();
+    Preset {
+        name: "rpcvalet-table1",
+        description: "16 out-of-order cores like ARM's Cortex-A57, 3 wide, at 2 GHz, with 128 KB of \
+                      shared cache each",
+        source: "RPCValet (ASPLOS 2019), Table 1",
+        server: ServerSpec {
+            rpcvalet: Some(RpcValetSpec::default()),
+            ..ServerSpec::bare(
+                FabricSpec {
+                    cores: 16,
+                    sockets: 1,
+                    socket_link: SocketLinkSpec::default(),
+                    clock_ghz: 2.0,
+                    forward_latency_cycles: core.l1_data.hit_latency_cycles,
+                    last_level: LastLevelSpec {
+                        size_bytes_per_bank: 128 * 1024,
+                        ways: 16,
+                        latency_cycles: 6,
+                        inclusion: Inclusion::NonInclusive,
+                        directory: Some(DirectorySpec {
+                            entries_per_bank: 128 * 16,
+                            ways: 16,
+                        }),
+                    },
+                    mesh: MeshSpec {
+                        columns: 4,
+                        rows: 4,
+                        hop_latency_cycles: 3,
+                        link_bytes: 16,
+                        local_latency_cycles: 1,
+                    },
+                    memory: MemorySpec {
+                        controllers: 4,
+                        latency_ns: 50.0,
+                        bandwidth_gb_per_s: 25.6,
+                    },
+                },
+                core,
+                16,
+                1024,
+            )
+        },
+    }
+}
+
+/// nanoPU's prototype: four Rocket cores.
+///
+/// Section 3 gives the core, "the default Rocket core configuration: 16KB L1 instruction and data caches,
+/// a 512KB shared L2 cache, and 16GB of external DRAM memory"; Section 5.1 the clock. Chosen here: the L2
+/// in four banks of 8 ways, as its generator's default has it, 14 cycles for a bank, so that a load that
+/// misses the L1 has its value after 20; and tiles of one cycle instead of a crossbar, with links of 8 bytes as
+/// the generator's buses have (`beatBytes` in `BaseSubsystemConfig`).
+///
+/// Memory is that of the published simulations, whose timings are those of DDR3-2133, in cycles of the core's
+/// clock (`mm_dramTimings` of `local_firesim.py`): FireSim's model of the time runs at that clock. An access to
+/// a row that is not open takes tRP, tRCD and tCAS, 14 each, 4 cycles of data and 2 of the back end: 48,
+/// which is 15 ns. Its port has 8 bytes a cycle. Real memory takes some 50 ns.
+fn nanopu_prototype() -> Preset {
+    let core = CoreSpec::five_stage();
+    Preset {
+        name: "nanopu-prototype",
+        description: "4 in-order cores like Rocket at 3.2 GHz, with nanoPU's network interface, registers \
+                      and thread scheduler",
+        source: "nanoPU (OSDI 2021), Section 3",
+        server: ServerSpec {
+            nanopu: Some(NanoPuSpec::default()),
+            ..ServerSpec::bare(
+                FabricSpec {
+                    cores: 4,
+                    sockets: 1,
+                    socket_link: SocketLinkSpec::default(),
+                    clock_ghz: 3.2,
+                    forward_latency_cycles: core.l1_data.hit_latency_cycles,
+                    last_level: LastLevelSpec {
+                        size_bytes_per_bank: 128 * 1024,
+                        ways: 8,
+                        latency_cycles: 14,
+                        inclusion: Inclusion::Inclusive,
+                        directory: None,
+                    },
+                    mesh: MeshSpec {
+                        columns: 2,
+                        rows: 2,
+                        hop_latency_cycles: 1,
+                        link_bytes: 8,
+                        local_latency_cycles: 1,
+                    },
+                    memory: MemorySpec {
+                        controllers: 1,
+                        latency_ns: 15.0,
+                        bandwidth_gb_per_s: 25.6,
+                    },
+                },
+                core,
+                4,
+                16384,
+            )
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each number of HyperPlane's Table I; and x86-64's order of memory accesses (Section V-A).
+    #[test]
+    fn hyperplane_table1_is_the_papers() {
+        let server = hyperplane_table1().server;
+        server.core.check().unwrap();
+        server.fabric.check().unwrap();
+        let (core, fabric) = (&server.core, &server.fabric);
+        // "8-wide issue OoO, 192/32-entry ROB/LSQ".
+        assert_eq!(core.model, pipeline::Model::OutOfOrder);
+        assert_eq!((core.width, core.rob_entries), (8, 192));
+        assert_eq!(
+            (core.load_queue_entries, core.store_queue_entries),
+            (32, 32)
+        );
+        // "Private, 32 KB, 64B lines, 4-way SA".
+        for cache in [&core.l1_data, &core.l1_instruction] {
+            assert_eq!((cache.size_bytes, cache.ways), (32 * 1024, 4));
+        }
+        assert_eq!((fabric::LINE_BYTES, &core.l2), (64, &None));
+        // "1 MB per core, 64B lines, 16-way SA"; "16 cores": a bank for each.
+        let last_level = &fabric.last_level;
+        assert_eq!(
+            (fabric.cores, fabric.mesh.columns * fabric.mesh.rows),
+            (16, 16)
+        );
+        assert_eq!(
+            (last_level.size_bytes_per_bank, last_level.ways),
+            (1 << 20, 16)
+        );
+        // "1024-entry monitoring and ready set".
+        assert_eq!(server.hyperplane.unwrap().entries, 1024);
+        assert_eq!(core.memory_model, MemoryModel::Tso);
+    }
+
+    /// Each number of RPCValet's Table 1.
+    #[test]
+    fn rpcvalet_table1_is_the_papers() {
+        let server = rpcvalet_table1().server;
+        server.core.check().unwrap();
+        server.fabric.check().unwrap();
+        let (core, fabric) = (&server.core, &server.fabric);
+        // "2GHz, OoO 3-wide dispatch/retirement, 128-entry ROB"; 16 cores (Section 5).
+        assert_eq!((fabric.cores, fabric.clock_ghz), (16, 2.0));
+        assert_eq!(core.model, pipeline::Model::OutOfOrder);
+        assert_eq!((core.width, core.rob_entries), (3, 128));
+        // "32KB 2-way L1d, 48KB 3-way L1i, 64-byte blocks 2 ports, 32 MSHRs, 3-cycle latency".
+        for (cache, kib, ways) in [(&core.l1_data, 32, 2), (&core.l1_instruction, 48, 3)] {
+            assert_eq!((cache.size_bytes, cache.ways), (kib * 1024, ways));
+            assert_eq!((cache.hit_latency_cycles, cache.mshrs), (3, 32));
+        }
+        assert_eq!(core.units.load.ports + core.units.store.ports, 2);
+        // "2MB total 16-way, 1 bank/tile, 6-cycle latency"; "Non-Inclusive MESI".
+        let last_level = &fabric.last_level;
+        assert_eq!(16 * last_level.size_bytes_per_bank, 2 << 20);
+        assert_eq!((last_level.ways, last_level.latency_cycles), (16, 6));
+        assert_eq!(last_level.inclusion, Inclusion::NonInclusive);
+        // "50ns latency, 4x25.6GBps"; "2D mesh, 16B links, 3 cycles/hop".
+        let memory = &fabric.memory;
+        assert_eq!((memory.controllers, memory.latency_ns), (4, 50.0));
+        assert_eq!(memory.bandwidth_gb_per_s, 25.6);
+        let mesh = &fabric.mesh;
+        assert_eq!((mesh.columns, mesh.rows), (4, 4));
+        assert_eq!((mesh.link_bytes, mesh.hop_latency_cycles), (16, 3));
+    }
+}

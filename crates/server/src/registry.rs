@@ -1,0 +1,101 @@
+//! The systems that a server can have: a line for each.
+
+use crate::notify::SOFTWARE;
+use energy::EnergySpec;
+use fabric::FabricSpec;
+use pipeline::CoreSpec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use system::{Kind, Mechanism, System};
+
+/// Declares the description of a server with a table for each system.
+macro_rules! systems {
+    ($($(#[$help:meta])* $key:ident: $spec:ty = $kind:expr,)*) => {
+        /// A server.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct ServerSpec {
+            /// Cores that run the data plane; the others are idle.
+            #[schemars(range(min = 1, max = 32))]
+            pub data_plane_cores: usize,
+            /// Main memory in mebibytes. Only what is used costs memory of the host.
+            #[schemars(range(min = 16, max = 16384))]
+            pub memory_mib: u64,
+            /// All cores are alike.
+            pub core: CoreSpec,
+            /// Caches, mesh and memory that the cores share; also their number and clock.
+            pub fabric: FabricSpec,
+            $(
+                $(#[$help])*
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $key: Option<$spec>,
+            )*
+            /// What events cost and what components leak. It changes no other result.
+            #[serde(default)]
+            pub energy: EnergySpec,
+        }
+
+        /// What every system is, in the order of their tables.
+        pub static SYSTEMS: &[Kind] = &[$($kind),*];
+
+        impl ServerSpec {
+            /// A server with no system.
+            pub fn bare(
+                fabric: FabricSpec,
+                core: CoreSpec,
+                data_plane_cores: usize,
+                memory_mib: u64,
+            ) -> ServerSpec {
+                ServerSpec {
+                    data_plane_cores,
+                    memory_mib,
+                    core,
+                    fabric,
+                    $($key: None,)*
+                    energy: EnergySpec::default(),
+                }
+            }
+
+            /// The system with this key, as it is described, or else with its defaults.
+            pub(crate) fn system(&self, key: &str) -> Option<Box<dyn System>> {
+                $(if key == stringify!($key) {
+                    return Some(Box::new(self.$key.clone().unwrap_or_default()));
+                })*
+                None
+            }
+
+            /// Whether the system with this key is described.
+            pub(crate) fn describes(&self, key: &str) -> bool {
+                $((key == stringify!($key) && self.$key.is_some()))||*
+            }
+        }
+    };
+}
+
+systems! {
+    /// HyperPlane's hardware.
+    hyperplane: hyperplane::HyperPlaneSpec = hyperplane::KIND,
+    /// RPCValet's network interface, for data planes that take messages from it.
+    rpcvalet: rpcvalet::RpcValetSpec = rpcvalet::KIND,
+    /// nanoPU's network interface and the registers of its cores.
+    nanopu: nanopu::NanoPuSpec = nanopu::KIND,
+    /// The network interface of kind `ice-nic`.
+    ice_nic: pcie::IceNicSpec = pcie::ICE_NIC,
+    /// The network interface of kind `dma-nic`.
+    dma_nic: pcie::DmaNicSpec = pcie::DMA_NIC,
+}
+
+/// Every value of `data_plane.notify`, with the system that it needs.
+pub(crate) fn mechanisms() -> impl Iterator<Item = (&'static Mechanism, Option<&'static Kind>)> {
+    let of_systems = SYSTEMS.iter().flat_map(|kind| {
+        let mechanisms = kind.mechanisms.iter();
+        mechanisms.map(move |mechanism| (mechanism, Some(kind)))
+    });
+    SOFTWARE.iter().map(|one| (one, None)).chain(of_systems)
+}
+
+/// The systems that are network interfaces, with the value of `interface` and its help.
+pub(crate) fn interfaces() -> impl Iterator<Item = (&'static Kind, &'static str, &'static str)> {
+    let systems = SYSTEMS.iter();
+    systems.filter_map(|kind| kind.interface.map(|(name, help)| (kind, name, help)))
+}

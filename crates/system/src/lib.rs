@@ -1,0 +1,260 @@
+//! The door through which a paper's hardware comes into a server.
+//!
+//! A [`System`] is the description of that hardware: the table `server.<key>` of a description. It
+//! checks itself, says which memory it needs, and attaches itself to the fabric and the cores. What
+//! it leaves behind, [`Attached`], tells of it while the server runs and when the run is over:
+//! statistics, energy, faults. The server knows systems by this trait alone; its registry has a
+//! line for each.
+
+mod cores;
+mod wire;
+
+pub use cores::Cores;
+pub use wire::Wire;
+
+use energy::Split;
+use fabric::{AddressRange, AgentId, CoreId, Fabric, FabricSpec, NamedRange, Time};
+use network::rack::LineRate;
+use network::transport::Protocol;
+use pipeline::CoreSpec;
+use queues::{DeliveredPacket, IoSetup, Ledger, ProgramSettings, SharedLedger};
+use serde_json::Value;
+use spec::SpecError;
+use workload::{Files, TrafficSpec};
+
+/// What a system is, whatever its description says.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its table in `server`, and its name in results.
+    pub key: &'static str,
+    /// The values of `data_plane.notify` that it stands for.
+    pub mechanisms: &'static [Mechanism],
+    /// The value of `interface` that it stands for in a rack, if it is a network interface: the
+    /// value and a sentence.
+    pub interface: Option<(&'static str, &'static str)>,
+    /// Whether it brings instructions or registers for the cores.
+    pub extends_cores: bool,
+    /// Its part of the memory map.
+    pub memory_map: &'static [NamedRange],
+}
+
+/// A way in which a data plane learns of work: a value of `data_plane.notify`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Mechanism {
+    /// The value.
+    pub name: &'static str,
+    /// A sentence about it.
+    pub help: &'static str,
+    /// The number by which a guest knows it: `enum io_notify` in `guest/include/io.h`.
+    pub code: u64,
+    /// How many items a visit to a queue takes at most, if the description does not say.
+    pub usual_batch: u32,
+    /// Which cores share queues, if the description does not say: all, or none.
+    pub shares_queues: bool,
+    /// How many items of a queue whose items are in order may still be being read after they were
+    /// counted down: those of a visit, or one.
+    pub reads_one: bool,
+    /// Whether it can serve queues by weights.
+    pub has_weights: bool,
+    /// Whether requests come from the system itself: then there are no queues in memory.
+    pub brings_requests: bool,
+}
+
+impl Mechanism {
+    /// One that polls queues which each core has for itself, one item a visit.
+    pub const fn new(name: &'static str, code: u64, help: &'static str) -> Mechanism {
+        Mechanism {
+            name,
+            help,
+            code,
+            usual_batch: 1,
+            shares_queues: false,
+            reads_one: false,
+            has_weights: false,
+            brings_requests: false,
+        }
+    }
+}
+
+/// The server that a system is to be part of.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'a> {
+    /// Its cores, all alike.
+    pub core: &'a CoreSpec,
+    /// What they share.
+    pub fabric: &'a FabricSpec,
+    /// How many cores run the data plane.
+    pub data_plane_cores: usize,
+    /// What it is for.
+    pub setting: Setting<'a>,
+    /// Whether the system takes part. Otherwise the server has its table and not the system.
+    pub is_used: bool,
+}
+
+/// What a server is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Setting<'a> {
+    /// It runs a data plane.
+    DataPlane(DataPlane<'a>),
+    /// It is in a rack.
+    Rack,
+    /// It runs a program on its own.
+    Alone,
+}
+
+/// A data plane, as far as systems ask.
+#[derive(Clone, Copy, Debug)]
+pub struct DataPlane<'a> {
+    /// How it learns of work.
+    pub mechanism: &'static Mechanism,
+    /// Its queues, or the nodes that send messages.
+    pub queues: u32,
+    /// How many items a visit to a queue takes at most.
+    pub batch: u32,
+    /// `data_plane.policy`.
+    pub policy: &'a str,
+    /// `data_plane.organisation`, if it is given.
+    pub organisation: Option<&'a str>,
+    /// What comes in.
+    pub traffic: &'a TrafficSpec,
+}
+
+/// Where a system is attached.
+#[derive(Debug)]
+pub struct Site<'a> {
+    /// The server.
+    pub host: Host<'a>,
+    /// Where doorbells are.
+    pub doorbells: AddressRange,
+    /// Where the registers of the I/O device are, for a system that answers there itself.
+    pub io_registers: AddressRange,
+    /// The address and the rate of the server's link, in a rack.
+    pub link: Option<(u32, LineRate)>,
+    /// Of random choices.
+    pub seed: u64,
+    /// The requests, for a mechanism that brings them.
+    pub requests: Option<Requests<'a>>,
+}
+
+/// What a mechanism that brings its requests itself does with them.
+#[derive(Debug)]
+pub struct Requests<'a> {
+    /// The data plane.
+    pub setup: &'a IoSetup,
+    /// What comes in.
+    pub traffic: &'a TrafficSpec,
+    /// The files with data that the description names.
+    pub files: &'a Files,
+    /// What the program is told.
+    pub settings: ProgramSettings,
+    /// Where they are counted and measured.
+    pub ledger: &'a SharedLedger,
+    /// The rate of the warm start in millions of requests a second, if there is one; `None` inside
+    /// stands for `traffic.saturation_rate_mrps`.
+    pub warm_start_mrps: Option<Option<f64>>,
+    /// How many replies to keep.
+    pub capture_packets: usize,
+}
+
+/// Why a system cannot be attached, as a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+impl From<SpecError> for Refusal {
+    fn from(error: SpecError) -> Refusal {
+        Refusal(error.to_string())
+    }
+}
+
+/// A paper's hardware, or a network interface, as a description has it.
+pub trait System {
+    /// Whether it can be part of `host`. Keys begin at the description, or at an entry of
+    /// `rack.servers`: `server.hyperplane.ways`, `data_plane.queues`.
+    fn check(&self, host: &Host<'_>) -> Result<(), SpecError>;
+
+    /// Memory that it needs beside the main memory; doorbells are there already.
+    fn memory(&self, _host: &Host<'_>) -> Vec<AddressRange> {
+        Vec::new()
+    }
+
+    /// What its network interface speaks. One that knows nothing of messages leaves a transport to
+    /// the program.
+    fn protocol(&self) -> Protocol {
+        Protocol::Datagrams
+    }
+
+    /// Attaches it.
+    fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal>;
+}
+
+/// A system that is part of a server.
+pub struct Attached {
+    /// What tells of it.
+    pub hardware: Box<dyn Hardware>,
+    /// The cores that it needs, if it extends them.
+    pub cores: Option<Box<dyn Cores>>,
+    /// Its link, if it is a network interface.
+    pub wire: Option<Wire>,
+    /// The agent that takes over at the end of a warm start, if the requests come from it.
+    pub source: Option<AgentId>,
+    /// The agent that the I/O device tells of each doorbell that it has rung, if there is one.
+    pub signal: Option<AgentId>,
+    /// Stores to these addresses begin and end the service of a request. Without: doorbells.
+    pub watched: Option<AddressRange>,
+}
+
+impl Attached {
+    /// Hardware that does nothing but answer its agents.
+    pub fn new(hardware: impl Hardware + 'static) -> Attached {
+        Attached {
+            hardware: Box::new(hardware),
+            cores: None,
+            wire: None,
+            source: None,
+            signal: None,
+            watched: None,
+        }
+    }
+}
+
+/// What tells of a system that is part of a server.
+pub trait Hardware {
+    /// Its part of the results: what it has counted until `now`. `ledger` has the requests of a
+    /// data plane.
+    fn statistics(&self, fabric: &mut Fabric, now: Time, ledger: Option<&Ledger>) -> Value;
+
+    /// What the program has done first with it that cannot be, as a sentence.
+    fn fault(&self, _fabric: &mut Fabric) -> Option<String> {
+        None
+    }
+
+    /// Packets that it has dropped.
+    fn dropped_packets(&self, _fabric: &mut Fabric) -> u64 {
+        0
+    }
+
+    /// The replies that were to be kept, if the requests come from it.
+    fn replies(&self, _fabric: &mut Fabric) -> Vec<DeliveredPacket> {
+        Vec::new()
+    }
+
+    /// How long it has held a core in a state in which the core's clock stands still.
+    fn powered_down(&self, _fabric: &mut Fabric, _core: CoreId, _now: Time) -> Time {
+        Time::ZERO
+    }
+
+    /// What it has counted until `now` of the events that cost energy.
+    fn events(&self, _fabric: &mut Fabric, _now: Time) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// What its components have cost in nanojoules, in so many `seconds` with so many `events`.
+    /// `follows_sizes`: the costs are to be those of the sizes that are described
+    /// (`server.energy.follow_sizes`).
+    fn energy(&self, _events: &[u64], _seconds: f64, _follows_sizes: bool) -> Vec<Component> {
+        Vec::new()
+    }
+}
+
+/// The energy of a component of a system: its name in results, and what it has cost.
+pub type Component = (&'static str, Split);
