@@ -86,7 +86,7 @@ bench: build
 same-results: build
 	$(BIN)/python tests/same_results/same_results.py $(if $(RECORD),--record)
 
-# docs/substrate.md has what comes out, and why.
+# docs/appendix/substrate-beside-gem5.md has the results and explains them.
 beside-gem5: build
 	$(BIN)/python tests/beside_gem5/beside_gem5.py
 

@@ -18,5 +18,5 @@ def test_out_of_order_comes_near(tmp_path: Path, program: str) -> None:
     beside_gem5.build(program, elf)
     core = "out of order"
     here = beside_gem5.measure(elf, program, beside_gem5.CORES[core])
-    # docs/substrate.md explains what is left, up to an eighth.
+    # docs/appendix/substrate-beside-gem5.md explains the rest, up to an eighth.
     assert here == pytest.approx(beside_gem5.GEM5[program].cycles_per_instruction(core), rel=0.15)
