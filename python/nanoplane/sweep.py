@@ -34,7 +34,7 @@ _CHECKPOINTS = "checkpoints-"
 SATURATION = 1.35
 """What a saturated run offers, as a multiple of what it takes. Less may leave a queue empty now and
 then; with more, the device that finds queues full takes their doorbells away from the data plane
-again and again, which costs HyperPlane 4 % of its peak at seven times."""
+again and again, which costs a monitoring set 4 % of its peak at seven times."""
 _SATURATED = (1.2, 1.5)
 """The multiples that are accepted."""
 _TRIALS = 9

@@ -105,4 +105,4 @@ def test_instructions_of_other_hardware_are_named(run: Run) -> None:
     status, _, errors = outcome(run("--functional", ROOT / "examples" / "doorbells.c"))
     assert status == 1
     assert "illegal instruction at pc" in errors
-    assert "such as QWAIT, need a timed run: leave --functional out" in errors
+    assert "beside the harts need a timed run: leave --functional out" in errors

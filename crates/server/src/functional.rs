@@ -471,7 +471,7 @@ impl FunctionalMachine {
         };
         let mut text = describe_crash(&self.image, self.is_linux(), &fault);
         if instruction.is_some_and(|instruction| instruction.class == Class::Custom) {
-            text += "\n  instructions of hardware beside the harts, such as QWAIT, need a timed run: \
+            text += "\n  instructions of hardware beside the harts need a timed run: \
                      leave --functional out";
         }
         RunError::Guest(text)
