@@ -268,17 +268,6 @@ def test_load_that_is_neither() -> None:
     )
 
 
-def test_too_many_queues() -> None:
-    assert changed("queues = 1000", "queues = 1025") == (
-        "example.toml: data_plane.queues is 1025, but the monitoring set has 1024 entries "
-        "(server.hyperplane.entries); ask for fewer queues or more entries"
-    )
-
-
-def test_many_queues_are_fine_for_spinning() -> None:
-    example(data_plane__queues=5000, data_plane__notify="spin").check()
-
-
 def test_set_is_named_when_it_is_wrong() -> None:
     with pytest.raises(DescriptionError, match=r"^--set: data_plane\.quues is not known"):
         example(data_plane__quues="3").check()

@@ -363,7 +363,7 @@ def test_a_sleeping_hart_executes_nothing() -> None:
         ),
         (
             {"data_plane.notify": "software-ready-set", "data_plane.queues": 2000},
-            "the monitoring set has 1024 entries",
+            "HyperPlane's monitoring set holds 1024 at most",
         ),
         ({"data_plane.batch": 0}, "data_plane.batch is 0; it must be a whole number from 1"),
         ({"data_plane.organisation": "scale-down"}, 'did you mean "scale-'),

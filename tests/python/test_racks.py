@@ -117,8 +117,8 @@ def test_several_guests_are_one_piece() -> None:
     [
         (
             "rack.servers.0.interface=nanopuu",
-            '--set: rack.servers.0.interface is "nanopuu"; it must be "ice-nic", "dma-nic", '
-            '"nanopu" or "rpcvalet"; did you mean "nanopu"?',
+            '--set: rack.servers.0.interface is "nanopuu"; it must be "rpcvalet", "nanopu", '
+            '"ice-nic" or "dma-nic"; did you mean "nanopu"?',
         ),
         (
             "rack.servers.0.server.preset=nanopu-prototyp",

@@ -79,13 +79,13 @@ fn check_data_plane(
     require(
         of.organisation.is_none(),
         "data_plane.organisation",
-        of.organisation.unwrap_or_default(),
+        of.organisation.as_deref().unwrap_or_default(),
         with(dispatched),
     )?;
     require(
         of.policy == "\"round-robin\"",
         "data_plane.policy",
-        of.policy,
+        &of.policy,
         with(dispatched),
     )?;
     require(
@@ -142,7 +142,7 @@ fn check_rack(spec: &RpcValetSpec, host: &Host<'_>) -> Result<(), SpecError> {
 
 impl System for RpcValetSpec {
     fn check(&self, host: &Host<'_>) -> Result<(), SpecError> {
-        match (host.is_used, &host.setting) {
+        match (host.is_used, host.setting) {
             (true, Setting::DataPlane(of)) => check_data_plane(self, host, of),
             (true, Setting::Rack) => check_rack(self, host),
             (true, Setting::Alone) | (false, _) => Ok(()),

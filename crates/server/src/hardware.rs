@@ -45,7 +45,7 @@ impl Wanted {
     pub fn check(
         &self,
         server: &ServerSpec,
-        setting: Setting<'_>,
+        setting: &Setting<'_>,
         key: &str,
     ) -> Result<(), SpecError> {
         for kind in SYSTEMS {
@@ -68,7 +68,7 @@ impl Wanted {
     }
 
     /// Memory that they need beside the main memory.
-    pub fn memory(&self, server: &ServerSpec, setting: Setting<'_>) -> Vec<AddressRange> {
+    pub fn memory(&self, server: &ServerSpec, setting: &Setting<'_>) -> Vec<AddressRange> {
         let systems = self.systems.iter();
         let host = server.host(setting, true);
         systems
@@ -94,7 +94,7 @@ impl Wanted {
 
 impl ServerSpec {
     /// What systems are told of the server.
-    pub(crate) fn host<'a>(&'a self, setting: Setting<'a>, is_used: bool) -> Host<'a> {
+    pub(crate) fn host<'a>(&'a self, setting: &'a Setting<'a>, is_used: bool) -> Host<'a> {
         Host {
             core: &self.core,
             fabric: &self.fabric,

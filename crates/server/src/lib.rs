@@ -5,6 +5,7 @@ mod clint;
 mod description;
 mod engine;
 mod error;
+mod execute;
 mod functional;
 mod hardware;
 mod host;
@@ -16,11 +17,14 @@ mod meter;
 mod notify;
 mod output;
 mod period;
+mod plan;
 mod preparation;
 mod presets;
+mod program;
 mod rack;
 mod registry;
 mod run;
+mod totals;
 mod traces;
 
 /// The simulator's version, and the SHA-256 of its sources, its dependencies, the compiler and the
@@ -33,6 +37,9 @@ pub use description::{
 };
 pub use engine::{Advance, Engine};
 pub use error::RunError;
+pub use execute::{
+    ExecuteOptions, ExecuteResult, FunctionalResult, HartResult, execute, execute_functionally,
+};
 pub use hardware::SystemResults;
 pub use host::{HostClock, HostCost};
 pub use limits::Limits;
@@ -40,16 +47,15 @@ pub use linux::{Access, Reach};
 pub use machine::Machine;
 pub use notify::{InterfaceKind, Notify};
 pub use presets::{Preset, presets};
+pub use program::Program;
 pub use rack::{
     Rack, RackAdvance, RackClientResult, RackClientSpec, RackDescription, RackMeasureSpec,
     RackResult, RackServer, RackServerResult, RackServerSpec, RackSpec, SwitchResult, rack_schema,
     run_rack,
 };
 pub use registry::{SYSTEMS, ServerSpec};
-pub use run::{
-    CoreResult, EnergyResult, ExecuteOptions, ExecuteResult, FunctionalResult, HartResult, Options,
-    Program, RunResult, Totals, check, execute, execute_functionally, run, warm_up,
-};
+pub use run::{Options, RunResult, check, run, warm_up};
 pub use system::Wire;
+pub use totals::{CoreResult, EnergyResult, Totals};
 pub use traces::{TraceOptions, TraceReport};
 pub use workload::Files;

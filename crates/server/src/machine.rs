@@ -479,21 +479,24 @@ impl Machine {
         }
     }
 
+    /// Instructions that all its cores have executed so far.
+    pub(crate) fn instructions(&self) -> u64 {
+        let cores = self.engine.cores.iter();
+        cores.map(|core| core.instructions()).sum()
+    }
+
     /// What the guest has taken of the host so far: instructions are those that nothing can undo.
     pub(crate) fn spent(&mut self) -> Spent {
-        let cores = self.engine.cores.iter();
-        let instructions: u64 = cores.map(|core| core.instructions()).sum();
         Spent {
-            instructions: instructions.saturating_sub(self.most_in_flight),
+            instructions: self.instructions().saturating_sub(self.most_in_flight),
             exceeds_output: self.exceeds_output(),
         }
     }
 
     /// What it has taken, of a guest that has ended.
     pub(crate) fn spent_in_all(&mut self) -> Spent {
-        let cores = self.engine.cores.iter();
         Spent {
-            instructions: cores.map(|core| core.instructions()).sum(),
+            instructions: self.instructions(),
             exceeds_output: self.exceeds_output(),
         }
     }

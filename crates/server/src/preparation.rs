@@ -10,7 +10,7 @@ use crate::error::RunError;
 use crate::functional::FunctionalMachine;
 use crate::limits::{Guard, Spent};
 use crate::machine::{Machine, UntimedServer};
-use crate::run::said;
+use crate::program::said;
 use fabric::{AddressRange, LineAddress, LineData};
 use queues::{ProgramDevice, ProgramPreparation, ProgramSettings};
 use riscv::Hart;

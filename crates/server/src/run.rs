@@ -1,34 +1,31 @@
-//! A run: a description and a program in, measurements out.
+//! A run of a data plane: a description and a program in, measurements out.
 
 use crate::checkpoint::{CheckpointOptions, Kind, Saver, Subject, When};
 use crate::description::{Description, Policy, ServerSpec, written};
 use crate::error::RunError;
-use crate::functional::FunctionalMachine;
 use crate::hardware::{Hardware, SystemResults, Wanted};
-use crate::host::{HostClock, HostCost};
+use crate::host::HostClock;
 use crate::limits::{Guard, Limits};
-use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX, UntimedServer, second_half};
-use crate::memory_map::{
-    CONSUMERS, DOORBELLS, EXECUTED_DOORBELLS, IO_REGISTERS, IO_TENANTS, MAIN_MEMORY,
-    TENANT_DOORBELLS,
-};
-use crate::meter::{Meter, Reading};
+use crate::machine::{Machine, second_half};
+use crate::memory_map::{CONSUMERS, DOORBELLS, IO_REGISTERS, IO_TENANTS, TENANT_DOORBELLS};
+use crate::meter::Meter;
+use crate::plan::{Plan, doorbell_range};
 use crate::preparation::{Preparation, Told};
-use crate::traces::{Harts, TraceOptions, TraceReport, Tracer, Traces, run_traced};
-use energy::Energy;
-use fabric::{AddressRange, AgentId, Fabric, FabricStatistics, Time};
-use pipeline::{CoreStatistics, CycleStack, NEVER};
+use crate::program::{check_bare_metal, load, said};
+use crate::totals::Totals;
+use crate::traces::{TraceOptions, TraceReport, Watched, run_traced};
+use fabric::{AddressRange, AgentId, Fabric, Time};
+use pipeline::NEVER;
 use queues::{
     CONSUMER_BYTES, IoSetup, IoSource, ItemCounts, Ledger, ProgramPreparation, ProgramSettings,
     SharedLedger, TenantSide,
 };
-use riscv::elf;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use system::{DataPlane, Requests, Setting, Site};
+use system::{DataPlane, Requests, Setting};
 use workload::{
     Files, KindMeasurement, Measurement, Random, Recorder, Rings, Stream, lost_requests,
 };
@@ -40,8 +37,6 @@ const PATIENCE_NS: f64 = 50e6;
 const SLOTS_APART: u32 = 4;
 /// Steps of the engine between two looks at whether it is time to stop or to report.
 const STEPS: u32 = 256;
-/// The same in rounds of a functional run.
-const ROUNDS: u32 = 64;
 
 /// What the caller wants beside the measurements.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -58,171 +53,6 @@ pub struct Options {
     pub files: Files,
     /// How much the run may take of the host.
     pub limits: Limits,
-}
-
-/// One core's part of the results.
-#[derive(Clone, Debug, Serialize)]
-pub struct CoreResult {
-    /// Instructions in a cycle, in the time in which the energy was spent.
-    pub ipc: f64,
-    /// Cycles, halted ones included.
-    pub cycles: u64,
-    /// Those of them in C1, the core's clock standing still.
-    pub c1_cycles: u64,
-    /// Everything that was counted, of all its harts together.
-    #[serde(flatten)]
-    pub statistics: CoreStatistics,
-    /// Its harts, if they are two.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub harts: Vec<CoreHartResult>,
-}
-
-/// The part of one of a core's two harts.
-#[derive(Clone, Debug, Serialize)]
-pub struct CoreHartResult {
-    /// Its number.
-    pub hart: usize,
-    /// Instructions in a cycle, as that of the core.
-    pub ipc: f64,
-    /// Instructions, without those that were undone.
-    pub instructions: u64,
-    /// Instructions that were executed on a wrong path or had to be done again.
-    pub squashed_instructions: u64,
-    /// Cycles in which it had halted of its own will.
-    pub halted_cycles: u64,
-    /// Conditional branches and indirect jumps.
-    pub branches: u64,
-    /// Those predicted wrongly.
-    pub mispredictions: u64,
-    /// Loads that found their line.
-    pub data_hits: u64,
-    /// Loads that did not.
-    pub data_misses: u64,
-    /// Where its cycles went.
-    pub stack: CycleStack,
-}
-
-/// What a run has cost, in nanojoules.
-#[derive(Clone, Debug, Serialize)]
-pub struct EnergyResult {
-    /// The time in which that was: from the beginning of the traffic, if there is any, or from the
-    /// end of the warm start, to the end.
-    pub seconds: f64,
-    /// For each request that was delivered in it, those of the warm-up included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub per_request: Option<f64>,
-    /// All and its parts.
-    #[serde(flatten)]
-    pub energy: Energy,
-}
-
-/// What every run has.
-#[derive(Clone, Debug, Serialize)]
-pub struct Totals {
-    /// The cores: of a data plane its own, otherwise all.
-    pub cores: Vec<CoreResult>,
-    /// Instructions of all cores.
-    pub instructions: u64,
-    /// Cycles of the server's clock.
-    pub cycles: u64,
-    /// Simulated time.
-    pub simulated_seconds: f64,
-    /// What it has cost the host.
-    #[serde(flatten)]
-    pub host: HostCost,
-    /// What the fabric counted.
-    pub fabric: FabricStatistics,
-    /// What the cores shown, and what all cores share, have cost.
-    pub energy_nj: EnergyResult,
-    /// Their mean power.
-    pub power_w: Energy,
-    /// Version of the simulator.
-    pub version: &'static str,
-}
-
-impl Totals {
-    /// The totals of a run that `machine` has ended. It had begun at `begin` with so many
-    /// instructions, which a checkpoint had brought. Its energy and instructions in a cycle are those
-    /// from the reading `first` to the reading `last`, of requests if there are any.
-    pub(crate) fn of(
-        machine: &Machine,
-        meter: &Meter<'_>,
-        (begin, brought): (HostClock, u64),
-        (first, last): (&Reading, &Reading),
-    ) -> Totals {
-        let end = machine.end();
-        let all: Vec<CoreStatistics> = machine
-            .engine
-            .cores
-            .iter()
-            .map(|core| core.statistics(end))
-            .collect();
-        let instructions: u64 = all.iter().map(|core| core.instructions).sum();
-        let cycles = (last.cycle - first.cycle) as f64;
-        let count = machine.engine.cores.len();
-        let threads = usize::from(machine.threads());
-        let harts = |core: usize| {
-            let hart = |thread: usize| {
-                let one = machine.engine.cores[core].hart_statistics(thread as u8, end);
-                let before = first.hart_instructions.get(core * threads + thread);
-                CoreHartResult {
-                    hart: thread * count + core,
-                    ipc: (one.instructions - before.copied().unwrap_or(0)) as f64 / cycles,
-                    instructions: one.instructions,
-                    squashed_instructions: one.squashed_instructions,
-                    halted_cycles: one.halted_cycles,
-                    branches: one.branches,
-                    mispredictions: one.mispredictions,
-                    data_hits: one.data_hits,
-                    data_misses: one.data_misses,
-                    stack: one.stack,
-                }
-            };
-            match threads {
-                1 => Vec::new(),
-                _ => (0..threads).map(hart).collect(),
-            }
-        };
-        let cores = all
-            .into_iter()
-            .take(meter.shown)
-            .enumerate()
-            .map(|(core, statistics)| {
-                let before = first.cores.get(core).map_or(0, |core| core.instructions);
-                CoreResult {
-                    ipc: (statistics.instructions - before) as f64 / cycles,
-                    cycles: end,
-                    c1_cycles: last.c1_cycles[core],
-                    statistics,
-                    harts: harts(core),
-                }
-            })
-            .collect();
-        let engines = machine.engine.cores.iter();
-        let host = HostCost {
-            host_skipped_cycles: engines.map(|core| core.skipped_cycles()).collect(),
-            ..begin.cost(Some(instructions.saturating_sub(brought)))
-        };
-        let energy = meter.energy(machine, first, last);
-        let requests = last.delivered - first.delivered;
-        let seconds =
-            (machine.engine.time(last.cycle) - machine.engine.time(first.cycle)).as_seconds();
-        Totals {
-            cores,
-            instructions,
-            cycles: end,
-            simulated_seconds: machine.engine.time(end).as_seconds(),
-            host,
-            fabric: machine.engine.fabric.statistics(),
-            power_w: energy.power(seconds),
-            energy_nj: EnergyResult {
-                seconds,
-                per_request: (requests > 0).then(|| energy.total / requests as f64),
-                energy,
-            },
-            version: crate::VERSION,
-        }
-    }
 }
 
 /// What became of each queue's items: lists with an element for each queue.
@@ -299,13 +129,6 @@ pub struct RunResult {
     /// What has become of the traces that were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceReport>,
-}
-
-pub(crate) fn doorbell_range(start: u64, lines: u64) -> AddressRange {
-    AddressRange {
-        start,
-        length: lines * 64,
-    }
 }
 
 fn setup(description: &Description) -> IoSetup {
@@ -399,9 +222,7 @@ pub fn check(description: &Description) -> Result<(), SpecError> {
     check_threads(description)?;
     data_plane.check().under("data_plane")?;
     check_organisation(description)?;
-    with_setting(description, |setting| {
-        wanted(description).check(server, setting, "data_plane.notify")
-    })
+    wanted(description).check(server, &setting(description), "data_plane.notify")
 }
 
 /// The system that the data plane's mechanism needs.
@@ -410,18 +231,17 @@ fn wanted(description: &Description) -> Wanted {
     Wanted::of(&description.server, system.map(|kind| kind.key))
 }
 
-/// Calls `with` with what systems are told of the data plane.
-fn with_setting<T>(description: &Description, with: impl FnOnce(Setting<'_>) -> T) -> T {
+/// What systems are told of the data plane.
+fn setting(description: &Description) -> Setting<'_> {
     let data_plane = &description.data_plane;
-    let organisation = data_plane.organisation.as_ref().map(written);
-    with(Setting::DataPlane(DataPlane {
+    Setting::DataPlane(DataPlane {
         mechanism: data_plane.notify.mechanism(),
         queues: data_plane.queues,
         batch: data_plane.batch(),
-        policy: &written(&data_plane.policy),
-        organisation: organisation.as_deref(),
+        policy: written(&data_plane.policy),
+        organisation: data_plane.organisation.as_ref().map(written),
         traffic: &description.traffic,
-    }))
+    })
 }
 
 /// Whether what is asked of a core's hardware threads is possible.
@@ -462,47 +282,23 @@ struct Attached {
     hardware: Hardware,
 }
 
-fn attach(
+/// Attaches the I/O device that fills the queues, and the tenants that empty them; unless
+/// `hardware` brings the requests.
+fn attach_io(
     fabric: &mut Fabric,
     description: &Description,
     setup: &IoSetup,
     ledger: &SharedLedger,
     options: &Options,
     settings: ProgramSettings,
-) -> Result<Attached, RunError> {
+    hardware: &Hardware,
+) -> Result<(AgentId, Option<AgentId>), RunError> {
+    if let Some(source) = hardware.source() {
+        return Ok((source, None));
+    }
     let (traffic, seed) = (&description.traffic, description.measure.seed);
     // Of the first socket, if there are two.
     let tiles = description.server.fabric.tiles_of_socket();
-    let warm_start = description.measure.warm_start.as_ref();
-    if let Some(warm) = warm_start {
-        ledger.borrow_mut().warm_up(warm.requests);
-    }
-    let mechanism = description.data_plane.notify.mechanism();
-    let hardware = with_setting(description, |setting| {
-        wanted(description).attach(fabric, || Site {
-            host: description.server.host(setting, true),
-            doorbells: setup.doorbells,
-            io_registers: setup.registers,
-            link: None,
-            seed,
-            requests: mechanism.brings_requests.then(|| Requests {
-                setup,
-                traffic,
-                files: &options.files,
-                settings: settings.clone(),
-                ledger,
-                warm_start_mrps: warm_start.map(|warm| warm.rate_mrps),
-                capture_packets: options.capture_packets,
-            }),
-        })
-    })?;
-    if let Some(source) = hardware.source() {
-        return Ok(Attached {
-            source,
-            tenants: None,
-            hardware,
-        });
-    }
     let mut source = IoSource::new(
         *setup,
         traffic.arrival_process(seed),
@@ -517,7 +313,7 @@ fn attach(
     .with_imbalance(traffic.imbalance)
     .and_then(|source| source.with_socket_imbalance(traffic.socket_imbalance))
     .map_err(RunError::Description)?;
-    if let Some(warm) = warm_start {
+    if let Some(warm) = &description.measure.warm_start {
         source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
     }
     // Producers and consumers are far from the data plane's first core.
@@ -528,38 +324,7 @@ fn attach(
         TenantSide::attachment(setup, tiles.saturating_sub(2)),
     )?;
     fabric.wake_agent(tenants, fabric::Time::ZERO, 0);
-    Ok(Attached {
-        source,
-        tenants: Some(tenants),
-        hardware,
-    })
-}
-
-fn load(program: &[u8]) -> Result<elf::Image, RunError> {
-    elf::load(program).map_err(|error| {
-        RunError::Program(format!(
-            "the program is no ELF file that can be run: {error}"
-        ))
-    })
-}
-
-/// Whether a program can run without an operating system.
-fn check_bare_metal(image: &elf::Image) -> Result<(), RunError> {
-    if image.headers.position_independent {
-        return Err(RunError::Program(
-            "the program is position-independent, and nobody moves a bare-metal program to its \
-             place: link it with -no-pie"
-                .to_string(),
-        ));
-    }
-    Ok(())
-}
-
-/// A program that can run without an operating system and end.
-pub(crate) fn load_bare_metal(program: &[u8]) -> Result<elf::Image, RunError> {
-    let image = load(program)?;
-    check_given(&image, &Program::default())?;
-    Ok(image)
+    Ok((source, Some(tenants)))
 }
 
 /// Runs `program`, an ELF file, as `description` says. `progress` is told the part that is done,
@@ -601,39 +366,6 @@ pub fn warm_up(
     simulate(&mut prepared, &mut watched, &mut guard)
 }
 
-/// The traces of the run of one server.
-struct Watched {
-    traces: Traces,
-    tracer: Tracer,
-}
-
-impl Watched {
-    /// Of `machine` with the program in the ELF file `elf`: what happens in the times of `shown`.
-    fn new(
-        options: &TraceOptions,
-        shown: Vec<Range<Time>>,
-        machine: &Machine,
-        elf: &[u8],
-    ) -> Result<Watched, RunError> {
-        let threads = usize::from(machine.threads());
-        let harts = Harts {
-            count: machine.engine.cores.len() * threads,
-            share_cores: threads > 1,
-            of: "the server has",
-        };
-        let mut traces = Traces::new(options, shown, &harts)?;
-        let program = traces.program(machine.image(), elf);
-        let tracer = traces.watch(None, machine, program.as_ref());
-        Ok(Watched { traces, tracer })
-    }
-
-    /// The run is over, or has been cut off.
-    fn finish(&mut self, machine: &mut Machine) -> Vec<TraceReport> {
-        self.tracer.finish(machine);
-        self.traces.finish()
-    }
-}
-
 /// A server, ready to run.
 struct Prepared<'a> {
     machine: Machine,
@@ -673,11 +405,18 @@ fn prepare<'a>(
     if !setup.in_order {
         ledger.borrow_mut().allow_reordering();
     }
-    let mut attached = None;
-    let mut memory = vec![setup.doorbells, setup.consumers, setup.tenant_doorbells];
-    memory.extend(with_setting(description, |setting| {
-        wanted(description).memory(&description.server, setting)
-    }));
+    if let Some(warm) = &measure.warm_start {
+        ledger.borrow_mut().warm_up(warm.requests);
+    }
+    let plan = Plan {
+        server: &description.server,
+        simulator: &description.simulator,
+        wanted: wanted(description),
+        setting: setting(description),
+        doorbells: setup.doorbells,
+        memory: vec![setup.doorbells, setup.consumers, setup.tenant_doorbells],
+        is_live: false,
+    };
     // A checkpoint has what was prepared.
     let mut settings = ProgramSettings {
         weights: description.data_plane.weights.clone(),
@@ -687,40 +426,56 @@ fn prepare<'a>(
     };
     let mut preparation = None;
     if options.checkpoint.from.is_none() {
-        let server = UntimedServer::of(&description.server, &memory);
+        let server = plan.untimed();
         let told = Told::new(IO_REGISTERS, &settings);
         preparation = Preparation::kept(server, &image, Some(told), guard)?;
     }
     if let Some(preparation) = &preparation {
         settings.prepared = preparation.program.clone();
     }
-    let mut machine = Machine::new(&description.server, image, &memory, false, |fabric| {
-        let mut agents = attach(fabric, description, &setup, &ledger, options, settings)?;
-        let cores = agents.hardware.take_cores();
-        attached = Some(agents);
-        Ok(cores)
-    })?;
-    machine.engine.set_speed(
-        description.simulator.lookahead_cycles,
-        description.simulator.skip_spinning,
-    );
-    let Some(attached) = attached else {
-        return Err(RunError::Description("the server has no I/O".to_string()));
-    };
-    let watched = attached.hardware.watched();
+    let mechanism = description.data_plane.notify.mechanism();
+    let requests = mechanism.brings_requests.then(|| Requests {
+        setup: &setup,
+        traffic: &description.traffic,
+        files: &options.files,
+        settings: settings.clone(),
+        ledger: &ledger,
+        warm_start_mrps: measure.warm_start.as_ref().map(|warm| warm.rate_mrps),
+        capture_packets: options.capture_packets,
+    });
+    let (mut machine, hardware, (source, tenants)) = plan.build(
+        image,
+        preparation.as_deref(),
+        guard,
+        (measure.seed, None),
+        requests,
+        |fabric, hardware| {
+            attach_io(
+                fabric,
+                description,
+                &setup,
+                &ledger,
+                options,
+                settings,
+                hardware,
+            )
+        },
+    )?;
+    let watched = hardware.watched();
     for core in &mut machine.engine.cores {
         // What begins and ends a request's service.
         core.watch(watched.unwrap_or(setup.all_doorbells()));
     }
-    if let Some(preparation) = preparation {
-        preparation.begin(&mut machine);
-    }
-    machine.limit_output(guard.output_bytes());
+    let attached = Attached {
+        source,
+        tenants,
+        hardware,
+    };
     let has_warm_start = measure.warm_start.is_some();
     let saver = Saver::new(&options.checkpoint, subject, has_warm_start)?;
     saver.restore(&options.checkpoint, &mut machine)?;
     Ok(Prepared {
-        brought: instructions(&machine),
+        brought: machine.instructions(),
         machine,
         server: &description.server,
         ledger,
@@ -739,12 +494,6 @@ fn meter<'a>(server: &'a ServerSpec, attached: &'a Attached) -> Meter<'a> {
         shown: server.data_plane_cores,
         hardware: &attached.hardware,
     }
-}
-
-/// Instructions that all its cores have executed so far.
-pub(crate) fn instructions(machine: &Machine) -> u64 {
-    let cores = machine.engine.cores.iter();
-    cores.map(|core| core.instructions()).sum()
 }
 
 /// One run; its traces show what happens in the times of `shown`.
@@ -958,300 +707,6 @@ fn finish(machine: &mut Machine, ledger: &SharedLedger) -> Result<(), RunError> 
     }
 }
 
-pub(crate) fn said(output: &str) -> String {
-    let lines: Vec<String> = output
-        .trim()
-        .lines()
-        .map(|line| elf::printable(line.as_bytes()))
-        .collect();
-    match lines.is_empty() {
-        true => String::new(),
-        false => format!("; it said: {}", lines.join("\n")),
-    }
-}
-
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// What came out of [`execute`].
-#[derive(Clone, Debug, Serialize)]
-pub struct ExecuteResult {
-    /// The guest's exit status; after a signal 128 and its number.
-    pub exit_status: u64,
-    /// The signal that ended it, such as `SIGABRT`.
-    pub signal: Option<&'static str>,
-    /// What every run has.
-    #[serde(flatten)]
-    pub totals: Totals,
-    /// What has become of the traces that were asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub traces: Vec<TraceReport>,
-}
-
-/// A program to execute, and what it is given.
-#[derive(Clone, Debug, Default)]
-pub struct Program {
-    /// Its ELF file.
-    pub elf: Vec<u8>,
-    /// Its path, which is its first argument.
-    pub path: Vec<u8>,
-    /// Its other arguments.
-    pub arguments: Vec<Vec<u8>>,
-    /// Its environment, as `NAME=VALUE`.
-    pub environment: Vec<Vec<u8>>,
-    /// Which files it reaches.
-    pub access: linux::Access,
-}
-
-/// Whether a bare-metal program can be run with what it is given.
-fn check_given(image: &elf::Image, program: &Program) -> Result<(), RunError> {
-    if image.tohost.is_none() {
-        return Err(RunError::Program(format!(
-            "the program has no symbol `tohost`, so that it could never end; bare-metal programs \
-             are built with `nanoplane build`, and Linux programs begin below {:#x}",
-            MAIN_MEMORY.start
-        )));
-    }
-    if !program.arguments.is_empty() || !program.environment.is_empty() {
-        return Err(RunError::Program(
-            "a bare-metal program takes no arguments and no environment".to_string(),
-        ));
-    }
-    if program.access != linux::Access::default() {
-        return Err(RunError::Program(
-            "a bare-metal program has no files: leave --root, --read-only and --host-files out"
-                .to_string(),
-        ));
-    }
-    check_bare_metal(image)
-}
-
-/// A bare-metal program without I/O, on a server that has every system which `description` describes
-/// and which needs no network.
-fn bare_metal(
-    description: &Description,
-    image: elf::Image,
-    program: &Program,
-    is_restored: bool,
-    guard: &mut Guard<'_>,
-) -> Result<(Machine, Hardware), RunError> {
-    check_given(&image, program)?;
-    let spec = &description.server;
-    let wanted = Wanted::described(spec);
-    wanted.check(spec, Setting::Alone, "server")?;
-    let doorbells = doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS);
-    let mut memory = vec![doorbells];
-    memory.extend(wanted.memory(spec, Setting::Alone));
-    let preparation = if is_restored {
-        None
-    } else {
-        Preparation::live(&UntimedServer::of(spec, &memory), &image, guard)?
-    };
-    let mut hardware = Hardware::default();
-    let mut machine = Machine::new(spec, image, &memory, true, |fabric| {
-        hardware = wanted.attach(fabric, || Site {
-            host: spec.host(Setting::Alone, true),
-            doorbells,
-            io_registers: IO_REGISTERS,
-            link: None,
-            seed: description.measure.seed,
-            requests: None,
-        })?;
-        Ok(hardware.take_cores())
-    })?;
-    if let Some(preparation) = preparation {
-        preparation.begin(&mut machine);
-    }
-    Ok((machine, hardware))
-}
-
-/// A Linux program with what it is given.
-fn prepare_linux(
-    description: &Description,
-    image: elf::Image,
-    program: &Program,
-    output_bytes: u64,
-) -> Result<linux::Prepared, RunError> {
-    let spec = &description.server;
-    let mut arguments = vec![program.path.clone()];
-    arguments.extend_from_slice(&program.arguments);
-    let setup = linux::Setup {
-        arguments,
-        environment: program.environment.clone(),
-        harts: spec.harts(),
-        memory_bytes: spec.memory_mib * 1024 * 1024,
-        seed: description.measure.seed,
-        access: program.access.clone(),
-        output_bytes,
-    };
-    linux::prepare(image, &setup).map_err(|error| RunError::Program(error.to_string()))
-}
-
-/// What the caller of [`execute`] wants beside the program's output.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ExecuteOptions {
-    /// Write these traces.
-    pub trace: TraceOptions,
-    /// Save and begin from these checkpoints.
-    pub checkpoint: CheckpointOptions,
-    /// How much the run may take of the host.
-    pub limits: Limits,
-}
-
-/// Runs any program on the server that `description` names: bare-metal, or for Linux. What it
-/// writes goes to the standard output as it comes.
-pub fn execute(
-    description: &Description,
-    program: &Program,
-    options: &ExecuteOptions,
-    mut go_on: impl FnMut() -> bool,
-) -> Result<ExecuteResult, RunError> {
-    description.server.check().under("server")?;
-    let begin = HostClock::start();
-    let ExecuteOptions {
-        trace,
-        checkpoint,
-        limits,
-    } = options;
-    let mut progress = |_| go_on();
-    let mut guard = Guard::new(limits, &mut progress);
-    let image = load(&program.elf)?;
-    let is_linux = linux::is_linux(&image, MAIN_MEMORY.start);
-    if is_linux && *checkpoint != CheckpointOptions::default() {
-        return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
-    }
-    let subject = Subject::new(Kind::Program, description, [&image], &Files::default())?;
-    let (mut machine, hardware) = if is_linux {
-        let prepared = prepare_linux(description, image, program, guard.output_bytes())?;
-        let machine = Machine::with_linux(&description.server, prepared)?;
-        (machine, Hardware::default())
-    } else {
-        let is_restored = checkpoint.from.is_some();
-        bare_metal(description, image, program, is_restored, &mut guard)?
-    };
-    machine.engine.set_speed(
-        description.simulator.lookahead_cycles,
-        description.simulator.skip_spinning,
-    );
-    machine.limit_output(guard.output_bytes());
-    let mut saver = Saver::new(checkpoint, subject, false)?;
-    saver.restore(checkpoint, &mut machine)?;
-    let brought = instructions(&machine);
-    let window = trace.window()?;
-    let mut watched = Watched::new(trace, vec![window], &machine, &program.elf)?;
-    let mut steps = 0u32;
-    let ended = loop {
-        watched.tracer.prepare(&mut machine, u64::MAX);
-        match machine.advance() {
-            Ok(true) => {}
-            other => break other.and_then(|_| saver.check()),
-        }
-        if saver.is_waiting()
-            && let Err(error) = saver.look(&mut machine, 0)
-        {
-            break Err(error);
-        }
-        steps = steps.wrapping_add(1);
-        if (steps.is_multiple_of(STEPS) || machine.take_interrupted())
-            && let Err(error) = guard.check(0.0, machine.spent())
-        {
-            break Err(error);
-        }
-    };
-    let traces = watched.finish(&mut machine);
-    ended?;
-    if let Some(sentence) = machine.unwritten() {
-        return Err(RunError::Output(sentence));
-    }
-    guard.check_amount(machine.spent_in_all())?;
-    let meter = Meter {
-        server: &description.server,
-        shown: usize::MAX,
-        hardware: &hardware,
-    };
-    let end = machine.end();
-    let last = meter.read(&mut machine, end, 0);
-    let readings = (&Reading::default(), &last);
-    let totals = Totals::of(&machine, &meter, (begin, brought), readings);
-    Ok(ExecuteResult {
-        exit_status: machine.exit().map_or(0, |(_, status)| status),
-        signal: machine.signal(),
-        totals,
-        traces,
-    })
-}
-
-/// One hart's part of a functional run.
-#[derive(Clone, Debug, Serialize)]
-pub struct HartResult {
-    /// Instructions that it executed.
-    pub instructions: u64,
-}
-
-/// What came out of [`execute_functionally`].
-#[derive(Clone, Debug, Serialize)]
-pub struct FunctionalResult {
-    /// The guest's exit status; after a signal 128 and its number.
-    pub exit_status: u64,
-    /// The signal that ended it, such as `SIGABRT`.
-    pub signal: Option<&'static str>,
-    /// The harts.
-    pub cores: Vec<HartResult>,
-    /// Instructions of all harts.
-    pub instructions: u64,
-    /// What it has cost the host.
-    #[serde(flatten)]
-    pub host: HostCost,
-    /// Version of the simulator.
-    pub version: &'static str,
-}
-
-/// Runs any program as [`execute`] does, but only for what it computes: no time is simulated. Of
-/// the description the number of cores, the clock, the size of memory and the seed count.
-pub fn execute_functionally(
-    description: &Description,
-    program: &Program,
-    limits: &Limits,
-    mut go_on: impl FnMut() -> bool,
-) -> Result<FunctionalResult, RunError> {
-    description.server.check().under("server")?;
-    let begin = HostClock::start();
-    let mut progress = |_| go_on();
-    let mut guard = Guard::new(limits, &mut progress);
-    let image = load(&program.elf)?;
-    let doorbells = doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS);
-    let server = UntimedServer::of(&description.server, &[doorbells]);
-    let mut machine = if linux::is_linux(&image, MAIN_MEMORY.start) {
-        let prepared = prepare_linux(description, image, program, guard.output_bytes())?;
-        FunctionalMachine::with_linux(&server, prepared)?
-    } else {
-        check_given(&image, program)?;
-        FunctionalMachine::bare_metal(&server, image, true)?
-    };
-    machine.limit_output(guard.output_bytes());
-    let mut rounds = 0u32;
-    while machine.advance()? {
-        rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(ROUNDS) || machine.take_interrupted() {
-            guard.check(0.0, machine.spent())?;
-        }
-    }
-    guard.check_amount(machine.spent())?;
-    let cores: Vec<HartResult> = machine
-        .instructions()
-        .into_iter()
-        .map(|instructions| HartResult { instructions })
-        .collect();
-    let instructions = cores.iter().map(|hart| hart.instructions).sum();
-    let (exit_status, signal) = machine.exit().unwrap_or_default();
-    Ok(FunctionalResult {
-        exit_status,
-        signal,
-        cores,
-        instructions,
-        host: begin.cost(Some(instructions)),
-        version: crate::VERSION,
-    })
 }

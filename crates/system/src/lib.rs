@@ -86,13 +86,13 @@ pub struct Host<'a> {
     /// How many cores run the data plane.
     pub data_plane_cores: usize,
     /// What it is for.
-    pub setting: Setting<'a>,
+    pub setting: &'a Setting<'a>,
     /// Whether the system takes part. Otherwise the server has its table and not the system.
     pub is_used: bool,
 }
 
 /// What a server is for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Setting<'a> {
     /// It runs a data plane.
     DataPlane(DataPlane<'a>),
@@ -103,7 +103,7 @@ pub enum Setting<'a> {
 }
 
 /// A data plane, as far as systems ask.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DataPlane<'a> {
     /// How it learns of work.
     pub mechanism: &'static Mechanism,
@@ -111,10 +111,10 @@ pub struct DataPlane<'a> {
     pub queues: u32,
     /// How many items a visit to a queue takes at most.
     pub batch: u32,
-    /// `data_plane.policy`.
-    pub policy: &'a str,
-    /// `data_plane.organisation`, if it is given.
-    pub organisation: Option<&'a str>,
+    /// `data_plane.policy`, as it is written.
+    pub policy: String,
+    /// `data_plane.organisation`, as it is written, if it is given.
+    pub organisation: Option<String>,
     /// What comes in.
     pub traffic: &'a TrafficSpec,
 }

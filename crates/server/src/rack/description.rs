@@ -260,7 +260,7 @@ impl RackServerSpec {
                 format!("each of {} can be in it once", written(&known)),
             )?;
         }
-        self.wanted().check(&self.server, Setting::Rack, "systems")
+        self.wanted().check(&self.server, &Setting::Rack, "systems")
     }
 
     /// Its interface, and the systems beside that.

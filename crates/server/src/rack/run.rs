@@ -2,33 +2,30 @@
 
 use super::flows::{Flows, Member, Role};
 use super::watchdog::Watchdog;
-use super::{
-    Rack, RackAdvance, RackClientSpec, RackDescription, RackServer, RackServerSpec, RackSpec,
-};
+use super::{Rack, RackAdvance, RackClientSpec, RackDescription, RackServer, RackServerSpec};
 use crate::checkpoint::{Kind, Resumable, Saver, Subject};
 use crate::error::RunError;
 use crate::hardware::{Hardware, SystemResults};
 use crate::host::{HostClock, HostCost};
 use crate::limits::{Guard, Spent};
-use crate::machine::{Machine, UntimedServer};
-use crate::memory_map::{DOORBELLS, EXECUTED_DOORBELLS, IO_REGISTERS};
+use crate::machine::Machine;
 use crate::meter::Meter;
+use crate::plan::{Plan, program_doorbells};
 use crate::preparation::Preparation;
-use crate::run::{
-    CoreResult, EnergyResult, Options, Totals, doorbell_range, instructions, load_bare_metal, said,
-};
+use crate::program::{load_bare_metal, said};
+use crate::run::Options;
+use crate::totals::{CoreResult, EnergyResult, Totals};
 use crate::traces::{Harts, TraceReport, Traces, run_traced};
 use energy::Energy;
-use fabric::{AddressRange, FabricStatistics, Time};
+use fabric::{Fabric, FabricStatistics, Time};
 use network::rack::{LinkCounts, Network, NodeId, PortCounts, Switch};
 use network::{LoadGenerator, LoadGeneratorReport};
-use riscv::elf::Image;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use system::{Setting, Site};
+use system::Setting;
 use workload::{Files, KindMeasurement, Measurement, Recorder};
 
 /// The address of the first server.
@@ -177,42 +174,21 @@ pub struct SwitchResult {
     pub unroutable: u64,
 }
 
-/// The doorbells of a server of a rack, which no I/O device rings.
-fn doorbells() -> AddressRange {
-    doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS)
-}
-
-/// The memory that a server has beside its main memory.
-fn more_memory(spec: &RackServerSpec) -> Vec<AddressRange> {
-    let mut ranges = Vec::new();
-    if !spec.systems.is_empty() {
-        ranges.push(doorbells());
+/// How a server of the rack is built.
+fn plan<'a>(description: &'a RackDescription, spec: &'a RackServerSpec) -> Plan<'a> {
+    let memory = match spec.systems.is_empty() {
+        true => Vec::new(),
+        false => vec![program_doorbells()],
+    };
+    Plan {
+        server: &spec.server,
+        simulator: &description.simulator,
+        wanted: spec.wanted(),
+        setting: Setting::Rack,
+        doorbells: program_doorbells(),
+        memory,
+        is_live: false,
     }
-    ranges.extend(spec.wanted().memory(&spec.server, Setting::Rack));
-    ranges
-}
-
-/// Builds the server with this address.
-fn build(
-    rack: &RackSpec,
-    spec: &RackServerSpec,
-    image: Image,
-    (address, seed): (u32, u64),
-) -> Result<(Machine, Hardware), RunError> {
-    let server = &spec.server;
-    let mut hardware = Hardware::default();
-    let machine = Machine::new(server, image, &more_memory(spec), false, |fabric| {
-        hardware = spec.wanted().attach(fabric, || Site {
-            host: server.host(Setting::Rack, true),
-            doorbells: doorbells(),
-            io_registers: IO_REGISTERS,
-            link: Some((address, rack.link.rate())),
-            seed,
-            requests: None,
-        })?;
-        Ok(hardware.take_cores())
-    })?;
-    Ok((machine, hardware))
 }
 
 /// A rack, ready to run.
@@ -394,29 +370,23 @@ fn prepare<'a>(
     let (mut servers, mut specs, mut hardware) = (Vec::new(), Vec::new(), Vec::new());
     for (entry, (image, program)) in spec.servers.iter().zip(images.iter().zip(programs)) {
         let told = |error: RunError| error.of(&entry.name);
+        let plan = plan(description, entry);
         // A checkpoint has what was prepared.
         let preparation = match options.checkpoint.from {
             Some(_) => None,
-            None => {
-                let server = UntimedServer::of(&entry.server, &more_memory(entry));
-                Preparation::kept(server, image, None, guard).map_err(told)?
-            }
+            None => Preparation::kept(plan.untimed(), image, None, guard).map_err(told)?,
         };
         let traced = traces.program(image, program);
         for number in 0..entry.count {
             let host = servers.len();
             // Far apart, as those of clients.
             let seed = description.measure.seed.wrapping_add((host as u64) << 32);
-            let built = build(spec, entry, image.clone(), (address_of(host), seed));
-            let (mut machine, systems) = built.map_err(told)?;
-            let simulator = &description.simulator;
-            machine
-                .engine
-                .set_speed(simulator.lookahead_cycles, simulator.skip_spinning);
-            if let Some(preparation) = &preparation {
-                preparation.begin(&mut machine);
-            }
-            machine.limit_output(guard.output_bytes());
+            let link = (address_of(host), spec.link.rate());
+            let nothing = |_: &mut Fabric, _: &Hardware| Ok(());
+            let (image, preparation) = (image.clone(), preparation.as_deref());
+            let place = (seed, Some(link));
+            let built = plan.build(image, preparation, guard, place, None, nothing);
+            let (machine, systems, ()) = built.map_err(told)?;
             let name = name_of(&entry.name, entry.count, number);
             let tracer = traces.watch(Some(&name), &machine, traced.as_ref());
             let Some(wire) = systems.wire() else {
@@ -442,7 +412,7 @@ fn prepare<'a>(
     let brought = rack
         .servers
         .iter()
-        .map(|server| instructions(&server.machine));
+        .map(|server| server.machine.instructions());
     let begins = spec.clients.iter().map(|client| client.begin_ns);
     Ok(Prepared {
         brought: brought.sum(),

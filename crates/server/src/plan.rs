@@ -1,0 +1,98 @@
+//! How every bare-metal server is built: alone, with a data plane, or in a rack.
+
+use crate::description::{ServerSpec, SimulatorSpec};
+use crate::error::RunError;
+use crate::hardware::{Hardware, Wanted};
+use crate::limits::Guard;
+use crate::machine::{Machine, UntimedServer};
+use crate::memory_map::{DOORBELLS, EXECUTED_DOORBELLS, IO_REGISTERS};
+use crate::preparation::Preparation;
+use fabric::{AddressRange, Fabric};
+use network::rack::LineRate;
+use riscv::elf::Image;
+use system::{Requests, Setting, Site};
+
+/// A range of `lines` doorbells, each with a line of its own.
+pub(crate) fn doorbell_range(start: u64, lines: u64) -> AddressRange {
+    AddressRange {
+        start,
+        length: lines * 64,
+    }
+}
+
+/// The doorbells of a program that has no I/O device which says how many there are.
+pub(crate) fn program_doorbells() -> AddressRange {
+    doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS)
+}
+
+/// A server that is to be built.
+pub(crate) struct Plan<'a> {
+    pub server: &'a ServerSpec,
+    pub simulator: &'a SimulatorSpec,
+    /// The systems that it has.
+    pub wanted: Wanted,
+    /// What it is for.
+    pub setting: Setting<'a>,
+    /// Where doorbells are.
+    pub doorbells: AddressRange,
+    /// Memory beside the main memory, but for that of systems.
+    pub memory: Vec<AddressRange>,
+    /// Whether the program's output goes to this process's.
+    pub is_live: bool,
+}
+
+impl Plan<'_> {
+    /// All memory beside the main memory.
+    fn more_memory(&self) -> Vec<AddressRange> {
+        let of_systems = self.wanted.memory(self.server, &self.setting);
+        self.memory.iter().copied().chain(of_systems).collect()
+    }
+
+    /// The same server without times.
+    pub fn untimed(&self) -> UntimedServer {
+        UntimedServer::of(self.server, &self.more_memory())
+    }
+
+    /// Builds it with the program `image`, which begins where `preparation` has left it. `seed` is
+    /// that of random choices, `link` its address and the rate of its link. `attach` adds what the
+    /// server has beside its systems.
+    pub fn build<T>(
+        &self,
+        image: Image,
+        preparation: Option<&Preparation>,
+        guard: &Guard<'_>,
+        (seed, link): (u64, Option<(u32, LineRate)>),
+        requests: Option<Requests<'_>>,
+        attach: impl FnOnce(&mut Fabric, &Hardware) -> Result<T, RunError>,
+    ) -> Result<(Machine, Hardware, T), RunError> {
+        let mut built = None;
+        let memory = self.more_memory();
+        let mut machine = Machine::new(self.server, image, &memory, self.is_live, |fabric| {
+            let mut requests = requests;
+            let mut hardware = self.wanted.attach(fabric, || Site {
+                host: self.server.host(&self.setting, true),
+                doorbells: self.doorbells,
+                io_registers: IO_REGISTERS,
+                link,
+                seed,
+                requests: requests.take(),
+            })?;
+            let cores = hardware.take_cores();
+            let beside = attach(fabric, &hardware)?;
+            built = Some((hardware, beside));
+            Ok(cores)
+        })?;
+        let Some((hardware, beside)) = built else {
+            return Err(RunError::Description("nothing was attached".to_string()));
+        };
+        let simulator = self.simulator;
+        machine
+            .engine
+            .set_speed(simulator.lookahead_cycles, simulator.skip_spinning);
+        if let Some(preparation) = preparation {
+            preparation.begin(&mut machine);
+        }
+        machine.limit_output(guard.output_bytes());
+        Ok((machine, hardware, beside))
+    }
+}

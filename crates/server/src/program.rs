@@ -1,0 +1,84 @@
+//! Programs: what is given to one, and whether it can be run.
+
+use crate::error::RunError;
+use crate::memory_map::MAIN_MEMORY;
+use riscv::elf;
+
+/// A program to execute, and what it is given.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Its ELF file.
+    pub elf: Vec<u8>,
+    /// Its path, which is its first argument.
+    pub path: Vec<u8>,
+    /// Its other arguments.
+    pub arguments: Vec<Vec<u8>>,
+    /// Its environment, as `NAME=VALUE`.
+    pub environment: Vec<Vec<u8>>,
+    /// Which files it reaches.
+    pub access: linux::Access,
+}
+
+/// Whether a bare-metal program can be run with what it is given.
+pub(crate) fn check_given(image: &elf::Image, program: &Program) -> Result<(), RunError> {
+    if image.tohost.is_none() {
+        return Err(RunError::Program(format!(
+            "the program has no symbol `tohost`, so that it could never end; bare-metal programs \
+             are built with `nanoplane build`, and Linux programs begin below {:#x}",
+            MAIN_MEMORY.start
+        )));
+    }
+    if !program.arguments.is_empty() || !program.environment.is_empty() {
+        return Err(RunError::Program(
+            "a bare-metal program takes no arguments and no environment".to_string(),
+        ));
+    }
+    if program.access != linux::Access::default() {
+        return Err(RunError::Program(
+            "a bare-metal program has no files: leave --root, --read-only and --host-files out"
+                .to_string(),
+        ));
+    }
+    check_bare_metal(image)
+}
+
+/// A program of either kind.
+pub(crate) fn load(program: &[u8]) -> Result<elf::Image, RunError> {
+    elf::load(program).map_err(|error| {
+        RunError::Program(format!(
+            "the program is no ELF file that can be run: {error}"
+        ))
+    })
+}
+
+/// Whether a program can run without an operating system.
+pub(crate) fn check_bare_metal(image: &elf::Image) -> Result<(), RunError> {
+    if image.headers.position_independent {
+        return Err(RunError::Program(
+            "the program is position-independent, and nobody moves a bare-metal program to its \
+             place: link it with -no-pie"
+                .to_string(),
+        ));
+    }
+    Ok(())
+}
+
+/// A program that can run without an operating system and end.
+pub(crate) fn load_bare_metal(program: &[u8]) -> Result<elf::Image, RunError> {
+    let image = load(program)?;
+    check_given(&image, &Program::default())?;
+    Ok(image)
+}
+
+/// What a program has written, to follow a sentence.
+pub(crate) fn said(output: &str) -> String {
+    let lines: Vec<String> = output
+        .trim()
+        .lines()
+        .map(|line| elf::printable(line.as_bytes()))
+        .collect();
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!("; it said: {}", lines.join("\n")),
+    }
+}

@@ -1,0 +1,174 @@
+//! The part of the results that every run has.
+
+use crate::host::{HostClock, HostCost};
+use crate::machine::Machine;
+use crate::meter::{Meter, Reading};
+use energy::Energy;
+use fabric::FabricStatistics;
+use pipeline::{CoreStatistics, CycleStack};
+use serde::Serialize;
+
+/// One core's part of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct CoreResult {
+    /// Instructions in a cycle, in the time in which the energy was spent.
+    pub ipc: f64,
+    /// Cycles, halted ones included.
+    pub cycles: u64,
+    /// Those of them in C1, the core's clock standing still.
+    pub c1_cycles: u64,
+    /// Everything that was counted, of all its harts together.
+    #[serde(flatten)]
+    pub statistics: CoreStatistics,
+    /// Its harts, if they are two.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub harts: Vec<CoreHartResult>,
+}
+
+/// The part of one of a core's two harts.
+#[derive(Clone, Debug, Serialize)]
+pub struct CoreHartResult {
+    /// Its number.
+    pub hart: usize,
+    /// Instructions in a cycle, as that of the core.
+    pub ipc: f64,
+    /// Instructions, without those that were undone.
+    pub instructions: u64,
+    /// Instructions that were executed on a wrong path or had to be done again.
+    pub squashed_instructions: u64,
+    /// Cycles in which it had halted of its own will.
+    pub halted_cycles: u64,
+    /// Conditional branches and indirect jumps.
+    pub branches: u64,
+    /// Those predicted wrongly.
+    pub mispredictions: u64,
+    /// Loads that found their line.
+    pub data_hits: u64,
+    /// Loads that did not.
+    pub data_misses: u64,
+    /// Where its cycles went.
+    pub stack: CycleStack,
+}
+
+/// What a run has cost, in nanojoules.
+#[derive(Clone, Debug, Serialize)]
+pub struct EnergyResult {
+    /// The time in which that was: from the beginning of the traffic, if there is any, or from the
+    /// end of the warm start, to the end.
+    pub seconds: f64,
+    /// For each request that was delivered in it, those of the warm-up included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_request: Option<f64>,
+    /// All and its parts.
+    #[serde(flatten)]
+    pub energy: Energy,
+}
+
+/// What every run has.
+#[derive(Clone, Debug, Serialize)]
+pub struct Totals {
+    /// The cores: of a data plane its own, otherwise all.
+    pub cores: Vec<CoreResult>,
+    /// Instructions of all cores.
+    pub instructions: u64,
+    /// Cycles of the server's clock.
+    pub cycles: u64,
+    /// Simulated time.
+    pub simulated_seconds: f64,
+    /// What it has cost the host.
+    #[serde(flatten)]
+    pub host: HostCost,
+    /// What the fabric counted.
+    pub fabric: FabricStatistics,
+    /// What the cores shown, and what all cores share, have cost.
+    pub energy_nj: EnergyResult,
+    /// Their mean power.
+    pub power_w: Energy,
+    /// Version of the simulator.
+    pub version: &'static str,
+}
+
+impl Totals {
+    /// The totals of a run that `machine` has ended. It had begun at `begin` with so many
+    /// instructions, which a checkpoint had brought. Its energy and instructions in a cycle are those
+    /// from the reading `first` to the reading `last`, of requests if there are any.
+    pub(crate) fn of(
+        machine: &Machine,
+        meter: &Meter<'_>,
+        (begin, brought): (HostClock, u64),
+        (first, last): (&Reading, &Reading),
+    ) -> Totals {
+        let end = machine.end();
+        let all: Vec<CoreStatistics> = machine
+            .engine
+            .cores
+            .iter()
+            .map(|core| core.statistics(end))
+            .collect();
+        let instructions: u64 = all.iter().map(|core| core.instructions).sum();
+        let cycles = (last.cycle - first.cycle) as f64;
+        let count = machine.engine.cores.len();
+        let threads = usize::from(machine.threads());
+        let harts = |core: usize| {
+            let hart = |thread: usize| {
+                let one = machine.engine.cores[core].hart_statistics(thread as u8, end);
+                let before = first.hart_instructions.get(core * threads + thread);
+                CoreHartResult {
+                    hart: thread * count + core,
+                    ipc: (one.instructions - before.copied().unwrap_or(0)) as f64 / cycles,
+                    instructions: one.instructions,
+                    squashed_instructions: one.squashed_instructions,
+                    halted_cycles: one.halted_cycles,
+                    branches: one.branches,
+                    mispredictions: one.mispredictions,
+                    data_hits: one.data_hits,
+                    data_misses: one.data_misses,
+                    stack: one.stack,
+                }
+            };
+            match threads {
+                1 => Vec::new(),
+                _ => (0..threads).map(hart).collect(),
+            }
+        };
+        let cores = all
+            .into_iter()
+            .take(meter.shown)
+            .enumerate()
+            .map(|(core, statistics)| {
+                let before = first.cores.get(core).map_or(0, |core| core.instructions);
+                CoreResult {
+                    ipc: (statistics.instructions - before) as f64 / cycles,
+                    cycles: end,
+                    c1_cycles: last.c1_cycles[core],
+                    statistics,
+                    harts: harts(core),
+                }
+            })
+            .collect();
+        let engines = machine.engine.cores.iter();
+        let host = HostCost {
+            host_skipped_cycles: engines.map(|core| core.skipped_cycles()).collect(),
+            ..begin.cost(Some(instructions.saturating_sub(brought)))
+        };
+        let energy = meter.energy(machine, first, last);
+        let requests = last.delivered - first.delivered;
+        let seconds =
+            (machine.engine.time(last.cycle) - machine.engine.time(first.cycle)).as_seconds();
+        Totals {
+            cores,
+            instructions,
+            cycles: end,
+            simulated_seconds: machine.engine.time(end).as_seconds(),
+            host,
+            fabric: machine.engine.fabric.statistics(),
+            power_w: energy.power(seconds),
+            energy_nj: EnergyResult {
+                seconds,
+                per_request: (requests > 0).then(|| energy.total / requests as f64),
+                energy,
+            },
+            version: crate::VERSION,
+        }
+    }
+}
