@@ -92,7 +92,7 @@ beside-gem5: build
 
 docs: build
 	$(BIN)/nanoplane explain --markdown > docs/reference.md
-	cargo run --quiet --locked --package server --example memory_map
+	cargo run --quiet --profile test --locked --package server --example memory_map
 
 # What pyproject.toml pins, for every supported Python and platform.
 lock:

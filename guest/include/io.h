@@ -9,6 +9,7 @@
 #ifndef IO_H
 #define IO_H
 
+#include <io_notify.h>
 #include <memory_map.h>
 #include <stdint.h>
 
@@ -68,17 +69,6 @@ enum io_state {
 
 /** Whether each queue has a tenant: IO_CLOSED when the last one has left. */
 static inline volatile uint64_t *io_tenants(void) { return (volatile uint64_t *)IO_TENANTS_START; }
-
-/** How the data plane learns of work. */
-enum io_notify {
-  IO_NOTIFY_SPIN = 0,               /**< It polls every doorbell. */
-  IO_NOTIFY_HYPERPLANE = 1,         /**< It executes QWAIT. */
-  IO_NOTIFY_SPIN_POLL_MODE = 2,     /**< It calls a receive-burst function for every queue. */
-  IO_NOTIFY_WRS = 3,                /**< It polls every doorbell, and sleeps if all are empty. */
-  IO_NOTIFY_SOFTWARE_BITMAP = 4,    /**< It looks at a bitmap of the queues with items. */
-  IO_NOTIFY_SOFTWARE_READY_SET = 5, /**< QWAIT tells it what to put into a list of its own. */
-  IO_NOTIFY_RPCVALET = 6,           /**< The network interface gives it messages: see sonuma.h. */
-};
 
 /** What items are. With a pcap file, items of the last three kinds are the payloads of its UDP
  * packets. */

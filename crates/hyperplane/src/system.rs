@@ -144,7 +144,13 @@ impl Hardware for Part {
         vec![counts.look_ups, counts.selections()]
     }
 
-    fn energy(&self, events: &[u64], seconds: f64, follows_sizes: bool) -> Vec<Component> {
+    fn energy(
+        &self,
+        _fabric: &mut Fabric,
+        events: &[u64],
+        seconds: f64,
+        follows_sizes: bool,
+    ) -> Vec<Component> {
         let &[look_ups, selections] = events else {
             return Vec::new();
         };

@@ -40,6 +40,8 @@ pub struct Statistics {
     pub messages_given_up: u64,
     /// Most messages of one context that have waited for a core.
     pub longest_queue: u64,
+    /// Bytes of packets that have crossed the link, in both directions together.
+    pub link_bytes: u64,
 }
 
 state::plain!(Statistics {
@@ -50,6 +52,7 @@ state::plain!(Statistics {
     messages_sent: count,
     messages_given_up: count,
     longest_queue,
+    link_bytes: count,
 });
 
 /// How long packets and messages take.
@@ -189,6 +192,11 @@ impl Nic {
     /// What it has counted.
     pub fn statistics(&self) -> Statistics {
         self.statistics
+    }
+
+    /// The rate of its link.
+    pub(crate) fn rate(&self) -> LineRate {
+        self.rate
     }
 
     /// Why messages could not be delivered, a sentence each.
@@ -353,6 +361,7 @@ impl Nic {
                 // From one core to another: it turns round in front of the MAC.
                 self.enter(context, self.latencies.egress + duration, packet);
             } else {
+                self.statistics.link_bytes += packet.wire_bytes();
                 let leaves = now + self.latencies.egress + self.latencies.mac;
                 self.sent.push_back((leaves, packet));
             }
@@ -473,6 +482,7 @@ impl Agent for Nic {
         match token & ((1 << purpose::BITS) - 1) {
             purpose::ARRIVED => {
                 if let Some(packet) = self.arriving.pop_front() {
+                    self.statistics.link_bytes += packet.wire_bytes();
                     self.enter(context, self.latencies.mac, packet);
                 }
             }

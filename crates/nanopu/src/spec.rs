@@ -5,6 +5,7 @@ use network::transport::TransportSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
+use system::PortEnergySpec;
 
 /// Who decides when a core changes to another thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,6 +91,8 @@ pub struct NanoPuSpec {
     pub egress_cycles: u64,
     /// The transport.
     pub transport: TransportSpec,
+    /// What the port of the interface costs.
+    pub energy: PortEnergySpec,
 }
 
 impl Default for NanoPuSpec {
@@ -110,6 +113,7 @@ impl Default for NanoPuSpec {
             packetization_cycles: 2,
             egress_cycles: 2,
             transport: TransportSpec::default(),
+            energy: PortEnergySpec::default(),
         }
     }
 }

@@ -8,7 +8,9 @@ use queues::Ledger;
 use serde::Serialize;
 use serde_json::{Value, json};
 use spec::{SpecError, Under, require};
-use system::{Attached, Hardware, Host, Kind, Refusal, Site, System, Wire};
+use system::{
+    Attached, Component, Hardware, Host, Kind, PortEnergySpec, Refusal, Site, System, Wire,
+};
 
 /// What nanoPU is to a server.
 pub const KIND: Kind = Kind {
@@ -54,7 +56,10 @@ impl System for NanoPuSpec {
         Ok(Attached {
             cores: Some(Box::new(extension)),
             wire: Some(Wire::of::<Nic>(agent)),
-            ..Attached::new(Part { agent })
+            ..Attached::new(Part {
+                agent,
+                energy: self.energy,
+            })
         })
     }
 }
@@ -62,6 +67,7 @@ impl System for NanoPuSpec {
 /// The network interface in a server.
 struct Part {
     agent: AgentId,
+    energy: PortEnergySpec,
 }
 
 /// Its part of the results.
@@ -88,5 +94,17 @@ impl Hardware for Part {
     fn dropped_packets(&self, fabric: &mut Fabric) -> u64 {
         let nic = fabric.agent_mut::<Nic>(self.agent);
         nic.map_or(0, |nic| nic.statistics().packets_dropped)
+    }
+
+    fn events(&self, fabric: &mut Fabric, _now: Time) -> Vec<u64> {
+        let nic = fabric.agent_mut::<Nic>(self.agent);
+        nic.map_or_else(Vec::new, |nic| vec![nic.statistics().link_bytes])
+    }
+
+    fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Component> {
+        let nic = fabric.agent_mut::<Nic>(self.agent);
+        let of =
+            |(nic, &bytes): (&mut Nic, &u64)| self.energy.component(bytes, nic.rate(), seconds);
+        nic.zip(events.first()).map(of).into_iter().collect()
     }
 }

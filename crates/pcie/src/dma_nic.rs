@@ -250,7 +250,16 @@ impl DmaNic {
 
     /// What has been counted.
     pub fn statistics(&self) -> NicStatistics {
-        self.statistics
+        NicStatistics {
+            link_bytes: self.port.bytes(),
+            express_bytes: self.express.bytes(),
+            ..self.statistics
+        }
+    }
+
+    /// The rate of its link.
+    pub(crate) fn rate(&self) -> LineRate {
+        self.port.rate()
     }
 
     /// What the program has done first that cannot be: a sentence.

@@ -161,6 +161,7 @@ pub(crate) struct Express {
     /// Reads that wait for a tag: token, address and bytes.
     wanted: VecDeque<(u64, u64, u32)>,
     groups: Vec<Group>,
+    bytes: u64,
 }
 
 state::component!(Express {
@@ -172,7 +173,8 @@ state::component!(Express {
     downward,
     reads,
     wanted,
-    groups
+    groups,
+    bytes: count
 });
 
 impl Express {
@@ -193,7 +195,13 @@ impl Express {
             reads: vec![None; spec.reads as usize],
             wanted: VecDeque::new(),
             groups: Vec::new(),
+            bytes: 0,
         }
+    }
+
+    /// Bytes of packets that have been sent, in both directions together.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     fn send_up(&mut self, context: &mut AgentContext<'_>, packet: Up) {
@@ -211,6 +219,7 @@ impl Express {
             }
             Up::Answer { .. } => COMPLETION_BYTES + REGISTER_BYTES,
         };
+        self.bytes += bytes;
         let at = self.up.send(context.now(), bytes);
         self.upward.push_back(packet);
         context.wake(at, purpose::AT_ROOT);
@@ -225,6 +234,7 @@ impl Express {
                 COMPLETION_BYTES + read.map_or(0, |read| read.data.len() as u64)
             }
         };
+        self.bytes += bytes;
         let at = self.down.send(context.now(), bytes);
         self.downward.push_back(packet);
         context.wake(at, purpose::AT_DEVICE);

@@ -235,7 +235,15 @@ impl IceNic {
 
     /// What has been counted.
     pub fn statistics(&self) -> NicStatistics {
-        self.statistics
+        NicStatistics {
+            link_bytes: self.port.bytes(),
+            ..self.statistics
+        }
+    }
+
+    /// The rate of its link.
+    pub(crate) fn rate(&self) -> LineRate {
+        self.port.rate()
     }
 
     /// What the program has done first that cannot be: a sentence.

@@ -20,7 +20,7 @@ mod rss;
 mod spec;
 mod system;
 
-pub use crate::spec::{DmaNicSpec, ExpressSpec, IceNicSpec};
+pub use crate::spec::{DmaNicSpec, ExpressEnergySpec, ExpressSpec, IceNicSpec};
 pub use dma_nic::DmaNic;
 pub use ice_nic::IceNic;
 pub use port::NicStatistics;

@@ -30,6 +30,10 @@ pub struct NicStatistics {
     /// Frames that the program wanted to be sent and that cannot be: no memory, no bytes, too many, or not
     /// what goes over this network.
     pub not_sent: u64,
+    /// Bytes that have passed the port, in both directions together.
+    pub link_bytes: u64,
+    /// Bytes of packets that have crossed PCI Express, in both directions together.
+    pub express_bytes: u64,
 }
 
 state::component!(NicStatistics {
@@ -40,7 +44,9 @@ state::component!(NicStatistics {
     dropped_no_descriptor: count,
     dropped_bad_descriptor: count,
     frames_sent: count,
-    not_sent: count
+    not_sent: count,
+    link_bytes: count,
+    express_bytes: count
 });
 
 /// What the port's timers are for: the upper 8 bits of their tokens, of which no other part of an
@@ -63,6 +69,7 @@ pub(crate) struct Port {
     /// Packets that the network has not taken yet, and when their first bits leave.
     sent: Vec<(Time, Packet)>,
     free_at: Time,
+    bytes: u64,
 }
 
 state::component!(Port {
@@ -72,7 +79,8 @@ state::component!(Port {
     coming,
     passing,
     sent,
-    free_at
+    free_at,
+    bytes: count
 });
 
 impl Port {
@@ -85,6 +93,7 @@ impl Port {
             passing: VecDeque::new(),
             sent: Vec::new(),
             free_at: Time::ZERO,
+            bytes: 0,
         }
     }
 
@@ -96,6 +105,16 @@ impl Port {
     /// Its IPv4 address.
     pub fn address(&self) -> u32 {
         self.address
+    }
+
+    /// The rate of its link.
+    pub fn rate(&self) -> LineRate {
+        self.rate
+    }
+
+    /// Bytes that have passed it, in both directions together.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The token of the timer that is to be called when it has come.
@@ -110,6 +129,7 @@ impl Port {
             return self.passing.pop_front();
         }
         let packet = self.coming.pop_front()?;
+        self.bytes += packet.wire_bytes();
         if self.mac_latency == Time::ZERO {
             return Some(packet);
         }
@@ -123,6 +143,7 @@ impl Port {
         let packet = Packet::from_bytes(frame)?;
         let start = self.free_at.max(now + self.mac_latency);
         self.free_at = start + self.rate.duration(packet.wire_bytes());
+        self.bytes += packet.wire_bytes();
         self.sent.push((start, packet));
         Ok(self.free_at)
     }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, require};
+use system::PortEnergySpec;
 
 /// Whether the longest frame can be put together before it is sent.
 fn check_output(buffer_bytes: u32, frame_bytes: u32) -> Result<(), SpecError> {
@@ -42,6 +43,8 @@ pub struct IceNicSpec {
     /// for both directions together (Section 5.2.1: 69 ns instead of 17).
     #[schemars(range(min = 0.0, max = 1e6))]
     pub mac_latency_ns: f64,
+    /// What its port costs.
+    pub energy: PortEnergySpec,
 }
 
 impl Default for IceNicSpec {
@@ -54,6 +57,7 @@ impl Default for IceNicSpec {
             most_frame_bytes: 1520,
             first_level: false,
             mac_latency_ns: 0.0,
+            energy: PortEnergySpec::default(),
         }
     }
 }
@@ -89,6 +93,22 @@ pub struct ExpressSpec {
     /// Reads under way at one time: the tags of a device without extended ones.
     #[schemars(range(min = 1, max = 256))]
     pub reads: u32,
+    /// What it costs.
+    pub energy: ExpressEnergySpec,
+}
+
+energy::costs! {
+    /// PCI Express, with the controllers of both ends: as the link between two sockets.
+    ExpressEnergySpec {
+        /// A byte of a packet: McPAT's PCIe controller, with the physical, the link and the
+        /// transaction layer, 3.75 nJ a cycle of 350 MHz for eight lanes of 0.5 GB/s each way at
+        /// 65 nm and 1.1 V; times 32/65 and (0.9/1.1)^2, twice.
+        byte_pj = 54.1,
+        /// What the transmitters and receivers of both ends draw for each GB/s each way: two of
+        /// 10 mW for each Gb/s at 90 nm and 1.2 V ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS",
+        /// ISSCC 2006), times the root of 32/90 and (0.9/1.2)^2.
+        static_mw_per_gb_per_s = 53.7,
+    }
 }
 
 impl Default for ExpressSpec {
@@ -98,6 +118,7 @@ impl Default for ExpressSpec {
             latency_ns: 250.0,
             payload_bytes: 256,
             reads: 32,
+            energy: ExpressEnergySpec::default(),
         }
     }
 }
@@ -130,6 +151,8 @@ pub struct DmaNicSpec {
     pub mac_latency_ns: f64,
     /// The way to the chip.
     pub express: ExpressSpec,
+    /// What its port costs.
+    pub energy: PortEnergySpec,
 }
 
 impl Default for DmaNicSpec {
@@ -143,6 +166,7 @@ impl Default for DmaNicSpec {
             ddio: true,
             mac_latency_ns: 26.0,
             express: ExpressSpec::default(),
+            energy: PortEnergySpec::default(),
         }
     }
 }

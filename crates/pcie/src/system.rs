@@ -1,11 +1,15 @@
 //! Conventional network interfaces as parts of a server.
 
-use crate::{DmaNic, DmaNicSpec, IceNic, IceNicSpec, NicStatistics};
-use fabric::{AgentId, Fabric, Time};
+use crate::{DmaNic, DmaNicSpec, ExpressSpec, IceNic, IceNicSpec, NicStatistics};
+use energy::{Split, leaked, spent};
+use fabric::{Agent, AgentId, Attachment, Fabric, Time};
+use network::rack::{Interface, LineRate};
 use queues::Ledger;
 use serde_json::{Value, json};
 use spec::{SpecError, Under};
-use system::{Attached, Hardware, Host, Kind, Refusal, Site, System, Wire};
+use system::{
+    Attached, Component, Hardware, Host, Kind, PortEnergySpec, Refusal, Site, System, Wire,
+};
 
 fabric::named_ranges! {
     /// What [`IceNic`] has in the memory map.
@@ -59,17 +63,7 @@ impl System for IceNicSpec {
     fn attach(&self, fabric: &mut Fabric, _site: Site<'_>) -> Result<Attached, Refusal> {
         let nic = IceNic::new(self, ICE_NIC_REGISTERS.start, fabric.clock())?;
         let attachment = nic.attachment(0);
-        let agent = fabric.attach(Box::new(nic), attachment)?;
-        Ok(Attached {
-            wire: Some(Wire::of::<IceNic>(agent)),
-            ..Attached::new(Part {
-                told: |fabric, agent| {
-                    let nic = fabric.agent_mut::<IceNic>(agent)?;
-                    Some((nic.statistics(), nic.fault().map(str::to_string)))
-                },
-                agent,
-            })
-        })
+        Ok(attach(fabric, nic, attachment, self.energy, None)?)
     }
 }
 
@@ -81,50 +75,123 @@ impl System for DmaNicSpec {
     fn attach(&self, fabric: &mut Fabric, _site: Site<'_>) -> Result<Attached, Refusal> {
         let nic = DmaNic::new(self, DMA_NIC_REGISTERS.start)?;
         let attachment = nic.attachment(0);
-        let agent = fabric.attach(Box::new(nic), attachment)?;
-        Ok(Attached {
-            wire: Some(Wire::of::<DmaNic>(agent)),
-            ..Attached::new(Part {
-                told: |fabric, agent| {
-                    let nic = fabric.agent_mut::<DmaNic>(agent)?;
-                    Some((nic.statistics(), nic.fault().map(str::to_string)))
-                },
-                agent,
-            })
-        })
+        let express = Some(self.express.clone());
+        Ok(attach(fabric, nic, attachment, self.energy, express)?)
     }
 }
 
-/// What an interface has counted, and what the program has done first with it that cannot be.
-type Told = (NicStatistics, Option<String>);
+/// Attaches an interface, behind PCI Express or on the chip.
+fn attach<N: Conventional>(
+    fabric: &mut Fabric,
+    nic: N,
+    attachment: Attachment,
+    energy: PortEnergySpec,
+    express: Option<ExpressSpec>,
+) -> Result<Attached, SpecError> {
+    let agent = fabric.attach(Box::new(nic), attachment)?;
+    let told = |fabric: &mut Fabric, agent| {
+        let nic = fabric.agent_mut::<N>(agent)?;
+        Some(nic.told())
+    };
+    Ok(Attached {
+        wire: Some(Wire::of::<N>(agent)),
+        ..Attached::new(Part {
+            told,
+            agent,
+            energy,
+            express,
+        })
+    })
+}
+
+/// An interface that moves frames to and from memory.
+trait Conventional: Agent + Interface + 'static {
+    fn told(&self) -> Told;
+}
+
+impl Conventional for IceNic {
+    fn told(&self) -> Told {
+        Told {
+            statistics: self.statistics(),
+            rate: self.rate(),
+            fault: self.fault().map(str::to_string),
+        }
+    }
+}
+
+impl Conventional for DmaNic {
+    fn told(&self) -> Told {
+        Told {
+            statistics: self.statistics(),
+            rate: self.rate(),
+            fault: self.fault().map(str::to_string),
+        }
+    }
+}
+
+/// What an interface tells.
+struct Told {
+    statistics: NicStatistics,
+    rate: LineRate,
+    /// What the program has done first with it that cannot be.
+    fault: Option<String>,
+}
 
 /// An interface in a server.
 struct Part {
     told: fn(&mut Fabric, AgentId) -> Option<Told>,
     agent: AgentId,
+    energy: PortEnergySpec,
+    /// The way to the chip, unless it is on the chip.
+    express: Option<ExpressSpec>,
 }
 
 impl Part {
-    fn told(&self, fabric: &mut Fabric) -> Told {
-        (self.told)(fabric, self.agent).unwrap_or_default()
+    fn told(&self, fabric: &mut Fabric) -> Option<Told> {
+        (self.told)(fabric, self.agent)
     }
 }
 
 impl Hardware for Part {
     fn statistics(&self, fabric: &mut Fabric, _now: Time, _ledger: Option<&Ledger>) -> Value {
-        json!(self.told(fabric).0)
+        json!(self.told(fabric).map(|told| told.statistics))
     }
 
     fn fault(&self, fabric: &mut Fabric) -> Option<String> {
-        self.told(fabric).1
+        self.told(fabric)?.fault
     }
 
     fn dropped_packets(&self, fabric: &mut Fabric) -> u64 {
-        let counts = self.told(fabric).0;
-        counts.dropped_buffer_full
-            + counts.dropped_too_long
-            + counts.dropped_no_descriptor
-            + counts.dropped_bad_descriptor
+        self.told(fabric).map_or(0, |told| {
+            let counts = told.statistics;
+            counts.dropped_buffer_full
+                + counts.dropped_too_long
+                + counts.dropped_no_descriptor
+                + counts.dropped_bad_descriptor
+        })
+    }
+
+    fn events(&self, fabric: &mut Fabric, _now: Time) -> Vec<u64> {
+        let counts = self.told(fabric).map(|told| told.statistics);
+        let counts = counts.unwrap_or_default();
+        vec![counts.link_bytes, counts.express_bytes]
+    }
+
+    fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Component> {
+        let (&[link_bytes, express_bytes], Some(told)) = (events, self.told(fabric)) else {
+            return Vec::new();
+        };
+        let mut components = vec![self.energy.component(link_bytes, told.rate, seconds)];
+        if let Some(express) = &self.express {
+            let costs = &express.energy;
+            let milliwatts = costs.static_mw_per_gb_per_s * express.rate_gbit_per_s / 8.0;
+            let split = Split {
+                dynamic: spent(costs.byte_pj, express_bytes),
+                leakage: leaked(milliwatts, seconds),
+            };
+            components.push(("pci_express", split));
+        }
+        components
     }
 }
 

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use state::{State, Walker};
 use std::any::Any;
 use std::collections::VecDeque;
+use system::PortEnergySpec;
 
 /// Bytes in front of the payload in a slot: `struct io_slot` in `guest/include/io.h`.
 const SLOT_HEADER_BYTES: usize = 16;
@@ -50,6 +51,8 @@ pub struct GatewaySpec {
     /// Nanoseconds in the MAC and serial I/O in each direction: as of a conventional interface.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub mac_latency_ns: f64,
+    /// What its port costs.
+    pub energy: PortEnergySpec,
 }
 
 impl Default for GatewaySpec {
@@ -58,6 +61,7 @@ impl Default for GatewaySpec {
             nodes: 64,
             input_buffer_bytes: 512 * 1024,
             mac_latency_ns: 26.0,
+            energy: PortEnergySpec::default(),
         }
     }
 }
@@ -84,6 +88,8 @@ pub struct GatewayStatistics {
     pub not_sent: u64,
     /// Messages that a backend has refused.
     pub refused: u64,
+    /// Bytes of frames that have crossed the link, in both directions together.
+    pub link_bytes: u64,
 }
 
 state::component!(GatewayStatistics {
@@ -95,7 +101,8 @@ state::component!(GatewayStatistics {
     dropped_unexpected: count,
     frames_sent: count,
     not_sent: count,
-    refused: count
+    refused: count,
+    link_bytes: count
 });
 
 #[derive(Clone, Debug, Default)]
@@ -245,6 +252,11 @@ impl Gateway {
     /// What has been counted.
     pub fn statistics(&self) -> GatewayStatistics {
         self.statistics
+    }
+
+    /// The rate of its link.
+    pub(crate) fn rate(&self) -> LineRate {
+        self.rate
     }
 
     /// What the program has done first that cannot be: a sentence.
@@ -437,6 +449,7 @@ impl Gateway {
         self.next_message = self.next_message.wrapping_add(1);
         let start = self.free_at.max(now + self.mac_latency);
         self.free_at = start + self.rate.duration(packet.wire_bytes());
+        self.statistics.link_bytes += packet.wire_bytes();
         self.sent.push((start, packet));
         self.statistics.frames_sent += 1;
     }
@@ -488,6 +501,7 @@ impl Agent for Gateway {
                 self.frame_came(context, packet);
             }
         } else if let Some(packet) = self.coming.pop_front() {
+            self.statistics.link_bytes += packet.wire_bytes();
             self.passing.push_back(packet);
             context.wake(context.now() + self.mac_latency, purpose::PASSED);
         }

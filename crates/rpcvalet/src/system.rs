@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use spec::{SpecError, Under, require};
 use system::{
-    Attached, DataPlane, Hardware, Host, Kind, Mechanism, Refusal, Requests, Setting, Site, System,
-    Wire,
+    Attached, Component, DataPlane, Hardware, Host, Kind, Mechanism, PortEnergySpec, Refusal,
+    Requests, Setting, Site, System, Wire,
 };
 use workload::{Random, Recorder, Stream, Warmup};
 
@@ -169,7 +169,10 @@ impl System for RpcValetSpec {
                 let interface = attach_gateway(fabric, self, &site)?;
                 Ok(Attached {
                     wire: Some(Wire::of::<Gateway>(interface.cluster)),
-                    ..Attached::new(WithGateway { interface })
+                    ..Attached::new(WithGateway {
+                        interface,
+                        energy: self.gateway.energy,
+                    })
                 })
             }
         }
@@ -284,6 +287,7 @@ impl Hardware for WithCluster {
 /// The network interface at the edge of a chip in a rack.
 struct WithGateway {
     interface: Interface,
+    energy: PortEnergySpec,
 }
 
 /// The part of a server's interface in the results of a rack.
@@ -322,6 +326,19 @@ impl Hardware for WithGateway {
             let counts = gateway.statistics();
             counts.dropped_buffer_full + counts.dropped_too_long + counts.dropped_unexpected
         })
+    }
+
+    fn events(&self, fabric: &mut Fabric, _now: Time) -> Vec<u64> {
+        let gateway = self.gateway(fabric);
+        gateway.map_or_else(Vec::new, |gateway| vec![gateway.statistics().link_bytes])
+    }
+
+    fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Component> {
+        let of = |(gateway, &bytes): (&mut Gateway, &u64)| {
+            self.energy.component(bytes, gateway.rate(), seconds)
+        };
+        let gateway = self.gateway(fabric);
+        gateway.zip(events.first()).map(of).into_iter().collect()
     }
 }
 

@@ -179,7 +179,7 @@ pub fn execute(
     let end = machine.end();
     let last = meter.read(&mut machine, end, 0);
     let readings = (&Reading::default(), &last);
-    let totals = Totals::of(&machine, &meter, (begin, brought), readings);
+    let totals = Totals::of(&mut machine, &meter, (begin, brought), readings);
     Ok(ExecuteResult {
         exit_status: machine.exit().map_or(0, |(_, status)| status),
         signal: machine.signal(),

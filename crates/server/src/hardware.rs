@@ -192,6 +192,7 @@ impl Hardware {
     /// What their components have cost in so many `seconds` with so many `events`, in nanojoules.
     pub fn energy(
         &self,
+        fabric: &mut Fabric,
         costs: &EnergySpec,
         events: &[Vec<u64>],
         seconds: f64,
@@ -200,7 +201,7 @@ impl Hardware {
         let components = systems.flat_map(|((_, attached), events)| {
             attached
                 .hardware
-                .energy(events, seconds, costs.follow_sizes)
+                .energy(fabric, events, seconds, costs.follow_sizes)
         });
         components.collect()
     }

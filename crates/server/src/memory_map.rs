@@ -2,7 +2,7 @@
 //! have of it, which `make docs` writes.
 
 use crate::clint;
-use crate::registry::SYSTEMS;
+use crate::registry::{SYSTEMS, mechanisms};
 use fabric::{Answers, NamedRange};
 use std::fmt::Write;
 
@@ -67,12 +67,53 @@ const HEADER: &str = "guest/include/memory_map.h";
 /// What readers read.
 const DOCUMENT: &str = "docs/memory-map.md";
 
+/// How data planes learn of work.
+const NOTIFY_HEADER: &str = "guest/include/io_notify.h";
+
 /// What the files begin with.
 const ORIGIN: &str = "Written by `make docs` from crates/server/src/memory_map.rs";
 
 /// The files that have the map, with their paths in the repository.
-pub fn files() -> [(&'static str, String); 2] {
-    [(HEADER, header()), (DOCUMENT, document())]
+pub fn files() -> [(&'static str, String); 3] {
+    [
+        (HEADER, header()),
+        (NOTIFY_HEADER, notify_header()),
+        (DOCUMENT, document()),
+    ]
+}
+
+/// The numbers by which programs know how they learn of work.
+fn notify_header() -> String {
+    let mut known: Vec<_> = mechanisms().map(|(mechanism, _)| mechanism).collect();
+    known.sort_by_key(|mechanism| mechanism.code);
+    let values: String = known
+        .iter()
+        .map(|mechanism| {
+            let name = mechanism.name.to_uppercase().replace('-', "_");
+            let help = comment(mechanism.help);
+            format!("{help}  IO_NOTIFY_{name} = {},\n", mechanism.code)
+        })
+        .collect();
+    format!(
+        "/* Written by `make docs` from crates/server/src/registry.rs. */\n\
+         #ifndef IO_NOTIFY_H\n#define IO_NOTIFY_H\n\n\
+         /** How the data plane learns of work. */\nenum io_notify {{\n{values}}};\n\n#endif\n"
+    )
+}
+
+/// A comment inside of braces, in lines of 100 columns.
+fn comment(text: &str) -> String {
+    let mut lines = vec!["  /**".to_string()];
+    for word in text.split_whitespace().chain(["*/"]) {
+        let last = lines.len() - 1;
+        if lines[last].len() + 1 + word.len() > 100 {
+            lines.push(format!("   * {word}"));
+        } else {
+            lines[last] += " ";
+            lines[last] += word;
+        }
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// The constants of programs in C and in assembly language.

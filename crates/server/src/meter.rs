@@ -77,15 +77,19 @@ impl Meter<'_> {
     }
 
     /// What was spent between two readings of `machine`, in nanojoules.
-    pub fn energy(&self, machine: &Machine, first: &Reading, last: &Reading) -> Energy {
-        let until = |reading| self.energy_until(machine, reading);
-        until(last).since(&until(first))
+    pub fn energy(&self, machine: &mut Machine, first: &Reading, last: &Reading) -> Energy {
+        let before = self.energy_until(machine, first);
+        self.energy_until(machine, last).since(&before)
     }
 
-    fn energy_until(&self, machine: &Machine, reading: &Reading) -> Energy {
+    fn energy_until(&self, machine: &mut Machine, reading: &Reading) -> Energy {
         let cores = reading.cores.iter().zip(&reading.c1_cycles);
         let costs = &self.server.energy;
         let seconds = machine.engine.time(reading.cycle).as_seconds();
+        let fabric = &mut machine.engine.fabric;
+        let systems = self
+            .hardware
+            .energy(fabric, costs, &reading.events, seconds);
         let activity = Activity {
             cycles: reading.cycle,
             seconds,
@@ -96,7 +100,7 @@ impl Meter<'_> {
                 })
                 .collect(),
             fabric: &reading.fabric,
-            systems: self.hardware.energy(costs, &reading.events, seconds),
+            systems,
         };
         Energy::of(costs, &self.server.core, &self.server.fabric, &activity)
     }

@@ -555,7 +555,7 @@ fn run_once(
     let first = machine.first_reading.take().unwrap_or_default();
     let meter = meter(server, &attached);
     let last = meter.read(&mut machine, end, items.delivered);
-    let totals = Totals::of(&machine, &meter, (begin, brought), (&first, &last));
+    let totals = Totals::of(&mut machine, &meter, (begin, brought), (&first, &last));
     let result = RunResult {
         measurement,
         by_kind,

@@ -93,7 +93,7 @@ impl Totals {
     /// instructions, which a checkpoint had brought. Its energy and instructions in a cycle are those
     /// from the reading `first` to the reading `last`, of requests if there are any.
     pub(crate) fn of(
-        machine: &Machine,
+        machine: &mut Machine,
         meter: &Meter<'_>,
         (begin, brought): (HostClock, u64),
         (first, last): (&Reading, &Reading),

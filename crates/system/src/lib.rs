@@ -7,9 +7,11 @@
 //! line for each.
 
 mod cores;
+mod port;
 mod wire;
 
 pub use cores::Cores;
+pub use port::PortEnergySpec;
 pub use wire::Wire;
 
 use energy::Split;
@@ -251,7 +253,13 @@ pub trait Hardware {
     /// What its components have cost in nanojoules, in so many `seconds` with so many `events`.
     /// `follows_sizes`: the costs are to be those of the sizes that are described
     /// (`server.energy.follow_sizes`).
-    fn energy(&self, _events: &[u64], _seconds: f64, _follows_sizes: bool) -> Vec<Component> {
+    fn energy(
+        &self,
+        _fabric: &mut Fabric,
+        _events: &[u64],
+        _seconds: f64,
+        _follows_sizes: bool,
+    ) -> Vec<Component> {
         Vec::new()
     }
 }

@@ -20,6 +20,11 @@ impl LineRate {
         }
     }
 
+    /// The gigabits that it carries in a second.
+    pub fn gbit_per_s(self) -> f64 {
+        8e6 / self.fs_per_byte
+    }
+
     /// How long so many bytes take, rounded to the nearest femtosecond.
     pub fn duration(self, bytes: u64) -> Time {
         Time::from_fs((bytes as f64 * self.fs_per_byte).round() as u64)

@@ -227,8 +227,9 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "mesh": ("mesh",),
     "memory": ("memory_controllers", "dram"),
     "HyperPlane": ("monitoring_set", "ready_set"),
+    "network port and PCI Express": ("network_port", "pci_express"),
 }
-"""What the cores share, as the table has it. No network interface is in it."""
+"""What the cores share, as the table has it."""
 LEAKAGE = "of all of it, leakage"
 
 
