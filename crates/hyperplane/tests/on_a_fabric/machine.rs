@@ -198,7 +198,7 @@ impl<S: Script> Core<S> {
                 out.push(now, request);
                 self.state = State::Reply;
             }
-            Action::Illegal => panic!("illegal: {:?}", self.doing),
+            action => panic!("{action:?}: {:?}", self.doing),
         }
     }
 
