@@ -907,6 +907,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         );
         if X::IS_ACTIVE {
             self.undo_delivery(position);
+            self.abandon_delivery(now);
         }
         let squashed = self.window.tail - position;
         self.activity += 1;

@@ -56,6 +56,8 @@ pub struct Invocation {
     pub privilege: Privilege,
     /// How often this instruction has been resumed: 0 at first.
     pub step: u32,
+    /// The cycle.
+    pub cycle: u64,
 }
 
 /// A word in a queue that a register is the head of.
@@ -210,7 +212,7 @@ pub trait Extension {
     /// Does the next step of the delivery at `cycle`, of which this is number `step`, beginning with 0;
     /// `value` is what the last one has read. Going on at an address other than `pc`, which is where the
     /// program would have gone on, is the last step. The steps may begin again with the first at any time:
-    /// what came before was on a wrong path.
+    /// what came before was on a wrong path. What an access has read is told before.
     fn deliver(&mut self, _cycle: u64, _pc: u64, _step: u32, _value: u64) -> Action {
         Action::Illegal
     }

@@ -1,7 +1,7 @@
 //! What an extension does besides instructions: see [`Extension`].
 
 use crate::blocks::PortRegisters;
-use crate::core::Core;
+use crate::core::{Core, NEVER};
 use crate::extension::{Delivery, Extension};
 use crate::stack::Stall;
 use crate::window::SlotKind;
@@ -87,10 +87,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub(crate) fn extension_has_changed(&mut self, now: u64, outbox: &mut Outbox) {
         self.set_interrupt_line();
         self.send_from_extension(outbox);
-        if self.extension.wants_delivery() == Some(Delivery::Flushing)
-            && self.serial.is_none_or(|serial| !serial.has_begun())
-        {
-            self.flush(now);
+        match self.extension.wants_delivery() {
+            Some(Delivery::Flushing) if self.serial.is_none_or(|serial| !serial.has_begun()) => {
+                self.flush(now);
+            }
+            // What waits for older instructions comes after the handler.
+            Some(Delivery::Tracked) if self.serial.is_some_and(|serial| serial.can_wait()) => {
+                self.serial = None;
+                self.serial_event = NEVER;
+            }
+            _ => {}
         }
     }
 

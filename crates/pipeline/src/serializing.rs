@@ -194,6 +194,11 @@ impl Serializing {
         !matches!(self.state, State::Drain)
     }
 
+    /// Whether it is an instruction that has not begun.
+    pub fn can_wait(&self) -> bool {
+        matches!(self.kind, Kind::Instruction(_)) && !self.has_begun()
+    }
+
     pub fn is_halted(&self) -> bool {
         self.halted_since.is_some()
     }
@@ -596,7 +601,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 Err(trap) => self.trap(serial, trap, now),
             },
             Class::Custom => {
-                let action = self.extension.begin(&self.invocation(&serial, i));
+                let action = self.extension.begin(&self.invocation(&serial, i, now));
                 self.act(serial, action, now, outbox);
             }
             Class::Load
@@ -902,13 +907,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn invocation(&self, serial: &Serializing, i: Instruction) -> Invocation {
+    fn invocation(&self, serial: &Serializing, i: Instruction, cycle: u64) -> Invocation {
         Invocation {
             instruction: i,
             rs1: self.registers[usize::from(i.rs1)],
             rs2: self.registers[usize::from(i.rs2)],
             privilege: self.hart.privilege,
             step: serial.step,
+            cycle,
         }
     }
 
@@ -918,10 +924,27 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             ..serial
         };
         if let Kind::Instruction(i) = serial.kind {
-            let action = self.extension.resume(&self.invocation(&serial, i), value);
+            let action = self
+                .extension
+                .resume(&self.invocation(&serial, i, now), value);
             self.act(serial, action, now, outbox);
         } else {
             self.continue_delivery(serial, value, now, outbox);
+        }
+    }
+
+    /// What a delivery's last access has read, and perhaps changed, is told to the extension although the
+    /// delivery is undone.
+    pub(crate) fn abandon_delivery(&mut self, now: u64) {
+        let Some(serial) = self.serial else { return };
+        if let (Kind::Delivery { .. }, State::Paused { value, .. }) = (serial.kind, serial.state) {
+            let pc = serial.pc;
+            match self.extension.deliver(now, pc, serial.step + 1, value) {
+                Action::Done(next) | Action::Jump(next) if next != pc => {
+                    self.extension.undo_delivery();
+                }
+                _ => {}
+            }
         }
     }
 

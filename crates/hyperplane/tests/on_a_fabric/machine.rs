@@ -146,6 +146,7 @@ impl<S: Script> Core<S> {
             rs2,
             privilege: Privilege::Machine,
             step: self.step,
+            cycle: 0,
         }
     }
 
