@@ -78,6 +78,7 @@ enum io_notify {
   IO_NOTIFY_SOFTWARE_BITMAP = 4,    /**< It looks at a bitmap of the queues with items. */
   IO_NOTIFY_SOFTWARE_READY_SET = 5, /**< QWAIT tells it what to put into a list of its own. */
   IO_NOTIFY_RPCVALET = 6,           /**< The network interface gives it messages: see sonuma.h. */
+  IO_NOTIFY_USER_INTERRUPT = 7,     /**< It sleeps until a user-level interrupt. */
 };
 
 /** What items are. With a pcap file, items of the last three kinds are the payloads of its UDP

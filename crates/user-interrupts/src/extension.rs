@@ -356,6 +356,9 @@ impl Extension for UserInterrupts {
         let old = *register;
         let new = csr_update(i, old, rs1);
         *register = new.unwrap_or(old);
+        // Whoever posted in it before may have notified in vain.
+        let has_descriptor = i.csr_number() == csr::UI_DESCRIPTOR && new.is_some_and(|it| it != 0);
+        self.is_notified |= has_descriptor;
         Some(CsrAccess::Done {
             old,
             quiet: new.is_none(),

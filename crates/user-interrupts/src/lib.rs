@@ -20,11 +20,13 @@ pub mod descriptor;
 mod extension;
 mod instruction;
 mod spec;
+mod system;
 
 pub use crate::spec::{DeliveryKind, UserInterruptSpec};
 pub use controller::InterruptController;
 pub use extension::{SharedStatistics, Statistics, UserInterrupts, csr};
 pub use instruction::Operation;
+pub use system::KIND;
 
 use ::spec::SpecError;
 use fabric::{AgentId, Attachment, CacheSpec, Fabric, FabricSpec, Time};

@@ -52,10 +52,9 @@ impl Default for UserInterruptSpec {
 impl UserInterruptSpec {
     /// Whether it can be built on such a fabric.
     pub fn check(&self, fabric: &FabricSpec) -> Result<(), SpecError> {
-        spec::check(self)?;
         require(
             fabric.sockets == 1,
-            "fabric.sockets",
+            "server.fabric.sockets",
             fabric.sockets,
             "user-level interrupts are for one socket".to_string(),
         )
