@@ -22,6 +22,7 @@
  * | `software-bitmap` | bitmap.h | looks for a bit that the device sets |
  * | `software-ready-set` | ready_set.h | iterates over a list that QWAIT feeds |
  * | `hyperplane` | hyperplane.h | executes QWAIT |
+ * | `user-interrupt` | user_interrupt.h | looks for such a bit, and sleeps until an interrupt |
  * | `rpcvalet` | rpcvalet.h | is given messages by the network interface, and sends replies |
  *
  * A visit to a queue takes up to a batch of items, one if nothing else is asked for.
@@ -37,6 +38,7 @@
 #include <notify/ready_set.h>
 #include <notify/rpcvalet.h>
 #include <notify/spin.h>
+#include <notify/user_interrupt.h>
 #include <notify/wrs.h>
 #include <runtime.h>
 #include <stdint.h>
@@ -127,7 +129,8 @@ data_plane_run(struct data_plane_hart hart, const struct notify_mechanism *mecha
   with(IO_NOTIFY_WRS, notify_wrs);                                                                 \
   with(IO_NOTIFY_SOFTWARE_BITMAP, notify_bitmap);                                                  \
   with(IO_NOTIFY_SOFTWARE_READY_SET, notify_ready_set);                                            \
-  with(IO_NOTIFY_HYPERPLANE, notify_hyperplane)
+  with(IO_NOTIFY_HYPERPLANE, notify_hyperplane);                                                   \
+  with(IO_NOTIFY_USER_INTERRUPT, notify_user_interrupt)
 
 int hart_main(int number) {
   if ((uint64_t)number >= data_plane_state.cores)

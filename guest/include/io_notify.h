@@ -19,6 +19,8 @@ enum io_notify {
   /** It gets messages from an integrated network interface, which dispatches them to cores as
    * RPCValet does. The queues are the nodes of the cluster around the server. */
   IO_NOTIFY_RPCVALET = 6,
+  /** It looks at a bitmap of the queues with items, and sleeps until a user-level interrupt. */
+  IO_NOTIFY_USER_INTERRUPT = 7,
 };
 
 #endif

@@ -104,6 +104,7 @@ _SCHEMA = {
                 "software-bitmap",
                 "hyperplane",
                 "rpcvalet",
+                "user-interrupt",
                 default="spin",
             ),
             policy=_one_of(
@@ -354,6 +355,7 @@ def run(
         "software-bitmap": 20.0,
         "hyperplane": 17.0,
         "rpcvalet": 10.0,
+        "user-interrupt": 30.0,
     }
     poll_ns = polls[description["data_plane"]["notify"]]
     cores, imbalance = (

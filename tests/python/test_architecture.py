@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CRATES = {path.name: path for path in sorted((ROOT / "crates").iterdir()) if path.is_dir()}
+CRATES = {
+    path.name.replace("-", "_"): path
+    for path in sorted((ROOT / "crates").iterdir())
+    if path.is_dir()
+}
 SUBSTRATE = [
     "state",
     "spec",
@@ -43,7 +47,9 @@ def test_each_room_uses_what_is_documented() -> None:
     assert uses("server") == set(CRATES) - {*ABOVE, "queueing"}
 
 
-SYSTEMS = re.compile(r"hyperplane|rpcvalet|nanopu|qwait|sonuma|ice.nic|dma.nic", re.IGNORECASE)
+SYSTEMS = re.compile(
+    r"hyperplane|rpcvalet|nanopu|user_interrupts|qwait|sonuma|ice.nic|dma.nic", re.IGNORECASE
+)
 
 
 def assert_names_no_system(path: Path, code: str) -> None:

@@ -29,6 +29,7 @@ MECHANISMS = [
     "software-bitmap",
     "software-ready-set",
     "hyperplane",
+    "user-interrupt",
 ]
 PACKETS = 2500
 
@@ -330,7 +331,7 @@ def test_busy_queues_at_equal_distances_do_not_meet_in_the_cache() -> None:
 def test_a_sleeping_hart_executes_nothing() -> None:
     """At 0.1 million items a second of 300 ns at most, a hart is idle for 97 % of the time."""
     light = {"traffic.rate_mrps": 0.1, "measure.requests": 200}
-    for notify in ("wrs", "software-ready-set", "hyperplane"):
+    for notify in ("wrs", "software-ready-set", "hyperplane", "user-interrupt"):
         core = run({"data_plane.notify": notify, **light})["cores"][0]
         assert core["halted_cycles"] > 0.9 * core["cycles"], notify
         assert core["ipc"] < 0.1, notify

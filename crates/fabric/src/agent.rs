@@ -82,6 +82,31 @@ pub struct Request {
 
 state::plain!(Request { reply_to, kind });
 
+/// An atomic change of a little-endian `u64` in memory: it becomes `before & keep | set`, unless one of
+/// the bits `unless` is set before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// Nothing changes if one of these bits is set.
+    pub unless: u64,
+    /// Bits that stay as they are.
+    pub keep: u64,
+    /// Bits that are set.
+    pub set: u64,
+}
+
+state::plain!(Update { unless, keep, set });
+
+impl Update {
+    /// What `before` becomes.
+    pub fn of(&self, before: u64) -> u64 {
+        if before & self.unless == 0 {
+            before & self.keep | self.set
+        } else {
+            before
+        }
+    }
+}
+
 /// An access of an agent to memory; it may not cross a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryAccess {
@@ -105,6 +130,13 @@ pub enum MemoryAccess {
         address: u64,
         /// Added, wrapping.
         addend: u64,
+    },
+    /// Changes the little-endian `u64` at `address`, atomically, owning the line.
+    Update {
+        /// Aligned to 8.
+        address: u64,
+        /// What it becomes.
+        update: Update,
     },
     /// Reads the line at its home without keeping a copy, after its owner, if it has one, has
     /// become a sharer. For hardware with a part beside each bank of the directory, so the request
@@ -139,7 +171,7 @@ pub enum MemoryAccess {
     },
 }
 
-state::choice!(MemoryAccess { Read { address }, Write { address, bytes, data }, FetchAdd { address, addend }, ReadAtHome { address }, DmaRead { address }, DmaWrite { address, bytes, data, allocate } });
+state::choice!(MemoryAccess { Read { address }, Write { address, bytes, data }, FetchAdd { address, addend }, Update { address, update }, ReadAtHome { address }, DmaRead { address }, DmaWrite { address, bytes, data, allocate } });
 
 impl MemoryAccess {
     /// The first byte, and how many.
@@ -150,7 +182,9 @@ impl MemoryAccess {
             | MemoryAccess::DmaRead { address } => (address, 1),
             MemoryAccess::Write { address, bytes, .. }
             | MemoryAccess::DmaWrite { address, bytes, .. } => (address, usize::from(bytes)),
-            MemoryAccess::FetchAdd { address, .. } => (address, 8),
+            MemoryAccess::FetchAdd { address, .. } | MemoryAccess::Update { address, .. } => {
+                (address, 8)
+            }
         }
     }
 
@@ -262,7 +296,7 @@ pub(crate) enum Effect {
         line: LineAddress,
     },
     Notify {
-        core: CoreId,
+        hart: u16,
         header: u64,
         delay: Time,
     },
@@ -378,10 +412,11 @@ impl AgentContext<'_> {
         self.effects.push(Effect::Stash { core, line });
     }
 
-    /// Tells a core's extension something, over wires on which it takes `delay`.
-    pub fn notify(&mut self, core: CoreId, header: u64, delay: Time) {
+    /// Tells the extension of a hart's core something, over wires on which it takes `delay`. Harts are
+    /// numbered as in [`AgentContext::interrupt`].
+    pub fn notify(&mut self, hart: u16, header: u64, delay: Time) {
         self.effects.push(Effect::Notify {
-            core,
+            hart,
             header,
             delay,
         });

@@ -1437,8 +1437,7 @@ impl Fabric {
                 delay,
             } => {
                 self.statistics.interrupts += 1;
-                let cores = inboxes.len().max(1) as u16;
-                let (core, thread) = (CoreId(hart % cores), (hart / cores) as u8);
+                let (core, thread) = place_of(hart, inboxes);
                 let kind = DeliveryKind::Interrupt { thread, bit, level };
                 self.deliver(now, delay, core, kind, inboxes);
             }
@@ -1447,11 +1446,12 @@ impl Fabric {
                 self.deliver(now, delay, core, DeliveryKind::Stash { line }, inboxes);
             }
             Effect::Notify {
-                core,
+                hart,
                 header,
                 delay,
             } => {
-                let kind = DeliveryKind::Notice { header };
+                let (core, thread) = place_of(hart, inboxes);
+                let kind = DeliveryKind::Notice { thread, header };
                 self.deliver(now, delay, core, kind, inboxes);
             }
             Effect::Wake { at, token } => {
@@ -2114,6 +2114,12 @@ impl Fabric {
     }
 }
 
+/// A hart's core, and which of its hardware threads it is.
+fn place_of(hart: u16, inboxes: &[Inbox]) -> (CoreId, u8) {
+    let cores = inboxes.len().max(1) as u16;
+    (CoreId(hart % cores), (hart / cores) as u8)
+}
+
 /// Does an access to a line that is here with the right permission; returns the line's content for
 /// the agent.
 fn perform(cache: &mut PrivateCache, slot: u32, access: &MemoryAccess) -> LineData {
@@ -2139,6 +2145,13 @@ fn perform(cache: &mut PrivateCache, slot: u32, access: &MemoryAccess) -> LineDa
             let before = *line;
             let sum = before.read(offset, 8).wrapping_add(addend);
             line.write(offset, 8, sum);
+            before
+        }
+        MemoryAccess::Update { address, update } => {
+            let offset = address as usize % LINE_BYTES;
+            let line = cache.line_mut(slot);
+            let before = *line;
+            line.write(offset, 8, update.of(before.read(offset, 8)));
             before
         }
     }

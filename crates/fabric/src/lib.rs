@@ -62,7 +62,7 @@ pub use crate::spec::{
 pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
 pub use agent::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, MemoryAccess, Observation, ReplyTo,
-    Request,
+    Request, Update,
 };
 pub use fabric::{Fabric, FabricStatistics, FootprintMark, MemoryMap, Region};
 pub use message::{

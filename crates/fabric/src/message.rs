@@ -320,12 +320,14 @@ pub enum DeliveryKind {
     },
     /// An agent tells the core's extension something. They agree on what it means.
     Notice {
+        /// That of which of the core's hardware threads.
+        thread: u8,
         /// What it is.
         header: u64,
     },
 }
 
-state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { thread, bit, level }, Stash { line }, Notice { header } });
+state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { thread, bit, level }, Stash { line }, Notice { thread, header } });
 
 impl DeliveryKind {
     /// Whether it only ends an eviction.

@@ -199,6 +199,12 @@ fn perform(access: MemoryAccess, memory: &mut impl UntimedMemory) -> LineData {
             memory.write(address, &old.wrapping_add(addend).to_le_bytes());
             before
         }
+        MemoryAccess::Update { address, update } => {
+            let before = line(address);
+            let old = before.read((address % LINE_BYTES as u64) as usize, 8);
+            memory.write(address, &update.of(old).to_le_bytes());
+            before
+        }
         MemoryAccess::Write {
             address,
             bytes,

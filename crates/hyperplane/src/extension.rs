@@ -189,6 +189,7 @@ mod tests {
             rs2,
             privilege: Privilege::Machine,
             step: 0,
+            cycle: 0,
         }
     }
 

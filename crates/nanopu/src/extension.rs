@@ -239,11 +239,12 @@ impl NetworkRegisters {
 }
 
 impl Extension for NetworkRegisters {
-    const HAS_PORT: bool = true;
+    const IS_ACTIVE: bool = true;
+    const HAS_REGISTERS: bool = true;
     const INPUT: Register = NET_RX;
     const OUTPUT: Register = NET_TX;
 
-    fn place(&mut self, core: CoreId) {
+    fn place(&mut self, core: CoreId, _hart: u64) {
         self.core = usize::from(core.0);
     }
 

@@ -4,7 +4,7 @@ use crate::extension::{code, notice};
 use crate::mailbox::{SharedMailbox, Words};
 use crate::selection::Waiting;
 use crate::spec::{CoreSelection, NanoPuSpec};
-use fabric::{Agent, AgentContext, Clock, CoreId, Request, RequestKind, Time};
+use fabric::{Agent, AgentContext, Clock, Request, RequestKind, Time};
 use network::packet::{DATA, Endpoint, Message, Packet, Transport, TransportAction};
 use network::rack::{Interface, LineRate, Record, Records, Step};
 use serde::Serialize;
@@ -261,7 +261,7 @@ impl Nic {
                 .borrow_mut()
                 .send_to_core(core, received_words(&message));
             context.notify(
-                CoreId(core as u16),
+                core as u16,
                 notice::encode(notice::MESSAGE, port),
                 self.latencies.to_core,
             );
@@ -310,7 +310,7 @@ impl Nic {
 
     fn tell(&self, context: &mut AgentContext<'_>, core: usize, kind: u64, port: u16) {
         let header = notice::encode(kind, port);
-        context.notify(CoreId(core as u16), header, self.latencies.to_core);
+        context.notify(core as u16, header, self.latencies.to_core);
     }
 
     /// The transport may have something to say, to take, or to send.

@@ -173,6 +173,8 @@ pub struct Core<X, const IN_ORDER: bool> {
     pub(crate) extension: X,
     /// An instruction at the extension's port that is not done.
     pub(crate) at_port: Option<AtPort>,
+    /// The position from which on the hart is in the handler of the last tracked delivery.
+    pub(crate) handler_from: u64,
 
     pub(crate) registers: [u64; REGISTERS],
     /// When each register's value can be used; at [`UNKNOWN`] and above: whose result it will be.
@@ -289,6 +291,7 @@ impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
                 hart,
                 extension: fixed,
                 at_port,
+                handler_from,
                 registers,
                 ready: cycles,
                 pc,
@@ -378,12 +381,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         debug_assert_eq!(IN_ORDER, spec.model == Model::InOrder);
         debug_assert_eq!(harts.len(), usize::from(spec.threads));
         let other_hart = harts.get(1).map(|&number| {
-            let extension = extension.clone();
+            let mut extension = extension.clone();
+            extension.place(id, number);
             Box::new(OtherHart::new(spec, number, extension, entry))
         });
         let number = harts.first().copied().unwrap_or_default();
         let mut extension = extension;
-        extension.place(id);
+        extension.place(id, number);
         let calendar = Calendar::new(spec);
         let mut registers = [0; REGISTERS];
         registers[10] = number;
@@ -401,6 +405,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             hart: Hart::new(number),
             extension,
             at_port: None,
+            handler_from: 0,
             registers,
             ready: [0; REGISTERS],
             pc: entry,
@@ -614,7 +619,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let (own, delivery) = if self.crash.is_some() {
             (NEVER, inbox.next_at())
         } else if self.dozes() {
-            (self.port_event(), inbox.next_at())
+            (self.extension_event(), inbox.next_at())
         } else if self.other_hart.is_some() {
             (self.next_cycle_of_both(), inbox.next_at())
         } else if self.serial.is_some() {
@@ -642,13 +647,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             .min(held)
             .min(self.second_level_event)
             .min(self.other_hart_event())
-            .min(self.port_event())
+            .min(self.extension_event())
     }
 
     /// When the extension next does something by itself.
     #[inline(always)]
-    fn port_event(&self) -> u64 {
-        if X::HAS_PORT {
+    fn extension_event(&self) -> u64 {
+        if X::IS_ACTIVE {
             self.extension.next_event()
         } else {
             NEVER
@@ -703,9 +708,6 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
                 if self.serial.is_some() {
                     self.run_serial(event, outbox);
-                    if X::HAS_PORT {
-                        self.send_from_port(outbox);
-                    }
                 } else if waiting && event > self.dispatch_cycle {
                     self.dispatch_cycle = event;
                     self.dispatch_left = self.spec.width;
@@ -736,12 +738,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.second_level_event <= now {
             self.second_level_found(now, outbox);
         }
-        if X::HAS_PORT && self.extension.next_event() <= now {
-            self.activity += 1;
-            self.extension.event(now);
-            self.port_has_changed();
-        }
         self.for_each_hart(|core| {
+            if X::IS_ACTIVE && core.extension.next_event() <= now {
+                core.activity += 1;
+                core.extension.event(now);
+                core.extension_has_changed(now, outbox);
+            }
             if core.serial_event <= now {
                 core.serial_event = NEVER;
             }
@@ -787,18 +789,24 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.stashes.push_back(line);
                 self.fetch_stashes(now, outbox);
             }
-            DeliveryKind::Notice { header } => {
-                if X::HAS_PORT {
-                    self.extension.notice(now, header);
-                    self.port_has_changed();
+            DeliveryKind::Notice { thread, header } => {
+                if X::IS_ACTIVE && self.has_hart(thread) {
+                    self.with_hart(thread, |core| {
+                        core.extension.notice(now, header);
+                        core.extension_has_changed(now, outbox);
+                    });
                 }
             }
             DeliveryKind::Interrupt { thread, bit, level } => {
-                if thread == self.thread || self.other_hart.is_some() {
+                if self.has_hart(thread) {
                     self.with_hart(thread, |core| core.hart.set_interrupt(bit, level));
                 }
             }
         }
+    }
+
+    fn has_hart(&self, thread: u8) -> bool {
+        thread == self.thread || self.other_hart.is_some()
     }
 
     fn is_held(&self, now: u64, line: LineAddress, message: &ToCache) -> bool {
@@ -897,6 +905,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             position == self.window.tail || self.window.commit(position) > now,
             "an instruction is undone that has committed"
         );
+        if X::IS_ACTIVE {
+            self.undo_delivery(position);
+            self.abandon_delivery(now);
+        }
         let squashed = self.window.tail - position;
         self.activity += 1;
         self.statistics.squashed_instructions += squashed;
@@ -957,6 +969,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.acquire = self.youngest_acquire();
         }
         self.redirect(pc, cycle);
+        if X::IS_ACTIVE && self.extension.wants_delivery().is_some() {
+            // That comes before anything is dispatched.
+            self.stop = cycle;
+        }
         self.blocked = false;
         // The younger one of two is squashed, or it would not be the last one.
         self.at_port = None;

@@ -168,7 +168,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Dispatches the instruction at the cursor.
     #[inline(always)]
     fn dispatch_one(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
-        if X::HAS_PORT {
+        if X::HAS_REGISTERS {
             self.finish_output(outbox)?;
             if self.blocks.instruction(self.cursor).port {
                 return self.dispatch_at_port(outbox);
@@ -225,7 +225,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return Err(Stop::Blocked(Stall::Miss));
         }
         let done = self.leave_port(at_port);
-        self.send_from_port(outbox);
+        self.send_from_extension(outbox);
         if let Err(trap) = done {
             // It is undone by doing nothing: what it has written is no register.
             self.redirect(at_port.pc, self.dispatch_cycle);

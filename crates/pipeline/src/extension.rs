@@ -1,18 +1,30 @@
-//! The port for extensions: new instructions of a core, and registers that are more than registers.
+//! The port for extensions: new instructions and CSRs of a core, interrupts, and registers that are more than
+//! registers.
 
-use fabric::{AgentId, CoreId, Time, Transit};
+use fabric::{AgentId, CoreId, Time, Transit, Update};
 use riscv::{Instruction, Privilege, Register, Trap};
 use state::Walker;
 
-/// What a core does next for an extension's instruction.
+/// What a core does next for an extension's instruction, or for the delivery of its interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The instruction is done; the value goes to its destination register.
+    /// The instruction is done; the value goes to its destination register. Of a delivery: the hart goes on
+    /// at this address.
     Done(u64),
+    /// The hart goes on at this address, to which it leaves the program; for instructions alone.
+    Jump(u64),
     /// The core loads 8 bytes through its data cache and calls [`Extension::resume`].
     Load {
         /// Aligned to 8.
         address: u64,
+    },
+    /// The core changes 8 bytes in its data cache atomically, and calls [`Extension::resume`] with what they
+    /// were.
+    Update {
+        /// Aligned to 8.
+        address: u64,
+        /// What they become.
+        update: Update,
     },
     /// The core asks an agent, halts until the answer, and calls [`Extension::resume`].
     Ask {
@@ -27,7 +39,7 @@ pub enum Action {
         /// What the hart waits for, in words for a deadlock report: "QWAIT: a queue with work".
         waits_for: &'static str,
     },
-    /// The instruction is illegal here: the hart traps.
+    /// The instruction is illegal here: the hart traps. Of a delivery: there is none.
     Illegal,
 }
 
@@ -44,6 +56,8 @@ pub struct Invocation {
     pub privilege: Privilege,
     /// How often this instruction has been resumed: 0 at first.
     pub step: u32,
+    /// The cycle.
+    pub cycle: u64,
 }
 
 /// A word in a queue that a register is the head of.
@@ -87,8 +101,20 @@ pub struct Sent {
     pub arguments: [u64; 2],
 }
 
-/// Instructions in RISC-V's custom opcode spaces, and a port: two registers that are the ends of queues,
-/// CSRs, an interrupt line, and wires to and from an agent.
+/// How a hart leaves its program for the handler of an extension's interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Everything that has not committed is undone, and fetch begins anew with the delivery: so do x86
+    /// processors (Aydogmus et al., "Extended User Interrupts (xUI)", ASPLOS 2025).
+    Flushing,
+    /// The delivery enters the front end behind what has been dispatched, which goes on. If that proves to
+    /// be a wrong path, the delivery is undone with it, and comes again on the right one: xUI's tracked
+    /// interrupts.
+    Tracked,
+}
+
+/// Instructions in RISC-V's custom opcode spaces; CSRs, interrupts, and wires to and from an agent; and two
+/// registers that are the ends of queues.
 ///
 /// # Instructions
 ///
@@ -96,23 +122,37 @@ pub struct Sent {
 /// nothing younger begins before it is done. It is a full memory barrier if [`Extension::is_barrier`]
 /// says so: then it also begins only when the store buffer is empty.
 ///
-/// # The port
+/// # What it does besides
 ///
-/// Only extensions with [`Extension::HAS_PORT`] have one; a core of any other is compiled without it.
+/// An extension with [`Extension::IS_ACTIVE`] has CSRs, hears from agents and tells them something, acts at
+/// times of its own, and interrupts. A core of any other is compiled without all that. Each hart has its own
+/// copy.
+///
+/// An interrupt that the hart takes without changing its privilege is *delivered*: when
+/// [`Extension::wants_delivery`] says how, the hart calls [`Extension::deliver`] at the next boundary between
+/// instructions, which saves the program counter and says where to go on. Accesses to memory come in
+/// between, as those of microcode do. The extension wants no other delivery before one of its instructions
+/// has ended this one: that begins when the delivery can no longer be undone. A trap comes first.
+///
+/// # The register port
+///
+/// Only extensions with [`Extension::HAS_REGISTERS`] have one.
 /// It is for in-order cores of width 1. There an instruction that names [`Extension::INPUT`] or
 /// [`Extension::OUTPUT`] is dispatched when the values of all older ones are known, so that nothing
 /// can undo it: a word is taken when that is certain, and never has to be put back.
 pub trait Extension {
-    /// Whether it has a port. All that follows is used only if it has.
-    const HAS_PORT: bool = false;
+    /// Whether it does more than to carry out instructions.
+    const IS_ACTIVE: bool = false;
+    /// Whether it has a register port; it is active, then.
+    const HAS_REGISTERS: bool = false;
     /// An instruction that reads this register takes the next word out of the extension; once, even
     /// if it names the register twice.
     const INPUT: Register = riscv::SINK;
     /// An instruction that writes this register gives the extension the next word.
     const OUTPUT: Register = riscv::SINK;
 
-    /// Tells a copy of the extension which core it is part of.
-    fn place(&mut self, _core: CoreId) {}
+    /// Tells a copy of the extension which core it is part of, and of which hart.
+    fn place(&mut self, _core: CoreId, _hart: u64) {}
 
     /// Whether [`Extension::INPUT`] and [`Extension::OUTPUT`] are more than registers now. It may
     /// change when a CSR is accessed.
@@ -157,6 +197,29 @@ pub trait Extension {
         (0, false)
     }
 
+    /// How it wants the hart to leave its program now, if it does. Looked at after each of the above, and
+    /// after each of its instructions.
+    fn wants_delivery(&self) -> Option<Delivery> {
+        None
+    }
+
+    /// Whether a hart that waits for interrupts goes on (`WFI`, `WRS`), as it does if one is pending, even
+    /// if it is not to be delivered now.
+    fn wakes(&self) -> bool {
+        self.wants_delivery().is_some()
+    }
+
+    /// Does the next step of the delivery at `cycle`, of which this is number `step`, beginning with 0;
+    /// `value` is what the last one has read. Going on at an address other than `pc`, which is where the
+    /// program would have gone on, is the last step. The steps may begin again with the first at any time:
+    /// what came before was on a wrong path. What an access has read is told before.
+    fn deliver(&mut self, _cycle: u64, _pc: u64, _step: u32, _value: u64) -> Action {
+        Action::Illegal
+    }
+
+    /// The last delivery was on a wrong path, and has never been.
+    fn undo_delivery(&mut self) {}
+
     /// What it has to tell, oldest first.
     fn take_sent(&mut self) -> Option<Sent> {
         None
@@ -176,7 +239,7 @@ pub trait Extension {
     /// The instruction's first action.
     fn begin(&mut self, invocation: &Invocation) -> Action;
 
-    /// The next action, after a load or an answer gave `value`.
+    /// The next action, after a load, an update or an answer gave `value`.
     fn resume(&mut self, invocation: &Invocation, value: u64) -> Action;
 
     /// Shows the extension's state to `walker`, for a checkpoint.

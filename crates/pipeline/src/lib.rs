@@ -28,7 +28,7 @@ mod window;
 
 pub use crate::core::{Core, Crash, NEVER, Why};
 pub use crate::spec::{CoreSpec, MemoryModel, Model, PredictorSpec, UnitSpec, UnitsSpec};
-pub use extension::{Action, CsrAccess, Extension, Invocation, NoExtension, Sent, Word};
+pub use extension::{Action, CsrAccess, Delivery, Extension, Invocation, NoExtension, Sent, Word};
 pub use model::{CoreModel, build_core};
 pub use period::ClosedLoop;
 pub use probe::{Executed, Found, Probe};

@@ -206,7 +206,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             && !self.float_in_window
             && !self.dozes()
             && self.other_hart.is_none()
-            && !X::HAS_PORT;
+            && !X::IS_ACTIVE;
         if !quiet {
             walker.refuse("the core does more than to read".to_string());
             return;
@@ -231,6 +231,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 hart: fixed,
                 extension: fixed,
                 at_port: fixed,
+                handler_from: fixed,
                 registers: fixed,
                 ready: fixed,
                 pc: fixed,

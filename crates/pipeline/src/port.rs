@@ -1,8 +1,10 @@
-//! The port of an extension: see [`Extension`].
+//! What an extension does besides instructions: see [`Extension`].
 
 use crate::blocks::PortRegisters;
-use crate::core::Core;
-use crate::extension::Extension;
+use crate::core::{Core, NEVER};
+use crate::extension::{Delivery, Extension};
+use crate::stack::Stall;
+use crate::window::SlotKind;
 use fabric::{Outbox, OutgoingKind, RequestKind, Transit};
 use riscv::{Instruction, Trap};
 
@@ -49,7 +51,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Sends what the extension has to tell.
-    pub(crate) fn send_from_port(&mut self, outbox: &mut Outbox) {
+    pub(crate) fn send_from_extension(&mut self, outbox: &mut Outbox) {
         let departure = Self::departure_cycles(&self.spec);
         while let Some(sent) = self.extension.take_sent() {
             let at = self.clock.time(sent.cycle + departure);
@@ -73,10 +75,60 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    /// The extension has been told something, or its own time has come.
-    pub(crate) fn port_has_changed(&mut self) {
-        let (bit, level) = self.extension.interrupt();
-        self.hart.set_interrupt(bit, level);
+    /// The extension may interrupt now, or no longer.
+    pub(crate) fn set_interrupt_line(&mut self) {
+        if X::IS_ACTIVE {
+            let (bit, level) = self.extension.interrupt();
+            self.hart.set_interrupt(bit, level);
+        }
+    }
+
+    /// At `now` the extension has been told something, or its own time has come.
+    pub(crate) fn extension_has_changed(&mut self, now: u64, outbox: &mut Outbox) {
+        self.set_interrupt_line();
+        self.send_from_extension(outbox);
+        match self.extension.wants_delivery() {
+            Some(Delivery::Flushing) if self.serial.is_none_or(|serial| !serial.has_begun()) => {
+                self.flush(now);
+            }
+            // What waits for older instructions comes after the handler.
+            Some(Delivery::Tracked) if self.serial.is_some_and(|serial| serial.can_wait()) => {
+                self.serial = None;
+                self.serial_event = NEVER;
+            }
+            _ => {}
+        }
+    }
+
+    /// Undoes at `now` what has not committed, but for what cannot be undone: an atomic that has been
+    /// performed. A delivery follows.
+    fn flush(&mut self, now: u64) {
+        let window = &self.window;
+        let mut position = window.tail;
+        for at in window.recent().rev() {
+            let slot = window.slot(at);
+            let performed = at < window.commit_known && slot.tags.kind == SlotKind::Atomic;
+            if window.commit(at) <= now || performed {
+                break;
+            }
+            position = at;
+        }
+        let pc = if position < window.tail {
+            window.slot(position).tags.pc
+        } else {
+            self.pc
+        };
+        self.squash(position, now, pc, now);
+        self.blame(now, Stall::Serializing);
+    }
+
+    /// What is at or behind `position` is undone, or what follows the branch there: the last delivery, too,
+    /// if the program left for it there.
+    pub(crate) fn undo_delivery(&mut self, position: u64) {
+        if self.handler_from > position {
+            self.handler_from = 0;
+            self.extension.undo_delivery();
+        }
     }
 
     /// The extension may have taken over its registers, or given them back.

@@ -220,6 +220,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if next != predicted {
             self.statistics.mispredictions += 1;
             let (returns, cycles) = (prediction.returns, prediction.cycles);
+            if X::IS_ACTIVE {
+                // What follows the branch at once is no handler's either.
+                self.undo_delivery(position);
+            }
             self.squash(position + 1, now, next, done + self.front_end());
             self.blame_all_since(cycles, Stall::Branch);
             self.predictor.set_returns(returns);

@@ -3,7 +3,7 @@
 //! cross a line, `LR`, waits (`WFI`, `WRS`), and the instructions of extensions.
 
 use crate::core::{Core, Crash, NEVER, PostedStore, RESERVATION_HOLD_CYCLES, Why};
-use crate::extension::{Action, CsrAccess, Extension, Invocation};
+use crate::extension::{Action, CsrAccess, Delivery, Extension, Invocation};
 use crate::port::AtPort;
 use crate::queues::low_bytes;
 use crate::spec::MemoryModel;
@@ -11,7 +11,7 @@ use crate::stack::Stall;
 use crate::window::SlotKind;
 use fabric::{
     AddressRange, AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome,
-    Side, Time, Transit,
+    Side, Slot, Time, Transit, Update,
 };
 use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, Trap, csr_update};
 
@@ -69,6 +69,10 @@ enum Kind {
     /// There is no memory at this address, which is in the instruction.
     FetchFault(u64),
     Interrupt(Trap),
+    /// The extension wants the hart to leave its program.
+    Delivery {
+        tracked: bool,
+    },
     /// What the instruction has asked of the extension's port cannot be done.
     Exception(Trap),
     /// A device has refused a store after which the core has gone on.
@@ -79,6 +83,7 @@ state::choice!(Kind {
     Instruction(instruction),
     FetchFault(missing),
     Interrupt(trap),
+    Delivery { tracked },
     Exception(trap),
     RefusedStore(store)
 });
@@ -124,8 +129,9 @@ pub(crate) struct Serializing {
     /// Accesses that cross a line: bytes done, and their value.
     bytes_done: u8,
     gathered: u64,
-    /// Instructions of extensions: actions done.
+    /// Instructions of extensions: actions done, and what the access under way changes.
     step: u32,
+    update: Option<Update>,
     halted_since: Option<u64>,
     waits_for: &'static str,
     /// When dispatch met it.
@@ -139,6 +145,7 @@ state::component!(Serializing {
     bytes_done,
     gathered,
     step,
+    update,
     halted_since: maybe_cycle,
     waits_for,
     since: cycle,
@@ -159,6 +166,7 @@ impl Serializing {
             bytes_done: 0,
             gathered: 0,
             step: 0,
+            update: None,
             halted_since: None,
             waits_for: "",
             since: 0,
@@ -181,6 +189,16 @@ impl Serializing {
         Serializing::new(Kind::Exception(trap), 0)
     }
 
+    /// Whether it can no longer be undone.
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.state, State::Drain)
+    }
+
+    /// Whether it is an instruction that has not begun.
+    pub fn can_wait(&self) -> bool {
+        matches!(self.kind, Kind::Instruction(_)) && !self.has_begun()
+    }
+
     pub fn is_halted(&self) -> bool {
         self.halted_since.is_some()
     }
@@ -192,6 +210,7 @@ impl Serializing {
             Kind::Instruction(i) => {
                 matches!(i.class, Class::Csr | Class::System | Class::Illegal)
             }
+            Kind::Delivery { .. } => false,
             Kind::FetchFault(_)
             | Kind::Interrupt(_)
             | Kind::Exception(_)
@@ -201,6 +220,14 @@ impl Serializing {
 
     pub fn halted_since(&self) -> Option<u64> {
         self.halted_since
+    }
+
+    /// Whether the extension says what to do for it.
+    fn is_of_extension(&self) -> bool {
+        match self.kind {
+            Kind::Instruction(i) => i.class == Class::Custom,
+            kind => matches!(kind, Kind::Delivery { .. }),
+        }
     }
 
     pub fn waits_for_line(&self, wanted: LineAddress) -> bool {
@@ -244,11 +271,32 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             Some(store) => Serializing::new(Kind::RefusedStore(store), 0),
             None => match self.hart.pending_interrupt() {
                 Some(trap) => Serializing::interrupt(trap),
+                None if X::IS_ACTIVE => return self.begin_delivery(),
                 None => return false,
             },
         };
         self.begin_serial(serial);
         true
+    }
+
+    /// Begins the delivery of the extension's interrupt, if it wants one.
+    fn begin_delivery(&mut self) -> bool {
+        let Some(delivery) = self.extension.wants_delivery() else {
+            return false;
+        };
+        let tracked = delivery == Delivery::Tracked;
+        self.begin_serial(Serializing::new(Kind::Delivery { tracked }, 0));
+        if !tracked && let Some(serial) = &mut self.serial {
+            // What the front end has is thrown away, and it begins anew.
+            serial.since += u64::from(self.spec.front_end_cycles);
+            self.serial_event = serial.since;
+        }
+        true
+    }
+
+    /// Whether what the hart waits for in `WFI` or `WRS` has come.
+    fn wakes_from_wait(&self) -> bool {
+        self.hart.wakes_from_wait() || X::IS_ACTIVE && self.extension.wakes()
     }
 
     /// What the core waits for, in words.
@@ -319,13 +367,29 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Does what can be done at cycle `now` for the serializing instruction.
     pub(crate) fn run_serial(&mut self, now: u64, outbox: &mut Outbox) {
+        self.continue_serial(now, outbox);
+        if X::IS_ACTIVE {
+            self.send_from_extension(outbox);
+        }
+    }
+
+    fn continue_serial(&mut self, now: u64, outbox: &mut Outbox) {
         let Some(serial) = self.serial else { return };
         match serial.state {
+            State::Drain
+                if X::IS_ACTIVE && matches!(serial.kind, Kind::Delivery { tracked: true }) =>
+            {
+                if now < serial.since {
+                    self.serial_event = serial.since;
+                } else {
+                    self.continue_delivery(serial, 0, now, outbox);
+                }
+            }
             State::Drain => {
                 if !self.window.all_known() {
                     return;
                 }
-                let mut at = self.dispatch_cycle.max(self.window.last_commit + 1);
+                let mut at = serial.since.max(self.window.last_commit + 1);
                 if self.needs_stores_performed(&serial) {
                     if !self.stores.is_empty() {
                         return;
@@ -343,7 +407,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     return;
                 }
                 self.retire_all_flags();
-                if X::HAS_PORT
+                if X::HAS_REGISTERS
                     && let Some(at_port) = self.at_port
                     && let Err(trap) = self.leave_port(at_port)
                 {
@@ -362,12 +426,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             State::Paused { until, value } => {
                 if now < until {
                     self.serial_event = until;
-                } else if let Kind::Instruction(i) = serial.kind {
-                    self.resume_extension(serial, i, value, now, outbox);
+                } else {
+                    self.resume_extension(serial, value, now, outbox);
                 }
             }
             State::Interrupt => {
-                if self.hart.wakes_from_wait() {
+                if self.wakes_from_wait() {
                     self.finish(serial, 0, now + 1);
                 }
             }
@@ -386,7 +450,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         time_out: TimeOut,
         now: u64,
     ) {
-        if self.reservation.is_none() || self.hart.wakes_from_wait() {
+        if self.reservation.is_none() || self.wakes_from_wait() {
             self.finish(serial, 0, now + 1);
         } else if now < until {
             self.serial_event = until;
@@ -412,6 +476,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             },
             Kind::FetchFault(_)
             | Kind::Interrupt(_)
+            | Kind::Delivery { .. }
             | Kind::Exception(_)
             | Kind::RefusedStore(_) => false,
         }
@@ -466,6 +531,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 return self.trap(serial, trap, now);
             }
             Kind::Interrupt(trap) | Kind::Exception(trap) => return self.trap(serial, trap, now),
+            Kind::Delivery { .. } => return self.continue_delivery(serial, 0, now, outbox),
             Kind::RefusedStore(store) => {
                 let trap = Trap {
                     cause: Cause::StoreAccess,
@@ -474,7 +540,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 return self.trap(serial, trap, now);
             }
         };
-        if X::HAS_PORT
+        if X::HAS_REGISTERS
             && let Err(trap) = self.show_input(&i)
         {
             return self.trap(serial, trap, now);
@@ -482,7 +548,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let rs1 = self.registers[usize::from(i.rs1)];
         let next = serial.pc.wrapping_add(u64::from(i.length));
         match i.class {
-            Class::Csr if X::HAS_PORT && self.access_port_csr(&serial, &i, rs1, now) => {}
+            Class::Csr if X::IS_ACTIVE && self.access_extension_csr(&serial, &i, rs1, now) => {}
             Class::Csr => match self.hart.csr(&i, rs1, self.counters(now)) {
                 Ok(old) => {
                     let written = csr_update(&i, old, rs1).is_some();
@@ -511,7 +577,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     self.redirect(target, now + self.front_end());
                 }
                 Ok(SystemOutcome::WaitForInterrupt) => {
-                    if self.hart.wakes_from_wait() {
+                    if self.wakes_from_wait() {
                         self.finish(serial, 0, now + 1);
                     } else {
                         self.wait(Serializing {
@@ -535,7 +601,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 Err(trap) => self.trap(serial, trap, now),
             },
             Class::Custom => {
-                let action = self.extension.begin(&self.invocation(&serial, i));
+                let action = self.extension.begin(&self.invocation(&serial, i, now));
                 self.act(serial, action, now, outbox);
             }
             Class::Load
@@ -548,7 +614,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     /// Carries out a CSR instruction if the CSR is one of the extension's.
-    fn access_port_csr(
+    fn access_extension_csr(
         &mut self,
         serial: &Serializing,
         i: &Instruction,
@@ -569,8 +635,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 if quiet {
                     self.activity -= 1;
                 } else {
-                    self.port_has_changed();
-                    self.check_registers();
+                    self.set_interrupt_line();
+                    if X::HAS_REGISTERS {
+                        self.check_registers();
+                    }
                 }
             }
         }
@@ -609,7 +677,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.registers[usize::from(i.rd)] = value;
             self.ready[usize::from(i.rd)] = ready;
         }
-        if X::HAS_PORT && self.extension.has_registers() {
+        if X::HAS_REGISTERS && self.extension.has_registers() {
             let registers = Self::port_registers();
             let at_port = AtPort {
                 pc: serial.pc,
@@ -814,17 +882,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         now: u64,
         outbox: &mut Outbox,
     ) {
+        if let Ok(value) = result
+            && serial.is_of_extension()
+        {
+            let mut serial = serial;
+            if let Some(since) = serial.halted_since.take() {
+                self.statistics.halted_cycles += now - since;
+            }
+            return self.resume_extension(serial, value, now, outbox);
+        }
         let Kind::Instruction(i) = serial.kind else {
             return;
         };
         match (i.class, result) {
-            (Class::Custom, Ok(value)) => {
-                let mut serial = serial;
-                if let Some(since) = serial.halted_since.take() {
-                    self.statistics.halted_cycles += now - since;
-                }
-                self.resume_extension(serial, i, value, now, outbox);
-            }
             (Class::Load, Ok(value)) => {
                 let value = i.load_value(low_bytes(value, i.access_bytes()));
                 self.finish(serial, value, now + 1);
@@ -837,48 +907,87 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
     }
 
-    fn invocation(&self, serial: &Serializing, i: Instruction) -> Invocation {
+    fn invocation(&self, serial: &Serializing, i: Instruction, cycle: u64) -> Invocation {
         Invocation {
             instruction: i,
             rs1: self.registers[usize::from(i.rs1)],
             rs2: self.registers[usize::from(i.rs2)],
             privilege: self.hart.privilege,
             step: serial.step,
+            cycle,
         }
     }
 
-    fn resume_extension(
-        &mut self,
-        serial: Serializing,
-        i: Instruction,
-        value: u64,
-        now: u64,
-        outbox: &mut Outbox,
-    ) {
+    fn resume_extension(&mut self, serial: Serializing, value: u64, now: u64, outbox: &mut Outbox) {
         let serial = Serializing {
             step: serial.step + 1,
             ..serial
         };
-        let action = self.extension.resume(&self.invocation(&serial, i), value);
-        self.act(serial, action, now, outbox);
+        if let Kind::Instruction(i) = serial.kind {
+            let action = self
+                .extension
+                .resume(&self.invocation(&serial, i, now), value);
+            self.act(serial, action, now, outbox);
+        } else {
+            self.continue_delivery(serial, value, now, outbox);
+        }
+    }
+
+    /// What a delivery's last access has read, and perhaps changed, is told to the extension although the
+    /// delivery is undone.
+    pub(crate) fn abandon_delivery(&mut self, now: u64) {
+        let Some(serial) = self.serial else { return };
+        if let (Kind::Delivery { .. }, State::Paused { value, .. }) = (serial.kind, serial.state) {
+            let pc = serial.pc;
+            match self.extension.deliver(now, pc, serial.step + 1, value) {
+                Action::Done(next) | Action::Jump(next) if next != pc => {
+                    self.extension.undo_delivery();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Does the next step of a delivery.
+    fn continue_delivery(
+        &mut self,
+        serial: Serializing,
+        value: u64,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        let Kind::Delivery { tracked } = serial.kind else {
+            return;
+        };
+        let pc = serial.pc;
+        let next = match self.extension.deliver(now, pc, serial.step, value) {
+            Action::Done(next) | Action::Jump(next) => next,
+            Action::Illegal => pc,
+            action => return self.act(serial, action, now, outbox),
+        };
+        self.leave_serial(&serial, now);
+        // The handler is fetched while the delivery of a tracked interrupt is in the front end.
+        let from = if tracked { serial.since } else { now };
+        self.redirect(next, (from + self.front_end()).max(now + 1));
+        if tracked && next != pc {
+            self.handler_from = self.window.tail;
+        }
     }
 
     fn act(&mut self, serial: Serializing, action: Action, now: u64, outbox: &mut Outbox) {
         match action {
-            Action::Done(value) => self.finish(serial, value, now + 1),
-            Action::Load { address } => {
-                if address % 8 != 0 || !self.is_plain(address, 8) {
-                    let trap = Trap {
-                        cause: Cause::LoadAccess,
-                        value: address,
-                    };
-                    return self.trap(serial, trap, now);
-                }
-                let serial = Serializing {
-                    gathered: address,
-                    ..serial
-                };
-                self.try_line(serial, LineAddress::of(address), false, now, outbox);
+            Action::Done(value) => {
+                self.set_interrupt_line();
+                self.finish(serial, value, now + 1);
+            }
+            Action::Jump(target) => {
+                self.set_interrupt_line();
+                self.finish(serial, 0, now + 1);
+                self.redirect(target, now + self.front_end());
+            }
+            Action::Load { address } => self.access_memory(serial, address, None, now, outbox),
+            Action::Update { address, update } => {
+                self.access_memory(serial, address, Some(update), now, outbox);
             }
             Action::Ask {
                 agent,
@@ -898,6 +1007,60 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             Action::Illegal => self.illegal(serial, now),
         }
+    }
+
+    /// Reads 8 bytes for the extension, and changes them if `update` says so.
+    fn access_memory(
+        &mut self,
+        serial: Serializing,
+        address: u64,
+        update: Option<Update>,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        if !address.is_multiple_of(8) || !self.is_plain(address, 8) {
+            let cause = match update {
+                None => Cause::LoadAccess,
+                Some(_) => Cause::StoreAccess,
+            };
+            let value = address;
+            let trap = Trap { cause, value };
+            if let Kind::Instruction(_) = serial.kind {
+                return self.trap(serial, trap, now);
+            }
+            // What is older than a tracked delivery comes first.
+            self.serial_event = now + 1;
+            return self.wait(Serializing {
+                kind: Kind::Exception(trap),
+                state: State::Drain,
+                ..serial
+            });
+        }
+        let serial = Serializing {
+            gathered: address,
+            update,
+            ..serial
+        };
+        let line = LineAddress::of(address);
+        self.try_line(serial, line, update.is_some(), now, outbox);
+    }
+
+    /// The line is there that the extension wants to access.
+    fn accessed(&mut self, serial: Serializing, slot: Slot, now: u64) {
+        let address = serial.gathered;
+        let offset = (address % 64) as usize;
+        let value = self.data_cache.line(slot).read(offset, 8);
+        if let Some(update) = serial.update {
+            let line = self.data_cache.line_mut(slot);
+            line.write(offset, 8, update.of(value));
+            self.tell_other_hart(now, address, 8);
+        }
+        let until = now + self.spec.l1_data.hit_latency_cycles;
+        self.serial_event = until;
+        self.wait(Serializing {
+            state: State::Paused { until, value },
+            ..serial
+        });
     }
 
     /// Goes on if the line is there with the permission that is needed, and asks for it if not.
@@ -923,24 +1086,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 ..serial
             });
         };
+        self.data_cache.touch(slot);
+        if serial.is_of_extension() {
+            return self.accessed(serial, slot, now);
+        }
         let Kind::Instruction(i) = serial.kind else {
             return;
         };
-        self.data_cache.touch(slot);
         let hit_latency = self.spec.l1_data.hit_latency_cycles;
         match i.class {
-            Class::Custom => {
-                let value = self
-                    .data_cache
-                    .line(slot)
-                    .read((serial.gathered % 64) as usize, 8);
-                let until = now + hit_latency;
-                self.serial_event = until;
-                self.wait(Serializing {
-                    state: State::Paused { until, value },
-                    ..serial
-                });
-            }
             Class::LoadReserved => {
                 let address = self.access_address(&i);
                 let bytes = usize::from(i.access_bytes());

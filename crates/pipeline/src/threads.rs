@@ -47,6 +47,7 @@ pub(crate) struct OtherHart<X> {
     pub region: AddressRange,
     pub hart: Hart,
     pub extension: X,
+    pub handler_from: u64,
     pub registers: [u64; LIVE_REGISTERS],
     pub ready: [u64; LIVE_REGISTERS],
     pub pc: u64,
@@ -91,6 +92,7 @@ impl<X: Extension> State for OtherHart<X> {
                 region,
                 hart,
                 extension: fixed,
+                handler_from,
                 registers,
                 ready: cycles,
                 pc,
@@ -140,6 +142,7 @@ impl<X> OtherHart<X> {
             region: AddressRange::default(),
             hart: Hart::new(number),
             extension,
+            handler_from: 0,
             registers,
             ready: [0; LIVE_REGISTERS],
             pc: entry,
@@ -177,13 +180,21 @@ impl<X> OtherHart<X> {
     }
 
     /// When something is to be done for this hart, apart from dispatch.
-    fn own_event(&self) -> u64 {
+    fn own_event(&self) -> u64
+    where
+        X: Extension,
+    {
         let held = if self.held.is_empty() {
             NEVER
         } else {
             self.hold_until
         };
-        self.store_event.min(self.serial_event).min(held)
+        let own = self.store_event.min(self.serial_event).min(held);
+        if X::IS_ACTIVE {
+            own.min(self.extension.next_event())
+        } else {
+            own
+        }
     }
 
     fn next_dispatch(&self) -> u64 {
@@ -201,7 +212,10 @@ impl<X> OtherHart<X> {
 
     /// Whether this hart waits for a message, or for a store of the other one, and has nothing under
     /// way at `now`.
-    fn sleeps(&self, now: u64) -> bool {
+    fn sleeps(&self, now: u64) -> bool
+    where
+        X: Extension,
+    {
         self.serial.is_some()
             && self.own_event() == NEVER
             && self.held.is_empty()
@@ -247,7 +261,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         self.predictor.exchange_context(&mut other_hart.branches);
         std::mem::swap(&mut self.calendar.operations, &mut other_hart.operations);
         exchange!(self, other_hart:
-            region, hart, extension, pc, cursor, dispatch_cycle, dispatch_left, blocked, window,
+            region, hart, extension, handler_from, pc, cursor, dispatch_cycle, dispatch_left, blocked, window,
             float_in_window, observes, probed, acquire, loads, stores, missing, waiting_loads, refused, woken,
             store_event, serial, serial_event, posted, refused_store, reservation, awaited, attempts,
             hold_until, held, statistics, stall, charged,

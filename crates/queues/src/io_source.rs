@@ -7,8 +7,8 @@
 use crate::program::{ProgramRegisters, ProgramSettings, write_counter};
 use crate::{QueueDescriptor, SharedLedger};
 use fabric::{
-    AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
-    MemoryAccess, Observation, RegisterAccess, Request, Time,
+    AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES,
+    LineAddress, LineData, MemoryAccess, Observation, RegisterAccess, Request, Time,
 };
 use state::{State, Walker};
 use std::collections::VecDeque;
@@ -20,6 +20,10 @@ const LINE: u64 = LINE_BYTES as u64;
 /// How many items are written at one time. With eight, the tens of millions of items a second that
 /// saturate several data plane cores can be written.
 const PRODUCERS: usize = 8;
+
+/// Bytes of the message that tells an agent of a queue: a message-signalled interrupt is a write of 4 bytes
+/// (PCI Local Bus Specification, Revision 3.0, Section 6.8).
+const SIGNAL_BYTES: u64 = 4;
 
 /// How many descriptors are read at one time when the device is started.
 const DESCRIPTORS_AT_ONCE: u32 = 8;
@@ -299,6 +303,8 @@ pub struct IoSource {
     packets: Packets,
     ledger: SharedLedger,
     program: ProgramRegisters,
+    /// Whom it tells of an item that came into an empty queue.
+    signal: Option<AgentId>,
 
     table: u64,
     is_started: bool,
@@ -340,6 +346,7 @@ impl State for IoSource {
                 items,
                 ledger: fixed,
                 program,
+                signal: fixed,
                 table,
                 is_started,
                 conflicts,
@@ -390,6 +397,7 @@ impl IoSource {
             packets,
             ledger,
             program: ProgramRegisters::default(),
+            signal: None,
             table: 0,
             is_started: false,
             conflicts: 0,
@@ -417,6 +425,13 @@ impl IoSource {
             program: ProgramRegisters::new(settings),
             ..self
         }
+    }
+
+    /// The same source, which tells this agent of each item that came into an empty queue, once it has rung
+    /// the doorbell and, if the descriptor has one, written the queue's word. The header of the message is the
+    /// queue's number.
+    pub fn with_signal(self, signal: Option<AgentId>) -> IoSource {
+        IoSource { signal, ..self }
     }
 
     /// Begins with these arrivals, until its timer is set to [`IoSource::CHANGE`].
@@ -948,6 +963,17 @@ impl IoSource {
         }
     }
 
+    /// Tells whoever wants to know that there is an item in a queue that was empty.
+    fn tell_of(&self, context: &mut AgentContext<'_>, number: u32) {
+        if let Some(agent) = self.signal {
+            let message = AgentMessage {
+                header: number.into(),
+                data: LineData::ZERO,
+            };
+            context.send(agent, SIGNAL_BYTES, message);
+        }
+    }
+
     /// The doorbell has been rung for the oldest item being written: its producer is free.
     fn rung(&mut self, context: &mut AgentContext<'_>, number: u32, before: u64) {
         let queue = &mut self.queues[number as usize];
@@ -957,17 +983,22 @@ impl IoSource {
         let QueueDescriptor {
             wake, wake_addend, ..
         } = queue.descriptor;
-        if wake != 0 && before as u32 == 0 {
+        let was_empty = before as u32 == 0;
+        if wake != 0 && was_empty {
             context.access(
                 MemoryAccess::FetchAdd {
                     address: wake,
                     addend: wake_addend,
                 },
-                purpose::WAKE,
+                purpose::WAKE | u64::from(number),
             );
         }
         queue.entering -= 1;
         queue.ringing -= 1;
+        if wake == 0 && was_empty {
+            self.tell_of(context, number);
+        }
+        let queue = &mut self.queues[number as usize];
         let Some(producer) = queue.writing.pop_front() else {
             return;
         };
@@ -1044,6 +1075,7 @@ impl Agent for IoSource {
             }
             purpose::LOOK_FOR_ROOM => self.looked_for_room(context, index, data.read(0, 8)),
             purpose::RING => self.rung(context, index, data.read(0, 8)),
+            purpose::WAKE => self.tell_of(context, index),
             _ => {}
         }
     }

@@ -133,6 +133,11 @@ impl Hardware {
         self.find(|attached| attached.source)
     }
 
+    /// Whom the I/O device tells of items.
+    pub fn signal(&self) -> Option<AgentId> {
+        self.find(|attached| attached.signal)
+    }
+
     /// Stores to which addresses begin and end a request, if they are no doorbells.
     pub fn watched(&self) -> Option<AddressRange> {
         self.find(|attached| attached.watched)

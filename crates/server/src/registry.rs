@@ -77,6 +77,8 @@ systems! {
     hyperplane: hyperplane::HyperPlaneSpec = hyperplane::KIND,
     /// RPCValet's network interface, for data planes that take messages from it.
     rpcvalet: rpcvalet::RpcValetSpec = rpcvalet::KIND,
+    /// User-level interrupts.
+    user_interrupts: user_interrupts::UserInterruptSpec = user_interrupts::KIND,
     /// nanoPU's network interface and the registers of its cores.
     nanopu: nanopu::NanoPuSpec = nanopu::KIND,
     /// The network interface of kind `ice-nic`.

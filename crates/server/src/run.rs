@@ -310,6 +310,7 @@ fn attach_io(
         ledger.clone(),
     )
     .with_settings(settings)
+    .with_signal(hardware.signal())
     .with_imbalance(traffic.imbalance)
     .and_then(|source| source.with_socket_imbalance(traffic.socket_imbalance))
     .map_err(RunError::Description)?;

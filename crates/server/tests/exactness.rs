@@ -6,9 +6,10 @@ mod common;
 
 use common::assembler::*;
 use common::cases::check;
+use common::interrupter::{Interrupter, Interrupts, emit_handler};
 use common::servers::{self, Ending};
 use fabric::{FabricStatistics, LineAddress};
-use pipeline::{CoreSpec, CoreStatistics, CycleStack, Executed, Probe};
+use pipeline::{CoreSpec, CoreStatistics, CycleStack, Delivery, Executed, Probe};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use riscv::elf::Image;
@@ -28,6 +29,10 @@ const DUMP: u64 = 0x8012_0000;
 const DUMP_BYTES: u64 = 512;
 /// The host-target interface, when the guest exits.
 const HOST: u64 = 0x8013_0000;
+/// How many interrupts each hart has handled: a line each.
+const HANDLED: u64 = 0x8013_2000;
+/// Interrupts of each hart.
+const INTERRUPTS: u64 = 40;
 /// The software-interrupt registers of the CLINT, one of 4 bytes for each hart.
 const CLINT: u64 = 0x0200_0000;
 /// Its timers, one of 8 bytes for each hart, and its clock of microseconds.
@@ -155,6 +160,8 @@ struct Shape {
     /// Latencies of a cycle each, the least that the engine can have to do with.
     fast: bool,
     clock_ghz: f64,
+    /// Cycles from one interrupt of an extension to the next.
+    period: Option<u64>,
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
@@ -181,8 +188,17 @@ fn shape() -> impl Strategy<Value = Shape> {
                 two_sockets: last_level.2,
                 fast,
                 clock_ghz,
+                period: None,
             },
         )
+}
+
+/// One with interrupts of an extension.
+fn interrupted_shape() -> impl Strategy<Value = Shape> {
+    (shape(), 150u64..2000).prop_map(|(shape, period)| Shape {
+        period: Some(period),
+        ..shape
+    })
 }
 
 fn data(register: u8) -> Register {
@@ -199,6 +215,9 @@ fn emit_hart(asm: &mut Assembler, shape: &Shape, ops: &[(u8, Op)], hart: usize) 
     asm.load_immediate(PROGRESS_BASE, PROGRESS);
     asm.load_immediate(WALK_BASE, WALKED + 0x1000 * hart as u64);
     asm.load_immediate(CLINT_BASE, CLINT);
+    if let Some(period) = shape.period {
+        emit_handler(asm, HANDLED + 64 * hart as u64, period);
+    }
     for (index, &register) in DATA.iter().enumerate() {
         asm.load_immediate(register, (hart as u64 + 3) << (7 * index));
     }
@@ -463,28 +482,51 @@ struct Outcome {
     lines: Vec<(u64, Vec<u64>)>,
 }
 
-fn outcome(
-    spec: &ServerSpec,
-    image: &Image,
-    lookahead_cycles: u64,
-    skip_spinning: bool,
-) -> Outcome {
-    let mut machine = servers::machine(spec, image.clone());
+/// A server with a program.
+struct Bench {
+    spec: ServerSpec,
+    image: Image,
+    interrupts: Option<Interrupts>,
+}
+
+impl Bench {
+    fn new(spec: ServerSpec, image: Image) -> Bench {
+        Bench {
+            spec,
+            image,
+            interrupts: None,
+        }
+    }
+
+    fn machine(&self) -> Machine {
+        let image = self.image.clone();
+        match self.interrupts {
+            None => servers::machine(&self.spec, image),
+            Some(interrupts) => Machine::new(&self.spec, image, &[], false, |_| {
+                Ok(Interrupter::new(interrupts))
+            })
+            .expect("the machine can be built"),
+        }
+    }
+}
+
+fn outcome(bench: &Bench, lookahead_cycles: u64, skip_spinning: bool) -> Outcome {
+    let mut machine = bench.machine();
     machine.engine.set_speed(lookahead_cycles, skip_spinning);
     outcome_of(machine)
 }
 
 /// The outcome in the plainest way: one cycle at a time, nothing skipped, and every instruction
 /// shown to a probe, so that none of them takes the way through dispatch that most do.
-fn plain_outcome(spec: &ServerSpec, image: &Image) -> Outcome {
+fn plain_outcome(bench: &Bench) -> Outcome {
     struct Unmoved;
     impl Probe for Unmoved {
         fn executed(&mut self, _executed: &Executed) {}
     }
-    let mut machine = servers::machine(spec, image.clone());
+    let mut machine = bench.machine();
     machine.engine.set_speed(1, false);
     for core in &mut machine.engine.cores {
-        for thread in 0..spec.core.threads {
+        for thread in 0..bench.spec.core.threads {
             core.set_probe(thread, Box::new(Unmoved));
         }
     }
@@ -499,14 +541,13 @@ fn outcome_of(mut machine: Machine) -> Outcome {
 /// As [`outcome`], with the run saved and restored into a new machine each time when so many steps
 /// have passed, which it takes in turn.
 fn outcome_saving(
-    spec: &ServerSpec,
-    image: &Image,
+    bench: &Bench,
     lookahead_cycles: u64,
     skip_spinning: bool,
     steps: &[u64],
 ) -> Outcome {
     let build = || {
-        let mut machine = servers::machine(spec, image.clone());
+        let mut machine = bench.machine();
         machine.engine.set_speed(lookahead_cycles, skip_spinning);
         machine
     };
@@ -552,6 +593,7 @@ fn end(machine: &mut Machine, ending: Ending) -> Outcome {
     let data = (SHARED..PROGRESS + 64 * MAXIMUM_HARTS as u64)
         .chain(WALKED..WALKED + WALKED_BYTES)
         .chain(DUMP..DUMP + DUMP_BYTES * MAXIMUM_HARTS as u64)
+        .chain(HANDLED..HANDLED + 64 * MAXIMUM_HARTS as u64)
         .step_by(64);
     let words = |line: &fabric::LineData| (0..8).map(|word| line.read(8 * word, 8)).collect();
     let mut lines = vec![(0, vec![exit.map_or(0, |(at, _)| at.as_fs())])];
@@ -599,10 +641,16 @@ fn difference(one: &Outcome, other: &Outcome) -> String {
     }
 }
 
+fn bench(core: &CoreSpec, shape: &Shape, ops: &[(u8, Op)]) -> Bench {
+    Bench::new(spec(shape, core), image(shape, ops))
+}
+
 fn always_the_same(core: &CoreSpec, shape: &Shape, ops: &[(u8, Op)]) -> Result<(), TestCaseError> {
-    let spec = spec(shape, core);
-    let image = image(shape, ops);
-    let plain = plain_outcome(&spec, &image);
+    is_always_the_same(&bench(core, shape, ops), shape)
+}
+
+fn is_always_the_same(bench: &Bench, shape: &Shape) -> Result<(), TestCaseError> {
+    let plain = plain_outcome(bench);
     let expected = if shape.exits {
         Ending::Exited
     } else {
@@ -610,7 +658,7 @@ fn always_the_same(core: &CoreSpec, shape: &Shape, ops: &[(u8, Op)]) -> Result<(
     };
     prop_assert_eq!(&plain.ending, &expected);
     for (lookahead_cycles, skip_spinning) in [(0, true), (0, false), (3, true), (7, false)] {
-        let other = outcome(&spec, &image, lookahead_cycles, skip_spinning);
+        let other = outcome(bench, lookahead_cycles, skip_spinning);
         prop_assert!(
             plain == other,
             "one cycle at a time with probes, and with lookahead {lookahead_cycles}, skipping \
@@ -645,15 +693,57 @@ fn cores_with_two_harts_are_exact() {
     });
 }
 
+/// An extension interrupts again and again, and both kinds of delivery are exact. Each hart handles an
+/// interrupt at least, and none twice.
+fn interrupts_are_exact(core: &CoreSpec, cases: u32) {
+    let steps = prop::collection::vec(prop_oneof![1u64..40, 1u64..400], 1..6);
+    let delivery = prop::sample::select(vec![Delivery::Flushing, Delivery::Tracked]);
+    let strategy = (interrupted_shape(), program(), delivery, steps);
+    check(cases, &strategy, |(shape, ops, delivery, steps)| {
+        let mut bench = bench(core, &shape, &ops);
+        let count = INTERRUPTS;
+        bench.interrupts = Some(Interrupts { delivery, count });
+        is_always_the_same(&bench, &shape)?;
+        let plain = outcome(&bench, 0, true);
+        let saving = outcome_saving(&bench, 0, true, &steps);
+        prop_assert!(plain == saving, "{}", difference(&plain, &saving));
+        let mut machine = bench.machine();
+        if servers::run(&mut machine) == Ending::Halted {
+            for hart in 0..shape.harts as u64 {
+                let handled = servers::read(&machine, HANDLED + 64 * hart);
+                prop_assert!((1..=INTERRUPTS).contains(&handled), "{handled} handled");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn interrupts_are_exact_on_out_of_order_cores() {
+    interrupts_are_exact(&CoreSpec::hyperplane_table1(), 200);
+}
+
+#[test]
+fn interrupts_are_exact_on_in_order_cores() {
+    interrupts_are_exact(&CoreSpec::five_stage(), 200);
+}
+
+#[test]
+fn interrupts_are_exact_on_cores_with_two_harts() {
+    interrupts_are_exact(
+        &servers::with_two_threads(CoreSpec::hyperplane_table1()),
+        200,
+    );
+}
+
 /// Saves every few steps at first, so that all that can be under way is met, and seldom later.
 fn saving_changes_nothing(core: &CoreSpec) {
     let steps = prop::collection::vec(prop_oneof![1u64..40, 1u64..400], 1..6);
     let strategy = (shape(), program(), steps, any::<bool>());
     check(40, &strategy, |(shape, ops, steps, skip_spinning)| {
-        let spec = spec(&shape, core);
-        let image = image(&shape, &ops);
-        let plain = outcome(&spec, &image, 0, skip_spinning);
-        let saving = outcome_saving(&spec, &image, 0, skip_spinning, &steps);
+        let bench = bench(core, &shape, &ops);
+        let plain = outcome(&bench, 0, skip_spinning);
+        let saving = outcome_saving(&bench, 0, skip_spinning, &steps);
         prop_assert!(plain == saving, "{}", difference(&plain, &saving));
         Ok(())
     });
@@ -699,18 +789,15 @@ fn long_spinning_is_skipped() {
             asm.halt();
         });
         let image = asm.finish(&[]);
-        let spec = servers::server(2, &core);
-        let mut machine = servers::machine(&spec, image.clone());
+        let bench = Bench::new(servers::server(2, &core), image);
+        let mut machine = bench.machine();
         machine.engine.set_speed(0, true);
         assert_eq!(servers::run(&mut machine), Ending::Halted);
         let cores = machine.engine.cores.iter();
         let skipped: u64 = cores.map(|core| core.skipped_cycles()).sum();
         // 10 microseconds of 3000 cycles each, less what it takes to begin.
         assert!(skipped > 27_000, "{skipped} cycles were skipped");
-        assert_eq!(
-            outcome(&spec, &image, 0, true),
-            outcome(&spec, &image, 7, false)
-        );
+        assert_eq!(outcome(&bench, 0, true), outcome(&bench, 7, false));
     }
 }
 
@@ -873,12 +960,12 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         if non_inclusive {
             spec = servers::non_inclusive(spec);
         }
-        let image = polling(&parts, &sleeps);
-        let plain = outcome(&spec, &image, 0, false);
+        let bench = Bench::new(spec, polling(&parts, &sleeps));
+        let plain = outcome(&bench, 0, false);
         prop_assert_eq!(&plain.ending, &Ending::Halted);
-        let skipping = outcome(&spec, &image, 0, true);
+        let skipping = outcome(&bench, 0, true);
         prop_assert!(plain == skipping, "{}", difference(&plain, &skipping));
-        let mut machine = servers::machine(&spec, image);
+        let mut machine = bench.machine();
         machine.engine.set_speed(0, true);
         servers::run(&mut machine);
         let cores = machine.engine.cores.iter();
@@ -921,14 +1008,14 @@ fn polling_out_of_the_last_level_is_skipped() {
         let mut spec = servers::server(2, &core);
         spec.fabric.clock_ghz = 2.3;
         // From the second time on the length of the period is known.
-        let image = polling(&[Poll::Sweep(100)], &[40, 40, 10, 10]);
-        let plain = outcome(&spec, &image, 0, false);
+        let bench = Bench::new(spec, polling(&[Poll::Sweep(100)], &[40, 40, 10, 10]));
+        let plain = outcome(&bench, 0, false);
         assert_eq!(plain.ending, Ending::Halted);
         for lookahead_cycles in [0, 7] {
-            let skipping = outcome(&spec, &image, lookahead_cycles, true);
+            let skipping = outcome(&bench, lookahead_cycles, true);
             assert!(plain == skipping, "{}", difference(&plain, &skipping));
         }
-        let mut machine = servers::machine(&spec, image);
+        let mut machine = bench.machine();
         machine.engine.set_speed(0, true);
         servers::run(&mut machine);
         let skipped = machine.engine.cores[1].skipped_cycles();
@@ -970,13 +1057,13 @@ fn a_deadline_is_kept_while_polling() {
             asm.store_double(T0, OTHER, 0);
             asm.halt();
         });
-        let image = asm.finish(&[]);
-        let plain = outcome(&spec, &image, 0, false);
+        let bench = Bench::new(spec, asm.finish(&[]));
+        let plain = outcome(&bench, 0, false);
         assert_eq!(plain.ending, Ending::Halted);
-        let skipping = outcome(&spec, &image, 0, true);
+        let skipping = outcome(&bench, 0, true);
         assert!(plain == skipping, "{}", difference(&plain, &skipping));
         // It sees the time once in a turn, which takes less than 5000 cycles.
-        let mut machine = servers::machine(&spec, image);
+        let mut machine = bench.machine();
         servers::run(&mut machine);
         let ended = servers::read(&machine, DUMP + DUMP_BYTES);
         assert!(
@@ -1030,9 +1117,9 @@ fn the_last_cycle_is_complete() {
                 asm.jump(again);
             }
         });
-        let image = with_host(asm.finish(&ring), HOST);
-        let plain = outcome(&spec, &image, 1, false);
-        let other = outcome(&spec, &image, 0, false);
+        let bench = Bench::new(spec.clone(), with_host(asm.finish(&ring), HOST));
+        let plain = outcome(&bench, 1, false);
+        let other = outcome(&bench, 0, false);
         assert!(
             plain == other,
             "after {turns} turns: {}",
@@ -1084,6 +1171,7 @@ fn a_hold_that_ends_during_a_fill_is_exact() {
         two_sockets: true,
         fast: false,
         clock_ghz: 1.0,
+        period: None,
     };
     let ops = [
         (0, Op::Walk(false, 1, 0)),

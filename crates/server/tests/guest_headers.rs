@@ -123,3 +123,9 @@ fn nanopu_control_registers() {
     let constants = constants(&header("lnic.h"), "CSR_");
     assert_eq!(by_name(constants), sorted(nanopu::CSRS));
 }
+
+#[test]
+fn user_interrupt_control_registers() {
+    let constants = constants(&header("user_interrupt.h"), "CSR_");
+    assert_eq!(by_name(constants), sorted(user_interrupts::CSRS));
+}

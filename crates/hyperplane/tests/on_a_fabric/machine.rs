@@ -146,6 +146,7 @@ impl<S: Script> Core<S> {
             rs2,
             privilege: Privilege::Machine,
             step: self.step,
+            cycle: 0,
         }
     }
 
@@ -198,7 +199,7 @@ impl<S: Script> Core<S> {
                 out.push(now, request);
                 self.state = State::Reply;
             }
-            Action::Illegal => panic!("illegal: {:?}", self.doing),
+            action => panic!("{action:?}: {:?}", self.doing),
         }
     }
 

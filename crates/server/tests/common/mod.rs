@@ -5,4 +5,5 @@
 
 pub mod assembler;
 pub mod cases;
+pub mod interrupter;
 pub mod servers;

@@ -50,8 +50,12 @@ SYSTEMS = {
         {"notify": "hyperplane", "organisation": "scale-up"},
     ),
     "rpcvalet": System("RPCValet, 1x16", {"notify": "rpcvalet"}),
+    "user-interrupt": System(
+        "user-level interrupts, each core over its own queues",
+        {"notify": "user-interrupt", "organisation": "scale-out"},
+    ),
 }
-APART, SHARED, QWAIT_APART, QWAIT, RPCVALET = SYSTEMS
+APART, SHARED, QWAIT_APART, QWAIT, RPCVALET, INTERRUPTED = SYSTEMS
 RATES_MRPS = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0)
 QUICK_RATES_MRPS = (10.0, 20.0, 30.0)
 REQUESTS, QUICK_REQUESTS = 100_000, 4000
@@ -183,7 +187,7 @@ def _chart(rows: list[Row]) -> altair.TopLevelMixin:
             "how cores learn of requests",
             "system",
             names,
-            [[6, 4], [2, 2], [8, 3, 2, 3], [4, 2], [1, 0]],
+            [[6, 4], [2, 2], [8, 3, 2, 3], [4, 2], [1, 0], [1, 2]],
         ),
     )
 
@@ -204,6 +208,7 @@ FIGURES = (
         points=_points,
         rows=_rows,
         chart=_chart,
+        optional={"system": (INTERRUPTED,)},
     ),
 )
 

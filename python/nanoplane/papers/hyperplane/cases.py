@@ -27,11 +27,13 @@ SYSTEMS = {
     "spin": "spinning, tightest",
     "hyperplane": "HyperPlane",
     "wrs": "a scan that sleeps by Zawrs",
+    "user-interrupt": "a bitmap, with user-level interrupts",
 }
 """How the data plane learns of work. The paper measured against the first."""
-SYSTEM_DASHES = (*plots.SYSTEM_DASHES, [8, 3, 2, 3])
-OPTIONAL = {"notify": ("wrs",)}
-"""What figures only show if it is asked for: the paper has nothing that sleeps and has to scan."""
+SYSTEM_DASHES = (*plots.SYSTEM_DASHES, [8, 3, 2, 3], [1, 2])
+OPTIONAL = {"notify": ("wrs", "user-interrupt")}
+"""What figures only show if it is asked for: the paper has nothing that sleeps and has to scan, and
+no interrupts."""
 BATCH = 1
 """Items that a visit to a queue takes, of all systems. Section V-B: "a task is executed for every n
 queue head polls (n ≈ 5 for PC and n = 1 for FB)". `spin-poll-mode` alone would take 32."""
@@ -46,6 +48,7 @@ MODES = {
     ("hyperplane", REGULAR): "HyperPlane",
     ("hyperplane", POWER_OPTIMISED): "HyperPlane, power-optimised",
     ("wrs", REGULAR): SYSTEMS["wrs"],
+    ("user-interrupt", REGULAR): SYSTEMS["user-interrupt"],
 }
 """A data plane and its mode, and how it is called."""
 

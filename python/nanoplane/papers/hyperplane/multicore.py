@@ -12,6 +12,7 @@ from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import (
     AS_PRINTED,
     IN_ORDER,
+    OPTIONAL,
     POLLS,
     SHAPES,
     SYSTEM_DASHES,
@@ -194,7 +195,7 @@ FIGURES = (
         points=_points,
         rows=_rows,
         chart=_chart,
-        optional={"notify": ("spin", "wrs")},
+        optional={"notify": ("spin", *OPTIONAL["notify"])},
     ),
 )
 

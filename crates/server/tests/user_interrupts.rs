@@ -1,0 +1,680 @@
+//! User-level interrupts: posted in memory or sent by a timer, and delivered without a trap.
+
+mod common;
+
+use common::assembler::*;
+use common::cases::check;
+use common::servers::{self, Ending, models, read};
+use fabric::{
+    Agent, AgentContext, AgentId, AgentMessage, Attachment, LineData, Request, RequestKind, Time,
+};
+use pipeline::{CoreSpec, Executed, Probe};
+use proptest::prelude::*;
+use riscv::elf::Image;
+use server::{Machine, Resumable, ServerSpec};
+use std::cell::RefCell;
+use std::rc::Rc;
+use user_interrupts::{
+    DeliveryKind, InterruptController, Operation, Statistics, UserInterruptSpec, csr,
+};
+
+/// The receiver's descriptor; its second word has the posted vectors.
+const DESCRIPTOR: u64 = 0x8010_0000;
+/// The senders' table.
+const TARGETS: u64 = 0x8010_1000;
+/// What the handler leaves: 8 bytes each.
+const RESULTS: u64 = 0x8010_2000;
+/// What senders count before they send.
+const SENT: u64 = 0x8010_3000;
+/// Lines that nobody has touched.
+const COLD: u64 = 0x8020_0000;
+const NOTIFICATION: u64 = 0xec;
+const PERIODIC: u64 = 256;
+
+const KINDS: [DeliveryKind; 2] = [DeliveryKind::Flushing, DeliveryKind::Tracked];
+
+fn operation(
+    asm: &mut Assembler,
+    operation: Operation,
+    rd: Register,
+    rs1: Register,
+    rs2: Register,
+) {
+    asm.emit(r_type((0x2b, 0, operation as u32), rd, rs1, rs2));
+}
+
+fn plain(asm: &mut Assembler, which: Operation) {
+    operation(asm, which, ZERO, ZERO, ZERO);
+}
+
+fn set_csr(asm: &mut Assembler, number: u16, value: u64) {
+    asm.load_immediate(T0, value);
+    asm.csr_write(number.into(), T0);
+}
+
+/// Emits a handler out of the way, and makes it the hart's. It may use `gp` and `tp`.
+fn handler(asm: &mut Assembler, body: impl FnOnce(&mut Assembler)) {
+    let over = asm.label();
+    asm.jump(over);
+    asm.align(64);
+    let address = asm.here();
+    body(asm);
+    plain(asm, Operation::Return);
+    asm.align(64);
+    asm.bind(over);
+    set_csr(asm, csr::UI_HANDLER, address);
+}
+
+/// Adds 1 to the 8 bytes at `address`.
+fn count(asm: &mut Assembler, address: u64) {
+    asm.load_immediate(GP, address);
+    asm.add_immediate(TP, ZERO, 1);
+    asm.amo(AMO_ADD, RELAXED, 8, ZERO, TP, GP);
+}
+
+fn set_timer(asm: &mut Assembler, cycles: u64, how: u64) {
+    asm.load_immediate(T0, cycles);
+    asm.load_immediate(T1, how);
+    operation(asm, Operation::Timer, ZERO, T0, T1);
+}
+
+/// Spins for some cycles.
+fn delay(asm: &mut Assembler, turns: u64) {
+    asm.load_immediate(T6, turns + 1);
+    let again = asm.label_here();
+    asm.add_immediate(T6, T6, -1);
+    asm.branch(When::NotEqual, T6, ZERO, again);
+}
+
+/// The hart has the descriptor, which names it.
+fn receive(asm: &mut Assembler, hart: u64) {
+    asm.load_immediate(T1, DESCRIPTOR);
+    asm.load_immediate(T0, hart << 32 | NOTIFICATION << 16);
+    asm.store_double(T0, T1, 0);
+    asm.csr_write(csr::UI_DESCRIPTOR.into(), T1);
+    set_csr(asm, csr::UI_NOTIFICATION, NOTIFICATION);
+}
+
+/// The hart has a table of one entry for each of these vectors.
+fn send_to(asm: &mut Assembler, vectors: &[u64]) {
+    asm.load_immediate(T1, TARGETS);
+    asm.load_immediate(T2, DESCRIPTOR);
+    for (place, vector) in vectors.iter().enumerate() {
+        asm.load_immediate(T0, vector << 8 | 1);
+        asm.store_double(T0, T1, 16 * place as i64);
+        asm.store_double(T2, T1, 16 * place as i64 + 8);
+    }
+    asm.csr_write(csr::UI_TARGETS.into(), T1);
+    set_csr(asm, csr::UI_TARGET_COUNT, vectors.len() as u64);
+}
+
+fn send(asm: &mut Assembler, index: u64) {
+    asm.load_immediate(T0, index);
+    operation(asm, Operation::Send, ZERO, T0, ZERO);
+}
+
+fn machine(spec: &ServerSpec, delivery: DeliveryKind, image: Image) -> Machine {
+    let interrupts = UserInterruptSpec {
+        delivery,
+        ..UserInterruptSpec::default()
+    };
+    Machine::new(spec, image, &[], false, |fabric| {
+        Ok(user_interrupts::attach(fabric, &spec.fabric, &interrupts)?.1)
+    })
+    .expect("the machine can be built")
+}
+
+fn statistics(machine: &mut Machine) -> Statistics {
+    // Behind the CLINT.
+    let controller = machine
+        .engine
+        .fabric
+        .agent_mut::<InterruptController>(AgentId(1));
+    controller.expect("it is attached").statistics()
+}
+
+fn halted(spec: &ServerSpec, delivery: DeliveryKind, image: Image) -> Machine {
+    let mut machine = machine(spec, delivery, image);
+    assert_eq!(servers::run(&mut machine), Ending::Halted);
+    machine
+}
+
+/// When instructions of certain addresses were dispatched, and when they were over.
+struct Times {
+    of: [u64; 2],
+    seen: Rc<RefCell<Vec<Executed>>>,
+}
+
+impl Probe for Times {
+    fn executed(&mut self, executed: &Executed) {
+        if self.of.contains(&executed.pc) && !executed.undone {
+            self.seen.borrow_mut().push(*executed);
+        }
+    }
+}
+
+/// From when the timer expires to when the handler's first instruction is dispatched, in a loop in which nothing
+/// waits; and how many instructions were undone. The handler is in the instruction cache.
+fn delivery_cycles(core: &CoreSpec, delivery: DeliveryKind) -> (u64, u64) {
+    const TIMER: u64 = 400;
+    let mut asm = Assembler::new();
+    let mut first = 0;
+    handler(&mut asm, |asm| {
+        first = asm.here();
+        count(asm, RESULTS);
+    });
+    plain(&mut asm, Operation::Set);
+    // Twice the same: the first time everything comes into the caches.
+    asm.add_immediate(S2, ZERO, 2);
+    let again = asm.label_here();
+    asm.align(64);
+    asm.load_immediate(T0, TIMER);
+    let timer = asm.here();
+    operation(&mut asm, Operation::Timer, ZERO, T0, ZERO);
+    delay(&mut asm, 2 * TIMER);
+    asm.add_immediate(S2, S2, -1);
+    asm.branch(When::NotEqual, S2, ZERO, again);
+    asm.halt();
+    let mut machine = machine(&servers::server(1, core), delivery, asm.finish(&[]));
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let times = Times {
+        of: [timer, first],
+        seen: seen.clone(),
+    };
+    machine.engine.cores[0].set_probe(0, Box::new(times));
+    assert_eq!(servers::run(&mut machine), Ending::Halted);
+    machine.engine.cores[0].remove_probes(1 << 40);
+    assert_eq!(read(&machine, RESULTS), 2);
+    let seen = seen.borrow();
+    let [.., set, handled] = seen[..] else {
+        panic!("{seen:?}");
+    };
+    assert_eq!((set.pc, handled.pc), (timer, first));
+    let undone = machine.engine.cores[0].statistics(0).squashed_instructions;
+    (handled.dispatched - (set.ended + TIMER), undone)
+}
+
+/// Tracked, the handler is fetched at once, and its first instruction is dispatched a front end's length later.
+/// Flushing, the delivery begins after that time, and the handler after once more as long.
+#[test]
+fn a_delivery_takes_as_long_as_the_front_end() {
+    for core in models() {
+        let front_end = u64::from(core.front_end_cycles);
+        let (tracked, undone) = delivery_cycles(&core, DeliveryKind::Tracked);
+        assert_eq!((tracked, undone), (front_end, 0));
+        let (flushing, undone) = delivery_cycles(&core, DeliveryKind::Flushing);
+        assert_eq!(flushing, 2 * front_end);
+        assert!(undone > 0);
+    }
+}
+
+/// Where the program is left while a load misses: flushing undoes the load, tracked delivery lets it go on.
+#[test]
+fn flushing_undoes_a_load_that_has_missed() {
+    let core = CoreSpec::hyperplane_table1();
+    for delivery in KINDS {
+        let mut asm = Assembler::new();
+        handler(&mut asm, |asm| {
+            asm.csr_read(TP, csr::UI_PC.into());
+            asm.load_immediate(GP, RESULTS);
+            asm.store_double(TP, GP, 0);
+        });
+        asm.load_immediate(S2, COLD);
+        // One line of code, lest fetch waits.
+        asm.align(64);
+        plain(&mut asm, Operation::Set);
+        // The load takes more than 100 cycles, and is dispatched some cycles after the timer is set.
+        set_timer(&mut asm, 40, 0);
+        let load = asm.here();
+        asm.load_double(S3, S2, 0);
+        asm.add(S4, S3, S3);
+        for _ in 0..6 {
+            asm.add_immediate(T4, T4, 1);
+        }
+        asm.fence(RW, RW);
+        let fence = asm.here() - 4;
+        asm.halt();
+        let mut machine = halted(&servers::server(1, &core), delivery, asm.finish(&[]));
+        let left_at = match delivery {
+            DeliveryKind::Flushing => load,
+            // It has come as far as to the fence, which waits for the load.
+            DeliveryKind::Tracked => fence,
+        };
+        assert_eq!(read(&machine, RESULTS), left_at, "{delivery:?}");
+        assert_eq!(statistics(&mut machine).delivered, 1);
+    }
+}
+
+/// A tracked delivery behind a branch that was predicted wrongly is undone with the wrong path, and comes on the
+/// right one: once.
+#[test]
+fn a_delivery_on_a_wrong_path_comes_again() {
+    let core = CoreSpec::hyperplane_table1();
+    let mut asm = Assembler::new();
+    handler(&mut asm, |asm| {
+        asm.csr_read(TP, csr::UI_PC.into());
+        asm.load_immediate(GP, RESULTS);
+        asm.store_double(TP, GP, 8);
+        count(asm, RESULTS);
+    });
+    asm.load_immediate(S2, COLD);
+    plain(&mut asm, Operation::Set);
+    set_timer(&mut asm, 40, 0);
+    asm.load_double(S3, S2, 0);
+    // The load gives 0: taken, and nothing has told the predictor of it.
+    let right = asm.label();
+    asm.branch(When::Equal, S3, ZERO, right);
+    for _ in 0..100 {
+        asm.add_immediate(T4, T4, 1);
+    }
+    asm.bind(right);
+    let right_path = asm.here();
+    for _ in 0..100 {
+        asm.add_immediate(T5, T5, 1);
+    }
+    let end = asm.here();
+    asm.halt();
+    let spec = servers::server(1, &core);
+    let mut machine = halted(&spec, DeliveryKind::Tracked, asm.finish(&[]));
+    let statistics = statistics(&mut machine);
+    assert_eq!((statistics.delivered, statistics.redelivered), (1, 1));
+    assert_eq!(read(&machine, RESULTS), 1);
+    let left_at = read(&machine, RESULTS + 8);
+    assert!((right_path..end).contains(&left_at), "{left_at:#x}");
+}
+
+/// While interrupts are off they stay pending, and wake a hart that waits all the same.
+#[test]
+fn what_is_off_stays_pending() {
+    for core in models() {
+        for delivery in KINDS {
+            let mut asm = Assembler::new();
+            handler(&mut asm, |asm| count(asm, RESULTS));
+            set_timer(&mut asm, 100, 5);
+            asm.wait_for_interrupt();
+            asm.load_immediate(T3, RESULTS);
+            asm.load_double(S2, T3, 0);
+            asm.csr_read(S3, csr::UI_REQUESTS.into());
+            operation(&mut asm, Operation::Test, S4, ZERO, ZERO);
+            plain(&mut asm, Operation::Set);
+            asm.load_double(S5, T3, 0);
+            operation(&mut asm, Operation::Test, S6, ZERO, ZERO);
+            plain(&mut asm, Operation::Clear);
+            operation(&mut asm, Operation::Test, S7, ZERO, ZERO);
+            for (place, register) in [S2, S3, S4, S5, S6, S7].into_iter().enumerate() {
+                asm.store_double(register, T3, 64 + 8 * place as i64);
+            }
+            asm.halt();
+            let machine = halted(&servers::server(1, &core), delivery, asm.finish(&[]));
+            let result = |place: u64| read(&machine, RESULTS + 64 + 8 * place);
+            let all: Vec<u64> = (0..6).map(result).collect();
+            assert_eq!(all, [0, 1 << 5, 0, 1, 1, 0], "{delivery:?}");
+        }
+    }
+}
+
+/// A handler is not interrupted before `uiret`, and what has come meanwhile is delivered once.
+#[test]
+fn handlers_do_not_nest() {
+    for core in models() {
+        for delivery in KINDS {
+            let mut asm = Assembler::new();
+            handler(&mut asm, |asm| {
+                // The depth, and the greatest depth; it stays for four periods. The third ends the timer.
+                asm.load_immediate(GP, RESULTS);
+                asm.load_double(TP, GP, 0);
+                asm.add_immediate(TP, TP, 1);
+                asm.store_double(TP, GP, 0);
+                asm.load_double(A0, GP, 8);
+                asm.operate(OR, A0, A0, TP);
+                asm.store_double(A0, GP, 8);
+                delay(asm, 1200);
+                asm.load_double(TP, GP, 0);
+                asm.add_immediate(TP, TP, -1);
+                asm.store_double(TP, GP, 0);
+                count(asm, RESULTS + 16);
+                asm.load_double(TP, GP, 0);
+                asm.add_immediate(TP, TP, -3);
+                let goes_on = asm.label();
+                asm.branch(When::Less, TP, ZERO, goes_on);
+                operation(asm, Operation::Timer, ZERO, ZERO, ZERO);
+                asm.bind(goes_on);
+            });
+            plain(&mut asm, Operation::Set);
+            set_timer(&mut asm, 300, PERIODIC | 63);
+            asm.load_immediate(S2, RESULTS);
+            asm.add_immediate(S3, ZERO, 3);
+            let again = asm.label_here();
+            asm.load_double(S4, S2, 16);
+            asm.branch(When::Less, S4, S3, again);
+            asm.halt();
+            let mut machine = halted(&servers::server(1, &core), delivery, asm.finish(&[]));
+            assert_eq!(read(&machine, RESULTS), 0);
+            assert_eq!(read(&machine, RESULTS + 8), 1);
+            let statistics = statistics(&mut machine);
+            assert_eq!(statistics.delivered, read(&machine, RESULTS + 16));
+            // A turn of `delay` takes a cycle at least: four periods and more pass in a handler.
+            assert!(
+                statistics.timers >= 4 * statistics.delivered - 4,
+                "{statistics:?}"
+            );
+        }
+    }
+}
+
+/// What hart 1 posts while hart 0 takes no interrupts: vectors 3, 7, 3 and 3. That is one notification, and two
+/// deliveries: the higher vector first.
+#[test]
+fn vectors_that_are_pending_are_one() {
+    for core in models() {
+        for delivery in KINDS {
+            let mut asm = Assembler::new();
+            asm.harts(2, |asm, hart| {
+                asm.load_immediate(S2, SENT);
+                if hart == 0 {
+                    handler(asm, |asm| {
+                        // Appends the vector, as eight bits.
+                        asm.load_immediate(GP, RESULTS);
+                        asm.load_double(TP, GP, 0);
+                        asm.shift_left(TP, TP, 8);
+                        asm.csr_read(A0, csr::UI_VECTOR.into());
+                        asm.add(TP, TP, A0);
+                        asm.store_double(TP, GP, 0);
+                    });
+                    receive(asm, 0);
+                    asm.add_immediate(T0, ZERO, 1);
+                    asm.fence(RW, RW);
+                    asm.store_double(T0, S2, 0);
+                    let again = asm.label_here();
+                    asm.load_double(T0, S2, 64);
+                    asm.branch(When::Equal, T0, ZERO, again);
+                    plain(asm, Operation::Set);
+                    delay(asm, 10);
+                } else {
+                    send_to(asm, &[3, 7]);
+                    let again = asm.label_here();
+                    asm.load_double(T0, S2, 0);
+                    asm.branch(When::Equal, T0, ZERO, again);
+                    for index in [0, 1, 0, 0] {
+                        send(asm, index);
+                    }
+                    delay(asm, 500);
+                    asm.add_immediate(T0, ZERO, 1);
+                    asm.store_double(T0, S2, 64);
+                }
+                asm.halt();
+            });
+            let mut machine = halted(&servers::server(2, &core), delivery, asm.finish(&[]));
+            assert_eq!(read(&machine, RESULTS), 7 << 8 | 3);
+            let expected = Statistics {
+                sent: 4,
+                notifications: 1,
+                delivered: 2,
+                ..Statistics::default()
+            };
+            assert_eq!(statistics(&mut machine), expected);
+            // Nothing is outstanding, and nothing is posted.
+            assert_eq!(read(&machine, DESCRIPTOR), NOTIFICATION << 16);
+            assert_eq!(read(&machine, DESCRIPTOR + 8), 0);
+        }
+    }
+}
+
+/// Hart 1 and the others count, and send an interrupt, after delays of so many turns; hart 0 sleeps whenever it
+/// has seen all that was counted, and ends when it has seen all that will be. An interrupt that got lost would let
+/// it sleep for ever. Beside that it computes for a while between interrupts, with misses and mispredictions.
+fn waits_for_all(senders: &[Vec<u16>], work: u64) -> Image {
+    let all: usize = senders.iter().map(Vec::len).sum();
+    let mut asm = Assembler::new();
+    asm.harts(1 + senders.len(), |asm, hart| {
+        asm.load_immediate(S2, SENT);
+        if hart == 0 {
+            handler(asm, |asm| count(asm, RESULTS));
+            receive(asm, 0);
+            asm.add_immediate(T0, ZERO, 1);
+            asm.fence(RW, RW);
+            asm.store_double(T0, S2, 64);
+            asm.load_immediate(S3, all as u64);
+            asm.load_immediate(S5, COLD);
+            let again = asm.label_here();
+            let done = asm.label();
+            plain(asm, Operation::Set);
+            // Something to be interrupted in.
+            asm.load_immediate(T6, work + 1);
+            let working = asm.label_here();
+            asm.load_double(T0, S5, 0);
+            asm.add_immediate(S5, S5, 64);
+            asm.add(T0, T0, T6);
+            asm.and_immediate(T0, T0, 4);
+            let skip = asm.label();
+            asm.branch(When::Equal, T0, ZERO, skip);
+            asm.add_immediate(S6, S6, 1);
+            asm.bind(skip);
+            asm.add_immediate(T6, T6, -1);
+            asm.branch(When::NotEqual, T6, ZERO, working);
+            plain(asm, Operation::Clear);
+            asm.load_double(T0, S2, 0);
+            asm.branch(When::Equal, T0, S3, done);
+            // It sleeps if it has slept at this count before, or else looks again.
+            let awake = asm.label();
+            asm.branch(When::NotEqual, T0, S4, awake);
+            asm.wait_for_interrupt();
+            asm.bind(awake);
+            asm.copy(S4, T0);
+            asm.jump(again);
+            asm.bind(done);
+            // What is still on its way.
+            plain(asm, Operation::Set);
+            delay(asm, 2000);
+            asm.halt();
+        } else {
+            send_to(asm, &[hart as u64]);
+            let ready = asm.label_here();
+            asm.load_double(T0, S2, 64);
+            asm.branch(When::Equal, T0, ZERO, ready);
+            for &turns in &senders[hart - 1] {
+                delay(asm, turns.into());
+                asm.add_immediate(T0, ZERO, 1);
+                asm.amo(AMO_ADD, RELAXED, 8, ZERO, T0, S2);
+                send(asm, 0);
+            }
+            asm.halt();
+        }
+    });
+    asm.finish(&[])
+}
+
+/// Whatever the timing, no interrupt is lost; and the run is the same however it is simulated.
+fn nothing_is_lost(core: &CoreSpec, cases: u32) {
+    let delays = || prop::collection::vec(prop_oneof![0u16..8, 0u16..400], 0..12);
+    let senders = prop::collection::vec(delays(), 1..4);
+    let strategy = (
+        senders,
+        0u64..12,
+        prop::sample::select(KINDS.to_vec()),
+        1u64..60,
+        any::<bool>(),
+    );
+    check(cases, &strategy, |(senders, work, delivery, step, fast)| {
+        let mut spec = servers::server(1 + senders.len(), core);
+        if fast {
+            // Notifications come as soon as they can.
+            spec.fabric.mesh.hop_latency_cycles = 1;
+            spec.fabric.last_level.latency_cycles = 1;
+            spec.fabric.forward_latency_cycles = 1;
+            spec.core.l1_data.hit_latency_cycles = 1;
+            spec.core.l1_instruction.hit_latency_cycles = 1;
+        }
+        let image = waits_for_all(&senders, work);
+        let sent: u64 = senders.iter().map(|sender| sender.len() as u64).sum();
+        let end = |machine: &mut Machine| {
+            let cores = machine.engine.cores.iter();
+            let cores: Vec<_> = cores.map(|core| core.statistics(1 << 40)).collect();
+            (statistics(machine), cores, read(machine, RESULTS))
+        };
+        let mut outcomes = Vec::new();
+        for (lookahead_cycles, skip_spinning) in [(1, false), (0, true)] {
+            let mut machine = machine(&spec, delivery, image.clone());
+            machine.engine.set_speed(lookahead_cycles, skip_spinning);
+            let ending = servers::run(&mut machine);
+            prop_assert_eq!(&ending, &Ending::Halted);
+            prop_assert_eq!(read(&machine, SENT), sent);
+            prop_assert_eq!(read(&machine, DESCRIPTOR + 8), 0);
+            outcomes.push(end(&mut machine));
+        }
+        // Saved and restored every few steps.
+        let mut saving = machine(&spec, delivery, image.clone());
+        let ending = servers::run_with(&mut saving, |one, number| {
+            if number % step == step - 1 {
+                let saved = one.save().expect("the state can be written down");
+                let mut other = machine(&spec, delivery, image.clone());
+                other.restore(&saved).expect("the state fits");
+                *one = other;
+            }
+        });
+        prop_assert_eq!(&ending, &Ending::Halted);
+        outcomes.push(end(&mut saving));
+        prop_assert_eq!(&outcomes[0], &outcomes[1]);
+        prop_assert_eq!(&outcomes[0], &outcomes[2]);
+        let (statistics, _, handled) = &outcomes[0];
+        prop_assert_eq!(statistics.sent, sent);
+        prop_assert_eq!(statistics.delivered, *handled);
+        prop_assert!(statistics.delivered <= sent);
+        Ok(())
+    });
+}
+
+#[test]
+fn nothing_is_lost_on_out_of_order_cores() {
+    nothing_is_lost(&CoreSpec::hyperplane_table1(), 100);
+}
+
+#[test]
+fn nothing_is_lost_on_in_order_cores() {
+    nothing_is_lost(&CoreSpec::five_stage(), 100);
+}
+
+#[test]
+fn nothing_is_lost_on_cores_with_two_harts() {
+    nothing_is_lost(
+        &servers::with_two_threads(CoreSpec::hyperplane_table1()),
+        100,
+    );
+}
+
+/// A device that interrupts at fixed times, from its source 9.
+struct Bell {
+    controller: AgentId,
+    times: Vec<Time>,
+}
+
+impl Agent for Bell {
+    fn name(&self) -> String {
+        "bell".to_string()
+    }
+
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        if let RequestKind::Write { .. } = request.kind {
+            for &time in &self.times {
+                context.wake(context.now() + time, 0);
+            }
+        }
+        context.reply(request.reply_to, 0, Time::ZERO);
+    }
+
+    fn timer(&mut self, context: &mut AgentContext<'_>, _token: u64) {
+        let message = AgentMessage {
+            header: 9,
+            data: LineData::ZERO,
+        };
+        context.send(self.controller, 4, message);
+    }
+
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+const BELL: u64 = 0x4000_0000;
+
+/// A device's interrupt comes over memory or straight to the hart.
+#[test]
+fn devices_interrupt() {
+    for core in models() {
+        for forwarding in [false, true] {
+            let mut asm = Assembler::new();
+            handler(&mut asm, |asm| {
+                asm.load_immediate(GP, RESULTS);
+                asm.csr_read(TP, csr::UI_VECTOR.into());
+                asm.store_double(TP, GP, 64);
+                count(asm, RESULTS);
+            });
+            receive(&mut asm, 0);
+            send_to(&mut asm, &[11]);
+            asm.add_immediate(T0, ZERO, 9);
+            operation(&mut asm, Operation::Route, ZERO, T0, ZERO);
+            plain(&mut asm, Operation::Set);
+            asm.load_immediate(T0, BELL);
+            asm.store_double(ZERO, T0, 0);
+            asm.halt();
+            let spec = servers::server(1, &core);
+            let interrupts = UserInterruptSpec {
+                forwarding,
+                ..UserInterruptSpec::default()
+            };
+            let built = Machine::new(&spec, asm.finish(&[]), &[], false, |fabric| {
+                let (controller, extension) =
+                    user_interrupts::attach(fabric, &spec.fabric, &interrupts)?;
+                let bell = Bell {
+                    controller,
+                    times: [2000.0, 3000.0, 3001.0].map(Time::from_ns).to_vec(),
+                };
+                let owns = Some(fabric::AddressRange {
+                    start: BELL,
+                    length: 64,
+                });
+                fabric.attach(
+                    Box::new(bell),
+                    Attachment {
+                        owns,
+                        ..Attachment::default()
+                    },
+                )?;
+                Ok(extension)
+            });
+            let mut machine = built.expect("the machine can be built");
+            assert_eq!(servers::run(&mut machine), Ending::Halted);
+            assert_eq!(read(&machine, RESULTS + 64), 11);
+            let statistics = statistics(&mut machine);
+            // The two that come within a nanosecond are one, or two that are handled one after the other.
+            let handled = read(&machine, RESULTS);
+            assert!((2..=3).contains(&handled), "{handled}");
+            assert_eq!(statistics.delivered, handled);
+            let (forwarded, posted) = (statistics.forwarded, statistics.posted);
+            assert_eq!(
+                (forwarded, posted),
+                if forwarding { (3, 0) } else { (0, 3) }
+            );
+        }
+    }
+}
+
+#[test]
+fn instructions_that_make_no_sense_are_illegal() {
+    let core = CoreSpec::five_stage();
+    let spec = servers::server(1, &core);
+    // No table; and an operation that does not exist.
+    for bits in [
+        r_type((0x2b, 0, Operation::Send as u32), ZERO, ZERO, ZERO),
+        r_type((0x2b, 0, 127), ZERO, ZERO, ZERO),
+        r_type((0x2b, 1, 0), ZERO, ZERO, ZERO),
+    ] {
+        let mut asm = Assembler::new();
+        asm.emit(bits);
+        let mut machine = machine(&spec, DeliveryKind::Tracked, asm.finish(&[]));
+        let Ending::Failed(text) = servers::run(&mut machine) else {
+            panic!("it does not crash");
+        };
+        assert!(text.contains("llegal"), "{text}");
+    }
+}

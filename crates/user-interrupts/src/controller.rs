@@ -1,0 +1,179 @@
+//! The interrupt controller: carries interrupts to harts, and posts those of devices.
+
+use crate::descriptor::{self, NOTIFY, REQUESTS};
+use crate::extension::{SharedStatistics, notice, request};
+use crate::spec::UserInterruptSpec;
+use fabric::{
+    Agent, AgentContext, AgentId, AgentMessage, LineData, MemoryAccess, Request, RequestKind, Time,
+};
+use state::{State, Walker};
+
+/// Sources of devices, at most.
+const MAXIMUM_SOURCES: u64 = 1 << 16;
+
+/// Where a device's interrupt goes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Route {
+    /// 0: nowhere.
+    descriptor: u64,
+    hart: u16,
+    vector: u8,
+}
+
+state::component!(Route {
+    descriptor,
+    hart,
+    vector
+});
+
+impl state::Plain for Route {
+    fn blank() -> Route {
+        Route::default()
+    }
+}
+
+/// What an access was for: bit 32 of its token. The lower bits are the source's number.
+const NOTIFYING: u64 = 1 << 32;
+
+/// The agent that stands for the local interrupt controllers of all harts, and for the part of an I/O
+/// memory-management unit that posts the message-signalled interrupts of devices.
+pub struct InterruptController {
+    forwarding: bool,
+    /// From a source to a hart.
+    latency: Time,
+    /// By the number of the source.
+    routes: Vec<Route>,
+    statistics: SharedStatistics,
+}
+
+impl InterruptController {
+    pub(crate) fn new(
+        spec: &UserInterruptSpec,
+        latency: Time,
+        statistics: SharedStatistics,
+    ) -> InterruptController {
+        InterruptController {
+            forwarding: spec.forwarding,
+            latency,
+            routes: Vec::new(),
+            statistics,
+        }
+    }
+
+    /// What has happened so far.
+    pub fn statistics(&self) -> crate::Statistics {
+        *self.statistics.borrow()
+    }
+
+    /// A device's source interrupts.
+    fn raise(&mut self, context: &mut AgentContext<'_>, source: u64) {
+        let route = self.routes.get(source as usize).copied();
+        let route = route.filter(|route| route.descriptor != 0);
+        let mut statistics = self.statistics.borrow_mut();
+        let Some(route) = route else {
+            statistics.unrouted += 1;
+            return;
+        };
+        if self.forwarding {
+            statistics.forwarded += 1;
+            let header = notice::forward(route.vector);
+            context.notify(route.hart, header, self.latency);
+        } else {
+            statistics.posted += 1;
+            let access = MemoryAccess::Update {
+                address: route.descriptor + REQUESTS,
+                update: descriptor::post(route.vector),
+            };
+            context.access(access, source);
+        }
+    }
+}
+
+impl Agent for InterruptController {
+    fn name(&self) -> String {
+        "interrupt controller".to_string()
+    }
+
+    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
+        let RequestKind::Custom { code, arguments } = request.kind else {
+            return context.refuse(request.reply_to);
+        };
+        let [first, second] = arguments;
+        match code {
+            request::NOTIFY => {
+                let hart = descriptor::destination(first);
+                let header = notice::notify(descriptor::notification_vector(first));
+                context.notify(hart, header, self.latency);
+            }
+            request::ROUTE => {
+                let (source, vector, hart) = request::decode_route(first);
+                if source >= MAXIMUM_SOURCES
+                    || !context.in_memory(second)
+                    || !second.is_multiple_of(64)
+                {
+                    return context.refuse(request.reply_to);
+                }
+                let source = source as usize;
+                if self.routes.len() <= source {
+                    self.routes.resize(source + 1, Route::default());
+                }
+                self.routes[source] = Route {
+                    descriptor: second,
+                    hart,
+                    vector,
+                };
+                context.reply(request.reply_to, 0, Time::ZERO);
+            }
+            _ => context.refuse(request.reply_to),
+        }
+    }
+
+    /// A device's message-signalled interrupt; the header is the number of its source.
+    fn message(&mut self, context: &mut AgentContext<'_>, _from: AgentId, message: AgentMessage) {
+        self.raise(context, message.header);
+    }
+
+    fn access_done(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        access: MemoryAccess,
+        data: LineData,
+    ) {
+        let MemoryAccess::Update { address, .. } = access else {
+            return;
+        };
+        if token & NOTIFYING == 0 {
+            let notify = MemoryAccess::Update {
+                address: address - REQUESTS,
+                update: NOTIFY,
+            };
+            return context.access(notify, token | NOTIFYING);
+        }
+        let word = data.read((address % 64) as usize, 8);
+        if descriptor::notifies(word) {
+            let hart = descriptor::destination(word);
+            let header = notice::notify(descriptor::notification_vector(word));
+            context.notify(hart, header, self.latency);
+        }
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        state::fields!(
+            self,
+            walker,
+            InterruptController {
+                forwarding: fixed,
+                latency: fixed,
+                routes,
+                statistics: fixed,
+            }
+        );
+        // The harts have it, too; it is walked once.
+        self.statistics.borrow_mut().walk(walker);
+    }
+
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}

@@ -1,0 +1,64 @@
+//! User-level interrupts: posted to a hart's program and delivered to it without its kernel.
+//!
+//! After Intel's user interrupts (*Intel 64 and IA-32 Architectures Software Developer's Manual*, Volume 3,
+//! chapter "User Interrupts", and the page of `SENDUIPI` in Volume 2), and what Aydogmus et al. add to them in
+//! "Extended User Interrupts (xUI): Fast and Flexible Notification without Polling" (ASPLOS 2025): tracked
+//! delivery, forwarding of devices' interrupts, and a timer for each hart. An interrupt's way:
+//!
+//! 1. Somebody sends it. A hart executes `senduipi`, which finds the receiver's [descriptor] in a table and
+//!    posts the vector there; a device sends a message to the [`InterruptController`], which posts for it, or
+//!    forwards the vector to the hart; a hart's own timer expires.
+//! 2. Whoever posts the first vector notifies the hart's [`UserInterrupts`].
+//! 3. At a boundary between instructions the hart takes the posted vectors over into a register, leaves the
+//!    program for its handler, and comes back with `uiret`.
+//!
+//! The instructions and CSRs are those of `guest/include/user_interrupt.h`. As in RISC-V's traps, the program
+//! counter and the vector are saved in CSRs; Intel's processors push them onto a stack in memory.
+
+mod controller;
+pub mod descriptor;
+mod extension;
+mod instruction;
+mod spec;
+mod system;
+
+pub use crate::spec::{DeliveryKind, UserInterruptSpec};
+pub use controller::InterruptController;
+pub use extension::{SharedStatistics, Statistics, UserInterrupts, csr};
+pub use instruction::Operation;
+pub use system::KIND;
+
+use ::spec::SpecError;
+use fabric::{AgentId, Attachment, CacheSpec, Fabric, FabricSpec, Time};
+
+/// The numbers of the CSRs, by their names in `guest/include/user_interrupt.h`.
+pub const CSRS: &[(&str, u16)] = csr::ALL;
+
+/// The longest way of a message over the mesh: interrupts travel as writes do, and none takes longer.
+fn longest_way(fabric: &FabricSpec) -> Time {
+    let mesh = &fabric.mesh;
+    let hops = (mesh.columns - 1 + mesh.rows - 1) as u64;
+    let cycles = mesh.local_latency_cycles + hops * mesh.hop_latency_cycles;
+    fabric.clock().time(cycles)
+}
+
+/// Puts the interrupt controller on a fabric that `described` describes, on the first tile; the extension is
+/// for all harts.
+pub fn attach(
+    fabric: &mut Fabric,
+    described: &FabricSpec,
+    spec: &UserInterruptSpec,
+) -> Result<(AgentId, UserInterrupts), SpecError> {
+    spec.check(described)?;
+    let statistics = SharedStatistics::default();
+    let agent = fabric.next_agent();
+    let extension = UserInterrupts::new(spec, agent, statistics.clone());
+    let latency = longest_way(described).max(fabric.minimum_delivery_latency());
+    let controller = InterruptController::new(spec, latency, statistics);
+    let attachment = Attachment {
+        cache: Some(CacheSpec::default()),
+        ..Attachment::default()
+    };
+    let agent = fabric.attach(Box::new(controller), attachment)?;
+    Ok((agent, extension))
+}
