@@ -3,6 +3,7 @@
 use crate::blocks::PortRegisters;
 use crate::core::Core;
 use crate::extension::Extension;
+use crate::kind::CoreKind;
 use fabric::{Outbox, OutgoingKind, RequestKind, Transit};
 use riscv::{Instruction, Trap};
 
@@ -16,7 +17,7 @@ pub(crate) struct AtPort {
 
 state::plain!(AtPort { pc, takes, gives });
 
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+impl<X: Extension, K: CoreKind> Core<X, K> {
     pub(crate) fn port_registers() -> PortRegisters {
         PortRegisters {
             input: X::INPUT,
@@ -26,36 +27,39 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Puts the word into its register that `i` takes, if it takes one.
     pub(crate) fn show_input(&mut self, i: &Instruction) -> Result<(), Trap> {
-        if self.extension.has_registers() && Self::port_registers().takes(i) {
-            let word = self.extension.peek()?;
-            self.registers[usize::from(X::INPUT)] = word.value;
-            self.ready[usize::from(X::INPUT)] = word.readable;
+        if self.hart.extension.has_registers() && Self::port_registers().takes(i) {
+            let word = self.hart.extension.peek()?;
+            self.hart.registers[usize::from(X::INPUT)] = word.value;
+            self.hart.ready[usize::from(X::INPUT)] = word.readable;
         }
         Ok(())
     }
 
     /// Gives and takes the words of an instruction whose value is known.
     pub(crate) fn leave_port(&mut self, at_port: AtPort) -> Result<(), Trap> {
-        self.at_port = None;
+        self.hart.at_port = None;
         if at_port.gives {
             let register = usize::from(X::OUTPUT);
-            self.extension
-                .push(self.ready[register], self.registers[register])?;
+            let hart = &mut *self.hart;
+            hart.extension
+                .push(hart.ready[register], hart.registers[register])?;
         }
         if at_port.takes {
-            self.extension.pop();
+            self.hart.extension.pop();
         }
         Ok(())
     }
 
     /// Sends what the extension has to tell.
     pub(crate) fn send_from_port(&mut self, outbox: &mut Outbox) {
-        let departure = Self::departure_cycles(&self.spec);
-        while let Some(sent) = self.extension.take_sent() {
-            let at = self.clock.time(sent.cycle + departure);
-            let latency = sent.latency.saturating_sub(self.clock.time(departure));
-            let token = self.next_token;
-            self.next_token += 1;
+        let departure = self.shared.spec.departure_cycles();
+        while let Some(sent) = self.hart.extension.take_sent() {
+            let at = self.shared.clock.time(sent.cycle + departure);
+            let latency = sent
+                .latency
+                .saturating_sub(self.shared.clock.time(departure));
+            let token = self.shared.next_token;
+            self.shared.next_token += 1;
             outbox.push(
                 at,
                 OutgoingKind::Request {
@@ -65,7 +69,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         code: sent.code,
                         arguments: sent.arguments,
                     },
-                    hart: self.hart.csrs.mhartid as u16,
+                    hart: self.hart.privileged.csrs.mhartid as u16,
                     token,
                 },
             );
@@ -75,19 +79,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// The extension has been told something, or its own time has come.
     pub(crate) fn port_has_changed(&mut self) {
-        let (bit, level) = self.extension.interrupt();
-        self.hart.set_interrupt(bit, level);
+        let (bit, level) = self.hart.extension.interrupt();
+        self.hart.privileged.set_interrupt(bit, level);
     }
 
     /// The extension may have taken over its registers, or given them back.
     pub(crate) fn check_registers(&mut self) {
-        let registers = if self.extension.has_registers() {
+        let registers = if self.hart.extension.has_registers() {
             Self::port_registers()
         } else {
             PortRegisters::NONE
         };
-        if registers != self.blocks.port() {
-            self.blocks.set_port(registers);
+        if registers != self.shared.blocks.port() {
+            self.shared.blocks.set_port(registers);
             self.forget_cursors();
         }
     }

@@ -96,8 +96,9 @@ pub struct CoreSpec {
     /// `rvwmo` or `tso`: which memory order programs can rely on.
     #[serde(default)]
     pub memory_model: MemoryModel,
-    /// Hardware threads (harts). With two, which only an out-of-order core can have, they share
-    /// everything but registers, program counter, branch history and return-address stack.
+    /// Hardware threads (harts). With several, which only an out-of-order core can have, they share
+    /// everything but registers, program counter, branch history and return-address stack. Nothing is
+    /// divided between them in advance, so any number goes with queues of any size.
     #[serde(default = "one_thread")]
     #[schemars(range(min = 1, max = 2))]
     pub threads: u8,
@@ -141,6 +142,9 @@ pub struct CoreSpec {
     #[serde(default)]
     pub l2: Option<SecondLevelSpec>,
 }
+
+/// Most hardware threads that a core can have.
+pub(crate) const MAX_THREADS: usize = 8;
 
 fn one_thread() -> u8 {
     1
@@ -189,6 +193,16 @@ impl CoreSpec {
                  they are together, {first_level} bytes, or larger"
             ),
         )
+    }
+
+    /// Cycles between what a core does and the departure of the message that it causes: at least
+    /// the time to look into its cache.
+    pub fn departure_cycles(&self) -> u64 {
+        let second_level = self.l2.as_ref();
+        self.l1_instruction
+            .hit_latency_cycles
+            .min(self.l1_data.hit_latency_cycles)
+            .min(second_level.map_or(u64::MAX, |l2| l2.hit_latency_cycles))
     }
 
     fn check_multiplier(&self) -> Result<(), SpecError> {
