@@ -100,7 +100,7 @@ pub struct CoreSpec {
     /// everything but registers, program counter, branch history and return-address stack. Nothing is
     /// divided between them in advance, so any number goes with queues of any size.
     #[serde(default = "one_thread")]
-    #[schemars(range(min = 1, max = 2))]
+    #[schemars(range(min = 1, max = MAX_THREADS))]
     pub threads: u8,
     /// Instructions dispatched, issued and committed in one cycle, at most.
     #[schemars(range(min = 1, max = 16))]
@@ -174,7 +174,7 @@ impl CoreSpec {
             self.threads == 1 || self.model == Model::OutOfOrder,
             "threads",
             self.threads,
-            "an in-order core has one hardware thread; two need model = \"out-of-order\"",
+            "an in-order core has one hardware thread; more need model = \"out-of-order\"",
         )?;
         self.check_multiplier()?;
         self.l1_instruction.check().under("l1_instruction")?;
