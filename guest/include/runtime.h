@@ -10,7 +10,7 @@
 extern uint64_t harts;
 
 /** How many cores they are on. Harts from 0 on are the first ones of the cores, in their order;
- * those from here on, if the cores have two hardware threads, the second ones. */
+ * those from here on, if the cores have more hardware threads, the second ones, and so on. */
 extern uint64_t server_cores;
 
 /**

@@ -1,6 +1,6 @@
 # Where every hart begins: machine mode, a0 = its number, a1 = how many harts there are, a2 = how many
-# cores they are on: harts from a2 on are second hardware threads, in the order of the cores. Memory is
-# zero at the start, so nothing needs clearing. mtvec stays 0: a trap is a crash, and the simulator
+# cores they are on: harts from a2 on are second hardware threads, in the order of the cores, then come
+# the third ones. Memory is zero at the start, so nothing needs clearing. mtvec stays 0: a trap is a crash, and the simulator
 # reports it.
 
 #include <memory_map.h>

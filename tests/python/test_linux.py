@@ -192,6 +192,7 @@ THREADED = {
 SERVERS = {
     "8-cores": ("server.fabric.cores=8",),
     "4-cores-of-2-threads": ("server.fabric.cores=4", "server.core.threads=2"),
+    "1-core-of-8-threads": ("server.fabric.cores=1", "server.core.threads=8"),
     "8-cores-in-order": ("server.fabric.cores=8", "server.core.model=in-order"),
 }
 

@@ -253,6 +253,22 @@ def test_qwait_waits_for_no_stores(nanoplane: Any, guest: Any) -> None:
     assert (values["halted"], values["predicted"], values["then"]) == (3, -1, 3)
 
 
+@pytest.mark.parametrize(("cores", "threads"), [(1, 4), (1, 8), (2, 2)])
+def test_harts_of_a_core_wait_in_qwait(
+    nanoplane: Any, guest: Any, cores: int, threads: int
+) -> None:
+    """The harts that share cores all wait in one partition, and each item goes to one of them.
+
+    The guest checks that none is lost or taken twice. Of 400, no hart has less than half its share.
+    """
+    settings = ("--set", f"server.fabric.cores={cores}", "--set", f"server.core.threads={threads}")
+    done = nanoplane("exec", guest("qwait-harts"), *settings)
+    taken = [int(line.rsplit(maxsplit=1)[1]) for line in done.stdout.splitlines()]
+    assert len(taken) == cores * threads - 1
+    assert sum(taken) == 400
+    assert min(taken) >= 400 // len(taken) // 2
+
+
 @pytest.mark.parametrize("options", [(), ("--functional",)])
 def test_a_guest_whose_output_cannot_be_written(
     guest: Any, tmp_path: Path, options: tuple[str, ...]

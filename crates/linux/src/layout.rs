@@ -38,8 +38,8 @@ pub(crate) const STUB: u64 = MACHINE.start;
 pub(crate) const SIGNAL_STUB: u64 = STUB + PAGE_BYTES / 2;
 /// What it saves, one area for each hart.
 pub(crate) const SAVE_AREAS: u64 = STUB + PAGE_BYTES;
-/// Most harts that there can be: two on each of 64 cores.
-const HARTS: u64 = 128;
+/// Room for this many harts, which is more than a server can have.
+const HARTS: u64 = 256;
 /// The agent's addresses.
 pub(crate) const DEVICE: u64 = DEVICE_RANGE.start;
 

@@ -252,7 +252,7 @@ impl Blocks {
                 memory_model: fixed,
             }
         );
-        if walker.purpose() == Purpose::Compare {
+        if walker.purpose() != Purpose::Exact {
             // In one run there is only ever more of them, until all are forgotten.
             walker.number(&mut self.cleared);
             walker.number(&mut (self.instructions.len() as u64));

@@ -14,18 +14,17 @@
 
 use crate::blocks::{Blocks, NOWHERE};
 use crate::extension::Extension;
-use crate::port::AtPort;
+use crate::hart::HartState;
+use crate::kind::{CoreKind, Place};
 use crate::ports::Calendar;
 use crate::predictor::{BranchStep, Predictor};
-use crate::probe::Probed;
-use crate::queues::{LoadQueue, StoreKind, StoreQueue};
-use crate::serializing::Serializing;
+use crate::queues::StoreKind;
 use crate::skip::SpinSkip;
 use crate::spec::{CoreSpec, Model};
 use crate::stack::{CycleStack, Stall};
 use crate::statistics::CoreStatistics;
-use crate::threads::OtherHart;
-use crate::window::{SlotKind, UNKNOWN, Window};
+use crate::thread_policy::ThreadPolicy;
+use crate::window::{SlotKind, UNKNOWN};
 use fabric::{
     AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, LineData,
     MemoryMap, Observation, Outbox, PrivateCache, SecondLevel, SecondLevelStatistics, State, Time,
@@ -142,228 +141,126 @@ state::plain!(Crash {
     instruction
 });
 
-/// Two sets of tables are never needed: `pc` of loads that once ran ahead of a store that they
-/// depended on, as bits (the wait table of the Alpha 21264).
+/// Bits of [`Shared::wait_table`].
 pub(crate) const WAIT_TABLE_ENTRIES: usize = 1024;
 
-/// A core with one hart, or with two: then the state of one of them is here, and that of the other in
-/// `other_hart`. See [`crate::threads`].
-///
-/// `IN_ORDER` chooses the model at compile time; see [`Model`].
-pub struct Core<X, const IN_ORDER: bool> {
-    pub(crate) spec: CoreSpec,
-    pub(crate) id: CoreId,
-    pub(crate) clock: Clock,
-    pub(crate) memory_map: MemoryMap,
-    /// Which of its harts the core is now.
-    pub(crate) thread: u8,
-    /// The other one.
-    pub(crate) other_hart: Option<Box<OtherHart<X>>>,
-    /// Of two harts: which went first in the last cycle that they shared.
-    pub(crate) went_first: u8,
-    /// A cycle, and how much of its width is left.
-    pub(crate) slots: (u64, u8),
-    /// The width that this hart has in the first cycle of its turn.
-    pub(crate) cycle_width: u8,
-    /// A store may mean something to the other hart.
-    pub(crate) other_hart_watches: bool,
-    /// The region of memory that was used last.
-    pub(crate) region: AddressRange,
-    pub(crate) hart: Hart,
-    pub(crate) extension: X,
-    /// An instruction at the extension's port that is not done.
-    pub(crate) at_port: Option<AtPort>,
-    /// The position from which on the hart is in the handler of the last tracked delivery.
-    pub(crate) handler_from: u64,
+state::declare! {
+    /// What the harts of a core share.
+    pub(crate) struct Shared {
+        pub spec: CoreSpec => fixed = spec.clone(),
+        pub id: CoreId => fixed = id,
+        pub clock: Clock => fixed = clock,
+        pub memory_map: MemoryMap => fixed = memory_map,
 
-    pub(crate) registers: [u64; REGISTERS],
-    /// When each register's value can be used; at [`UNKNOWN`] and above: whose result it will be.
-    pub(crate) ready: [u64; REGISTERS],
-    pub(crate) pc: u64,
-    /// Where the next instruction is in the decoded blocks.
-    pub(crate) cursor: u32,
-    pub(crate) dispatch_cycle: u64,
-    pub(crate) dispatch_left: u8,
-    pub(crate) last_issue: u64,
-    /// The dispatch cycle may not reach this before events have been handled; nor `store_event`.
-    pub(crate) stop: u64,
-    /// The fabric may answer a message so many cycles after its departure.
-    pub(crate) feedback: u64,
-    /// Dispatch can do nothing until something else has happened.
-    pub(crate) blocked: bool,
+        /// The dispatch cycle may not reach this before events have been handled; nor
+        /// `store_event`.
+        pub stop: u64 => exact cycle = 0,
+        /// The fabric may answer a message so many cycles after its departure.
+        pub feedback: u64 => exact = 0,
+        pub policy: ThreadPolicy => exact = ThreadPolicy::default(),
+        /// Of several harts: a cycle, and how much of its width is left.
+        pub shared_cycle: u64 => exact cycle = NEVER,
+        pub shared_left: u8 => exact = 0,
+        /// The width that a hart has in the first cycle of its turn.
+        pub cycle_width: u8 => fixed = spec.width,
+        /// A store may mean something to another hart of the core.
+        pub others_watch: bool => fixed = false,
 
-    pub(crate) window: Window,
-    pub(crate) calendar: Calendar,
-    /// Dispatched and not issued before `scheduler_cycle`.
-    pub(crate) in_scheduler: u32,
-    /// Those of them whose issue cycle is not known.
-    pub(crate) unissued: u32,
-    pub(crate) scheduler_cycle: u64,
-    pub(crate) float_in_window: bool,
-    /// Somebody wants to know what goes through the window: see [`Core::is_observed`].
-    pub(crate) observes: bool,
-    pub(crate) probed: Option<Box<Probed>>,
-    /// An atomic with acquire semantics that has not been performed: position.
-    pub(crate) acquire: Option<u64>,
+        pub blocks: Blocks => fixed = Blocks::new(&calendar, spec.memory_model),
+        pub calendar: Calendar => exact = calendar,
+        /// Dispatched and not issued before `scheduler_cycle`.
+        pub in_scheduler: u32 = 0,
+        /// Those of them whose issue cycle is not known.
+        pub unissued: u32 = 0,
+        pub scheduler_cycle: u64 => cycle = 0,
+        pub predictor: Predictor = Predictor::new(&spec.predictor),
+        /// What branches have done since a sample point, and whether that is being recorded.
+        pub branch_steps: Vec<BranchStep> => fixed = Vec::new(),
+        pub records_branches: bool => fixed = false,
+        /// The `pc` of loads that once ran ahead of a store that they depended on, as bits (the
+        /// wait table of the Alpha 21264). Two sets of tables are never needed.
+        pub wait_table: Box<[bool; WAIT_TABLE_ENTRIES]> = Box::new([false; WAIT_TABLE_ENTRIES]),
 
-    pub(crate) predictor: Predictor,
-    /// What branches have done since a sample point, and whether that is being recorded.
-    pub(crate) branch_steps: Vec<BranchStep>,
-    pub(crate) records_branches: bool,
-    pub(crate) blocks: Blocks,
-    pub(crate) instruction_cache: PrivateCache,
-    pub(crate) data_cache: PrivateCache,
-    pub(crate) second_level: Option<Box<SecondLevel>>,
-    /// When the second level has a line for the first.
-    pub(crate) second_level_event: u64,
-    pub(crate) loads: LoadQueue,
-    pub(crate) stores: StoreQueue,
-    /// Lines to be fetched that have been hinted at, when there are miss registers, oldest first.
-    pub(crate) stashes: VecDeque<LineAddress>,
-    /// Messages that were released while a fill was being used, and are delivered when it has been
-    /// finished; empty otherwise.
-    pub(crate) postponed: Vec<(LineAddress, ToCache)>,
-    pub(crate) missing: Vec<MissingLoad>,
-    /// Those of them whose line has just come; empty otherwise.
-    pub(crate) arrived: Vec<MissingLoad>,
-    pub(crate) waiting_loads: Vec<WaitingLoad>,
-    /// Loads that have missed while all miss registers were in use.
-    pub(crate) refused: VecDeque<MissingLoad>,
-    /// Slots whose last operand has just become known; empty otherwise.
-    pub(crate) woken: Vec<u32>,
-    pub(crate) wait_table: Box<[bool; WAIT_TABLE_ENTRIES]>,
-    /// When the store queue wants attention.
-    pub(crate) store_event: u64,
-    pub(crate) serial: Option<Serializing>,
-    pub(crate) serial_event: u64,
-    /// Stores to devices that have not been answered, oldest first.
-    pub(crate) posted: VecDeque<PostedStore>,
-    /// The first that has been refused; the trap comes before the next instruction.
-    pub(crate) refused_store: Option<PostedStore>,
-    pub(crate) reservation: Option<LineAddress>,
-    /// The line that the last instruction of Zawrs waited on, until the next `LR`.
-    pub(crate) awaited: Option<LineAddress>,
-    pub(crate) attempts: Attempts,
-    /// Until when the reserved line is kept, and what waits for it.
-    pub(crate) hold_until: u64,
-    pub(crate) held: Vec<(LineAddress, ToCache)>,
-    /// Counts everything that is not plain execution out of the caches.
-    pub(crate) activity: u64,
-    pub(crate) next_token: u64,
-    /// How often the guest has asked for the time: what it does from then on may depend on that.
-    pub(crate) clock_reads: u64,
+        pub instruction_cache: PrivateCache => exact =
+            PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id))
+                .replacing(spec.l1_replacement),
+        pub data_cache: PrivateCache =
+            PrivateCache::new(&spec.l1_data, CacheId::data(id)).replacing(spec.l1_replacement),
+        pub second_level: Option<Box<SecondLevel>> => inside = spec
+            .l2
+            .as_ref()
+            .map(|l2| Box::new(SecondLevel::new(&l2.cache(), CacheId::data(id), clock))),
+        /// When the second level has a line for the first.
+        pub second_level_event: u64 => cycle = NEVER,
+        /// Lines to be fetched that have been hinted at, when there are miss registers, oldest
+        /// first.
+        pub stashes: VecDeque<LineAddress> = VecDeque::new(),
+        /// Messages that were released while a fill was being used, and are delivered when it has
+        /// been finished; empty otherwise.
+        pub postponed: Vec<(LineAddress, ToCache)> => fixed = Vec::new(),
+        /// Missing loads whose line has just come; empty otherwise.
+        pub arrived: Vec<MissingLoad> => fixed = Vec::new(),
 
-    pub(crate) watch: AddressRange,
-    /// Stores performed to watched addresses, for the server to take.
-    pub observations: Vec<Observation>,
-    /// Set when the guest has crashed; the core does nothing more.
-    pub crash: Option<Crash>,
-    pub(crate) statistics: CoreStatistics,
-    /// See [`Core::skipped_cycles`]. Neither compared nor written down: it is the host's.
-    pub(crate) skipped_cycles: u64,
-    /// What holds up dispatch now, and up to where the cycles have been charged.
-    pub(crate) stall: Stall,
-    pub(crate) charged: u64,
-    pub(crate) spin: SpinSkip,
+        /// Counts everything that is not plain execution out of the caches.
+        pub activity: u64 => exact = 0,
+        pub next_token: u64 => exact = 0,
+        /// How often the guest has asked for the time: what it does from then on may depend on
+        /// that.
+        pub clock_reads: u64 => fixed = 0,
+        pub watch: AddressRange => fixed = AddressRange::default(),
+        /// Stores performed to watched addresses, for the server to take.
+        pub observations: Vec<Observation> => fixed = Vec::new(),
+        /// Set when the guest has crashed; the core does nothing more.
+        pub crash: Option<Crash> = None,
+        /// See [`Core::skipped_cycles`]. Neither compared nor written down: it is the host's.
+        pub skipped_cycles: u64 => fixed = 0,
+        pub spin: SpinSkip => fixed = SpinSkip::default(),
+    }
+
+    fn new(
+        spec: &CoreSpec,
+        id: CoreId,
+        clock: Clock,
+        memory_map: MemoryMap,
+        calendar: Calendar,
+    );
 }
 
-impl<X: Extension, const IN_ORDER: bool> state::State for Core<X, IN_ORDER> {
+/// A core with one hart or several, written for one of them: that is in `hart`, and the others
+/// wait. See [`crate::threads`].
+pub struct Core<X: Extension, K: CoreKind> {
+    pub(crate) shared: Shared,
+    /// The hart whose turn it is.
+    pub(crate) hart: K::Place<HartState<X>>,
+    /// If there are several, the others by their hardware threads, with a gap for that one.
+    pub(crate) others: Vec<Option<K::Place<HartState<X>>>>,
+}
+
+impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
     fn walk(&mut self, walker: &mut dyn Walker) {
         // What is not written down of a hart belongs to it, and not to its place.
-        let mut thread = self.thread;
+        let mut thread = self.hart.thread;
         thread.walk(walker);
         self.switch_to(thread);
-        state::fields!(
-            self,
-            walker,
-            Core {
-                spec: fixed,
-                id: fixed,
-                clock: fixed,
-                memory_map: fixed,
-                thread: fixed,
-                other_hart: inside,
-                went_first,
-                slots: fixed,
-                cycle_width: fixed,
-                other_hart_watches: fixed,
-                region,
-                hart,
-                extension: fixed,
-                at_port,
-                handler_from,
-                registers,
-                ready: cycles,
-                pc,
-                cursor,
-                dispatch_cycle: cycle,
-                dispatch_left,
-                last_issue: cycle,
-                stop: cycle,
-                feedback,
-                blocked,
-                window,
-                calendar,
-                in_scheduler,
-                unissued,
-                scheduler_cycle: cycle,
-                float_in_window,
-                observes: fixed,
-                probed: fixed,
-                acquire,
-                predictor,
-                branch_steps: fixed,
-                records_branches: fixed,
-                blocks: fixed,
-                instruction_cache,
-                data_cache,
-                second_level: inside,
-                second_level_event: cycle,
-                loads,
-                stores,
-                stashes,
-                postponed: fixed,
-                missing,
-                arrived: fixed,
-                waiting_loads,
-                refused,
-                woken: fixed,
-                wait_table,
-                store_event: cycle,
-                serial,
-                serial_event: cycle,
-                posted,
-                refused_store,
-                reservation,
-                awaited,
-                attempts,
-                hold_until: cycle,
-                held,
-                activity,
-                next_token,
-                clock_reads: fixed,
-                watch: fixed,
-                observations: fixed,
-                crash,
-                statistics,
-                skipped_cycles: fixed,
-                stall,
-                charged: cycle,
-                spin: fixed,
-            }
-        );
-        let (cycle, left) = &mut self.slots;
-        walker.cycle(cycle);
-        left.walk(walker);
-        self.extension.walk(walker);
-        self.blocks.walk(&self.calendar, walker);
-        self.spin.walk(&self.predictor, walker);
-        // Probes are not written down: they are there or not as the caller wants.
-        self.observes = self.is_observed();
+        self.shared.walk(walker);
+        self.for_each_hart(|core| {
+            core.hart.walk(walker);
+            // Probes are not written down: they are there or not as the caller wants.
+            core.hart.observes = core.is_observed();
+        });
+        let Shared {
+            blocks,
+            calendar,
+            spin,
+            predictor,
+            ..
+        } = &mut self.shared;
+        blocks.walk(calendar, walker);
+        spin.walk((predictor, &self.hart.branches), walker);
     }
 }
 
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+impl<X: Extension, K: CoreKind> Core<X, K> {
     /// A core whose harts begin at `entry` with their numbers, `harts`, in `a0`: one for each of its
     /// hardware threads.
     pub fn new(
@@ -378,151 +275,67 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     where
         X: Clone,
     {
-        debug_assert_eq!(IN_ORDER, spec.model == Model::InOrder);
+        debug_assert_eq!(K::IN_ORDER, spec.model == Model::InOrder);
+        debug_assert_eq!(K::MULTITHREADED, spec.threads > 1);
         debug_assert_eq!(harts.len(), usize::from(spec.threads));
-        let other_hart = harts.get(1).map(|&number| {
+        let hart = |thread: usize| {
+            let number = harts.get(thread).copied().unwrap_or_default();
             let mut extension = extension.clone();
             extension.place(id, number);
-            Box::new(OtherHart::new(spec, number, extension, entry))
-        });
-        let number = harts.first().copied().unwrap_or_default();
-        let mut extension = extension;
-        extension.place(id, number);
-        let calendar = Calendar::new(spec);
-        let mut registers = [0; REGISTERS];
-        registers[10] = number;
+            K::Place::of(HartState::new(spec, thread as u8, number, extension, entry))
+        };
+        let others = match harts.len() {
+            0 | 1 => Vec::new(),
+            threads => (0..threads)
+                .map(|thread| (thread > 0).then(|| hart(thread)))
+                .collect(),
+        };
         Core {
-            id,
-            clock,
-            memory_map,
-            thread: 0,
-            other_hart,
-            went_first: 0,
-            slots: (NEVER, 0),
-            cycle_width: spec.width,
-            other_hart_watches: false,
-            region: AddressRange::default(),
-            hart: Hart::new(number),
-            extension,
-            at_port: None,
-            handler_from: 0,
-            registers,
-            ready: [0; REGISTERS],
-            pc: entry,
-            cursor: NOWHERE,
-            dispatch_cycle: 0,
-            dispatch_left: spec.width,
-            last_issue: 0,
-            stop: 0,
-            feedback: 0,
-            blocked: false,
-            window: Window::new(spec.rob_entries, spec.width),
-            blocks: Blocks::new(&calendar, spec.memory_model),
-            calendar,
-            in_scheduler: 0,
-            unissued: 0,
-            scheduler_cycle: 0,
-            float_in_window: false,
-            observes: false,
-            probed: None,
-            acquire: None,
-            predictor: Predictor::new(&spec.predictor),
-            branch_steps: Vec::new(),
-            records_branches: false,
-            instruction_cache: PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id))
-                .replacing(spec.l1_replacement),
-            data_cache: PrivateCache::new(&spec.l1_data, CacheId::data(id))
-                .replacing(spec.l1_replacement),
-            second_level: spec
-                .l2
-                .as_ref()
-                .map(|l2| Box::new(SecondLevel::new(&l2.cache(), CacheId::data(id), clock))),
-            second_level_event: NEVER,
-            loads: LoadQueue::new(spec.load_queue_entries, spec.threads),
-            stores: StoreQueue::new(spec.store_queue_entries),
-            stashes: VecDeque::new(),
-            postponed: Vec::new(),
-            missing: Vec::new(),
-            arrived: Vec::new(),
-            waiting_loads: Vec::new(),
-            refused: VecDeque::new(),
-            woken: Vec::new(),
-            wait_table: Box::new([false; WAIT_TABLE_ENTRIES]),
-            store_event: NEVER,
-            serial: None,
-            serial_event: NEVER,
-            posted: VecDeque::new(),
-            refused_store: None,
-            reservation: None,
-            awaited: None,
-            attempts: Attempts::default(),
-            hold_until: NEVER,
-            held: Vec::new(),
-            activity: 0,
-            next_token: 0,
-            clock_reads: 0,
-            watch: AddressRange::default(),
-            observations: Vec::new(),
-            crash: None,
-            statistics: CoreStatistics::default(),
-            skipped_cycles: 0,
-            stall: Stall::None,
-            charged: 0,
-            spin: SpinSkip::default(),
-            spec: spec.clone(),
+            shared: Shared::new(spec, id, clock, memory_map, Calendar::new(spec)),
+            hart: hart(0),
+            others,
         }
     }
 
     /// Whether somebody wants to know what goes through the window: for floating-point flags, a probe, or
     /// to record what branches do.
     pub(crate) fn is_observed(&self) -> bool {
-        self.float_in_window || self.probed.is_some() || self.records_branches
+        self.hart.float_in_window || self.hart.probed.is_some() || self.shared.records_branches
     }
 
     /// Sets an integer register of all harts before the core starts.
     pub fn set_register(&mut self, register: usize, value: u64) {
         if (1..32).contains(&register) {
-            self.for_each_hart(|core| core.registers[register] = value);
+            self.for_each_hart(|core| core.hart.registers[register] = value);
         }
     }
 
     /// Lets the hart go on from where it is elsewhere, before the core starts: with its CSRs, `x0` to
     /// `x31` and `f0` to `f31`.
     pub fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]) {
-        self.hart = hart.clone();
-        self.pc = pc;
-        self.registers[..64].copy_from_slice(registers);
+        self.hart.privileged = hart.clone();
+        self.hart.pc = pc;
+        self.hart.registers[..64].copy_from_slice(registers);
     }
 
-    /// Reports every store performed to `range` in [`Core::observations`].
+    /// Reports every store performed to `range` in [`CoreModel::observations`](crate::CoreModel::observations).
     pub fn watch(&mut self, range: AddressRange) {
-        self.watch = range;
+        self.shared.watch = range;
     }
 
     /// Turns the skipping of spinning on or off. It never changes a result.
     pub fn set_skip_spinning(&mut self, on: bool) {
-        let other = self.other_hart.as_ref();
-        let probed = self.probed.is_some() || other.is_some_and(|other| other.probed.is_some());
-        self.spin.allow(on && !probed);
-    }
-
-    /// Cycles between what a core does and the departure of the message that it causes: at least
-    /// the time to look into its cache.
-    pub fn departure_cycles(spec: &CoreSpec) -> u64 {
-        let second_level = spec.l2.as_ref();
-        spec.l1_instruction
-            .hit_latency_cycles
-            .min(spec.l1_data.hit_latency_cycles)
-            .min(second_level.map_or(NEVER, |l2| l2.hit_latency_cycles))
+        let probed = self.harts().any(|hart| hart.probed.is_some());
+        self.shared.spin.allow(on && !probed);
     }
 
     /// Counts of what the core has done before `cycle`: all its harts together.
     pub fn statistics(&self, cycle: u64) -> CoreStatistics {
-        let mut statistics = self.hart_statistics(0, cycle);
-        if self.other_hart.is_some() {
-            statistics.join(&self.hart_statistics(1, cycle));
+        let mut statistics = self.hart.statistics(cycle);
+        for other in self.others() {
+            statistics.join(&other.statistics(cycle));
         }
-        if let Some(second) = &self.second_level {
+        if let Some(second) = &self.shared.second_level {
             let SecondLevelStatistics { hits, misses } = second.statistics();
             (statistics.l2_hits, statistics.l2_misses) = (hits, misses);
         }
@@ -531,80 +344,50 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Instructions that its harts have dispatched and not undone.
     pub fn instructions(&self) -> u64 {
-        let other_hart = self.other_hart.as_ref();
-        let others = other_hart.map_or(0, |other| other.statistics.instructions);
-        self.statistics.instructions + others
+        self.harts().map(|hart| hart.statistics.instructions).sum()
     }
 
     /// Cycles that were not simulated one by one because the core provably only spun. How many these are
     /// depends on how far the core is allowed to run, so they are no part of what it has done.
     pub fn skipped_cycles(&self) -> u64 {
-        self.skipped_cycles
+        self.shared.skipped_cycles
     }
 
     /// Counts of what one of its harts has done before `cycle`. What comes and goes between the core
     /// and the fabric is nobody's: of the lines and the second level only the sum over the harts has a
     /// meaning.
     pub fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics {
-        let (statistics, operations, serial, stall, charged) = match &self.other_hart {
-            Some(other) if thread != self.thread => (
-                &other.statistics,
-                other.operations,
-                &other.serial,
-                other.stall,
-                other.charged,
-            ),
-            _ => (
-                &self.statistics,
-                self.calendar.operations,
-                &self.serial,
-                self.stall,
-                self.charged,
-            ),
-        };
-        let mut statistics = statistics.clone();
-        statistics.operations = operations;
-        if let Some(since) = serial.as_ref().and_then(Serializing::halted_since) {
-            statistics.halted_cycles += cycle.saturating_sub(since);
-        }
-        let stack = &mut statistics.stack;
-        stack.add(stall, cycle.saturating_sub(charged));
-        // A hart halts in instructions that are executed alone.
-        stack.halted = statistics.halted_cycles;
-        stack.serial = stack.serial.saturating_sub(stack.halted);
-        statistics
+        self.hart_of(thread).statistics(cycle)
     }
 
     /// What a trap of the core's extension means.
     pub fn explain(&self, trap: &Trap) -> Option<String> {
-        self.extension.explain(trap)
+        self.hart.extension.explain(trap)
     }
 
     /// The core's clock, in cycles.
     pub fn cycle(&self) -> u64 {
-        self.dispatch_cycle
+        self.hart.dispatch_cycle
     }
 
     /// Where the hart of a hardware thread is.
     pub fn pc(&self, thread: u8) -> u64 {
-        match &self.other_hart {
-            Some(other) if thread != self.thread => other.pc,
-            _ => self.pc,
-        }
+        self.hart_of(thread).pc
     }
 
     /// Whether all harts have halted of their own will and wait to be woken.
     pub fn is_halted(&self) -> bool {
-        let other = self.other_hart.as_ref();
-        let halted =
-            |serial: &Option<Serializing>| serial.as_ref().is_some_and(Serializing::is_halted);
-        halted(&self.serial) && other.is_none_or(|other| halted(&other.serial))
+        self.harts().all(|hart| hart.is_halted())
     }
 
     /// The core's newest copy of `line`, if it holds one, for checkers.
     pub fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {
-        let second = self.second_level.as_ref().map(|second| second.cache());
-        [Some(&self.data_cache), second]
+        let second = self
+            .shared
+            .second_level
+            .as_ref()
+            .map(|second| second.cache());
+        [Some(&self.shared.data_cache), second]
             .into_iter()
             .flatten()
             .find_map(|cache| {
@@ -616,62 +399,51 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// When the core next does something that others might notice, with the messages in `inbox`: a
     /// cycle, or [`NEVER`] if only another message can wake it.
     pub fn next_cycle(&self, inbox: &Inbox) -> u64 {
-        let (own, delivery) = if self.crash.is_some() {
+        let (own, delivery) = if self.shared.crash.is_some() {
             (NEVER, inbox.next_at())
         } else if self.dozes() {
-            (self.extension_event(), inbox.next_at())
-        } else if self.other_hart.is_some() {
-            (self.next_cycle_of_both(), inbox.next_at())
-        } else if self.serial.is_some() {
+            (self.hart.extension_event(), inbox.next_at())
+        } else if self.is_multithreaded() {
+            (self.next_dispatch().min(self.own_event()), inbox.next_at())
+        } else if self.hart.serial.is_some() {
             (self.own_event(), inbox.next_at())
-        } else if self.blocked {
+        } else if self.hart.blocked {
             (self.own_event(), inbox.next_awaited_at())
         } else {
-            (self.dispatch_cycle.min(self.own_event()), inbox.next_at())
+            (
+                self.hart.dispatch_cycle.min(self.own_event()),
+                inbox.next_at(),
+            )
         };
-        own.min(self.clock.cycle_at_or_after(delivery))
+        own.min(self.shared.clock.cycle_at_or_after(delivery))
     }
 
+    /// When something happens that is not dispatch.
     pub(crate) fn own_event(&self) -> u64 {
-        self.store_event.min(self.other_event())
+        self.hart.store_event.min(self.other_event())
     }
 
-    /// The same without the store queue of the hart that the core is.
+    /// The same without the store queue of the hart whose turn it is.
     pub(crate) fn other_event(&self) -> u64 {
-        let held = if self.held.is_empty() {
-            NEVER
-        } else {
-            self.hold_until
-        };
-        self.serial_event
-            .min(held)
-            .min(self.second_level_event)
-            .min(self.other_hart_event())
-            .min(self.extension_event())
-    }
-
-    /// When the extension next does something by itself.
-    #[inline(always)]
-    fn extension_event(&self) -> u64 {
-        if X::IS_ACTIVE {
-            self.extension.next_event()
-        } else {
-            NEVER
-        }
+        let others = self.others().map(|other| other.own_event());
+        self.hart
+            .other_event()
+            .min(self.shared.second_level_event)
+            .min(others.min().unwrap_or(NEVER))
     }
 
     /// Does everything that happens before cycle `limit`, with the messages in `inbox`; whatever
     /// is for the fabric goes to `outbox`. If the core sends something, it stops `feedback`
     /// cycles after the first departure, for the fabric might answer then.
     pub fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox) {
-        if self.other_hart.is_some() {
-            return self.run_both(limit, feedback, inbox, outbox);
+        if self.is_multithreaded() {
+            return self.run_threads(limit, feedback, inbox, outbox);
         }
-        self.feedback = feedback;
+        self.shared.feedback = feedback;
         let mut limit = limit;
         let mut sent = outbox.messages.len();
-        let mut delivery = self.clock.cycle_at_or_after(inbox.next_at());
-        while self.crash.is_none() {
+        let mut delivery = self.shared.clock.cycle_at_or_after(inbox.next_at());
+        while self.shared.crash.is_none() {
             let event = delivery.min(self.own_event());
             if self.dozes() {
                 if event >= limit {
@@ -679,43 +451,43 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
                 self.wake_up(event);
             }
-            let waiting = self.blocked || self.serial.is_some();
-            if waiting || event <= self.dispatch_cycle {
+            let waiting = self.hart.waits();
+            if waiting || event <= self.hart.dispatch_cycle {
                 if event >= limit {
                     break;
                 }
-                let blocked = self.blocked && self.serial.is_none();
+                let blocked = self.hart.blocked && self.hart.serial.is_none();
                 if event < delivery
-                    && event == self.store_event
-                    && (!waiting || blocked && self.stall == Stall::Miss)
+                    && event == self.hart.store_event
+                    && (!waiting || blocked && self.hart.stall == Stall::Miss)
                     && self.perform_store_at_once(event)
                 {
                     // What waits for a line waits still.
                     continue;
                 }
-                self.blocked = false;
+                self.hart.blocked = false;
                 self.advance_scheduler(event);
                 if event == delivery {
                     if let Some(delivery) = inbox.first() {
                         // Nobody is blocked by an eviction that has not ended.
-                        self.blocked = blocked && delivery.kind.is_acknowledgement();
+                        self.hart.blocked = blocked && delivery.kind.is_acknowledgement();
                         self.deliver(event, &delivery.kind, outbox);
                         inbox.remove_first();
                     }
-                    delivery = self.clock.cycle_at_or_after(inbox.next_at());
+                    delivery = self.shared.clock.cycle_at_or_after(inbox.next_at());
                 } else {
                     self.own_events(event, outbox);
                 }
-                if self.serial.is_some() {
+                if self.hart.serial.is_some() {
                     self.run_serial(event, outbox);
-                } else if waiting && event > self.dispatch_cycle {
-                    self.dispatch_cycle = event;
-                    self.dispatch_left = self.spec.width;
+                } else if waiting && event > self.hart.dispatch_cycle {
+                    self.hart.dispatch_cycle = event;
+                    self.hart.dispatch_left = self.shared.spec.width;
                 }
-            } else if self.dispatch_cycle >= limit {
+            } else if self.hart.dispatch_cycle >= limit {
                 break;
             } else {
-                self.stop = limit.min(delivery).min(self.other_event());
+                self.shared.stop = limit.min(delivery).min(self.other_event());
                 if !self.begin_trap() {
                     self.dispatch(outbox);
                 }
@@ -723,7 +495,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if outbox.messages.len() > sent {
                 for message in &outbox.messages[sent..] {
                     limit = limit.min(
-                        self.clock
+                        self.shared
+                            .clock
                             .cycle_at_or_after(message.at)
                             .saturating_add(feedback),
                     );
@@ -735,46 +508,46 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     pub(crate) fn own_events(&mut self, now: u64, outbox: &mut Outbox) {
         self.perform_due_stores(now, outbox);
-        if self.second_level_event <= now {
+        if self.shared.second_level_event <= now {
             self.second_level_found(now, outbox);
         }
         self.for_each_hart(|core| {
-            if X::IS_ACTIVE && core.extension.next_event() <= now {
-                core.activity += 1;
-                core.extension.event(now);
+            if X::IS_ACTIVE && core.hart.extension.next_event() <= now {
+                core.shared.activity += 1;
+                core.hart.extension.event(now);
                 core.extension_has_changed(now, outbox);
             }
-            if core.serial_event <= now {
-                core.serial_event = NEVER;
+            if core.hart.serial_event <= now {
+                core.hart.serial_event = NEVER;
             }
-            if core.hold_until <= now && !core.held.is_empty() {
+            if core.hart.hold_until <= now && !core.hart.held.is_empty() {
                 core.release_held(now, outbox);
             }
         });
     }
 
     pub(crate) fn deliver(&mut self, now: u64, kind: &DeliveryKind, outbox: &mut Outbox) {
-        self.activity += 1;
+        self.shared.activity += 1;
         match *kind {
             DeliveryKind::Cache {
                 cache,
                 line,
                 ref message,
             } => {
-                if cache == CacheId::instruction(self.id) {
+                if cache == CacheId::instruction(self.shared.id) {
                     self.instruction_message(now, line, message, outbox);
                     return;
                 }
-                if matches!(message, ToCache::PutAck) && self.second_level.is_none() {
+                if matches!(message, ToCache::PutAck) && self.shared.second_level.is_none() {
                     // It concerns nothing but the cache.
-                    self.data_cache.acknowledge(line);
+                    self.shared.data_cache.acknowledge(line);
                     return;
                 }
-                self.statistics.note_message(message);
+                self.hart.statistics.note_message(message);
                 let mut held = false;
                 self.for_each_hart(|core| {
                     if !held && core.is_held(now, line, message) {
-                        core.held.push((line, *message));
+                        core.hart.held.push((line, *message));
                         held = true;
                     }
                 });
@@ -786,33 +559,35 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 self.for_each_hart(|core| core.replied_to(token, result));
             }
             DeliveryKind::Stash { line } => {
-                self.stashes.push_back(line);
+                self.shared.stashes.push_back(line);
                 self.fetch_stashes(now, outbox);
             }
             DeliveryKind::Notice { thread, header } => {
                 if X::IS_ACTIVE && self.has_hart(thread) {
                     self.with_hart(thread, |core| {
-                        core.extension.notice(now, header);
+                        core.hart.extension.notice(now, header);
                         core.extension_has_changed(now, outbox);
                     });
                 }
             }
             DeliveryKind::Interrupt { thread, bit, level } => {
                 if self.has_hart(thread) {
-                    self.with_hart(thread, |core| core.hart.set_interrupt(bit, level));
+                    self.with_hart(thread, |core| {
+                        core.hart.privileged.set_interrupt(bit, level)
+                    });
                 }
             }
         }
     }
 
     fn has_hart(&self, thread: u8) -> bool {
-        thread == self.thread || self.other_hart.is_some()
+        thread < self.shared.spec.threads
     }
 
     fn is_held(&self, now: u64, line: LineAddress, message: &ToCache) -> bool {
-        self.reservation == Some(line)
-            && now < self.hold_until
-            && self.hold_until != NEVER
+        self.hart.reservation == Some(line)
+            && now < self.hart.hold_until
+            && self.hart.hold_until != NEVER
             && matches!(
                 message,
                 ToCache::Invalidate | ToCache::ForwardGetS { .. } | ToCache::ForwardGetM { .. }
@@ -820,21 +595,21 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     pub(crate) fn release_held(&mut self, now: u64, outbox: &mut Outbox) {
-        self.hold_until = NEVER;
+        self.hart.hold_until = NEVER;
         if self.is_filling() {
             // A store that waited for the line of one hart may end the hold of another line.
-            self.postponed.append(&mut self.held);
+            self.shared.postponed.append(&mut self.hart.held);
             return;
         }
-        for (line, message) in std::mem::take(&mut self.held) {
+        for (line, message) in std::mem::take(&mut self.hart.held) {
             self.data_message(now, line, &message, outbox);
         }
     }
 
     /// Whether a line has come for data and its use has not ended.
     fn is_filling(&self) -> bool {
-        match &self.second_level {
-            None => self.data_cache.is_filling(),
+        match &self.shared.second_level {
+            None => self.shared.data_cache.is_filling(),
             Some(second) => second.is_filling(),
         }
     }
@@ -846,24 +621,27 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         message: &ToCache,
         outbox: &mut Outbox,
     ) {
-        let at = self.departure(now, self.spec.l1_instruction.hit_latency_cycles);
-        let mut notice = self.instruction_cache.receive(line, message, at, outbox);
+        let at = self.departure(now, self.shared.spec.l1_instruction.hit_latency_cycles);
+        let mut notice = self
+            .shared
+            .instruction_cache
+            .receive(line, message, at, outbox);
         while let CacheNotice::Filled { .. } = notice {
             // A line that may be used only once is fetched again; code that is being written
             // while it runs is rare enough.
-            notice = self.instruction_cache.finish_fill(line, at, outbox);
+            notice = self.shared.instruction_cache.finish_fill(line, at, outbox);
         }
     }
 
     /// When a message leaves that is caused at `now` and for which a cache is looked into.
     #[inline]
     pub(crate) fn departure(&self, now: u64, hit_latency_cycles: u64) -> Time {
-        self.clock.time(now + hit_latency_cycles)
+        self.shared.clock.time(now + hit_latency_cycles)
     }
 
     /// Whether the hart runs in user mode.
     pub(crate) fn is_user(&self) -> bool {
-        self.hart.privilege == Privilege::User
+        self.hart.privileged.privilege == Privilege::User
     }
 
     /// Whether an access to `address` is to plain memory, which this hart may write now, and inside
@@ -873,12 +651,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if address % 64 + u64::from(bytes) > 64 {
             return false;
         }
-        if self.region.contains(address) {
+        if self.hart.region.contains(address) {
             return true;
         }
-        match self.memory_map.memory_around(address, self.is_user()) {
+        match self
+            .shared
+            .memory_map
+            .memory_around(address, self.is_user())
+        {
             Some(range) => {
-                self.region = range;
+                self.hart.region = range;
                 true
             }
             None => false,
@@ -888,13 +670,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// What was to issue before `cycle` has left the scheduler.
     #[inline(always)]
     pub(crate) fn advance_scheduler(&mut self, cycle: u64) {
-        while self.scheduler_cycle < cycle {
-            if self.in_scheduler == self.unissued {
-                self.scheduler_cycle = cycle;
+        while self.shared.scheduler_cycle < cycle {
+            if self.shared.in_scheduler == self.shared.unissued {
+                self.shared.scheduler_cycle = cycle;
                 return;
             }
-            self.in_scheduler -= u32::from(self.calendar.issues(self.scheduler_cycle));
-            self.scheduler_cycle += 1;
+            self.shared.in_scheduler -=
+                u32::from(self.shared.calendar.issues(self.shared.scheduler_cycle));
+            self.shared.scheduler_cycle += 1;
         }
     }
 
@@ -902,134 +685,140 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// from `cycle`.
     pub(crate) fn squash(&mut self, position: u64, now: u64, pc: u64, cycle: u64) {
         debug_assert!(
-            position == self.window.tail || self.window.commit(position) > now,
+            position == self.hart.window.tail || self.hart.window.commit(position) > now,
             "an instruction is undone that has committed"
         );
         if X::IS_ACTIVE {
             self.undo_delivery(position);
             self.abandon_delivery(now);
         }
-        let squashed = self.window.tail - position;
-        self.activity += 1;
-        self.statistics.squashed_instructions += squashed;
-        self.statistics.instructions -= squashed;
+        let squashed = self.hart.window.tail - position;
+        self.shared.activity += 1;
+        self.hart.statistics.squashed_instructions += squashed;
+        self.hart.statistics.instructions -= squashed;
         for _ in 0..squashed {
             self.report_undone(now);
-            let slot = self.window.unpush();
-            let at = self.window.tail;
-            let index = self.window.index(at);
+            let slot = self.hart.window.unpush();
+            let at = self.hart.window.tail;
+            let index = self.hart.window.index(at);
             let register = usize::from(slot.tags.rd);
-            self.registers[register] = slot.previous_value;
-            self.ready[register] = slot.previous_ready;
+            let hart = &mut *self.hart;
+            hart.registers[register] = slot.previous_value;
+            hart.ready[register] = slot.previous_ready;
             if slot.previous_ready >= UNKNOWN {
-                let producer = self
-                    .window
-                    .deferred((slot.previous_ready - UNKNOWN) as usize);
+                let producer = (slot.previous_ready - UNKNOWN) as usize;
+                let producer = hart.window.deferred(producer);
                 if producer.resolved {
-                    self.registers[register] = producer.value();
-                    self.ready[register] = producer.ready();
+                    hart.registers[register] = producer.value();
+                    hart.ready[register] = producer.ready();
                 }
             }
             match slot.tags.kind {
                 SlotKind::Plain => {}
-                SlotKind::Load => self.loads.unpush(),
-                SlotKind::Store | SlotKind::Atomic => self.stores.unpush(),
+                SlotKind::Load => self.hart.loads.unpush(),
+                SlotKind::Store | SlotKind::Atomic => self.hart.stores.unpush(),
             }
             if slot.issue >= UNKNOWN {
-                self.in_scheduler -= 1;
-                self.unissued -= 1;
+                self.shared.in_scheduler -= 1;
+                self.shared.unissued -= 1;
             } else if slot.issue > now {
-                if !IN_ORDER {
-                    self.in_scheduler -= 1;
+                if !K::IN_ORDER {
+                    self.shared.in_scheduler -= 1;
                 }
-                self.calendar.cancel(slot.tags.unit, slot.issue);
+                self.shared.calendar.cancel(
+                    slot.tags.unit,
+                    slot.issue,
+                    &mut self.hart.statistics.operations,
+                );
             }
-            let deferred = self.window.deferred_mut(index);
+            let deferred = self.hart.window.deferred_mut(index);
             if deferred.position == at {
                 let waits = deferred.pending != 0;
                 deferred.position = 0;
                 deferred.resolved = true;
                 if waits {
-                    self.window.stop_waiting(index);
+                    self.hart.window.stop_waiting(index);
                 }
             }
         }
         // Nobody ever waits for what is thrown away.
-        self.ready[usize::from(SINK)] = 0;
-        self.window.uncommit();
-        let window = &self.window;
-        self.waiting_loads
+        let hart = &mut *self.hart;
+        hart.ready[usize::from(SINK)] = 0;
+        hart.window.uncommit();
+        let window = &hart.window;
+        hart.waiting_loads
             .retain(|load| window.is_live(load.index as usize));
-        self.refused
+        hart.refused
             .retain(|load| window.is_live(load.index as usize));
-        for load in &mut self.missing {
+        for load in &mut hart.missing {
             load.live &= window.is_live(load.index as usize);
         }
-        if self.acquire.is_some_and(|acquire| acquire >= position) {
-            self.acquire = self.youngest_acquire();
+        if self.hart.acquire.is_some_and(|acquire| acquire >= position) {
+            self.hart.acquire = self.youngest_acquire();
         }
         self.redirect(pc, cycle);
-        if X::IS_ACTIVE && self.extension.wants_delivery().is_some() {
+        if X::IS_ACTIVE && self.hart.extension.wants_delivery().is_some() {
             // That comes before anything is dispatched.
-            self.stop = cycle;
+            self.shared.stop = cycle;
         }
-        self.blocked = false;
+        self.hart.blocked = false;
         // The younger one of two is squashed, or it would not be the last one.
-        self.at_port = None;
+        self.hart.at_port = None;
         // A serializing instruction behind the squashed ones was on the wrong path.
-        self.serial = None;
-        self.serial_event = NEVER;
+        self.hart.serial = None;
+        self.hart.serial_event = NEVER;
     }
 
     /// Where the youngest atomic is that has not been performed and holds back the loads behind it.
     fn youngest_acquire(&self) -> Option<u64> {
-        (self.stores.head..self.stores.tail)
+        (self.hart.stores.head..self.hart.stores.tail)
             .rev()
-            .map(|number| self.stores.get(number))
+            .map(|number| self.hart.stores.get(number))
             .find(|store| store.kind == StoreKind::Atomic && self.acquires(&store.instruction))
             .map(|store| store.position)
     }
 
     /// Fetch goes on at `pc`; its first instruction is dispatched at `cycle`.
     pub(crate) fn redirect(&mut self, pc: u64, cycle: u64) {
-        self.pc = pc;
-        self.cursor = NOWHERE;
-        self.dispatch_cycle = cycle;
-        self.dispatch_left = self.spec.width;
+        self.hart.pc = pc;
+        self.hart.cursor = NOWHERE;
+        self.hart.dispatch_cycle = cycle;
+        self.hart.dispatch_left = self.shared.spec.width;
     }
 
     /// From cycle `from` on, dispatch is held up by `stall`.
     pub(crate) fn blame(&mut self, from: u64, stall: Stall) {
-        let cycles = from.saturating_sub(self.charged);
-        self.statistics.stack.add(self.stall, cycles);
-        self.charged += cycles;
-        self.stall = stall;
+        let hart = &mut *self.hart;
+        let cycles = from.saturating_sub(hart.charged);
+        hart.statistics.stack.add(hart.stall, cycles);
+        hart.charged += cycles;
+        hart.stall = stall;
     }
 
     /// Dispatch cannot go on in its cycle, because of `stall`.
     #[inline]
     pub(crate) fn held_up(&mut self, stall: Stall) {
-        if self.stall != stall {
-            let dispatched = self.dispatch_left != self.cycle_width;
-            self.blame(self.dispatch_cycle + u64::from(dispatched), stall);
+        if self.hart.stall != stall {
+            let dispatched = self.hart.dispatch_left != self.shared.cycle_width;
+            self.blame(self.hart.dispatch_cycle + u64::from(dispatched), stall);
         }
     }
 
     /// Everything since then was in vain, because of `stall`.
     pub(crate) fn blame_all_since(&mut self, (stack, charged): (CycleStack, u64), stall: Stall) {
-        self.statistics.stack = stack;
-        self.charged = charged;
-        self.stall = stall;
+        self.hart.statistics.stack = stack;
+        self.hart.charged = charged;
+        self.hart.stall = stall;
     }
 
     /// Dispatch has sent a message that departs at `at`: it may not go past a possible answer.
     #[inline]
     pub(crate) fn expect_answer(&mut self, at: Time) {
-        let answer = self.clock.cycle_at_or_after(at) + self.feedback;
-        self.stop = self.stop.min(answer);
+        let answer = self.shared.clock.cycle_at_or_after(at) + self.shared.feedback;
+        self.shared.stop = self.shared.stop.min(answer);
     }
 
     pub(crate) fn front_end(&self) -> u64 {
-        u64::from(self.spec.front_end_cycles)
+        u64::from(self.shared.spec.front_end_cycles)
     }
 }

@@ -3,6 +3,7 @@
 use crate::blocks::{Decoded, NOWHERE, Route};
 use crate::core::Core;
 use crate::extension::Extension;
+use crate::kind::CoreKind;
 use crate::port::AtPort;
 use crate::ports::{Need, Unit};
 use crate::predictor::{BranchStep, is_link};
@@ -28,17 +29,17 @@ enum Stop {
     Block,
 }
 
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
-    /// Dispatches until the dispatch cycle reaches `self.stop`, or something has to be waited
+impl<X: Extension, K: CoreKind> Core<X, K> {
+    /// Dispatches until the dispatch cycle reaches `self.shared.stop`, or something has to be waited
     /// for.
     pub(crate) fn dispatch(&mut self, outbox: &mut Outbox) {
         loop {
             self.dispatch_quickly(outbox);
-            if self.dispatch_left == 0 {
-                self.dispatch_cycle += 1;
-                self.dispatch_left = self.spec.width;
+            if self.hart.dispatch_left == 0 {
+                self.hart.dispatch_cycle += 1;
+                self.hart.dispatch_left = self.shared.spec.width;
             }
-            if self.dispatch_cycle >= self.next_stop() {
+            if self.hart.dispatch_cycle >= self.next_stop() {
                 if self.store_is_next(outbox) {
                     continue;
                 }
@@ -54,7 +55,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 Err(Stop::Time | Stop::Serializing) => return,
                 Err(Stop::Blocked(stall)) => {
                     self.held_up(stall);
-                    self.blocked = true;
+                    self.hart.blocked = true;
                     return;
                 }
             }
@@ -64,17 +65,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The dispatch cycle may not reach this before events have been handled.
     #[inline(always)]
     pub(crate) fn next_stop(&self) -> u64 {
-        self.stop.min(self.store_event)
+        self.shared.stop.min(self.hart.store_event)
     }
 
     /// The dispatch cycle has reached `next_stop`. If what comes first is that a store is
     /// performed, does that and returns true, unless others must know of it.
     #[inline(always)]
     fn store_is_next(&mut self, outbox: &mut Outbox) -> bool {
-        let now = self.store_event;
-        now < self.stop
-            && now <= self.dispatch_cycle
-            && !self.other_hart_watches
+        let now = self.hart.store_event;
+        now < self.shared.stop
+            && now <= self.hart.dispatch_cycle
+            && !self.shared.others_watch
             && self.perform_next_store(now, outbox)
     }
 
@@ -84,7 +85,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.perform_store_at_once(now) {
             return true;
         }
-        if !self.stores.next_is_plain() {
+        if !self.hart.stores.next_is_plain() {
             return false;
         }
         let sent = outbox.messages.len();
@@ -94,24 +95,24 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Finds the block at `pc`. Returns false if that has to wait.
     fn fetch(&mut self, outbox: &mut Outbox) -> bool {
-        let pc = self.pc;
+        let pc = self.hart.pc;
         let line = LineAddress::of(pc);
-        let Some(slot) = self.instruction_cache.find_and_touch(line) else {
+        let Some(slot) = self.shared.instruction_cache.find_and_touch(line) else {
             return self.fetch_line(line, outbox);
         };
-        self.cursor = match self.blocks.find(pc) {
+        self.hart.cursor = match self.shared.blocks.find(pc) {
             Some(start) => start,
             None => {
                 let next_line = LineAddress(line.0 + 1);
-                let next = self.instruction_cache.find(next_line);
-                let before = self.blocks.length();
-                let decoded = self.blocks.decode(
+                let next = self.shared.instruction_cache.find(next_line);
+                let before = self.shared.blocks.length();
+                let decoded = self.shared.blocks.decode(
                     pc,
-                    self.instruction_cache.line(slot),
-                    next.map(|slot| self.instruction_cache.line(slot)),
-                    &self.calendar,
+                    self.shared.instruction_cache.line(slot),
+                    next.map(|slot| self.shared.instruction_cache.line(slot)),
+                    &self.shared.calendar,
                 );
-                if self.blocks.length() < before {
+                if self.shared.blocks.length() < before {
                     self.forget_cursors();
                 }
                 match decoded {
@@ -125,44 +126,46 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     fn fetch_line(&mut self, line: LineAddress, outbox: &mut Outbox) -> bool {
         // What user mode may not write it may still execute.
-        if !self.is_plain(line.base(), 64) && self.memory_map.classify(line.base()) != Region::Ram {
-            let missing = self.pc.max(line.base());
-            self.begin_serial(Serializing::fetch_fault(self.pc, missing));
+        if !self.is_plain(line.base(), 64)
+            && self.shared.memory_map.classify(line.base()) != Region::Ram
+        {
+            let missing = self.hart.pc.max(line.base());
+            self.begin_serial(Serializing::fetch_fault(self.hart.pc, missing));
             return false;
         }
         let at = self.departure(
-            self.dispatch_cycle,
-            self.spec.l1_instruction.hit_latency_cycles,
+            self.hart.dispatch_cycle,
+            self.shared.spec.l1_instruction.hit_latency_cycles,
         );
         let wanted = (Side::Instruction, line, false);
         if self.request_line(wanted, at, outbox) == RequestOutcome::Sent {
-            self.statistics.instruction_misses += 1;
+            self.hart.statistics.instruction_misses += 1;
             self.expect_answer(at);
         }
         self.held_up(Stall::Fetch);
-        self.blocked = true;
+        self.hart.blocked = true;
         false
     }
 
     /// Ends the instruction at the cursor; the next one follows it.
     #[inline(always)]
     fn step(&mut self, instruction: &Instruction) {
-        if self.stall != Stall::None {
-            self.blame(self.dispatch_cycle, Stall::None);
+        if self.hart.stall != Stall::None {
+            self.blame(self.hart.dispatch_cycle, Stall::None);
         }
-        self.pc = self.pc.wrapping_add(u64::from(instruction.length));
-        self.cursor += 1;
-        self.dispatch_left -= 1;
-        self.statistics.instructions += 1;
+        self.hart.pc = self.hart.pc.wrapping_add(u64::from(instruction.length));
+        self.hart.cursor += 1;
+        self.hart.dispatch_left -= 1;
+        self.hart.statistics.instructions += 1;
     }
 
     /// The instruction at the cursor is followed by the one at `target`.
     #[inline]
     fn jump(&mut self, target: u64) {
-        self.pc = target;
-        self.cursor = NOWHERE;
+        self.hart.pc = target;
+        self.hart.cursor = NOWHERE;
         // Fetch ends with a taken branch.
-        self.dispatch_left = 0;
+        self.hart.dispatch_left = 0;
     }
 
     /// Dispatches the instruction at the cursor.
@@ -170,7 +173,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn dispatch_one(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
         if X::HAS_REGISTERS {
             self.finish_output(outbox)?;
-            if self.blocks.instruction(self.cursor).port {
+            if self.shared.blocks.instruction(self.hart.cursor).port {
                 return self.dispatch_at_port(outbox);
             }
         }
@@ -184,11 +187,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             instruction: i,
             route,
             ..
-        } = *self.blocks.instruction(self.cursor);
+        } = *self.shared.blocks.instruction(self.hart.cursor);
         if route >= Route::Serializing {
             return self.alone(i);
         }
-        if !self.window.all_known() {
+        if !self.hart.window.all_known() {
             return Err(Stop::Blocked(self.oldest_stall()));
         }
         if let Err(trap) = self.show_input(&i) {
@@ -200,15 +203,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             // A register waits in the decode stage for whoever writes it before, as for an operand: two
             // loads into it take a cycle more than one into another would (`hazard_targets` in
             // `RocketCore.scala`).
-            let issue = self.ready[usize::from(X::OUTPUT)];
-            if issue > self.dispatch_cycle + 1 {
+            let issue = self.hart.ready[usize::from(X::OUTPUT)];
+            if issue > self.hart.dispatch_cycle + 1 {
                 self.wait_until(issue - 1, Stall::Execution)?;
             }
         }
-        let pc = self.pc;
+        let pc = self.hart.pc;
         self.dispatch_plain(outbox)?;
-        self.activity += 1;
-        self.at_port = Some(AtPort {
+        self.shared.activity += 1;
+        self.hart.at_port = Some(AtPort {
             pc,
             takes: registers.takes(&i),
             gives: registers.gives(&i),
@@ -218,18 +221,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Ends what the last instruction at the port has begun. Nothing else is dispatched before.
     fn finish_output(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
-        let Some(at_port) = self.at_port else {
+        let Some(at_port) = self.hart.at_port else {
             return Ok(());
         };
-        if at_port.gives && self.ready[usize::from(X::OUTPUT)] >= UNKNOWN {
+        if at_port.gives && self.hart.ready[usize::from(X::OUTPUT)] >= UNKNOWN {
             return Err(Stop::Blocked(Stall::Miss));
         }
         let done = self.leave_port(at_port);
         self.send_from_extension(outbox);
         if let Err(trap) = done {
             // It is undone by doing nothing: what it has written is no register.
-            self.redirect(at_port.pc, self.dispatch_cycle);
-            self.statistics.instructions -= 1;
+            self.redirect(at_port.pc, self.hart.dispatch_cycle);
+            self.hart.statistics.instructions -= 1;
             self.begin_serial(Serializing::exception(trap));
             return Err(Stop::Serializing);
         }
@@ -245,7 +248,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             tags,
             float,
             ..
-        } = *self.blocks.instruction(self.cursor);
+        } = *self.shared.blocks.instruction(self.hart.cursor);
         if route >= Route::Serializing {
             return if route == Route::End {
                 Err(Stop::Block)
@@ -256,35 +259,36 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if float {
             self.check_float(&i)?;
         }
-        let [a, b] = [i.rs1, i.rs2].map(|register| self.registers[usize::from(register)]);
-        let [a_ready, b_ready] = [i.rs1, i.rs2].map(|register| self.ready[usize::from(register)]);
+        let [a, b] = [i.rs1, i.rs2].map(|register| self.hart.registers[usize::from(register)]);
+        let [a_ready, b_ready] =
+            [i.rs1, i.rs2].map(|register| self.hart.ready[usize::from(register)]);
         let mut ready = a_ready.max(b_ready);
         if route == Route::Float {
-            ready = ready.max(self.ready[usize::from(i.rs3)]);
+            ready = ready.max(self.hart.ready[usize::from(i.rs3)]);
         }
-        if IN_ORDER && ready >= UNKNOWN {
+        if K::IN_ORDER && ready >= UNKNOWN {
             return Err(Stop::Blocked(Stall::Miss));
         }
         if !self.has_room() {
             self.wait_for_room()?;
         }
-        if IN_ORDER {
+        if K::IN_ORDER {
             // An instruction stays in front of the execution stage until it can issue.
-            let issue = ready.max(self.last_issue);
-            if issue > self.dispatch_cycle + 1 {
+            let issue = ready.max(self.hart.last_issue);
+            if issue > self.hart.dispatch_cycle + 1 {
                 self.wait_until(issue - 1, Stall::Execution)?;
             }
         }
         if route == Route::Integer {
             if ready < UNKNOWN {
-                let need = if IN_ORDER && tags.unit == Unit::Multiply {
+                let need = if K::IN_ORDER && tags.unit == Unit::Multiply {
                     self.multiplication(&i, need, a)
                 } else {
                     need
                 };
                 let issue = self.issue(tags.unit, need, ready);
                 let done = issue + u64::from(need.latency);
-                let value = evaluate_integer(&i, self.pc, a, b);
+                let value = evaluate_integer(&i, self.hart.pc, a, b);
                 self.push(&i, SlotKind::Plain, tags.unit, issue, value, done, 0);
             } else {
                 self.defer::<2>(&i, SlotKind::Plain, tags.unit, UNKNOWN);
@@ -306,19 +310,21 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The instruction at the cursor is executed alone.
     #[inline(never)]
     fn alone(&mut self, i: Instruction) -> Result<(), Stop> {
-        self.begin_serial(Serializing::instruction(i, self.pc));
+        self.begin_serial(Serializing::instruction(i, self.hart.pc));
         Err(Stop::Serializing)
     }
 
     /// Whether a floating-point instruction may be executed.
     #[inline(never)]
     fn check_float(&mut self, i: &Instruction) -> Result<(), Stop> {
-        if !self.hart.float_enabled() || illegal_rounding(i, self.hart.rounding_mode()) {
+        if !self.hart.privileged.float_enabled()
+            || illegal_rounding(i, self.hart.privileged.rounding_mode())
+        {
             return self.alone(Instruction::illegal(i.bits, i.length));
         }
         if i.writes_float() {
             // Also on a wrong path: the specification lets `mstatus.FS` be dirty too often.
-            self.hart.set_float_dirty();
+            self.hart.privileged.set_float_dirty();
         }
         Ok(())
     }
@@ -336,9 +342,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let issue = self.issue(unit, need, ready);
             let done = issue + u64::from(need.latency);
             let mut flags = 0;
-            let c = self.registers[usize::from(i.rs3)];
-            let rounding = self.hart.rounding_mode();
-            let value = evaluate(&i, self.pc, a, b, c, rounding, &mut flags);
+            let c = self.hart.registers[usize::from(i.rs3)];
+            let rounding = self.hart.privileged.rounding_mode();
+            let value = evaluate(&i, self.hart.pc, a, b, c, rounding, &mut flags);
             self.push(&i, SlotKind::Plain, unit, issue, value, done, flags);
         } else {
             self.defer::<3>(&i, SlotKind::Plain, unit, UNKNOWN);
@@ -351,7 +357,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// `Multiplier.scala`). Upper halves take all cycles, products of 32 bits at most half of them.
     #[inline(never)]
     fn multiplication(&self, i: &Instruction, need: Need, a: u64) -> Need {
-        let bits_per_cycle = u32::from(self.calendar.multiplier_bits_per_cycle);
+        let bits_per_cycle = u32::from(self.shared.calendar.multiplier_bits_per_cycle);
         if bits_per_cycle == 0 {
             return need;
         }
@@ -369,12 +375,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn dispatch_jump(&mut self, i: Instruction, need: Need) {
         let issue = self.issue(Unit::Integer, need, 0);
         let done = issue + u64::from(need.latency);
-        let pc = self.pc;
+        let pc = self.hart.pc;
         let next = i.next(pc);
         self.push(&i, SlotKind::Plain, Unit::Integer, issue, next, done, 0);
         let target = i.jump_target(pc, 0);
         if is_link(i.rd) {
-            self.predictor.push_return(next);
+            self.hart.branches.push_return(next);
         }
         self.step(&i);
         self.jump(target);
@@ -386,43 +392,50 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Whether the reorder buffer and the scheduler have room.
     #[inline(always)]
     fn has_room(&mut self) -> bool {
-        if !IN_ORDER {
-            self.advance_scheduler(self.dispatch_cycle);
+        if !K::IN_ORDER {
+            self.advance_scheduler(self.hart.dispatch_cycle);
         }
-        self.window.commit(self.window.leaving()) < self.dispatch_cycle
-            && (IN_ORDER || self.in_scheduler < u32::from(self.spec.scheduler_entries))
+        self.hart.window.commit(self.hart.window.leaving()) < self.hart.dispatch_cycle
+            && (K::IN_ORDER
+                || self.shared.in_scheduler < u32::from(self.shared.spec.scheduler_entries))
     }
 
     /// Waits until the reorder buffer and the scheduler have room.
     #[inline(never)]
     fn wait_for_room(&mut self) -> Result<(), Stop> {
-        let commit = self.window.commit(self.window.leaving());
+        let commit = self.hart.window.commit(self.hart.window.leaving());
         if commit >= UNKNOWN {
             return Err(Stop::Blocked(self.oldest_stall()));
         }
-        if commit >= self.dispatch_cycle {
+        if commit >= self.hart.dispatch_cycle {
             self.wait_until(commit + 1, Stall::Execution)?;
         }
-        if IN_ORDER {
+        if K::IN_ORDER {
             return Ok(());
         }
-        self.advance_scheduler(self.dispatch_cycle);
-        while self.in_scheduler >= u32::from(self.spec.scheduler_entries) {
-            if self.in_scheduler == self.unissued {
+        self.advance_scheduler(self.hart.dispatch_cycle);
+        while self.shared.in_scheduler >= u32::from(self.shared.spec.scheduler_entries) {
+            if self.shared.in_scheduler == self.shared.unissued {
                 return Err(Stop::Blocked(self.oldest_stall()));
             }
-            self.wait_until(self.dispatch_cycle + 1, Stall::Execution)?;
-            self.advance_scheduler(self.dispatch_cycle);
+            self.wait_until(self.hart.dispatch_cycle + 1, Stall::Execution)?;
+            self.advance_scheduler(self.hart.dispatch_cycle);
         }
         Ok(())
     }
 
     /// What the oldest instruction that is not done waits for.
     fn oldest_stall(&self) -> Stall {
-        if self.window.all_known() {
+        if self.hart.window.all_known() {
             return Stall::OtherHart;
         }
-        match self.window.slot(self.window.commit_known).tags.kind {
+        match self
+            .hart
+            .window
+            .slot(self.hart.window.commit_known)
+            .tags
+            .kind
+        {
             SlotKind::Atomic => Stall::StoreBuffer,
             _ => Stall::Miss,
         }
@@ -432,8 +445,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline]
     fn wait_until(&mut self, cycle: u64, stall: Stall) -> Result<(), Stop> {
         self.held_up(stall);
-        self.dispatch_cycle = cycle;
-        self.dispatch_left = self.spec.width;
+        self.hart.dispatch_cycle = cycle;
+        self.hart.dispatch_left = self.shared.spec.width;
         if cycle >= self.next_stop() {
             Err(Stop::Time)
         } else {
@@ -445,23 +458,27 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// at `ready`.
     #[inline(always)]
     fn issue(&mut self, unit: Unit, need: Need, ready: u64) -> u64 {
-        let mut earliest = ready.max(self.dispatch_cycle + 1);
-        if IN_ORDER {
+        let mut earliest = ready.max(self.hart.dispatch_cycle + 1);
+        if K::IN_ORDER {
             if need.is_frequent()
                 && self
+                    .shared
                     .calendar
-                    .is_free_after(self.dispatch_cycle, self.last_issue)
+                    .is_free_after(self.hart.dispatch_cycle, self.hart.last_issue)
             {
-                self.last_issue = earliest;
+                self.hart.last_issue = earliest;
                 return earliest;
             }
-            earliest = earliest.max(self.last_issue);
+            earliest = earliest.max(self.hart.last_issue);
         }
-        let issue = self.calendar.issue(unit, need, earliest);
-        if IN_ORDER {
-            self.last_issue = issue;
+        let issue =
+            self.shared
+                .calendar
+                .issue(unit, need, earliest, &mut self.hart.statistics.operations);
+        if K::IN_ORDER {
+            self.hart.last_issue = issue;
         } else {
-            self.in_scheduler += 1;
+            self.shared.in_scheduler += 1;
         }
         issue
     }
@@ -480,32 +497,33 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         flags: u8,
     ) {
         if flags != 0 {
-            self.float_in_window = true;
-            self.observes = true;
+            self.hart.float_in_window = true;
+            self.hart.observes = true;
         }
-        if self.observes {
+        if self.hart.observes {
             self.note_instruction(i, Some(value));
         }
         let register = usize::from(i.rd);
-        let in_order = self.window.all_known();
-        self.window.push(Slot {
+        let hart = &mut *self.hart;
+        let in_order = hart.window.all_known();
+        hart.window.push(Slot {
             issue,
             complete: done,
-            previous_value: self.registers[register],
-            previous_ready: self.ready[register],
+            previous_value: hart.registers[register],
+            previous_ready: hart.ready[register],
             tags: Tags {
-                pc: self.pc,
+                pc: hart.pc,
                 rd: i.rd,
                 flags,
                 kind,
                 unit,
             },
         });
-        self.registers[register] = value;
-        self.ready[register] = done;
-        self.ready[usize::from(SINK)] = 0;
+        hart.registers[register] = value;
+        hart.ready[register] = done;
+        hart.ready[usize::from(SINK)] = 0;
         if in_order {
-            let commit = self.window.commit_next(done);
+            let commit = hart.window.commit_next(done);
             self.committed(kind, commit);
         }
     }
@@ -513,10 +531,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The instruction that leaves the reorder buffer now can no longer be undone: its
     /// floating-point flags become visible.
     pub(crate) fn retire_flags(&mut self) {
-        let leaving = self.window.settled();
-        let flags = std::mem::take(&mut self.window.slot_mut(leaving).tags.flags);
+        let leaving = self.hart.window.settled();
+        let flags = std::mem::take(&mut self.hart.window.slot_mut(leaving).tags.flags);
         if flags != 0 {
-            self.hart.add_flags(flags);
+            self.hart.privileged.add_flags(flags);
         }
     }
 
@@ -532,22 +550,22 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         issue: u64,
     ) -> usize {
         if issue >= UNKNOWN {
-            self.in_scheduler += 1;
-            self.unissued += 1;
+            self.shared.in_scheduler += 1;
+            self.shared.unissued += 1;
         }
-        if self.observes {
+        if self.hart.observes {
             self.note_instruction(i, None);
         }
         let tags = Tags {
-            pc: self.pc,
+            pc: self.hart.pc,
             rd: i.rd,
             flags: 0,
             kind,
             unit,
         };
-        let place = (self.window.tail, self.dispatch_cycle);
+        let place = (self.hart.window.tail, self.hart.dispatch_cycle);
         let index = self.place_deferred::<SOURCES>(place, i, tags, issue);
-        self.window.tail += 1;
+        self.hart.window.tail += 1;
         index
     }
 
@@ -561,35 +579,35 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         tags: Tags,
         issue: u64,
     ) -> usize {
-        let index = self.window.index(position);
+        let index = self.hart.window.index(position);
         let mut earliest = cycle + 1;
         let mut pending = 0;
         let mut operands = [0; 2];
         let mut next_waiters = [NOBODY; 2];
         for (operand, register) in [i.rs1, i.rs2].map(usize::from).into_iter().enumerate() {
-            let ready = self.ready[register];
-            operands[operand] = self.registers[register];
+            let ready = self.hart.ready[register];
+            operands[operand] = self.hart.registers[register];
             if operand < SOURCES && ready >= UNKNOWN {
                 let producer = (ready - UNKNOWN) as usize;
                 pending |= 1 << operand;
                 operands[operand] = producer as u64;
-                next_waiters[operand] = self.window.wait_for(index, operand, producer);
+                next_waiters[operand] = self.hart.window.wait_for(index, operand, producer);
             } else if operand < SOURCES {
                 earliest = earliest.max(ready);
             }
         }
         if SOURCES > 2 {
             let register = usize::from(i.rs3);
-            let ready = self.ready[register];
+            let ready = self.hart.ready[register];
             let producer = (ready >= UNKNOWN).then(|| (ready - UNKNOWN) as usize);
             match producer {
                 Some(_) => pending |= 1 << 2,
                 None => earliest = earliest.max(ready),
             }
-            let value = self.registers[register];
-            self.window.set_third(index, value, producer);
+            let value = self.hart.registers[register];
+            self.hart.window.set_third(index, value, producer);
         }
-        *self.window.deferred_mut(index) = Deferred {
+        *self.hart.window.deferred_mut(index) = Deferred {
             position,
             instruction: *i,
             operands,
@@ -604,26 +622,26 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let slot = Slot {
             issue,
             complete: UNKNOWN,
-            previous_value: self.registers[register],
-            previous_ready: self.ready[register],
+            previous_value: self.hart.registers[register],
+            previous_ready: self.hart.ready[register],
             tags,
         };
-        self.window.place(position, slot, UNKNOWN);
+        self.hart.window.place(position, slot, UNKNOWN);
         if i.rd != SINK {
-            self.ready[register] = UNKNOWN + index as u64;
+            self.hart.ready[register] = UNKNOWN + index as u64;
         }
         index
     }
 
     /// Where the cycles have gone, this one included, in which an instruction is dispatched.
     fn cycles_so_far(&mut self) -> (CycleStack, u64) {
-        if self.stall != Stall::None {
-            self.blame(self.dispatch_cycle, Stall::None);
+        if self.hart.stall != Stall::None {
+            self.blame(self.hart.dispatch_cycle, Stall::None);
         }
-        let cycles = (self.dispatch_cycle + 1).saturating_sub(self.charged);
-        self.statistics.stack.base += cycles;
-        self.charged += cycles;
-        (self.statistics.stack, self.charged)
+        let cycles = (self.hart.dispatch_cycle + 1).saturating_sub(self.hart.charged);
+        self.hart.statistics.stack.base += cycles;
+        self.hart.charged += cycles;
+        (self.hart.statistics.stack, self.hart.charged)
     }
 
     #[inline(never)]
@@ -634,40 +652,40 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         [a, b]: [u64; 2],
         ready: u64,
     ) {
-        self.statistics.branches += 1;
-        let pc = self.pc;
+        self.hart.statistics.branches += 1;
+        let pc = self.hart.pc;
         let target = i.jump_target(pc, 0);
         let next = pc.wrapping_add(u64::from(i.length));
-        let lookup = self.predictor.lookup(pc);
+        let lookup = self.shared.predictor.lookup(&self.hart.branches, pc);
         self.note_branch(BranchStep::Predict(lookup));
         if ready < UNKNOWN {
             let taken = branch_taken(i.operation, a, b);
             let issue = self.issue(Unit::Integer, need, ready);
             let done = issue + u64::from(need.latency);
             self.push(&i, SlotKind::Plain, Unit::Integer, issue, 0, done, 0);
-            self.predictor.push_history(taken);
-            self.predictor.train(&lookup, taken);
+            self.hart.branches.push_history(taken);
+            self.shared.predictor.train(&lookup, taken);
             self.note_branch(BranchStep::Train(lookup, taken));
             self.step(&i);
             if taken {
                 self.jump(target);
             }
             if taken != lookup.taken && target != next {
-                self.statistics.mispredictions += 1;
-                self.blame(self.dispatch_cycle + 1, Stall::Branch);
-                self.redirect(self.pc, done + self.front_end());
+                self.hart.statistics.mispredictions += 1;
+                self.blame(self.hart.dispatch_cycle + 1, Stall::Branch);
+                self.redirect(self.hart.pc, done + self.front_end());
             } else if taken && target <= pc {
                 self.closes_loop(target);
             }
         } else {
             let index = self.defer::<2>(&i, SlotKind::Plain, Unit::Integer, UNKNOWN);
-            self.window.predictions[index] = Prediction {
+            self.hart.window.predictions[index] = Prediction {
                 next: if lookup.taken { target } else { next },
                 lookup,
-                returns: self.predictor.returns(),
+                returns: self.hart.branches.returns,
                 cycles: self.cycles_so_far(),
             };
-            self.predictor.push_history(lookup.taken);
+            self.hart.branches.push_history(lookup.taken);
             self.step(&i);
             if lookup.taken {
                 self.jump(target);
@@ -679,11 +697,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn dispatch_indirect(&mut self, i: Instruction, need: Need, a: u64, ready: u64) {
-        self.statistics.branches += 1;
-        let pc = self.pc;
+        self.hart.statistics.branches += 1;
+        let pc = self.hart.pc;
         let next = pc.wrapping_add(u64::from(i.length));
-        let lookup = self.predictor.lookup(pc);
-        let predicted = self.predictor.indirect(&i, pc);
+        let lookup = self.shared.predictor.lookup(&self.hart.branches, pc);
+        let predicted = self
+            .shared
+            .predictor
+            .indirect(&mut self.hart.branches, &i, pc);
         if ready < UNKNOWN {
             let target = i.jump_target(pc, a);
             let issue = self.issue(Unit::Integer, need, ready);
@@ -692,18 +713,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.step(&i);
             self.jump(target);
             if predicted != Some(target) {
-                self.predictor.set_target(pc, target);
-                self.statistics.mispredictions += 1;
-                self.blame(self.dispatch_cycle + 1, Stall::Branch);
+                self.shared.predictor.set_target(pc, target);
+                self.hart.statistics.mispredictions += 1;
+                self.blame(self.hart.dispatch_cycle + 1, Stall::Branch);
                 self.redirect(target, done + self.front_end());
             }
         } else {
             let predicted = predicted.unwrap_or(next) & !1;
             let index = self.defer::<1>(&i, SlotKind::Plain, Unit::Integer, UNKNOWN);
-            self.window.predictions[index] = Prediction {
+            self.hart.window.predictions[index] = Prediction {
                 next: predicted,
                 lookup,
-                returns: self.predictor.returns(),
+                returns: self.hart.branches.returns,
                 cycles: self.cycles_so_far(),
             };
             self.step(&i);
@@ -720,11 +741,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         base_ready: u64,
         outbox: &mut Outbox,
     ) -> Result<(), Stop> {
-        if self.acquire.is_some() {
+        if self.hart.acquire.is_some() {
             return Err(Stop::Blocked(Stall::StoreBuffer));
         }
-        let commit = self.loads.leaving_commit();
-        if commit >= self.dispatch_cycle {
+        let commit = self.hart.loads.leaving_commit();
+        if commit >= self.hart.dispatch_cycle {
             if commit >= UNKNOWN {
                 return Err(Stop::Blocked(self.oldest_stall()));
             }
@@ -734,26 +755,31 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let bytes = i.access_bytes();
         // The common case, in a few steps: no older store is in the way, and the line is here.
         if base_ready < UNKNOWN
-            && self.stores.unknown_addresses == 0
+            && self.hart.stores.unknown_addresses == 0
             && address % 64 + u64::from(bytes) <= 64
-            && !self.stores.may_overlap(address, bytes)
-            && let Some(slot) = self.data_cache.find_and_touch(LineAddress::of(address))
+            && !self.hart.stores.may_overlap(address, bytes)
+            && let Some(slot) = self
+                .shared
+                .data_cache
+                .find_and_touch(LineAddress::of(address))
         {
             let raw = self
+                .shared
                 .data_cache
                 .line(slot)
                 .read((address % 64) as usize, usize::from(bytes));
             let issue = self.issue(Unit::Load, need, base_ready);
-            let done = issue + self.spec.l1_data.hit_latency_cycles;
-            self.loads.push(Load {
-                position: self.window.tail,
+            let done = issue + self.shared.spec.l1_data.hit_latency_cycles;
+            let hart = &mut *self.hart;
+            hart.loads.push(Load {
+                position: hart.window.tail,
                 address,
                 performed: issue,
                 forwarded_from: 0,
                 commit: UNKNOWN,
                 bytes,
             });
-            self.statistics.data_hits += 1;
+            self.hart.statistics.data_hits += 1;
             let value = i.load_value(raw);
             self.push(&i, SlotKind::Load, Unit::Load, issue, value, done, 0);
             self.step(&i);
@@ -777,8 +803,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     ) {
         let bytes = i.access_bytes();
         let known = base_ready < UNKNOWN;
-        let number = self.loads.push(Load {
-            position: self.window.tail,
+        let hart = &mut *self.hart;
+        let number = hart.loads.push(Load {
+            position: hart.window.tail,
             address: if known { address } else { u64::MAX },
             performed: UNKNOWN,
             forwarded_from: 0,
@@ -795,15 +822,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             let index = self.defer::<1>(&i, SlotKind::Load, Unit::Load, UNKNOWN);
             (index, UNKNOWN)
         };
-        let stores = self.stores.tail;
-        let rest = self.window.rest_mut(index);
+        let stores = self.hart.stores.tail;
+        let rest = self.hart.window.rest_mut(index);
         rest.queue_number = number;
         rest.stores_before = stores;
-        let now = self.dispatch_cycle;
+        let now = self.hart.dispatch_cycle;
         self.step(&i);
         if known {
             self.access_load(index, issue, outbox);
-            if self.window.deferred(index).resolved {
+            if self.hart.window.deferred(index).resolved {
                 self.wake_all(now, outbox);
             }
         }
@@ -812,7 +839,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Whether no younger load may look for its value before atomic `i` is performed.
     pub(crate) fn acquires(&self, i: &Instruction) -> bool {
         // "Ztso": all AMOs behave as if they had both annotations.
-        i.acquire() || i.class == Class::Atomic && self.spec.memory_model == MemoryModel::Tso
+        i.acquire() || i.class == Class::Atomic && self.shared.spec.memory_model == MemoryModel::Tso
     }
 
     fn dispatch_store(
@@ -822,7 +849,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         [base, data]: [u64; 2],
         [base_ready, data_ready]: [u64; 2],
     ) -> Result<(), Stop> {
-        if self.stores.is_full() {
+        if self.hart.stores.is_full() {
             return Err(Stop::Blocked(Stall::StoreBuffer));
         }
         let bytes = i.access_bytes();
@@ -840,8 +867,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         } else {
             SlotKind::Store
         };
-        let number = self.stores.push(Store {
-            position: self.window.tail,
+        let hart = &mut *self.hart;
+        let number = hart.stores.push(Store {
+            position: hart.window.tail,
             address,
             data: i.store_value(data),
             data_ready: UNKNOWN,
@@ -857,21 +885,21 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         });
         if address_known && data_ready < UNKNOWN {
             let issue = self.issue(Unit::Store, need, base_ready.max(data_ready));
-            self.stores.get_mut(number).data_ready = issue;
+            self.hart.stores.get_mut(number).data_ready = issue;
             if !atomic {
                 self.push(&i, kind, Unit::Store, issue, 0, issue + 1, 0);
                 self.step(&i);
                 return Ok(());
             }
             let index = self.defer::<0>(&i, kind, Unit::Store, issue);
-            self.window.rest_mut(index).queue_number = number;
-            self.window.deferred_mut(index).operands[1] = data;
+            self.hart.window.rest_mut(index).queue_number = number;
+            self.hart.window.deferred_mut(index).operands[1] = data;
         } else {
             let index = self.defer::<2>(&i, kind, Unit::Store, UNKNOWN);
-            self.window.rest_mut(index).queue_number = number;
+            self.hart.window.rest_mut(index).queue_number = number;
         }
         if atomic && self.acquires(&i) {
-            self.acquire = Some(self.window.tail - 1);
+            self.hart.acquire = Some(self.hart.window.tail - 1);
         }
         self.step(&i);
         self.commit_known();

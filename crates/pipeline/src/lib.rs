@@ -1,12 +1,14 @@
 //! How long instructions take: the core models.
 //!
-//! A [`Core`] runs the instructions of a hart, or of two, and times them, in order or out of order. It owns its
+//! A [`Core`] runs the instructions of its harts and times them, in order or out of order. It owns its
 //! private caches and speaks with the rest of the server through an inbox and an outbox.
 
 mod blocks;
 mod core;
 mod dispatch;
 mod extension;
+mod hart;
+mod kind;
 mod memory;
 mod model;
 mod period;
@@ -23,6 +25,7 @@ mod skip;
 mod spec;
 mod stack;
 mod statistics;
+mod thread_policy;
 mod threads;
 mod window;
 

@@ -2,6 +2,7 @@
 
 use crate::core::{Core, Crash};
 use crate::extension::Extension;
+use crate::kind::{CoreKind, InOrder, Multithreaded, OutOfOrder};
 use crate::period::ClosedLoop;
 use crate::probe::Probe;
 use crate::spec::{CoreSpec, Model};
@@ -29,9 +30,9 @@ pub trait CoreModel: state::State {
     fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics;
     /// See [`Core::skipped_cycles`].
     fn skipped_cycles(&self) -> u64;
-    /// See [`Core::crash`].
+    /// Set when the guest has crashed; the core does nothing more.
     fn crash(&self) -> Option<&Crash>;
-    /// See [`Core::observations`].
+    /// Stores performed to watched addresses, to be taken.
     fn observations(&mut self) -> &mut Vec<Observation>;
     /// See [`Core::explain`].
     fn explain(&self, trap: &Trap) -> Option<String>;
@@ -73,7 +74,7 @@ pub trait CoreModel: state::State {
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)>;
 }
 
-impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
+impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
     fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox) {
         Core::run(self, limit, feedback, inbox, outbox);
     }
@@ -103,11 +104,11 @@ impl<X: Extension, const IN_ORDER: bool> CoreModel for Core<X, IN_ORDER> {
     }
 
     fn crash(&self) -> Option<&Crash> {
-        self.crash.as_ref()
+        self.shared.crash.as_ref()
     }
 
     fn observations(&mut self) -> &mut Vec<Observation> {
-        &mut self.observations
+        &mut self.shared.observations
     }
 
     fn explain(&self, trap: &Trap) -> Option<String> {
@@ -197,12 +198,22 @@ pub fn build_core<X: Extension + Clone + 'static>(
     harts: &[u64],
     entry: u64,
 ) -> Box<dyn CoreModel> {
-    match spec.model {
-        Model::OutOfOrder => Box::new(Core::<X, false>::new(
-            spec, id, clock, memory_map, extension, harts, entry,
-        )),
-        Model::InOrder => Box::new(Core::<X, true>::new(
-            spec, id, clock, memory_map, extension, harts, entry,
-        )),
+    fn build<X: Extension + Clone + 'static, K: CoreKind>(
+        spec: &CoreSpec,
+        id: CoreId,
+        clock: Clock,
+        memory_map: MemoryMap,
+        extension: X,
+        harts: &[u64],
+        entry: u64,
+    ) -> Box<dyn CoreModel> {
+        let core = Core::<X, K>::new(spec, id, clock, memory_map, extension, harts, entry);
+        Box::new(core)
     }
+    let build = match spec.model {
+        Model::InOrder => build::<X, InOrder>,
+        Model::OutOfOrder if spec.threads == 1 => build::<X, OutOfOrder>,
+        Model::OutOfOrder => build::<X, Multithreaded>,
+    };
+    build(spec, id, clock, memory_map, extension, harts, entry)
 }

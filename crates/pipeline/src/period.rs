@@ -9,11 +9,12 @@
 
 use crate::core::{Core, NEVER};
 use crate::extension::Extension;
+use crate::kind::CoreKind;
 use crate::predictor::BranchStep;
 use crate::stack::{CycleStack, PARTS};
 use crate::window::{OPERANDS, UNKNOWN};
 use riscv::Class;
-use state::{Purpose, State, Walker};
+use state::{State, Walker};
 
 /// Iterations until the first state is remembered, and by how many times more each later one is.
 const FIRST_MARK: u64 = 16;
@@ -84,23 +85,23 @@ pub struct ClosedLoop {
     pub is_known: bool,
 }
 
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+impl<X: Extension, K: CoreKind> Core<X, K> {
     /// How often something has been done after which no iteration of a loop is like those before: a
     /// store, or a look at the clock.
     #[inline(always)]
     fn state_changes(&self) -> u64 {
-        self.statistics.stores + self.clock_reads
+        self.hart.statistics.stores + self.shared.clock_reads
     }
 
     /// A backward branch to `pc` is taken, or predicted to be.
     #[inline]
     pub(crate) fn begins_iteration_at(&mut self, pc: u64) {
-        // With another hart beside it no core is looked at.
-        if !self.spin.enabled || self.other_hart.is_some() {
+        // A core with several harts is not looked at.
+        if !self.shared.spin.enabled || self.is_multithreaded() {
             return;
         }
         let state_changes = self.state_changes();
-        let mark = &mut self.spin.mark;
+        let mark = &mut self.shared.spin.mark;
         mark.iterations += 1;
         if mark.state_changes != state_changes && mark.iterations == 1 {
             // A state change in every iteration, as in most loops: nothing has been noted since the
@@ -111,10 +112,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             self.set_mark(pc);
         } else if mark.pc == pc
             && mark.iterations >= mark.patience
-            && mark.registers[..] == self.registers[..]
+            && mark.registers[..] == self.hart.registers[..]
         {
             mark.proposed = Some(ClosedLoop {
-                cycle: self.dispatch_cycle,
+                cycle: self.hart.dispatch_cycle,
                 iterations: mark.iterations,
                 phase: 0,
                 is_known: false,
@@ -125,9 +126,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline(never)]
     fn set_mark(&mut self, pc: u64) {
         let state_changes = self.state_changes();
-        if self.spin.mark.state_changes != state_changes {
+        if self.shared.spin.mark.state_changes != state_changes {
             self.interrupt_branches();
-            let mark = &mut self.spin.mark;
+            let mark = &mut self.shared.spin.mark;
             let known = mark
                 .known
                 .take()
@@ -142,12 +143,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             };
             return;
         }
-        let mark = &mut self.spin.mark;
+        let mark = &mut self.shared.spin.mark;
         if let Some(known) = &mut mark.known {
             if known.proposals < MAX_PROPOSALS {
                 known.proposals += 1;
                 mark.proposed = Some(ClosedLoop {
-                    cycle: self.dispatch_cycle,
+                    cycle: self.hart.dispatch_cycle,
                     iterations: mark.iterations,
                     phase: known.phase,
                     is_known: true,
@@ -162,29 +163,29 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             mark.known = None;
         }
         self.interrupt_branches();
-        let mark = &mut self.spin.mark;
+        let mark = &mut self.shared.spin.mark;
         mark.next = mark.iterations.saturating_mul(FIRST_MARK).max(FIRST_MARK);
         mark.pc = pc;
         mark.registers.clear();
-        mark.registers.extend_from_slice(&self.registers);
+        mark.registers.extend_from_slice(&self.hart.registers);
     }
 
     /// A loop at which a period may begin or have ended, if one has closed since this was last asked.
     #[inline]
     pub fn take_closed_loop(&mut self) -> Option<ClosedLoop> {
-        self.spin.mark.proposed.take()
+        self.shared.spin.mark.proposed.take()
     }
 
     /// What has closed was no period: the next comes after twice as many iterations.
     pub fn refuse_period(&mut self) {
-        let mark = &mut self.spin.mark;
+        let mark = &mut self.shared.spin.mark;
         mark.patience = mark.iterations.saturating_mul(2);
     }
 
     /// Forgets what has been noticed of loops.
     pub fn forget_loops(&mut self) {
-        self.spin.mark = LoopMark::default();
-        self.spin.forget();
+        self.shared.spin.mark = LoopMark::default();
+        self.shared.spin.forget();
     }
 
     /// Shows what decides on all that the core does from the beginning of cycle `now` on, before
@@ -192,183 +193,59 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// at which this is equal, are followed by the same, if the fabric is equal, too. Registers and
     /// queues are numbered from their ends; what is over counts no more.
     pub fn compare(&mut self, now: u64, walker: &mut dyn Walker) {
-        let quiet = self.stores.is_empty()
-            && self.serial.is_none()
-            && self.posted.is_empty()
-            && self.refused_store.is_none()
-            && self.stashes.is_empty()
-            && self.crash.is_none()
-            && self.acquire.is_none()
-            && self.probed.is_none()
-            && self.held.is_empty()
-            && self.waiting_loads.is_empty()
-            && self.woken.is_empty()
-            && !self.float_in_window
+        let quiet = self.hart.stores.is_empty()
+            && self.hart.serial.is_none()
+            && self.hart.posted.is_empty()
+            && self.hart.refused_store.is_none()
+            && self.shared.stashes.is_empty()
+            && self.shared.crash.is_none()
+            && self.hart.acquire.is_none()
+            && self.hart.probed.is_none()
+            && self.hart.held.is_empty()
+            && self.hart.waiting_loads.is_empty()
+            && self.hart.woken.is_empty()
+            && !self.hart.float_in_window
             && !self.dozes()
-            && self.other_hart.is_none()
+            && !self.is_multithreaded()
             && !X::IS_ACTIVE;
         if !quiet {
             walker.refuse("the core does more than to read".to_string());
             return;
         }
-        // All fields. What is not shown below is fixed, empty, dead at the beginning of a cycle, or only
-        // tells one use of something from another.
-        state::fields!(
-            self,
-            walker,
-            Core {
-                spec: fixed,
-                id: fixed,
-                clock: fixed,
-                memory_map: fixed,
-                thread: fixed,
-                other_hart: fixed,
-                went_first: fixed,
-                slots: fixed,
-                cycle_width: fixed,
-                other_hart_watches: fixed,
-                region: fixed,
-                hart: fixed,
-                extension: fixed,
-                at_port: fixed,
-                handler_from: fixed,
-                registers: fixed,
-                ready: fixed,
-                pc: fixed,
-                cursor: fixed,
-                dispatch_cycle: fixed,
-                dispatch_left: fixed,
-                last_issue: fixed,
-                stop: fixed,
-                feedback: fixed,
-                blocked: fixed,
-                window: fixed,
-                calendar: fixed,
-                in_scheduler: fixed,
-                unissued: fixed,
-                scheduler_cycle: fixed,
-                float_in_window: fixed,
-                observes: fixed,
-                probed: fixed,
-                acquire: fixed,
-                predictor: fixed,
-                branch_steps: fixed,
-                records_branches: fixed,
-                blocks: fixed,
-                instruction_cache: fixed,
-                data_cache: fixed,
-                second_level: fixed,
-                second_level_event: fixed,
-                loads: fixed,
-                stores: fixed,
-                stashes: fixed,
-                postponed: fixed,
-                missing: fixed,
-                arrived: fixed,
-                waiting_loads: fixed,
-                refused: fixed,
-                woken: fixed,
-                wait_table: fixed,
-                store_event: fixed,
-                serial: fixed,
-                serial_event: fixed,
-                posted: fixed,
-                refused_store: fixed,
-                reservation: fixed,
-                awaited: fixed,
-                attempts: fixed,
-                hold_until: fixed,
-                held: fixed,
-                activity: fixed,
-                next_token: fixed,
-                clock_reads: fixed,
-                watch: fixed,
-                observations: fixed,
-                crash: fixed,
-                statistics: fixed,
-                skipped_cycles: fixed,
-                stall: fixed,
-                charged: fixed,
-                spin: fixed,
-            }
-        );
         self.advance_scheduler(now);
+        self.walk(walker);
+        // What is compared otherwise than it is written down: see `apart` of [`state::fields`].
         self.compare_window(now, walker);
         self.compare_loads(now, walker);
         let mut ahead = Vec::new();
-        self.calendar.ahead_of(now, &mut ahead);
-        let mut charged = now.wrapping_sub(self.charged);
-        let mut numbers = [
-            self.state_changes(),
-            self.pc,
-            u64::from(self.cursor),
-            u64::from(self.dispatch_left),
-            u64::from(self.in_scheduler),
-            u64::from(self.unissued),
-            self.stall as u64,
-            u64::from(self.blocked),
-        ];
-        numbers.walk(walker);
-        walker.number(&mut charged);
+        self.shared.calendar.ahead_of(now, &mut ahead);
         ahead.walk(walker);
-        self.registers.walk(walker);
-        self.region.walk(walker);
-        self.hart.walk(walker);
-        self.extension.walk(walker);
-        self.predictor.walk(walker);
-        if IN_ORDER {
-            self.predictor.walk_counters(walker);
+        walker.number(&mut self.state_changes());
+        walker.number(&mut now.wrapping_sub(self.hart.charged));
+        walker.cycle(&mut self.hart.stores.last_performed);
+        self.shared.instruction_cache.compare_version(walker);
+        if K::IN_ORDER {
+            self.shared.predictor.walk_counters(walker);
         }
-        self.wait_table.walk(walker);
-        self.reservation.walk(walker);
-        self.awaited.walk(walker);
-        self.attempts.walk(walker);
-        self.blocks.walk(&self.calendar, walker);
-        for cycle in [
-            &mut self.dispatch_cycle,
-            &mut self.last_issue,
-            &mut self.scheduler_cycle,
-            &mut self.second_level_event,
-            &mut self.store_event,
-            &mut self.serial_event,
-            &mut self.hold_until,
-            &mut self.stores.last_performed,
-        ] {
-            walker.cycle(cycle);
-        }
-        self.walk_caches_and_counts(walker);
-    }
-
-    fn walk_caches_and_counts(&mut self, walker: &mut dyn Walker) {
-        if walker.purpose() == Purpose::Compare {
-            self.instruction_cache.compare_version(walker);
-        }
-        self.data_cache.walk(walker);
-        if let Some(second) = &mut self.second_level {
-            second.walk(walker);
-        }
-        self.statistics.operations = self.calendar.operations;
-        self.statistics.walk(walker);
-        self.calendar.operations = self.statistics.operations;
     }
 
     fn compare_window(&mut self, now: u64, walker: &mut dyn Walker) {
-        let tail = self.window.tail;
-        let ring = self.window.deferred_entries();
+        let tail = self.hart.window.tail;
+        let ring = self.hart.window.deferred_entries();
         // The place of what is deferred, counted from the tail.
         let place = |index: u64| index.wrapping_sub(tail) & (ring - 1);
         let whose = |ready: u64| match ready {
             UNKNOWN.. => UNKNOWN + place(ready - UNKNOWN),
             cycle => cycle,
         };
-        for &ready in &self.ready {
+        for &ready in &self.hart.ready {
             walker.cycle(&mut whose(ready));
         }
-        walker.number(&mut (tail - self.window.commit_known));
-        walker.cycle(&mut self.window.last_commit);
-        for position in self.window.recent() {
-            walker.cycle(self.window.commit_mut(position));
-            let slot = self.window.slot_mut(position);
+        walker.number(&mut (tail - self.hart.window.commit_known));
+        walker.cycle(&mut self.hart.window.last_commit);
+        for position in self.hart.window.recent() {
+            walker.cycle(self.hart.window.commit_mut(position));
+            let slot = self.hart.window.slot_mut(position);
             walker.cycle(&mut slot.issue);
             walker.cycle(&mut slot.complete);
             walker.cycle(&mut whose(slot.previous_ready));
@@ -380,17 +257,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             slot.tags.unit.walk(walker);
         }
         for position in tail.saturating_sub(ring)..tail {
-            let index = self.window.index(position);
-            let deferred = self.window.deferred(index).clone();
+            let index = self.hart.window.index(position);
+            let deferred = self.hart.window.deferred(index).clone();
             let is_used = deferred.position == position;
             is_used.clone().walk(walker);
             if !is_used {
                 continue;
             }
             let is_load = deferred.instruction.class == Class::Load;
-            let rest = self.window.rest(index);
+            let rest = self.hart.window.rest(index);
             let queue_number = match is_load {
-                true => self.loads.tail.wrapping_sub(rest.queue_number),
+                true => self.hart.loads.tail.wrapping_sub(rest.queue_number),
                 false => 0,
             };
             let value = match deferred.resolved {
@@ -403,7 +280,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 u64::from(deferred.resolved),
                 value,
                 queue_number,
-                rest.stores_before.saturating_sub(self.stores.head),
+                rest.stores_before.saturating_sub(self.hart.stores.head),
             ];
             numbers.walk(walker);
             let operands = match deferred.instruction.class {
@@ -411,7 +288,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 _ => 2,
             };
             for operand in 0..operands {
-                let value = self.window.operand(index, operand);
+                let value = self.hart.window.operand(index, operand);
                 match deferred.pending & (1 << operand) {
                     0 => value,
                     _ => place(value),
@@ -422,7 +299,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if deferred.resolved {
                 continue;
             }
-            for waiter in self.window.waiters(index) {
+            for waiter in self.hart.window.waiters(index) {
                 let mut pair = [
                     place(u64::from(waiter) / OPERANDS as u64),
                     u64::from(waiter) % OPERANDS as u64,
@@ -433,9 +310,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 deferred.instruction.class,
                 Class::Branch | Class::JumpRegister
             ) {
-                let mut prediction = self.window.predictions[index];
+                let mut prediction = self.hart.window.predictions[index];
                 let (stack, charged) = &mut prediction.cycles;
-                let mut since = stack.parts_until(&self.statistics.stack);
+                let mut since = stack.parts_until(&self.hart.statistics.stack);
                 since.walk(walker);
                 walker.number(&mut now.wrapping_sub(*charged));
                 walker.number(&mut prediction.next);
@@ -446,11 +323,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn compare_loads(&mut self, now: u64, walker: &mut dyn Walker) {
-        let tail = self.window.tail;
-        walker.number(&mut (self.loads.tail - self.loads.committed));
-        for number in self.loads.in_queue() {
-            let stores = self.stores.head;
-            let load = self.loads.get_mut(number);
+        let tail = self.hart.window.tail;
+        walker.number(&mut (self.hart.loads.tail - self.hart.loads.committed));
+        for number in self.hart.loads.in_queue() {
+            let stores = self.hart.stores.head;
+            let load = self.hart.loads.get_mut(number);
             // A store that has been performed is as good as any other.
             let from = match load.forwarded_from {
                 0 => 0,
@@ -467,8 +344,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             walker.cycle(&mut load.performed);
             walker.cycle(&mut load.commit);
         }
-        let ring = self.window.deferred_entries();
-        for load in self.missing.iter().chain(&self.refused) {
+        let ring = self.hart.window.deferred_entries();
+        for load in self.hart.missing.iter().chain(&self.hart.refused) {
             let mut numbers = [
                 load.line.0,
                 u64::from(load.index).wrapping_sub(tail) & (ring - 1),
@@ -477,7 +354,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             ];
             numbers.walk(walker);
         }
-        let mut numbers = [self.missing.len() as u64, self.refused.len() as u64];
+        let mut numbers = [
+            self.hart.missing.len() as u64,
+            self.hart.refused.len() as u64,
+        ];
         numbers.walk(walker);
     }
 
@@ -491,36 +371,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         ends: [ClosedLoop; 2],
         walker: &mut dyn Walker,
     ) {
-        let before = self.statistics.stack;
-        self.calendar.shift_all(now, cycles);
-        self.ready.iter_mut().for_each(|cycle| walker.cycle(cycle));
-        self.window.walk(walker);
-        self.loads.walk(walker);
-        self.stores.walk(walker);
-        self.missing.walk(walker);
-        self.refused.walk(walker);
-        for cycle in [
-            &mut self.charged,
-            &mut self.dispatch_cycle,
-            &mut self.last_issue,
-            &mut self.scheduler_cycle,
-            &mut self.second_level_event,
-            &mut self.store_event,
-            &mut self.serial_event,
-            &mut self.hold_until,
-        ] {
-            walker.cycle(cycle);
-        }
-        self.walk_caches_and_counts(walker);
+        let before = self.hart.statistics.stack;
+        self.shared.calendar.shift_all(now, cycles);
+        self.walk(walker);
         // What was counted when a branch was dispatched has been counted that much later.
-        let counted = before.parts_until(&self.statistics.stack);
-        for prediction in self.window.predictions.iter_mut() {
+        let counted = before.parts_until(&self.hart.statistics.stack);
+        for prediction in self.hart.window.predictions.iter_mut() {
             prediction.cycles.0.add_parts(&counted);
         }
-        self.skipped_cycles += cycles;
-        let known = self.spin.mark.known.take();
+        self.shared.skipped_cycles += cycles;
+        let known = self.shared.spin.mark.known.take();
         self.forget_loops();
-        if IN_ORDER {
+        if K::IN_ORDER {
             // Most iterations are closed in the short way there, which does not count them.
             return;
         }
@@ -539,18 +401,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 false => first.iterations,
             };
         }
-        self.spin.mark.known = Some(known);
+        self.shared.spin.mark.known = Some(known);
     }
 
     /// This is a sample point that others may be compared with: what branches do from now on is
     /// recorded. Returns how much of that there has been, to be told to [`Core::repeat_branches`].
     /// In order nothing is: there the counters are compared.
     pub fn mark_branches(&mut self) -> usize {
-        if !IN_ORDER {
-            self.records_branches = true;
-            self.observes = true;
+        if !K::IN_ORDER {
+            self.shared.records_branches = true;
+            self.hart.observes = true;
         }
-        self.branch_steps.len()
+        self.shared.branch_steps.len()
     }
 
     /// The core has come back to where it was at a sample point, but for the counters that predict
@@ -558,32 +420,34 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// times, as long as all predictions come out the same: then all else does, too. Returns how
     /// often they did; the counters are what they are then.
     pub fn repeat_branches(&mut self, mark: usize, times: u64) -> u64 {
-        self.predictor.repeat(&self.branch_steps[mark..], times)
+        self.shared
+            .predictor
+            .repeat(&self.shared.branch_steps[mark..], times)
     }
 
     /// Branches are recorded no more, and what has been recorded is forgotten.
     pub fn end_branches(&mut self) {
         self.interrupt_branches();
-        self.branch_steps.clear();
+        self.shared.branch_steps.clear();
     }
 
     /// Branches are not recorded until the next sample point: nothing comes back to those so far.
     /// So what comes may be dispatched quickly again.
     #[inline(never)]
     fn interrupt_branches(&mut self) {
-        if self.records_branches {
-            self.branch_steps.push(BranchStep::Gap);
-            self.records_branches = false;
-            self.observes = self.is_observed();
+        if self.shared.records_branches {
+            self.shared.branch_steps.push(BranchStep::Gap);
+            self.shared.records_branches = false;
+            self.hart.observes = self.is_observed();
         }
     }
 
     /// Records what a branch does, if that is wanted.
     #[inline]
     pub(crate) fn note_branch(&mut self, step: BranchStep) {
-        if self.records_branches {
-            self.branch_steps.push(step);
-            if self.branch_steps.len() >= MAX_BRANCH_STEPS {
+        if self.shared.records_branches {
+            self.shared.branch_steps.push(step);
+            if self.shared.branch_steps.len() >= MAX_BRANCH_STEPS {
                 self.interrupt_branches();
             }
         }

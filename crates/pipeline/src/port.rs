@@ -3,6 +3,7 @@
 use crate::blocks::PortRegisters;
 use crate::core::{Core, NEVER};
 use crate::extension::{Delivery, Extension};
+use crate::kind::CoreKind;
 use crate::stack::Stall;
 use crate::window::SlotKind;
 use fabric::{Outbox, OutgoingKind, RequestKind, Transit};
@@ -18,7 +19,7 @@ pub(crate) struct AtPort {
 
 state::plain!(AtPort { pc, takes, gives });
 
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+impl<X: Extension, K: CoreKind> Core<X, K> {
     pub(crate) fn port_registers() -> PortRegisters {
         PortRegisters {
             input: X::INPUT,
@@ -28,36 +29,39 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Puts the word into its register that `i` takes, if it takes one.
     pub(crate) fn show_input(&mut self, i: &Instruction) -> Result<(), Trap> {
-        if self.extension.has_registers() && Self::port_registers().takes(i) {
-            let word = self.extension.peek()?;
-            self.registers[usize::from(X::INPUT)] = word.value;
-            self.ready[usize::from(X::INPUT)] = word.readable;
+        if self.hart.extension.has_registers() && Self::port_registers().takes(i) {
+            let word = self.hart.extension.peek()?;
+            self.hart.registers[usize::from(X::INPUT)] = word.value;
+            self.hart.ready[usize::from(X::INPUT)] = word.readable;
         }
         Ok(())
     }
 
     /// Gives and takes the words of an instruction whose value is known.
     pub(crate) fn leave_port(&mut self, at_port: AtPort) -> Result<(), Trap> {
-        self.at_port = None;
+        self.hart.at_port = None;
         if at_port.gives {
             let register = usize::from(X::OUTPUT);
-            self.extension
-                .push(self.ready[register], self.registers[register])?;
+            let hart = &mut *self.hart;
+            hart.extension
+                .push(hart.ready[register], hart.registers[register])?;
         }
         if at_port.takes {
-            self.extension.pop();
+            self.hart.extension.pop();
         }
         Ok(())
     }
 
     /// Sends what the extension has to tell.
     pub(crate) fn send_from_extension(&mut self, outbox: &mut Outbox) {
-        let departure = Self::departure_cycles(&self.spec);
-        while let Some(sent) = self.extension.take_sent() {
-            let at = self.clock.time(sent.cycle + departure);
-            let latency = sent.latency.saturating_sub(self.clock.time(departure));
-            let token = self.next_token;
-            self.next_token += 1;
+        let departure = self.shared.spec.departure_cycles();
+        while let Some(sent) = self.hart.extension.take_sent() {
+            let at = self.shared.clock.time(sent.cycle + departure);
+            let latency = sent
+                .latency
+                .saturating_sub(self.shared.clock.time(departure));
+            let token = self.shared.next_token;
+            self.shared.next_token += 1;
             outbox.push(
                 at,
                 OutgoingKind::Request {
@@ -67,7 +71,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         code: sent.code,
                         arguments: sent.arguments,
                     },
-                    hart: self.hart.csrs.mhartid as u16,
+                    hart: self.hart.privileged.csrs.mhartid as u16,
                     token,
                 },
             );
@@ -78,8 +82,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The extension may interrupt now, or no longer.
     pub(crate) fn set_interrupt_line(&mut self) {
         if X::IS_ACTIVE {
-            let (bit, level) = self.extension.interrupt();
-            self.hart.set_interrupt(bit, level);
+            let (bit, level) = self.hart.extension.interrupt();
+            self.hart.privileged.set_interrupt(bit, level);
         }
     }
 
@@ -87,14 +91,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub(crate) fn extension_has_changed(&mut self, now: u64, outbox: &mut Outbox) {
         self.set_interrupt_line();
         self.send_from_extension(outbox);
-        match self.extension.wants_delivery() {
-            Some(Delivery::Flushing) if self.serial.is_none_or(|serial| !serial.has_begun()) => {
+        match self.hart.extension.wants_delivery() {
+            Some(Delivery::Flushing)
+                if self.hart.serial.is_none_or(|serial| !serial.has_begun()) =>
+            {
                 self.flush(now);
             }
             // What waits for older instructions comes after the handler.
-            Some(Delivery::Tracked) if self.serial.is_some_and(|serial| serial.can_wait()) => {
-                self.serial = None;
-                self.serial_event = NEVER;
+            Some(Delivery::Tracked) if self.hart.serial.is_some_and(|serial| serial.can_wait()) => {
+                self.hart.serial = None;
+                self.hart.serial_event = NEVER;
             }
             _ => {}
         }
@@ -103,7 +109,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Undoes at `now` what has not committed, but for what cannot be undone: an atomic that has been
     /// performed. A delivery follows.
     fn flush(&mut self, now: u64) {
-        let window = &self.window;
+        let window = &self.hart.window;
         let mut position = window.tail;
         for at in window.recent().rev() {
             let slot = window.slot(at);
@@ -116,7 +122,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let pc = if position < window.tail {
             window.slot(position).tags.pc
         } else {
-            self.pc
+            self.hart.pc
         };
         self.squash(position, now, pc, now);
         self.blame(now, Stall::Serializing);
@@ -125,21 +131,21 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// What is at or behind `position` is undone, or what follows the branch there: the last delivery, too,
     /// if the program left for it there.
     pub(crate) fn undo_delivery(&mut self, position: u64) {
-        if self.handler_from > position {
-            self.handler_from = 0;
-            self.extension.undo_delivery();
+        if self.hart.handler_from > position {
+            self.hart.handler_from = 0;
+            self.hart.extension.undo_delivery();
         }
     }
 
     /// The extension may have taken over its registers, or given them back.
     pub(crate) fn check_registers(&mut self) {
-        let registers = if self.extension.has_registers() {
+        let registers = if self.hart.extension.has_registers() {
             Self::port_registers()
         } else {
             PortRegisters::NONE
         };
-        if registers != self.blocks.port() {
-            self.blocks.set_port(registers);
+        if registers != self.shared.blocks.port() {
+            self.shared.blocks.set_port(registers);
             self.forget_cursors();
         }
     }

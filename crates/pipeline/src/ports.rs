@@ -131,8 +131,6 @@ pub struct Calendar {
     pub multiplier_bits_per_cycle: u8,
     /// By unit: what [`Calendar::need`] says.
     needs: [Need; UNITS],
-    /// What has been issued and not taken back, of the kinds that are counted.
-    pub operations: Operations,
 }
 
 state::component!(Calendar {
@@ -143,7 +141,6 @@ state::component!(Calendar {
     units: fixed,
     multiplier_bits_per_cycle: fixed,
     needs: fixed,
-    operations,
 });
 
 impl Calendar {
@@ -207,7 +204,6 @@ impl Calendar {
             units,
             multiplier_bits_per_cycle: spec.units.multiplier_bits_per_cycle,
             needs,
-            operations: Operations::default(),
         }
     }
 
@@ -261,13 +257,20 @@ impl Calendar {
     }
 
     /// Issues an operation of a kind of which it is known what it takes at `earliest`, or as soon
-    /// after it as both a port and a place in the width are free, and returns the cycle.
+    /// after it as both a port and a place in the width are free, and returns the cycle. Counts it in
+    /// `operations` if its kind is counted.
     #[inline(always)]
-    pub fn issue(&mut self, unit: Unit, need: Need, earliest: u64) -> u64 {
+    pub fn issue(
+        &mut self,
+        unit: Unit,
+        need: Need,
+        earliest: u64,
+        operations: &mut Operations,
+    ) -> u64 {
         if need.is_frequent() {
             self.take(need.free, earliest)
         } else {
-            self.issue_rare(unit, need.busy, earliest)
+            self.issue_rare(unit, need.busy, earliest, operations)
         }
     }
 
@@ -317,8 +320,14 @@ impl Calendar {
     }
 
     #[inline(never)]
-    fn issue_rare(&mut self, unit: Unit, busy: u32, earliest: u64) -> u64 {
-        if let Some(count) = self.operations.of(unit) {
+    fn issue_rare(
+        &mut self,
+        unit: Unit,
+        busy: u32,
+        earliest: u64,
+        operations: &mut Operations,
+    ) -> u64 {
+        if let Some(count) = operations.of(unit) {
             *count += 1;
         }
         let busy = u64::from(busy);
@@ -352,8 +361,8 @@ impl Calendar {
     }
 
     /// Takes back the operation that was to issue at `cycle`, if it has been booked.
-    pub fn cancel(&mut self, unit: Unit, cycle: u64) {
-        if let Some(count) = self.operations.of(unit) {
+    pub fn cancel(&mut self, unit: Unit, cycle: u64, operations: &mut Operations) {
+        if let Some(count) = operations.of(unit) {
             *count -= 1;
         }
         if self.issues(cycle) == 0 {
@@ -403,8 +412,23 @@ mod tests {
     }
 
     fn issue(calendar: &mut Calendar, unit: Unit, earliest: u64) -> u64 {
-        calendar.issue(unit, calendar.need(unit), earliest)
+        let mut operations = Operations::default();
+        calendar.issue(unit, calendar.need(unit), earliest, &mut operations)
     }
+
+    fn cancel(calendar: &mut Calendar, unit: Unit, cycle: u64) {
+        // Nothing is counted below zero.
+        let mut operations = ONE_OF_EACH;
+        calendar.cancel(unit, cycle, &mut operations);
+    }
+
+    const ONE_OF_EACH: Operations = Operations {
+        multiplications: 1,
+        divisions: 1,
+        float_additions: 1,
+        float_multiplications: 1,
+        float_divisions: 1,
+    };
 
     #[test]
     fn ports_and_width_both_limit_issue() {
@@ -427,13 +451,17 @@ mod tests {
         // Cycles 30 to 49 are free, for an operation that is ready then.
         assert_eq!(issue(&mut calendar, Unit::Divide, 31), 90);
         assert_eq!(issue(&mut calendar, Unit::Divide, 30), 30);
-        calendar.cancel(Unit::Divide, 70);
+        cancel(&mut calendar, Unit::Divide, 70);
         assert_eq!(issue(&mut calendar, Unit::Divide, 31), 70);
     }
 
     #[test]
     fn what_is_issued_and_not_taken_back_is_counted() {
         let mut calendar = calendar(8);
+        let mut operations = Operations::default();
+        let mut issue = |calendar: &mut Calendar, unit| {
+            calendar.issue(unit, calendar.need(unit), 100, &mut operations)
+        };
         let counted = [
             Unit::Multiply,
             Unit::Divide,
@@ -443,14 +471,14 @@ mod tests {
         ];
         for (number, unit) in counted.into_iter().enumerate() {
             for _ in 0..=number {
-                issue(&mut calendar, unit, 100);
+                issue(&mut calendar, unit);
             }
         }
         for unit in [Unit::Integer, Unit::Load, Unit::Store] {
-            issue(&mut calendar, unit, 100);
+            issue(&mut calendar, unit);
         }
-        let last = issue(&mut calendar, Unit::FloatDivide, 100);
-        calendar.cancel(Unit::FloatDivide, last);
+        let last = issue(&mut calendar, Unit::FloatDivide);
+        calendar.cancel(Unit::FloatDivide, last, &mut operations);
         let expected = Operations {
             multiplications: 1,
             divisions: 2,
@@ -458,7 +486,7 @@ mod tests {
             float_multiplications: 4,
             float_divisions: 5,
         };
-        assert_eq!(calendar.operations, expected);
+        assert_eq!(operations, expected);
     }
 
     #[test]
@@ -468,11 +496,11 @@ mod tests {
         // The operation before it issued in the cycle of its dispatch at the latest.
         assert!(calendar.is_free_after(9, 9));
         assert!(!calendar.is_free_after(9, 10));
-        calendar.cancel(Unit::Integer, 10);
+        cancel(&mut calendar, Unit::Integer, 10);
         // One operation a cycle, still.
         assert_eq!(issue(&mut calendar, Unit::Integer, 10), 10);
         assert_eq!(issue(&mut calendar, Unit::Load, 10), 11);
-        calendar.cancel(Unit::Integer, 10);
+        cancel(&mut calendar, Unit::Integer, 10);
         assert_eq!(issue(&mut calendar, Unit::Load, 10), 10);
         let wider = CoreSpec { width: 2, ..spec };
         assert!(!Calendar::new(&wider).is_free_after(9, 9));

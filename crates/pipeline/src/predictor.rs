@@ -23,10 +23,7 @@ pub struct Predictor {
     /// the chooser (2 and 3: trust the history).
     counters: Ring<u8>,
     targets: Box<[(u64, u64)]>,
-    returns: ReturnStack,
-    history: u32,
     table_mask: u32,
-    history_mask: u32,
     target_mask: u32,
 }
 
@@ -38,10 +35,7 @@ impl State for Predictor {
             Predictor {
                 counters: fixed,
                 targets: slice,
-                returns,
-                history,
                 table_mask: fixed,
-                history_mask: fixed,
                 target_mask: fixed,
             }
         );
@@ -92,13 +86,62 @@ pub struct ReturnStack {
 state::component!(ReturnStack { addresses, top });
 
 /// What a hart has of a predictor for itself.
-#[derive(Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchContext {
-    returns: ReturnStack,
+    /// The return-address stack.
+    pub returns: ReturnStack,
     history: u32,
+    history_mask: u32,
 }
 
-state::component!(BranchContext { returns, history });
+state::component!(BranchContext {
+    returns,
+    history,
+    history_mask: fixed,
+});
+
+impl BranchContext {
+    pub fn new(spec: &PredictorSpec) -> BranchContext {
+        BranchContext {
+            returns: ReturnStack::default(),
+            history: 0,
+            history_mask: (1u32 << spec.history_bits) - 1,
+        }
+    }
+
+    /// Appends an outcome, predicted or known, to the history.
+    #[inline]
+    pub fn push_history(&mut self, taken: bool) {
+        self.history = (self.history << 1 | u32::from(taken)) & self.history_mask;
+    }
+
+    /// Puts the history back to what `lookup` saw, followed by the right outcome.
+    pub fn correct_history(&mut self, lookup: &Lookup, taken: bool) {
+        self.history = lookup.history;
+        self.push_history(taken);
+    }
+
+    /// Puts the history back to what `lookup` saw.
+    pub fn restore_history(&mut self, lookup: &Lookup) {
+        self.history = lookup.history;
+    }
+
+    /// A call pushes its return address.
+    #[inline]
+    pub fn push_return(&mut self, address: u64) {
+        self.returns.top = (self.returns.top + 1) % RETURN_STACK_ENTRIES as u8;
+        self.returns.addresses[usize::from(self.returns.top)] = address;
+    }
+
+    /// A return pops one.
+    #[inline]
+    pub fn pop_return(&mut self) -> u64 {
+        let address = self.returns.addresses[usize::from(self.returns.top)];
+        self.returns.top =
+            (self.returns.top + RETURN_STACK_ENTRIES as u8 - 1) % RETURN_STACK_ENTRIES as u8;
+        address
+    }
+}
 
 impl Predictor {
     /// Shows the counters.
@@ -112,22 +155,20 @@ impl Predictor {
         Predictor {
             counters: Ring::new(table * 3, 1),
             targets: vec![(0, 0); targets].into_boxed_slice(),
-            returns: ReturnStack::default(),
-            history: 0,
             table_mask: table as u32 - 1,
-            history_mask: (1u32 << spec.history_bits) - 1,
             target_mask: targets as u32 - 1,
         }
     }
 
-    /// Predicts the conditional branch at `pc`.
+    /// Predicts the conditional branch at `pc` of the hart that `context` is of.
     #[inline]
-    pub fn lookup(&self, pc: u64) -> Lookup {
+    pub fn lookup(&self, context: &BranchContext, pc: u64) -> Lookup {
+        let history = context.history;
         let table = self.table_mask + 1;
         let address = (pc >> 1) as u32;
         let by_address = address & self.table_mask;
-        let by_history = table + ((address ^ self.history) & self.table_mask);
-        let chooser = 2 * table + (self.history & self.table_mask);
+        let by_history = table + ((address ^ history) & self.table_mask);
+        let chooser = 2 * table + (history & self.table_mask);
         let trusted = if self.counters[chooser.into()] >= 2 {
             by_history
         } else {
@@ -137,7 +178,7 @@ impl Predictor {
             by_address,
             by_history,
             chooser,
-            history: self.history,
+            history,
             taken: self.counters[trusted.into()] >= 2,
         }
     }
@@ -179,23 +220,6 @@ impl Predictor {
         self.counters[trusted.into()] >= 2
     }
 
-    /// Appends an outcome, predicted or known, to the history.
-    #[inline]
-    pub fn push_history(&mut self, taken: bool) {
-        self.history = (self.history << 1 | u32::from(taken)) & self.history_mask;
-    }
-
-    /// Puts the history back to what `lookup` saw, followed by the right outcome.
-    pub fn correct_history(&mut self, lookup: &Lookup, taken: bool) {
-        self.history = lookup.history;
-        self.push_history(taken);
-    }
-
-    /// Puts the history back to what `lookup` saw.
-    pub fn restore_history(&mut self, lookup: &Lookup) {
-        self.history = lookup.history;
-    }
-
     /// Trains the counters with the outcome.
     #[inline]
     pub fn train(&mut self, lookup: &Lookup, taken: bool) {
@@ -218,14 +242,14 @@ impl Predictor {
     /// Predicts where the indirect jump `i` at `pc` leads: a return goes where the stack says. A call
     /// is pushed.
     #[inline(always)]
-    pub fn indirect(&mut self, i: &Instruction, pc: u64) -> Option<u64> {
+    pub fn indirect(&self, context: &mut BranchContext, i: &Instruction, pc: u64) -> Option<u64> {
         let predicted = if is_link(i.rs1) && i.rs1 != i.rd {
-            Some(self.pop_return())
+            Some(context.pop_return())
         } else {
             self.target(pc)
         };
         if is_link(i.rd) {
-            self.push_return(i.next(pc));
+            context.push_return(i.next(pc));
         }
         predicted
     }
@@ -233,38 +257,6 @@ impl Predictor {
     /// Remembers the target of the indirect jump at `pc`.
     pub fn set_target(&mut self, pc: u64, target: u64) {
         self.targets[((pc >> 1) as u32 & self.target_mask) as usize] = (pc, target);
-    }
-
-    /// A call pushes its return address.
-    #[inline]
-    pub fn push_return(&mut self, address: u64) {
-        self.returns.top = (self.returns.top + 1) % RETURN_STACK_ENTRIES as u8;
-        self.returns.addresses[usize::from(self.returns.top)] = address;
-    }
-
-    /// A return pops one.
-    #[inline]
-    pub fn pop_return(&mut self) -> u64 {
-        let address = self.returns.addresses[usize::from(self.returns.top)];
-        self.returns.top =
-            (self.returns.top + RETURN_STACK_ENTRIES as u8 - 1) % RETURN_STACK_ENTRIES as u8;
-        address
-    }
-
-    /// The return-address stack as it is now.
-    pub fn returns(&self) -> ReturnStack {
-        self.returns
-    }
-
-    /// Takes another hart's place.
-    pub fn exchange_context(&mut self, context: &mut BranchContext) {
-        std::mem::swap(&mut self.returns, &mut context.returns);
-        std::mem::swap(&mut self.history, &mut context.history);
-    }
-
-    /// Puts back an earlier return-address stack.
-    pub fn set_returns(&mut self, returns: ReturnStack) {
-        self.returns = returns;
     }
 }
 
@@ -281,23 +273,29 @@ fn step(counter: &mut u8, up: bool) {
 mod tests {
     use super::*;
 
+    const SPEC: PredictorSpec = PredictorSpec {
+        table_bits: 10,
+        history_bits: 10,
+        target_bits: 4,
+    };
+
     fn predictor() -> Predictor {
-        Predictor::new(&PredictorSpec {
-            table_bits: 10,
-            history_bits: 10,
-            target_bits: 4,
-        })
+        Predictor::new(&SPEC)
+    }
+
+    fn context() -> BranchContext {
+        BranchContext::new(&SPEC)
     }
 
     fn mispredicts(
-        predictor: &mut Predictor,
+        (predictor, context): (&mut Predictor, &mut BranchContext),
         pc: u64,
         outcomes: impl Iterator<Item = bool>,
     ) -> u32 {
         outcomes
             .map(|taken| {
-                let lookup = predictor.lookup(pc);
-                predictor.push_history(taken);
+                let lookup = predictor.lookup(context, pc);
+                context.push_history(taken);
                 predictor.train(&lookup, taken);
                 u32::from(lookup.taken != taken)
             })
@@ -308,15 +306,29 @@ mod tests {
     fn a_bias_is_learnt_after_one_wrong_prediction() {
         // Counters start at 1, weakly not taken: one step makes them predict taken, the history
         // table needs one step for each history until the history is all ones (10 of them).
-        assert!(mispredicts(&mut predictor(), 0x80, (0..1000).map(|_| true)) <= 2);
+        assert!(
+            mispredicts(
+                (&mut predictor(), &mut context()),
+                0x80,
+                (0..1000).map(|_| true)
+            ) <= 2
+        );
     }
 
     #[test]
     fn a_short_pattern_is_learnt_through_history() {
-        let mut predictor = predictor();
-        mispredicts(&mut predictor, 0x80, (0..400).map(|k| k % 3 == 0));
+        let (mut predictor, mut context) = (predictor(), context());
+        mispredicts(
+            (&mut predictor, &mut context),
+            0x80,
+            (0..400).map(|k| k % 3 == 0),
+        );
         assert_eq!(
-            mispredicts(&mut predictor, 0x80, (400..1000).map(|k| k % 3 == 0)),
+            mispredicts(
+                (&mut predictor, &mut context),
+                0x80,
+                (400..1000).map(|k| k % 3 == 0)
+            ),
             0
         );
     }
@@ -336,7 +348,7 @@ mod tests {
     #[test]
     fn branches_repeat_until_their_counters_settle() {
         let mut predictor = predictor();
-        let lookup = predictor.lookup(0x80);
+        let lookup = predictor.lookup(&context(), 0x80);
         predictor.train(&lookup, true);
         let gap = [BranchStep::Gap];
         assert_eq!(predictor.clone().repeat(&gap, 5), 0);
@@ -355,7 +367,7 @@ mod tests {
         // The counters begin at 1, not taken, and the first of the two makes them 2: the second is
         // predicted otherwise than recorded.
         let mut predictor = predictor();
-        let lookup = predictor.lookup(0x80);
+        let lookup = predictor.lookup(&context(), 0x80);
         let before = predictor.clone();
         assert_eq!(predictor.repeat(&two_taken(lookup, false), 5), 0);
         assert_eq!(predictor, before);
@@ -369,10 +381,10 @@ mod tests {
 
     #[test]
     fn returns_come_back_in_reverse_order() {
-        let mut predictor = predictor();
-        predictor.push_return(1);
-        predictor.push_return(2);
-        assert_eq!(predictor.pop_return(), 2);
-        assert_eq!(predictor.pop_return(), 1);
+        let mut context = context();
+        context.push_return(1);
+        context.push_return(2);
+        assert_eq!(context.pop_return(), 2);
+        assert_eq!(context.pop_return(), 1);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::extension::Extension;
+use crate::kind::CoreKind;
 use crate::ring::Ring;
 use crate::serializing::Serializing;
 use crate::window::{SlotKind, UNKNOWN};
@@ -78,7 +79,7 @@ pub(crate) struct Probed {
     next: u64,
 }
 
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Lets `probe` see everything that the hart of a hardware thread does from its next instruction
     /// on. Spinning is not skipped while it does.
     pub fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>) {
@@ -93,12 +94,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             value: None,
             found: Found::DataCache,
         };
-        self.spin.allow(false);
-        self.observes = true;
-        self.probed = Some(Box::new(Probed {
+        self.shared.spin.allow(false);
+        self.hart.observes = true;
+        self.hart.probed = Some(Box::new(Probed {
             probe,
-            notes: Ring::new(usize::from(self.spec.rob_entries) + 1, note),
-            next: self.window.tail,
+            notes: Ring::new(usize::from(self.shared.spec.rob_entries) + 1, note),
+            next: self.hart.window.tail,
         }));
     }
 
@@ -108,57 +109,64 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn remove_probe(&mut self, cycle: u64) {
-        if let Some(mut probed) = self.probed.take() {
-            while probed.next < self.window.tail && self.window.commit(probed.next) < cycle {
+        if let Some(mut probed) = self.hart.probed.take() {
+            while probed.next < self.hart.window.tail
+                && self.hart.window.commit(probed.next) < cycle
+            {
                 self.report_next(&mut probed);
             }
         }
-        self.observes = self.is_observed();
+        self.hart.observes = self.is_observed();
     }
 
     /// An instruction enters the window at its tail. The one that leaves it can no longer be
     /// undone.
     #[inline(never)]
     pub(crate) fn note_instruction(&mut self, instruction: &Instruction, value: Option<u64>) {
-        if self.float_in_window {
+        if self.hart.float_in_window {
             self.retire_flags();
         }
-        if let Some(mut probed) = self.probed.take() {
+        if let Some(mut probed) = self.hart.probed.take() {
             // Those that were in the window before the probe may have been undone.
-            probed.next = probed.next.min(self.window.tail);
-            if probed.next <= self.window.settled() {
+            probed.next = probed.next.min(self.hart.window.tail);
+            if probed.next <= self.hart.window.settled() {
                 self.report_next(&mut probed);
             }
-            probed.notes[self.window.tail] = Note {
+            probed.notes[self.hart.window.tail] = Note {
                 instruction: *instruction,
-                dispatched: self.dispatch_cycle,
-                base: self.registers[usize::from(instruction.rs1)],
+                dispatched: self.hart.dispatch_cycle,
+                base: self.hart.registers[usize::from(instruction.rs1)],
                 value,
                 found: Found::DataCache,
             };
-            self.probed = Some(probed);
+            self.hart.probed = Some(probed);
         }
     }
 
     /// The load at `position` has found its value elsewhere than in the data cache.
     #[inline]
     pub(crate) fn note_found(&mut self, position: u64, found: Found) {
-        if let Some(probed) = &mut self.probed {
+        if let Some(probed) = &mut self.hart.probed {
             probed.notes[position].found = found;
         }
     }
 
     /// The next instruction in order has committed.
     fn report_next(&self, probed: &mut Probed) {
-        let executed = self.describe(probed, probed.next, self.window.commit(probed.next), false);
+        let executed = self.describe(
+            probed,
+            probed.next,
+            self.hart.window.commit(probed.next),
+            false,
+        );
         probed.probe.executed(&executed);
         probed.next += 1;
     }
 
     fn describe(&self, probed: &Probed, position: u64, ended: u64, undone: bool) -> Executed {
         let note = probed.notes[position];
-        let slot = self.window.slot(position);
-        let deferred = self.window.deferred(self.window.index(position));
+        let slot = self.hart.window.slot(position);
+        let deferred = self.hart.window.deferred(self.hart.window.index(position));
         let was_deferred = note.value.is_none();
         let known = |cycle: u64| (cycle < UNKNOWN && (!undone || cycle <= ended)).then_some(cycle);
         let completed = known(slot.complete);
@@ -193,13 +201,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// The youngest instruction is being undone at `now`.
     pub(crate) fn report_undone(&mut self, now: u64) {
-        if let Some(mut probed) = self.probed.take() {
-            let youngest = self.window.tail - 1;
+        if let Some(mut probed) = self.hart.probed.take() {
+            let youngest = self.hart.window.tail - 1;
             if youngest >= probed.next {
                 let executed = self.describe(&probed, youngest, now, true);
                 probed.probe.executed(&executed);
             }
-            self.probed = Some(probed);
+            self.hart.probed = Some(probed);
         }
     }
 
@@ -210,8 +218,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         serial: &Serializing,
         ended: u64,
     ) {
-        if let Some(mut probed) = self.probed.take() {
-            while probed.next < self.window.tail {
+        if let Some(mut probed) = self.hart.probed.take() {
+            while probed.next < self.hart.window.tail {
                 self.report_next(&mut probed);
             }
             probed.probe.executed(&Executed {
@@ -224,11 +232,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 halted_cycles: serial.halted_since().map_or(0, |since| ended - since),
                 undone: false,
                 value: (instruction.rd != SINK)
-                    .then(|| self.registers[usize::from(instruction.rd)]),
+                    .then(|| self.hart.registers[usize::from(instruction.rd)]),
                 address: None,
                 found: None,
             });
-            self.probed = Some(probed);
+            self.hart.probed = Some(probed);
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct LoadQueue {
     /// The low bits of each entry's line, to see quickly that none is in question.
     lines: Ring<u32>,
     entries_in_all: u64,
-    /// Entries that this hart may have now: those that the other hart of the core has not got.
+    /// Entries that this hart may have now: those that the other harts of the core have not got.
     capacity: u64,
     pub tail: u64,
     /// All before it have left the queue.
@@ -101,7 +101,7 @@ impl LoadQueue {
         self.get(self.tail - self.capacity).commit
     }
 
-    /// Leaves this hart all entries but those that the other one has.
+    /// Leaves this hart all entries but those that the others have.
     pub fn share_with(&mut self, others: u64) {
         self.capacity = self.entries_in_all - others;
         if self.capacity == 0 {
@@ -228,7 +228,7 @@ const FILTER_ENTRIES: usize = 1024;
 pub struct StoreQueue {
     entries: Ring<Store>,
     entries_in_all: u64,
-    /// Entries that this hart may have now: those that the other hart of the core has not got.
+    /// Entries that this hart may have now: those that the other harts of the core have not got.
     capacity: u64,
     pub head: u64,
     pub tail: u64,
@@ -294,7 +294,7 @@ impl StoreQueue {
         self.tail - self.head
     }
 
-    /// Leaves this hart all entries but those that the other one has.
+    /// Leaves this hart all entries but those that the others have.
     pub fn share_with(&mut self, others: u64) {
         self.capacity = self.entries_in_all - others;
     }

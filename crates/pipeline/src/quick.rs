@@ -11,6 +11,7 @@
 use crate::blocks::{Decoded, NOWHERE, Quick};
 use crate::core::Core;
 use crate::extension::Extension;
+use crate::kind::CoreKind;
 use crate::ports::Unit;
 use crate::predictor::is_link;
 use crate::queues::{Load, Overlapping, Store, StoreKind, low_bytes};
@@ -82,30 +83,30 @@ impl Front {
     }
 }
 
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Dispatches instructions, and stops where [`Core::dispatch`] has more to do.
     #[inline(always)]
     pub(crate) fn dispatch_quickly(&mut self, outbox: &mut Outbox) {
-        if self.observes
-            || self.blocks.instruction(self.cursor).quick == Quick::No
-            || self.window.capacity() == 0
+        if self.hart.observes
+            || self.shared.blocks.instruction(self.hart.cursor).quick == Quick::No
+            || self.hart.window.capacity() == 0
         {
             return;
         }
-        if self.stall != Stall::None {
+        if self.hart.stall != Stall::None {
             // Cycles that wait for a line are charged when it comes.
-            if self.stall == Stall::Miss
-                || self.dispatch_left == 0
-                || self.dispatch_cycle >= self.next_stop()
-                || self.other_hart.is_some()
+            if self.hart.stall == Stall::Miss
+                || self.hart.dispatch_left == 0
+                || self.hart.dispatch_cycle >= self.next_stop()
+                || self.is_multithreaded()
             {
                 return;
             }
             // If it is held up once more, that begins now.
-            self.blame(self.dispatch_cycle, Stall::None);
+            self.blame(self.hart.dispatch_cycle, Stall::None);
         }
-        if self.window.all_known() {
-            let quiet_loop = if IN_ORDER && self.spec.width == 1 {
+        if self.hart.window.all_known() {
+            let quiet_loop = if K::IN_ORDER && self.shared.spec.width == 1 {
                 self.dispatch_many::<true, true>(outbox)
             } else {
                 self.dispatch_many::<true, false>(outbox)
@@ -113,7 +114,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             if let Some(pc) = quiet_loop {
                 self.look_for_period(pc);
             }
-        } else if !IN_ORDER {
+        } else if !K::IN_ORDER {
             self.dispatch_many::<false, false>(outbox);
         }
     }
@@ -132,10 +133,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return None;
         }
         // So that it can be read while other things are changed; nothing is decoded meanwhile.
-        let code = self.blocks.lend();
+        let code = self.shared.blocks.lend();
         let mut quiet_loop = None;
-        let mut pc = self.pc;
-        let mut start = self.cursor;
+        let mut pc = self.hart.pc;
+        let mut start = self.hart.cursor;
         let mut start_tail = at.tail;
         if SINGLE && at.left() == 0 {
             at.cycle += 1;
@@ -143,15 +144,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         }
         'blocks: loop {
             if start == NOWHERE {
-                if at.begin_cycle::<SINGLE>(self.spec.width) && at.cycle >= stop {
+                if at.begin_cycle::<SINGLE>(self.shared.spec.width) && at.cycle >= stop {
                     stop = self.stop_after(at.cycle);
                     if at.cycle >= stop {
                         break;
                     }
                 }
                 let line = LineAddress::of(pc);
-                match self.blocks.find(pc) {
-                    Some(found) if self.instruction_cache.find_and_touch(line).is_some() => {
+                match self.shared.blocks.find(pc) {
+                    Some(found) if self.shared.instruction_cache.find_and_touch(line).is_some() => {
                         start = found;
                     }
                     _ => break,
@@ -176,10 +177,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     );
                     false
                 } else {
-                    IN_ORDER && self.operands_ready(decoded) > at.cycle + 1
+                    K::IN_ORDER && self.operands_ready(decoded) > at.cycle + 1
                 };
                 if waits || at.tail >= at.limit {
-                    if at.begin_cycle::<SINGLE>(self.spec.width) && at.cycle >= stop {
+                    if at.begin_cycle::<SINGLE>(self.shared.spec.width) && at.cycle >= stop {
                         stop = self.stop_after(at.cycle);
                         if at.cycle >= stop {
                             pc = decoded.tags.pc;
@@ -195,14 +196,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         pc = decoded.tags.pc;
                         break 'blocks;
                     }
-                    if IN_ORDER {
+                    if K::IN_ORDER {
                         let ready = self.operands_ready(decoded);
                         until = until.max(ready.max(at.last_issue).saturating_sub(1));
                     } else {
                         self.issue_scheduled(&mut at);
                         if at.tail >= at.scheduler_until {
-                            if self.in_scheduler_at(&at) == self.unissued {
-                                // All are the other hart's.
+                            if self.in_scheduler_at(&at) == self.shared.unissued {
+                                // All are the other harts'.
                                 pc = decoded.tags.pc;
                                 break 'blocks;
                             }
@@ -211,26 +212,28 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     }
                     while until > at.cycle {
                         let left = if SINGLE { 1 } else { at.left() };
-                        let dispatched = u64::from(left != self.cycle_width);
-                        let base = &mut self.statistics.stack.base;
-                        charge(base, &mut self.charged, at.cycle + dispatched);
+                        let dispatched = u64::from(left != self.shared.cycle_width);
+                        let hart = &mut *self.hart;
+                        let base = &mut hart.statistics.stack.base;
+                        charge(base, &mut hart.charged, at.cycle + dispatched);
                         at.cycle = until;
-                        at.set_left(self.spec.width);
+                        at.set_left(self.shared.spec.width);
                         if at.cycle >= stop {
                             stop = self.stop_after(at.cycle);
                             if at.cycle >= stop {
-                                self.stall = Stall::Execution;
+                                self.hart.stall = Stall::Execution;
                                 pc = decoded.tags.pc;
                                 break 'blocks;
                             }
                         }
-                        let execution = &mut self.statistics.stack.execution;
-                        charge(execution, &mut self.charged, at.cycle);
-                        if !IN_ORDER {
+                        let hart = &mut *self.hart;
+                        let execution = &mut hart.statistics.stack.execution;
+                        charge(execution, &mut hart.charged, at.cycle);
+                        if !K::IN_ORDER {
                             self.issue_scheduled(&mut at);
                             if at.tail >= at.scheduler_until {
-                                if self.in_scheduler_at(&at) == self.unissued {
-                                    // All are the other hart's.
+                                if self.in_scheduler_at(&at) == self.shared.unissued {
+                                    // All are the other harts'.
                                     pc = decoded.tags.pc;
                                     break 'blocks;
                                 }
@@ -244,13 +247,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     } else {
                         at.limit = at.limit.min(at.width_until);
                     }
-                    if !IN_ORDER {
+                    if !K::IN_ORDER {
                         at.limit = at.limit.min(at.scheduler_until);
                     }
                 }
 
-                let a = self.registers[usize::from(i.rs1)];
-                let b = self.registers[usize::from(i.rs2)];
+                let a = self.hart.registers[usize::from(i.rs1)];
+                let b = self.hart.registers[usize::from(i.rs2)];
                 if decoded.quick == Quick::Integer {
                     let mut ready = self.operands_ready(decoded);
                     if !KNOWN && ready >= UNKNOWN {
@@ -271,21 +274,23 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     Quick::Load | Quick::SignedLoad => {
                         let address = i.address(a);
                         let is_known = KNOWN || ready < UNKNOWN;
-                        if self.loads.leaving_commit() >= at.cycle
+                        if self.hart.loads.leaving_commit() >= at.cycle
                             || is_known && address % 64 + u64::from(bytes) > 64
-                            || !KNOWN && self.acquire.is_some()
+                            || !KNOWN && self.hart.acquire.is_some()
                         {
                             pc = decoded.tags.pc;
                             break 'blocks;
                         }
                         // No store's address is waited for when all is known.
                         let mut is_first = is_known
-                            && (KNOWN || self.stores.unknown_addresses == 0)
-                            && !self.stores.may_overlap(address, bytes);
+                            && (KNOWN || self.hart.stores.unknown_addresses == 0)
+                            && !self.hart.stores.may_overlap(address, bytes);
                         if KNOWN && !is_first {
-                            match self.stores.overlapping(address, bytes) {
+                            match self.hart.stores.overlapping(address, bytes) {
                                 Overlapping::None => is_first = true,
-                                Overlapping::Covers(store) if self.region.contains(address) => {
+                                Overlapping::Covers(store)
+                                    if self.hart.region.contains(address) =>
+                                {
                                     self.enter_forwarded::<SINGLE>(
                                         &mut at, decoded, address, store,
                                     );
@@ -297,15 +302,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         let line = LineAddress::of(address);
                         // A line that a load waits for is not here.
                         let is_missing =
-                            !KNOWN && self.missing.last().is_some_and(|l| l.line == line);
+                            !KNOWN && self.hart.missing.last().is_some_and(|l| l.line == line);
                         let slot = if is_first && !is_missing {
-                            self.data_cache.find_and_touch(line)
+                            self.shared.data_cache.find_and_touch(line)
                         } else {
                             None
                         };
                         let Some(slot) = slot else {
                             pc = decoded.tags.pc;
-                            if KNOWN || is_known && !self.region.contains(address) {
+                            if KNOWN || is_known && !self.hart.region.contains(address) {
                                 break 'blocks;
                             }
                             if is_first {
@@ -323,11 +328,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                                 room: at.room,
                                 ..self.front()
                             };
-                            (pc, start, start_tail) = (self.pc, self.cursor, at.tail);
+                            (pc, start, start_tail) = (self.hart.pc, self.hart.cursor, at.tail);
                             stop = self.next_stop();
                             continue 'blocks;
                         };
-                        let line = self.data_cache.line(slot);
+                        let line = self.shared.data_cache.line(slot);
                         let value = decoded.extended(line.read_from((address % 64) as usize));
                         let issue =
                             self.enter::<KNOWN, SINGLE, true>(&mut at, decoded, value, ready, 0);
@@ -335,7 +340,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             let done = issue + u64::from(decoded.need.latency);
                             at.latest = at.latest.max(done);
                         }
-                        self.loads.push(Load {
+                        self.hart.loads.push(Load {
                             position: at.tail - 1,
                             address,
                             performed: issue,
@@ -343,15 +348,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             commit: if KNOWN { at.last_commit } else { UNKNOWN },
                             bytes,
                         });
-                        self.loads.committed += u64::from(KNOWN);
-                        self.statistics.data_hits += 1;
+                        self.hart.loads.committed += u64::from(KNOWN);
+                        self.hart.statistics.data_hits += 1;
                     }
                     Quick::Store => {
                         let address = i.address(a);
-                        if self.stores.is_full()
-                            || !KNOWN && self.ready[usize::from(i.rs1)] >= UNKNOWN
+                        if self.hart.stores.is_full()
+                            || !KNOWN && self.hart.ready[usize::from(i.rs1)] >= UNKNOWN
                             || address % 64 + u64::from(bytes) > 64
-                            || !self.region.contains(address)
+                            || !self.hart.region.contains(address)
                         {
                             pc = decoded.tags.pc;
                             break 'blocks;
@@ -368,9 +373,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             kind: StoreKind::Store,
                         };
                         if !KNOWN && ready >= UNKNOWN {
-                            let number = self.stores.push(store);
+                            let number = self.hart.stores.push(store);
                             let index = self.enter_deferred(&mut at, decoded);
-                            self.window.rest_mut(index).queue_number = number;
+                            self.hart.window.rest_mut(index).queue_number = number;
                             continue;
                         }
                         store.data_ready =
@@ -378,11 +383,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         if KNOWN {
                             store.commit = at.last_commit;
                         }
-                        self.stores.push(store);
+                        self.hart.stores.push(store);
                         if KNOWN {
-                            self.stores.committed += 1;
-                            self.store_event = self.store_event.min(at.last_commit + 1);
-                            stop = stop.min(self.store_event);
+                            self.hart.stores.committed += 1;
+                            self.hart.store_event = self.hart.store_event.min(at.last_commit + 1);
+                            stop = stop.min(self.hart.store_event);
                             if SINGLE {
                                 at.limit = at.limit.min(at.tail.saturating_add(stop - at.cycle));
                             }
@@ -398,14 +403,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                                 room: at.room,
                                 ..self.front()
                             };
-                            (pc, start, start_tail) = (self.pc, self.cursor, at.tail);
+                            (pc, start, start_tail) = (self.hart.pc, self.hart.cursor, at.tail);
                             continue 'blocks;
                         }
-                        self.statistics.branches += 1;
+                        self.hart.statistics.branches += 1;
                         let taken = (decoded.evaluate)(i, pc, a, b) != 0;
-                        let lookup = self.predictor.lookup(pc);
-                        self.predictor.push_history(taken);
-                        self.predictor.train(&lookup, taken);
+                        let lookup = self.shared.predictor.lookup(&self.hart.branches, pc);
+                        self.hart.branches.push_history(taken);
+                        self.shared.predictor.train(&lookup, taken);
                         let next = at.cycle + 1;
                         let issue =
                             self.enter::<KNOWN, SINGLE, true>(&mut at, decoded, 0, ready, 0);
@@ -436,7 +441,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         start = NOWHERE;
                         pc = decoded.tags.pc.wrapping_add(i.immediate as u64);
                         if is_link(i.rd) {
-                            self.predictor.push_return(next);
+                            self.hart.branches.push_return(next);
                         } else if pc <= decoded.tags.pc && self.loop_repeats::<KNOWN>(&at, pc) {
                             quiet_loop = Some(pc);
                             break 'blocks;
@@ -457,9 +462,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                             pc = decoded.tags.pc;
                             break 'blocks;
                         }
-                        self.statistics.branches += 1;
+                        self.hart.statistics.branches += 1;
                         let link = i.next(decoded.tags.pc);
-                        let predicted = self.predictor.indirect(i, decoded.tags.pc);
+                        let predicted = self.shared.predictor.indirect(
+                            &mut self.hart.branches,
+                            i,
+                            decoded.tags.pc,
+                        );
                         let next = at.cycle + 1;
                         let issue;
                         (at, issue) =
@@ -468,7 +477,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                         start = NOWHERE;
                         pc = a.wrapping_add(i.immediate as u64) & !1;
                         if predicted != Some(pc) {
-                            self.predictor.set_target(decoded.tags.pc, pc);
+                            self.shared.predictor.set_target(decoded.tags.pc, pc);
                             let done = issue + u64::from(decoded.need.latency);
                             self.mispredicted(&mut at, next, done);
                             break 'blocks;
@@ -478,7 +487,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
             }
         }
-        self.blocks.take_back(code);
+        self.shared.blocks.take_back(code);
         let cursor = if start == NOWHERE {
             NOWHERE
         } else {
@@ -498,17 +507,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Where dispatch is.
     #[inline(always)]
     fn front(&self) -> Front {
-        let tail = self.window.tail;
-        let scheduler_entries = u64::from(self.spec.scheduler_entries);
+        let tail = self.hart.window.tail;
+        let scheduler_entries = u64::from(self.shared.spec.scheduler_entries);
         Front {
-            cycle: self.dispatch_cycle,
+            cycle: self.hart.dispatch_cycle,
             tail,
-            last_commit: self.window.last_commit,
-            last_issue: self.last_issue,
+            last_commit: self.hart.window.last_commit,
+            last_issue: self.hart.last_issue,
             // What commits is done before, and no other register is waited for.
-            latest: self.window.last_commit,
-            width_until: tail + u64::from(self.dispatch_left),
-            scheduler_until: tail + scheduler_entries - u64::from(self.in_scheduler),
+            latest: self.hart.window.last_commit,
+            width_until: tail + u64::from(self.hart.dispatch_left),
+            scheduler_until: tail + scheduler_entries - u64::from(self.shared.in_scheduler),
             room: 0,
             limit: 0,
         }
@@ -517,24 +526,24 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Dispatch is there, and goes on with the instruction at `pc`.
     #[inline(always)]
     fn write_back<const KNOWN: bool>(&mut self, at: &Front, pc: u64, cursor: u32) {
-        self.pc = pc;
-        self.cursor = cursor;
-        self.dispatch_cycle = at.cycle;
-        self.dispatch_left = at.left();
-        if IN_ORDER && at.tail > self.window.tail {
-            self.last_issue = self.window.slot(at.tail - 1).issue;
+        self.hart.pc = pc;
+        self.hart.cursor = cursor;
+        self.hart.dispatch_cycle = at.cycle;
+        self.hart.dispatch_left = at.left();
+        if K::IN_ORDER && at.tail > self.hart.window.tail {
+            self.hart.last_issue = self.hart.window.slot(at.tail - 1).issue;
         }
-        if !IN_ORDER {
-            self.in_scheduler = self.in_scheduler_at(at);
+        if !K::IN_ORDER {
+            self.shared.in_scheduler = self.in_scheduler_at(at);
         }
-        self.statistics.instructions += at.tail - self.window.tail;
-        self.window.tail = at.tail;
+        self.hart.statistics.instructions += at.tail - self.hart.window.tail;
+        self.hart.window.tail = at.tail;
         if KNOWN {
-            self.window.commit_known = at.tail;
-            self.window.last_commit = at.last_commit;
+            self.hart.window.commit_known = at.tail;
+            self.hart.window.last_commit = at.last_commit;
         }
         // Nobody ever waits for what is thrown away.
-        self.ready[usize::from(SINK)] = 0;
+        self.hart.ready[usize::from(SINK)] = 0;
     }
 
     /// A backward branch to `pc` is taken: whether it is time to look for a period. Until all is
@@ -542,9 +551,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline(always)]
     fn loop_repeats<const KNOWN: bool>(&mut self, at: &Front, pc: u64) -> bool {
         if KNOWN {
-            return self.spin.repeats_quietly(self.activity, &self.registers);
+            return self
+                .shared
+                .spin
+                .repeats_quietly(self.shared.activity, &self.hart.registers);
         }
-        self.dispatch_cycle = at.cycle;
+        self.hart.dispatch_cycle = at.cycle;
         self.begins_iteration_at(pc);
         false
     }
@@ -553,13 +565,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline(always)]
     fn operands_ready(&self, decoded: &Decoded) -> u64 {
         let i = &decoded.instruction;
-        self.ready[usize::from(i.rs1)].max(self.ready[usize::from(i.rs2)])
+        self.hart.ready[usize::from(i.rs1)].max(self.hart.ready[usize::from(i.rs2)])
     }
 
     /// How many instructions are in the scheduler.
     #[inline(always)]
     fn in_scheduler_at(&self, at: &Front) -> u32 {
-        (u64::from(self.spec.scheduler_entries) + at.tail - at.scheduler_until) as u32
+        (u64::from(self.shared.spec.scheduler_entries) + at.tail - at.scheduler_until) as u32
     }
 
     /// Puts an instruction into the window whose operands are ready at `ready`, and whose work begins when
@@ -575,10 +587,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     ) -> u64 {
         let need = decoded.need;
         let next = at.cycle + 1;
-        let issue = if !IN_ORDER {
+        let issue = if !K::IN_ORDER {
             let earliest = ready.max(next);
             if FREQUENT {
-                self.calendar.issue_frequent(need, earliest)
+                self.shared.calendar.issue_frequent(need, earliest)
             } else {
                 self.issue_at(decoded, earliest)
             }
@@ -603,19 +615,19 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         } else if SINGLE {
             (done + 1).max(at.last_commit + 1)
         } else {
-            self.window.commit_at(at.tail, at.last_commit, done)
+            self.hart.window.commit_at(at.tail, at.last_commit, done)
         };
         let register = usize::from(decoded.instruction.rd);
         let slot = Slot {
             issue,
             complete: done,
-            previous_value: self.registers[register],
-            previous_ready: self.ready[register],
+            previous_value: self.hart.registers[register],
+            previous_ready: self.hart.ready[register],
             tags: decoded.tags,
         };
-        self.window.place(at.tail, slot, commit);
-        self.registers[register] = value;
-        self.ready[register] = done;
+        self.hart.window.place(at.tail, slot, commit);
+        self.hart.registers[register] = value;
+        self.hart.ready[register] = done;
         if KNOWN {
             at.last_commit = commit;
         }
@@ -644,8 +656,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// shorter way for.
     #[inline(never)]
     fn issue_at(&mut self, decoded: &Decoded, earliest: u64) -> u64 {
-        self.calendar
-            .issue(decoded.tags.unit, decoded.need, earliest)
+        self.shared.calendar.issue(
+            decoded.tags.unit,
+            decoded.need,
+            earliest,
+            &mut self.hart.statistics.operations,
+        )
     }
 
     /// Puts a load into the window that takes its value from the store of that number.
@@ -657,14 +673,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         address: u64,
         number: u64,
     ) {
-        let store = self.stores.get(number);
+        let store = self.hart.stores.get(number);
         let data = store.data >> ((address - store.address) * 8);
         let value = decoded.extended(data);
         let begin = store.data_ready;
         let ready = self.operands_ready(decoded);
         let issue;
         (*at, issue) = self.enter_rarely::<true, SINGLE>(*at, decoded, value, ready, begin);
-        self.loads.push(Load {
+        self.hart.loads.push(Load {
             position: at.tail - 1,
             address,
             performed: issue.max(begin),
@@ -672,8 +688,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             commit: at.last_commit,
             bytes: decoded.bytes,
         });
-        self.loads.committed += 1;
-        self.statistics.forwarded_loads += 1;
+        self.hart.loads.committed += 1;
+        self.hart.statistics.forwarded_loads += 1;
     }
 
     /// Puts an instruction into the window that waits for some of its two operands; says where it is
@@ -682,7 +698,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn enter_deferred(&mut self, at: &mut Front, decoded: &Decoded) -> usize {
         let place = (at.tail, at.cycle);
         let index = self.place_deferred::<2>(place, &decoded.instruction, decoded.tags, UNKNOWN);
-        self.unissued += 1;
+        self.shared.unissued += 1;
         at.tail += 1;
         index
     }
@@ -699,8 +715,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     ) {
         let need = decoded.need;
         let earliest = ready.max(cycle + 1);
-        let issue = self.calendar.issue(Unit::Load, need, earliest);
-        let number = self.loads.push(Load {
+        let issue = self.shared.calendar.issue(
+            Unit::Load,
+            need,
+            earliest,
+            &mut self.hart.statistics.operations,
+        );
+        let number = self.hart.loads.push(Load {
             position,
             address,
             performed: UNKNOWN,
@@ -710,7 +731,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         });
         let place = (position, cycle);
         let index = self.place_deferred::<0>(place, &decoded.instruction, decoded.tags, issue);
-        let rest = self.window.rest_mut(index);
+        let rest = self.hart.window.rest_mut(index);
         rest.queue_number = number;
         rest.stores_before = 0;
         self.load_misses(index, LineAddress::of(address), issue, outbox);
@@ -720,7 +741,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// performs it. Returns which cycle it may not reach from now on.
     #[inline(always)]
     fn stop_after(&mut self, cycle: u64) -> u64 {
-        if self.store_event <= cycle && self.store_event < self.stop {
+        if self.hart.store_event <= cycle && self.hart.store_event < self.shared.stop {
             self.perform_until(cycle)
         } else {
             self.next_stop()
@@ -732,8 +753,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline(never)]
     fn perform_until(&mut self, cycle: u64) -> u64 {
         loop {
-            let now = self.store_event;
-            if now > cycle || now >= self.stop || !self.perform_store_at_once(now) {
+            let now = self.hart.store_event;
+            if now > cycle || now >= self.shared.stop || !self.perform_store_at_once(now) {
                 return self.next_stop();
             }
         }
@@ -743,39 +764,40 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline(always)]
     fn room_from(&self, at: &mut Front) -> u64 {
         // Instructions commit in order: one that can enter when a later one has left can before.
-        let oldest = self.window.leaving_at(at.tail);
-        let more = (ROOM_FOR - 1).min(self.window.capacity() / 2);
-        if self.window.commit(oldest + more) < at.cycle {
+        let oldest = self.hart.window.leaving_at(at.tail);
+        let more = (ROOM_FOR - 1).min(self.hart.window.capacity() / 2);
+        if self.hart.window.commit(oldest + more) < at.cycle {
             at.room = at.tail + more + 1;
         }
-        at.cycle.max(self.window.commit(oldest) + 1)
+        at.cycle.max(self.hart.window.commit(oldest) + 1)
     }
 
     /// What was to issue before the present cycle has left the scheduler.
     #[inline(always)]
     fn issue_scheduled(&mut self, at: &mut Front) {
-        if self.scheduler_cycle >= at.cycle {
+        if self.shared.scheduler_cycle >= at.cycle {
             return;
         }
-        let entries = u64::from(self.spec.scheduler_entries);
-        let until_when_empty = at.tail + entries - u64::from(self.unissued);
-        let mut cycle = self.scheduler_cycle;
+        let entries = u64::from(self.shared.spec.scheduler_entries);
+        let until_when_empty = at.tail + entries - u64::from(self.shared.unissued);
+        let mut cycle = self.shared.scheduler_cycle;
         while cycle < at.cycle && at.scheduler_until != until_when_empty {
-            at.scheduler_until += u64::from(self.calendar.issues(cycle));
+            at.scheduler_until += u64::from(self.shared.calendar.issues(cycle));
             cycle += 1;
         }
-        self.scheduler_cycle = at.cycle;
+        self.shared.scheduler_cycle = at.cycle;
     }
 
     /// The branch or jump that has just been dispatched, before the cycle `next`, and is done at `done`
     /// leads elsewhere than was predicted.
     #[inline(always)]
     fn mispredicted(&mut self, at: &mut Front, next: u64, done: u64) {
-        self.statistics.mispredictions += 1;
-        charge(&mut self.statistics.stack.base, &mut self.charged, next);
-        self.stall = Stall::Branch;
+        let hart = &mut *self.hart;
+        hart.statistics.mispredictions += 1;
+        charge(&mut hart.statistics.stack.base, &mut hart.charged, next);
+        hart.stall = Stall::Branch;
         at.cycle = done + self.front_end();
-        at.set_left(self.spec.width);
+        at.set_left(self.shared.spec.width);
     }
 }
 

@@ -3,6 +3,8 @@
 
 use crate::core::Core;
 use crate::extension::Extension;
+use crate::hart::HartState;
+use crate::kind::CoreKind;
 use crate::ports::Unit;
 use crate::predictor::BranchStep;
 use crate::queues::{LoadQueue, StoreQueue, overlap};
@@ -38,34 +40,35 @@ impl Queues<'_> {
     }
 }
 
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Gives the deferred instruction in slot `index` its result, to be used from cycle `done`
     /// on. Those that waited only for it are put on the list for [`Core::wake_all`], which has to
     /// follow.
     #[inline(always)]
     pub(crate) fn resolve(&mut self, index: usize, value: u64, done: u64) {
+        let hart = &mut *self.hart;
         // What changes is borrowed apart, so that the host has it in registers.
         let Parts {
             slots,
             deferred,
             rest,
-        } = self.window.parts();
+        } = hart.window.parts();
         let resolved = &mut deferred[index as u64];
         let mut waiter = resolved.resolve(value, done);
         let position = resolved.position;
         let register = usize::from(resolved.instruction.rd);
         slots[position].complete = done;
-        if self.ready[register] == UNKNOWN + index as u64 {
-            self.registers[register] = value;
-            self.ready[register] = done;
+        if hart.ready[register] == UNKNOWN + index as u64 {
+            hart.registers[register] = value;
+            hart.ready[register] = done;
         }
-        if self.acquire == Some(position) {
-            self.acquire = None;
+        if hart.acquire == Some(position) {
+            hart.acquire = None;
         }
         if waiter == NOBODY {
             return;
         }
-        let first = self.woken.len();
+        let first = hart.woken.len();
         while waiter != NOBODY {
             let (index, operand) = (waiter as usize / OPERANDS, waiter as usize % OPERANDS);
             let waiting = &mut deferred[index as u64];
@@ -73,7 +76,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             waiting.pending &= !(1 << operand);
             // A store's address alone is worth knowing.
             if waiting.pending == 0 || waiting.is_store && operand == 0 {
-                self.woken.push(index as u32);
+                hart.woken.push(index as u32);
             }
             waiter = match waiting.next_waiters.get(operand) {
                 Some(&next) => {
@@ -84,8 +87,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             };
         }
         // They have been supplied from the youngest to the oldest, and go on in their order.
-        if self.woken.len() - first > 1 {
-            self.woken[first..].reverse();
+        if hart.woken.len() - first > 1 {
+            hart.woken[first..].reverse();
         }
     }
 
@@ -94,21 +97,21 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     pub(crate) fn wake_all(&mut self, now: u64, outbox: &mut Outbox) {
         loop {
             let mut next = 0;
-            while let Some(&index) = self.woken.get(next) {
+            while let Some(&index) = self.hart.woken.get(next) {
                 next += 1;
                 let index = index as usize;
                 // Nothing is dispatched before all this is done, so a slot that has been squashed is
                 // not in use.
-                if self.window.is_live(index) {
+                if self.hart.window.is_live(index) {
                     self.wake(index, now, outbox);
                 }
             }
-            self.woken.clear();
-            if self.waiting_loads.is_empty() {
+            self.hart.woken.clear();
+            if self.hart.waiting_loads.is_empty() {
                 break;
             }
             self.unpark(now, outbox);
-            if self.woken.is_empty() {
+            if self.hart.woken.is_empty() {
                 break;
             }
         }
@@ -117,7 +120,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     #[inline(always)]
     fn wake(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
-        let deferred = self.window.deferred(index);
+        let deferred = self.hart.window.deferred(index);
         let instruction = deferred.instruction;
         match instruction.class {
             Class::Alu | Class::Multiply | Class::Divide | Class::Fence => {
@@ -134,7 +137,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             Class::Load => self.wake_load(index, now, outbox),
             Class::Store if self.is_address_known(index) => {
-                if deferred.pending == 0 && self.window.slot(deferred.position).issue >= UNKNOWN {
+                if deferred.pending == 0
+                    && self.hart.window.slot(deferred.position).issue >= UNKNOWN
+                {
                     self.store_has_data(index, now);
                 }
             }
@@ -149,18 +154,18 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Whether the address of the store in slot `index` is known.
     #[inline(always)]
     fn is_address_known(&self, index: usize) -> bool {
-        let number = self.window.rest(index).queue_number;
-        self.stores.get(number).address_known
+        let number = self.hart.window.rest(index).queue_number;
+        self.hart.stores.get(number).address_known
     }
 
     #[inline(never)]
     fn wake_float(&mut self, index: usize, now: u64) {
-        let deferred = self.window.deferred(index);
+        let deferred = self.hart.window.deferred(index);
         let [a, b] = deferred.operands;
-        let c = self.window.rest(index).third;
+        let c = self.hart.window.rest(index).third;
         let position = deferred.position;
         let instruction = deferred.instruction;
-        let slot = self.window.slot(position);
+        let slot = self.hart.window.slot(position);
         let (pc, unit) = (slot.tags.pc, slot.tags.unit);
         let done = self.issue_deferred(index, unit, now);
         let mut flags = 0;
@@ -170,13 +175,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             a,
             b,
             c,
-            self.hart.rounding_mode(),
+            self.hart.privileged.rounding_mode(),
             &mut flags,
         );
         if flags != 0 {
-            self.float_in_window = true;
-            self.observes = true;
-            self.window.slot_mut(position).tags.flags = flags;
+            self.hart.float_in_window = true;
+            self.hart.observes = true;
+            self.hart.window.slot_mut(position).tags.flags = flags;
         }
         self.resolve(index, value, done);
     }
@@ -185,25 +190,28 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// done with it.
     #[inline(always)]
     fn issue_deferred(&mut self, index: usize, unit: Unit, now: u64) -> u64 {
-        let deferred = self.window.deferred(index);
+        let deferred = self.hart.window.deferred(index);
         let (earliest, position) = (deferred.earliest.max(now + 1), deferred.position);
-        let need = self.calendar.need(unit);
-        let issue = self.calendar.issue(unit, need, earliest);
-        self.window.slot_mut(position).issue = issue;
-        self.unissued -= 1;
+        let need = self.shared.calendar.need(unit);
+        let issue =
+            self.shared
+                .calendar
+                .issue(unit, need, earliest, &mut self.hart.statistics.operations);
+        self.hart.window.slot_mut(position).issue = issue;
+        self.shared.unissued -= 1;
         issue + u64::from(need.latency)
     }
 
     #[inline(never)]
     fn wake_branch(&mut self, index: usize, now: u64) {
         let done = self.issue_deferred(index, Unit::Integer, now);
-        let deferred = self.window.deferred(index);
+        let deferred = self.hart.window.deferred(index);
         let instruction = deferred.instruction;
         let [a, b] = deferred.operands;
         let position = deferred.position;
-        let prediction = &self.window.predictions[index];
+        let prediction = &self.hart.window.predictions[index];
         let (predicted, lookup) = (prediction.next, prediction.lookup);
-        let pc = self.window.slot(position).tags.pc;
+        let pc = self.hart.window.slot(position).tags.pc;
         let link = pc.wrapping_add(u64::from(instruction.length));
         let conditional = instruction.class == Class::Branch;
         let taken = !conditional || branch_taken(instruction.operation, a, b);
@@ -213,12 +221,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             link
         };
         if conditional {
-            self.predictor.train(&lookup, taken);
+            self.shared.predictor.train(&lookup, taken);
             self.note_branch(BranchStep::Train(lookup, taken));
         }
-        let prediction = &self.window.predictions[index];
         if next != predicted {
-            self.statistics.mispredictions += 1;
+            self.hart.statistics.mispredictions += 1;
+            let prediction = &self.hart.window.predictions[index];
             let (returns, cycles) = (prediction.returns, prediction.cycles);
             if X::IS_ACTIVE {
                 // What follows the branch at once is no handler's either.
@@ -226,12 +234,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             }
             self.squash(position + 1, now, next, done + self.front_end());
             self.blame_all_since(cycles, Stall::Branch);
-            self.predictor.set_returns(returns);
+            self.hart.branches.returns = returns;
             if conditional {
-                self.predictor.correct_history(&lookup, taken);
+                self.hart.branches.correct_history(&lookup, taken);
             } else {
-                self.predictor.restore_history(&lookup);
-                self.predictor.set_target(pc, next);
+                self.hart.branches.restore_history(&lookup);
+                self.shared.predictor.set_target(pc, next);
             }
         }
         self.resolve(index, if conditional { 0 } else { link }, done);
@@ -239,34 +247,34 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     #[inline(never)]
     fn wake_load(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
-        let deferred = self.window.deferred(index);
+        let deferred = self.hart.window.deferred(index);
         let position = deferred.position;
         let instruction = deferred.instruction;
-        let number = self.window.rest(index).queue_number;
+        let number = self.hart.window.rest(index).queue_number;
         let address = deferred.operands[0].wrapping_add(instruction.immediate as i64 as u64);
         if !self.is_plain(address, instruction.access_bytes()) {
             // A device, nothing, or two lines: done again, in order.
-            let pc = self.window.slot(position).tags.pc;
+            let pc = self.hart.window.slot(position).tags.pc;
             self.squash(position, now, pc, now + self.front_end());
             self.blame(now, Stall::Serializing);
             return;
         }
-        self.loads.set_address(number, address);
+        self.hart.loads.set_address(number, address);
         self.issue_deferred(index, Unit::Load, now);
-        let issue = self.window.slot(position).issue;
+        let issue = self.hart.window.slot(position).issue;
         self.access_load(index, issue, outbox);
     }
 
     #[inline(never)]
     fn wake_store(&mut self, index: usize, now: u64) {
-        let deferred = self.window.deferred(index);
+        let deferred = self.hart.window.deferred(index);
         let position = deferred.position;
         let instruction = deferred.instruction;
-        let number = self.window.rest(index).queue_number;
+        let number = self.hart.window.rest(index).queue_number;
         let pending = deferred.pending;
         let operands = deferred.operands;
         let atomic = instruction.class != Class::Store;
-        if !self.stores.get(number).address_known {
+        if !self.hart.stores.get(number).address_known {
             let address = if atomic {
                 operands[0]
             } else {
@@ -274,15 +282,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             };
             let bytes = instruction.access_bytes();
             if !self.is_plain(address, bytes) || (atomic && address % u64::from(bytes) != 0) {
-                let pc = self.window.slot(position).tags.pc;
+                let pc = self.hart.window.slot(position).tags.pc;
                 self.squash(position, now, pc, now + self.front_end());
                 self.blame(now, Stall::Serializing);
                 return;
             }
-            self.stores.set_address(number, address);
+            self.hart.stores.set_address(number, address);
             self.check_younger_loads(position, number, address, bytes, now);
         }
-        if pending > 0 || self.window.slot(position).issue < UNKNOWN {
+        if pending > 0 || self.hart.window.slot(position).issue < UNKNOWN {
             return;
         }
         self.store_has_data(index, now);
@@ -292,15 +300,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     #[inline(always)]
     fn store_has_data(&mut self, index: usize, now: u64) {
         let done = self.issue_deferred(index, Unit::Store, now);
-        let deferred = self.window.deferred(index);
+        let HartState { window, stores, .. } = &mut *self.hart;
+        let deferred = window.deferred(index);
         let instruction = deferred.instruction;
         let data = deferred.operands[1];
-        let number = self.window.rest(index).queue_number;
-        let store = self.stores.get_mut(number);
+        let store = stores.get_mut(window.rest(index).queue_number);
         let bytes = store.bytes;
         store.data = crate::queues::low_bytes(data, bytes);
-        let position = deferred.position;
-        store.data_ready = self.window.slot(position).issue;
+        store.data_ready = window.slot(deferred.position).issue;
         if instruction.class == Class::Store {
             self.resolve(index, 0, done);
         }
@@ -316,8 +323,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         bytes: u8,
         now: u64,
     ) {
-        let wrong = self.loads.in_flight(now).find(|&load| {
-            let load = self.loads.get(load);
+        let wrong = self.hart.loads.in_flight(now).find(|&load| {
+            let load = self.hart.loads.get(load);
             load.position > position
                 && load.address != u64::MAX
                 && load.performed < UNKNOWN
@@ -325,11 +332,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 && overlap(load.address, load.bytes, address, bytes)
         });
         if let Some(load) = wrong {
-            let load_position = self.loads.get(load).position;
-            let pc = self.window.slot(load_position).tags.pc;
+            let load_position = self.hart.loads.get(load).position;
+            let pc = self.hart.window.slot(load_position).tags.pc;
             let entry = self.wait_entry(pc);
-            self.wait_table[entry] = true;
-            self.statistics.memory_order_squashes += 1;
+            self.shared.wait_table[entry] = true;
+            self.hart.statistics.memory_order_squashes += 1;
             self.squash(load_position, now, pc, now + self.front_end());
             self.blame(now, Stall::MemoryOrder);
         }
@@ -337,16 +344,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Gives commit cycles to all instructions, in order, up to the first that is not known.
     pub(crate) fn commit_known(&mut self) {
-        let tail = self.window.tail;
-        let mut position = self.window.commit_known;
-        let mut commit = self.window.last_commit;
+        let hart = &mut *self.hart;
+        let tail = hart.window.tail;
+        let mut position = hart.window.commit_known;
+        let mut commit = hart.window.last_commit;
         let mut is_atomic = false;
         // What changes is borrowed apart, so that the host has it in registers.
-        let (slots, mut commits) = self.window.in_order();
+        let (slots, mut commits) = hart.window.in_order();
         let mut queues = Queues {
-            loads: &mut self.loads,
-            stores: &mut self.stores,
-            store_event: &mut self.store_event,
+            loads: &mut hart.loads,
+            stores: &mut hart.stores,
+            store_event: &mut hart.store_event,
         };
         while position != tail {
             let slot = &slots[position];
@@ -360,8 +368,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 queues.committed(slot.tags.kind, commit);
             }
         }
-        self.window.commit_known = position;
-        self.window.last_commit = commit;
+        hart.window.commit_known = position;
+        hart.window.last_commit = commit;
         if is_atomic {
             self.arm_atomic();
         }
@@ -370,10 +378,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The next instruction in order is to commit at `commit`.
     #[inline(always)]
     pub(crate) fn committed(&mut self, kind: SlotKind, commit: u64) {
+        let hart = &mut *self.hart;
         let mut queues = Queues {
-            loads: &mut self.loads,
-            stores: &mut self.stores,
-            store_event: &mut self.store_event,
+            loads: &mut hart.loads,
+            stores: &mut hart.stores,
+            store_event: &mut hart.store_event,
         };
         queues.committed(kind, commit);
     }
@@ -382,12 +391,13 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// may be performed when its operands are there and its turn in the store queue has come.
     #[inline(never)]
     fn arm_atomic(&mut self) {
-        let number = self.stores.committed;
-        let last_commit = self.window.last_commit;
-        let store = self.stores.get_mut(number);
+        let hart = &mut *self.hart;
+        let number = hart.stores.committed;
+        let last_commit = hart.window.last_commit;
+        let store = hart.stores.get_mut(number);
         if store.address_known && store.data_ready < UNKNOWN && store.commit >= UNKNOWN {
             store.commit = last_commit.max(store.data_ready);
-            self.store_event = self.store_event.min(store.commit + 1);
+            hart.store_event = hart.store_event.min(store.commit + 1);
         }
     }
 }

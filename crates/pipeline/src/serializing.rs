@@ -4,6 +4,7 @@
 
 use crate::core::{Core, Crash, NEVER, PostedStore, RESERVATION_HOLD_CYCLES, Why};
 use crate::extension::{Action, CsrAccess, Delivery, Extension, Invocation};
+use crate::kind::CoreKind;
 use crate::port::AtPort;
 use crate::queues::low_bytes;
 use crate::spec::MemoryModel;
@@ -253,23 +254,23 @@ struct Part {
     bytes: u8,
 }
 
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+impl<X: Extension, K: CoreKind> Core<X, K> {
     pub(crate) fn begin_serial(&mut self, serial: Serializing) {
-        self.serial = Some(Serializing {
-            pc: self.pc,
-            since: self.dispatch_cycle,
+        self.hart.serial = Some(Serializing {
+            pc: self.hart.pc,
+            since: self.hart.dispatch_cycle,
             ..serial
         });
-        self.serial_event = self.dispatch_cycle;
+        self.hart.serial_event = self.hart.dispatch_cycle;
         self.held_up(Stall::Serializing);
     }
 
     /// Takes what comes before the next instruction: the trap of a store that a device has refused, or
     /// an interrupt. Returns whether there was one.
     pub(crate) fn begin_trap(&mut self) -> bool {
-        let serial = match self.refused_store {
+        let serial = match self.hart.refused_store {
             Some(store) => Serializing::new(Kind::RefusedStore(store), 0),
-            None => match self.hart.pending_interrupt() {
+            None => match self.hart.privileged.pending_interrupt() {
                 Some(trap) => Serializing::interrupt(trap),
                 None if X::IS_ACTIVE => return self.begin_delivery(),
                 None => return false,
@@ -281,22 +282,22 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// Begins the delivery of the extension's interrupt, if it wants one.
     fn begin_delivery(&mut self) -> bool {
-        let Some(delivery) = self.extension.wants_delivery() else {
+        let Some(delivery) = self.hart.extension.wants_delivery() else {
             return false;
         };
         let tracked = delivery == Delivery::Tracked;
         self.begin_serial(Serializing::new(Kind::Delivery { tracked }, 0));
-        if !tracked && let Some(serial) = &mut self.serial {
+        if !tracked && let Some(serial) = &mut self.hart.serial {
             // What the front end has is thrown away, and it begins anew.
-            serial.since += u64::from(self.spec.front_end_cycles);
-            self.serial_event = serial.since;
+            serial.since += u64::from(self.shared.spec.front_end_cycles);
+            self.hart.serial_event = serial.since;
         }
         true
     }
 
     /// Whether what the hart waits for in `WFI` or `WRS` has come.
     fn wakes_from_wait(&self) -> bool {
-        self.hart.wakes_from_wait() || X::IS_ACTIVE && self.extension.wakes()
+        self.hart.privileged.wakes_from_wait() || X::IS_ACTIVE && self.hart.extension.wakes()
     }
 
     /// What the core waits for, in words.
@@ -304,7 +305,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.dozes() {
             return Some("what it polls to change".to_string());
         }
-        if let Some(serial) = &self.serial {
+        if let Some(serial) = &self.hart.serial {
             return Some(match serial.state {
                 State::Drain => self.oldest_waits_for(),
                 State::Line { line, .. } => format!("the line at {:#x}", line.base()),
@@ -313,37 +314,37 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
                 State::Reply { .. } => serial.waits_for.to_string(),
                 State::Interrupt => "an interrupt (WFI)".to_string(),
-                State::Reservation { .. } => self.reservation.map_or_else(
+                State::Reservation { .. } => self.hart.reservation.map_or_else(
                     || "nothing".to_string(),
                     |line| format!("a store to the line at {:#x} (WRS)", line.base()),
                 ),
                 State::Replied(_) | State::Paused { .. } => "nothing".to_string(),
             });
         }
-        let missing = self.missing.first();
+        let missing = self.hart.missing.first();
         missing.map(|load| format!("the line at {:#x}", load.line.base()))
     }
 
     /// What keeps the oldest instruction that is not done.
     fn oldest_waits_for(&self) -> String {
-        if self.window.all_known() {
-            if self.stores.is_empty()
-                && let Some(store) = self.posted.front()
+        if self.hart.window.all_known() {
+            if self.hart.stores.is_empty()
+                && let Some(store) = self.hart.posted.front()
             {
                 return format!(
                     "a device to take its store to {:#x} at pc {:#x}",
                     store.address, store.pc
                 );
             }
-            let store = self.stores.get(self.stores.head);
+            let store = self.hart.stores.get(self.hart.stores.head);
             return format!("its store to {:#x} to be performed", store.address);
         }
-        let slot = self.window.slot(self.window.commit_known);
-        let number = self.stores.committed;
+        let slot = self.hart.window.slot(self.hart.window.commit_known);
+        let number = self.hart.stores.committed;
         match slot.tags.kind {
             SlotKind::Atomic => format!(
                 "its atomic access to {:#x} at pc {:#x} to be performed",
-                self.stores.get(number).address,
+                self.hart.stores.get(number).address,
                 slot.tags.pc
             ),
             _ => format!("its instruction at pc {:#x}", slot.tags.pc),
@@ -353,12 +354,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// An agent has answered what was asked of it under this token.
     pub(crate) fn replied_to(&mut self, token: u64, result: Result<u64, ()>) {
         let is_it = |store: &PostedStore| store.token == token;
-        if let Some(place) = self.posted.iter().position(is_it) {
-            let store = self.posted.remove(place);
+        if let Some(place) = self.hart.posted.iter().position(is_it) {
+            let store = self.hart.posted.remove(place);
             if result.is_err() {
-                self.refused_store = self.refused_store.or(store);
+                self.hart.refused_store = self.hart.refused_store.or(store);
             }
-        } else if let Some(serial) = &mut self.serial
+        } else if let Some(serial) = &mut self.hart.serial
             && matches!(serial.state, State::Reply { token: expected } if expected == token)
         {
             serial.state = State::Replied(result);
@@ -374,47 +375,49 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn continue_serial(&mut self, now: u64, outbox: &mut Outbox) {
-        let Some(serial) = self.serial else { return };
+        let Some(serial) = self.hart.serial else {
+            return;
+        };
         match serial.state {
             State::Drain
                 if X::IS_ACTIVE && matches!(serial.kind, Kind::Delivery { tracked: true }) =>
             {
                 if now < serial.since {
-                    self.serial_event = serial.since;
+                    self.hart.serial_event = serial.since;
                 } else {
                     self.continue_delivery(serial, 0, now, outbox);
                 }
             }
             State::Drain => {
-                if !self.window.all_known() {
+                if !self.hart.window.all_known() {
                     return;
                 }
-                let mut at = serial.since.max(self.window.last_commit + 1);
+                let mut at = serial.since.max(self.hart.window.last_commit + 1);
                 if self.needs_stores_performed(&serial) {
-                    if !self.stores.is_empty() {
+                    if !self.hart.stores.is_empty() {
                         return;
                     }
-                    at = at.max(self.stores.last_performed + 1);
+                    at = at.max(self.hart.stores.last_performed + 1);
                 }
                 if !self.devices_have_answered(&serial) {
                     return;
                 }
-                if IN_ORDER && serial.ends_in_write_back() {
+                if K::IN_ORDER && serial.ends_in_write_back() {
                     at = at.max(serial.since + WRITE_BACK_CYCLES);
                 }
                 if at > now {
-                    self.serial_event = at;
+                    self.hart.serial_event = at;
                     return;
                 }
                 self.retire_all_flags();
                 if X::HAS_REGISTERS
-                    && let Some(at_port) = self.at_port
+                    && let Some(at_port) = self.hart.at_port
                     && let Err(trap) = self.leave_port(at_port)
                 {
                     let pc = at_port.pc;
                     return self.trap(Serializing { pc, ..serial }, trap, now);
                 }
-                let kind = match self.refused_store.take() {
+                let kind = match self.hart.refused_store.take() {
                     Some(store) => Kind::RefusedStore(store),
                     None => serial.kind,
                 };
@@ -425,7 +428,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             State::Replied(result) => self.replied(serial, result, now, outbox),
             State::Paused { until, value } => {
                 if now < until {
-                    self.serial_event = until;
+                    self.hart.serial_event = until;
                 } else {
                     self.resume_extension(serial, value, now, outbox);
                 }
@@ -450,10 +453,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         time_out: TimeOut,
         now: u64,
     ) {
-        if self.reservation.is_none() || self.wakes_from_wait() {
+        if self.hart.reservation.is_none() || self.wakes_from_wait() {
             self.finish(serial, 0, now + 1);
         } else if now < until {
-            self.serial_event = until;
+            self.hart.serial_event = until;
             self.wait(Serializing {
                 state: State::Reservation { until, time_out },
                 halted_since: serial.halted_since.or(Some(now)),
@@ -470,8 +473,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         match serial.kind {
             Kind::Instruction(i) => match i.class {
                 Class::Csr | Class::Illegal => false,
-                Class::Fence => FenceEffect::of(&i, self.spec.memory_model) == FenceEffect::Stores,
-                Class::Custom => self.extension.is_barrier(&i),
+                Class::Fence => {
+                    FenceEffect::of(&i, self.shared.spec.memory_model) == FenceEffect::Stores
+                }
+                Class::Custom => self.hart.extension.is_barrier(&i),
                 _ => true,
             },
             Kind::FetchFault(_)
@@ -489,25 +494,32 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         };
         match i.class {
             Class::Csr | Class::Illegal => true,
-            Class::Fence => self.posted.is_empty() || !FenceEffect::orders_output(&i),
-            Class::Store => self.posted.len() < usize::from(self.spec.posted_device_stores.max(1)),
-            _ => self.posted.is_empty(),
+            Class::Fence => self.hart.posted.is_empty() || !FenceEffect::orders_output(&i),
+            Class::Store => {
+                self.hart.posted.len() < usize::from(self.shared.spec.posted_device_stores.max(1))
+            }
+            _ => self.hart.posted.is_empty(),
         }
     }
 
     /// All instructions in the window have committed: their flags become visible.
     fn retire_all_flags(&mut self) {
-        if !self.float_in_window {
+        if !self.hart.float_in_window {
             return;
         }
-        for position in self.window.settled() - 1..self.window.tail {
-            let flags = std::mem::take(&mut self.window.slot_mut(position).tags.flags);
+        for position in self.hart.window.settled() - 1..self.hart.window.tail {
+            let flags = std::mem::take(&mut self.hart.window.slot_mut(position).tags.flags);
             if flags != 0 {
-                self.hart.add_flags(flags);
+                self.hart.privileged.add_flags(flags);
             }
         }
-        self.float_in_window = false;
-        self.observes = self.is_observed();
+        self.hart.float_in_window = false;
+        self.hart.observes = self.is_observed();
+    }
+
+    fn access_csr(&mut self, i: &Instruction, rs1: u64, now: u64) -> Result<u64, Trap> {
+        let counters = self.counters(now);
+        self.hart.privileged.csr(i, rs1, counters)
     }
 
     fn counters(&self, now: u64) -> Counters {
@@ -515,8 +527,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         const TIME_TICK: Time = Time::from_fs(1_000_000_000);
         Counters {
             cycle: now,
-            time: self.clock.time(now).as_fs() / TIME_TICK.as_fs(),
-            instret: self.statistics.instructions,
+            time: self.shared.clock.time(now).as_fs() / TIME_TICK.as_fs(),
+            instret: self.hart.statistics.instructions,
         }
     }
 
@@ -545,16 +557,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         {
             return self.trap(serial, trap, now);
         }
-        let rs1 = self.registers[usize::from(i.rs1)];
+        let rs1 = self.hart.registers[usize::from(i.rs1)];
         let next = serial.pc.wrapping_add(u64::from(i.length));
         match i.class {
             Class::Csr if X::IS_ACTIVE && self.access_extension_csr(&serial, &i, rs1, now) => {}
-            Class::Csr => match self.hart.csr(&i, rs1, self.counters(now)) {
+            Class::Csr => match self.access_csr(&i, rs1, now) {
                 Ok(old) => {
                     let written = csr_update(&i, old, rs1).is_some();
-                    let refetch = IN_ORDER && written && !holds_words_only(i.csr_number());
+                    let refetch = K::IN_ORDER && written && !holds_words_only(i.csr_number());
                     if tells_time(i.csr_number()) {
-                        self.clock_reads += 1;
+                        self.shared.clock_reads += 1;
                     }
                     self.finish_csr(serial, old, refetch, now);
                 }
@@ -562,16 +574,16 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             },
             Class::Fence => self.finish(serial, 0, now + 1),
             Class::FenceI => {
-                self.blocks.clear();
+                self.shared.blocks.clear();
                 self.forget_cursors();
                 self.finish(serial, 0, now + 1);
                 self.redirect(next, now + self.front_end());
             }
-            Class::System => match self.hart.system(&i, serial.pc) {
+            Class::System => match self.hart.privileged.system(&i, serial.pc) {
                 Ok(SystemOutcome::Jump(target)) => {
                     if self.is_user() {
                         // It may be one that user mode may not write.
-                        self.region = AddressRange::default();
+                        self.hart.region = AddressRange::default();
                     }
                     self.finish(serial, 0, now + 1);
                     self.redirect(target, now + self.front_end());
@@ -588,7 +600,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     }
                 }
                 Ok(SystemOutcome::WaitOnReservation(time_out)) => {
-                    self.awaited = self.reservation;
+                    self.hart.awaited = self.hart.reservation;
                     // What comes next is no `SC`, so nobody else has to wait for the line. Who
                     // has been waiting takes it now, and with it the reservation.
                     self.release_held(now, outbox);
@@ -601,7 +613,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 Err(trap) => self.trap(serial, trap, now),
             },
             Class::Custom => {
-                let action = self.extension.begin(&self.invocation(&serial, i, now));
+                let invocation = self.invocation(&serial, i, now);
+                let action = self.hart.extension.begin(&invocation);
                 self.act(serial, action, now, outbox);
             }
             Class::Load
@@ -621,7 +634,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         rs1: u64,
         now: u64,
     ) -> bool {
-        let Some(access) = self.extension.access_csr(now, i, rs1) else {
+        let Some(access) = self.hart.extension.access_csr(now, i, rs1) else {
             return false;
         };
         match access {
@@ -633,7 +646,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             } => {
                 self.finish_csr(*serial, old, refetch, now);
                 if quiet {
-                    self.activity -= 1;
+                    self.shared.activity -= 1;
                 } else {
                     self.set_interrupt_line();
                     if X::HAS_REGISTERS {
@@ -648,9 +661,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// A CSR has been accessed in cycle `now`. In order, an instruction that has waited for its value in
     /// the decode stage goes on in the same cycle; what is fetched again, then.
     fn finish_csr(&mut self, serial: Serializing, old: u64, refetch: bool, now: u64) {
-        self.finish(serial, old, now + u64::from(!IN_ORDER));
+        self.finish(serial, old, now + u64::from(!K::IN_ORDER));
         if refetch {
-            self.redirect(self.pc, now + self.front_end());
+            self.redirect(self.hart.pc, now + self.front_end());
         }
     }
 
@@ -665,7 +678,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn wait(&mut self, serial: Serializing) {
-        self.serial = Some(serial);
+        self.hart.serial = Some(serial);
     }
 
     /// The instruction is done; its value can be used from `ready` on.
@@ -674,10 +687,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return;
         };
         if i.rd != SINK {
-            self.registers[usize::from(i.rd)] = value;
-            self.ready[usize::from(i.rd)] = ready;
+            self.hart.registers[usize::from(i.rd)] = value;
+            self.hart.ready[usize::from(i.rd)] = ready;
         }
-        if X::HAS_REGISTERS && self.extension.has_registers() {
+        if X::HAS_REGISTERS && self.hart.extension.has_registers() {
             let registers = Self::port_registers();
             let at_port = AtPort {
                 pc: serial.pc,
@@ -695,23 +708,23 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn end_serial(&mut self, serial: &Serializing, now: u64) {
         self.leave_serial(serial, now);
         if let Kind::Instruction(i) = serial.kind {
-            self.statistics.instructions += 1;
+            self.hart.statistics.instructions += 1;
             self.report_alone(i, serial, now);
         }
-        self.window.last_commit = self.window.last_commit.max(now);
+        self.hart.window.last_commit = self.hart.window.last_commit.max(now);
     }
 
     fn leave_serial(&mut self, serial: &Serializing, now: u64) {
         if let Some(since) = serial.halted_since {
-            self.statistics.halted_cycles += now - since;
+            self.hart.statistics.halted_cycles += now - since;
         }
-        self.serial = None;
-        self.serial_event = NEVER;
-        self.activity += 1;
+        self.hart.serial = None;
+        self.hart.serial_event = NEVER;
+        self.shared.activity += 1;
     }
 
     fn trap(&mut self, serial: Serializing, trap: Trap, now: u64) {
-        let handler = self.hart.take_trap(trap, serial.pc);
+        let handler = self.hart.privileged.take_trap(trap, serial.pc);
         self.leave_serial(&serial, now);
         if handler == 0 {
             let (pc, instruction) = match serial.kind {
@@ -728,10 +741,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// The guest crashes at `now`.
     pub(crate) fn crash_at(&mut self, now: u64, why: Why, pc: u64, instruction: Option<u32>) {
         let mut registers = [0; 32];
-        registers.copy_from_slice(&self.registers[..32]);
-        self.crash = Some(Crash {
+        registers.copy_from_slice(&self.hart.registers[..32]);
+        self.shared.crash = Some(Crash {
             cycle: now,
-            hart: self.hart.csrs.mhartid,
+            hart: self.hart.privileged.csrs.mhartid,
             why,
             pc,
             registers,
@@ -750,7 +763,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     }
 
     fn access_address(&self, i: &Instruction) -> u64 {
-        let base = self.registers[usize::from(i.rs1)];
+        let base = self.hart.registers[usize::from(i.rs1)];
         match i.class {
             Class::Load | Class::Store => base.wrapping_add(i.immediate as i64 as u64),
             _ => base,
@@ -777,24 +790,24 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return self.trap(serial, Trap { cause, value }, now);
         }
         let reads = matches!(i.class, Class::Load | Class::LoadReserved);
-        match self.memory_map.classify(address) {
+        match self.shared.memory_map.classify(address) {
             region
                 if self.is_user()
-                    && self.memory_map.is_protected(address)
+                    && self.shared.memory_map.is_protected(address)
                     && !(reads && region == Region::Ram) =>
             {
                 self.access_trap(serial, &i, address, now);
             }
             Region::Ram => {
                 let last = address.wrapping_add(u64::from(bytes) - 1);
-                if !matches!(self.memory_map.classify(last), Region::Ram) {
+                if !matches!(self.shared.memory_map.classify(last), Region::Ram) {
                     // Memory is made of whole lines: the first byte that is missing begins one.
                     let missing = LineAddress::of(last).base();
                     return self.access_trap(serial, &i, missing, now);
                 }
                 let line = LineAddress::of(address);
-                if i.class == Class::LoadReserved && self.reservation != Some(line) {
-                    self.reservation = None;
+                if i.class == Class::LoadReserved && self.hart.reservation != Some(line) {
+                    self.hart.reservation = None;
                     self.release_held(now, outbox);
                 }
                 // `LR` asks for the right to write, which the `SC` will want. In a loop around
@@ -802,7 +815,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 // each other for ever.
                 let write = match i.class {
                     Class::Load => false,
-                    Class::LoadReserved => self.awaited.take() != Some(line),
+                    Class::LoadReserved => self.hart.awaited.take() != Some(line),
                     _ => true,
                 };
                 self.try_line(serial, line, write, now, outbox);
@@ -811,7 +824,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 let kind = if i.class == Class::Load {
                     RequestKind::Read { address, bytes }
                 } else {
-                    let data = i.store_value(self.registers[usize::from(i.rs2)]);
+                    let data = i.store_value(self.hart.registers[usize::from(i.rs2)]);
                     RequestKind::Write {
                         address,
                         bytes,
@@ -819,8 +832,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                     }
                 };
                 let token = self.send_request(Some(agent), Transit::Tile, kind, now, outbox);
-                if i.class == Class::Store && self.spec.posted_device_stores > 0 {
-                    self.posted.push_back(PostedStore {
+                if i.class == Class::Store && self.shared.spec.posted_device_stores > 0 {
+                    self.hart.posted.push_back(PostedStore {
                         token,
                         address,
                         pc: serial.pc,
@@ -844,24 +857,24 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         now: u64,
         outbox: &mut Outbox,
     ) -> u64 {
-        let token = self.next_token;
-        self.next_token += 1;
+        let token = self.shared.next_token;
+        self.shared.next_token += 1;
         // The request leaves when the core has had time to send anything; wires with a latency of
         // their own count from now.
-        let departure = Self::departure_cycles(&self.spec);
+        let departure = self.shared.spec.departure_cycles();
         let transit = match transit {
             Transit::Fixed(latency) => {
-                Transit::Fixed(latency.saturating_sub(self.clock.time(departure)))
+                Transit::Fixed(latency.saturating_sub(self.shared.clock.time(departure)))
             }
             other => other,
         };
         outbox.push(
-            self.clock.time(now + departure),
+            self.shared.clock.time(now + departure),
             OutgoingKind::Request {
                 agent,
                 transit,
                 kind,
-                hart: self.hart.csrs.mhartid as u16,
+                hart: self.hart.privileged.csrs.mhartid as u16,
                 token,
             },
         );
@@ -887,7 +900,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         {
             let mut serial = serial;
             if let Some(since) = serial.halted_since.take() {
-                self.statistics.halted_cycles += now - since;
+                self.hart.statistics.halted_cycles += now - since;
             }
             return self.resume_extension(serial, value, now, outbox);
         }
@@ -910,9 +923,9 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn invocation(&self, serial: &Serializing, i: Instruction, cycle: u64) -> Invocation {
         Invocation {
             instruction: i,
-            rs1: self.registers[usize::from(i.rs1)],
-            rs2: self.registers[usize::from(i.rs2)],
-            privilege: self.hart.privilege,
+            rs1: self.hart.registers[usize::from(i.rs1)],
+            rs2: self.hart.registers[usize::from(i.rs2)],
+            privilege: self.hart.privileged.privilege,
             step: serial.step,
             cycle,
         }
@@ -924,9 +937,8 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             ..serial
         };
         if let Kind::Instruction(i) = serial.kind {
-            let action = self
-                .extension
-                .resume(&self.invocation(&serial, i, now), value);
+            let invocation = self.invocation(&serial, i, now);
+            let action = self.hart.extension.resume(&invocation, value);
             self.act(serial, action, now, outbox);
         } else {
             self.continue_delivery(serial, value, now, outbox);
@@ -936,12 +948,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// What a delivery's last access has read, and perhaps changed, is told to the extension although the
     /// delivery is undone.
     pub(crate) fn abandon_delivery(&mut self, now: u64) {
-        let Some(serial) = self.serial else { return };
+        let Some(serial) = self.hart.serial else {
+            return;
+        };
         if let (Kind::Delivery { .. }, State::Paused { value, .. }) = (serial.kind, serial.state) {
             let pc = serial.pc;
-            match self.extension.deliver(now, pc, serial.step + 1, value) {
+            match self.hart.extension.deliver(now, pc, serial.step + 1, value) {
                 Action::Done(next) | Action::Jump(next) if next != pc => {
-                    self.extension.undo_delivery();
+                    self.hart.extension.undo_delivery();
                 }
                 _ => {}
             }
@@ -960,7 +974,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             return;
         };
         let pc = serial.pc;
-        let next = match self.extension.deliver(now, pc, serial.step, value) {
+        let next = match self.hart.extension.deliver(now, pc, serial.step, value) {
             Action::Done(next) | Action::Jump(next) => next,
             Action::Illegal => pc,
             action => return self.act(serial, action, now, outbox),
@@ -970,7 +984,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         let from = if tracked { serial.since } else { now };
         self.redirect(next, (from + self.front_end()).max(now + 1));
         if tracked && next != pc {
-            self.handler_from = self.window.tail;
+            self.hart.handler_from = self.hart.window.tail;
         }
     }
 
@@ -1029,7 +1043,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 return self.trap(serial, trap, now);
             }
             // What is older than a tracked delivery comes first.
-            self.serial_event = now + 1;
+            self.hart.serial_event = now + 1;
             return self.wait(Serializing {
                 kind: Kind::Exception(trap),
                 state: State::Drain,
@@ -1049,14 +1063,14 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     fn accessed(&mut self, serial: Serializing, slot: Slot, now: u64) {
         let address = serial.gathered;
         let offset = (address % 64) as usize;
-        let value = self.data_cache.line(slot).read(offset, 8);
+        let value = self.shared.data_cache.line(slot).read(offset, 8);
         if let Some(update) = serial.update {
-            let line = self.data_cache.line_mut(slot);
+            let line = self.shared.data_cache.line_mut(slot);
             line.write(offset, 8, update.of(value));
-            self.tell_other_hart(now, address, 8);
+            self.tell_other_harts(now, address, 8);
         }
-        let until = now + self.spec.l1_data.hit_latency_cycles;
-        self.serial_event = until;
+        let until = now + self.shared.spec.l1_data.hit_latency_cycles;
+        self.hart.serial_event = until;
         self.wait(Serializing {
             state: State::Paused { until, value },
             ..serial
@@ -1073,11 +1087,12 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         outbox: &mut Outbox,
     ) {
         let found = self
+            .shared
             .data_cache
             .find(line)
-            .filter(|&slot| !write || self.data_cache.writable(slot));
+            .filter(|&slot| !write || self.shared.data_cache.writable(slot));
         let Some(slot) = found else {
-            let at = self.departure(now, self.spec.l1_data.hit_latency_cycles);
+            let at = self.departure(now, self.shared.spec.l1_data.hit_latency_cycles);
             // A line that comes without having been asked for by this may be too old for it.
             let outcome = self.request_line((Side::Data, line, write), at, outbox);
             let asked = outcome != RequestOutcome::Full || serial.waits_for_line(line);
@@ -1086,29 +1101,30 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 ..serial
             });
         };
-        self.data_cache.touch(slot);
+        self.shared.data_cache.touch(slot);
         if serial.is_of_extension() {
             return self.accessed(serial, slot, now);
         }
         let Kind::Instruction(i) = serial.kind else {
             return;
         };
-        let hit_latency = self.spec.l1_data.hit_latency_cycles;
+        let hit_latency = self.shared.spec.l1_data.hit_latency_cycles;
         match i.class {
             Class::LoadReserved => {
                 let address = self.access_address(&i);
                 let bytes = usize::from(i.access_bytes());
                 let raw = self
+                    .shared
                     .data_cache
                     .line(slot)
                     .read((address % 64) as usize, bytes);
-                if self.held.is_empty() && write {
+                if self.hart.held.is_empty() && write {
                     // Whoever waits for the line already does not wait longer.
-                    self.hold_until = now + RESERVATION_HOLD_CYCLES;
+                    self.hart.hold_until = now + RESERVATION_HOLD_CYCLES;
                 }
-                self.reservation = Some(line);
+                self.hart.reservation = Some(line);
                 let value = i.load_value(raw);
-                self.attempts.load(address, value);
+                self.hart.attempts.load(address, value);
                 self.finish(serial, value, now + hit_latency);
             }
             _ => {
@@ -1118,12 +1134,15 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 let shift = serial.bytes_done * 8;
                 let mut serial = serial;
                 if i.class == Class::Load {
-                    let raw = self.data_cache.line(slot).read(offset, bytes);
+                    let raw = self.shared.data_cache.line(slot).read(offset, bytes);
                     serial.gathered |= raw << shift;
                 } else {
-                    let data = i.store_value(self.registers[usize::from(i.rs2)]) >> shift;
-                    self.data_cache.line_mut(slot).write(offset, bytes, data);
-                    self.tell_other_hart(now, part.address, part.bytes);
+                    let data = i.store_value(self.hart.registers[usize::from(i.rs2)]) >> shift;
+                    self.shared
+                        .data_cache
+                        .line_mut(slot)
+                        .write(offset, bytes, data);
+                    self.tell_other_harts(now, part.address, part.bytes);
                 }
                 serial.bytes_done += part.bytes;
                 if serial.bytes_done < i.access_bytes() {

@@ -7,13 +7,14 @@
 
 use crate::core::{Core, NEVER, REGISTERS};
 use crate::extension::Extension;
+use crate::kind::CoreKind;
 use crate::period::LoopMark;
-use crate::predictor::Predictor;
+use crate::predictor::{BranchContext, Predictor};
 use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
 use crate::window::UNKNOWN;
 use fabric::Outbox;
-use state::{Plain, State, Walker};
+use state::{Plain, Purpose, State, Walker};
 
 /// Iterations of quiet looping before looking for a period.
 const QUIET_TURNS: u64 = 32;
@@ -24,7 +25,7 @@ const QUIET_TURNS: u64 = 32;
 pub(crate) struct SpinSkip {
     /// Whether a loop may be skipped.
     pub enabled: bool,
-    /// The same, if the core's other hart does nothing.
+    /// The same, if the core's other harts do nothing.
     pub wanted: bool,
     activity: u64,
     quiet_iterations: u64,
@@ -44,8 +45,11 @@ impl SpinSkip {
         self.remembered = None;
     }
 
-    /// `predictor` is the core's.
-    pub(crate) fn walk(&mut self, predictor: &Predictor, walker: &mut dyn Walker) {
+    /// `of` is the core's predictor, and what a hart has of it. Loops are not compared.
+    pub(crate) fn walk(&mut self, of: (&Predictor, &BranchContext), walker: &mut dyn Walker) {
+        if walker.purpose() != Purpose::Exact {
+            return;
+        }
         state::fields!(
             self,
             walker,
@@ -64,7 +68,7 @@ impl SpinSkip {
         let mut remembers = self.remembered.is_some();
         remembers.walk(walker);
         if remembers != self.remembered.is_some() {
-            self.remembered = remembers.then(|| Box::new(Remembered::nothing(predictor)));
+            self.remembered = remembers.then(|| Box::new(Remembered::nothing(of)));
         }
         if let Some(remembered) = &mut self.remembered {
             remembered.walk(walker);
@@ -122,10 +126,11 @@ struct Remembered {
     /// Of the data cache and of the instruction cache.
     replacement: [Vec<u8>; 2],
     predictor: Predictor,
+    branches: BranchContext,
 }
 
 impl Remembered {
-    fn nothing(predictor: &Predictor) -> Remembered {
+    fn nothing((predictor, branches): (&Predictor, &BranchContext)) -> Remembered {
         Remembered {
             pc: 0,
             cycle: 0,
@@ -134,6 +139,7 @@ impl Remembered {
             timing: Vec::new(),
             replacement: [Vec::new(), Vec::new()],
             predictor: predictor.clone(),
+            branches: branches.clone(),
         }
     }
 }
@@ -146,14 +152,19 @@ state::component!(Remembered {
     timing,
     replacement,
     predictor,
+    branches,
 });
 
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
+impl<X: Extension, K: CoreKind> Core<X, K> {
     /// A taken backward branch leads to `pc`.
     #[inline]
     pub(crate) fn closes_loop(&mut self, pc: u64) {
         self.begins_iteration_at(pc);
-        if self.spin.repeats_quietly(self.activity, &self.registers) {
+        if self
+            .shared
+            .spin
+            .repeats_quietly(self.shared.activity, &self.hart.registers)
+        {
             self.look_for_period(pc);
         }
     }
@@ -161,19 +172,17 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
     /// Whether nothing but a message can change what the core does.
     #[inline]
     pub(crate) fn dozes(&self) -> bool {
-        self.spin.doze.is_some()
+        self.shared.spin.doze.is_some()
     }
 
     /// Skips as many periods as end before `cycle`; from there on the core is awake.
     pub(crate) fn wake_up(&mut self, cycle: u64) {
-        if let Some(Doze { period, before }) = self.spin.doze.take() {
-            self.advance_scheduler(self.dispatch_cycle);
-            let room = cycle.saturating_sub(self.dispatch_cycle + 1);
+        if let Some(Doze { period, before }) = self.shared.spin.doze.take() {
+            self.advance_scheduler(self.hart.dispatch_cycle);
+            let room = cycle.saturating_sub(self.hart.dispatch_cycle + 1);
             let periods = room / period;
-            self.statistics.operations = self.calendar.operations;
-            self.statistics.repeat(&before, periods);
-            self.calendar.operations = self.statistics.operations;
-            self.skipped_cycles += periods * period;
+            self.hart.statistics.repeat(&before, periods);
+            self.shared.skipped_cycles += periods * period;
             self.shift(periods * period);
         }
     }
@@ -184,163 +193,173 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         if self.dozes() {
             self.wake_up(cycle);
             let (mut inbox, mut outbox) = (fabric::Inbox::default(), Outbox::default());
-            let wanted = self.spin.allow(false);
+            let wanted = self.shared.spin.allow(false);
             self.run(cycle, NEVER, &mut inbox, &mut outbox);
-            self.spin.allow(wanted);
+            self.shared.spin.allow(wanted);
         }
     }
 
     /// The loop that begins at `pc` is about to iteration once more.
     #[inline(never)]
     pub(crate) fn look_for_period(&mut self, pc: u64) {
-        let iterations = self.spin.quiet_iterations;
+        let iterations = self.shared.spin.quiet_iterations;
         if iterations.is_power_of_two() {
             if self.is_quiet() {
-                self.spin.remembered = Some(Box::new(self.remember(pc)));
-                self.spin.told = self.registers[usize::from(self.spin.telltale)];
+                self.shared.spin.remembered = Some(Box::new(self.remember(pc)));
+                self.shared.spin.told = self.hart.registers[usize::from(self.shared.spin.telltale)];
             } else {
-                self.spin.quiet_iterations = 0;
+                self.shared.spin.quiet_iterations = 0;
             }
             return;
         }
-        let Some(remembered) = &self.spin.remembered else {
+        let Some(remembered) = &self.shared.spin.remembered else {
             return;
         };
         if remembered.pc != pc {
             return;
         }
-        let mut pairs = remembered.registers.iter().zip(&self.registers);
+        let mut pairs = remembered.registers.iter().zip(&self.hart.registers);
         if let Some(other) = pairs.position(|(then, now)| then != now) {
-            self.spin.telltale = other as u8;
-            self.spin.told = remembered.registers[other];
+            self.shared.spin.telltale = other as u8;
+            self.shared.spin.told = remembered.registers[other];
             return;
         }
-        let period = self.dispatch_cycle - remembered.cycle;
+        let period = self.hart.dispatch_cycle - remembered.cycle;
         if period == 0 || !self.is_quiet() {
             return;
         }
         let timing = self.timing();
-        let Some(remembered) = &self.spin.remembered else {
+        let Some(remembered) = &self.shared.spin.remembered else {
             return;
         };
         let [data, instructions] = &remembered.replacement;
         // Nothing is copied: the predictor has more than all else.
         if timing == remembered.timing
-            && self.data_cache.replacement_order() == data
-            && self.instruction_cache.replacement_order() == instructions
-            && self.predictor == remembered.predictor
+            && self.shared.data_cache.replacement_order() == data
+            && self.shared.instruction_cache.replacement_order() == instructions
+            && self.shared.predictor == remembered.predictor
+            && self.hart.branches == remembered.branches
         {
-            self.spin.doze = Some(Doze {
+            self.shared.spin.doze = Some(Doze {
                 period,
                 before: remembered.statistics.clone(),
             });
             // Dispatch ends here.
-            self.stop = self.dispatch_cycle;
+            self.shared.stop = self.hart.dispatch_cycle;
         }
     }
 
     fn is_quiet(&self) -> bool {
-        self.stores.is_empty()
-            && self.stashes.is_empty()
-            && self.missing.is_empty()
-            && self.waiting_loads.is_empty()
-            && self.refused.is_empty()
-            && self.posted.is_empty()
-            && self.window.all_known()
-            && self.acquire.is_none()
-            && self.store_event == NEVER
-            && self.data_cache.outstanding() == 0
-            && self.instruction_cache.outstanding() == 0
-            && self.second_level.as_ref().is_none_or(|one| one.is_quiet())
-            && self.held.is_empty()
-            && (self.hold_until == NEVER || self.hold_until <= self.dispatch_cycle)
-            && !self.float_in_window
+        self.hart.stores.is_empty()
+            && self.shared.stashes.is_empty()
+            && self.hart.missing.is_empty()
+            && self.hart.waiting_loads.is_empty()
+            && self.hart.refused.is_empty()
+            && self.hart.posted.is_empty()
+            && self.hart.window.all_known()
+            && self.hart.acquire.is_none()
+            && self.hart.store_event == NEVER
+            && self.shared.data_cache.outstanding() == 0
+            && self.shared.instruction_cache.outstanding() == 0
+            && self
+                .shared
+                .second_level
+                .as_ref()
+                .is_none_or(|one| one.is_quiet())
+            && self.hart.held.is_empty()
+            && (self.hart.hold_until == NEVER || self.hart.hold_until <= self.hart.dispatch_cycle)
+            && !self.hart.float_in_window
     }
 
     /// How far ahead anything is booked.
     fn horizon(&self) -> u64 {
-        self.window.last_commit.saturating_sub(self.dispatch_cycle) + 8
+        self.hart
+            .window
+            .last_commit
+            .saturating_sub(self.hart.dispatch_cycle)
+            + 8
     }
 
     fn remember(&mut self, pc: u64) -> Remembered {
         let timing = self.timing();
-        let caches = [&self.data_cache, &self.instruction_cache];
+        let caches = [&self.shared.data_cache, &self.shared.instruction_cache];
         Remembered {
             pc,
-            cycle: self.dispatch_cycle,
-            registers: self.registers,
-            statistics: self.statistics.clone(),
+            cycle: self.hart.dispatch_cycle,
+            registers: self.hart.registers,
+            statistics: self.hart.statistics.clone(),
             timing,
             replacement: caches.map(|cache| cache.replacement_order().to_vec()),
-            predictor: self.predictor.clone(),
+            predictor: self.shared.predictor.clone(),
+            branches: self.hart.branches.clone(),
         }
     }
 
     /// What is still to come, as seen from now, and whether the caches are the same.
     fn timing(&mut self) -> Vec<u64> {
-        self.blame(self.dispatch_cycle, Stall::None);
-        self.statistics.operations = self.calendar.operations;
-        let now = self.dispatch_cycle;
+        self.blame(self.hart.dispatch_cycle, Stall::None);
+        let now = self.hart.dispatch_cycle;
         let relative = |cycle: u64| cycle.saturating_sub(now);
         let horizon = self.horizon();
         let mut timing = vec![
             horizon,
-            relative(self.window.last_commit),
-            relative(self.last_issue),
-            u64::from(self.in_scheduler),
-            relative(self.scheduler_cycle),
-            self.data_cache.content_version(),
-            self.instruction_cache.content_version(),
+            relative(self.hart.window.last_commit),
+            relative(self.hart.last_issue),
+            u64::from(self.shared.in_scheduler),
+            relative(self.shared.scheduler_cycle),
+            self.shared.data_cache.content_version(),
+            self.shared.instruction_cache.content_version(),
         ];
         // Nothing but a miss of the first level touches the second, so that its order of
         // replacement changes no more than its content.
         timing.extend(
-            self.second_level
+            self.shared
+                .second_level
                 .iter()
                 .map(|one| one.cache().content_version()),
         );
-        timing.extend(self.ready.iter().map(|&ready| relative(ready)));
-        let recent = self.window.recent();
-        timing.extend(recent.map(|position| relative(self.window.commit(position))));
-        for number in self.loads.in_queue() {
-            let load = self.loads.get(number);
+        timing.extend(self.hart.ready.iter().map(|&ready| relative(ready)));
+        let recent = self.hart.window.recent();
+        timing.extend(recent.map(|position| relative(self.hart.window.commit(position))));
+        for number in self.hart.loads.in_queue() {
+            let load = self.hart.loads.get(number);
             timing.push(relative(load.commit));
             timing.push(relative(load.performed));
             timing.push(load.address);
         }
-        self.calendar.ahead(now, horizon, &mut timing);
+        self.shared.calendar.ahead(now, horizon, &mut timing);
         timing
     }
 
     /// Moves everything that is still to come by `cycles`.
     fn shift(&mut self, cycles: u64) {
-        let now = self.dispatch_cycle;
+        let now = self.hart.dispatch_cycle;
         let move_on = |cycle: &mut u64| {
             if *cycle >= now && *cycle < UNKNOWN {
                 *cycle += cycles;
             }
         };
         let horizon = self.horizon();
-        self.calendar.shift(now, horizon, cycles);
-        self.ready.iter_mut().for_each(move_on);
-        for position in self.window.recent() {
-            move_on(self.window.commit_mut(position));
-            let slot = self.window.slot_mut(position);
+        self.shared.calendar.shift(now, horizon, cycles);
+        self.hart.ready.iter_mut().for_each(move_on);
+        for position in self.hart.window.recent() {
+            move_on(self.hart.window.commit_mut(position));
+            let slot = self.hart.window.slot_mut(position);
             move_on(&mut slot.complete);
             move_on(&mut slot.issue);
             // What a squash puts back.
             move_on(&mut slot.previous_ready);
         }
-        for number in self.loads.in_queue() {
-            let load = self.loads.get_mut(number);
+        for number in self.hart.loads.in_queue() {
+            let load = self.hart.loads.get_mut(number);
             move_on(&mut load.commit);
             move_on(&mut load.performed);
         }
-        move_on(&mut self.window.last_commit);
-        move_on(&mut self.last_issue);
+        move_on(&mut self.hart.window.last_commit);
+        move_on(&mut self.hart.last_issue);
         // Everything issued before now has left the scheduler already.
-        self.scheduler_cycle += cycles;
-        self.dispatch_cycle += cycles;
-        self.charged += cycles;
+        self.shared.scheduler_cycle += cycles;
+        self.hart.dispatch_cycle += cycles;
+        self.hart.charged += cycles;
     }
 }

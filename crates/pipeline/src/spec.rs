@@ -96,10 +96,11 @@ pub struct CoreSpec {
     /// `rvwmo` or `tso`: which memory order programs can rely on.
     #[serde(default)]
     pub memory_model: MemoryModel,
-    /// Hardware threads (harts). With two, which only an out-of-order core can have, they share
-    /// everything but registers, program counter, branch history and return-address stack.
+    /// Hardware threads (harts). With several, which only an out-of-order core can have, they share
+    /// everything but registers, program counter, branch history and return-address stack. Nothing is
+    /// divided between them in advance, so any number goes with queues of any size.
     #[serde(default = "one_thread")]
-    #[schemars(range(min = 1, max = 2))]
+    #[schemars(range(min = 1, max = MAX_THREADS))]
     pub threads: u8,
     /// Instructions dispatched, issued and committed in one cycle, at most.
     #[schemars(range(min = 1, max = 16))]
@@ -142,6 +143,9 @@ pub struct CoreSpec {
     pub l2: Option<SecondLevelSpec>,
 }
 
+/// Most hardware threads that a core can have.
+pub(crate) const MAX_THREADS: usize = 8;
+
 fn one_thread() -> u8 {
     1
 }
@@ -170,7 +174,7 @@ impl CoreSpec {
             self.threads == 1 || self.model == Model::OutOfOrder,
             "threads",
             self.threads,
-            "an in-order core has one hardware thread; two need model = \"out-of-order\"",
+            "an in-order core has one hardware thread; more need model = \"out-of-order\"",
         )?;
         self.check_multiplier()?;
         self.l1_instruction.check().under("l1_instruction")?;
@@ -189,6 +193,16 @@ impl CoreSpec {
                  they are together, {first_level} bytes, or larger"
             ),
         )
+    }
+
+    /// Cycles between what a core does and the departure of the message that it causes: at least
+    /// the time to look into its cache.
+    pub fn departure_cycles(&self) -> u64 {
+        let second_level = self.l2.as_ref();
+        self.l1_instruction
+            .hit_latency_cycles
+            .min(self.l1_data.hit_latency_cycles)
+            .min(second_level.map_or(u64::MAX, |l2| l2.hit_latency_cycles))
     }
 
     fn check_multiplier(&self) -> Result<(), SpecError> {

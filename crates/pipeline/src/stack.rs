@@ -15,7 +15,7 @@ pub(crate) enum Stall {
     Miss,
     StoreBuffer,
     Serializing,
-    /// The core's other hart dispatches, or has all entries.
+    /// The core's other harts dispatch, or have all entries.
     OtherHart,
 }
 
@@ -60,7 +60,7 @@ pub struct CycleStack {
     pub store_buffer: u64,
     /// Instructions that are executed alone, and the wait for those before them.
     pub serial: u64,
-    /// The core's other hart took the whole width, or had all entries of the reorder buffer or of a
+    /// The core's other harts took the whole width, or had all entries of the reorder buffer or of a
     /// queue. Cores with one hart do not show it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub other_hart: u64,

@@ -1,282 +1,91 @@
-//! Two hardware threads: two harts on one out-of-order core.
+//! Several hardware threads: harts that share an out-of-order core.
 //!
-//! The core is written for one hart. What belongs to a hart alone is exchanged when it is the other
-//! one's turn ([`Core::switch_to`]); what is not exchanged the two share: caches and their miss
-//! registers, ports, issue width, scheduler, decoded instructions, and the predictor's tables. The
-//! reorder buffer and the queues of loads and stores are shared by their number of entries: a hart may
-//! have all that the other one has not got. Nothing is set aside for a hart, so one that has halted
-//! and whose instructions have all committed costs the other one nothing.
+//! The core is written for one hart: `Core::hart`, whose turn it is. The others wait in
+//! `Core::others`, and a pointer is exchanged when it is another one's turn ([`Core::switch_to`]).
+//! What is not in a [`HartState`] they share: caches and their miss registers, ports, issue width,
+//! scheduler, decoded instructions, and the predictor's tables. The reorder buffer and the queues
+//! of loads and stores are shared by their number of entries: a hart may have all that the others
+//! have not got. Nothing is divided in advance, so any number of harts goes with any number of
+//! entries, and one that has halted and whose instructions have all committed costs the others
+//! nothing.
 //!
-//! **Who dispatches.** ICOUNT of Tullsen et al., "Exploiting Choice: Instruction Fetch and Issue on an
-//! Implementable Simultaneous Multithreading Processor", 1996, as ICOUNT.2 with the core's width: in
-//! each cycle the hart goes first that has fewer instructions which have been dispatched and have not
-//! issued, and what it leaves of the width is the other one's. Of equals that goes first which did not
-//! the last time. (The paper counts what is being decoded, too, which no hart here has: what is on its
-//! way through the front end is not yet instructions.)
+//! **Who dispatches.** Which hart goes first in a cycle is decided in [`crate::thread_policy`].
+//! What one leaves of the core's width is the next one's. A hart that holds no entries has no
+//! instruction that waits, so that ICOUNT lets it go before all that hold some: none is starved of
+//! entries.
 //!
-//! **One sees the other's stores** when they are performed in the cache that both use. To loads of the
-//! other one, to its reservation and to its wait on it, a store is what the loss of the line is to
-//! another core's. A load takes no value out of the other one's store queue, so that a store is seen
-//! by all other harts at once.
+//! **One sees another's stores** when they are performed in the cache that all use, through one
+//! port, at which the harts take turns. To loads of the others, to their reservations and to their
+//! waits on them, a store is what the loss of the line is to another core's. A load takes no value
+//! out of another hart's store queue, so that a store is seen by all other harts at once.
 //!
-//! The results do not depend on which hart's state is in the core, nor on how far the core was
-//! allowed to run: all that is decided here depends on what the harts are doing in a cycle.
+//! The results do not depend on how far the core was allowed to run: all that is decided here
+//! depends on what the harts are doing in a cycle.
 
 use crate::blocks::NOWHERE;
-use crate::core::{Core, MissingLoad, NEVER, PostedStore, REGISTERS, WaitingLoad};
+use crate::core::{Core, NEVER, Shared};
 use crate::extension::Extension;
-use crate::predictor::BranchContext;
-use crate::probe::Probed;
-use crate::queues::{LoadQueue, StoreQueue, overlap};
-use crate::serializing::Serializing;
-use crate::spec::CoreSpec;
+use crate::hart::HartState;
+use crate::kind::CoreKind;
+use crate::queues::overlap;
+use crate::spec::MAX_THREADS;
 use crate::stack::Stall;
-use crate::statistics::{CoreStatistics, Operations};
-use crate::window::Window;
-use fabric::{AddressRange, Inbox, LineAddress, Outbox, ToCache};
-use riscv::{Attempts, Hart, SINK};
-use state::{State, Walker};
-use std::collections::VecDeque;
+use crate::thread_policy::Candidate;
+use fabric::{Inbox, LineAddress, Outbox};
 
-/// Registers that there are; see [`REGISTERS`].
-const LIVE_REGISTERS: usize = SINK as usize + 1;
-
-/// What belongs to a hart alone: that of the hart which is not in the core. The fields are those of
-/// [`Core`].
-pub(crate) struct OtherHart<X> {
-    pub region: AddressRange,
-    pub hart: Hart,
-    pub extension: X,
-    pub handler_from: u64,
-    pub registers: [u64; LIVE_REGISTERS],
-    pub ready: [u64; LIVE_REGISTERS],
-    pub pc: u64,
-    pub cursor: u32,
-    pub dispatch_cycle: u64,
-    pub dispatch_left: u8,
-    pub blocked: bool,
-    pub window: Window,
-    pub float_in_window: bool,
-    pub observes: bool,
-    pub probed: Option<Box<Probed>>,
-    pub acquire: Option<u64>,
-    pub branches: BranchContext,
-    pub loads: LoadQueue,
-    pub stores: StoreQueue,
-    pub missing: Vec<MissingLoad>,
-    pub waiting_loads: Vec<WaitingLoad>,
-    pub refused: VecDeque<MissingLoad>,
-    pub woken: Vec<u32>,
-    pub store_event: u64,
-    pub serial: Option<Serializing>,
-    pub serial_event: u64,
-    pub posted: VecDeque<PostedStore>,
-    pub refused_store: Option<PostedStore>,
-    pub reservation: Option<LineAddress>,
-    pub awaited: Option<LineAddress>,
-    pub attempts: Attempts,
-    pub hold_until: u64,
-    pub held: Vec<(LineAddress, ToCache)>,
-    pub statistics: CoreStatistics,
-    pub operations: Operations,
-    pub stall: Stall,
-    pub charged: u64,
-}
-
-impl<X: Extension> State for OtherHart<X> {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            OtherHart {
-                region,
-                hart,
-                extension: fixed,
-                handler_from,
-                registers,
-                ready: cycles,
-                pc,
-                cursor,
-                dispatch_cycle: cycle,
-                dispatch_left,
-                blocked,
-                window,
-                float_in_window,
-                observes: fixed,
-                probed: fixed,
-                acquire,
-                branches,
-                loads,
-                stores,
-                missing,
-                waiting_loads,
-                refused,
-                woken: fixed,
-                store_event: cycle,
-                serial,
-                serial_event: cycle,
-                posted,
-                refused_store,
-                reservation,
-                awaited,
-                attempts,
-                hold_until: cycle,
-                held,
-                statistics,
-                operations,
-                stall,
-                charged: cycle,
-            }
-        );
-        self.extension.walk(walker);
-        self.observes = self.float_in_window || self.probed.is_some();
+impl<X: Extension, K: CoreKind> Core<X, K> {
+    /// Whether it has several harts.
+    #[inline(always)]
+    pub(crate) fn is_multithreaded(&self) -> bool {
+        K::MULTITHREADED
     }
-}
 
-impl<X> OtherHart<X> {
-    /// The second hart of a core, which begins at `entry` with its number in `a0`.
-    pub fn new(spec: &CoreSpec, number: u64, extension: X, entry: u64) -> OtherHart<X> {
-        let mut registers = [0; LIVE_REGISTERS];
-        registers[10] = number;
-        OtherHart {
-            region: AddressRange::default(),
-            hart: Hart::new(number),
-            extension,
-            handler_from: 0,
-            registers,
-            ready: [0; LIVE_REGISTERS],
-            pc: entry,
-            cursor: NOWHERE,
-            dispatch_cycle: 0,
-            dispatch_left: spec.width,
-            blocked: false,
-            window: Window::new(spec.rob_entries, spec.width),
-            float_in_window: false,
-            observes: false,
-            probed: None,
-            acquire: None,
-            branches: BranchContext::default(),
-            loads: LoadQueue::new(spec.load_queue_entries, spec.threads),
-            stores: StoreQueue::new(spec.store_queue_entries),
-            missing: Vec::new(),
-            waiting_loads: Vec::new(),
-            refused: VecDeque::new(),
-            woken: Vec::new(),
-            store_event: NEVER,
-            serial: None,
-            serial_event: NEVER,
-            posted: VecDeque::new(),
-            refused_store: None,
-            reservation: None,
-            awaited: None,
-            attempts: Attempts::default(),
-            hold_until: NEVER,
-            held: Vec::new(),
-            statistics: CoreStatistics::default(),
-            operations: Operations::default(),
-            stall: Stall::None,
-            charged: 0,
+    /// The harts whose turn it is not, in the order of their numbers.
+    #[inline(always)]
+    pub(crate) fn others(&self) -> impl Iterator<Item = &HartState<X>> {
+        self.others.iter().flatten().map(|hart| &**hart)
+    }
+
+    /// All harts, that whose turn it is first.
+    pub(crate) fn harts(&self) -> impl Iterator<Item = &HartState<X>> {
+        std::iter::once(&*self.hart).chain(self.others())
+    }
+
+    /// The hart on this hardware thread; there is one.
+    pub(crate) fn hart_of(&self, thread: u8) -> &HartState<X> {
+        let other = self.others.get(usize::from(thread));
+        match other.and_then(Option::as_ref) {
+            Some(other) => other,
+            None => &self.hart,
         }
     }
 
-    /// When something is to be done for this hart, apart from dispatch.
-    fn own_event(&self) -> u64
-    where
-        X: Extension,
-    {
-        let held = if self.held.is_empty() {
-            NEVER
-        } else {
-            self.hold_until
-        };
-        let own = self.store_event.min(self.serial_event).min(held);
-        if X::IS_ACTIVE {
-            own.min(self.extension.next_event())
-        } else {
-            own
-        }
-    }
-
-    fn next_dispatch(&self) -> u64 {
-        if self.blocked || self.serial.is_some() {
-            NEVER
-        } else {
-            self.dispatch_cycle
-        }
-    }
-
-    /// Whether a store to `line` may mean something to this hart.
-    fn minds(&self, line: LineAddress) -> bool {
-        self.reservation == Some(line) || self.loads.may_touch(line)
-    }
-
-    /// Whether this hart waits for a message, or for a store of the other one, and has nothing under
-    /// way at `now`.
-    fn sleeps(&self, now: u64) -> bool
-    where
-        X: Extension,
-    {
-        self.serial.is_some()
-            && self.own_event() == NEVER
-            && self.held.is_empty()
-            && (self.hold_until == NEVER || self.hold_until <= now)
-            && self.stores.is_empty()
-            && self.missing.is_empty()
-            && self.waiting_loads.is_empty()
-            && self.refused.is_empty()
-            && self.window.all_known()
-            && self.window.last_commit < now
-    }
-
-    /// Whether entries of this hart are to become free at `now` or later, as far as is known.
-    fn is_leaving(&self, now: u64) -> bool {
-        self.window.last_commit >= now
-    }
-}
-
-macro_rules! exchange {
-    ($core:ident, $other_hart:ident: $($field:ident),* $(,)?) => {
-        $(std::mem::swap(&mut $core.$field, &mut $other_hart.$field);)*
-    };
-}
-
-impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
-    /// Puts the state of the hart with this number into the core.
-    #[inline]
+    /// It is the turn of the hart on this hardware thread.
+    #[inline(always)]
     pub(crate) fn switch_to(&mut self, thread: u8) {
-        if self.thread != thread {
-            self.exchange();
+        if K::MULTITHREADED && self.hart.thread != thread {
+            self.exchange(thread);
         }
     }
 
     #[inline(never)]
-    fn exchange(&mut self) {
-        let Some(mut other_hart) = self.other_hart.take() else {
-            return;
-        };
-        self.thread ^= 1;
-        const { assert!(LIVE_REGISTERS <= REGISTERS) };
-        self.registers[..LIVE_REGISTERS].swap_with_slice(&mut other_hart.registers);
-        self.ready[..LIVE_REGISTERS].swap_with_slice(&mut other_hart.ready);
-        self.predictor.exchange_context(&mut other_hart.branches);
-        std::mem::swap(&mut self.calendar.operations, &mut other_hart.operations);
-        exchange!(self, other_hart:
-            region, hart, extension, handler_from, pc, cursor, dispatch_cycle, dispatch_left, blocked, window,
-            float_in_window, observes, probed, acquire, loads, stores, missing, waiting_loads, refused, woken,
-            store_event, serial, serial_event, posted, refused_store, reservation, awaited, attempts,
-            hold_until, held, statistics, stall, charged,
-        );
-        self.other_hart = Some(other_hart);
+    fn exchange(&mut self, thread: u8) {
+        let place = self.others.get_mut(usize::from(thread));
+        if let Some(next) = place.and_then(Option::take) {
+            let last = std::mem::replace(&mut self.hart, next);
+            let place = usize::from(last.thread);
+            self.others[place] = Some(last);
+        }
     }
 
     /// Does something for each hart, in the order of their numbers.
     #[inline]
     pub(crate) fn for_each_hart(&mut self, mut action: impl FnMut(&mut Self)) {
-        if self.other_hart.is_none() {
+        if !self.is_multithreaded() {
             return action(self);
         }
-        let thread = self.thread;
-        for each in 0..2 {
+        let thread = self.hart.thread;
+        for each in 0..self.shared.spec.threads {
             self.switch_to(each);
             action(self);
         }
@@ -285,49 +94,50 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
 
     /// The same for one of them.
     pub(crate) fn with_hart<T>(&mut self, thread: u8, action: impl FnOnce(&mut Self) -> T) -> T {
-        let before = self.thread;
+        let before = self.hart.thread;
         self.switch_to(thread);
         let result = action(self);
         self.switch_to(before);
         result
     }
 
-    /// When something is to be done for the hart that is not in the core, apart from dispatch.
-    #[inline]
-    pub(crate) fn other_hart_event(&self) -> u64 {
-        let other_hart = self.other_hart.as_ref();
-        other_hart.map_or(NEVER, |other_hart| other_hart.own_event())
-    }
-
-    fn next_dispatch(&self) -> u64 {
-        if self.blocked || self.serial.is_some() {
-            NEVER
-        } else {
-            self.dispatch_cycle
+    /// The same for all, in the order of `key`.
+    fn for_each_by(
+        &mut self,
+        key: impl Fn(&HartState<X>) -> (u64, u8),
+        mut action: impl FnMut(&mut Self),
+    ) {
+        let mut order = [((NEVER, 0), 0); MAX_THREADS];
+        let mut count = 0;
+        for hart in self.harts() {
+            order[count] = (key(hart), hart.thread);
+            count += 1;
+        }
+        order[..count].sort_unstable();
+        for &(_, thread) in &order[..count] {
+            self.with_hart(thread, &mut action);
         }
     }
 
-    /// What [`Core::next_cycle`] says of a core with two harts.
-    pub(crate) fn next_cycle_of_both(&self) -> u64 {
-        let other_hart = self.other_hart.as_ref();
-        self.next_dispatch()
-            .min(other_hart.map_or(NEVER, |other_hart| other_hart.next_dispatch()))
-            .min(self.own_event())
+    /// When a hart can dispatch next, if no event comes before.
+    pub(crate) fn next_dispatch(&self) -> u64 {
+        let next = self.harts().map(HartState::next_dispatch);
+        next.min().unwrap_or(NEVER)
     }
 
-    /// What [`Core::run`] does of a core with two harts.
-    pub(crate) fn run_both(
+    /// What [`Core::run`] does of a core with several harts.
+    pub(crate) fn run_threads(
         &mut self,
         limit: u64,
         feedback: u64,
         inbox: &mut Inbox,
         outbox: &mut Outbox,
     ) {
-        self.feedback = feedback;
+        self.shared.feedback = feedback;
         let mut limit = limit;
         let mut sent = outbox.messages.len();
-        while self.crash.is_none() {
-            let delivery = self.clock.cycle_at_or_after(inbox.next_at());
+        while self.shared.crash.is_none() {
+            let delivery = self.shared.clock.cycle_at_or_after(inbox.next_at());
             let event = delivery.min(self.own_event());
             if self.dozes() {
                 if event >= limit {
@@ -335,10 +145,7 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
                 }
                 self.wake_up(event);
             }
-            let other_hart = self.other_hart.as_ref();
-            let other = other_hart.map_or(NEVER, |other_hart| other_hart.next_dispatch());
-            let own = self.next_dispatch();
-            let next = own.min(other);
+            let next = self.next_dispatch();
             if event <= next {
                 if event >= limit {
                     break;
@@ -347,18 +154,11 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
             } else if next >= limit {
                 break;
             } else {
-                let stop = limit.min(delivery);
-                if own == other {
-                    self.share_cycle(next, stop, outbox);
-                } else {
-                    let thread = self.thread ^ u8::from(other < own);
-                    let until = stop.min(own.max(other));
-                    self.dispatch_one_hart(thread, next, until, outbox);
-                }
+                self.dispatch_threads(next, limit.min(delivery), outbox);
             }
             if outbox.messages.len() > sent {
                 for message in &outbox.messages[sent..] {
-                    let departure = self.clock.cycle_at_or_after(message.at);
+                    let departure = self.shared.clock.cycle_at_or_after(message.at);
                     limit = limit.min(departure.saturating_add(feedback));
                 }
                 sent = outbox.messages.len();
@@ -375,12 +175,10 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         outbox: &mut Outbox,
     ) {
         self.advance_scheduler(now);
-        let mut waited = [false; 2];
-        let mut thread = 0;
+        let mut waited = [false; MAX_THREADS];
         self.for_each_hart(|core| {
-            waited[thread] = core.blocked || core.serial.is_some();
-            core.blocked = false;
-            thread += 1;
+            waited[usize::from(core.hart.thread)] = core.hart.waits();
+            core.hart.blocked = false;
         });
         if is_delivery {
             if let Some(delivery) = inbox.first() {
@@ -390,157 +188,236 @@ impl<X: Extension, const IN_ORDER: bool> Core<X, IN_ORDER> {
         } else {
             self.own_events(now, outbox);
         }
-        let mut thread = 0;
         self.for_each_hart(|core| {
-            if core.serial.is_some() {
+            if core.hart.serial.is_some() {
                 core.run_serial(now, outbox);
-            } else if now > core.dispatch_cycle && waited[thread]
-                || now < core.dispatch_cycle && core.stall.is_for_room() && core.shares_room(now)
+            } else if now > core.hart.dispatch_cycle && waited[usize::from(core.hart.thread)]
+                || now < core.hart.dispatch_cycle
+                    && core.hart.stall.is_for_room()
+                    && core.shares_room(now)
             {
-                // What has become known of one hart's instructions may make room for the other's.
-                core.dispatch_cycle = now;
+                // What has become known of one hart's instructions may make room for another's.
+                core.hart.dispatch_cycle = now;
             }
-            thread += 1;
         });
     }
 
-    /// Whether the other hart has entries that may become free.
+    /// Whether other harts have entries that may become free.
     fn shares_room(&self, now: u64) -> bool {
-        let other_hart = self.other_hart.as_ref();
-        other_hart.is_some_and(|other| other.is_leaving(now) || !other.window.all_known())
+        self.others()
+            .any(|other| other.is_leaving(now) || !other.window.all_known())
     }
 
-    /// The stores of both harts that are due at `now`. They are performed through one port, and that
-    /// hart goes first which did not perform one the last time. A store that has waited for a line is
-    /// performed when it comes, with the port taken or not, lest others take the line first.
+    /// The stores of all harts that are due at `now`. They are performed through one port, and that
+    /// hart goes first which has not performed one for longest. A store that has waited for a line
+    /// is performed when it comes, with the port taken or not, lest others take the line first.
     pub(crate) fn perform_due_stores(&mut self, now: u64, outbox: &mut Outbox) {
-        let Some(other_hart) = &self.other_hart else {
-            if self.store_event <= now {
+        if !self.is_multithreaded() {
+            if self.hart.store_event <= now {
                 self.perform_stores(now, outbox);
             }
             return;
-        };
-        let own = (self.stores.last_performed, self.thread);
-        let other = (other_hart.stores.last_performed, self.thread ^ 1);
-        for (_, thread) in [own.min(other), own.max(other)] {
-            self.with_hart(thread, |core| {
-                let other = core.other_hart.as_ref();
-                if core.store_event > now {
+        }
+        self.for_each_by(
+            |hart| (hart.stores.last_performed, hart.thread),
+            |core| {
+                if core.hart.store_event > now {
                     return;
                 }
-                if other.is_some_and(|other| other.stores.last_performed == now) {
-                    core.store_event = now + 1;
+                let took_port = |other: &HartState<X>| other.stores.last_performed == now;
+                if core.others().any(took_port) {
+                    core.hart.store_event = now + 1;
                 } else {
                     core.perform_stores(now, outbox);
                 }
-            });
-        }
+            },
+        );
     }
 
-    /// Both harts can dispatch at `now`, and nothing comes before `stop`.
-    fn share_cycle(&mut self, now: u64, stop: u64, outbox: &mut Outbox) {
-        let own = self.window.waiting(now);
-        let Some(other_hart) = &mut self.other_hart else {
-            return;
-        };
-        let other = other_hart.window.waiting(now);
-        let first = match own.cmp(&other) {
-            std::cmp::Ordering::Less => self.thread,
-            std::cmp::Ordering::Greater => self.thread ^ 1,
-            std::cmp::Ordering::Equal => self.went_first ^ 1,
-        };
-        let until = stop.min(now + 1);
-        let one = self.dispatch_one_hart(first, now, until, outbox);
-        let two = self.dispatch_one_hart(first ^ 1, now, until, outbox);
-        if one > 0 && two > 0 {
-            self.went_first = first;
-        }
+    /// A miss register has become free: that hart goes first whose load was refused first, and of
+    /// equals that whose turn it is, then those behind it.
+    pub(crate) fn share_miss_register(&mut self, now: u64, outbox: &mut Outbox) {
+        let (first, threads) = (self.hart.thread, self.shared.spec.threads);
+        self.for_each_by(
+            |hart| {
+                let refused = hart.refused.front().map_or(NEVER, |load| load.issue);
+                (refused, (hart.thread + threads - first) % threads)
+            },
+            |core| core.retry_misses(now, outbox),
+        );
     }
 
-    /// Lets one hart dispatch from `now` until `until`, in which the other one does not, or in what is
-    /// left of the cycle `now`. Returns how many instructions it dispatched in that cycle, if no more.
-    fn dispatch_one_hart(&mut self, thread: u8, now: u64, until: u64, outbox: &mut Outbox) -> u8 {
-        self.switch_to(thread);
-        let Some(other_hart) = &mut self.other_hart else {
-            return 0;
-        };
-        let leaving = other_hart.is_leaving(now);
-        self.window.share_with(other_hart.window.occupied(now));
-        self.loads.share_with(other_hart.loads.occupied(now));
-        self.stores.share_with(other_hart.stores.occupied());
-        self.other_hart_watches = other_hart.reservation.is_some()
-            || other_hart.loads.occupied(now) > 0
-            || other_hart.blocked && other_hart.stall == Stall::StoreBuffer;
-        self.spin.enabled = self.spin.wanted && other_hart.sleeps(now);
-        // As long as it is known that entries become free, room has to be looked for each cycle.
-        let left = if self.slots.0 == now {
-            self.slots.1
+    /// Some harts can dispatch at `now`, and nothing comes before `stop`.
+    fn dispatch_threads(&mut self, now: u64, stop: u64, outbox: &mut Outbox) {
+        let mut taken = [Taken::default(); MAX_THREADS];
+        let mut candidates = [Candidate::default(); MAX_THREADS];
+        let mut count = 0;
+        let mut later = NEVER;
+        for hart in std::iter::once(&mut self.hart).chain(self.others.iter_mut().flatten()) {
+            taken[usize::from(hart.thread)] = Taken::by(hart, now);
+            let next = hart.next_dispatch();
+            if next == now {
+                let (thread, waiting) = (hart.thread, hart.window.waiting(now));
+                candidates[count] = Candidate { thread, waiting };
+                count += 1;
+            } else {
+                later = later.min(next);
+            }
+        }
+        let candidates = &mut candidates[..count];
+        let until = if count == 1 {
+            stop.min(later)
         } else {
-            self.spec.width
+            let policy = &self.shared.policy;
+            policy.order(candidates, self.shared.spec.threads);
+            stop.min(now + 1)
         };
-        let one_cycle = leaving || left < self.spec.width;
+        let mut dispatched = 0;
+        for one in &*candidates {
+            let others = Taken::by_others(&taken, one.thread);
+            let instructions = self.dispatch_one_hart(one.thread, (now, until), &others, outbox);
+            dispatched |= u8::from(instructions > 0) << one.thread;
+            if count > 1 {
+                // What a hart dispatches changes nothing of the others: stores that may are
+                // performed between the turns.
+                taken[usize::from(one.thread)] = Taken::by(&mut self.hart, now);
+            }
+        }
+        let Shared { policy, spec, .. } = &mut self.shared;
+        policy.shared(candidates, dispatched, spec.threads);
+    }
+
+    /// Lets one hart dispatch from `now` until `until`, in which the others, who have `taken` this
+    /// of what all share, do not, or in what is left of the cycle `now`. Returns how many
+    /// instructions it dispatched in that cycle, if no more.
+    fn dispatch_one_hart(
+        &mut self,
+        thread: u8,
+        (now, until): (u64, u64),
+        taken: &Taken,
+        outbox: &mut Outbox,
+    ) -> u8 {
+        self.switch_to(thread);
+        let Core { shared, hart, .. } = self;
+        hart.window.share_with(taken.window);
+        hart.loads.share_with(taken.loads);
+        hart.stores.share_with(taken.stores);
+        shared.others_watch = taken.watches;
+        shared.spin.enabled = shared.spin.wanted && !taken.is_awake;
+        // As long as it is known that entries become free, room has to be looked for each cycle.
+        let leaving = taken.is_leaving;
+        let left = match shared.shared_cycle == now {
+            true => shared.shared_left,
+            false => shared.spec.width,
+        };
+        let one_cycle = leaving || left < shared.spec.width;
+        shared.cycle_width = left;
+        hart.dispatch_left = left;
+        let before = hart.window.tail;
         let until = until.min(self.other_event());
-        self.stop = if one_cycle { until.min(now + 1) } else { until };
-        let before = self.window.tail;
-        self.cycle_width = left;
-        self.dispatch_left = left;
+        self.shared.stop = if one_cycle { until.min(now + 1) } else { until };
         if !self.begin_trap() {
             if left > 0 {
                 self.dispatch(outbox);
             } else {
                 // Who is held up already is so until it dispatches.
-                if self.stall == Stall::None {
+                if self.hart.stall == Stall::None {
                     self.held_up(Stall::OtherHart);
                 }
-                self.dispatch_cycle = now + 1;
+                self.hart.dispatch_cycle = now + 1;
             }
         }
-        self.cycle_width = self.spec.width;
-        // Fetch ends with a taken branch for this hart alone. In later cycles the other one does not
-        // dispatch.
-        let dispatched = self.window.tail.saturating_sub(before).min(left.into()) as u8;
-        self.slots = (now, left - dispatched);
+        let Core { shared, hart, .. } = self;
+        shared.cycle_width = shared.spec.width;
+        // Fetch ends with a taken branch for this hart alone. In later cycles no other one
+        // dispatches.
+        let dispatched = hart.window.tail.saturating_sub(before).min(left.into()) as u8;
+        (shared.shared_cycle, shared.shared_left) = (now, left - dispatched);
         if leaving {
-            if self.blocked {
-                self.blocked = false;
-                self.dispatch_cycle = now + 1;
-            } else if self.stall.is_for_room() {
-                self.dispatch_cycle = self.dispatch_cycle.min(now + 1);
+            if hart.blocked {
+                hart.blocked = false;
+                hart.dispatch_cycle = now + 1;
+            } else if hart.stall.is_for_room() {
+                hart.dispatch_cycle = hart.dispatch_cycle.min(now + 1);
             }
         }
         dispatched
     }
 
-    /// The hart in the core has written these bytes, at `now`: the other one's reservation of their
-    /// line is gone, and its loads must not have read them too early.
+    /// The hart whose turn it is has written these bytes, at `now`: the others' reservations of
+    /// their line are gone, and their loads must not have read them too early.
     #[inline]
-    pub(crate) fn tell_other_hart(&mut self, now: u64, address: u64, bytes: u8) {
+    pub(crate) fn tell_other_harts(&mut self, now: u64, address: u64, bytes: u8) {
         let line = LineAddress::of(address);
-        let Some(other_hart) = &self.other_hart else {
-            return;
-        };
-        if !other_hart.minds(line) {
-            return;
-        }
-        self.with_hart(self.thread ^ 1, |core| {
-            if core.reservation == Some(line) {
-                core.lose_reservation(line, now);
-                // It may wait for this.
-                if core.serial.is_some() {
-                    core.serial_event = core.serial_event.min(now);
-                }
+        for thread in 0..self.others.len() {
+            if !self.others[thread]
+                .as_ref()
+                .is_some_and(|other| other.minds(line))
+            {
+                continue;
             }
-            core.look_again(now, |load| {
-                overlap(load.address, load.bytes, address, bytes)
+            self.with_hart(thread as u8, |core| {
+                if core.hart.reservation == Some(line) {
+                    core.lose_reservation(line, now);
+                    // It may wait for this.
+                    if core.hart.serial.is_some() {
+                        core.hart.serial_event = core.hart.serial_event.min(now);
+                    }
+                }
+                core.look_again(now, |load| {
+                    overlap(load.address, load.bytes, address, bytes)
+                });
             });
-        });
+        }
     }
 
     /// What has been decoded is forgotten: nobody knows where the next instruction is.
     pub(crate) fn forget_cursors(&mut self) {
-        self.cursor = NOWHERE;
-        if let Some(other_hart) = &mut self.other_hart {
-            other_hart.cursor = NOWHERE;
+        self.for_each_hart(|core| core.hart.cursor = NOWHERE);
+    }
+}
+
+/// What harts have of what all share, for one that is to dispatch.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    window: u64,
+    loads: u64,
+    stores: u64,
+    /// A store may mean something to one of them.
+    watches: bool,
+    /// One has something under way.
+    is_awake: bool,
+    /// Entries of one are to become free.
+    is_leaving: bool,
+}
+
+impl Taken {
+    /// What one of them has at `now`.
+    fn by<X: Extension>(hart: &mut HartState<X>, now: u64) -> Taken {
+        let loads = hart.loads.occupied(now);
+        Taken {
+            window: hart.window.occupied(now),
+            loads,
+            stores: hart.stores.occupied(),
+            watches: hart.reservation.is_some()
+                || loads > 0
+                || hart.blocked && hart.stall == Stall::StoreBuffer,
+            is_awake: !hart.sleeps(now),
+            is_leaving: hart.is_leaving(now),
         }
+    }
+
+    /// What all but the one on hardware thread `thread` have, of what each has.
+    fn by_others(each: &[Taken], thread: u8) -> Taken {
+        let mut sum = Taken::default();
+        for (_, one) in (0..).zip(each).filter(|&(other, _)| other != thread) {
+            sum.window += one.window;
+            sum.loads += one.loads;
+            sum.stores += one.stores;
+            sum.watches |= one.watches;
+            sum.is_awake |= one.is_awake;
+            sum.is_leaving |= one.is_leaving;
+        }
+        sum
     }
 }

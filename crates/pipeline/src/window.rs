@@ -224,8 +224,8 @@ pub struct Window {
     /// By the indices of what is deferred.
     pub predictions: Box<[Prediction]>,
     rob_entries: u64,
-    /// Entries of the reorder buffer that this hart may have now: those that the other hart of the
-    /// core has not got.
+    /// Entries of the reorder buffer that this hart may have now: those that the other harts of the
+    /// core have not got.
     capacity: u64,
     width: u64,
     /// All before this position have left the reorder buffer.
@@ -398,7 +398,7 @@ impl Window {
         self.capacity
     }
 
-    /// Leaves this hart all entries but those that the other one has.
+    /// Leaves this hart all entries but those that the others have.
     pub fn share_with(&mut self, others: u64) {
         self.capacity = self.rob_entries - others;
         if self.capacity == 0 {

@@ -1,6 +1,7 @@
 //! What a run is described by. The doc comment of a field is its help text, wherever that is
 //! shown.
 
+use crate::memory_map::MOST_HARTS;
 pub use crate::notify::Notify;
 pub use crate::registry::ServerSpec;
 use crate::registry::mechanisms;
@@ -35,11 +36,22 @@ impl ServerSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         self.fabric.check().under("fabric")?;
-        self.core.check().under("core")
+        self.core.check().under("core")?;
+        require(
+            self.harts() as u64 <= MOST_HARTS,
+            "core.threads",
+            self.core.threads,
+            format!(
+                "with fabric.cores = {} there are {} harts, and the memory map has stacks of \
+                 {MOST_HARTS}",
+                self.fabric.cores,
+                self.harts()
+            ),
+        )
     }
 
     /// How many harts there are. Those from 0 on are the first ones of the cores, in their order; if
-    /// the cores have two hardware threads, the second ones follow.
+    /// the cores have more hardware threads, the second ones follow, and so on.
     pub fn harts(&self) -> usize {
         self.fabric.cores * usize::from(self.core.threads)
     }
@@ -102,9 +114,9 @@ pub struct DataPlaneSpec {
     #[serde(default)]
     #[schemars(inner(range(min = 1, max = 65535)))]
     pub weights: Vec<u32>,
-    /// The program that runs on the other hardware thread of each data plane core, if
-    /// `server.core.threads` is 2: a built-in one by its name, or the path of a `.c` file. Without
-    /// it, that thread is halted.
+    /// The program that runs on the second hardware thread of each data plane core, if
+    /// `server.core.threads` is 2 or more: a built-in one by its name, or the path of a `.c` file.
+    /// Without it, that thread is halted; those behind it always are, unless the data plane uses them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub co_runner: Option<String>,
     /// Queues between the I/O sources and the data plane; each has a tenant of its own.

@@ -82,7 +82,7 @@ pub enum Advance {
 }
 
 impl Engine {
-    /// `departure_cycles`: see [`pipeline::Core::departure_cycles`].
+    /// `departure_cycles`: see [`pipeline::CoreSpec::departure_cycles`].
     pub fn new(cores: Vec<Box<dyn CoreModel>>, fabric: Fabric, departure_cycles: u64) -> Engine {
         let clock = fabric.clock();
         let latency = fabric.minimum_delivery_latency();

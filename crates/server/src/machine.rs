@@ -11,7 +11,7 @@ use crate::memory_map::{CLINT, FIRST_STACK, MAIN_MEMORY, STACK_BYTES, STACK_STRI
 use crate::meter::Reading;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
-use pipeline::{Core, MemoryModel, NoExtension, Why};
+use pipeline::{MemoryModel, NoExtension, Why};
 use riscv::elf::Image;
 use riscv::{Attempts, Cause, Class, Instruction};
 use state::{Reader, Writer};
@@ -286,7 +286,7 @@ impl Machine {
                 core
             })
             .collect();
-        let departure = Core::<NoExtension, false>::departure_cycles(&spec.core);
+        let departure = spec.core.departure_cycles();
         let engine = Engine::new(cores, fabric, departure);
         Ok(Machine {
             engine,

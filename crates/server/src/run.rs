@@ -254,7 +254,7 @@ fn check_threads(description: &Description) -> Result<(), SpecError> {
         threads > 1,
         "data_plane.co_runner",
         format_args!("{program:?}"),
-        "it runs on the other hardware thread of each data plane core, and the cores have one: \
+        "it runs on the second hardware thread of each data plane core, and the cores have one: \
          set server.core.threads = 2",
     )
 }

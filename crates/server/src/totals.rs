@@ -20,12 +20,12 @@ pub struct CoreResult {
     /// Everything that was counted, of all its harts together.
     #[serde(flatten)]
     pub statistics: CoreStatistics,
-    /// Its harts, if they are two.
+    /// Its harts, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub harts: Vec<CoreHartResult>,
 }
 
-/// The part of one of a core's two harts.
+/// The part of one of a core's harts.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoreHartResult {
     /// Its number.

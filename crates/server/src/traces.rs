@@ -32,7 +32,7 @@ pub struct TraceOptions {
     pub timeline: Option<PathBuf>,
     /// The pipeline of one core for the viewer Konata.
     pub pipeline: Option<PathBuf>,
-    /// Which core that is, and with two hardware threads which hart.
+    /// Which core that is, and with several hardware threads which hart.
     pub pipeline_core: usize,
     /// Only what happens in this simulated time: from and until, in nanoseconds.
     pub window_ns: Option<[f64; 2]>,
@@ -229,9 +229,11 @@ impl Traces {
     ) -> Tracer {
         let (clock, cores) = (machine.engine.clock(), machine.engine.cores.len());
         let harts = cores * usize::from(machine.threads());
-        let name = |hart: usize| match hart.checked_sub(cores) {
-            Some(core) => format!("core {core}, second hart"),
-            None => format!("core {hart}"),
+        let name = |hart: usize| match hart / cores {
+            0 => format!("core {hart}"),
+            1 => format!("core {}, second hart", hart % cores),
+            2 => format!("core {}, third hart", hart % cores),
+            thread => format!("core {}, {}th hart", hart % cores, thread + 1),
         };
         let cycles: Vec<Range<u64>> = self
             .shown

@@ -1,4 +1,4 @@
-//! Random programs give the same registers and memory on both core models, on both hardware threads
+//! Random programs give the same registers and memory on both core models, on all hardware threads
 //! of a core, and in threaded code, as on the functional interpreter, which executes one instruction
 //! after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`).
 
@@ -32,7 +32,7 @@ const DUMP: u64 = 0x8006_0000;
 const DUMP_WORDS: usize = 31 + 32 + 2;
 /// How far the data of one hart are from those of the next.
 const HART_BYTES: u64 = 0x4_0000;
-const MEMORY_BYTES: usize = 0x10_0000;
+const MEMORY_BYTES: usize = 0x28_0000;
 /// Nobody's address.
 const NOTHING: u64 = 0x4000_0000;
 
@@ -762,22 +762,36 @@ fn out_of_order_computes_what_the_interpreter_does() {
     compare(&[core, ordered, servers::with_second_level(small)]);
 }
 
-/// Both hardware threads of a core, which share all it has but their registers: each computes what it
-/// would alone, be the other one in whatever it is in, with room for many instructions or for few.
-#[test]
-fn two_harts_of_a_core_compute_what_the_interpreter_does() {
-    let core = servers::with_two_threads(CoreSpec::hyperplane_table1());
+/// All hardware threads of a core, which share all it has but their registers: each computes what it
+/// would alone, be the others in whatever they are in, with room for many instructions or for few.
+fn harts_of_a_core_compute_what_the_interpreter_does(threads: u8, cases: u32) {
+    let core = servers::with_threads(threads, CoreSpec::hyperplane_table1());
     let small = servers::with_small_caches(core.clone());
     let cores = [
         core.clone(),
         servers::with_second_level(small.clone()),
         servers::with_total_store_order(servers::tight(small)),
     ];
-    let work = || (program(), 1u8..4);
-    check(700, &(work(), work()), |(one, other)| {
-        let image = image(&[one, other]);
+    let work = prop::collection::vec((program(), 1u8..4), usize::from(threads));
+    check(cases, &work, |work| {
+        let image = image(&work);
         cores.iter().try_for_each(|core| same(core, &image))
     });
+}
+
+#[test]
+fn two_harts_of_a_core_compute_what_the_interpreter_does() {
+    harts_of_a_core_compute_what_the_interpreter_does(2, 700);
+}
+
+#[test]
+fn four_harts_of_a_core_compute_what_the_interpreter_does() {
+    harts_of_a_core_compute_what_the_interpreter_does(4, 200);
+}
+
+#[test]
+fn eight_harts_of_a_core_compute_what_the_interpreter_does() {
+    harts_of_a_core_compute_what_the_interpreter_does(8, 100);
 }
 
 #[test]

@@ -41,7 +41,9 @@ const CLOCK: u64 = CLINT + 0xbff8;
 /// The timer's bit in `mie`.
 const TIMER_INTERRUPT: u64 = 1 << 7;
 
-const MAXIMUM_HARTS: usize = 4;
+/// Harts of most programs, and of those for cores that have so many.
+const HARTS: usize = 4;
+const MAXIMUM_HARTS: usize = 8;
 const DATA: [Register; 6] = [A0, A1, A2, A3, A4, A5];
 const SHARED_BASE: Register = S0;
 const PROGRESS_BASE: Register = S1;
@@ -103,7 +105,7 @@ fn place() -> impl Strategy<Value = u16> {
     ]
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op(harts: u8) -> impl Strategy<Value = Op> {
     let bytes = || (0u32..4).prop_map(|log| 1u8 << log);
     prop_oneof![
         10 => (bytes(), any::<bool>(), register(), place())
@@ -125,20 +127,22 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (any::<bool>(), 1u8..40, 0u8..4).prop_map(|(s, n, l)| Op::Walk(s, n, l)),
         2 => (1u16..600).prop_map(Op::Delay),
         3 => Just(Op::Signal),
-        4 => (0..MAXIMUM_HARTS as u8, 0u8..4).prop_map(|(h, k)| Op::Wait(h, k)),
+        4 => (0..harts, 0u8..4).prop_map(|(h, k)| Op::Wait(h, k)),
         2 => register().prop_map(Op::Cycle),
-        1 => (any::<bool>(), 0..MAXIMUM_HARTS as u8).prop_map(|(w, h)| Op::Clint(w, h)),
+        1 => (any::<bool>(), 0..harts).prop_map(|(w, h)| Op::Clint(w, h)),
         1 => (any::<bool>(), register(), 0..SHARED_LINES as u8 - 1)
             .prop_map(|(s, r, l)| Op::Misaligned(s, r, l)),
         2 => (0u8..3).prop_map(Op::Sleep),
     ]
 }
 
-/// Operations with the hart that carries each out. A hart waits only for signals that stand
+/// Operations with the hart, of so many, that carries each out. A hart waits only for signals that stand
 /// before in this list, so the list is an order in which all of it can be done, and the program
 /// ends.
-fn program() -> impl Strategy<Value = Vec<(u8, Op)>> {
-    prop::collection::vec((0..MAXIMUM_HARTS as u8, op()), 1..100)
+fn program(harts: usize) -> impl Strategy<Value = Vec<(u8, Op)>> {
+    let harts = harts as u8;
+    // As many for each hart.
+    prop::collection::vec((0..harts, op(harts)), 1..25 * usize::from(harts))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -164,9 +168,9 @@ struct Shape {
     period: Option<u64>,
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
+fn shape(harts: usize) -> impl Strategy<Value = Shape> {
     (
-        2..=MAXIMUM_HARTS,
+        2..=harts,
         1u8..4,
         prop::bool::weighted(0.3),
         (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
@@ -669,28 +673,39 @@ fn is_always_the_same(bench: &Bench, shape: &Shape) -> Result<(), TestCaseError>
     Ok(())
 }
 
+/// So many random programs of at most so many harts.
+fn is_exact(core: &CoreSpec, cases: u32, harts: usize) {
+    check(cases, &(shape(harts), program(harts)), |(shape, ops)| {
+        always_the_same(core, &shape, &ops)
+    });
+}
+
 #[test]
 fn out_of_order_cores_are_exact() {
-    let core = CoreSpec::hyperplane_table1();
-    check(800, &(shape(), program()), |(shape, ops)| {
-        always_the_same(&core, &shape, &ops)
-    });
+    is_exact(&CoreSpec::hyperplane_table1(), 800, HARTS);
 }
 
 #[test]
 fn in_order_cores_are_exact() {
-    let core = CoreSpec::five_stage();
-    check(800, &(shape(), program()), |(shape, ops)| {
-        always_the_same(&core, &shape, &ops)
-    });
+    is_exact(&CoreSpec::five_stage(), 800, HARTS);
 }
 
 #[test]
 fn cores_with_two_harts_are_exact() {
-    let core = servers::with_two_threads(CoreSpec::hyperplane_table1());
-    check(800, &(shape(), program()), |(shape, ops)| {
-        always_the_same(&core, &shape, &ops)
-    });
+    let core = servers::with_threads(2, CoreSpec::hyperplane_table1());
+    is_exact(&core, 800, HARTS);
+}
+
+#[test]
+fn cores_with_four_harts_are_exact() {
+    let core = servers::with_threads(4, CoreSpec::hyperplane_table1());
+    is_exact(&core, 300, MAXIMUM_HARTS);
+}
+
+#[test]
+fn a_core_with_eight_harts_is_exact() {
+    let core = servers::with_threads(8, CoreSpec::hyperplane_table1());
+    is_exact(&core, 300, MAXIMUM_HARTS);
 }
 
 /// An extension interrupts again and again, and both kinds of delivery are exact. Each hart handles an
@@ -737,9 +752,9 @@ fn interrupts_are_exact_on_cores_with_two_harts() {
 }
 
 /// Saves every few steps at first, so that all that can be under way is met, and seldom later.
-fn saving_changes_nothing(core: &CoreSpec) {
+fn saving_changes_nothing(core: &CoreSpec, harts: usize) {
     let steps = prop::collection::vec(prop_oneof![1u64..40, 1u64..400], 1..6);
-    let strategy = (shape(), program(), steps, any::<bool>());
+    let strategy = (shape(harts), program(harts), steps, any::<bool>());
     check(40, &strategy, |(shape, ops, steps, skip_spinning)| {
         let bench = bench(core, &shape, &ops);
         let plain = outcome(&bench, 0, skip_spinning);
@@ -751,25 +766,28 @@ fn saving_changes_nothing(core: &CoreSpec) {
 
 #[test]
 fn saving_is_exact_on_out_of_order_cores() {
-    saving_changes_nothing(&CoreSpec::hyperplane_table1());
+    saving_changes_nothing(&CoreSpec::hyperplane_table1(), HARTS);
 }
 
 #[test]
-fn saving_is_exact_on_cores_with_two_harts() {
-    saving_changes_nothing(&servers::with_two_threads(CoreSpec::hyperplane_table1()));
+fn saving_is_exact_on_cores_with_several_harts() {
+    for (threads, harts) in [(2, HARTS), (4, MAXIMUM_HARTS), (8, MAXIMUM_HARTS)] {
+        let core = servers::with_threads(threads, CoreSpec::hyperplane_table1());
+        saving_changes_nothing(&core, harts);
+    }
 }
 
 #[test]
 fn saving_is_exact_on_in_order_cores() {
-    saving_changes_nothing(&CoreSpec::five_stage());
+    saving_changes_nothing(&CoreSpec::five_stage(), HARTS);
 }
 
 /// Hart 1 spins while hart 0 sleeps: almost all of that is skipped.
 #[test]
 fn long_spinning_is_skipped() {
     let [out_of_order, in_order] = servers::models();
-    let shared = servers::with_two_threads(out_of_order.clone());
-    for core in [out_of_order, in_order, shared] {
+    let shared = [2, 8].map(|threads| servers::with_threads(threads, out_of_order.clone()));
+    for core in [out_of_order, in_order].into_iter().chain(shared) {
         let mut asm = Assembler::new();
         asm.harts(2, |asm, hart| {
             asm.load_immediate(S0, SHARED);
@@ -988,8 +1006,11 @@ fn skipping_is_exact_on_out_of_order_cores() {
 }
 
 #[test]
-fn skipping_is_exact_beside_a_halted_hart() {
-    skipping_changes_nothing(&servers::with_two_threads(CoreSpec::hyperplane_table1()));
+fn skipping_is_exact_beside_halted_harts() {
+    for threads in [2, 4, 8] {
+        let core = CoreSpec::hyperplane_table1();
+        skipping_changes_nothing(&servers::with_threads(threads, core));
+    }
 }
 
 #[test]
@@ -1157,7 +1178,7 @@ fn the_first_crash_is_reported() {
 /// so ends the hold of a third line, which somebody has asked for: that waits for the end of the fill.
 #[test]
 fn a_hold_that_ends_during_a_fill_is_exact() {
-    let core = servers::with_two_threads(CoreSpec::hyperplane_table1());
+    let core = servers::with_threads(2, CoreSpec::hyperplane_table1());
     let shape = Shape {
         harts: 4,
         rounds: 1,

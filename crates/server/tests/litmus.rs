@@ -10,10 +10,10 @@ mod common;
 
 use common::assembler::*;
 use common::servers::{
-    halted, models, non_inclusive, read, server, with_second_level, with_total_store_order,
-    with_two_threads,
+    halted, models, non_inclusive, read, server, with_second_level, with_threads,
+    with_total_store_order,
 };
-use pipeline::CoreSpec;
+use pipeline::{CoreSpec, MemoryModel};
 use riscv::elf::Image;
 use server::{Machine, ServerSpec};
 use std::collections::BTreeMap;
@@ -913,8 +913,8 @@ fn try_all(
 ) {
     // And behind a second level, without inclusion.
     let behind = models().map(with_second_level);
-    let shared = with_two_threads(CoreSpec::hyperplane_table1());
-    for core in models().into_iter().chain(behind).chain([shared]) {
+    let shared = [2, 4].map(|threads| with_threads(threads, CoreSpec::hyperplane_table1()));
+    for core in models().into_iter().chain(behind).chain(shared) {
         let mut spec = spec(harts, &core);
         if core.l2.is_some() {
             spec = non_inclusive(spec);
@@ -1010,6 +1010,30 @@ fn with_total_store_order_only_stores_are_overtaken() {
     outcomes_come_out_as_claimed(models().map(with_total_store_order), |test| {
         [ALLOWED_BY_TSO.contains(&test.name); 2]
     });
+}
+
+/// What is forbidden never comes out between the harts of one core either, nor between those of two
+/// cores with two harts each.
+#[test]
+fn harts_of_one_core_keep_to_the_memory_model() {
+    for threads in [2, 4] {
+        let core = with_threads(threads, CoreSpec::hyperplane_table1());
+        for core in [core.clone(), with_total_store_order(core)] {
+            let is_tso = core.memory_model == MemoryModel::Tso;
+            let forbidden = TESTS.iter().filter(|test| match is_tso {
+                true => !ALLOWED_BY_TSO.contains(&test.name),
+                false => matches!(test.verdict, Forbidden),
+            });
+            for test in forbidden {
+                let found = outcomes(test, &core, false);
+                assert!(
+                    !found.contains_key(test.outcome),
+                    "{}: {found:?}",
+                    test.name
+                );
+            }
+        }
+    }
 }
 
 /// The table in the documentation says what is checked here, no more and no less.

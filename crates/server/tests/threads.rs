@@ -1,4 +1,4 @@
-//! Two harts on one core: what each gets of it, against arithmetic and against a core of its own.
+//! Several harts on one core: what each gets of it, against arithmetic and against a core of its own.
 
 mod common;
 
@@ -111,6 +111,20 @@ fn multiplications(asm: &mut Assembler) {
     }
 }
 
+/// 60 additions that wait for nothing.
+fn additions(asm: &mut Assembler) {
+    for _ in 0..60 {
+        asm.add(T1, S2, S2);
+    }
+}
+
+/// 60 stores to one line.
+fn stores(asm: &mut Assembler) {
+    for word in 0..60 {
+        asm.store_double(S2, S0, 8 * (word % 8));
+    }
+}
+
 /// A pointer that misses, and 60 additions that wait for it.
 fn misses(asm: &mut Assembler) {
     asm.load_double(S0, S0, 0);
@@ -133,11 +147,14 @@ fn mixture(asm: &mut Assembler) {
     asm.bind(over);
 }
 
-/// A halted hart takes nothing: the other one takes exactly as long as on a core of its own.
+/// Halted harts take nothing: the other one takes exactly as long as on a core of its own.
 #[test]
 fn a_halted_hart_costs_nothing() {
     for body in [chain, loads, multiplications, misses, mixture] {
-        assert_eq!(cycles(1, body, None), cycles(2, body, None));
+        let alone = cycles(1, body, None);
+        for threads in [2, 4, 8] {
+            assert_eq!(cycles(threads, body, None), alone, "{threads} threads");
+        }
     }
 }
 
@@ -187,55 +204,235 @@ fn misses_and_a_chain_get_on() {
     );
 }
 
-/// Harts that do the same at the same time get the same: 120 multiplications take 60 cycles, and no hart
-/// takes more than a hundredth longer than the other.
+/// Harts that do the same at the same time get the same. Two multiplications issue in a cycle, so that
+/// 60 of each hart take 30 cycles times the number of harts. They do not begin in the same cycle, so
+/// that a hart may have two or three hundredths less: when it begins, not all do multiply yet.
 #[test]
 fn equal_harts_get_equal_parts() {
-    let mut asm = Assembler::new();
-    asm.harts(2, |asm, hart| {
-        asm.load_immediate(S0, DATA + DATA_BYTES * hart as u64);
-        asm.load_immediate(S2, 1);
-        turn(asm, WARM_UP, multiplications);
-        asm.csr_read(S10, CYCLE);
-        turn(asm, TURNS, multiplications);
-        asm.csr_read(S11, CYCLE);
-        asm.operate(SUB, S11, S11, S10);
-        asm.load_immediate(T0, RESULT + 64 * hart as u64);
-        asm.store_double(S11, T0, 0);
-        asm.halt();
-    });
-    let machine = servers::halted(&spec(2), asm.finish(&[]));
-    let [one, other] = [0, 64].map(|offset| read(&machine, RESULT + offset) as f64);
-    assert!((one / other - 1.0).abs() < 0.01, "{one} and {other} cycles");
-    let expected = 60.0 * TURNS as f64;
-    assert!((1.0..1.02).contains(&(one / expected)), "{one} cycles");
+    for threads in [2, 4, 8] {
+        let mut asm = Assembler::new();
+        asm.harts(threads.into(), |asm, hart| {
+            asm.load_immediate(S0, DATA + DATA_BYTES * hart as u64);
+            asm.load_immediate(S2, 1);
+            turn(asm, WARM_UP, multiplications);
+            asm.csr_read(S10, CYCLE);
+            turn(asm, TURNS, multiplications);
+            asm.csr_read(S11, CYCLE);
+            asm.operate(SUB, S11, S11, S10);
+            asm.load_immediate(T0, RESULT + 64 * hart as u64);
+            asm.store_double(S11, T0, 0);
+            asm.halt();
+        });
+        let machine = servers::halted(&spec(threads), asm.finish(&[]));
+        let each: Vec<u64> = (0..u64::from(threads))
+            .map(|hart| read(&machine, RESULT + 64 * hart))
+            .collect();
+        let expected = 30 * TURNS * u64::from(threads);
+        let near = expected * 97 / 100..=expected * 102 / 100;
+        assert!(each.iter().all(|one| near.contains(one)), "{each:?} cycles");
+    }
+}
+
+/// When one of them has done its part, harts in equal endless loops have executed as many instructions
+/// as it, to two hundredths, whatever the loop needs most of: a port, the width, the store port. Of two
+/// harts one may get more, up to a quarter, where all entries of a queue are taken: see
+/// `pipeline/src/thread_policy.rs`.
+#[test]
+fn equal_harts_execute_equal_numbers_of_instructions() {
+    for body in [multiplications, loads, additions, stores, chain] {
+        for threads in [2, 4, 8] {
+            let mut asm = Assembler::new();
+            asm.harts(threads.into(), |asm, hart| {
+                asm.load_immediate(S0, DATA + DATA_BYTES * hart as u64);
+                asm.load_immediate(S2, 1);
+                turn(asm, if hart == 0 { 4 * TURNS } else { 1 << 40 }, body);
+                asm.load_immediate(T0, HOST);
+                asm.store_double(S2, T0, 0);
+                asm.halt();
+            });
+            let image = with_host(asm.finish(&[]), HOST);
+            let mut machine = servers::machine(&spec(threads), image);
+            assert_eq!(servers::run(&mut machine), Ending::Exited);
+            let end = machine.end();
+            let core = &machine.engine.cores[0];
+            let each: Vec<u64> = (0..threads)
+                .map(|thread| core.hart_statistics(thread, end).instructions)
+                .collect();
+            let (least, most) = (each.iter().min().unwrap(), each.iter().max().unwrap());
+            let tolerance = if threads == 2 { 4 } else { 50 };
+            assert!(
+                most - least <= least / tolerance,
+                "{threads} threads: {each:?}"
+            );
+        }
+    }
 }
 
 /// Of each hart, its cycles add up to those of the core.
 #[test]
 fn the_cycles_of_each_hart_add_up() {
-    let mut asm = Assembler::new();
-    asm.harts(2, |asm, hart| {
-        asm.load_immediate(S0, DATA + DATA_BYTES * hart as u64);
-        asm.load_immediate(S2, 1);
-        turn(asm, TURNS, if hart == 0 { multiplications } else { loads });
-        asm.halt();
-    });
-    let machine = servers::halted(&spec(2), asm.finish(&[]));
-    let core = &machine.engine.cores[0];
-    for thread in 0..2 {
-        assert_eq!(core.hart_statistics(thread, 1 << 20).stack.total(), 1 << 20);
+    for threads in [2, 4, 8] {
+        let mut asm = Assembler::new();
+        asm.harts(threads.into(), |asm, hart| {
+            asm.load_immediate(S0, DATA + DATA_BYTES * hart as u64);
+            asm.load_immediate(S2, 1);
+            let body = [multiplications, loads, chain, stores][hart % 4];
+            turn(asm, TURNS, body);
+            asm.halt();
+        });
+        let machine = servers::halted(&spec(threads), asm.finish(&[]));
+        let core = &machine.engine.cores[0];
+        let mut instructions = 0;
+        for thread in 0..threads {
+            let hart = core.hart_statistics(thread, 1 << 20);
+            assert_eq!(hart.stack.total(), 1 << 20);
+            instructions += hart.instructions;
+        }
+        let all = core.statistics(1 << 20);
+        assert_eq!(all.stack.total(), u64::from(threads) << 20);
+        assert_eq!(all.instructions, instructions);
     }
-    assert_eq!(core.statistics(1 << 20).stack.total(), 2 << 20);
+}
+
+/// How the harts of one core add to a counter in turn.
+#[derive(Clone, Copy, Debug)]
+enum Count {
+    Atomic,
+    Conditional,
+    /// A word that is locked by a swap, and waited for with `WRS`.
+    Locked,
+}
+
+/// Eight harts of one core that add to one counter lose nothing, with room for many instructions or few.
+#[test]
+fn harts_of_a_core_count_together() {
+    const TIMES: u64 = 200;
+    let counter = DATA;
+    let lock = DATA + 64;
+    let core = servers::with_threads(8, CoreSpec::hyperplane_table1());
+    for core in [core.clone(), servers::tight(core)] {
+        for how in [Count::Atomic, Count::Conditional, Count::Locked] {
+            let mut asm = Assembler::new();
+            asm.harts(8, |asm, _| {
+                asm.load_immediate(S0, counter);
+                asm.load_immediate(S1, lock);
+                asm.load_immediate(S2, 1);
+                asm.load_immediate(S3, TIMES);
+                let again = asm.label_here();
+                match how {
+                    Count::Atomic => asm.amo(AMO_ADD, RELAXED, 8, ZERO, S2, S0),
+                    Count::Conditional => {
+                        let retry = asm.label_here();
+                        asm.load_reserved(RELAXED, 8, T0, S0);
+                        asm.add(T0, T0, S2);
+                        asm.store_conditional(RELAXED, 8, T1, T0, S0);
+                        asm.branch(When::NotEqual, T1, ZERO, retry);
+                    }
+                    Count::Locked => {
+                        let (retry, taken) = (asm.label_here(), asm.label());
+                        asm.amo(AMO_SWAP, ACQUIRE, 8, T0, S2, S1);
+                        asm.branch(When::Equal, T0, ZERO, taken);
+                        let wait = asm.label_here();
+                        asm.load_reserved(RELAXED, 8, T0, S1);
+                        asm.branch(When::Equal, T0, ZERO, retry);
+                        asm.wait_on_reservation();
+                        asm.jump(wait);
+                        asm.bind(taken);
+                        asm.load_double(T0, S0, 0);
+                        asm.add(T0, T0, S2);
+                        asm.store_double(T0, S0, 0);
+                        asm.fence(RW, W);
+                        asm.store_double(ZERO, S1, 0);
+                    }
+                }
+                asm.add_immediate(S3, S3, -1);
+                asm.branch(When::NotEqual, S3, ZERO, again);
+                asm.halt();
+            });
+            let machine = servers::halted(&servers::server(8, &core), asm.finish(&[]));
+            assert_eq!(read(&machine, counter), 8 * TIMES, "{how:?}");
+        }
+    }
 }
 
 /// What is not possible gets a sentence.
 #[test]
 fn an_in_order_core_has_one_thread() {
-    let core = servers::with_two_threads(CoreSpec::five_stage());
+    let core = servers::with_threads(2, CoreSpec::five_stage());
     assert_eq!(
         core.check().unwrap_err().to_string(),
-        "threads is 2; an in-order core has one hardware thread; two need \
+        "threads is 2; an in-order core has one hardware thread; more need \
          model = \"out-of-order\""
+    );
+}
+
+/// Of harts that wait, each says for what, and where it is.
+#[test]
+fn each_hart_says_what_it_waits_for() {
+    let mut asm = Assembler::new();
+    asm.harts(4, |asm, hart| {
+        asm.load_immediate(S0, DATA + 64 * hart as u64);
+        if hart % 2 == 1 {
+            asm.load_reserved(RELAXED, 8, T0, S0);
+            asm.wait_on_reservation();
+        }
+        asm.halt();
+    });
+    let mut machine = servers::halted(&spec(4), asm.finish(&[]));
+    let text = machine.describe_waiting("");
+    for hart in [1, 3] {
+        let reason = format!(
+            "waits for a store to the line at {:#x} (WRS)",
+            DATA + 64 * hart
+        );
+        let line = text.lines().find(|line| line.contains(&reason)).unwrap();
+        assert!(
+            line.trim_start().starts_with(&format!("hart {hart} at 0x")),
+            "{text}"
+        );
+    }
+    assert!(text.contains("hart 0 at 0x"), "{text}");
+    assert!(
+        text.contains("1 harts wait for an interrupt (WFI)"),
+        "{text}"
+    );
+}
+
+/// The harts of a core crash for themselves: who, where, and with which registers.
+#[test]
+fn a_crash_names_its_hart() {
+    for culprit in 0..4 {
+        let mut asm = Assembler::new();
+        asm.harts(4, |asm, hart| {
+            asm.load_immediate(S3, 0x1000 + hart as u64);
+            if hart == culprit {
+                asm.ebreak();
+            }
+            asm.halt();
+        });
+        let mut machine = servers::machine(&spec(4), asm.finish(&[]));
+        let Ending::Failed(text) = servers::run(&mut machine) else {
+            panic!("it does not crash");
+        };
+        assert!(text.contains(&format!("hart {culprit}")), "{text}");
+        let crash = machine.engine.cores[0].crash().unwrap();
+        assert_eq!(crash.hart, culprit as u64);
+        assert_eq!(crash.registers[usize::from(S3)], 0x1000 + culprit as u64);
+    }
+}
+
+/// The memory map has stacks for 254 harts.
+#[test]
+fn a_server_has_as_many_harts_as_stacks() {
+    let mut spec = servers::server(8, &servers::with_threads(8, CoreSpec::hyperplane_table1()));
+    spec.fabric.mesh.columns = 8;
+    spec.fabric.mesh.rows = 4;
+    spec.fabric.cores = 31;
+    spec.check().unwrap();
+    spec.fabric.cores = 32;
+    assert_eq!(
+        spec.check().unwrap_err().to_string(),
+        "core.threads is 8; with fabric.cores = 32 there are 256 harts, and the memory map has \
+         stacks of 254"
     );
 }

@@ -97,15 +97,16 @@ impl Counted for u64 {
 /// How a field is walked: without a word as its type says; `cycle` and `count` as [`Walker`] says,
 /// `maybe_cycle` for an option of a cycle, and `cycles` for an array or a slice of them; `slice` and
 /// `octets` for items and bytes whose number is fixed; `inside` for an option that is there or not
-/// for good; `exact`, and `content` and `packed` for items and bytes whose number is fixed, if all is
-/// walked ([`Purpose::Exact`]); `fixed` not at all.
+/// for good; `own` by a method `walk` that is not [`State`]'s; `fixed` not at all. Before any of them,
+/// or alone, `exact`: only if all is walked ([`Purpose::Exact`]); `apart`: not in a comparison
+/// ([`Purpose::Compare`]), for which the component shows it in another way.
 #[macro_export]
 macro_rules! fields {
     ($self:expr, $walker:expr, $name:ident {
-        $($(#[$meta:meta])* $field:ident $(: $how:ident)?),* $(,)?
+        $($(#[$meta:meta])* $field:ident $(: $($how:ident)+)?),* $(,)?
     }) => {{
         let $name { $($(#[$meta])* $field),* } = $self;
-        $($(#[$meta])* { $crate::field!($walker, $field $($how)?); })*
+        $($(#[$meta])* { $crate::field!($walker, $field $($($how)+)?); })*
     }};
 }
 
@@ -119,20 +120,18 @@ macro_rules! field {
     ($walker:expr, $field:ident fixed) => {
         let _ = (&$walker, $field);
     };
-    ($walker:expr, $field:ident exact) => {
+    ($walker:expr, $field:ident exact $($how:ident)?) => {
         if $crate::Walker::purpose($walker) == $crate::Purpose::Exact {
-            $crate::State::walk($field, $walker);
+            $crate::field!($walker, $field $($how)?);
         }
     };
-    ($walker:expr, $field:ident content) => {
-        if $crate::Walker::purpose($walker) == $crate::Purpose::Exact {
-            $crate::slice($field, $walker);
+    ($walker:expr, $field:ident apart $($how:ident)?) => {
+        if $crate::Walker::purpose($walker) != $crate::Purpose::Compare {
+            $crate::field!($walker, $field $($how)?);
         }
     };
-    ($walker:expr, $field:ident packed) => {
-        if $crate::Walker::purpose($walker) == $crate::Purpose::Exact {
-            $crate::octets($field, $walker);
-        }
+    ($walker:expr, $field:ident own) => {
+        $field.walk($walker)
     };
     ($walker:expr, $field:ident cycle) => {
         $crate::Walker::cycle($walker, $field)
@@ -168,6 +167,55 @@ macro_rules! component {
         impl $crate::State for $name {
             fn walk(&mut self, walker: &mut dyn $crate::Walker) {
                 $crate::fields!(self, walker, $name $fields);
+            }
+        }
+    };
+}
+
+/// Declares a struct with, for each field, its type, how it is walked ([`fields`]) and what it begins
+/// as; implements [`State`] and the constructor:
+///
+/// ```
+/// state::declare! {
+///     /// A timer.
+///     pub struct Timer {
+///         pub rings_at: u64 => cycle = first,
+///         rung: u64 => count = 0,
+///     }
+///     /// One that first rings at the cycle `first`.
+///     pub fn new(first: u64);
+/// }
+/// assert_eq!(Timer::new(7).rings_at, 7);
+/// ```
+#[macro_export]
+macro_rules! declare {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis struct $name:ident $(<$parameter:ident: $bound:path>)? {
+            $(
+                $(#[$field_meta:meta])*
+                $field_visibility:vis $field:ident: $type:ty
+                    $(=> $($how:ident)+)? = $initial:expr
+            ),* $(,)?
+        }
+        $(#[$new_meta:meta])*
+        $new_visibility:vis fn new($($argument:ident: $argument_type:ty),* $(,)?);
+    ) => {
+        $(#[$meta])*
+        $visibility struct $name $(<$parameter: $bound>)? {
+            $($(#[$field_meta])* $field_visibility $field: $type),*
+        }
+
+        impl $(<$parameter: $bound>)? $name $(<$parameter>)? {
+            $(#[$new_meta])*
+            $new_visibility fn new($($argument: $argument_type),*) -> Self {
+                $name { $($field: $initial),* }
+            }
+        }
+
+        impl $(<$parameter: $bound>)? $crate::State for $name $(<$parameter>)? {
+            fn walk(&mut self, walker: &mut dyn $crate::Walker) {
+                $crate::fields!(self, walker, $name { $($field $(: $($how)+)?),* });
             }
         }
     };

@@ -45,9 +45,9 @@ pub fn with_total_store_order(core: CoreSpec) -> CoreSpec {
     }
 }
 
-/// The same core with two hardware threads.
-pub fn with_two_threads(core: CoreSpec) -> CoreSpec {
-    CoreSpec { threads: 2, ..core }
+/// The same core with so many hardware threads.
+pub fn with_threads(threads: u8, core: CoreSpec) -> CoreSpec {
+    CoreSpec { threads, ..core }
 }
 
 /// The same core with a second-level cache, twice as large as its first level.

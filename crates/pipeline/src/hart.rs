@@ -1,0 +1,184 @@
+//! The state of one hart.
+
+use crate::blocks::NOWHERE;
+use crate::core::{MissingLoad, NEVER, PostedStore, REGISTERS, WaitingLoad};
+use crate::extension::Extension;
+use crate::port::AtPort;
+use crate::predictor::BranchContext;
+use crate::probe::Probed;
+use crate::queues::{LoadQueue, StoreQueue};
+use crate::serializing::Serializing;
+use crate::spec::CoreSpec;
+use crate::stack::Stall;
+use crate::statistics::CoreStatistics;
+use crate::window::Window;
+use fabric::{AddressRange, LineAddress, ToCache};
+use riscv::{Attempts, Hart};
+use std::collections::VecDeque;
+
+state::declare! {
+    /// What belongs to one hart alone. What the harts of a core share is in
+    /// [`Shared`](crate::core::Shared).
+    pub(crate) struct HartState<X: Extension> {
+        /// Which of its core's hardware threads it is.
+        pub thread: u8 => fixed = thread,
+        /// Privilege mode and CSRs.
+        pub privileged: Hart = Hart::new(number),
+        pub extension: X => own = extension,
+        /// An instruction at the extension's port that is not done.
+        pub at_port: Option<AtPort> => exact = None,
+        /// The position from which on it is in the handler of the last tracked delivery.
+        pub handler_from: u64 => exact = 0,
+        /// The region of memory that was used last.
+        pub region: AddressRange = AddressRange::default(),
+
+        pub registers: [u64; REGISTERS] = first_registers(number),
+        /// When each register's value can be used; at [`UNKNOWN`](crate::window::UNKNOWN) and
+        /// above: whose result it will be.
+        pub ready: [u64; REGISTERS] => apart cycles = [0; REGISTERS],
+        pub pc: u64 = entry,
+        /// Where the next instruction is in the decoded blocks.
+        pub cursor: u32 = NOWHERE,
+        pub dispatch_cycle: u64 => cycle = 0,
+        pub dispatch_left: u8 = spec.width,
+        /// In order: the cycle of the last issue.
+        pub last_issue: u64 => cycle = 0,
+        /// Dispatch can do nothing until something else has happened.
+        pub blocked: bool = false,
+
+        pub window: Window => apart = Window::new(spec.rob_entries, spec.width),
+        pub float_in_window: bool = false,
+        /// Somebody wants to know what goes through the window: see
+        /// [`Core::is_observed`](crate::core::Core::is_observed).
+        pub observes: bool => fixed = false,
+        pub probed: Option<Box<Probed>> => fixed = None,
+        /// An atomic with acquire semantics that has not been performed: position.
+        pub acquire: Option<u64> = None,
+        pub branches: BranchContext = BranchContext::new(&spec.predictor),
+
+        pub loads: LoadQueue => apart = LoadQueue::new(spec.load_queue_entries, spec.threads),
+        pub stores: StoreQueue => apart = StoreQueue::new(spec.store_queue_entries),
+        pub missing: Vec<MissingLoad> => apart = Vec::new(),
+        pub waiting_loads: Vec<WaitingLoad> = Vec::new(),
+        /// Loads that have missed while all miss registers were in use.
+        pub refused: VecDeque<MissingLoad> => apart = VecDeque::new(),
+        /// Slots whose last operand has just become known; empty otherwise.
+        pub woken: Vec<u32> => fixed = Vec::new(),
+        /// When the store queue wants attention.
+        pub store_event: u64 => cycle = NEVER,
+        pub serial: Option<Serializing> = None,
+        pub serial_event: u64 => cycle = NEVER,
+        /// Stores to devices that have not been answered, oldest first.
+        pub posted: VecDeque<PostedStore> = VecDeque::new(),
+        /// The first that has been refused; the trap comes before the next instruction.
+        pub refused_store: Option<PostedStore> = None,
+        pub reservation: Option<LineAddress> = None,
+        /// The line that the last instruction of Zawrs waited on, until the next `LR`.
+        pub awaited: Option<LineAddress> = None,
+        pub attempts: Attempts = Attempts::default(),
+        /// Until when the reserved line is kept, and what waits for it.
+        pub hold_until: u64 => cycle = NEVER,
+        pub held: Vec<(LineAddress, ToCache)> = Vec::new(),
+
+        pub statistics: CoreStatistics = CoreStatistics::default(),
+        /// What holds up dispatch now, and up to where the cycles have been charged.
+        pub stall: Stall = Stall::None,
+        pub charged: u64 => apart cycle = 0,
+    }
+
+    /// The hart `number`, on a hardware thread of a core: it begins at `entry` with its number in
+    /// `a0`.
+    pub fn new(spec: &CoreSpec, thread: u8, number: u64, extension: X, entry: u64);
+}
+
+/// A hart begins with its number in `a0`.
+fn first_registers(number: u64) -> [u64; REGISTERS] {
+    let mut registers = [0; REGISTERS];
+    registers[10] = number;
+    registers
+}
+
+impl<X: Extension> HartState<X> {
+    /// When something is to be done for this hart, apart from dispatch.
+    #[inline(always)]
+    pub fn own_event(&self) -> u64 {
+        self.store_event.min(self.other_event())
+    }
+
+    /// The same without its store queue.
+    #[inline(always)]
+    pub fn other_event(&self) -> u64 {
+        let held = match self.held.is_empty() {
+            true => NEVER,
+            false => self.hold_until,
+        };
+        self.serial_event.min(held).min(self.extension_event())
+    }
+
+    /// When its extension next does something by itself.
+    #[inline(always)]
+    pub fn extension_event(&self) -> u64 {
+        match X::IS_ACTIVE {
+            true => self.extension.next_event(),
+            false => NEVER,
+        }
+    }
+
+    /// When it can dispatch next, if no event comes before.
+    pub fn next_dispatch(&self) -> u64 {
+        match self.waits() {
+            true => NEVER,
+            false => self.dispatch_cycle,
+        }
+    }
+
+    /// Whether it dispatches nothing before an event.
+    #[inline(always)]
+    pub fn waits(&self) -> bool {
+        self.blocked || self.serial.is_some()
+    }
+
+    /// Whether it has halted of its own will and waits to be woken.
+    pub fn is_halted(&self) -> bool {
+        self.serial.as_ref().is_some_and(Serializing::is_halted)
+    }
+
+    /// Whether a store to `line` may mean something to this hart.
+    pub fn minds(&self, line: LineAddress) -> bool {
+        self.reservation == Some(line) || self.loads.may_touch(line)
+    }
+
+    /// Whether it waits for a message, or for a store of another hart, and has nothing under way at
+    /// `now`.
+    pub fn sleeps(&self, now: u64) -> bool {
+        self.serial.is_some()
+            && self.own_event() == NEVER
+            && self.held.is_empty()
+            && (self.hold_until == NEVER || self.hold_until <= now)
+            && self.stores.is_empty()
+            && self.missing.is_empty()
+            && self.waiting_loads.is_empty()
+            && self.refused.is_empty()
+            && self.window.all_known()
+            && self.window.last_commit < now
+    }
+
+    /// Whether entries of this hart are to become free at `now` or later, as far as is known.
+    pub fn is_leaving(&self, now: u64) -> bool {
+        self.window.last_commit >= now
+    }
+
+    /// Counts of what it has done before `cycle`.
+    pub fn statistics(&self, cycle: u64) -> CoreStatistics {
+        let mut statistics = self.statistics.clone();
+        if let Some(since) = self.serial.as_ref().and_then(Serializing::halted_since) {
+            statistics.halted_cycles += cycle.saturating_sub(since);
+        }
+        let stack = &mut statistics.stack;
+        stack.add(self.stall, cycle.saturating_sub(self.charged));
+        // A hart halts in instructions that are executed alone.
+        stack.halted = statistics.halted_cycles;
+        stack.serial = stack.serial.saturating_sub(stack.halted);
+        statistics
+    }
+}

@@ -1,0 +1,108 @@
+//! Which of a core's harts dispatches first in a cycle that several could dispatch in.
+//!
+//! Today's policy is ICOUNT of Tullsen et al., "Exploiting Choice: Instruction Fetch and Issue on
+//! an Implementable Simultaneous Multithreading Processor", ISCA 1996: that hart goes first which
+//! has fewest instructions that have been dispatched and have not issued, and what it leaves of the
+//! core's width is the next one's, and so on. Of equals the one goes first that comes soonest,
+//! counted round, behind the one that went first the last time. (The paper counts what is being
+//! decoded, too, which no hart here has: what is on its way through the front end is not yet
+//! instructions. Its ICOUNT.2.8 takes from at most two harts a cycle, for each needs a port of the
+//! instruction cache; dispatch here has none, so every hart may have a part.)
+//!
+//! Another policy changes [`ThreadPolicy`] and [`order`](ThreadPolicy::order), and nothing else.
+
+use crate::spec::MAX_THREADS;
+
+/// What is remembered from one cycle to the next.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadPolicy {
+    /// Which hart went first in the last cycle that several shared.
+    went_first: u8,
+}
+
+state::component!(ThreadPolicy { went_first });
+
+/// A hart that could dispatch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Candidate {
+    pub thread: u8,
+    /// How many of its instructions have been dispatched and have not issued.
+    pub waiting: u64,
+}
+
+impl ThreadPolicy {
+    /// Puts the harts that can dispatch in this cycle, of a core with so many, into the order in
+    /// which they do.
+    pub fn order(&self, candidates: &mut [Candidate], threads: u8) {
+        candidates.sort_unstable_by_key(|one| (one.waiting, self.turn(one.thread, threads)));
+    }
+
+    /// The harts in `dispatched`, a bit for each, have dispatched in a cycle in which the candidates
+    /// could in this order.
+    pub fn shared(&mut self, candidates: &[Candidate], dispatched: u8, threads: u8) {
+        let has_dispatched = |one: &&Candidate| dispatched >> one.thread & 1 != 0;
+        let Some(first) = candidates.iter().find(has_dispatched) else {
+            return;
+        };
+        // Of two harts it is the other one's turn when both have dispatched, which is how the
+        // results of Figure 11(b) of HyperPlane were made. Where a queue is full and one takes each
+        // entry that becomes free, the turn does not pass then, and it may get a fifth more than
+        // the other. Of more harts it passes.
+        if threads > 2 || dispatched.count_ones() > 1 {
+            self.went_first = first.thread;
+        }
+    }
+
+    /// After how many others it is a hart's turn.
+    fn turn(&self, thread: u8, threads: u8) -> u8 {
+        (thread + threads - self.went_first - 1) % threads
+    }
+}
+
+const _: () = assert!(MAX_THREADS <= u8::BITS as usize, "a bit for each hart");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order of harts of which so many instructions wait.
+    fn candidates(policy: &ThreadPolicy, waiting: &[u64]) -> Vec<Candidate> {
+        let mut candidates: Vec<Candidate> = waiting
+            .iter()
+            .zip(0..)
+            .map(|(&waiting, thread)| Candidate { thread, waiting })
+            .collect();
+        policy.order(&mut candidates, waiting.len() as u8);
+        candidates
+    }
+
+    fn order(policy: &ThreadPolicy, waiting: &[u64]) -> Vec<u8> {
+        let candidates = candidates(policy, waiting);
+        candidates.iter().map(|one| one.thread).collect()
+    }
+
+    #[test]
+    fn fewest_go_first_and_equals_take_turns() {
+        let mut policy = ThreadPolicy::default();
+        assert_eq!(order(&policy, &[5, 3, 4, 3]), [1, 3, 2, 0]);
+        // 0 went first the last time.
+        assert_eq!(order(&policy, &[2, 2, 2, 2]), [1, 2, 3, 0]);
+        policy.shared(&candidates(&policy, &[2, 2, 2, 2]), 0b0110, 4);
+        assert_eq!(order(&policy, &[2, 2, 2, 2]), [2, 3, 0, 1]);
+        // 2 could not dispatch, and 3 took all.
+        policy.shared(&candidates(&policy, &[2, 2, 2, 2]), 0b1000, 4);
+        assert_eq!(order(&policy, &[2, 2, 2, 2]), [0, 1, 2, 3]);
+        // Nobody did.
+        policy.shared(&candidates(&policy, &[2, 2, 2, 2]), 0, 4);
+        assert_eq!(order(&policy, &[2, 2, 2, 2]), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn of_two_the_turn_passes_when_both_have_dispatched() {
+        let mut policy = ThreadPolicy::default();
+        policy.shared(&candidates(&policy, &[2, 2]), 0b10, 2);
+        assert_eq!(order(&policy, &[2, 2]), [1, 0]);
+        policy.shared(&candidates(&policy, &[2, 2]), 0b11, 2);
+        assert_eq!(order(&policy, &[2, 2]), [0, 1]);
+    }
+}
