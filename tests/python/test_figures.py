@@ -141,7 +141,9 @@ def test_points_are_chosen_by_their_labels() -> None:
 
 
 def test_what_is_optional_has_to_be_named() -> None:
-    figure = dataclasses.replace(find("hyperplane.8"), optional={"notify": ["spin", "wrs"]})
+    figure = dataclasses.replace(
+        find("hyperplane.8"), optional={"notify": ["spin", "wrs", "user-interrupt"]}
+    )
     for choices in ((), ONE_TASK):
         cases = chosen([figure], True, choices)
         assert {case.notify for case in cases} == {"spin-poll-mode", "hyperplane"}
@@ -152,10 +154,10 @@ def test_what_is_optional_has_to_be_named() -> None:
 def test_every_baseline_can_be_shown(number: int) -> None:
     figure = find(f"hyperplane.{number}")
     shown = {case.notify for case in chosen([figure], True)}
-    for notify in ("spin-poll-mode", "spin", "wrs"):
+    for notify in ("spin-poll-mode", "spin", "wrs", "user-interrupt"):
         cases = chosen([figure], True, (f"notify={notify}",))
         assert {case.notify for case in cases} == {notify}
-    assert "wrs" not in shown
+    assert {"wrs", "user-interrupt"}.isdisjoint(shown)
     assert {"spin-poll-mode", "hyperplane"} <= shown
 
 
@@ -249,6 +251,7 @@ def test_the_ways_to_learn_of_requests_are_compared() -> None:
     descriptions = {
         system: results[notification.Case(system, 10.0)].description
         for system in notification.SYSTEMS
+        if notification.Case(system, 10.0) in results
     }
     # The same requests for all.
     for table in ("traffic", "measure"):
@@ -510,6 +513,7 @@ def test_hyperplane_serves_shared_queues_as_the_algorithm_is_printed() -> None:
         ("spin-poll-mode", "in order"): True,
         ("spin", "in order"): True,
         ("wrs", "in order"): True,
+        ("user-interrupt", "in order"): True,
     }
     rows = find("hyperplane.10").rows(run("hyperplane.10"))
     shown = {row.labels["organisation"] for row in rows if row.labels["notify"] == "hyperplane"}
