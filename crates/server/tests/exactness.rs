@@ -199,7 +199,7 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
 
 /// One with interrupts of an extension.
 fn interrupted_shape() -> impl Strategy<Value = Shape> {
-    (shape(), 150u64..2000).prop_map(|(shape, period)| Shape {
+    (shape(HARTS), 150u64..2000).prop_map(|(shape, period)| Shape {
         period: Some(period),
         ..shape
     })
@@ -713,7 +713,7 @@ fn a_core_with_eight_harts_is_exact() {
 fn interrupts_are_exact(core: &CoreSpec, cases: u32) {
     let steps = prop::collection::vec(prop_oneof![1u64..40, 1u64..400], 1..6);
     let delivery = prop::sample::select(vec![Delivery::Flushing, Delivery::Tracked]);
-    let strategy = (interrupted_shape(), program(), delivery, steps);
+    let strategy = (interrupted_shape(), program(HARTS), delivery, steps);
     check(cases, &strategy, |(shape, ops, delivery, steps)| {
         let mut bench = bench(core, &shape, &ops);
         let count = INTERRUPTS;
@@ -746,7 +746,7 @@ fn interrupts_are_exact_on_in_order_cores() {
 #[test]
 fn interrupts_are_exact_on_cores_with_two_harts() {
     interrupts_are_exact(
-        &servers::with_two_threads(CoreSpec::hyperplane_table1()),
+        &servers::with_threads(2, CoreSpec::hyperplane_table1()),
         200,
     );
 }

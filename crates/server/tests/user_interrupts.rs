@@ -557,7 +557,7 @@ fn nothing_is_lost_on_in_order_cores() {
 #[test]
 fn nothing_is_lost_on_cores_with_two_harts() {
     nothing_is_lost(
-        &servers::with_two_threads(CoreSpec::hyperplane_table1()),
+        &servers::with_threads(2, CoreSpec::hyperplane_table1()),
         100,
     );
 }
