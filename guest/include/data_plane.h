@@ -22,8 +22,8 @@
  * | `software-bitmap` | bitmap.h | looks for a bit that the device sets |
  * | `software-ready-set` | ready_set.h | iterates over a list that QWAIT feeds |
  * | `hyperplane` | hyperplane.h | executes QWAIT |
- * | `user-interrupt` | user_interrupt.h | looks for such a bit, and sleeps until an interrupt |
- * | `rpcvalet` | rpcvalet.h | is given messages by the network interface, and sends replies |
+ * | `user-interrupt` | more/user-interrupt.h | looks for such a bit, and sleeps until an interrupt
+ * | | `rpcvalet` | rpcvalet.h | is given messages by the network interface, and sends replies |
  *
  * A visit to a queue takes up to a batch of items, one if nothing else is asked for.
  */
@@ -38,7 +38,6 @@
 #include <notify/ready_set.h>
 #include <notify/rpcvalet.h>
 #include <notify/spin.h>
-#include <notify/user_interrupt.h>
 #include <notify/wrs.h>
 #include <runtime.h>
 #include <stdint.h>
@@ -122,15 +121,24 @@ data_plane_run(struct data_plane_hart hart, const struct notify_mechanism *mecha
   }
 }
 
+/* A mechanism of notify/more is compiled in where the description asks for it: other data planes
+ * are the same to the byte without. */
+#ifdef DATA_PLANE_NOTIFY
+#include DATA_PLANE_NOTIFY
+#define DATA_PLANE_ASKED_FOR(with) with(NOTIFY_CODE, NOTIFY_MECHANISM);
+#else
+#define DATA_PLANE_ASKED_FOR(with)
+#endif
+
 /* Each mechanism with what is done with it; data_plane_state.notify says which it is. */
 #define DATA_PLANE_MECHANISMS(with)                                                                \
+  DATA_PLANE_ASKED_FOR(with)                                                                       \
   with(IO_NOTIFY_SPIN, notify_spin);                                                               \
   with(IO_NOTIFY_SPIN_POLL_MODE, notify_poll_mode);                                                \
   with(IO_NOTIFY_WRS, notify_wrs);                                                                 \
   with(IO_NOTIFY_SOFTWARE_BITMAP, notify_bitmap);                                                  \
   with(IO_NOTIFY_SOFTWARE_READY_SET, notify_ready_set);                                            \
-  with(IO_NOTIFY_HYPERPLANE, notify_hyperplane);                                                   \
-  with(IO_NOTIFY_USER_INTERRUPT, notify_user_interrupt)
+  with(IO_NOTIFY_HYPERPLANE, notify_hyperplane)
 
 int hart_main(int number) {
   if ((uint64_t)number >= data_plane_state.cores)

@@ -128,15 +128,28 @@ def find_co_runner(name: str, directory: Path, what: str) -> Path:
     )
 
 
-def elf(program: Path | None, co_runner: Path | None = None, *, debug: bool = False) -> bytes:
+def mechanism(notify: str) -> str | None:
+    """Return the header of a way to learn of work if it has to be compiled in: notify/more."""
+    header = f"notify/more/{notify}.h"
+    return header if (GUEST / "include" / header).is_file() else None
+
+
+def elf(
+    program: Path | None,
+    co_runner: Path | None = None,
+    mechanism: str | None = None,
+    *,
+    debug: bool = False,
+) -> bytes:
     """Return a program's ELF file, compiling it if it is C; `debug`: with its lines' numbers.
 
-    `co_runner` is compiled into it. Where there is no program, there are no bytes.
+    `co_runner` and the header `mechanism` are compiled into it. Where there is no program, there
+    are no bytes.
     """
     if program is None:
         return b""
     if program.suffix == ".c":
-        return build(program, co_runner, debug=debug)
+        return build(program, co_runner, mechanism, debug=debug)
     if co_runner is not None:
         raise DescriptionError(
             f"{program}: a co-runner is compiled together with the data plane, and this is an ELF "
@@ -160,10 +173,16 @@ def unpack(packed: bytes) -> list[bytes]:
     return elves
 
 
-def build(source: Path, co_runner: Path | None = None, *, debug: bool = False) -> bytes:
+def build(
+    source: Path,
+    co_runner: Path | None = None,
+    mechanism: str | None = None,
+    *,
+    debug: bool = False,
+) -> bytes:
     """Compile a C file against guest/include and the runtime; return the ELF file.
 
-    `co_runner` is a second C file that goes into it.
+    `co_runner` is a second C file that goes into it, and `mechanism` a header of guest/include.
 
     `debug` adds debug information, which has paths of this host in it and changes no instruction.
     """
@@ -179,6 +198,7 @@ def build(source: Path, co_runner: Path | None = None, *, debug: bool = False) -
                 *(_reserve_registers(_compiler()) if uses_lnic else _compiler()),
                 *_FLAGS,
                 "-g" if debug else "-g0",
+                *([] if mechanism is None else [f"-DDATA_PLANE_NOTIFY=<{mechanism}>"]),
                 f"-I{(GUEST / 'include').resolve()}",
                 f"-Wl,-T,{runtime / 'guest.ld'}",
                 *sorted(map(str, runtime.glob("*.S"))),

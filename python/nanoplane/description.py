@@ -99,6 +99,8 @@ class Resolved:
     """C source of what runs on the other hardware threads, if anything."""
     programs: tuple[Path, ...] = ()
     """Of a rack, the guest of each entry of `rack.servers`."""
+    mechanism: str | None = None
+    """The header of the way to learn of work, if it has to be compiled in."""
 
     def elf(self, *, debug: bool = False) -> bytes:
         """Return the guest's ELF file; `debug`: with its lines' numbers.
@@ -107,7 +109,7 @@ class Resolved:
         """
         if self.programs:
             return compiler.pack([compiler.elf(one, debug=debug) for one in self.programs])
-        return compiler.elf(self.program, self.co_runner, debug=debug)
+        return compiler.elf(self.program, self.co_runner, self.mechanism, debug=debug)
 
     def contents(self) -> dict[str, bytes]:
         """Read the files with data; return what is in them by their paths."""
@@ -291,7 +293,13 @@ class Description:
             return Resolved(_canonical(data), None, files, programs=self._programs(data))
         if self.is_queueing:
             return Resolved(_canonical(data), None, files)
-        return Resolved(_canonical(data), self._program(data), files, self.co_runner())
+        return Resolved(
+            _canonical(data),
+            self._program(data),
+            files,
+            self.co_runner(),
+            mechanism=compiler.mechanism(data["data_plane"]["notify"]),
+        )
 
     def _origin(self, key: str) -> str:
         """Name the place where a key, something in it, or the list it is in was last written."""

@@ -505,7 +505,7 @@ class _Sweep:
         self.ready: list[tuple[float, int, _Job]] = []
         self.order = itertools.count()
         self.resolved: dict[Description, Resolved] = {}
-        self.elves: dict[tuple[Path | None, Path | None, tuple[Path, ...]], bytes] = {}
+        self.elves: dict[tuple[Path | None, Path | None, tuple[Path, ...], str | None], bytes] = {}
         # Each is read once: what the key is made of is what the run gets.
         self.files: dict[Path, bytes] = {}
         # Results that the store has not taken.
@@ -771,7 +771,7 @@ class _Sweep:
         return self.resolved[description]
 
     def _elf(self, resolved: Resolved) -> bytes:
-        guest = (resolved.program, resolved.co_runner, resolved.programs)
+        guest = (resolved.program, resolved.co_runner, resolved.programs, resolved.mechanism)
         if guest not in self.elves:
             self.elves[guest] = resolved.elf()
         return self.elves[guest]

@@ -46,9 +46,9 @@ def packet(number: int) -> bytes:
 
 
 @functools.cache
-def guest(program: Path | str) -> bytes:
+def guest(program: Path | str, mechanism: str | None) -> bytes:
     path = compiler.find_program(str(program), Path(), "program")
-    return compiler.elf(path)
+    return compiler.elf(path, mechanism=mechanism)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def description(settings: dict[str, Any]) -> Description:
 def run(settings: dict[str, Any], capture: int = 0) -> Any:
     resolved = description(settings).resolve()
     options = {"capture_packets": capture}
-    elf, files = guest(resolved.program), resolved.contents()
+    elf, files = guest(resolved.program, resolved.mechanism), resolved.contents()
     return simulator.run(resolved.data, elf, options, None, files)
 
 

@@ -226,4 +226,7 @@ static inline void user_interrupt_set_up(volatile struct io_registers *device,
 static const struct notify_mechanism notify_user_interrupt = {
     user_interrupt_set_up, user_interrupt_next, user_interrupt_done};
 
+#define NOTIFY_CODE IO_NOTIFY_USER_INTERRUPT
+#define NOTIFY_MECHANISM notify_user_interrupt
+
 #endif
