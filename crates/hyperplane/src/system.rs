@@ -4,6 +4,7 @@ use crate::{HyperPlane, HyperPlaneSpec, QwaitExtension, Statistics, attach};
 use energy::{Split, leaked, spent};
 use fabric::{AgentId, CoreId, Fabric, Time};
 use queues::Ledger;
+use schemars::SchemaGenerator;
 use serde_json::Value;
 use spec::{SpecError, Under, require};
 use system::{
@@ -26,6 +27,11 @@ pub const KIND: Kind = Kind {
         },
     ],
     interface: None,
+    statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
+    components: &[
+        ("monitoring_set", "HyperPlane's monitoring set."),
+        ("ready_set", "HyperPlane's ready set."),
+    ],
     extends_cores: true,
     memory_map: &[],
 };

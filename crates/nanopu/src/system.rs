@@ -5,19 +5,23 @@ use fabric::{AgentId, Fabric, Time};
 use network::transport::Protocol;
 use pipeline::Model;
 use queues::Ledger;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Value, json};
 use spec::{SpecError, Under, require};
-use system::{Attached, Hardware, Host, Kind, Refusal, Site, System, Wire};
+use system::{Attached, Hardware, Host, Interface, Kind, Refusal, Site, System, Wire};
 
 /// What nanoPU is to a server.
 pub const KIND: Kind = Kind {
     key: "nanopu",
     mechanisms: &[],
-    interface: Some((
-        "nanopu",
-        "nanoPU's, which gives messages to registers (`server.nanopu`).",
-    )),
+    interface: Some(Interface {
+        name: "nanopu",
+        help: "nanoPU's, which gives messages to registers (`server.nanopu`).",
+        statistics: SchemaGenerator::subschema_for::<InterfaceStatistics>,
+    }),
+    statistics: None,
+    components: &[],
     extends_cores: true,
     memory_map: &[],
 };
@@ -64,8 +68,9 @@ struct Part {
     agent: AgentId,
 }
 
-/// Its part of the results.
-#[derive(Serialize)]
+/// What nanoPU's network interface has counted.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NanoPuInterface")]
 struct InterfaceStatistics<'a> {
     /// What it has counted.
     #[serde(flatten)]

@@ -3,9 +3,10 @@
 use crate::{DmaNic, DmaNicSpec, IceNic, IceNicSpec, NicStatistics};
 use fabric::{AgentId, Fabric, Time};
 use queues::Ledger;
+use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 use spec::{SpecError, Under};
-use system::{Attached, Hardware, Host, Kind, Refusal, Site, System, Wire};
+use system::{Attached, Hardware, Host, Interface, Kind, Refusal, Site, System, Wire};
 
 fabric::named_ranges! {
     /// What [`IceNic`] has in the memory map.
@@ -31,10 +32,13 @@ fabric::named_ranges! {
 pub const ICE_NIC: Kind = Kind {
     key: "ice_nic",
     mechanisms: &[],
-    interface: Some((
-        "ice-nic",
-        "On the chip, with registers for requests and completions, as FireSim's IceNIC.",
-    )),
+    interface: Some(Interface {
+        name: "ice-nic",
+        help: "On the chip, with registers for requests and completions, as FireSim's IceNIC.",
+        statistics: SchemaGenerator::subschema_for::<NicStatistics>,
+    }),
+    statistics: None,
+    components: &[],
     extends_cores: false,
     memory_map: ICE_NIC_MAP,
 };
@@ -43,10 +47,13 @@ pub const ICE_NIC: Kind = Kind {
 pub const DMA_NIC: Kind = Kind {
     key: "dma_nic",
     mechanisms: &[],
-    interface: Some((
-        "dma-nic",
-        "Behind PCI Express, with rings of descriptors in memory.",
-    )),
+    interface: Some(Interface {
+        name: "dma-nic",
+        help: "Behind PCI Express, with rings of descriptors in memory.",
+        statistics: SchemaGenerator::subschema_for::<NicStatistics>,
+    }),
+    statistics: None,
+    components: &[],
     extends_cores: false,
     memory_map: DMA_NIC_MAP,
 };

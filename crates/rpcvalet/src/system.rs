@@ -2,9 +2,13 @@
 
 use crate::attach::{Attached as Interface, Place, attach, attach_behind};
 use crate::cluster::{Cluster, ClusterSetup};
-use crate::{BackendStatistics, Gateway, GatewayStatistics, NetworkSpec, QueuePairs, RpcValetSpec};
+use crate::{
+    BackendStatistics, Gateway, GatewayStatistics, NetworkSpec, QueuePairs, RpcValetSpec,
+    Statistics,
+};
 use fabric::{AddressRange, AgentId, Attachment, Fabric, FabricSpec, Time};
 use queues::{DeliveredPacket, Ledger};
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Value, json};
 use spec::{SpecError, Under, require};
@@ -40,10 +44,14 @@ pub const KIND: Kind = Kind {
              cores as RPCValet does. The queues are the nodes of the cluster around the server.",
         )
     }],
-    interface: Some((
-        "rpcvalet",
-        "RPCValet's (`server.rpcvalet`), which writes messages to memory and gives them to cores.",
-    )),
+    interface: Some(system::Interface {
+        name: "rpcvalet",
+        help: "RPCValet's (`server.rpcvalet`), which writes messages to memory and gives them to \
+               cores.",
+        statistics: SchemaGenerator::subschema_for::<InterfaceStatistics>,
+    }),
+    statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
+    components: &[],
     extends_cores: false,
     memory_map: MEMORY_MAP,
 };
@@ -286,8 +294,9 @@ struct WithGateway {
     interface: Interface,
 }
 
-/// The part of a server's interface in the results of a rack.
-#[derive(Serialize)]
+/// What RPCValet's network interface has counted in a rack.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RpcValetInterface")]
 struct InterfaceStatistics {
     /// What the edge of the chip has counted.
     #[serde(flatten)]
