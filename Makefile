@@ -26,7 +26,7 @@ help:
 	@echo 'make bench  measure the speed of the simulator'
 	@echo 'make same-results compare results with the recorded ones (RECORD=1 records them)'
 	@echo 'make beside-gem5 run what gem5 ran'
-	@echo 'make docs   write the reference of the parameters and the memory map'
+	@echo 'make docs   write what the simulator declares: parameters, results, the memory map'
 	@echo 'make format put everything into its format'
 	@echo 'make lock   pin what the requirements in pyproject.toml require'
 
@@ -92,6 +92,10 @@ beside-gem5: build
 
 docs: build
 	$(BIN)/nanoplane explain --markdown > docs/reference.md
+	$(BIN)/python -c 'from nanoplane import fields; print(fields.markdown(), end="")' > \
+	  docs/result-fields.md
+	$(BIN)/python -c 'from nanoplane import fields; print(fields.types(), end="")' > \
+	  python/nanoplane/results.py
 	cargo run --quiet --profile test --locked --package server --example memory_map
 
 # What pyproject.toml pins, for every supported Python and platform.

@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -408,7 +408,7 @@ def run(
         "checkpoint": checkpoints.options(),
         "limits": limits.options(),
     }
-    again: dict[str, Any] = {}
+    again: Mapping[str, Any] = {}
     with Progress() as progress:
         if not checkpoints:
             (outcome,) = sweep(
@@ -465,7 +465,7 @@ _FEW_QUEUES = 16
 """So many have a line each."""
 
 
-def _add_queues(table: rich.table.Table, result: dict[str, Any]) -> None:
+def _add_queues(table: rich.table.Table, result: Mapping[str, Any]) -> None:
     """Add what was refused, and a line for each queue if there are several, but few."""
     if result.get("refused"):
         table.add_row("refused", f"{result['refused']:,}", "found their queue closed")
@@ -484,10 +484,10 @@ def _add_queues(table: rich.table.Table, result: dict[str, Any]) -> None:
         )
 
 
-def _add_domains(table: rich.table.Table, result: dict[str, Any]) -> None:
+def _add_domains(table: rich.table.Table, result: Mapping[str, Any]) -> None:
     """Add a line for each messaging domain, if there are several."""
     systems = (part for part in result.values() if isinstance(part, dict))
-    domains = next((part["domains"] for part in systems if "domains" in part), [])
+    domains: list[Any] = next((part["domains"] for part in systems if "domains" in part), [])
     for domain in domains if len(domains) > 1 else []:
         measured = domain["measured"]
         note = f"{domain['dropped']:,} of {domain['generated']:,} dropped"
@@ -499,7 +499,7 @@ def _add_domains(table: rich.table.Table, result: dict[str, Any]) -> None:
         table.add_row(f"domain {domain['context']} mrps", report.number(rate_mrps), note)
 
 
-def _power(result: dict[str, Any]) -> str:
+def _power(result: Mapping[str, Any]) -> str:
     """Say where the power goes, most of it first."""
     power = result["power_w"]
     parts = {
@@ -513,7 +513,7 @@ def _power(result: dict[str, Any]) -> str:
     return f"{report.number(power['total'])} W: {names}"
 
 
-def _add_services(table: rich.table.Table, result: dict[str, Any]) -> None:
+def _add_services(table: rich.table.Table, result: Mapping[str, Any]) -> None:
     """Add how long harts worked on requests, and the same and more of each kind."""
     if (service := result.get("service_ns")) is not None:
         table.add_row("service_ns mean", report.number(service["mean"]), "from take to reply")
@@ -581,7 +581,7 @@ _FEW_HOSTS = 8
 """So many servers have a line each, and so many clients."""
 
 
-def _add_hosts(table: rich.table.Table, result: dict[str, Any]) -> None:
+def _add_hosts(table: rich.table.Table, result: Mapping[str, Any]) -> None:
     """Add what all clients and each of them have measured, and what each server has done."""
     together = result.get("measurement")
     if together is not None and len(result["clients"]) > 1:
@@ -792,10 +792,11 @@ def execute(
         read_only=read_only,
     )
     try:
-        if functional:
-            result = simulator.execute_functionally(what, resolved.data, limits)
-        else:
-            result = simulator.execute(what, resolved.data, options)
+        result = (
+            simulator.execute_functionally(what, resolved.data, limits)
+            if functional
+            else simulator.execute(what, resolved.data, options)
+        )
     except (ProgramError, Failure) as error:
         raise type(error)(f"{program}: {error}") from error
     if stats is not None:
@@ -888,19 +889,28 @@ def list_names(as_document: Json = False) -> None:
     )
 )
 def explain(
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="As --set takes it.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Argument(metavar="[KEY]", help="As --set takes it, or result.FIELD."),
+    ] = None,
     as_document: Json = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="All parameters, as docs/reference.md has them.")
     ] = False,
 ) -> None:
-    """Say what a parameter of a description takes and means, or which ones a table has."""
+    """Say what a parameter of a description takes and means, or which ones a table has.
+
+    A key that begins with `result.` is that of a field of a result.
+    """
     if markdown == (key is not None):
         raise DescriptionError(
             'explain takes a key, such as "server.hyperplane.ways" or "traffic", or --markdown'
         )
     if key is None:
         print(parameters.markdown(), end="")
+        return
+    if key.split(".")[0] == "result":
+        _explain_field(key, as_document)
         return
     found = parameters.find(key)
     sources = {name: of["source"] for name, of in simulator.presets().items()}
@@ -932,6 +942,22 @@ def explain(
         default = f"default {one.default}" if one.default else ""
         what = ", ".join(part for part in (one.takes, one.unit, default) if part)
         print(f"{one.name}: {what}. {one.sentence}")
+
+
+def _explain_field(key: str, as_document: bool) -> None:
+    from nanoplane import fields
+
+    found = fields.find(key)
+    inside = fields.inside(found)
+    if as_document:
+        told = {"key": key, "type": found.type, "unit": found.unit, "text": found.text}
+        _print_json({**told, "fields": [one._asdict() for one in inside]})
+        return
+    print(f"{key}\n\n{found.text}\n")
+    print(f"type     {found.type}" + (f"\nunit     {found.unit}" if found.unit else ""))
+    for one in inside:
+        what = ", ".join(part for part in (one.type, one.unit) if part)
+        print(f"{one.name}: {what}. {one.text}")
 
 
 def _points(listed: Iterable[Figure], quick: bool) -> dict[Any, Run]:

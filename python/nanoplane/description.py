@@ -73,6 +73,7 @@ _UNITS = {
     "ps": "picoseconds",
     "seconds": "seconds",
     "us": "microseconds",
+    "w": "watts",
 }
 
 

@@ -8,9 +8,18 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError, ProgramError
+
+if TYPE_CHECKING:  # Types alone are not worth their time at the start of the command.
+    from nanoplane.results import (
+        ExecuteResult,
+        FunctionalResult,
+        QueueingResult,
+        RackResult,
+        RunResult,
+    )
 
 # Kinds of the compiled module's errors which mean that the question was wrong.
 _WRONG_QUESTION = {"description": DescriptionError, "program": ProgramError}
@@ -44,6 +53,13 @@ def queueing_schema() -> dict[str, Any]:
 def rack_schema() -> dict[str, Any]:
     """Return the JSON schema of a resolved description of a rack."""
     parsed: dict[str, Any] = json.loads(_module().rack_schema())
+    return parsed
+
+
+@functools.cache
+def result_schema(kind: str) -> dict[str, Any]:
+    """Return the JSON schema of the results of `fields.KINDS`, which has every field."""
+    parsed: dict[str, Any] = json.loads(_module().result_schema(kind))
     return parsed
 
 
@@ -84,7 +100,7 @@ def run(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] | None = None,
     files: Mapping[str, bytes] | None = None,
-) -> dict[str, Any]:
+) -> "RunResult":
     """Run one resolved description of a server and return what was measured.
 
     `files` has the contents of the files with data that the description names, by their paths:
@@ -97,7 +113,7 @@ def run(
         )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
-    result: dict[str, Any] = json.loads(text)
+    result: RunResult = json.loads(text)
     return result
 
 
@@ -134,7 +150,7 @@ def queueing(
     description: Mapping[str, Any],
     progress: Callable[[float], None] | None = None,
     files: Mapping[str, bytes] | None = None,
-) -> dict[str, Any]:
+) -> "QueueingResult":
     """Simulate a queueing system Q x U without a server; return latencies in mean service times.
 
     For example `{"queueing": {"queues": 1, "units": 16, "load": 0.8, "service_times":
@@ -144,7 +160,7 @@ def queueing(
         text = _module().queueing(json.dumps(description), dict(files or {}), progress)
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
-    result: dict[str, Any] = json.loads(text)
+    result: QueueingResult = json.loads(text)
     return result
 
 
@@ -154,7 +170,7 @@ def rack(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] | None = None,
     files: Mapping[str, bytes] | None = None,
-) -> dict[str, Any]:
+) -> "RackResult":
     """Run one resolved description of a rack, with the ELF file of each entry of `rack.servers`.
 
     `options`, `progress` and `files` are as in `run`.
@@ -169,7 +185,7 @@ def rack(
         )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
-    result: dict[str, Any] = json.loads(text)
+    result: RackResult = json.loads(text)
     return result
 
 
@@ -217,7 +233,7 @@ def execute(
     program: Program,
     description: Mapping[str, Any],
     options: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> "ExecuteResult":
     """Run a program whose output goes to standard output; return `exit_status` and statistics."""
     try:
         text = _module().execute(
@@ -225,7 +241,7 @@ def execute(
         )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
-    result: dict[str, Any] = json.loads(text)
+    result: ExecuteResult = json.loads(text)
     return result
 
 
@@ -233,7 +249,7 @@ def execute_functionally(
     program: Program,
     description: Mapping[str, Any],
     limits: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> "FunctionalResult":
     """Run a program as `execute` does, but only for what it computes: no time is simulated.
 
     `limits` is what `execute` has under `limits` in its options.
@@ -244,5 +260,5 @@ def execute_functionally(
         )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
-    result: dict[str, Any] = json.loads(text)
+    result: FunctionalResult = json.loads(text)
     return result

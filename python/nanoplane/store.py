@@ -128,7 +128,7 @@ class Store:
             connection.execute("delete from results where key = ?", [key])
         return None
 
-    def put(self, key: str, resolved: Resolved, elf: bytes, result: dict[str, Any]) -> None:
+    def put(self, key: str, resolved: Resolved, elf: bytes, result: Mapping[str, Any]) -> None:
         """Keep a result; it is safe once this returns."""
         row = [key, resolved.text, hexdigest(elf), simulator.version(), json.dumps(result)]
         checksum = _checksum([column.encode() for column in row])

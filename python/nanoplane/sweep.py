@@ -58,7 +58,7 @@ class Run:
     """The saturated run whose throughput the rate is a part of."""
     part: float = 1.0
     """Which part."""
-    derive: Callable[[dict[str, Any]], Description] | None = None
+    derive: Callable[[Mapping[str, Any]], Description] | None = None
     """If given, makes the description out of the result of `peak`, instead of a rate."""
     limit: "Limit | None" = None
     """If given, the rate is not a part, but the largest at which the latency keeps the limit. A
@@ -115,7 +115,7 @@ class Limit:
     """If given, how many requests a run leaves out whose load is none of `Run.near`. A rule finds
     no end of the warm-up of an overloaded server, and goes on for five times as many requests."""
 
-    def limit_ns(self, peak: dict[str, Any], cores: int) -> float:
+    def limit_ns(self, peak: Mapping[str, Any], cores: int) -> float:
         """Return what the p99 may be, by the result of the peak."""
         if self.absolute_ns is not None:
             return self.absolute_ns
@@ -126,7 +126,7 @@ class Limit:
             raise Failure("there are no service times: the way to learn of work does not show them")
         return self.service_times * float(service["mean"])
 
-    def kept(self, result: dict[str, Any], limit: float) -> bool:
+    def kept(self, result: Mapping[str, Any], limit: float) -> bool:
         """Say whether a run kept the limit, and kept up with its load.
 
         A queue that overflows hides its latencies; of one that grows until the run is over they
@@ -134,29 +134,29 @@ class Limit:
         """
         return bool(self.latencies(result)["p99"] <= limit and measurement(result)["keeps_up"])
 
-    def latencies(self, result: dict[str, Any]) -> dict[str, Any]:
+    def latencies(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the latencies that are limited, in nanoseconds or in service times."""
         measured = self._measured(result)
-        found: dict[str, Any] = measured.get("latency_service_times") or measured["latency_ns"]
+        found: Mapping[str, Any] = measured.get("latency_service_times") or measured["latency_ns"]
         return found
 
-    def _measured(self, result: dict[str, Any]) -> dict[str, Any]:
+    def _measured(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.kind is None:
             return measurement(result)
-        kinds: dict[str, dict[str, Any]] = result.get("by_kind", {})
+        kinds: Mapping[str, Mapping[str, Any]] = result.get("by_kind", {})
         if self.kind not in kinds:
             there = f"there are {', '.join(kinds)}" if kinds else "they are all of one kind"
             raise Failure(f"no request of the kind {self.kind} was measured; {there}")
         return kinds[self.kind]
 
 
-def measurement(result: dict[str, Any]) -> dict[str, Any]:
+def measurement(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what was measured: of a rack, by all its clients together."""
-    found: dict[str, Any] = result["measurement"] if "clients" in result else result
+    found: Mapping[str, Any] = result["measurement"] if "clients" in result else result
     return found
 
 
-def mean_service_ns(result: dict[str, Any], cores: int) -> float:
+def mean_service_ns(result: Mapping[str, Any], cores: int) -> float:
     """Return the mean service time: what a core of so many takes for a request when saturated."""
     return 1000 * cores / float(measurement(result)["throughput_mrps"])
 
@@ -181,7 +181,7 @@ class Outcome:
     """Resolved: every key with its value."""
     key: str
     """Under which the store has the result."""
-    result: dict[str, Any]
+    result: Mapping[str, Any]
     """What was measured; README.md says what the fields mean. Where the largest load was searched
     for that keeps a limit, that load is here as `largest_load`, in what the description has it
     in. `largest_load_ci95` goes from the load up to which the p99 keeps the limit with all of its
@@ -224,7 +224,7 @@ class _Job:
     cost: float
     warm_start: str | None
     """Tells which warm start the run begins with, if it does."""
-    then: list[Callable[["_Job", dict[str, Any], bool], None]]
+    then: list[Callable[["_Job", Mapping[str, Any], bool], None]]
     done: float = 0.0
 
 
@@ -509,8 +509,8 @@ class _Sweep:
         # Each is read once: what the key is made of is what the run gets.
         self.files: dict[Path, bytes] = {}
         # Results that the store has not taken.
-        self.unkept: dict[str, tuple[_Job, dict[str, Any]]] = {}
-        self.finished: dict[str, dict[str, Any]] = {}
+        self.unkept: dict[str, tuple[_Job, Mapping[str, Any]]] = {}
+        self.finished: dict[str, Mapping[str, Any]] = {}
         self.later_cost = 0.0
         self.failures: list[NanoplaneError] = []
         self.stop = threading.Event()
@@ -586,11 +586,11 @@ class _Sweep:
             store.put(job.key, job.resolved, job.elf, result)
 
     def _ask(self, index: int, run: Run) -> None:
-        def answer(job: _Job, result: dict[str, Any], stored: bool) -> None:
+        def answer(job: _Job, result: Mapping[str, Any], stored: bool) -> None:
             self.outcomes[index] = Outcome(job.resolved.data, job.key, result, stored)
             self._release(index)
 
-        def found(job: _Job, result: dict[str, Any], stored: bool, known: _Bracket) -> None:
+        def found(job: _Job, result: Mapping[str, Any], stored: bool, known: _Bracket) -> None:
             search = {
                 "largest_load": known.low,
                 "largest_load_ci95": known.interval95(),
@@ -599,7 +599,7 @@ class _Sweep:
 
         if run.peak is not None and (derive := run.derive) is not None:
 
-            def derived(_: _Job, result: dict[str, Any], __: bool) -> None:
+            def derived(_: _Job, result: Mapping[str, Any], __: bool) -> None:
                 self._ask(index, dataclasses.replace(run, description=derive(result), peak=None))
 
             self._request(run.peak, derived)
@@ -621,7 +621,7 @@ class _Sweep:
         guess = _cost(self._resolve(guessed), run.part)
         self.later_cost += guess
 
-        def at_rate(job: _Job, result: dict[str, Any], __: bool) -> None:
+        def at_rate(job: _Job, result: Mapping[str, Any], __: bool) -> None:
             self.later_cost -= guess
             peak_mrps = measurement(result)["throughput_mrps"]
             if run.limit is None:
@@ -640,8 +640,8 @@ class _Sweep:
         run: Run,
         limit: Limit,
         known: _Bracket,
-        best: tuple[_Job, dict[str, Any], bool] | None,
-        answer: Callable[[_Job, dict[str, Any], bool, _Bracket], None],
+        best: tuple[_Job, Mapping[str, Any], bool] | None,
+        answer: Callable[[_Job, Mapping[str, Any], bool, _Bracket], None],
     ) -> None:
         """Go on between the largest load that keeps the limit and the least that does not."""
         known = known.further(limit.precision)
@@ -655,7 +655,7 @@ class _Sweep:
             self.failures.append(Failure(f"{run.description.source}: {sentence}"))
             return
 
-        def then(job: _Job, result: dict[str, Any], stored: bool) -> None:
+        def then(job: _Job, result: Mapping[str, Any], stored: bool) -> None:
             kept = limit.kept(result, known.limit)
             served = measurement(result).get("throughput_mrps", load)
             latencies = limit.latencies(result)
@@ -674,7 +674,7 @@ class _Sweep:
         self._request(description, then)
 
     def _request(
-        self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]
+        self, description: Description, then: Callable[[_Job, Mapping[str, Any], bool], None]
     ) -> None:
         """Ask for one run; for several, if what saturates it has to be found first."""
         if description.seeks_saturation:
@@ -683,7 +683,7 @@ class _Sweep:
             self._request_one(description, then)
 
     def _saturate(
-        self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]
+        self, description: Description, then: Callable[[_Job, Mapping[str, Any], bool], None]
     ) -> None:
         """Find the rate that saturates a run: 1.2 to 1.5 times what is served at this rate.
 
@@ -697,13 +697,13 @@ class _Sweep:
         requests = max(_LEAST_REQUESTS, data["measure"]["requests"] // _TRIAL_PART)
         trial = description.measures(requests).set("measure.warmup", requests)
 
-        def served(result: dict[str, Any]) -> float:
+        def served(result: Mapping[str, Any]) -> float:
             # What comes to a queue that is closed does not load the server.
             is_open = 1 - result.get("refused", 0) / result["generated"]
             return float(measurement(result)["throughput_mrps"] / is_open)
 
         def attempt(rate_mrps: float, tries: int) -> None:
-            def tried(_: _Job, result: dict[str, Any], __: bool) -> None:
+            def tried(_: _Job, result: Mapping[str, Any], __: bool) -> None:
                 served_mrps = served(result)
                 if rate_mrps >= _SATURATED[0] * served_mrps:
                     offer(SATURATION * served_mrps, rate_mrps, 0.0, _SATURATION_TRIES)
@@ -718,7 +718,7 @@ class _Sweep:
             self._request_one(trial.set(key, rate_mrps), tried)
 
         def offer(rate_mrps: float, trial_mrps: float, before_mrps: float, tries: int) -> None:
-            def measured(job: _Job, result: dict[str, Any], stored: bool) -> None:
+            def measured(job: _Job, result: Mapping[str, Any], stored: bool) -> None:
                 served_mrps = served(result)
                 least, most = (times * served_mrps for times in _SATURATED)
                 follows = served_mrps < before_mrps / _SATURATED[0]
@@ -734,7 +734,7 @@ class _Sweep:
         attempt(data["traffic"]["saturation_rate_mrps"], _TRIALS)
 
     def _request_one(
-        self, description: Description, then: Callable[[_Job, dict[str, Any], bool], None]
+        self, description: Description, then: Callable[[_Job, Mapping[str, Any], bool], None]
     ) -> None:
         resolved = self._resolve(description)
         elf, files = self._elf(resolved), self._contents(resolved)
@@ -755,7 +755,7 @@ class _Sweep:
         else:
             job.then.append(then)
 
-    def _stored(self, key: str) -> dict[str, Any] | None:
+    def _stored(self, key: str) -> Mapping[str, Any] | None:
         try:
             return self.store.get(key)
         except Failure:
@@ -819,7 +819,7 @@ class _Sweep:
 
     def _drain(self, executor: concurrent.futures.Executor, limit: int, room: Path | None) -> None:
         local = isinstance(executor, concurrent.futures.ThreadPoolExecutor)
-        flying: dict[concurrent.futures.Future[dict[str, Any]], _Job] = {}
+        flying: dict[concurrent.futures.Future[Mapping[str, Any]], _Job] = {}
         warming: dict[concurrent.futures.Future[Path], _WarmStart] = {}
         try:
             while self.ready or flying or warming:
@@ -865,7 +865,7 @@ class _Sweep:
                     self._keep(job, future)
             raise
 
-    def _finish(self, job: _Job, future: "concurrent.futures.Future[dict[str, Any]]") -> None:
+    def _finish(self, job: _Job, future: "concurrent.futures.Future[Mapping[str, Any]]") -> None:
         """Keep a result, and ask for the runs that have waited for it."""
         result = self._keep(job, future)
         job.done = 1.0
@@ -878,8 +878,8 @@ class _Sweep:
                 self.failures.append(error)
 
     def _keep(
-        self, job: _Job, future: "concurrent.futures.Future[dict[str, Any]]"
-    ) -> dict[str, Any] | None:
+        self, job: _Job, future: "concurrent.futures.Future[Mapping[str, Any]]"
+    ) -> Mapping[str, Any] | None:
         """Put a result into the store and return it; None if the run was stopped or failed."""
         try:
             result = future.result()
@@ -936,7 +936,7 @@ def _run(
     report: Callable[[float], None] | None,
     checkpoint: Path | None,
     limits: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     if "queueing" in description:
         return simulator.queueing(description, report, files)
     options: dict[str, Any] = {"limits": limits or {}}
@@ -951,7 +951,7 @@ def _run_with(
     files: Mapping[str, bytes],
     options: Mapping[str, Any] | None,
     report: Callable[[float], None] | None = None,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """Run one resolved description of a server or a rack, with options of the simulator."""
     if "rack" in description:
         return simulator.rack(description, compiler.unpack(elf), options, report, files)

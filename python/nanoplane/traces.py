@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ class Traces:
             )
         return part
 
-    def check(self, result: dict[str, Any]) -> None:
+    def check(self, result: Mapping[str, Any]) -> None:
         """Raise Failure if some of what was asked for is not there, or not whole."""
         for trace in result.get("traces", []):
             if trace["error"] is not None:

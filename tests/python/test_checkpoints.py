@@ -1,6 +1,7 @@
 """Checkpoints, as a user asks for them: through the command line, and in sweeps."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     Path("run.toml").write_text(DESCRIPTION)
 
 
-def measured(result: dict[str, Any]) -> dict[str, Any]:
+def measured(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what must not depend on how the simulator goes about it."""
     left = simulator.without_host(result)
     return {name: left[name] for name in left if name not in ("key", "stored", "description")}

@@ -1,5 +1,6 @@
 """The same key-value store behind four interfaces: what must hold whichever it is."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def _small(system: str) -> dict[str, Any]:
     return entry
 
 
-def _run(description: dict[str, Any], **simulation: Any) -> dict[str, Any]:
+def _run(description: dict[str, Any], **simulation: Any) -> Mapping[str, Any]:
     resolved = Description.from_dict(
         {**description, "simulator": simulation}, source="test"
     ).resolve()

@@ -1,6 +1,7 @@
 """Energy, power, and the power-optimised mode of HyperPlane, with the compiled simulator."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,18 @@ FEW = EXAMPLE.set("measure.requests", 300).set("data_plane.queues", 20)
 LIGHT = FEW.set("traffic.rate_mrps", 0.02)
 
 
-def run(description: Description) -> dict[str, Any]:
+def run(description: Description) -> Mapping[str, Any]:
     resolved = description.resolve()
     return simulator.run(resolved.data, compiler.elf(resolved.program))
 
 
 @pytest.fixture(scope="module")
-def ordinary() -> dict[str, Any]:
+def ordinary() -> Mapping[str, Any]:
     return run(LIGHT)
 
 
 @pytest.fixture(scope="module")
-def optimised() -> dict[str, Any]:
+def optimised() -> Mapping[str, Any]:
     return run(LIGHT.set("server.hyperplane.power_optimised", True))
 
 
@@ -76,7 +77,7 @@ def test_neither_lookahead_nor_energies_change_anything_else(power_optimised: bo
     description = description.set("server.hyperplane.power_optimised", power_optimised)
     description = description.set("measure.requests", 100)
 
-    def comparable(result: dict[str, Any], *without: str) -> str:
+    def comparable(result: Mapping[str, Any], *without: str) -> str:
         left = simulator.without_host(result)
         return json.dumps({name: left[name] for name in left if name not in without})
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ SLOTS = 16
 def run(tmp_path: Path) -> Any:
     store = Store(tmp_path)
 
-    def run(program: str = "packet-encapsulation", **settings: Any) -> dict[str, Any]:
+    def run(program: str = "packet-encapsulation", **settings: Any) -> Mapping[str, Any]:
         description = Description.from_dict(
             {
                 "server": {"preset": "hyperplane-table1"},

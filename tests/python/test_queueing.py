@@ -16,7 +16,7 @@ import math
 import random
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +226,7 @@ def test_service_times_are_those_that_were_meant(simulated: Any) -> None:
     assert overhead_ns == pytest.approx(OVERHEAD_NS, abs=25)
 
 
-def busy_ns(result: dict[str, Any]) -> float:
+def busy_ns(result: Mapping[str, Any]) -> float:
     """Return how long the first core was not halted."""
     core = result["cores"][0]
     busy = 1 - core["halted_cycles"] / core["cycles"]

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def test_the_simulator_does_not_read_the_file_again(
     times.write_text("service_time_ns,count\n600,1\n")
     queueing = simulator.queueing
 
-    def changed(*arguments: Any) -> dict[str, Any]:
+    def changed(*arguments: Any) -> Mapping[str, Any]:
         times.write_text("service_time_ns,count\n1200,1\n")
         return queueing(*arguments)
 

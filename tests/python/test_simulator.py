@@ -535,7 +535,7 @@ def test_a_program_that_is_no_data_plane(nanoplane: Any, guest: Any) -> None:
 
 
 def test_the_stub_has_what_the_module_has() -> None:
-    """Names and parameters; what the compiled module does not tell are the types."""
+    """All names, and parameters; what the compiled module does not tell are the types."""
     from nanoplane import _simulator
 
     stub = ast.parse((ROOT / "python" / "nanoplane" / "_simulator.pyi").read_text())
@@ -544,6 +544,9 @@ def test_the_stub_has_what_the_module_has() -> None:
         for node in stub.body
         if isinstance(node, ast.FunctionDef)
     }
+    named = {node.name for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    assert named == {name for name in dir(_simulator) if not name.startswith("__")}
+    assert issubclass(_simulator.SimulationError, Exception)
     compiled = {
         name: list(inspect.signature(function).parameters)
         for name, function in inspect.getmembers(_simulator, inspect.isbuiltin)

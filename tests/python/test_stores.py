@@ -7,7 +7,7 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,7 +32,7 @@ def elf(program: str) -> bytes:
     return compiler.build(ROOT / "guest" / "programs" / f"{program}.c")
 
 
-def run(program: str, capture: int = 0, *assignments: str) -> dict[str, Any]:
+def run(program: str, capture: int = 0, *assignments: str) -> Mapping[str, Any]:
     tables = {
         "server": {"preset": "hyperplane-table1"},
         "data_plane": {"program": program, "notify": "hyperplane", "queues": 1},

@@ -5,7 +5,7 @@ import math
 import multiprocessing
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -512,7 +512,7 @@ def test_a_limit_that_nothing_keeps() -> None:
 
 
 def test_a_description_that_follows_from_another_result() -> None:
-    def derive(result: dict[str, Any]) -> Description:
+    def derive(result: Mapping[str, Any]) -> Description:
         return queueing(fixed_part=result["throughput"])
 
     run = Run(queueing(), peak=queueing(load=0.25), derive=derive)

@@ -6,7 +6,7 @@ import struct
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -57,7 +57,7 @@ def elf(program: str) -> bytes:
     return compiler.build(GUEST / "programs" / f"{program}.c")
 
 
-def run(program: str, capture: int, *assignments: str) -> dict[str, Any]:
+def run(program: str, capture: int, *assignments: str) -> Mapping[str, Any]:
     tables = {
         "server": {"preset": "hyperplane-table1"},
         "data_plane": {"program": program, "notify": "hyperplane", "queues": 1},

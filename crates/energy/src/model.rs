@@ -3,11 +3,12 @@
 use crate::{CoreEnergySpec, EnergySpec};
 use fabric::{FabricSpec, FabricStatistics};
 use pipeline::{CoreSpec, CoreStatistics, Model};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Energy in nanojoules, or power in watts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Split {
     /// For what happened, and for clocks.
     pub dynamic: f64,
@@ -43,7 +44,7 @@ impl Split {
 macro_rules! components {
     ($(#[$about:meta])* $name:ident { $($(#[$help:meta])* $field:ident,)* }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
         pub struct $name {
             $($(#[$help])* pub $field: Split,)*
         }
@@ -110,7 +111,7 @@ components! {
 }
 
 /// A core's part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CoreEnergy {
     /// All of it.
     pub total: f64,
@@ -120,13 +121,13 @@ pub struct CoreEnergy {
 }
 
 /// What the work of a server has cost, in nanojoules; or its mean power, in watts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Energy {
     /// All of it.
     pub total: f64,
-    /// What happened, and clocks.
+    /// For what happened, and for clocks.
     pub dynamic: f64,
-    /// Leakage.
+    /// Leakage, and what is drawn whether anything happens or not.
     #[serde(rename = "static")]
     pub leakage: f64,
     /// The cores that the result shows.

@@ -38,6 +38,7 @@ use crate::{
     LineData, MemoryAccess, Observation, Outbox, OutgoingKind, PrivateCache, Ram, ReplyTo, Request,
     RequestKind, RequestOutcome, Source, Time, ToCache, ToHome, Transit,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use spec::{SpecError, Under};
 use state::{State, Walker};
@@ -108,7 +109,7 @@ impl MemoryMap {
 }
 
 /// What has happened on the fabric so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FabricStatistics {
     /// Requests for lines that were in the last-level cache, or that a private cache owned or
     /// another request was being served for.
@@ -162,16 +163,16 @@ pub struct FabricStatistics {
     pub mesh_queueing_fs: u64,
     /// Messages that have crossed the link between two sockets.
     pub socket_link_messages: u64,
-    /// Their bytes.
+    /// Bytes that have crossed the link between two sockets.
     pub socket_link_bytes: u64,
-    /// Time that they waited for it, in femtoseconds.
+    /// Time that messages waited for the link between two sockets, in femtoseconds.
     pub socket_link_queueing_fs: u64,
     /// Time that messages waited for their turn at a bank, in femtoseconds.
     pub bank_queueing_fs: u64,
     /// Time that reads and writes waited for a memory channel, in femtoseconds.
     pub memory_queueing_fs: u64,
-    /// Answers and interrupts over wires of their own that were asked for sooner than
-    /// [`Fabric::minimum_delivery_latency`] and came then.
+    /// Answers and interrupts over wires of their own that were asked for sooner than the shortest
+    /// latency of a delivery, and came then.
     pub lengthened_deliveries: u64,
     /// Events processed.
     pub events: u64,

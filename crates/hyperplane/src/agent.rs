@@ -12,13 +12,15 @@ use fabric::{
     AddressRange, Agent, AgentContext, AgentId, Attachment, Clock, CoreId, Fabric, LINE_BYTES,
     LineAddress, LineData, MemoryAccess, ReplyTo, Request, RequestKind, Time,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use spec::SpecError;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What HyperPlane has counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "HyperPlaneStatistics")]
 pub struct Statistics {
     /// `QWAIT`s answered with a QID.
     pub wake_ups: u64,

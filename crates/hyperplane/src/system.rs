@@ -4,11 +4,10 @@ use crate::{HyperPlane, HyperPlaneSpec, QwaitExtension, Statistics, attach};
 use energy::{Split, leaked, spent};
 use fabric::{AgentId, CoreId, Fabric, Time};
 use queues::Ledger;
+use schemars::SchemaGenerator;
 use serde_json::Value;
 use spec::{SpecError, Under, require};
-use system::{
-    Attached, Component, Hardware, Host, Kind, Mechanism, Refusal, Setting, Site, System,
-};
+use system::{Attached, Hardware, Host, Kind, Mechanism, Refusal, Setting, Site, System};
 
 /// What HyperPlane is to a server.
 pub const KIND: Kind = Kind {
@@ -26,6 +25,11 @@ pub const KIND: Kind = Kind {
         },
     ],
     interface: None,
+    statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
+    components: &[
+        ("monitoring_set", "HyperPlane's monitoring set."),
+        ("ready_set", "HyperPlane's ready set."),
+    ],
     extends_cores: true,
     memory_map: &[],
 };
@@ -150,7 +154,7 @@ impl Hardware for Part {
         events: &[u64],
         seconds: f64,
         follows_sizes: bool,
-    ) -> Vec<Component> {
+    ) -> Vec<Split> {
         let &[look_ups, selections] = events else {
             return Vec::new();
         };
@@ -161,20 +165,14 @@ impl Hardware for Part {
         // Of two sockets each has its own, or one ready set has all QIDs of both.
         let leaked = |milliwatts: f64| leaked(milliwatts * self.sockets, seconds);
         vec![
-            (
-                "monitoring_set",
-                Split {
-                    dynamic: spent(costs.look_up_pj, look_ups),
-                    leakage: leaked(costs.monitoring_set_static_mw),
-                },
-            ),
-            (
-                "ready_set",
-                Split {
-                    dynamic: spent(costs.selection_pj, selections),
-                    leakage: leaked(costs.ready_set_static_mw),
-                },
-            ),
+            Split {
+                dynamic: spent(costs.look_up_pj, look_ups),
+                leakage: leaked(costs.monitoring_set_static_mw),
+            },
+            Split {
+                dynamic: spent(costs.selection_pj, selections),
+                leakage: leaked(costs.ready_set_static_mw),
+            },
         ]
     }
 }

@@ -7,6 +7,7 @@ use crate::spec::{CoreSelection, NanoPuSpec};
 use fabric::{Agent, AgentContext, Clock, Request, RequestKind, Time};
 use network::packet::{DATA, Endpoint, Message, Packet, Transport, TransportAction};
 use network::rack::{Interface, LineRate, Record, Records, Step};
+use schemars::JsonSchema;
 use serde::Serialize;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
@@ -24,13 +25,14 @@ mod purpose {
 }
 
 /// What the interface has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Statistics {
-    /// Packets that came.
+    /// Packets from the network.
     pub packets_received: u64,
-    /// Those of them for another address, or with data for a context that no core has bound.
+    /// Packets from the network for another address, or with data for a context that no core has
+    /// bound.
     pub packets_dropped: u64,
-    /// Packets that left.
+    /// Packets to the network.
     pub packets_sent: u64,
     /// Messages that were given to cores.
     pub messages_received: u64,
@@ -38,7 +40,7 @@ pub struct Statistics {
     pub messages_sent: u64,
     /// Messages that the transport could not deliver.
     pub messages_given_up: u64,
-    /// Most messages of one context that have waited for a core.
+    /// The most messages of one context that have waited for a core.
     pub longest_queue: u64,
     /// Bytes of packets that have crossed the link, in both directions together.
     pub link_bytes: u64,

@@ -1,25 +1,30 @@
 //! nanoPU as a part of a server.
 
 use crate::{ADDRESS_ALONE, NanoPuSpec, Nic, Statistics, attach, published_rate};
+use energy::Split;
 use fabric::{AgentId, Fabric, Time};
 use network::transport::Protocol;
 use pipeline::Model;
 use queues::Ledger;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Value, json};
 use spec::{SpecError, Under, require};
 use system::{
-    Attached, Component, Hardware, Host, Kind, PortEnergySpec, Refusal, Site, System, Wire,
+    Attached, Hardware, Host, Interface, Kind, PortEnergySpec, Refusal, Site, System, Wire,
 };
 
 /// What nanoPU is to a server.
 pub const KIND: Kind = Kind {
     key: "nanopu",
     mechanisms: &[],
-    interface: Some((
-        "nanopu",
-        "nanoPU's, which gives messages to registers (`server.nanopu`).",
-    )),
+    interface: Some(Interface {
+        name: "nanopu",
+        help: "nanoPU's, which gives messages to registers (`server.nanopu`).",
+        statistics: SchemaGenerator::subschema_for::<InterfaceStatistics>,
+    }),
+    statistics: None,
+    components: &[PortEnergySpec::COMPONENT],
     extends_cores: true,
     memory_map: &[],
 };
@@ -70,8 +75,9 @@ struct Part {
     energy: PortEnergySpec,
 }
 
-/// Its part of the results.
-#[derive(Serialize)]
+/// What nanoPU's network interface has counted.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NanoPuInterface")]
 struct InterfaceStatistics<'a> {
     /// What it has counted.
     #[serde(flatten)]
@@ -101,10 +107,9 @@ impl Hardware for Part {
         nic.map_or_else(Vec::new, |nic| vec![nic.statistics().link_bytes])
     }
 
-    fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Component> {
+    fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Split> {
         let nic = fabric.agent_mut::<Nic>(self.agent);
-        let of =
-            |(nic, &bytes): (&mut Nic, &u64)| self.energy.component(bytes, nic.rate(), seconds);
+        let of = |(nic, &bytes): (&mut Nic, &u64)| self.energy.spent(bytes, nic.rate(), seconds);
         nic.zip(events.first()).map(of).into_iter().collect()
     }
 }

@@ -346,17 +346,17 @@ state::plain!(Request {
 });
 
 /// Messages that answer no request, by the first reason that holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnexpectedMessages {
-    /// They end before the two words by which a response is known.
+    /// The message ends before the two words by which a response is known.
     pub too_short: u64,
-    /// No request was made at the time that is their second word.
+    /// No request was made at the time that is the second word of the message.
     pub wrong_time: u64,
     /// The request is over: it has been answered, or the transport has given it up.
     pub over: u64,
-    /// No request that waits for an answer was sent to the server from which they come.
+    /// No request that waits for an answer was sent to the server from which the message comes.
     pub other_server: u64,
-    /// One was sent there, but to another port.
+    /// A request was sent to that server, but to another port.
     pub other_port: u64,
     /// No request waits for an answer.
     pub none_waits: u64,
@@ -404,7 +404,7 @@ impl UnexpectedMessages {
 }
 
 /// What a load generator has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LoadGeneratorStatistics {
     /// Requests made.
     pub requests: u64,
@@ -414,7 +414,7 @@ pub struct LoadGeneratorStatistics {
     pub given_up: u64,
     /// Messages that answer no request.
     pub unexpected: u64,
-    /// Why they do not.
+    /// Why messages answer no request.
     pub unexpected_because: UnexpectedMessages,
     /// The most requests that were under way at one time.
     pub most_under_way: u64,
@@ -433,16 +433,16 @@ state::component!(LoadGeneratorStatistics {
 });
 
 /// What a load generator has to report.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadGeneratorReport {
     /// Response times, from when a request was made until the host has the response; `None` if there was
     /// no response.
     pub measurement: Option<Measurement>,
-    /// The same for each kind of requests, by name.
+    /// Throughput and response times of the requests of each kind, by its name.
     pub by_kind: BTreeMap<String, KindMeasurement>,
-    /// What it has counted.
+    /// What the client has counted.
     pub statistics: LoadGeneratorStatistics,
-    /// What its transport has counted.
+    /// What the client's transport has counted.
     pub transport: TransportStatistics,
     /// Why the first request was given up, if one was.
     pub first_given_up: Option<String>,

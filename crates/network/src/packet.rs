@@ -2,6 +2,7 @@
 //! them.
 
 use fabric::Time;
+use schemars::JsonSchema;
 use serde::Serialize;
 use state::Walker;
 use workload::checksum;
@@ -288,7 +289,7 @@ pub enum TransportAction {
 }
 
 /// What a transport has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TransportStatistics {
     /// Messages that are being sent now.
     pub sending: u64,
@@ -304,7 +305,7 @@ pub struct TransportStatistics {
     pub given_up: u64,
     /// Packets of data sent, for the first time or again.
     pub data_packets: u64,
-    /// Those of them that were sent again.
+    /// Packets of data sent again.
     pub repeated_packets: u64,
     /// Packets sent that are not data.
     pub control_packets: u64,

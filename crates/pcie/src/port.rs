@@ -3,6 +3,7 @@
 use fabric::{AgentContext, Time};
 use network::packet::{FrameError, Packet};
 use network::rack::LineRate;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -11,11 +12,11 @@ const UNCONNECTED_GBIT_PER_S: f64 = 200.0;
 
 /// What a network interface has counted. Each frame that has come is in memory, on its way there, or in one
 /// of those that were dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NicStatistics {
     /// Frames that have come from the network.
     pub frames_received: u64,
-    /// Of those, the ones that are whole in memory and that the program has been told of.
+    /// Frames that are complete in memory and that the program has been told of.
     pub frames_delivered: u64,
     /// Frames for which there was no room in the input buffer.
     pub dropped_buffer_full: u64,

@@ -5,11 +5,10 @@ use energy::{Split, leaked, spent};
 use fabric::{Agent, AgentId, Attachment, Fabric, Time};
 use network::rack::{Interface, LineRate};
 use queues::Ledger;
+use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 use spec::{SpecError, Under};
-use system::{
-    Attached, Component, Hardware, Host, Kind, PortEnergySpec, Refusal, Site, System, Wire,
-};
+use system::{Attached, Hardware, Host, Kind, PortEnergySpec, Refusal, Site, System, Wire};
 
 fabric::named_ranges! {
     /// What [`IceNic`] has in the memory map.
@@ -35,10 +34,13 @@ fabric::named_ranges! {
 pub const ICE_NIC: Kind = Kind {
     key: "ice_nic",
     mechanisms: &[],
-    interface: Some((
-        "ice-nic",
-        "On the chip, with registers for requests and completions, as FireSim's IceNIC.",
-    )),
+    interface: Some(system::Interface {
+        name: "ice-nic",
+        help: "On the chip, with registers for requests and completions, as FireSim's IceNIC.",
+        statistics: SchemaGenerator::subschema_for::<NicStatistics>,
+    }),
+    statistics: None,
+    components: &[PortEnergySpec::COMPONENT],
     extends_cores: false,
     memory_map: ICE_NIC_MAP,
 };
@@ -47,10 +49,19 @@ pub const ICE_NIC: Kind = Kind {
 pub const DMA_NIC: Kind = Kind {
     key: "dma_nic",
     mechanisms: &[],
-    interface: Some((
-        "dma-nic",
-        "Behind PCI Express, with rings of descriptors in memory.",
-    )),
+    interface: Some(system::Interface {
+        name: "dma-nic",
+        help: "Behind PCI Express, with rings of descriptors in memory.",
+        statistics: SchemaGenerator::subschema_for::<NicStatistics>,
+    }),
+    statistics: None,
+    components: &[
+        PortEnergySpec::COMPONENT,
+        (
+            "pci_express",
+            "PCI Express, with the controllers of both ends.",
+        ),
+    ],
     extends_cores: false,
     memory_map: DMA_NIC_MAP,
 };
@@ -177,11 +188,11 @@ impl Hardware for Part {
         vec![counts.link_bytes, counts.express_bytes]
     }
 
-    fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Component> {
+    fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Split> {
         let (&[link_bytes, express_bytes], Some(told)) = (events, self.told(fabric)) else {
             return Vec::new();
         };
-        let mut components = vec![self.energy.component(link_bytes, told.rate, seconds)];
+        let mut components = vec![self.energy.spent(link_bytes, told.rate, seconds)];
         if let Some(express) = &self.express {
             let costs = &express.energy;
             let milliwatts = costs.static_mw_per_gb_per_s * express.rate_gbit_per_s / 8.0;
@@ -189,7 +200,7 @@ impl Hardware for Part {
                 dynamic: spent(costs.byte_pj, express_bytes),
                 leakage: leaked(milliwatts, seconds),
             };
-            components.push(("pci_express", split));
+            components.push(split);
         }
         components
     }

@@ -1,5 +1,6 @@
 //! Where the cycles go.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What holds up dispatch.
@@ -34,7 +35,7 @@ state::choice!(Stall {
 /// A hart's cycles by what held up dispatch in them; their sum is the core's cycles. (A stack at
 /// dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.) That of a core is the sum over
 /// its harts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CycleStack {
     /// Cycles in which instructions were dispatched that were not undone.
     pub base: u64,
@@ -48,13 +49,13 @@ pub struct CycleStack {
     /// The reorder buffer, the scheduler, the load queue, or in order an operand, waited for
     /// instructions that were being executed.
     pub execution: u64,
-    /// They waited for a line that was in the core's second-level cache.
+    /// Instructions waited for a line that was in the core's second-level cache.
     pub l2: u64,
-    /// They waited for a line that was in the last-level cache.
+    /// Instructions waited for a line that was in the last-level cache.
     pub last_level: u64,
-    /// They waited for a line that was in another private cache.
+    /// Instructions waited for a line that was in another private cache.
     pub remote_cache: u64,
-    /// They waited for a line that was in memory.
+    /// Instructions waited for a line that was in memory.
     pub memory: u64,
     /// The store queue was full, or an atomic had to be performed first.
     pub store_buffer: u64,

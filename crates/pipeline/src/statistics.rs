@@ -3,21 +3,22 @@
 use crate::ports::Unit;
 use crate::stack::CycleStack;
 use fabric::ToCache;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Operations that were issued and not undone before that, by their execution units; those of
 /// the integer, load and store units are told by the other counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Operations {
-    /// Of integers.
+    /// Multiplications of integers.
     pub multiplications: u64,
-    /// Of integers, with and without remainder.
+    /// Divisions of integers, with and without remainder.
     pub divisions: u64,
-    /// Also comparisons, conversions and moves.
+    /// Additions of floating-point numbers; also comparisons, conversions and moves.
     pub float_additions: u64,
-    /// Alone and fused with an addition.
+    /// Multiplications of floating-point numbers, alone and fused with an addition.
     pub float_multiplications: u64,
-    /// Also square roots.
+    /// Divisions of floating-point numbers; also square roots.
     pub float_divisions: u64,
 }
 
@@ -62,7 +63,7 @@ impl Operations {
 }
 
 /// Counts of what a core has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreStatistics {
     /// Instructions, without those that were undone.
     pub instructions: u64,
@@ -72,11 +73,11 @@ pub struct CoreStatistics {
     pub halted_cycles: u64,
     /// Conditional branches and indirect jumps.
     pub branches: u64,
-    /// Those predicted wrongly.
+    /// Branches that were predicted wrongly.
     pub mispredictions: u64,
     /// Loads that found their line.
     pub data_hits: u64,
-    /// Loads that did not.
+    /// Loads that did not find their line.
     pub data_misses: u64,
     /// Loads that took the value of an older store.
     pub forwarded_loads: u64,
@@ -86,16 +87,16 @@ pub struct CoreStatistics {
     pub instruction_misses: u64,
     /// Misses of both first-level caches for which the second-level cache had the line.
     pub l2_hits: u64,
-    /// Those for which it had to ask the line's home.
+    /// Misses of both first-level caches for which the line's home had to be asked.
     pub l2_misses: u64,
     /// Lines that came into the first-level data cache.
     pub lines_filled: u64,
-    /// Lines that had to make room for them.
+    /// Lines that left the first-level data cache to make room.
     pub lines_evicted: u64,
     /// Times that the fabric asked for a line of the data cache, or of the second level if there
     /// is one.
     pub snoops: u64,
-    /// Those of them that the core owned and sent, and did not only give up.
+    /// Snoops of a line that the core owned and sent, and did not only give up.
     pub lines_sent: u64,
     /// Operations of the rarer execution units.
     pub operations: Operations,

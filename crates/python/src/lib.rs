@@ -6,8 +6,8 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use server::{
-    Access, Description, ExecuteOptions, Files, HostClock, HostCost, Limits, Options, Program,
-    RackDescription, Reach, RunError,
+    Access, Description, ExecuteOptions, ExecuteResult, Files, FunctionalResult, HostClock,
+    HostCost, Limits, Options, Program, RackDescription, RackResult, Reach, RunError, RunResult,
 };
 use spec::Under;
 use std::collections::BTreeMap;
@@ -156,13 +156,33 @@ fn queueing_schema(py: Python<'_>) -> PyResult<String> {
     to_json(py, &schemars::schema_for!(queueing::Description))
 }
 
-/// What came out of a queueing system.
-#[derive(serde::Serialize)]
+/// The JSON schema of what comes out of the function `kind`.
+#[pyfunction]
+fn result_schema(py: Python<'_>, kind: &str) -> PyResult<String> {
+    let schema = match kind {
+        "run" => server::result_schema::<RunResult>(),
+        "rack" => server::result_schema::<RackResult>(),
+        "execute" => server::result_schema::<ExecuteResult>(),
+        "execute-functionally" => server::result_schema::<FunctionalResult>(),
+        "queueing" => server::result_schema::<QueueingResult>(),
+        other => {
+            let sentence = format!("there are no results of {other:?}");
+            return Err(error(py, "description", sentence));
+        }
+    };
+    to_json(py, &schema)
+}
+
+/// What came out of a queueing system; times are in mean service times.
+#[derive(serde::Serialize, schemars::JsonSchema)]
 struct QueueingResult {
+    /// What was measured.
     #[serde(flatten)]
-    measured: Option<queueing::Measured>,
+    measured: queueing::Measured,
+    /// What it has cost the host.
     #[serde(flatten)]
     host: HostCost,
+    /// Version of the simulator.
     version: &'static str,
 }
 
@@ -186,7 +206,7 @@ fn simulate_queueing(
     });
     match (reporter.raised, result) {
         (Some(raised), _) => Err(raised),
-        (None, Ok(measured)) => {
+        (None, Ok(Some(measured))) => {
             let result = QueueingResult {
                 measured,
                 host: clock.cost(None),
@@ -194,6 +214,7 @@ fn simulate_queueing(
             };
             to_json(py, &result)
         }
+        (None, Ok(None)) => Err(error(py, "interrupted", "the run was stopped".to_string())),
         (None, Err(sentence)) => Err(error(py, "description", sentence)),
     }
 }
@@ -397,6 +418,7 @@ fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rack_schema, module)?)?;
     module.add_function(wrap_pyfunction!(run_rack, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(result_schema, module)?)?;
     module.add_function(wrap_pyfunction!(conflicts, module)?)?;
     module.add_function(wrap_pyfunction!(execute_functionally, module)?)?;
     Ok(())

@@ -69,7 +69,7 @@ fn default_seed() -> u64 {
 }
 
 /// What came out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Measured {
     /// Requests served in a time, as a part of what all units can serve in it.
     pub throughput: f64,
@@ -81,7 +81,7 @@ pub struct Measured {
     pub steady: bool,
     /// Whether the units serve what they are offered: nothing is said in `overload`.
     pub keeps_up: bool,
-    /// Why they do not, a sentence each.
+    /// Why the units do not serve what they are offered, a sentence each.
     pub overload: Vec<String>,
     /// Mean time from arrival to the beginning of service, in mean service times.
     pub mean_wait_service_times: f64,
@@ -93,20 +93,22 @@ pub struct Measured {
 }
 
 /// What may change with time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "QueueingDrifts")]
 pub struct Drifts {
     /// Latency, in the order in which requests arrive.
     pub latency: Drift,
 }
 
 /// Latencies in mean service times.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "QueueingLatencies")]
 pub struct Latencies {
     /// Requests measured.
     pub samples: u64,
     /// Mean time from arrival to the end of service.
     pub mean: f64,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of `mean`.
     pub mean_ci95: [f64; 2],
     /// Median.
     pub p50: f64,
@@ -114,7 +116,7 @@ pub struct Latencies {
     pub p90: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of `p99`.
     pub p99_ci95: [f64; 2],
     /// 99.9th percentile.
     pub p999: f64,

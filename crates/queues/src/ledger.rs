@@ -1,6 +1,7 @@
 //! What the I/O source and the tenants keep together: the queues, and each item's record.
 
 use fabric::{CoreId, LineData, Time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -58,23 +59,23 @@ impl QueueDescriptor {
 
 /// Where all items are. `generated` is the sum of `dropped`, `refused`, `entering`, `inside` and
 /// `delivered`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ItemCounts {
-    /// Arrived at the source.
+    /// Items that arrived at the source.
     pub generated: u64,
-    /// Found their queue full.
+    /// Items that found their queue full.
     pub dropped: u64,
-    /// Found their queue closed.
+    /// Items that found their queue closed.
     pub refused: u64,
-    /// On their way from the source into their queue.
+    /// Items on their way from the source into their queue.
     pub entering: u64,
-    /// In a queue, in the data plane, or in a tenant's queue.
+    /// Items in a queue, in the data plane, or in a tenant's queue.
     pub inside: u64,
-    /// Taken by their tenant; those with errors too.
+    /// Items that their tenant has taken; those with errors too.
     pub delivered: u64,
-    /// Delivered with the flag that says that the data plane could not process them.
+    /// Items delivered with the flag that says that the data plane could not process them.
     pub errors: u64,
-    /// Delivered before an older item of their queue.
+    /// Items delivered before an older item of their queue.
     pub reordered: u64,
 }
 

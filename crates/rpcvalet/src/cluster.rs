@@ -132,7 +132,7 @@ struct DomainPlace {
 }
 
 /// What the cluster has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ClusterStatistics {
     /// Messages sent to the server.
     pub messages: u64,
@@ -140,13 +140,13 @@ pub struct ClusterStatistics {
     pub packets: u64,
     /// Messages that found all slots of their node in use, and waited.
     pub waits: u64,
-    /// How long they did, in femtoseconds.
+    /// How long messages have waited for a slot, in femtoseconds.
     pub waited_fs: u64,
     /// The most slots of one node that have been in use.
     pub most_slots_in_use: u64,
     /// Replies that came back.
     pub replies: u64,
-    /// Those of them that belong to no message of their node.
+    /// Replies that belong to no message of their node.
     pub unexpected_replies: u64,
     /// Replenishes of slots that were free.
     pub unexpected_replenishes: u64,

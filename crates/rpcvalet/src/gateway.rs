@@ -68,13 +68,13 @@ impl Default for GatewaySpec {
 
 /// What has been counted at the edge. Each frame that has come has become a message, waits for a slot, or is
 /// one of those that were dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GatewayStatistics {
     /// Frames that have come from the network.
     pub frames_received: u64,
-    /// Those of them that were sent to the backends.
+    /// Frames that were sent to the backends.
     pub messages: u64,
-    /// Those that have waited for a send slot.
+    /// Frames that have waited for a send slot.
     pub waits: u64,
     /// Frames for which there was no room in the input buffer.
     pub dropped_buffer_full: u64,

@@ -39,6 +39,7 @@ pub use gateway::{Gateway, GatewaySpec, GatewayStatistics};
 pub use link::{LinkFaultCounts, LinkFaults};
 
 use queues::{Ledger, QueueCounts};
+use schemars::JsonSchema;
 use serde::Serialize;
 use workload::KindMeasurement;
 
@@ -48,7 +49,8 @@ pub const REGISTERS: &[(&str, u64)] = backend::registers::register::ALL;
 pub const REGISTERS_BYTES: u64 = backend::registers::BLOCK_BYTES;
 
 /// What the network interface and the cluster have counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "RpcValetStatistics")]
 pub struct Statistics {
     /// What the cluster has counted.
     pub cluster: ClusterStatistics,
@@ -61,36 +63,37 @@ pub struct Statistics {
     pub domain_state_bits: u32,
     /// Entries that the frontends have taken off the cores' work queues.
     pub work_queue_entries: u64,
-    /// Entries that they have written into the cores' completion queues.
+    /// Entries that the frontends have written into the cores' completion queues.
     pub completion_queue_entries: u64,
     /// What each messaging domain has got.
     pub domains: Vec<DomainStatistics>,
 }
 
 /// A messaging domain's part of the results.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct DomainStatistics {
-    /// The number of its context.
+    /// The number of the domain's context.
     pub context: usize,
-    /// Its nodes, slots of each, and bytes of the largest message.
+    /// Nodes of the domain.
     pub nodes: u32,
-    /// See `nodes`.
+    /// Slots of each node.
     pub slots: u32,
-    /// See `nodes`.
+    /// Bytes of the largest message.
     pub max_message_bytes: u32,
-    /// The first of its cores, and how many it has.
+    /// The first core of the domain.
     pub first_core: usize,
-    /// See `first_core`.
+    /// How many cores the domain has.
     pub cores: usize,
-    /// Bytes of its send and receive slots, as they are in memory.
+    /// Bytes of the domain's send and receive slots, as they are in memory.
     pub bytes: u64,
-    /// Requests of its nodes.
+    /// Requests of the domain's nodes.
     pub generated: u64,
-    /// Those of them that found too many waiting at their node.
+    /// Requests that found too many waiting at their node.
     pub dropped: u64,
-    /// Those of them that have been served.
+    /// Requests that have been served.
     pub delivered: u64,
-    /// The measured requests: throughput, latencies and service times of these alone; none if there are none.
+    /// Throughput, latencies and service times of the domain's measured requests; `None` without
+    /// any.
     pub measured: Option<KindMeasurement>,
 }
 

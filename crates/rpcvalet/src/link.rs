@@ -73,7 +73,7 @@ impl Default for LinkFaults {
 }
 
 /// How often each thing has gone wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LinkFaultCounts {
     /// Packets lost, and sent again.
     pub lost: u64,

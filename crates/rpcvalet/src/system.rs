@@ -2,15 +2,20 @@
 
 use crate::attach::{Attached as Interface, Place, attach, attach_behind};
 use crate::cluster::{Cluster, ClusterSetup};
-use crate::{BackendStatistics, Gateway, GatewayStatistics, NetworkSpec, QueuePairs, RpcValetSpec};
+use crate::{
+    BackendStatistics, Gateway, GatewayStatistics, NetworkSpec, QueuePairs, RpcValetSpec,
+    Statistics,
+};
+use energy::Split;
 use fabric::{AddressRange, AgentId, Attachment, Fabric, FabricSpec, Time};
 use queues::{DeliveredPacket, Ledger};
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Value, json};
 use spec::{SpecError, Under, require};
 use system::{
-    Attached, Component, DataPlane, Hardware, Host, Kind, Mechanism, PortEnergySpec, Refusal,
-    Requests, Setting, Site, System, Wire,
+    Attached, DataPlane, Hardware, Host, Kind, Mechanism, PortEnergySpec, Refusal, Requests,
+    Setting, Site, System, Wire,
 };
 use workload::{Random, Recorder, Stream, Warmup};
 
@@ -40,10 +45,14 @@ pub const KIND: Kind = Kind {
              cores as RPCValet does. The queues are the nodes of the cluster around the server.",
         )
     }],
-    interface: Some((
-        "rpcvalet",
-        "RPCValet's (`server.rpcvalet`), which writes messages to memory and gives them to cores.",
-    )),
+    interface: Some(system::Interface {
+        name: "rpcvalet",
+        help: "RPCValet's (`server.rpcvalet`), which writes messages to memory and gives them to \
+               cores.",
+        statistics: SchemaGenerator::subschema_for::<InterfaceStatistics>,
+    }),
+    statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
+    components: &[PortEnergySpec::COMPONENT],
     extends_cores: false,
     memory_map: MEMORY_MAP,
 };
@@ -290,8 +299,9 @@ struct WithGateway {
     energy: PortEnergySpec,
 }
 
-/// The part of a server's interface in the results of a rack.
-#[derive(Serialize)]
+/// What RPCValet's network interface has counted in a rack.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RpcValetInterface")]
 struct InterfaceStatistics {
     /// What the edge of the chip has counted.
     #[serde(flatten)]
@@ -333,9 +343,9 @@ impl Hardware for WithGateway {
         gateway.map_or_else(Vec::new, |gateway| vec![gateway.statistics().link_bytes])
     }
 
-    fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Component> {
+    fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Split> {
         let of = |(gateway, &bytes): (&mut Gateway, &u64)| {
-            self.energy.component(bytes, gateway.rate(), seconds)
+            self.energy.spent(bytes, gateway.rate(), seconds)
         };
         let gateway = self.gateway(fabric);
         gateway.zip(events.first()).map(of).into_iter().collect()

@@ -17,6 +17,7 @@ use crate::totals::Totals;
 use crate::traces::{TraceOptions, TraceReport, Watched};
 use fabric::Fabric;
 use riscv::elf;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::Under;
 use system::Setting;
@@ -27,8 +28,8 @@ const STEPS: u32 = 256;
 /// The same in rounds of a functional run.
 const ROUNDS: u32 = 64;
 
-/// What came out of [`execute`].
-#[derive(Clone, Debug, Serialize)]
+/// What came out of a program.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExecuteResult {
     /// The guest's exit status; after a signal 128 and its number.
     pub exit_status: u64,
@@ -189,14 +190,14 @@ pub fn execute(
 }
 
 /// One hart's part of a functional run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HartResult {
     /// Instructions that it executed.
     pub instructions: u64,
 }
 
-/// What came out of [`execute_functionally`].
-#[derive(Clone, Debug, Serialize)]
+/// What came out of a program for which no time was simulated.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FunctionalResult {
     /// The guest's exit status; after a signal 128 and its number.
     pub exit_status: u64,

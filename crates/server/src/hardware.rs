@@ -86,7 +86,7 @@ impl Wanted {
         for (kind, system) in &self.systems {
             let attached = system.attach(fabric, site());
             let attached = attached.map_err(|Refusal(why)| RunError::Description(why))?;
-            hardware.systems.push((kind.key, attached));
+            hardware.systems.push((kind, attached));
         }
         Ok(hardware)
     }
@@ -108,7 +108,7 @@ impl ServerSpec {
 /// The systems that are part of a server.
 #[derive(Default)]
 pub(crate) struct Hardware {
-    systems: Vec<(&'static str, Attached)>,
+    systems: Vec<(&'static Kind, Attached)>,
 }
 
 impl Hardware {
@@ -152,7 +152,7 @@ impl Hardware {
     ) -> SystemResults {
         let systems = self.systems.iter();
         systems
-            .map(|(key, attached)| (*key, attached.hardware.statistics(fabric, now, ledger)))
+            .map(|(kind, attached)| (kind.key, attached.hardware.statistics(fabric, now, ledger)))
             .collect()
     }
 
@@ -203,10 +203,11 @@ impl Hardware {
         seconds: f64,
     ) -> BTreeMap<&'static str, Split> {
         let systems = self.systems.iter().zip(events);
-        let components = systems.flat_map(|((_, attached), events)| {
-            attached
-                .hardware
-                .energy(fabric, events, seconds, costs.follow_sizes)
+        let components = systems.flat_map(|((kind, attached), events)| {
+            let hardware = &attached.hardware;
+            let spent = hardware.energy(fabric, events, seconds, costs.follow_sizes);
+            let names = kind.components.iter().map(|(name, _)| *name);
+            names.zip(spent)
         });
         components.collect()
     }

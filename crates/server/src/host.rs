@@ -1,24 +1,26 @@
 //! What a run has cost the host.
 
 use rustix::time::{ClockId, clock_gettime};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// What a run has cost the host. Of a result this is all that may differ from one run to the next, from host
 /// to host, and with the table `simulator` of the description; the name of each field begins with `host_`, so
 /// that one rule leaves it out of comparisons.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HostCost {
     /// Processor time of the thread that has made the run, in seconds: what else the host does is not in it.
     pub host_seconds: f64,
-    /// Seconds on the clock on the wall.
+    /// Seconds on the wall clock.
     pub host_wall_seconds: f64,
-    /// Millions of simulated instructions in a second of processor time, without those that a checkpoint has
-    /// brought. `None` without instructions to execute.
+    /// Millions of simulated instructions in a second of processor time, without those that a
+    /// checkpoint has brought. Absent without instructions to execute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_mips: Option<f64>,
-    /// For each core, of a rack server by server: cycles that were not simulated one by one because the core
-    /// provably only spun. How many depends on how far cores run ahead of each other. Empty without time.
+    /// For each core, of a rack server by server: cycles that were not simulated one by one because
+    /// the core provably only spun. How many depends on how far cores run ahead of each other.
+    /// Absent without cores that have times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub host_skipped_cycles: Vec<u64>,
 }

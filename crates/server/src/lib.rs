@@ -24,6 +24,7 @@ mod program;
 mod rack;
 mod registry;
 mod run;
+mod schema;
 mod totals;
 mod traces;
 
@@ -55,6 +56,7 @@ pub use rack::{
 };
 pub use registry::{SYSTEMS, ServerSpec};
 pub use run::{Options, RunResult, check, run, warm_up};
+pub use schema::result_schema;
 pub use system::Wire;
 pub use totals::{CoreResult, EnergyResult, Totals};
 pub use traces::{TraceOptions, TraceReport};

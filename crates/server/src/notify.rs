@@ -132,13 +132,13 @@ impl PartialEq for InterfaceKind {
 
 impl Serialize for InterfaceKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.interface.map_or("", |(name, _)| name))
+        serializer.serialize_str(self.0.interface.map_or("", |interface| interface.name))
     }
 }
 
 impl<'de> Deserialize<'de> for InterfaceKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<InterfaceKind, D::Error> {
-        let known = interfaces().map(|(kind, name, _)| (name, InterfaceKind(kind)));
+        let known = interfaces().map(|(kind, interface)| (interface.name, InterfaceKind(kind)));
         named(deserializer, known)
     }
 }
@@ -149,7 +149,7 @@ impl JsonSchema for InterfaceKind {
     }
 
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        let values = interfaces().map(|(_, name, help)| (name, help));
+        let values = interfaces().map(|(_, interface)| (interface.name, interface.help));
         one_of("A network interface of a server.", values)
     }
 }

@@ -6,7 +6,7 @@ use fabric::FabricSpec;
 use pipeline::CoreSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use system::{Kind, Mechanism, System};
+use system::{Interface, Kind, Mechanism, System};
 
 /// Declares the description of a server with a table for each system.
 macro_rules! systems {
@@ -96,8 +96,8 @@ pub(crate) fn mechanisms() -> impl Iterator<Item = (&'static Mechanism, Option<&
     SOFTWARE.iter().map(|one| (one, None)).chain(of_systems)
 }
 
-/// The systems that are network interfaces, with the value of `interface` and its help.
-pub(crate) fn interfaces() -> impl Iterator<Item = (&'static Kind, &'static str, &'static str)> {
+/// The systems that are network interfaces.
+pub(crate) fn interfaces() -> impl Iterator<Item = (&'static Kind, Interface)> {
     let systems = SYSTEMS.iter();
-    systems.filter_map(|kind| kind.interface.map(|(name, help)| (kind, name, help)))
+    systems.filter_map(|kind| Some((kind, kind.interface?)))
 }

@@ -12,6 +12,7 @@ use crate::meter::Meter;
 use crate::plan::{Plan, doorbell_range};
 use crate::preparation::{Preparation, Told};
 use crate::program::{check_bare_metal, load, said};
+use crate::schema;
 use crate::totals::Totals;
 use crate::traces::{TraceOptions, TraceReport, Watched, run_traced};
 use fabric::{AddressRange, AgentId, Fabric, Time};
@@ -20,6 +21,7 @@ use queues::{
     CONSUMER_BYTES, IoSetup, IoSource, ItemCounts, Ledger, ProgramPreparation, ProgramSettings,
     SharedLedger, TenantSide,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
@@ -56,21 +58,21 @@ pub struct Options {
 }
 
 /// What became of each queue's items: lists with an element for each queue.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct QueueResults {
-    /// Arrived at the I/O source.
+    /// Items that arrived at the I/O source.
     pub generated: Vec<u64>,
-    /// Found the queue full.
+    /// Items that found the queue full.
     pub dropped: Vec<u64>,
-    /// Found the queue closed.
+    /// Items that found the queue closed.
     pub refused: Vec<u64>,
-    /// Taken by the tenant.
+    /// Items that the tenant has taken.
     pub delivered: Vec<u64>,
-    /// Of the measured requests, those of this queue.
+    /// How many of the measured requests were in the queue.
     pub samples: Vec<u64>,
-    /// The mean of their latencies, in nanoseconds.
+    /// The mean latency of the measured requests; `None` without any.
     pub mean_latency_ns: Vec<Option<f64>>,
-    /// 99 % of them take at most this, in nanoseconds.
+    /// The 99th percentile of the latencies of the measured requests; `None` without any.
     pub p99_latency_ns: Vec<Option<f64>>,
 }
 
@@ -99,12 +101,13 @@ impl QueueResults {
 }
 
 /// What came out of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunResult {
     /// Throughput, latencies, their intervals and histogram.
     #[serde(flatten)]
     pub measurement: Measurement,
-    /// The same for the requests of each kind, by its name, if the program takes several kinds.
+    /// Throughput and latencies of the requests of each kind, by its name, if the program takes
+    /// several kinds.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by_kind: BTreeMap<&'static str, KindMeasurement>,
     /// Where all items went.
@@ -119,6 +122,7 @@ pub struct RunResult {
     pub totals: Totals,
     /// What the systems that took part have counted, each under its key.
     #[serde(flatten)]
+    #[schemars(schema_with = "schema::systems")]
     pub systems: SystemResults,
     /// Doorbells that were given another address because of a conflict.
     pub doorbell_conflicts: u64,

@@ -3,34 +3,36 @@
 use crate::host::{HostClock, HostCost};
 use crate::machine::Machine;
 use crate::meter::{Meter, Reading};
+use crate::schema;
 use energy::Energy;
 use fabric::FabricStatistics;
 use pipeline::{CoreStatistics, CycleStack};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One core's part of the results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoreResult {
-    /// Instructions in a cycle, in the time in which the energy was spent.
+    /// Instructions in a cycle, in the time in which `energy_nj` was spent.
     pub ipc: f64,
     /// Cycles, halted ones included.
     pub cycles: u64,
-    /// Those of them in C1, the core's clock standing still.
+    /// Cycles in C1, in which the core's clock stands still.
     pub c1_cycles: u64,
     /// Everything that was counted, of all its harts together.
     #[serde(flatten)]
     pub statistics: CoreStatistics,
-    /// Its harts, if there are several.
+    /// The harts of the core, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub harts: Vec<CoreHartResult>,
 }
 
 /// The part of one of a core's harts.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoreHartResult {
-    /// Its number.
+    /// The number of the hart.
     pub hart: usize,
-    /// Instructions in a cycle, as that of the core.
+    /// Instructions in a cycle, in the time in which `energy_nj` was spent.
     pub ipc: f64,
     /// Instructions, without those that were undone.
     pub instructions: u64,
@@ -40,34 +42,36 @@ pub struct CoreHartResult {
     pub halted_cycles: u64,
     /// Conditional branches and indirect jumps.
     pub branches: u64,
-    /// Those predicted wrongly.
+    /// Branches that were predicted wrongly.
     pub mispredictions: u64,
     /// Loads that found their line.
     pub data_hits: u64,
-    /// Loads that did not.
+    /// Loads that did not find their line.
     pub data_misses: u64,
     /// Where its cycles went.
     pub stack: CycleStack,
 }
 
 /// What a run has cost, in nanojoules.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EnergyResult {
-    /// The time in which that was: from the beginning of the traffic, if there is any, or from the
-    /// end of the warm start, to the end.
+    /// The time in which that was spent: from the beginning of the traffic, if there is any, or
+    /// from the end of the warm start, to the end.
     pub seconds: f64,
-    /// For each request that was delivered in it, those of the warm-up included.
+    /// For each request that was delivered in that time, those of the warm-up included; absent if
+    /// there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_request: Option<f64>,
     /// All and its parts.
     #[serde(flatten)]
+    #[schemars(with = "schema::ServerEnergy")]
     pub energy: Energy,
 }
 
 /// What every run has.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Totals {
-    /// The cores: of a data plane its own, otherwise all.
+    /// The cores: of a data plane the cores that run it, otherwise all.
     pub cores: Vec<CoreResult>,
     /// Instructions of all cores.
     pub instructions: u64,
@@ -80,9 +84,10 @@ pub struct Totals {
     pub host: HostCost,
     /// What the fabric counted.
     pub fabric: FabricStatistics,
-    /// What the cores shown, and what all cores share, have cost.
+    /// What the cores shown, and what all cores share, have cost, in nanojoules.
     pub energy_nj: EnergyResult,
-    /// Their mean power.
+    /// The mean power in the time of `energy_nj`, in watts.
+    #[schemars(with = "schema::ServerEnergy")]
     pub power_w: Energy,
     /// Version of the simulator.
     pub version: &'static str,

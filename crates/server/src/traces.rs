@@ -8,6 +8,7 @@ use fabric::Time;
 use pipeline::Probe;
 use queues::{IoSetup, ItemRecord, SharedLedger};
 use riscv::elf::Image;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fs::File;
@@ -64,13 +65,13 @@ impl TraceOptions {
 }
 
 /// What has become of one file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TraceReport {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What it has: events of a timeline, instructions of a pipeline, cycles of a profile.
+    /// What the file has: events of a timeline, instructions of a pipeline, cycles of a profile.
     pub entries: u64,
-    /// Why it is not whole, if it is not.
+    /// Why the file is not complete; `None` if it is.
     pub error: Option<String>,
 }
 

@@ -20,6 +20,7 @@ use network::rack::LineRate;
 use network::transport::Protocol;
 use pipeline::CoreSpec;
 use queues::{DeliveredPacket, IoSetup, Ledger, ProgramSettings, SharedLedger};
+use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 use spec::SpecError;
 use workload::{Files, TrafficSpec};
@@ -31,13 +32,33 @@ pub struct Kind {
     pub key: &'static str,
     /// The values of `data_plane.notify` that it stands for.
     pub mechanisms: &'static [Mechanism],
-    /// The value of `interface` that it stands for in a rack, if it is a network interface: the
-    /// value and a sentence.
-    pub interface: Option<(&'static str, &'static str)>,
+    /// The value of `interface` that it stands for in a rack, if it is a network interface.
+    pub interface: Option<Interface>,
+    /// What it reports under its key. Without: it is only a network interface.
+    pub statistics: Option<Report>,
+    /// Its components in the energy of a server: the name of each, and a sentence.
+    pub components: &'static [Component],
     /// Whether it brings instructions or registers for the cores.
     pub extends_cores: bool,
     /// Its part of the memory map.
     pub memory_map: &'static [NamedRange],
+}
+
+/// A component in the energy of a server: its name in results, and a sentence.
+pub type Component = (&'static str, &'static str);
+
+/// Declares what [`Hardware::statistics`] reports, such as `SchemaGenerator::subschema_for::<T>`.
+pub type Report = fn(&mut SchemaGenerator) -> Schema;
+
+/// A network interface of a server in a rack: a value of `interface`.
+#[derive(Clone, Copy, Debug)]
+pub struct Interface {
+    /// The value.
+    pub name: &'static str,
+    /// A sentence about it.
+    pub help: &'static str,
+    /// What it reports.
+    pub statistics: Report,
 }
 
 /// A way in which a data plane learns of work: a value of `data_plane.notify`.
@@ -250,7 +271,8 @@ pub trait Hardware {
         Vec::new()
     }
 
-    /// What its components have cost in nanojoules, in so many `seconds` with so many `events`.
+    /// What each of [`Kind::components`] has cost in nanojoules, in so many `seconds` with so many
+    /// `events`.
     /// `follows_sizes`: the costs are to be those of the sizes that are described
     /// (`server.energy.follow_sizes`).
     fn energy(
@@ -259,10 +281,7 @@ pub trait Hardware {
         _events: &[u64],
         _seconds: f64,
         _follows_sizes: bool,
-    ) -> Vec<Component> {
+    ) -> Vec<Split> {
         Vec::new()
     }
 }
-
-/// The energy of a component of a system: its name in results, and what it has cost.
-pub type Component = (&'static str, Split);

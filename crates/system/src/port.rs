@@ -19,15 +19,20 @@ energy::costs! {
 }
 
 impl PortEnergySpec {
+    /// The port, in the energy of a server.
+    pub const COMPONENT: Component = (
+        "network_port",
+        "The port of the network interface: media access control, coding and transceiver.",
+    );
+
     /// What the port of a link of this `rate` has cost in so many `seconds`, with so many bytes in
     /// both directions together.
-    pub fn component(&self, bytes: u64, rate: LineRate, seconds: f64) -> Component {
+    pub fn spent(&self, bytes: u64, rate: LineRate, seconds: f64) -> Split {
         let milliwatts = self.static_mw_per_gbit_per_s * rate.gbit_per_s();
-        let split = Split {
+        Split {
             dynamic: spent(self.byte_pj, bytes),
             leakage: leaked(milliwatts, seconds),
-        };
-        ("network_port", split)
+        }
     }
 }
 
@@ -47,8 +52,7 @@ mod tests {
         );
         // 200 Gb/s for a microsecond: 670.8 mW, 670.8 nJ. 1000 bytes: 101.3 nJ.
         let rate = LineRate::from_gbit_per_s(200.0);
-        let (name, split) = costs.component(1000, rate, 1e-6);
-        assert_eq!(name, "network_port");
+        let split = costs.spent(1000, rate, 1e-6);
         assert!((split.leakage - 670.8).abs() < 1e-6 && (split.dynamic - 101.3).abs() < 1e-9);
     }
 }

@@ -79,7 +79,8 @@ pub(crate) mod notice {
 }
 
 /// What has happened to the interrupts of all harts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "UserInterruptStatistics")]
 pub struct Statistics {
     /// `senduipi` that were executed.
     pub sent: u64,

@@ -3,6 +3,7 @@
 use crate::{InterruptController, Statistics, UserInterruptSpec, attach};
 use fabric::{AgentId, Fabric, Time};
 use queues::Ledger;
+use schemars::SchemaGenerator;
 use serde_json::Value;
 use spec::SpecError;
 use system::{Attached, Hardware, Host, Kind, Mechanism, Refusal, Site, System};
@@ -16,6 +17,8 @@ pub const KIND: Kind = Kind {
         "It looks at a bitmap of the queues with items, and sleeps until a user-level interrupt.",
     )],
     interface: None,
+    statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
+    components: &[],
     extends_cores: true,
     memory_map: &[],
 };

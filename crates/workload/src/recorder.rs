@@ -67,7 +67,7 @@ pub struct Measurement {
     /// Requests that completed in the measured time, in millions a second.
     pub throughput_mrps: f64,
     /// 95 % confidence interval of `throughput_mrps`, by means of batches of the times between
-    /// completions, as [`LatencySummary::mean_ci95`]; `None` with one sample more than there.
+    /// completions; `None` with less than 61 samples, or less than five rounds over the queues.
     pub throughput_mrps_ci95: Option<Interval>,
     /// From an item's arrival in its queue to the ring of the tenant's doorbell.
     pub latency_ns: LatencySummary,
@@ -90,8 +90,8 @@ pub struct Measurement {
     /// Whether the system serves what it is offered: nothing is said in `overload`. Not of one that is
     /// offered more than it can take on purpose.
     pub keeps_up: bool,
-    /// Why it does not, a sentence each: requests were lost, fewer were served than came, or they are
-    /// under way for longer and longer.
+    /// Why the system does not keep up, a sentence each: requests were lost, fewer were served than
+    /// came, or they are under way for longer and longer.
     pub overload: Vec<String>,
     /// Whether the 95 % confidence interval of the p99 is as narrow as `measure.precision` asks;
     /// true if it asks for nothing. If not, the run was given up at 100 times `measure.requests`,
@@ -104,7 +104,7 @@ pub struct Measurement {
     /// queue, to the ring of the tenant's doorbell; for the later ones of a batch, from the ring
     /// before. `None` if no take was seen.
     pub service_ns: Option<LatencySummary>,
-    /// The same as a histogram, in the form of `histogram`.
+    /// A histogram of the times of `service_ns`, in the form of `histogram`.
     pub service_histogram: Option<String>,
 }
 
@@ -196,15 +196,15 @@ impl Rings {
 /// The requests of one kind, or of some queues.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KindMeasurement {
-    /// Of these requests alone, in millions a second.
+    /// Requests of the kind that completed in the measured time, in millions a second.
     pub throughput_mrps: f64,
-    /// As in [`Measurement`].
+    /// From an item's arrival in its queue to the ring of the tenant's doorbell.
     pub latency_ns: LatencySummary,
-    /// As in [`Measurement`].
+    /// An HdrHistogram of the latencies in nanoseconds: V2, compressed, in base64.
     pub histogram: String,
-    /// As in [`Measurement`].
+    /// How long harts worked on the requests; `None` if no take was seen.
     pub service_ns: Option<LatencySummary>,
-    /// As in [`Measurement`].
+    /// A histogram of the times of `service_ns`, in the form of `histogram`.
     pub service_histogram: Option<String>,
 }
 

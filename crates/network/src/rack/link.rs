@@ -109,17 +109,17 @@ impl LinkFaultSpec {
 }
 
 /// What one direction of a link has carried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LinkCounts {
     /// Packets that were sent.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes that were sent.
     pub bytes: u64,
-    /// Those of them that were lost.
+    /// Packets that were lost.
     pub lost: u64,
-    /// Those that came twice.
+    /// Packets that came twice.
     pub duplicated: u64,
-    /// Those that came late.
+    /// Packets that came late.
     pub reordered: u64,
 }
 

@@ -63,7 +63,7 @@ impl Default for SwitchSpec {
 }
 
 /// What has become of the packets for one port of a switch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PortCounts {
     /// Packets that were sent, those that had been trimmed included.
     pub forwarded: u64,

@@ -1,15 +1,16 @@
 //! What backends count.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What backends have counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BackendStatistics {
     /// Packets of messages from the network.
     pub packets_received: u64,
     /// Packets to the network.
     pub packets_sent: u64,
-    /// Messages received as a whole.
+    /// Complete messages received.
     pub messages_received: u64,
     /// Messages sent.
     pub messages_sent: u64,
@@ -23,7 +24,8 @@ pub struct BackendStatistics {
     pub refused: u64,
     /// One-sided reads and writes of this server's cores.
     pub one_sided: u64,
-    /// Blocks of them that a node has refused: it has no such context, or they are not in its segment.
+    /// Blocks of one-sided operations that a node has refused: it has no such context, or they are
+    /// not in its segment.
     pub faults: u64,
     /// Blocks that a node wanted to read or write, and that are in no segment of the context that it named.
     pub refused_one_sided: u64,
@@ -34,9 +36,10 @@ pub struct BackendStatistics {
     /// From a message's end at its backend to its dispatch, summed, in femtoseconds: what it waited
     /// for a core, and the latency of the dispatcher.
     pub queued_fs: u64,
-    /// From the notice of a message that found a core available to its dispatch, summed.
+    /// From the notice of a message that found a core available to its dispatch, summed, in
+    /// femtoseconds.
     pub unhindered_fs: u64,
-    /// How many of those there were.
+    /// Messages that found a core available.
     pub unhindered: u64,
 }
 

@@ -14,12 +14,14 @@ use crate::plan::{Plan, program_doorbells};
 use crate::preparation::Preparation;
 use crate::program::{load_bare_metal, said};
 use crate::run::Options;
+use crate::schema;
 use crate::totals::{CoreResult, EnergyResult, Totals};
 use crate::traces::{Harts, TraceReport, Traces, run_traced};
 use energy::Energy;
 use fabric::{Fabric, FabricStatistics, Time};
 use network::rack::{LinkCounts, Network, NodeId, PortCounts, Switch};
 use network::{LoadGenerator, LoadGeneratorReport};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -33,8 +35,8 @@ const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 0, 1]);
 /// Between two looks at whether all is done: the run ends at a multiple of it.
 const LOOK_EVERY: Time = Time::from_fs(1_000_000_000);
 
-/// What came out of [`run_rack`].
-#[derive(Clone, Debug, Serialize)]
+/// What came out of a run of a rack.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RackResult {
     /// The servers.
     pub servers: Vec<RackServerResult>,
@@ -43,9 +45,9 @@ pub struct RackResult {
     /// What all clients have measured together: each of their measured requests counts once, and their
     /// throughputs add up. `None` if there was no response.
     pub measurement: Option<Measurement>,
-    /// The same by kind of requests: those of all clients that are called the same.
+    /// Throughput and latencies of the requests of each kind, by its name, of all clients together.
     pub by_kind: BTreeMap<String, KindMeasurement>,
-    /// The switch, if there is one.
+    /// The switch; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switch: Option<SwitchResult>,
     /// Instructions of all servers.
@@ -63,56 +65,59 @@ pub struct RackResult {
 }
 
 /// A server's part of the results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RackServerResult {
-    /// What it is called.
+    /// The name of the server.
     pub name: String,
-    /// Its IPv4 address.
+    /// The server's IPv4 address.
     pub address: Ipv4Addr,
-    /// What its program has exited with, if it has.
+    /// The exit status of the program; `None` if it still runs.
     pub exit_status: Option<u64>,
-    /// What its program has written.
+    /// What the program has written.
     pub output: String,
-    /// Its network interface.
+    /// What the network interface has counted.
+    #[schemars(schema_with = "schema::interface")]
     pub interface: Value,
     /// Packets that its systems have dropped.
     #[serde(skip)]
     dropped_packets: u64,
     /// What the systems beside its interface have counted, each under its key.
     #[serde(flatten)]
+    #[schemars(schema_with = "schema::systems_beside_interfaces")]
     pub systems: SystemResults,
-    /// What has been sent over its link.
+    /// What the link has carried from the server.
     pub sent: LinkCounts,
-    /// What has been sent to it over its link.
+    /// What the link has carried to the server.
     pub received: LinkCounts,
-    /// Its cores.
+    /// The cores.
     pub cores: Vec<CoreResult>,
-    /// Instructions of all its cores.
+    /// Instructions of all cores of the server.
     pub instructions: u64,
-    /// Cycles of its clock.
+    /// Cycles of the server's clock.
     pub cycles: u64,
-    /// What its fabric counted.
+    /// What the fabric has counted.
     pub fabric: FabricStatistics,
-    /// What its cores, and what they share, have cost since the first client began, and for each response if it
-    /// is the only one that serves.
+    /// What the cores, and what they share, have cost since the first client began, in nanojoules;
+    /// for each response, too, if no other server serves.
     pub energy_nj: EnergyResult,
-    /// Their mean power.
+    /// The mean power in the time of `energy_nj`, in watts.
+    #[schemars(with = "schema::ServerEnergy")]
     pub power_w: Energy,
 }
 
 /// A client's part of the results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RackClientResult {
-    /// What it is called.
+    /// The name of the client.
     pub name: String,
-    /// Its IPv4 address.
+    /// The client's IPv4 address.
     pub address: Ipv4Addr,
     /// What it has measured and counted.
     #[serde(flatten)]
     pub report: LoadGeneratorReport,
-    /// What has been sent over its link.
+    /// What the link has carried from the client.
     pub sent: LinkCounts,
-    /// What has been sent to it over its link.
+    /// What the link has carried to the client.
     pub received: LinkCounts,
 }
 
@@ -166,7 +171,7 @@ fn overload(description: &RackDescription, result: &RackResult) -> Vec<String> {
 }
 
 /// The switch's part of the results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SwitchResult {
     /// By port, in the order of the servers and then of the clients.
     pub ports: Vec<PortCounts>,

@@ -233,7 +233,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 LEAKAGE = "of all of it, leakage"
 
 
-def energy_nj(result: dict[str, Any]) -> dict[str, float]:
+def energy_nj(result: Mapping[str, Any]) -> dict[str, float]:
     """Return the energy of a request in nanojoules: all, by part, and how much leaks of all."""
     (server,) = result["servers"]
     energy = server["energy_nj"]

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import altair
@@ -114,7 +114,7 @@ def _useful_ipc(results: Results, case: Case) -> float:
     return float(busy["cores"][0]["ipc"] * _items_a_second(result) / _items_a_second(busy))
 
 
-def _items_a_second(result: dict[str, Any]) -> float:
+def _items_a_second(result: Mapping[str, Any]) -> float:
     """Return the rate at which items were delivered while instructions and energy were counted."""
     spent = result["energy_nj"]
     return float(spent["total"] / spent["per_request"] / spent["seconds"])

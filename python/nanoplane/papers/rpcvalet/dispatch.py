@@ -6,7 +6,7 @@ A request's latency is from the reception of its message to the replenish that e
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair
@@ -235,7 +235,7 @@ class Yardstick:
         run = System("1x16", self.distribution, self.load_percent).run(quick)
         peak = reference(self.distribution).description(quick)
 
-        def derive(result: dict[str, Any]) -> Description:
+        def derive(result: Mapping[str, Any]) -> Description:
             fixed_part = 1 - EXTRA_NS / mean_service_ns(result, CORES)
             return run.description.set("queueing.fixed_part", fixed_part)
 

@@ -70,7 +70,7 @@ def _times_ns(results: Results, distribution: str) -> list[tuple[float, int]]:
 
 def _served(results: Results, store: str, kind: str | None) -> Mapping[str, Any]:
     """Return what was measured of a store that sends nothing; of all kinds, or of one."""
-    result: dict[str, Any] = results[Served(store)].result
+    result = results[Served(store)].result
     return result if kind is None else result["by_kind"][kind]
 
 

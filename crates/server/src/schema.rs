@@ -1,0 +1,91 @@
+//! The schema of results, with the parts of all systems.
+
+use crate::registry::{SYSTEMS, interfaces};
+use energy::{Energy, Split};
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use system::Kind;
+
+/// The JSON schema of a result: all its fields, and that there are no others.
+pub fn result_schema<T: JsonSchema>() -> Schema {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let settings = settings.with_transform(RecursiveTransform(close));
+    settings.into_generator().into_root_schema_for::<T>()
+}
+
+/// Says that a table has no other fields, and that a field which may be absent is never null.
+fn close(schema: &mut Schema) {
+    let required = schema.get("required").cloned().unwrap_or_default();
+    let is_required = |name: &str| {
+        required
+            .as_array()
+            .is_some_and(|all| all.contains(&json!(name)))
+    };
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else {
+        return;
+    };
+    for (_, field) in properties.iter_mut().filter(|(name, _)| !is_required(name)) {
+        if let Some(Value::Array(types)) = field.get_mut("type") {
+            types.retain(|one| one != "null");
+        }
+        if let Some(Value::Array(kinds)) = field.get_mut("anyOf") {
+            kinds.retain(|one| one["type"] != "null");
+        }
+    }
+    schema.insert("additionalProperties".to_string(), false.into());
+}
+
+/// What `kinds` report, each under its key if it takes part.
+fn reports<'a>(generator: &mut SchemaGenerator, kinds: impl Iterator<Item = &'a Kind>) -> Schema {
+    let of = |kind: &'a Kind| Some((kind.key.to_string(), kind.statistics?(generator).to_value()));
+    let properties: serde_json::Map<String, Value> = kinds.filter_map(of).collect();
+    json_schema!({"type": "object", "properties": properties})
+}
+
+/// What the systems of a data plane report.
+pub(crate) fn systems(generator: &mut SchemaGenerator) -> Schema {
+    reports(generator, SYSTEMS.iter())
+}
+
+/// What the systems of a server in a rack report beside its interface.
+pub(crate) fn systems_beside_interfaces(generator: &mut SchemaGenerator) -> Schema {
+    reports(
+        generator,
+        SYSTEMS.iter().filter(|kind| kind.interface.is_none()),
+    )
+}
+
+/// What a network interface reports.
+pub(crate) fn interface(generator: &mut SchemaGenerator) -> Schema {
+    let of = |(_, interface): (_, system::Interface)| (interface.statistics)(generator).to_value();
+    let mut reports: Vec<Value> = interfaces().map(of).collect();
+    // Those that are alike are next to each other.
+    reports.dedup();
+    json_schema!({"anyOf": reports})
+}
+
+/// An [`Energy`] with the components of every system, each there if the system takes part.
+pub(crate) struct ServerEnergy;
+
+impl JsonSchema for ServerEnergy {
+    fn schema_name() -> Cow<'static, str> {
+        Energy::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let of = generator.subschema_for::<Split>().to_value();
+        let mut schema = Energy::json_schema(generator);
+        let table = schema.ensure_object();
+        table.remove("additionalProperties");
+        let components = SYSTEMS.iter().flat_map(|kind| kind.components);
+        for (name, help) in components {
+            let mut component = of.clone();
+            component["description"] = json!(help);
+            table["properties"][name] = component;
+        }
+        schema
+    }
+}

@@ -1,0 +1,179 @@
+"""Fields of results: what each means, from the simulator's schemas alone.
+
+A field is declared once, in Rust. Its line in docs/result-fields.md and its type in results.py are
+written from that declaration by `make docs`.
+"""
+
+import functools
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from nanoplane import description as descriptions
+from nanoplane import simulator
+from nanoplane.errors import DescriptionError
+
+KINDS = ("run", "rack", "execute", "execute-functionally", "queueing")
+"""What has results: `simulator.result_schema` takes these."""
+
+_TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
+
+
+class Field(NamedTuple):
+    """A field of a result."""
+
+    name: str
+    type: str
+    """In Python, which has a `None` for a `null`."""
+    unit: str | None
+    """Of its values, or of those in it."""
+    is_always_there: bool
+    text: str
+
+
+class Table(NamedTuple):
+    """A part of a result that has fields: a TypedDict in Python."""
+
+    name: str
+    text: str
+    fields: tuple[Field, ...]
+
+
+@functools.cache
+def tables() -> dict[str, Table]:
+    """Return the tables of all results by their names, each after those in it."""
+    found: dict[str, Table] = {}
+
+    def add(name: str, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> None:
+        fields = []
+        for field, of in schema["properties"].items():
+            inside = list(_names(of))
+            for one in inside:
+                add(one, definitions[one], definitions)
+            text = of.get("description") or " ".join(found[one].text for one in inside[:1])
+            unit = descriptions.unit_of(field.removesuffix("_ci95"))
+            always = field in schema.get("required", ())
+            fields.append(Field(field, _type(of), unit, always, " ".join(text.split())))
+        table = Table(name, " ".join(schema["description"].split()), tuple(fields))
+        if found.setdefault(name, table) != table:
+            raise ValueError(f"two different tables of results are called {name}")
+
+    for kind in KINDS:
+        schema = simulator.result_schema(kind)
+        add(schema["title"], schema, schema["$defs"])
+    return found
+
+
+def _names(schema: Any) -> Iterator[str]:
+    """Return the names of the tables that the schema of a field refers to."""
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield schema["$ref"].rsplit("/", 1)[-1]
+        schema = list(schema.values())
+    for one in schema if isinstance(schema, list) else ():
+        yield from _names(one)
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"].rsplit("/", 1)[-1])
+    if "anyOf" in schema:
+        return " | ".join(_type(one) for one in schema["anyOf"])
+    if isinstance(schema["type"], list):
+        return " | ".join(_type({**schema, "type": one}) for one in schema["type"])
+    if schema["type"] == "array":
+        return f"list[{_type(schema['items'])}]"
+    if schema["type"] == "object":
+        return f"dict[str, {_type(schema['additionalProperties'])}]"
+    return _TYPES[schema["type"]]
+
+
+def inside(field: Field) -> tuple[Field, ...]:
+    """Return the fields of the table that a field is, or that the entries of a field are."""
+    known = tables()
+    names = re.findall(r"\w+", field.type)
+    found = {one.name: one for name in names if name in known for one in known[name].fields}
+    return tuple(found.values())
+
+
+def find(key: str) -> Field:
+    """Return the field of a dotted key such as `result.latency_ns.p99`, of any kind of result.
+
+    The entries of a list have numbers, and those of a dictionary names.
+    """
+    for kind in KINDS:
+        title = simulator.result_schema(kind)["title"]
+        found = Field("result", title, None, True, tables()[title].text)
+        names = key.split(".")[1:]
+        while names:
+            if found.type.startswith(("list[", "dict[")):
+                # What holds of the field holds of its entries.
+                names.pop(0)
+            of = {one.name: one for one in inside(found)}
+            if names and names[0] not in of:
+                break
+            found = of[names.pop(0)] if names else found
+        else:
+            return found
+    raise DescriptionError(f"{key} is not known; docs/result-fields.md has all fields of results")
+
+
+_HEAD = '''"""The types of results, as the simulator declares them; written by `make docs`."""
+
+from typing import NotRequired, TypedDict
+'''
+
+
+def _docstring(text: str) -> str:
+    line = f'    """{text}"""'
+    if len(line) <= 100:
+        return line
+    words = textwrap.TextWrapper(96, break_on_hyphens=False, break_long_words=False)
+    return textwrap.indent("\n".join([*words.wrap(f'"""{text}'), '"""']), "    ")
+
+
+def types() -> str:
+    """Return the text of results.py: a TypedDict for each table."""
+    written = [_HEAD]
+    for table in tables().values():
+        lines = [f"\nclass {table.name}(TypedDict):", _docstring(table.text), ""]
+        for one in table.fields:
+            of = one.type if one.is_always_there else f"NotRequired[{one.type}]"
+            lines += [f"    {one.name}: {of}", _docstring(one.text)]
+        written.append("\n".join(lines) + "\n")
+    return "\n".join(written)
+
+
+_MARKDOWN_HEAD = """# Fields of results
+
+<!-- written by `make docs` -->
+
+All fields of results, as the simulator declares them: the five kinds of results, and then the
+tables in them. `nanoplane explain result.latency_ns` shows one field. The types are those of
+Python, where `nanoplane.results` has the tables under these names. A field in parentheses may be
+absent. Fields whose names begin with `host_` say what the run has cost the host; all others are
+the same on any host.
+"""
+
+
+def markdown() -> str:
+    """Return docs/result-fields.md: the results, each before the tables in it."""
+    known = tables()
+    titles = [simulator.result_schema(kind)["title"] for kind in KINDS]
+    names = titles + [name for name in reversed(known) if name not in titles]
+    written = [_MARKDOWN_HEAD]
+    for table in (known[name] for name in names):
+        lines = [f"## {table.name}", "", table.text, "", "| field | type | unit | |"]
+        lines.append("| --- | --- | --- | --- |")
+        for one in table.fields:
+            of = re.sub(r"\w+", lambda name: _linked(name[0]), one.type)
+            name = f"`{one.name}`" if one.is_always_there else f"(`{one.name}`)"
+            cells = (name, of, one.unit or "", one.text)
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        written.append("\n".join(lines) + "\n")
+    return "\n".join(written)
+
+
+def _linked(name: str) -> str:
+    return f"[{name}](#{name.lower()})" if name in tables() else name

@@ -1,0 +1,132 @@
+"""Results have the fields that the simulator declares, and no others."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import same_results
+
+from command_line import nanoplane
+from nanoplane import _simulator, compiler, fields, simulator
+from nanoplane.description import Description
+
+pytestmark = pytest.mark.simulator
+
+ROOT = Path(__file__).parents[2]
+
+# Small runs of every kind, with every system, two threads in a core, and several kinds of requests.
+RUNS = {
+    "run": [
+        "hyperplane, 8 queues, scale-out",
+        "spin, 8 queues, scale-out",
+        "core with two threads",
+        "store key-value, Zipf",
+        "messages, one queue",
+    ],
+    "rack": [
+        "rack NDP, incast",
+        "rack rings on the chip",
+        "rack rings behind PCI Express",
+        "rack store, QWAIT",
+        "rack store, messages",
+    ],
+    "execute": ["exec harts"],
+    "execute-functionally": ["exec integer code, functional"],
+    "queueing": ["example queueing"],
+}
+
+
+def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Results of runs that write traces."""
+    of_exec = directory / "exec.json"
+    trace = ("--trace", directory / "exec.pftrace", "--stats", of_exec)
+    nanoplane("exec", *trace, ROOT / "examples" / "doorbells.c")
+    yield "execute", json.loads(of_exec.read_text())
+    options = {"trace": {"timeline": str(directory / "timeline.pftrace")}}
+    for example in ("encapsulation", "rack-pair"):
+        description = Description.from_toml(ROOT / "examples" / f"{example}.toml")
+        resolved = description.set("measure.requests", 100).resolve()
+        if description.is_rack:
+            yield "rack", simulator.rack(resolved.data, compiler.unpack(resolved.elf()), options)
+        else:
+            yield "run", simulator.run(resolved.data, resolved.elf(), options)
+
+
+def present(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[str]:
+    """Return the declared fields that a valid result has, as `Table.field`."""
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        yield from present(value, {"title": name, **root["$defs"][name]}, root)
+    for one in schema.get("anyOf", []):
+        if jsonschema.Draft202012Validator({"$defs": root["$defs"], **one}).is_valid(value):
+            yield from present(value, one, root)
+    if isinstance(value, dict):
+        for name, field in schema.get("properties", {}).items():
+            if name in value:
+                yield f"{schema['title']}.{name}"
+                yield from present(value[name], field, root)
+        for one in value.values() if isinstance(schema.get("additionalProperties"), dict) else ():
+            yield from present(one, schema["additionalProperties"], root)
+    for one in value if isinstance(value, list) and "items" in schema else ():
+        yield from present(one, schema["items"], root)
+
+
+def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
+    results = [(kind, same_results.RUNS[name]()) for kind in RUNS for name in RUNS[kind]]
+    found = set()
+    for kind, result in [*results, *traced(tmp_path)]:
+        schema = simulator.result_schema(kind)
+        # What a program has printed is no part of the statistics.
+        own = {name: result[name] for name in result if "exec" not in kind or name != "output"}
+        jsonschema.validate(own, schema)
+        with pytest.raises(jsonschema.ValidationError, match="undeclared"):
+            jsonschema.validate({**own, "undeclared": 1}, schema)
+        found |= set(present(own, schema, schema))
+    # What is declared of the host is the same for all kinds, and some have no cores or no times.
+    declared = {
+        f"{table.name}.{field.name}"
+        for table in fields.tables().values()
+        for field in table.fields
+        if not field.name.startswith("host_")
+    }
+    assert sorted(declared - found) == []
+
+
+def test_every_field_has_a_sentence_of_its_own() -> None:
+    """No links to items of the sources, and nothing that refers to the field before."""
+    for table in fields.tables().values():
+        for text in (table.text, *(field.text for field in table.fields)):
+            assert text.endswith((".", "?")), (table.name, text)
+            assert "[`" not in text
+            assert not text.startswith(("Those ", "They ", "See ", "Its ", "Their ")), text
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("docs/result-fields.md", fields.markdown), ("python/nanoplane/results.py", fields.types)],
+)
+def test_what_is_written_of_results_is_as_they_are_declared(path: str, text: Any) -> None:
+    assert (ROOT / path).read_text() == text(), "`make docs` writes it anew"
+
+
+def test_a_field_is_explained() -> None:
+    told = json.loads(nanoplane("explain", "result.latency_ns", "--json"))
+    assert (told["type"], told["unit"]) == ("LatencySummary", "nanoseconds")
+    assert told["text"].startswith("From an item's arrival")
+    (p99,) = (field for field in told["fields"] if field["name"] == "p99")
+    assert (p99["type"], p99["text"]) == ("float", "99 % of the requests take at most this.")
+    # Of a list's entry, a dictionary's entry and another kind of result.
+    for key in ("result.cores.3.stack.l2", "result.by_kind.read.latency_ns.p99"):
+        assert nanoplane("explain", key).splitlines()[0] == key
+    lines = nanoplane("explain", "result.switch.ports.0.most_queued_bytes").splitlines()
+    assert lines[2].startswith("The most bytes")
+    assert lines[4:] == ["type     int", "unit     bytes"]
+    assert "result.latency is not known" in nanoplane("explain", "result.latency", status=2)
+
+
+def test_there_are_no_other_kinds() -> None:
+    with pytest.raises(_simulator.SimulationError, match='there are no results of "sweep"'):
+        simulator.result_schema("sweep")
