@@ -23,6 +23,7 @@ fn fabric() -> FabricSpec {
             latency_cycles: 10,
             inclusion: Inclusion::Inclusive,
             directory: None,
+            ..LastLevelSpec::default()
         },
         mesh: MeshSpec {
             columns: 3,

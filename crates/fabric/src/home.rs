@@ -32,7 +32,7 @@
 //!   after the Put.
 //! - *WriteAtHome* is performed when nobody holds the line any more. Snoopers of ownership are told
 //!   then. A line that was dropped while requests wait for it is fetched again for them.
-//! - *A miss* takes the least recently used way that is not busy. Its holders are recalled first
+//! - *A miss* takes a way that is not busy, chosen by the replacement policy. Its holders are recalled first
 //!   (Invalidate, or ForwardGetM for the home). Misses of a set for which there is no way yet wait
 //!   in order. A later request for such a line can find it present and overtake, which harms
 //!   nobody: a cache has one request for a line at a time, and its Puts never wait for a way.
@@ -69,7 +69,7 @@
 use crate::divisor::Divisor;
 use crate::line_array::LineArray;
 use crate::prefetch::prefetch;
-use crate::ranks;
+use crate::replacement::Policy;
 use crate::{
     AgentId, CacheId, Grant, Inclusion, LINE_BYTES, LastLevelSpec, LineAddress, LineData, Ram,
     Source, Time, ToCache, ToHome,
@@ -309,10 +309,11 @@ pub(crate) struct Bank {
     used: Vec<u16>,
     /// The lines of a non-inclusive cache; those of an inclusive one are the directory's.
     lines: Option<LineArray>,
-    /// For each set, a byte of each way's tag, then the LRU rank of each way (0 for the most
-    /// recently used). Together they are on one cache line of the host, which has far more lines
-    /// of the last-level cache to look after than its own caches hold.
+    /// For each set, a byte of each way's tag, then the replacement policy's byte of each way.
+    /// Together they are on one cache line of the host, which has far more lines of the last-level
+    /// cache to look after than its own caches hold.
     sets: Vec<u8>,
+    policy: Policy,
     transactions: Vec<Transaction>,
     free: Vec<TransactionId>,
     stalled: Vec<Stalled>,
@@ -370,6 +371,7 @@ impl State for Bank {
                 used: exact slice,
                 lines: inside,
                 sets: exact octets,
+                policy,
                 transactions: exact,
                 free: exact,
                 stalled,
@@ -416,14 +418,17 @@ fn bit(cache: CacheId) -> u64 {
 
 impl Bank {
     pub(crate) fn new(spec: &LastLevelSpec, banks: usize) -> Bank {
-        let (sets, ways, lines) = match spec.inclusion {
-            Inclusion::Inclusive => (spec.sets(), spec.ways as usize, None),
+        let (sets, ways, replacement, lines) = match spec.inclusion {
+            Inclusion::Inclusive => (spec.sets(), spec.ways, spec.replacement, None),
             Inclusion::NonInclusive => {
                 let directory = spec.directory.clone().unwrap_or_default();
-                let lines = LineArray::new(spec.sets(), spec.ways as usize);
-                (directory.sets(), directory.ways as usize, Some(lines))
+                let lines = LineArray::new(spec.sets(), spec.ways as usize, spec.replacement);
+                let replacement = directory.replacement;
+                (directory.sets(), directory.ways, replacement, Some(lines))
             }
         };
+        let ways = ways as usize;
+        let policy = Policy::new(replacement);
         Bank {
             banks: Divisor::new(banks as u64),
             ways,
@@ -432,9 +437,10 @@ impl Bank {
             entries: vec![EMPTY; sets * ways],
             used: vec![0; sets],
             lines,
-            sets: (0..sets * ways * 2)
-                .map(|place| (place % ways) as u8)
+            sets: (0..sets)
+                .flat_map(|_| std::iter::repeat_n(0, ways).chain(policy.empty_set(ways)))
                 .collect(),
+            policy,
             transactions: Vec::new(),
             free: Vec::new(),
             stalled: Vec::new(),
@@ -506,11 +512,11 @@ impl Bank {
         &self.sets[start..start + self.ways]
     }
 
-    /// The LRU ranks of a set's ways.
+    /// Where the replacement policy's bytes of a set's ways are.
     #[inline]
-    fn ranks(&self, set: usize) -> &[u8] {
+    fn order(&self, set: usize) -> std::ops::Range<usize> {
         let start = (set * 2 + 1) * self.ways;
-        &self.sets[start..start + self.ways]
+        start..start + self.ways
     }
 
     /// The byte of the tag of `line`, whose entry is `slot`, is noted.
@@ -608,11 +614,21 @@ impl Bank {
         }
     }
 
+    /// The entry at `slot` is used.
     #[inline]
     fn touch(&mut self, slot: usize) {
-        let way = self.way_of(slot);
-        let start = (self.set_of(slot) * 2 + 1) * self.ways;
-        ranks::touch(&mut self.sets[start..start + self.ways], way);
+        let (order, way) = (self.order(self.set_of(slot)), self.way_of(slot));
+        self.policy.touch(&mut self.sets[order], way);
+    }
+
+    /// The free entry at `slot` becomes that of `line`.
+    fn insert(&mut self, slot: usize, line: LineAddress) {
+        let set = self.set_of(slot);
+        self.entries[slot].line = line.0;
+        self.used[set] += 1;
+        self.note_tag_byte(slot, line);
+        let (order, way) = (self.order(set), self.way_of(slot));
+        self.policy.insert(&mut self.sets[order], way);
     }
 
     /// A message of a private cache has its turn. If that is all that happens, returns the answer:
@@ -807,11 +823,7 @@ impl Bank {
         let Some(slot) = self.make_room(line, out) else {
             return false;
         };
-        let set = self.set_of(slot);
-        self.entries[slot].line = line.0;
-        self.used[set] += 1;
-        self.note_tag_byte(slot, line);
-        self.touch(slot);
+        self.insert(slot, line);
         if in_lines || complete {
             self.statistics.hits += u64::from(in_lines);
             self.serve(slot, line, request, ram, out);
@@ -899,24 +911,17 @@ impl Bank {
     /// A free way for `line`, or `None` after having begun to make one free, where possible.
     fn make_room(&mut self, line: LineAddress, out: &mut Vec<HomeAction>) -> Option<usize> {
         self.footprint.fail();
-        let ways = self.ways;
         let set = self.set(line);
-        if usize::from(self.used[set]) < ways {
-            let free = (0..ways).find(|&way| self.entry(set, way).line == NO_LINE);
-            return free.map(|way| self.slot(set, way));
-        }
-        let ranks = self.ranks(set);
-        let is_idle = |way: &usize| self.entry(set, *way).transaction == IDLE;
-        // As a rule the least recently used is not busy.
-        let last = Some(ranks::last(ranks)).filter(is_idle);
-        let idle = || (0..ways).filter(is_idle);
-        let victim = last
-            .or_else(|| idle().max_by_key(|&way| ranks[way]))
-            .map(|way| self.slot(set, way));
+        let is_idle = |entry: &Entry| entry.transaction == IDLE;
+        let victim = self.victim(set, is_idle);
         if victim.is_none() {
             reached!("miss in a set where all lines are busy");
         }
         let slot = victim?;
+        if self.entries[slot].line == NO_LINE {
+            return Some(slot);
+        }
+        self.evict(slot);
         let Entry { sharers, owner, .. } = self.entries[slot];
         if owner == NO_OWNER && sharers == 0 {
             self.drop_line(slot, out);
@@ -938,6 +943,28 @@ impl Bank {
         None
     }
 
+    /// The entry that a line takes which comes to `set`, if that may go.
+    #[inline]
+    fn victim(&self, set: usize, may_go: impl Fn(&Entry) -> bool) -> Option<usize> {
+        let ways = 0..self.ways;
+        let is_free = |&way: &usize| self.entry(set, way).line == NO_LINE;
+        let free = || match usize::from(self.used[set]) < self.ways {
+            true => ways.clone().find(is_free),
+            false => None,
+        };
+        let may_go = |way| may_go(self.entry(set, way));
+        let way = self
+            .policy
+            .victim(&self.sets[self.order(set)], free, may_go);
+        way.map(|way| self.slot(set, way))
+    }
+
+    /// The line of the entry `slot` has been chosen to make room.
+    fn evict(&mut self, slot: usize) {
+        let (order, way) = (self.order(self.set_of(slot)), self.way_of(slot));
+        self.policy.evict(&mut self.sets[order], way);
+    }
+
     /// The last-level cache gets a line as if it had just been written, if nobody holds it or waits
     /// for it, and if it finds a place without taking a line from those who do.
     pub(crate) fn warm(&mut self, line: LineAddress) {
@@ -953,29 +980,21 @@ impl Bank {
             lines.install(self.banks.divide(line.0), line, true);
             return;
         }
-        let set = self.set(line);
-        let ranks = self.ranks(set);
-        let victim = if usize::from(self.used[set]) < self.ways {
-            (0..self.ways).find(|&way| self.entry(set, way).line == NO_LINE)
+        let slot = if let Some(slot) = found {
+            self.touch(slot);
+            slot
         } else {
-            // As a rule nobody holds the least recently used.
-            let free = || (0..self.ways).filter(|&way| !is_held(self.entry(set, way)));
-            let last = Some(ranks::last(ranks));
-            last.filter(|&way| !is_held(self.entry(set, way)))
-                .or_else(|| free().max_by_key(|&way| ranks[way]))
+            let victim = self.victim(self.set(line), |entry| !is_held(entry));
+            let Some(slot) = victim else { return };
+            if self.entries[slot].line != NO_LINE {
+                self.evict(slot);
+                self.free_entry(slot);
+            }
+            self.insert(slot, line);
+            slot
         };
-        let Some(slot) = found.or(victim.map(|way| self.slot(set, way))) else {
-            return;
-        };
-        self.used[set] += u16::from(self.entries[slot].line == NO_LINE);
-        self.entries[slot] = Entry {
-            line: line.0,
-            present: true,
-            dirty: true,
-            ..EMPTY
-        };
-        self.note_tag_byte(slot, line);
-        self.touch(slot);
+        self.entries[slot].present = true;
+        self.entries[slot].dirty = true;
     }
 
     fn invalidate(&mut self, line: LineAddress, mut sharers: u64, out: &mut Vec<HomeAction>) {

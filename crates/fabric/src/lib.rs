@@ -44,8 +44,8 @@ mod prefetch;
 mod private_cache;
 mod queue;
 mod ram;
-mod ranks;
 mod registers;
+mod replacement;
 mod second_level;
 mod spec;
 #[cfg(test)]
@@ -70,9 +70,10 @@ pub use message::{
     RequestKind, Source, ToCache, ToHome, Transit,
 };
 pub use named_range::{Answers, NamedRange};
-pub use private_cache::{CacheNotice, PrivateCache, Replacement, RequestOutcome, Slot, State};
+pub use private_cache::{CacheNotice, PrivateCache, RequestOutcome, Slot, State};
 pub use ram::Ram;
 pub use registers::RegisterAccess;
+pub use replacement::Replacement;
 pub use second_level::{
     FirstFill, FirstLevel, SecondLevel, SecondLevelStatistics, SecondNotice, Side,
 };

@@ -1,7 +1,7 @@
 //! Descriptions of the fabric's parts, with their defaults, and the check that they make sense.
 
 use crate::mesh::Mesh;
-use crate::{Clock, LINE_BYTES, Time};
+use crate::{Clock, LINE_BYTES, Replacement, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
@@ -48,6 +48,8 @@ pub struct CacheSpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
+    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    pub replacement: Replacement,
     /// Cycles from the address to the data on a hit, tags included. A miss leaves the cache that
     /// long after the access began.
     #[schemars(range(min = 1, max = 1000))]
@@ -62,6 +64,7 @@ impl Default for CacheSpec {
         CacheSpec {
             size_bytes: 32 * 1024,
             ways: 8,
+            replacement: Replacement::Lru,
             hit_latency_cycles: 4,
             mshrs: 16,
         }
@@ -95,6 +98,8 @@ pub struct SecondLevelSpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
+    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    pub replacement: Replacement,
     /// Cycles from the end of a first-level cache's look-up to the line in that cache; it can be
     /// used in the next cycle. A miss leaves for the line's home at the same time, and so does an
     /// answer to another cache.
@@ -110,6 +115,7 @@ impl Default for SecondLevelSpec {
         SecondLevelSpec {
             size_bytes: 1024 * 1024,
             ways: 16,
+            replacement: Replacement::Lru,
             hit_latency_cycles: 9,
             mshrs: 16,
         }
@@ -122,6 +128,7 @@ impl SecondLevelSpec {
         CacheSpec {
             size_bytes: self.size_bytes,
             ways: self.ways,
+            replacement: self.replacement,
             hit_latency_cycles: self.hit_latency_cycles,
             mshrs: self.mshrs,
         }
@@ -155,6 +162,8 @@ pub struct DirectorySpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
+    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    pub replacement: Replacement,
 }
 
 impl Default for DirectorySpec {
@@ -162,6 +171,7 @@ impl Default for DirectorySpec {
         DirectorySpec {
             entries_per_bank: 2048 * 12,
             ways: 12,
+            replacement: Replacement::Lru,
         }
     }
 }
@@ -184,6 +194,8 @@ pub struct LastLevelSpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
+    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    pub replacement: Replacement,
     /// Cycles from a message's turn at the bank to the answer's departure. The bank is pipelined:
     /// a turn comes every cycle.
     #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
@@ -199,6 +211,7 @@ impl Default for LastLevelSpec {
         LastLevelSpec {
             size_bytes_per_bank: 1024 * 1024,
             ways: 16,
+            replacement: Replacement::Lru,
             latency_cycles: 10,
             inclusion: Inclusion::Inclusive,
             directory: None,
@@ -524,6 +537,7 @@ mod tests {
         spec.last_level.directory = Some(DirectorySpec {
             entries_per_bank: 6,
             ways: 12,
+            ..DirectorySpec::default()
         });
         assert_eq!(
             spec.check().unwrap_err().to_string(),

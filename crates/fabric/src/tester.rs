@@ -793,6 +793,7 @@ impl System {
             ways: ways as u32,
             hit_latency_cycles,
             mshrs: mshrs as u32,
+            ..CacheSpec::default()
         };
         let first_level = cache(first_ways, choose(&[1, 2]), 3, choose(&[1, 2, 3]));
         let second_level = second_level.then(|| {
@@ -805,7 +806,7 @@ impl System {
                 choose(&[1, 2, 4]),
             )
         });
-        System {
+        let mut system = System {
             fabric: FabricSpec {
                 cores: (1 + choose(&[0, 1, 2, 3, 5]) as usize).min(tiles),
                 sockets: 1,
@@ -823,7 +824,9 @@ impl System {
                     directory: (inclusion == Inclusion::NonInclusive).then(|| DirectorySpec {
                         entries_per_bank: directory_ways * choose(&[1, 2]),
                         ways: directory_ways as u32,
+                        ..DirectorySpec::default()
                     }),
+                    ..LastLevelSpec::default()
                 },
                 mesh: MeshSpec {
                     columns,
@@ -845,7 +848,18 @@ impl System {
             jitter_cycles: choose(&[0, 0, 10, 100, 400]),
             jitter_seed: random.next(),
             sabotage: Sabotage::Nothing,
+        };
+        let mut random = Random(system.jitter_seed);
+        let mut replacement = || Replacement::ALL[random.below(4) as usize];
+        system.first_level.replacement = replacement();
+        system.fabric.last_level.replacement = replacement();
+        if let Some(second) = &mut system.second_level {
+            second.replacement = replacement();
         }
+        if let Some(directory) = &mut system.fabric.last_level.directory {
+            directory.replacement = replacement();
+        }
+        system
     }
 
     /// The same on two sockets of such a mesh each.

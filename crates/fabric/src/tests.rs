@@ -402,6 +402,7 @@ impl Scenario {
             ways: self.cache_ways,
             hit_latency_cycles: 3,
             mshrs: 3,
+            ..CacheSpec::default()
         }
     }
 
@@ -1110,6 +1111,7 @@ fn with_script(fabric: &mut Fabric) -> AgentId {
             ways: 2,
             hit_latency_cycles: 3,
             mshrs: 2,
+            ..CacheSpec::default()
         }),
         ..Attachment::default()
     };
@@ -1438,6 +1440,7 @@ fn data_may_come_before_the_acknowledgement_of_the_last_eviction() {
         ways: 1,
         hit_latency_cycles: 1,
         mshrs: 4,
+        ..CacheSpec::default()
     };
     let mut cache = PrivateCache::new(&spec, CacheId(1));
     let mut out = Outbox::default();
@@ -1494,6 +1497,7 @@ fn the_least_recently_used_way_is_replaced() {
         ways: 4,
         hit_latency_cycles: 1,
         mshrs: 4,
+        ..CacheSpec::default()
     };
     let mut cache = PrivateCache::new(&spec, CacheId(1));
     let mut out = Outbox::default();
@@ -1512,12 +1516,12 @@ fn the_least_recently_used_way_is_replaced() {
         assert_eq!(fill(&mut cache, number), None);
     }
     let version = cache.content_version();
-    let order = cache.replacement_order().to_vec();
+    let order = cache.replacement_order().0.to_vec();
     for number in [1, 0] {
         cache.touch(cache.find(LineAddress(number)).unwrap());
     }
     assert_eq!(cache.content_version(), version);
-    assert_ne!(cache.replacement_order(), order);
+    assert_ne!(cache.replacement_order().0, order);
     assert_eq!(fill(&mut cache, 9), Some(2));
     assert_eq!(fill(&mut cache, 10), Some(3));
     assert_eq!(fill(&mut cache, 11), Some(1));
@@ -1535,6 +1539,7 @@ fn non_inclusive_fabric(entries: u64) -> Fabric {
         directory: Some(DirectorySpec {
             entries_per_bank: entries,
             ways: entries as u32,
+            ..DirectorySpec::default()
         }),
         ..spec.last_level
     };
@@ -1850,8 +1855,9 @@ fn a_random_way_is_replaced() {
         ways: 4,
         hit_latency_cycles: 1,
         mshrs: 4,
+        replacement: Replacement::Random,
     };
-    let mut cache = PrivateCache::new(&spec, CacheId(1)).replacing(Replacement::Random);
+    let mut cache = PrivateCache::new(&spec, CacheId(1));
     let (mut register, mut held) = (1_u32, [None; 4]);
     for number in 0..65_535 {
         let (_, victim) = cache.place(LineAddress(number), State::Shared, &LineData::ZERO);

@@ -182,10 +182,9 @@ state::declare! {
         pub wait_table: Box<[bool; WAIT_TABLE_ENTRIES]> = Box::new([false; WAIT_TABLE_ENTRIES]),
 
         pub instruction_cache: PrivateCache => exact =
-            PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id))
-                .replacing(spec.l1_replacement),
+            PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id)),
         pub data_cache: PrivateCache =
-            PrivateCache::new(&spec.l1_data, CacheId::data(id)).replacing(spec.l1_replacement),
+            PrivateCache::new(&spec.l1_data, CacheId::data(id)),
         pub second_level: Option<Box<SecondLevel>> => inside = spec
             .l2
             .as_ref()

@@ -57,6 +57,7 @@ fn hyperplane_table1() -> Preset {
                         latency_cycles: 10,
                         inclusion: Inclusion::Inclusive,
                         directory: None,
+                        ..LastLevelSpec::default()
                     },
                     mesh: MeshSpec {
                         columns: 4,
@@ -109,7 +110,9 @@ fn rpcvalet_table1() -> Preset {
                         directory: Some(DirectorySpec {
                             entries_per_bank: 128 * 16,
                             ways: 16,
+                            ..DirectorySpec::default()
                         }),
+                        ..LastLevelSpec::default()
                     },
                     mesh: MeshSpec {
                         columns: 4,
@@ -166,6 +169,7 @@ fn nanopu_prototype() -> Preset {
                         latency_cycles: 14,
                         inclusion: Inclusion::Inclusive,
                         directory: None,
+                        ..LastLevelSpec::default()
                     },
                     mesh: MeshSpec {
                         columns: 2,
