@@ -27,7 +27,7 @@
 use crate::agent::{Effect, Way};
 use crate::divisor::Divisor;
 use crate::home::{Answer, Bank, BankStatistics, HomeAction, HomeWrite, TransactionId};
-use crate::memory::Memory;
+use crate::memory::{Memory, MemoryRequest, Ticket};
 use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Mesh, Order, WORD_BYTES};
 use crate::queue::{Alarm, Queue};
 use crate::ram::overlap;
@@ -274,19 +274,19 @@ enum Event {
     /// A read arrives at a memory controller.
     MemoryRead {
         controller: u32,
-        bank: u32,
-        transaction: TransactionId,
+        ticket: Ticket,
         line: LineAddress,
     },
     /// Its answer leaves the controller.
     MemoryAnswer {
         controller: u32,
-        bank: u32,
-        transaction: TransactionId,
+        ticket: Ticket,
         line: LineAddress,
     },
     /// A line arrives at a memory controller.
-    MemoryWrite { controller: u32 },
+    MemoryWrite { controller: u32, line: LineAddress },
+    /// A memory controller has asked for this time.
+    MemoryWake { controller: u32 },
     /// A message arrives at an agent's cache.
     AgentCache {
         agent: AgentId,
@@ -330,9 +330,10 @@ state::choice!(Event {
     Departure { core, kind },
     Home { bank, admitted, line, input },
     ReadOut { bank, transaction, agent, line },
-    MemoryRead { controller, bank, transaction, line },
-    MemoryAnswer { controller, bank, transaction, line },
-    MemoryWrite { controller },
+    MemoryRead { controller, ticket, line },
+    MemoryAnswer { controller, ticket, line },
+    MemoryWrite { controller, line },
+    MemoryWake { controller },
     AgentCache { agent, line, message },
     AgentRequest { agent, request },
     AgentReply { reply_to, tile, result },
@@ -1033,25 +1034,22 @@ impl Fabric {
             }
             Event::MemoryRead {
                 controller,
-                bank,
-                transaction,
+                ticket,
                 line,
             } => {
-                let ready = self.memory.read(controller as usize, now);
-                self.push(
-                    ready,
-                    Event::MemoryAnswer {
-                        controller,
-                        bank,
-                        transaction,
-                        line,
-                    },
-                );
+                let read = Some(ticket);
+                self.ask_memory(now, controller, MemoryRequest { line, read });
+            }
+            Event::MemoryWrite { controller, line } => {
+                self.ask_memory(now, controller, MemoryRequest { line, read: None });
+            }
+            Event::MemoryWake { controller } => {
+                self.memory.wake(controller as usize, now);
+                self.carry_out_memory(controller);
             }
             Event::MemoryAnswer {
                 controller,
-                bank,
-                transaction,
+                ticket: Ticket { bank, transaction },
                 line,
             } => {
                 let from = self.memory.tile(controller as usize);
@@ -1069,7 +1067,6 @@ impl Fabric {
                     },
                 );
             }
-            Event::MemoryWrite { controller } => self.memory.write(controller as usize, now),
             Event::AgentCache {
                 agent,
                 line,
@@ -1126,6 +1123,28 @@ impl Fabric {
                 });
             }
         }
+    }
+
+    fn ask_memory(&mut self, now: Time, controller: u32, request: MemoryRequest) {
+        self.memory.ask(controller as usize, now, request);
+        self.carry_out_memory(controller);
+    }
+
+    /// Lets what a memory controller has decided happen.
+    fn carry_out_memory(&mut self, controller: u32) {
+        let mut decisions = std::mem::take(&mut self.memory.decisions);
+        for (at, line, ticket) in decisions.answers.drain(..) {
+            let answer = Event::MemoryAnswer {
+                controller,
+                ticket,
+                line,
+            };
+            self.push(at, answer);
+        }
+        if let Some(at) = decisions.wake.take() {
+            self.push(at, Event::MemoryWake { controller });
+        }
+        self.memory.decisions = decisions;
     }
 
     /// The bank that is the line's home, which is on the tile of the same number: lines are
@@ -1315,15 +1334,12 @@ impl Fabric {
                         self.mesh
                             .send(now, departure, tile, to, CONTROL_BYTES, Order::Free);
                     let controller = controller as u32;
-                    self.push(
-                        arrival,
-                        Event::MemoryRead {
-                            controller,
-                            bank,
-                            transaction,
-                            line,
-                        },
-                    );
+                    let read = Event::MemoryRead {
+                        controller,
+                        ticket: Ticket { bank, transaction },
+                        line,
+                    };
+                    self.push(arrival, read);
                 }
                 HomeAction::WriteToMemory(line) => {
                     self.statistics.bank_line_reads += 1;
@@ -1333,7 +1349,8 @@ impl Fabric {
                         self.mesh
                             .send(now, departure, tile, to, LINE_MESSAGE_BYTES, Order::Free);
                     let controller = controller as u32;
-                    self.push(arrival, Event::MemoryWrite { controller });
+                    let line = *line;
+                    self.push(arrival, Event::MemoryWrite { controller, line });
                 }
                 HomeAction::Written(agent, line, data) => {
                     cell!(self.written_at_home.push((*agent, *line, *data)));

@@ -56,7 +56,7 @@ mod time;
 mod untimed;
 
 pub use crate::spec::{
-    CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
+    CacheSpec, DirectorySpec, DramSpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
     SecondLevelSpec, SocketLinkSpec,
 };
 pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};

@@ -839,6 +839,7 @@ impl System {
                     controllers: 2.min(tiles),
                     latency_ns: choose(&[1, 30]) as f64,
                     bandwidth_gb_per_s: 20.0,
+                    dram: None,
                 },
             },
             first_level,
@@ -850,6 +851,11 @@ impl System {
             sabotage: Sabotage::Nothing,
         };
         let mut random = Random(system.jitter_seed);
+        system.fabric.memory.dram = (random.below(2) == 0).then(|| DramSpec {
+            banks: 2,
+            row_bytes: 128,
+            ..DramSpec::default()
+        });
         let mut replacement = || Replacement::ALL[random.below(4) as usize];
         system.first_level.replacement = replacement();
         system.fabric.last_level.replacement = replacement();

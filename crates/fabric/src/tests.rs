@@ -433,6 +433,7 @@ impl Scenario {
                 controllers: 2.min(self.columns * self.rows),
                 latency_ns: self.memory_ns,
                 bandwidth_gb_per_s: 20.0,
+                dram: None,
             },
         };
         Fabric::new(&spec, memory_of_two_sockets()).unwrap()
@@ -1020,6 +1021,25 @@ fn a_bank_takes_one_message_a_cycle_and_a_channel_one_line_at_a_time() {
     let statistics = bench.fabric.statistics();
     assert_eq!(statistics.bank_queueing_fs, ns(1.0).as_fs());
     assert_eq!(statistics.memory_queueing_fs, ns(5.4).as_fs());
+}
+
+/// A miss on the home's and the controller's own tile takes 74 ns, as above. With banks it takes
+/// what it takes to open its row besides: 10 ns for the first row, nothing if it is open, and 30 ns
+/// if another is. Rows of 8 KB of four controllers are 512 lines.
+#[test]
+fn rows_are_opened_and_closed() {
+    let mut spec = quiet_spec();
+    spec.memory.dram = Some(DramSpec {
+        banks: 1,
+        activate_ns: 10.0,
+        precharge_ns: 20.0,
+        ..DramSpec::default()
+    });
+    let mut bench = Bench::new(Fabric::new(&spec, memory()).unwrap());
+    for (number, more) in [(0, 10.0), (1, 0.0), (32, 30.0), (33, 0.0), (2, 30.0)] {
+        let took = bench.miss(0, line_at(0, number), false);
+        assert_eq!(took, ns(74.0 + more), "line {number}");
+    }
 }
 
 /// Does what the closures say.
