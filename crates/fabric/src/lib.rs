@@ -41,6 +41,7 @@ mod memory_map;
 mod mesh;
 mod message;
 mod prefetch;
+mod prefetcher;
 mod private_cache;
 mod queue;
 mod ram;
@@ -70,6 +71,7 @@ pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
     RequestKind, Source, ToCache, ToHome, Transit,
 };
+pub use prefetcher::{PrefetchStatistics, PrefetcherKind};
 pub use private_cache::{CacheNotice, PrivateCache, RequestOutcome, Slot, State};
 pub use ram::Ram;
 pub use replacement::Replacement;

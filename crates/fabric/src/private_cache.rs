@@ -934,6 +934,16 @@ impl PrivateCache {
         self.misses.len()
     }
 
+    /// Miss status holding registers that are not in use.
+    pub(crate) fn free_misses(&self) -> usize {
+        self.mshrs - self.misses.len()
+    }
+
+    /// Places for lines.
+    pub(crate) fn slots(&self) -> usize {
+        self.tags.len()
+    }
+
     /// Whether all miss status holding registers are in use.
     #[inline]
     pub fn misses_full(&self) -> bool {

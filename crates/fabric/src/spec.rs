@@ -1,7 +1,7 @@
 //! Descriptions of the fabric's parts, with their defaults, and the check that they make sense.
 
 use crate::mesh::Mesh;
-use crate::{Clock, LINE_BYTES, Replacement, Time};
+use crate::{Clock, LINE_BYTES, PrefetcherKind, Replacement, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
@@ -108,6 +108,8 @@ pub struct SecondLevelSpec {
     /// Miss status holding registers: lines that can be asked for at one time.
     #[schemars(range(min = 1, max = 1024))]
     pub mshrs: u32,
+    /// `none` or `next-line`: which lines are fetched before a first-level cache asks for them.
+    pub prefetcher: PrefetcherKind,
 }
 
 impl Default for SecondLevelSpec {
@@ -118,6 +120,7 @@ impl Default for SecondLevelSpec {
             replacement: Replacement::Lru,
             hit_latency_cycles: 9,
             mshrs: 16,
+            prefetcher: PrefetcherKind::None,
         }
     }
 }

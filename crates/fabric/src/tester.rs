@@ -68,6 +68,8 @@ struct System {
     fabric: FabricSpec,
     first_level: CacheSpec,
     second_level: Option<CacheSpec>,
+    /// Of the second levels.
+    prefetcher: PrefetcherKind,
     cached_agents: usize,
     dma_agents: usize,
     /// One of four messages takes longer, by less than so many cycles, so that messages arrive in any
@@ -552,7 +554,7 @@ impl Run {
         let shared = Handle::default();
         shared.borrow_mut().begun = vec![None; operations.len()];
         shared.borrow_mut().done = vec![false; operations.len()];
-        let clock = fabric.clock();
+        let (clock, map) = (fabric.clock(), fabric.memory_map());
         let cores = (0..system.fabric.cores as u16).map(|core| {
             let id = CoreId(core);
             let first = |id| PrivateCache::new(&system.first_level, id);
@@ -561,7 +563,10 @@ impl Run {
                 id,
                 instruction: first(CacheId::instruction(id)),
                 data: first(CacheId::data(id)),
-                second: second.map(|spec| SecondLevel::new(spec, CacheId::data(id), clock)),
+                second: second.map(|spec| {
+                    SecondLevel::new(spec, CacheId::data(id), clock)
+                        .with_prefetcher(system.prefetcher, &map)
+                }),
                 waiting: Vec::new(),
                 refused: Vec::new(),
                 held: None,
@@ -844,6 +849,7 @@ impl System {
             },
             first_level,
             second_level,
+            prefetcher: PrefetcherKind::None,
             cached_agents: choose(&[0, 1, 2]) as usize,
             dma_agents: if dma { choose(&[1, 2]) as usize } else { 0 },
             jitter_cycles: choose(&[0, 0, 10, 100, 400]),
@@ -856,6 +862,9 @@ impl System {
             row_bytes: 128,
             ..DramSpec::default()
         });
+        if random.below(2) == 0 {
+            system.prefetcher = PrefetcherKind::NextLine;
+        }
         let mut replacement = || Replacement::ALL[random.below(4) as usize];
         system.first_level.replacement = replacement();
         system.fabric.last_level.replacement = replacement();

@@ -2,7 +2,7 @@
 
 use crate::ports::Unit;
 use crate::stack::CycleStack;
-use fabric::ToCache;
+use fabric::{PrefetchStatistics, ToCache};
 use serde::{Deserialize, Serialize};
 
 /// Operations that were issued and not undone before that, by their execution units; those of
@@ -88,6 +88,9 @@ pub struct CoreStatistics {
     pub l2_hits: u64,
     /// Those for which it had to ask the line's home.
     pub l2_misses: u64,
+    /// What the prefetcher of the second-level cache has done, if it has done anything.
+    #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
+    pub l2_prefetches: PrefetchStatistics,
     /// Lines that came into the first-level data cache.
     pub lines_filled: u64,
     /// Lines that had to make room for them.
@@ -119,6 +122,7 @@ state::plain!(CoreStatistics {
     instruction_misses: count,
     l2_hits: count,
     l2_misses: count,
+    l2_prefetches,
     lines_filled: count,
     lines_evicted: count,
     snoops: count,

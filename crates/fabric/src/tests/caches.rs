@@ -356,3 +356,135 @@ fn a_random_way_is_replaced() {
     }
     assert_eq!(register, 1);
 }
+
+/// A second-level cache of one set with a next-line prefetcher, and the first levels before it, driven
+/// by hand.
+struct Prefetched {
+    second: SecondLevel,
+    first: [PrivateCache; 2],
+    cycle: u64,
+}
+
+impl Prefetched {
+    fn new(ways: u32) -> Prefetched {
+        let spec = CacheSpec {
+            size_bytes: u64::from(ways) * 64,
+            ways,
+            ..CacheSpec::default()
+        };
+        let id = CacheId::data(CoreId(0));
+        let map = quiet_fabric().memory_map();
+        let second = SecondLevel::new(&spec, id, Clock::from_ghz(1.0));
+        Prefetched {
+            second: second.with_prefetcher(PrefetcherKind::NextLine, &map),
+            first: [0, 1].map(|cache| PrivateCache::new(&spec, CacheId(cache))),
+            cycle: 0,
+        }
+    }
+
+    fn split(&mut self) -> (&mut SecondLevel, FirstLevel<'_>) {
+        let [instruction, data] = &mut self.first;
+        (&mut self.second, FirstLevel { instruction, data })
+    }
+
+    /// A load misses in the first level. Returns the lines that are asked for then.
+    fn load(&mut self, line: u64) -> Vec<u64> {
+        let mut out = Outbox::default();
+        let cycle = self.cycle;
+        let wanted = (Side::Data, LineAddress(MEMORY / 64 + line), false);
+        let (second, first) = self.split();
+        let outcome = second.request(first, wanted, cycle, &mut out);
+        assert_eq!(outcome, RequestOutcome::Sent);
+        let asked = out.messages.iter().map(|message| match message.kind {
+            OutgoingKind::Coherence {
+                line,
+                message: ToHome::GetS,
+                ..
+            } => line.0 - MEMORY / 64,
+            _ => panic!("{message:?}"),
+        });
+        asked.collect()
+    }
+
+    /// Lines come from the home, and those that were here have gone to the first level.
+    fn come(&mut self, lines: &[u64]) {
+        let mut out = Outbox::default();
+        self.cycle += 100;
+        let cycle = self.cycle;
+        for line in lines {
+            let line = LineAddress(MEMORY / 64 + line);
+            let data = ToCache::Data(Grant::Shared, Source::Memory, LineData::ZERO);
+            let (second, first) = self.split();
+            second.receive(first, line, &data, cycle, &mut out);
+            let (second, first) = self.split();
+            second.finish_fill(first, line, cycle, &mut out);
+        }
+        while let (second, first) = self.split()
+            && second.found(first, cycle, &mut out).is_some()
+        {}
+    }
+
+    fn counts(&self) -> [u64; 4] {
+        let PrefetchStatistics {
+            issued,
+            useful,
+            late,
+            unused,
+        } = self.second.prefetches();
+        [issued, useful, late, unused]
+    }
+}
+
+/// A miss fetches the next line, and so does the first use of a line that was prefetched, whether it
+/// has come or not; another use does not. The line behind a page and one that is here are not fetched.
+#[test]
+fn the_next_line_is_prefetched() {
+    let mut caches = Prefetched::new(8);
+    assert_eq!(caches.load(0), [0, 1]);
+    caches.come(&[0, 1]);
+    assert_eq!(caches.counts(), [1, 0, 0, 0]);
+    // Line 1 has come, line 2 has not when it is needed.
+    assert_eq!(caches.load(1), [2]);
+    assert_eq!(caches.counts(), [2, 1, 0, 0]);
+    assert_eq!(caches.load(2), [3]);
+    assert_eq!(caches.counts(), [3, 1, 1, 0]);
+    caches.come(&[2, 3]);
+    assert_eq!(caches.load(63), [63]);
+    caches.come(&[63]);
+    assert_eq!(caches.load(62), [62]);
+    caches.come(&[62]);
+    assert_eq!(caches.counts(), [3, 1, 1, 0]);
+    // The first level has lost line 1.
+    let line = LineAddress(MEMORY / 64 + 1);
+    caches.first[1].drop_line(line);
+    assert!(caches.load(1).is_empty());
+    assert_eq!(caches.counts(), [3, 1, 1, 0]);
+}
+
+/// Of two places, lines 0 and 1 have to make room for 10 and 11: nobody has needed line 1. Then 20 and
+/// 21 take the place of 10, which was needed, and of 11, which was not.
+#[test]
+fn prefetched_lines_that_leave_unused_are_counted() {
+    let mut caches = Prefetched::new(2);
+    for (line, unused) in [(0, 0), (10, 1), (20, 2)] {
+        assert_eq!(caches.load(line), [line, line + 1]);
+        caches.come(&[line, line + 1]);
+        assert_eq!(caches.counts(), [line / 10 + 1, 0, 0, unused]);
+    }
+}
+
+/// Behind the end of memory nothing is fetched, nor when only one miss register is left.
+#[test]
+fn nothing_is_prefetched_that_cannot_be() {
+    let mut caches = Prefetched::new(2);
+    let last = (1 << 20) / 64 - 1;
+    assert_eq!(caches.load(last), [last]);
+    // 16 registers, of which 15 are in use after the eighth load.
+    let mut caches = Prefetched::new(8);
+    for number in 0..7 {
+        let line = number * 4;
+        assert_eq!(caches.load(line), [line, line + 1]);
+    }
+    assert_eq!(caches.load(40), [40]);
+    assert_eq!(caches.load(44), [44]);
+}

@@ -2,7 +2,7 @@
 
 use fabric::{
     CacheSpec, DirectorySpec, Inclusion, LastLevelSpec, LineAddress, MemorySpec, MeshSpec,
-    Replacement, SecondLevelSpec,
+    PrefetcherKind, Replacement, SecondLevelSpec,
 };
 use pipeline::{CoreSpec, MemoryModel, NEVER, NoExtension};
 use riscv::elf::Image;
@@ -11,6 +11,14 @@ use server::{Machine, RunError, ServerSpec, presets};
 /// The core models, each by its stock description.
 pub fn models() -> [CoreSpec; 2] {
     [CoreSpec::hyperplane_table1(), CoreSpec::five_stage()]
+}
+
+/// The same core, whose second level has a prefetcher.
+pub fn with_prefetcher(mut core: CoreSpec) -> CoreSpec {
+    if let Some(l2) = &mut core.l2 {
+        l2.prefetcher = PrefetcherKind::NextLine;
+    }
+    core
 }
 
 /// The same server with one replacement policy in all caches and directories.
