@@ -36,7 +36,7 @@ impl LineArray {
             set_mask: sets as u64 - 1,
             lines: vec![NO_LINE; sets * ways],
             dirty: vec![false; sets * ways],
-            order: policy.empty_sets(sets, ways),
+            order: policy.empty_set(ways).repeat(sets),
             policy,
         }
     }

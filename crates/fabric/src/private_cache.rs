@@ -350,7 +350,7 @@ impl PrivateCache {
             tags: vec![INVALID; sets * ways],
             states: vec![State::Shared; sets * ways],
             free: vec![ways as u8; sets],
-            order: policy.empty_sets(sets, ways),
+            order: policy.empty_set(ways).repeat(sets),
             recent: (0..sets).map(|set| (set * ways) as Slot).collect(),
             data: vec![AlignedLine::ZERO; sets * ways],
             misses: Vec::with_capacity(spec.mshrs as usize),

@@ -375,9 +375,9 @@ impl Bank {
             entries: vec![EMPTY; sets * ways],
             used: vec![0; sets],
             lines,
-            sets: (0..sets)
-                .flat_map(|_| std::iter::repeat_n(0, ways).chain(policy.empty_set(ways)))
-                .collect(),
+            sets: [vec![0; ways], policy.empty_set(ways)]
+                .concat()
+                .repeat(sets),
             policy,
             transactions: Vec::new(),
             free: Vec::new(),

@@ -67,19 +67,14 @@ impl Policy {
         }
     }
 
-    /// The bytes of so many empty sets, one behind the other.
-    pub(crate) fn empty_sets(&self, sets: usize, ways: usize) -> Vec<u8> {
-        (0..sets).flat_map(|_| self.empty_set(ways)).collect()
-    }
-
     /// The bytes of an empty set.
-    pub(crate) fn empty_set(&self, ways: usize) -> impl Iterator<Item = u8> + use<> {
+    pub(crate) fn empty_set(&self, ways: usize) -> Vec<u8> {
         let first = match self.replacement {
             Replacement::Lru | Replacement::Random => lru::empty,
             Replacement::TreePlru => tree_plru::empty,
             Replacement::Srrip => srrip::empty,
         };
-        (0..ways).map(first)
+        (0..ways).map(first).collect()
     }
 
     /// Shows what is kept for the cache as a whole to a walker that compares.

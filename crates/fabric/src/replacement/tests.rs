@@ -41,7 +41,7 @@ trait Textbook {
 /// Goes through the steps with both, and compares which way each line that comes takes.
 fn compare(replacement: Replacement, ways: usize, steps: &[Step], book: &mut dyn Textbook) {
     let mut policy = Policy::new(replacement);
-    let mut set: Vec<u8> = policy.empty_set(ways).collect();
+    let mut set = policy.empty_set(ways);
     let mut lines = vec![None; ways];
     for &step in steps {
         let (line, mask) = match step {
@@ -260,7 +260,7 @@ proptest! {
 fn victims_of_four_ways() {
     let victims = |replacement| {
         let mut policy = Policy::new(replacement);
-        let mut set: Vec<u8> = policy.empty_set(4).collect();
+        let mut set = policy.empty_set(4);
         for way in 0..4 {
             policy.insert(&mut set, way);
         }
