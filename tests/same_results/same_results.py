@@ -286,7 +286,10 @@ RUNS: dict[str, Callable[[], Result]] = {
         _PRIVATE_L2, "server.fabric.last_level.inclusion=non-inclusive", "data_plane.notify=spin"
     ),
     "cache random replacement": _server(
-        "server.core.l1_replacement=random", "data_plane.queues=400", _SCALE_UP
+        "server.core.l1_instruction.replacement=random",
+        "server.core.l1_data.replacement=random",
+        "data_plane.queues=400",
+        _SCALE_UP,
     ),
     "sockets apart": _server(*_TWO_SOCKETS, _SCALE_UP),
     "sockets stealing": _server(*_TWO_SOCKETS, _SCALE_UP, "server.hyperplane.stealing=when-idle"),

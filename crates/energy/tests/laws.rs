@@ -23,6 +23,7 @@ fn fabric() -> FabricSpec {
             latency_cycles: 10,
             inclusion: Inclusion::Inclusive,
             directory: None,
+            ..LastLevelSpec::default()
         },
         mesh: MeshSpec {
             columns: 3,
@@ -35,6 +36,7 @@ fn fabric() -> FabricSpec {
             controllers: 3,
             latency_ns: 50.0,
             bandwidth_gb_per_s: 25.6,
+            dram: None,
         },
     }
 }

@@ -18,6 +18,8 @@
 //! - A non-inclusive last-level cache may lose a line at any time.
 //! - A cache asks for nothing while [`Configuration::buffered`] of its Puts are not acknowledged.
 //!   Without a bound there would be no end of states: Transfers can overtake PutAcks forever.
+//! - The register of random replacement is not part of a state: of those with which a state can be
+//!   come to, the search goes on with the first.
 //! - Two lines have the same home, and recall each other. Lines with different homes only replace
 //!   each other in caches, which one line that is replaced at any time covers.
 //!
@@ -53,6 +55,8 @@ struct Configuration {
     inclusion: Inclusion,
     /// Of the directory, which has one set.
     ways: u32,
+    /// Of the directory and of the caches.
+    replacement: Replacement,
     mshrs: u32,
     /// Puts that a cache may have under way when it asks for a line.
     buffered: usize,
@@ -157,10 +161,12 @@ impl World {
         let spec = LastLevelSpec {
             size_bytes_per_bank: u64::from(configuration.ways) * 64,
             ways: configuration.ways,
+            replacement: configuration.replacement,
             inclusion: configuration.inclusion,
             directory: Some(DirectorySpec {
                 entries_per_bank: u64::from(configuration.ways),
                 ways: configuration.ways,
+                replacement: configuration.replacement,
             }),
             ..LastLevelSpec::default()
         };
@@ -168,6 +174,7 @@ impl World {
             size_bytes: 64,
             ways: 1,
             mshrs: configuration.mshrs,
+            replacement: configuration.replacement,
             ..CacheSpec::default()
         };
         let caches = configuration.caches;
@@ -725,6 +732,7 @@ const PAIR: Configuration = Configuration {
     lines: 1,
     inclusion: Inclusion::Inclusive,
     ways: 1,
+    replacement: Replacement::Lru,
     mshrs: 1,
     buffered: 2,
     replace: true,
@@ -752,6 +760,16 @@ const RECALLS: Configuration = Configuration {
 /// Two lines replace each other in the private caches.
 const REPLACEMENTS: Configuration = Configuration {
     ways: 2,
+    replace: false,
+    ..RECALLS
+};
+
+/// Three lines recall each other from a set of two ways.
+const VICTIMS: Configuration = Configuration {
+    caches: 1,
+    lines: 3,
+    ways: 2,
+    mshrs: 2,
     replace: false,
     ..RECALLS
 };
@@ -840,7 +858,18 @@ const LARGE: [Configuration; 11] = [
 fn all_interleavings_are_coherent() {
     let mut configurations = DEFAULT.to_vec();
     configurations.extend(NON_INCLUSIVE);
-    if std::env::var_os("FABRIC_EXHAUSTIVE").is_some() {
+    let is_large = std::env::var_os("FABRIC_EXHAUSTIVE").is_some();
+    for replacement in Replacement::ALL {
+        let victims = Configuration {
+            replacement,
+            ..VICTIMS
+        };
+        configurations.push(victims);
+        if is_large {
+            configurations.push(non_inclusive(victims));
+        }
+    }
+    if is_large {
         configurations.extend(LARGE);
     }
     for configuration in configurations {

@@ -26,7 +26,6 @@ macro_rules! cell {
 }
 
 mod address;
-mod agent;
 mod calendar;
 #[cfg(test)]
 mod coverage;
@@ -35,46 +34,49 @@ mod divisor;
 mod exhaustive;
 mod fabric;
 mod home;
+mod hosting;
 mod line_array;
 mod memory;
+mod memory_map;
 mod mesh;
 mod message;
-mod named_range;
 mod prefetch;
+mod prefetcher;
 mod private_cache;
 mod queue;
 mod ram;
-mod ranks;
-mod registers;
+mod replacement;
 mod second_level;
 mod spec;
+mod statistics;
 #[cfg(test)]
 mod tester;
 #[cfg(test)]
 mod tests;
 mod time;
-mod untimed;
 
 pub use crate::spec::{
-    CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
+    CacheSpec, DirectorySpec, DramSpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
     SecondLevelSpec, SocketLinkSpec,
 };
 pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
-pub use agent::{
-    Agent, AgentContext, AgentId, AgentMessage, Attachment, MemoryAccess, Observation, ReplyTo,
-    Request, Update,
+pub use fabric::{Fabric, FootprintMark};
+pub use hosting::{
+    Agent, AgentContext, AgentId, AgentMessage, Answers, Attachment, LineChange, MemoryAccess,
+    NamedRange, Observation, RegisterAccess, ReplyTo, Request, UntimedAgents, UntimedMemory,
+    Update,
 };
-pub use fabric::{Fabric, FabricStatistics, FootprintMark, MemoryMap, Region};
+pub use memory_map::{MemoryMap, Region};
 pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
     RequestKind, Source, ToCache, ToHome, Transit,
 };
-pub use named_range::{Answers, NamedRange};
-pub use private_cache::{CacheNotice, PrivateCache, Replacement, RequestOutcome, Slot, State};
+pub use prefetcher::{PrefetchStatistics, PrefetcherKind};
+pub use private_cache::{CacheNotice, PrivateCache, RequestOutcome, Slot, State};
 pub use ram::Ram;
-pub use registers::RegisterAccess;
+pub use replacement::Replacement;
 pub use second_level::{
     FirstFill, FirstLevel, SecondLevel, SecondLevelStatistics, SecondNotice, Side,
 };
+pub use statistics::FabricStatistics;
 pub use time::{Clock, Time};
-pub use untimed::{LineChange, UntimedAgents, UntimedMemory};

@@ -1,10 +1,11 @@
 //! The tags of the lines that a bank of a non-inclusive last-level cache has.
 
-use crate::{LineAddress, ranks};
+use crate::replacement::Policy;
+use crate::{LineAddress, Replacement};
 
 const NO_LINE: u64 = u64::MAX;
 
-/// Set-associative, true LRU. Who uses it tells the index of a line, from which its set follows.
+/// Set-associative. Who uses it tells the index of a line, from which its set follows.
 #[derive(Clone, Debug)]
 pub(crate) struct LineArray {
     ways: usize,
@@ -13,8 +14,9 @@ pub(crate) struct LineArray {
     lines: Vec<u64>,
     /// Newer than memory.
     dirty: Vec<bool>,
-    /// 0 for the most recently used way of a set, up to ways - 1.
-    ranks: Vec<u8>,
+    /// The replacement policy's byte of each way.
+    order: Vec<u8>,
+    policy: Policy,
 }
 
 state::component!(LineArray {
@@ -22,17 +24,20 @@ state::component!(LineArray {
     set_mask: fixed,
     lines: slice,
     dirty: slice,
-    ranks: octets,
+    order: octets,
+    policy,
 });
 
 impl LineArray {
-    pub(crate) fn new(sets: usize, ways: usize) -> LineArray {
+    pub(crate) fn new(sets: usize, ways: usize, replacement: Replacement) -> LineArray {
+        let policy = Policy::new(replacement);
         LineArray {
             ways,
             set_mask: sets as u64 - 1,
             lines: vec![NO_LINE; sets * ways],
             dirty: vec![false; sets * ways],
-            ranks: (0..sets * ways).map(|place| (place % ways) as u8).collect(),
+            order: policy.empty_set(ways).repeat(sets),
+            policy,
         }
     }
 
@@ -52,44 +57,45 @@ impl LineArray {
         self.find(index, line).is_some()
     }
 
-    /// Makes `line` the most recently used of its set; false if it is not here.
+    /// Uses `line`; false if it is not here.
     pub(crate) fn touch(&mut self, index: u64, line: LineAddress) -> bool {
         let found = self.find(index, line);
         if let Some(place) = found {
             let set = self.set(index);
             let way = place - set.start;
-            ranks::touch(&mut self.ranks[set], way);
+            self.policy.touch(&mut self.order[set], way);
         }
         found.is_some()
     }
 
-    /// Puts `line` in, if it is not here, and makes it the most recently used of its set. Returns
-    /// the line that had to make room, and whether that was newer than memory.
+    /// Uses `line`, after having put it in if it was not here. Returns the line that had to make
+    /// room, and whether that was newer than memory.
     pub(crate) fn install(
         &mut self,
         index: u64,
         line: LineAddress,
         dirty: bool,
     ) -> Option<(LineAddress, bool)> {
-        let mut evicted = None;
-        let place = self.find(index, line).or_else(|| {
-            let set = self.set(index);
-            let place = if self.lines[set.clone()].contains(&NO_LINE) {
-                set.filter(|&place| self.lines[place] == NO_LINE)
-                    .max_by_key(|&place| self.ranks[place])?
-            } else {
-                let place = set.start + ranks::last(&self.ranks[set]);
-                evicted = Some((LineAddress(self.lines[place]), self.dirty[place]));
-                place
-            };
-            self.lines[place] = line.0;
-            self.dirty[place] = false;
-            Some(place)
-        });
-        if let Some(place) = place {
+        let set = self.set(index);
+        if let Some(place) = self.find(index, line) {
             self.dirty[place] |= dirty;
-            self.touch(index, line);
+            let way = place - set.start;
+            self.policy.touch(&mut self.order[set], way);
+            return None;
         }
+        let lines = &self.lines[set.clone()];
+        let order = &mut self.order[set.clone()];
+        let free = || lines.iter().position(|&other| other == NO_LINE);
+        let way = self.policy.victim(order, free, |_| true)?;
+        let place = set.start + way;
+        let old = self.lines[place];
+        let evicted = (old != NO_LINE).then_some((LineAddress(old), self.dirty[place]));
+        if evicted.is_some() {
+            self.policy.evict(order, way);
+        }
+        self.policy.insert(order, way);
+        self.lines[place] = line.0;
+        self.dirty[place] = dirty;
         evicted
     }
 
@@ -104,7 +110,7 @@ impl LineArray {
     #[cfg(test)]
     pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
-        self.ranks.hash(hasher);
+        self.order.hash(hasher);
         for (line, dirty) in self.lines.iter().zip(&self.dirty) {
             (line, *dirty && *line != NO_LINE).hash(hasher);
         }
@@ -118,7 +124,7 @@ mod tests {
     #[test]
     fn the_least_recently_used_line_makes_room() {
         // Two sets of two ways; lines 0, 2, 4 share a set.
-        let mut array = LineArray::new(2, 2);
+        let mut array = LineArray::new(2, 2, Replacement::Lru);
         let line = |number: u64| (number, LineAddress(number));
         let install = |array: &mut LineArray, number, dirty| {
             let (index, line) = line(number);

@@ -1,4 +1,4 @@
-//! A private cache: set-associative, true LRU or random replacement, MESI, with its data.
+//! A private cache: set-associative, MESI, with its data.
 //!
 //! # States and events
 //!
@@ -42,13 +42,11 @@
 //!   Invalidates to an owner, so it is never for the data on its way.
 
 use crate::address::AlignedLine;
-use crate::ranks;
+use crate::replacement::Policy;
 use crate::{
     CacheId, CacheSpec, Grant, LineAddress, LineData, Outbox, OutgoingKind, Source, Time, ToCache,
     ToHome,
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use state::{Purpose, State as _, Walker};
@@ -112,21 +110,6 @@ pub enum CacheNotice {
 }
 
 const INVALID: u64 = u64::MAX;
-
-/// Which line of a set makes room for another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Replacement {
-    /// The least recently used one, if no way is free.
-    #[default]
-    Lru,
-    /// That of any way, free or not, as in Rocket: a linear-feedback shift register of 16 bits says
-    /// which, and moves on with each line that comes (`RandomReplacement` in `Replacement.scala`).
-    Random,
-}
-
-/// Where the shift register of random replacement begins. Any number but 0 does.
-const FIRST_RANDOM: u16 = 1;
 
 /// What another cache, or the home, wants of an owned line.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -230,9 +213,9 @@ pub struct PrivateCache {
     states: Vec<State>,
     /// How many ways of each set have no line.
     free: Vec<u8>,
-    /// 0 for the most recently used way of a set, up to ways - 1.
-    ranks: Vec<u8>,
-    /// The slot of rank 0 of each set: what the ranks say, to be had at once.
+    /// The replacement policy's byte of each way.
+    order: Vec<u8>,
+    /// The slot of each set that was used last: to use it again changes nothing.
     recent: Vec<Slot>,
     data: Vec<AlignedLine>,
     misses: Vec<Miss>,
@@ -242,9 +225,7 @@ pub struct PrivateCache {
     evictions: VecDeque<Eviction>,
     fill: Option<Fill>,
     version: u64,
-    replacement: Replacement,
-    /// Its lowest bits are the way that [`Replacement::Random`] takes next.
-    random: u16,
+    policy: Policy,
 }
 
 impl state::State for PrivateCache {
@@ -263,26 +244,20 @@ impl state::State for PrivateCache {
                 tags: exact slice,
                 states: exact slice,
                 free: fixed,
-                ranks: exact octets,
-                recent: fixed,
+                order: exact octets,
+                recent: exact slice,
                 data: exact slice,
                 misses: exact,
                 missing: exact slice,
                 evictions,
                 fill,
                 version: count,
-                replacement: fixed,
-                random: exact,
+                policy,
             }
         );
         if walker.is_restoring() {
             for (free, tags) in self.free.iter_mut().zip(self.tags.chunks(self.ways)) {
                 *free = tags.iter().filter(|&&tag| tag == INVALID).count() as u8;
-            }
-            let sets = self.ranks.chunks(self.ways).enumerate();
-            for (recent, (set, ranks)) in self.recent.iter_mut().zip(sets) {
-                let way = ranks.iter().position(|&rank| rank == 0);
-                *recent = (set * self.ways + way.unwrap_or(0)) as Slot;
             }
         }
     }
@@ -294,19 +269,22 @@ fn low_bits(line: LineAddress) -> usize {
 }
 
 impl PrivateCache {
-    /// Of each set the lines that are here, the most recently used first. Where nothing has been
+    /// The lines that are here, and what decides on which of them makes room. Where nothing has been
     /// written, they have the data that they had.
     fn compare(&mut self, walker: &mut dyn Walker) {
-        if self.replacement == Replacement::Random {
+        if !self.policy.is_order_of_use() {
             // There it makes a difference in which way a line is.
-            walker.number(&mut u64::from(self.random));
+            self.compare_order(walker);
             for (tag, state) in self.tags.iter_mut().zip(&self.states) {
                 walker.number(tag);
                 walker.number(&mut (*state as u64));
             }
+            self.compare_misses(walker);
+            return;
         }
+        // Of each set the most recently used first.
         for start in (0..self.tags.len()).step_by(self.ways) {
-            for place in state::by_rank(&self.ranks[start..start + self.ways], start) {
+            for place in state::by_rank(&self.order[start..start + self.ways], start) {
                 if self.tags[place] != INVALID {
                     walker.number(&mut self.tags[place]);
                     walker.number(&mut (self.states[place] as u64));
@@ -315,6 +293,15 @@ impl PrivateCache {
             walker.number(&mut INVALID.clone());
         }
         self.compare_misses(walker);
+    }
+
+    /// All that the policy has.
+    fn compare_order(&mut self, walker: &mut dyn Walker) {
+        self.policy.compare(walker);
+        for byte in &self.order {
+            walker.number(&mut u64::from(*byte));
+        }
+        self.recent.walk(walker);
     }
 
     /// In which order the requests are kept makes no difference.
@@ -326,9 +313,13 @@ impl PrivateCache {
 
     /// Shows to a walker that compares how often lines have come and gone, instead of which are here and
     /// in which order they were used. Where none has come or gone the order has decided on nothing,
-    /// and it is the same after each time that the same ones are used.
+    /// and, unless the policy says otherwise, it is the same after each time that the same ones are
+    /// used.
     pub fn compare_version(&mut self, walker: &mut dyn Walker) {
         walker.number(&mut self.version);
+        if !self.policy.settles() {
+            self.compare_order(walker);
+        }
         self.compare_misses(walker);
         self.evictions.walk(walker);
         self.fill.walk(walker);
@@ -350,6 +341,7 @@ impl PrivateCache {
     pub fn new(spec: &CacheSpec, id: CacheId) -> PrivateCache {
         let ways = spec.ways as usize;
         let sets = spec.sets();
+        let policy = Policy::new(spec.replacement);
         PrivateCache {
             id,
             ways,
@@ -358,7 +350,7 @@ impl PrivateCache {
             tags: vec![INVALID; sets * ways],
             states: vec![State::Shared; sets * ways],
             free: vec![ways as u8; sets],
-            ranks: (0..sets * ways).map(|slot| (slot % ways) as u8).collect(),
+            order: policy.empty_set(ways).repeat(sets),
             recent: (0..sets).map(|set| (set * ways) as Slot).collect(),
             data: vec![AlignedLine::ZERO; sets * ways],
             misses: Vec::with_capacity(spec.mshrs as usize),
@@ -366,16 +358,7 @@ impl PrivateCache {
             evictions: VecDeque::with_capacity(spec.mshrs as usize),
             fill: None,
             version: 0,
-            replacement: Replacement::default(),
-            random: FIRST_RANDOM,
-        }
-    }
-
-    /// The same cache with another choice of what makes room.
-    pub fn replacing(self, replacement: Replacement) -> PrivateCache {
-        PrivateCache {
-            replacement,
-            ..self
+            policy,
         }
     }
 
@@ -406,8 +389,8 @@ impl PrivateCache {
     #[inline(always)]
     pub fn find_recent(&self, line: LineAddress) -> Option<Slot> {
         let recent = self.recent[(line.0 & self.set_mask) as usize];
-        debug_assert_eq!(
-            self.ranks[recent as usize], 0,
+        debug_assert!(
+            !self.policy.is_order_of_use() || self.order[recent as usize] == 0,
             "a line is not the most recent"
         );
         (self.tags[recent as usize] == line.0).then_some(recent)
@@ -461,11 +444,11 @@ impl PrivateCache {
         self.states[slot as usize] != State::Shared
     }
 
-    /// Makes `slot`, which holds a line, the most recently used of its set.
+    /// Makes `slot`, which holds a line, the most recently used of its set. A line that is used
+    /// several times, and no other of its set meanwhile, counts as used once.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
-        let rank = self.ranks[slot as usize];
-        if rank != 0 {
+        if self.order[slot as usize] != 0 {
             // The set as the line tells it: a division would take the host longer than all else.
             let set = (self.tags[slot as usize] & self.set_mask) as usize;
             debug_assert_eq!(
@@ -473,10 +456,13 @@ impl PrivateCache {
                 slot as usize / self.ways,
                 "a slot without a line is used"
             );
-            let start = set * self.ways;
-            let way = slot as usize - start;
-            ranks::touch(&mut self.ranks[start..start + self.ways], way);
-            self.recent[set] = slot;
+            if self.recent[set] != slot {
+                let start = set * self.ways;
+                let way = slot as usize - start;
+                let order = &mut self.order[start..start + self.ways];
+                self.policy.touch(order, way);
+                self.recent[set] = slot;
+            }
         }
     }
 
@@ -642,7 +628,10 @@ impl PrivateCache {
         );
         let here = if miss.write { self.find(line) } else { None };
         let slot = match here {
-            Some(slot) => slot,
+            Some(slot) => {
+                self.touch(slot);
+                slot
+            }
             None => {
                 let slot = self.take_way(line);
                 if self.tags[slot as usize] != INVALID {
@@ -661,7 +650,6 @@ impl PrivateCache {
             Grant::Modified => State::Modified,
         };
         self.data[place].0 = *data;
-        self.touch(slot);
         self.version += 1;
         let use_once = miss.invalidated && grant == Grant::Shared;
         if use_once {
@@ -712,7 +700,10 @@ impl PrivateCache {
         data: &LineData,
     ) -> (Slot, Option<Victim>) {
         let mut victim = None;
-        let slot = self.find(line).unwrap_or_else(|| {
+        let slot = if let Some(slot) = self.find(line) {
+            self.touch(slot);
+            slot
+        } else {
             let slot = self.take_way(line);
             let place = slot as usize;
             if self.tags[place] != INVALID {
@@ -725,12 +716,11 @@ impl PrivateCache {
                 *self.free_ways(line) -= 1;
             }
             slot
-        });
+        };
         let place = slot as usize;
         self.tags[place] = line.0;
         self.states[place] = state;
         self.data[place].0 = *data;
-        self.touch(slot);
         self.version += 1;
         (slot, victim)
     }
@@ -755,31 +745,31 @@ impl PrivateCache {
         &mut self.free[(line.0 & self.set_mask) as usize]
     }
 
-    /// The way that a new line takes: a free one, or the least recently used, or any.
+    /// The place that `line` would take.
+    #[inline]
     fn victim(&self, line: LineAddress) -> Slot {
         let start = self.set_start(line);
-        if self.replacement == Replacement::Random {
-            return (start + usize::from(self.random) % self.ways) as Slot;
-        }
         let set = start..start + self.ways;
         let tags = &self.tags[set.clone()];
-        let free = match self.free[(line.0 & self.set_mask) as usize] {
+        let free = || match self.free[(line.0 & self.set_mask) as usize] {
             0 => None,
             _ => tags.iter().position(|&tag| tag == INVALID),
         };
-        let way = free.unwrap_or_else(|| ranks::last(&self.ranks[set]));
-        (start + way) as Slot
+        let way = self.policy.victim(&self.order[set], free, |_| true);
+        (start + way.unwrap_or(0)) as Slot
     }
 
-    /// The way that `line`, which comes now, takes.
+    /// The place that `line`, which comes now and is used, takes.
     fn take_way(&mut self, line: LineAddress) -> Slot {
         let slot = self.victim(line);
-        if self.replacement == Replacement::Random {
-            // The taps with which it goes through all numbers but 0: 16, 14, 13 and 11.
-            let bits = self.random;
-            let next = (bits ^ bits >> 2 ^ bits >> 3 ^ bits >> 5) & 1;
-            self.random = bits >> 1 | next << 15;
+        let start = self.set_start(line);
+        let way = slot as usize - start;
+        let order = &mut self.order[start..start + self.ways];
+        if self.tags[slot as usize] != INVALID {
+            self.policy.evict(order, way);
         }
+        self.policy.insert(order, way);
+        self.recent[(line.0 & self.set_mask) as usize] = slot;
         slot
     }
 
@@ -944,6 +934,16 @@ impl PrivateCache {
         self.misses.len()
     }
 
+    /// Miss status holding registers that are not in use.
+    pub(crate) fn free_misses(&self) -> usize {
+        self.mshrs - self.misses.len()
+    }
+
+    /// Places for lines.
+    pub(crate) fn slots(&self) -> usize {
+        self.tags.len()
+    }
+
     /// Whether all miss status holding registers are in use.
     #[inline]
     pub fn misses_full(&self) -> bool {
@@ -987,9 +987,9 @@ impl PrivateCache {
         self.version
     }
 
-    /// The LRU ranks of all sets, to compare two sample points.
-    pub fn replacement_order(&self) -> &[u8] {
-        &self.ranks
+    /// What decides on the next victims, as long as no line comes: to compare two sample points.
+    pub fn replacement_order(&self) -> (&[u8], &[Slot]) {
+        (&self.order, &self.recent)
     }
 
     /// What the cache holds.
@@ -1046,7 +1046,7 @@ impl PrivateCache {
     /// Adds what decides on the cache's behaviour.
     pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
-        self.ranks.hash(hasher);
+        (&self.order, &self.recent).hash(hasher);
         self.lines().for_each(|line| line.hash(hasher));
         // In which order the requests are kept makes no difference.
         let mut misses: Vec<&Miss> = self.misses.iter().collect();

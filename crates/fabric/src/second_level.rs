@@ -24,9 +24,10 @@
 //! - An L1 that has missed keeps its miss register until its line comes. A miss for which L2 has no
 //!   register waits in L2, in order.
 
+use crate::prefetcher::Prefetching;
 use crate::{
-    CacheId, CacheNotice, CacheSpec, Clock, LineAddress, Outbox, PrivateCache, RequestOutcome,
-    Slot, Source, State, ToCache,
+    CacheId, CacheNotice, CacheSpec, Clock, LineAddress, MemoryMap, Outbox, PrefetchStatistics,
+    PrefetcherKind, PrivateCache, RequestOutcome, Slot, Source, State, ToCache,
 };
 
 /// One of the first-level caches.
@@ -150,6 +151,7 @@ pub struct SecondLevel {
     /// The line that has come and is being used.
     filling: Option<LineAddress>,
     statistics: SecondLevelStatistics,
+    prefetching: Option<Box<Prefetching>>,
 }
 
 state::component!(SecondLevel {
@@ -159,6 +161,7 @@ state::component!(SecondLevel {
     misses,
     filling,
     statistics,
+    prefetching: inside,
 });
 
 impl SecondLevel {
@@ -172,6 +175,16 @@ impl SecondLevel {
             misses: Vec::new(),
             filling: None,
             statistics: SecondLevelStatistics::default(),
+            prefetching: None,
+        }
+    }
+
+    /// The same cache with a prefetcher of that kind, which fetches only what `memory` has.
+    pub fn with_prefetcher(self, kind: PrefetcherKind, memory: &MemoryMap) -> SecondLevel {
+        let prefetching = Prefetching::new(kind, self.cache.slots(), memory);
+        SecondLevel {
+            prefetching: prefetching.map(Box::new),
+            ..self
         }
     }
 
@@ -184,6 +197,12 @@ impl SecondLevel {
     /// What has been counted so far.
     pub fn statistics(&self) -> SecondLevelStatistics {
         self.statistics
+    }
+
+    /// What has been prefetched so far.
+    pub fn prefetches(&self) -> PrefetchStatistics {
+        let prefetching = self.prefetching.as_ref();
+        prefetching.map_or_else(Default::default, |one| one.statistics())
     }
 
     /// Whether nothing is under way.
@@ -227,8 +246,30 @@ impl SecondLevel {
                 self.statistics.misses += 1;
             }
             self.misses.push(miss);
+            if self.prefetching.is_some() {
+                self.prefetch(&miss, cycle, out);
+            }
         }
         outcome
+    }
+
+    /// Tells the prefetcher of a look-up, and asks for what it wants. One miss register is kept for
+    /// what is needed.
+    #[inline(never)]
+    fn prefetch(&mut self, miss: &FirstMiss, cycle: u64, out: &mut Outbox) {
+        let Some(prefetching) = &mut self.prefetching else {
+            return;
+        };
+        let place = self.cache.find(miss.line).map(|slot| slot as usize);
+        let is_hit = matches!(miss.waits_for, WaitsFor::LookUp { .. });
+        let at = self.clock.time(cycle + self.hit_latency_cycles);
+        let cache = &mut self.cache;
+        prefetching.accessed((miss.line, place), is_hit, |line| {
+            cache.find(line).is_none()
+                && !cache.is_pending(line)
+                && cache.free_misses() > 1
+                && cache.request(line, false, at, out) == RequestOutcome::Sent
+        });
     }
 
     /// The look-up begins in `cycle`.
@@ -352,6 +393,7 @@ impl SecondLevel {
         }
         let notice = self.cache.receive(line, message, at, out);
         let CacheNotice::Filled {
+            slot,
             source,
             evicted,
             use_once,
@@ -364,6 +406,9 @@ impl SecondLevel {
             };
         };
         self.filling = Some(line);
+        if let Some(prefetching) = &mut self.prefetching {
+            prefetching.filled(line, slot as usize);
+        }
         let mut data = None;
         // The data cache first, for a store takes the line from the instruction cache.
         for side in [Side::Data, Side::Instruction] {

@@ -1,7 +1,7 @@
 //! Descriptions of the fabric's parts, with their defaults, and the check that they make sense.
 
 use crate::mesh::Mesh;
-use crate::{Clock, LINE_BYTES, Time};
+use crate::{Clock, LINE_BYTES, PrefetcherKind, Replacement, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
@@ -48,6 +48,8 @@ pub struct CacheSpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
+    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    pub replacement: Replacement,
     /// Cycles from the address to the data on a hit, tags included. A miss leaves the cache that
     /// long after the access began.
     #[schemars(range(min = 1, max = 1000))]
@@ -62,6 +64,7 @@ impl Default for CacheSpec {
         CacheSpec {
             size_bytes: 32 * 1024,
             ways: 8,
+            replacement: Replacement::Lru,
             hit_latency_cycles: 4,
             mshrs: 16,
         }
@@ -95,6 +98,8 @@ pub struct SecondLevelSpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
+    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    pub replacement: Replacement,
     /// Cycles from the end of a first-level cache's look-up to the line in that cache; it can be
     /// used in the next cycle. A miss leaves for the line's home at the same time, and so does an
     /// answer to another cache.
@@ -103,6 +108,8 @@ pub struct SecondLevelSpec {
     /// Miss status holding registers: lines that can be asked for at one time.
     #[schemars(range(min = 1, max = 1024))]
     pub mshrs: u32,
+    /// `none` or `next-line`: which lines are fetched before a first-level cache asks for them.
+    pub prefetcher: PrefetcherKind,
 }
 
 impl Default for SecondLevelSpec {
@@ -110,8 +117,10 @@ impl Default for SecondLevelSpec {
         SecondLevelSpec {
             size_bytes: 1024 * 1024,
             ways: 16,
+            replacement: Replacement::Lru,
             hit_latency_cycles: 9,
             mshrs: 16,
+            prefetcher: PrefetcherKind::None,
         }
     }
 }
@@ -122,6 +131,7 @@ impl SecondLevelSpec {
         CacheSpec {
             size_bytes: self.size_bytes,
             ways: self.ways,
+            replacement: self.replacement,
             hit_latency_cycles: self.hit_latency_cycles,
             mshrs: self.mshrs,
         }
@@ -155,6 +165,8 @@ pub struct DirectorySpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
+    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    pub replacement: Replacement,
 }
 
 impl Default for DirectorySpec {
@@ -162,6 +174,7 @@ impl Default for DirectorySpec {
         DirectorySpec {
             entries_per_bank: 2048 * 12,
             ways: 12,
+            replacement: Replacement::Lru,
         }
     }
 }
@@ -184,6 +197,8 @@ pub struct LastLevelSpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
+    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    pub replacement: Replacement,
     /// Cycles from a message's turn at the bank to the answer's departure. The bank is pipelined:
     /// a turn comes every cycle.
     #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
@@ -199,6 +214,7 @@ impl Default for LastLevelSpec {
         LastLevelSpec {
             size_bytes_per_bank: 1024 * 1024,
             ways: 16,
+            replacement: Replacement::Lru,
             latency_cycles: 10,
             inclusion: Inclusion::Inclusive,
             directory: None,
@@ -274,12 +290,47 @@ pub struct MemorySpec {
     /// How many, spread evenly over the tiles at the mesh's edge; lines are interleaved over them.
     #[schemars(range(min = 1, max = MAXIMUM_TILES))]
     pub controllers: usize,
-    /// Nanoseconds from a read's turn at the controller to the departure of its answer.
+    /// Nanoseconds from a read's turn at the controller to the departure of its answer. With `dram`
+    /// it has its turn when its row is open.
     #[schemars(range(min = 0.0, max = 1e9))]
     pub latency_ns: f64,
     /// Gigabytes (1e9 bytes) a second that each controller reads and writes together.
     #[schemars(range(min = 0.001, max = 1e6))]
     pub bandwidth_gb_per_s: f64,
+    /// Banks with rows behind each controller. Without them a line's address makes no difference.
+    pub dram: Option<DramSpec>,
+}
+
+/// The banks of one channel of DRAM, each with a row that stays open until another is needed.
+///
+/// Defaults: one rank of DDR4-2400T (JESD79-4): 16 banks, tRCD = tRP = 17 cycles of 1.2 GHz; eight
+/// devices with pages of 1 KB.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DramSpec {
+    /// Banks of each channel.
+    #[schemars(range(min = 1, max = 1024))]
+    pub banks: usize,
+    /// Bytes of a row: a multiple of 64.
+    #[schemars(range(min = LINE_BYTES, max = 1 << 20))]
+    pub row_bytes: u64,
+    /// Nanoseconds to open a row (tRCD).
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub activate_ns: f64,
+    /// Nanoseconds to close another row before (tRP).
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub precharge_ns: f64,
+}
+
+impl Default for DramSpec {
+    fn default() -> DramSpec {
+        DramSpec {
+            banks: 16,
+            row_bytes: 8192,
+            activate_ns: 14.16,
+            precharge_ns: 14.16,
+        }
+    }
 }
 
 impl Default for MemorySpec {
@@ -288,6 +339,7 @@ impl Default for MemorySpec {
             controllers: 4,
             latency_ns: 50.0,
             bandwidth_gb_per_s: 19.2,
+            dram: None,
         }
     }
 }
@@ -413,6 +465,13 @@ impl FabricSpec {
             "memory.controllers",
             self.memory.controllers,
             format!("the mesh has {edge} tiles at its edge, and each has place for one"),
+        )?;
+        let row_bytes = self.memory.dram.as_ref().map_or(0, |dram| dram.row_bytes);
+        require(
+            row_bytes.is_multiple_of(LINE_BYTES as u64),
+            "memory.dram.row_bytes",
+            row_bytes,
+            format!("a row has whole lines of {LINE_BYTES} bytes"),
         )
     }
 
@@ -524,6 +583,7 @@ mod tests {
         spec.last_level.directory = Some(DirectorySpec {
             entries_per_bank: 6,
             ways: 12,
+            ..DirectorySpec::default()
         });
         assert_eq!(
             spec.check().unwrap_err().to_string(),

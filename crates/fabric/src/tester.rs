@@ -68,6 +68,8 @@ struct System {
     fabric: FabricSpec,
     first_level: CacheSpec,
     second_level: Option<CacheSpec>,
+    /// Of the second levels.
+    prefetcher: PrefetcherKind,
     cached_agents: usize,
     dma_agents: usize,
     /// One of four messages takes longer, by less than so many cycles, so that messages arrive in any
@@ -552,7 +554,7 @@ impl Run {
         let shared = Handle::default();
         shared.borrow_mut().begun = vec![None; operations.len()];
         shared.borrow_mut().done = vec![false; operations.len()];
-        let clock = fabric.clock();
+        let (clock, map) = (fabric.clock(), fabric.memory_map());
         let cores = (0..system.fabric.cores as u16).map(|core| {
             let id = CoreId(core);
             let first = |id| PrivateCache::new(&system.first_level, id);
@@ -561,7 +563,10 @@ impl Run {
                 id,
                 instruction: first(CacheId::instruction(id)),
                 data: first(CacheId::data(id)),
-                second: second.map(|spec| SecondLevel::new(spec, CacheId::data(id), clock)),
+                second: second.map(|spec| {
+                    SecondLevel::new(spec, CacheId::data(id), clock)
+                        .with_prefetcher(system.prefetcher, &map)
+                }),
                 waiting: Vec::new(),
                 refused: Vec::new(),
                 held: None,
@@ -793,6 +798,7 @@ impl System {
             ways: ways as u32,
             hit_latency_cycles,
             mshrs: mshrs as u32,
+            ..CacheSpec::default()
         };
         let first_level = cache(first_ways, choose(&[1, 2]), 3, choose(&[1, 2, 3]));
         let second_level = second_level.then(|| {
@@ -805,7 +811,7 @@ impl System {
                 choose(&[1, 2, 4]),
             )
         });
-        System {
+        let mut system = System {
             fabric: FabricSpec {
                 cores: (1 + choose(&[0, 1, 2, 3, 5]) as usize).min(tiles),
                 sockets: 1,
@@ -823,7 +829,9 @@ impl System {
                     directory: (inclusion == Inclusion::NonInclusive).then(|| DirectorySpec {
                         entries_per_bank: directory_ways * choose(&[1, 2]),
                         ways: directory_ways as u32,
+                        ..DirectorySpec::default()
                     }),
+                    ..LastLevelSpec::default()
                 },
                 mesh: MeshSpec {
                     columns,
@@ -836,16 +844,37 @@ impl System {
                     controllers: 2.min(tiles),
                     latency_ns: choose(&[1, 30]) as f64,
                     bandwidth_gb_per_s: 20.0,
+                    dram: None,
                 },
             },
             first_level,
             second_level,
+            prefetcher: PrefetcherKind::None,
             cached_agents: choose(&[0, 1, 2]) as usize,
             dma_agents: if dma { choose(&[1, 2]) as usize } else { 0 },
             jitter_cycles: choose(&[0, 0, 10, 100, 400]),
             jitter_seed: random.next(),
             sabotage: Sabotage::Nothing,
+        };
+        let mut random = Random(system.jitter_seed);
+        system.fabric.memory.dram = (random.below(2) == 0).then(|| DramSpec {
+            banks: 2,
+            row_bytes: 128,
+            ..DramSpec::default()
+        });
+        if random.below(2) == 0 {
+            system.prefetcher = PrefetcherKind::NextLine;
         }
+        let mut replacement = || Replacement::ALL[random.below(4) as usize];
+        system.first_level.replacement = replacement();
+        system.fabric.last_level.replacement = replacement();
+        if let Some(second) = &mut system.second_level {
+            second.replacement = replacement();
+        }
+        if let Some(directory) = &mut system.fabric.last_level.directory {
+            directory.replacement = replacement();
+        }
+        system
     }
 
     /// The same on two sockets of such a mesh each.

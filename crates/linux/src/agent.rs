@@ -117,6 +117,7 @@ impl Linux {
                 ways: 4,
                 hit_latency_cycles: 4,
                 mshrs: ACCESSES_AT_ONCE as u32,
+                ..CacheSpec::default()
             }),
             ..Attachment::default()
         }

@@ -243,6 +243,7 @@ impl DmaNic {
                 ways: 4,
                 hit_latency_cycles: 4,
                 mshrs: 16,
+                ..CacheSpec::default()
             }),
             ..Attachment::default()
         }

@@ -150,7 +150,7 @@ state::declare! {
         pub spec: CoreSpec => fixed = spec.clone(),
         pub id: CoreId => fixed = id,
         pub clock: Clock => fixed = clock,
-        pub memory_map: MemoryMap => fixed = memory_map,
+        pub memory_map: MemoryMap => fixed = memory_map.clone(),
 
         /// The dispatch cycle may not reach this before events have been handled; nor
         /// `store_event`.
@@ -182,14 +182,17 @@ state::declare! {
         pub wait_table: Box<[bool; WAIT_TABLE_ENTRIES]> = Box::new([false; WAIT_TABLE_ENTRIES]),
 
         pub instruction_cache: PrivateCache => exact =
-            PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id))
-                .replacing(spec.l1_replacement),
+            PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id)),
         pub data_cache: PrivateCache =
-            PrivateCache::new(&spec.l1_data, CacheId::data(id)).replacing(spec.l1_replacement),
+            PrivateCache::new(&spec.l1_data, CacheId::data(id)),
         pub second_level: Option<Box<SecondLevel>> => inside = spec
             .l2
             .as_ref()
-            .map(|l2| Box::new(SecondLevel::new(&l2.cache(), CacheId::data(id), clock))),
+            .map(|l2| {
+                SecondLevel::new(&l2.cache(), CacheId::data(id), clock)
+                    .with_prefetcher(l2.prefetcher, &memory_map)
+            })
+            .map(Box::new),
         /// When the second level has a line for the first.
         pub second_level_event: u64 => cycle = NEVER,
         /// Lines to be fetched that have been hinted at, when there are miss registers, oldest
@@ -338,6 +341,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if let Some(second) = &self.shared.second_level {
             let SecondLevelStatistics { hits, misses } = second.statistics();
             (statistics.l2_hits, statistics.l2_misses) = (hits, misses);
+            statistics.l2_prefetches = second.prefetches();
         }
         statistics
     }

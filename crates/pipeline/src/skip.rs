@@ -13,7 +13,7 @@ use crate::predictor::{BranchContext, Predictor};
 use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
 use crate::window::UNKNOWN;
-use fabric::Outbox;
+use fabric::{Outbox, PrivateCache, Slot};
 use state::{Plain, Purpose, State, Walker};
 
 /// Iterations of quiet looping before looking for a period.
@@ -124,7 +124,7 @@ struct Remembered {
     statistics: CoreStatistics,
     timing: Vec<u64>,
     /// Of the data cache and of the instruction cache.
-    replacement: [Vec<u8>; 2],
+    replacement: [(Vec<u8>, Vec<Slot>); 2],
     predictor: Predictor,
     branches: BranchContext,
 }
@@ -137,7 +137,7 @@ impl Remembered {
             registers: [0; REGISTERS],
             statistics: CoreStatistics::default(),
             timing: Vec::new(),
-            replacement: [Vec::new(), Vec::new()],
+            replacement: Default::default(),
             predictor: predictor.clone(),
             branches: branches.clone(),
         }
@@ -232,11 +232,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let Some(remembered) = &self.shared.spin.remembered else {
             return;
         };
+        let is_alike = |cache: &PrivateCache, (order, recent): &(Vec<u8>, Vec<Slot>)| {
+            cache.replacement_order() == (order, recent)
+        };
         let [data, instructions] = &remembered.replacement;
         // Nothing is copied: the predictor has more than all else.
         if timing == remembered.timing
-            && self.shared.data_cache.replacement_order() == data
-            && self.shared.instruction_cache.replacement_order() == instructions
+            && is_alike(&self.shared.data_cache, data)
+            && is_alike(&self.shared.instruction_cache, instructions)
             && self.shared.predictor == remembered.predictor
             && self.hart.branches == remembered.branches
         {
@@ -289,7 +292,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             registers: self.hart.registers,
             statistics: self.hart.statistics.clone(),
             timing,
-            replacement: caches.map(|cache| cache.replacement_order().to_vec()),
+            replacement: caches.map(|cache| {
+                let (order, recent) = cache.replacement_order();
+                (order.to_vec(), recent.to_vec())
+            }),
             predictor: self.shared.predictor.clone(),
             branches: self.hart.branches.clone(),
         }

@@ -135,9 +135,6 @@ pub struct CoreSpec {
     pub l1_instruction: CacheSpec,
     /// Private data cache.
     pub l1_data: CacheSpec,
-    /// `lru` or `random`: which line of a set makes room in the first-level caches.
-    #[serde(default)]
-    pub l1_replacement: Replacement,
     /// Private second-level cache, if there is one.
     #[serde(default)]
     pub l2: Option<SecondLevelSpec>,
@@ -273,14 +270,15 @@ impl CoreSpec {
                 ways: 4,
                 hit_latency_cycles: 2,
                 mshrs: 4,
+                ..CacheSpec::default()
             },
             l1_data: CacheSpec {
                 size_bytes: 32 * 1024,
                 ways: 4,
                 hit_latency_cycles: 4,
                 mshrs: 12,
+                ..CacheSpec::default()
             },
-            l1_replacement: Replacement::Lru,
             l2: None,
         }
     }
@@ -326,14 +324,15 @@ impl CoreSpec {
                 ways: 3,
                 hit_latency_cycles: 3,
                 mshrs: 32,
+                ..CacheSpec::default()
             },
             l1_data: CacheSpec {
                 size_bytes: 32 * 1024,
                 ways: 2,
                 hit_latency_cycles: 3,
                 mshrs: 32,
+                ..CacheSpec::default()
             },
-            l1_replacement: Replacement::Lru,
             l2: None,
         }
     }
@@ -383,14 +382,15 @@ impl CoreSpec {
                 ways: 4,
                 hit_latency_cycles: 1,
                 mshrs: 1,
+                replacement: Replacement::Random,
             },
             l1_data: CacheSpec {
                 size_bytes: 16 * 1024,
                 ways: 4,
                 hit_latency_cycles: 2,
                 mshrs: 1,
+                replacement: Replacement::Random,
             },
-            l1_replacement: Replacement::Random,
             l2: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::ports::Unit;
 use crate::stack::CycleStack;
-use fabric::ToCache;
+use fabric::{PrefetchStatistics, ToCache};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +89,9 @@ pub struct CoreStatistics {
     pub l2_hits: u64,
     /// Misses of both first-level caches for which the line's home had to be asked.
     pub l2_misses: u64,
+    /// What the prefetcher of the second-level cache has done, if it has done anything.
+    #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
+    pub l2_prefetches: PrefetchStatistics,
     /// Lines that came into the first-level data cache.
     pub lines_filled: u64,
     /// Lines that left the first-level data cache to make room.
@@ -120,6 +123,7 @@ state::plain!(CoreStatistics {
     instruction_misses: count,
     l2_hits: count,
     l2_misses: count,
+    l2_prefetches,
     lines_filled: count,
     lines_evicted: count,
     snoops: count,

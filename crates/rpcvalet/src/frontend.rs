@@ -102,6 +102,7 @@ impl Frontend {
                 ways: 32,
                 hit_latency_cycles: 2,
                 mshrs: 8,
+                ..CacheSpec::default()
             }),
             ..Attachment::default()
         }

@@ -29,6 +29,7 @@ pub(crate) fn device_cache() -> CacheSpec {
         ways: 4,
         hit_latency_cycles: 4,
         mshrs: 4,
+        ..CacheSpec::default()
     }
 }
 

@@ -57,6 +57,7 @@ fn hyperplane_table1() -> Preset {
                         latency_cycles: 10,
                         inclusion: Inclusion::Inclusive,
                         directory: None,
+                        ..LastLevelSpec::default()
                     },
                     mesh: MeshSpec {
                         columns: 4,
@@ -69,6 +70,7 @@ fn hyperplane_table1() -> Preset {
                         controllers: 4,
                         latency_ns: 50.0,
                         bandwidth_gb_per_s: 25.6,
+                        dram: None,
                     },
                 },
                 core,
@@ -109,7 +111,9 @@ fn rpcvalet_table1() -> Preset {
                         directory: Some(DirectorySpec {
                             entries_per_bank: 128 * 16,
                             ways: 16,
+                            ..DirectorySpec::default()
                         }),
+                        ..LastLevelSpec::default()
                     },
                     mesh: MeshSpec {
                         columns: 4,
@@ -122,6 +126,7 @@ fn rpcvalet_table1() -> Preset {
                         controllers: 4,
                         latency_ns: 50.0,
                         bandwidth_gb_per_s: 25.6,
+                        dram: None,
                     },
                 },
                 core,
@@ -166,6 +171,7 @@ fn nanopu_prototype() -> Preset {
                         latency_cycles: 14,
                         inclusion: Inclusion::Inclusive,
                         directory: None,
+                        ..LastLevelSpec::default()
                     },
                     mesh: MeshSpec {
                         columns: 2,
@@ -178,6 +184,7 @@ fn nanopu_prototype() -> Preset {
                         controllers: 1,
                         latency_ns: 15.0,
                         bandwidth_gb_per_s: 25.6,
+                        dram: None,
                     },
                 },
                 core,

@@ -3,7 +3,7 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, machine, models, run, server, with_second_level};
+use common::servers::{halted, machine, models, run, server, with_lru, with_second_level};
 use fabric::FabricStatistics;
 use pipeline::{CoreSpec, CoreStatistics, Operations};
 use server::Machine;
@@ -92,11 +92,8 @@ fn operations_of_skipped_periods_are_counted() {
 /// A walk that writes 1024 lines, more than the first-level cache holds.
 #[test]
 fn lines_come_and_go() {
-    let cores = models().map(|core| CoreSpec {
-        // Which takes free ways first.
-        l1_replacement: fabric::Replacement::Lru,
-        ..core
-    });
+    // Which takes free ways first.
+    let cores = models().map(with_lru);
     for spec in cores.iter().chain(&cores.clone().map(with_second_level)) {
         let mut asm = Assembler::new();
         asm.harts(1, |asm, _| {

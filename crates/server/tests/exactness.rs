@@ -8,7 +8,7 @@ use common::assembler::*;
 use common::cases::check;
 use common::interrupter::{Interrupter, Interrupts, emit_handler};
 use common::servers::{self, Ending};
-use fabric::{FabricStatistics, LineAddress};
+use fabric::{FabricStatistics, LineAddress, Replacement};
 use pipeline::{CoreSpec, CoreStatistics, CycleStack, Delivery, Executed, Probe};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -154,6 +154,8 @@ struct Shape {
     exits: bool,
     small_caches: bool,
     second_level: bool,
+    /// In the second level.
+    prefetcher: bool,
     total_store_order: bool,
     /// Cores that wait for room and ports more often, and the in-order one with two ways.
     tight: bool,
@@ -161,6 +163,8 @@ struct Shape {
     non_inclusive: bool,
     /// An even number of cores is on two sockets.
     two_sockets: bool,
+    /// In all caches, if it is not that of their descriptions.
+    replacement: Option<Replacement>,
     /// Latencies of a cycle each, the least that the engine can have to do with.
     fast: bool,
     clock_ghz: f64,
@@ -168,28 +172,47 @@ struct Shape {
     period: Option<u64>,
 }
 
+/// A policy for all caches, or none.
+fn replacement() -> impl Strategy<Value = Option<Replacement>> {
+    let policies = [
+        Replacement::Random,
+        Replacement::TreePlru,
+        Replacement::Srrip,
+    ];
+    prop::option::of(prop::sample::select(policies.to_vec()))
+}
+
 fn shape(harts: usize) -> impl Strategy<Value = Shape> {
     (
         2..=harts,
         1u8..4,
         prop::bool::weighted(0.3),
-        (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+        (
+            any::<bool>(),
+            any::<bool>(),
+            any::<bool>(),
+            any::<bool>(),
+            any::<bool>(),
+        ),
         (prop::bool::weighted(0.3), any::<bool>(), any::<bool>()),
+        replacement(),
         prop::bool::weighted(0.3),
         prop::sample::select(vec![3.0, 2.3, 1.0]),
     )
         .prop_map(
-            |(harts, rounds, exits, private, last_level, fast, clock_ghz)| Shape {
+            |(harts, rounds, exits, private, last_level, replacement, fast, clock_ghz)| Shape {
                 harts,
                 rounds,
                 exits,
                 small_caches: private.0,
                 second_level: private.1,
+                prefetcher: private.4,
                 tight: private.2,
                 total_store_order: private.3,
                 small_last_level: last_level.0,
                 non_inclusive: last_level.1,
                 two_sockets: last_level.2,
+                replacement,
                 fast,
                 clock_ghz,
                 period: None,
@@ -437,6 +460,9 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
     if shape.second_level {
         core = servers::with_second_level(core);
     }
+    if shape.prefetcher {
+        core = servers::with_prefetcher(core);
+    }
     if shape.tight {
         core = servers::tight(core);
     }
@@ -469,7 +495,10 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
         spec.fabric.mesh.hop_latency_cycles = 1;
         spec.fabric.memory.latency_ns = 0.4;
     }
-    spec
+    match shape.replacement {
+        None => spec,
+        Some(replacement) => servers::with_replacement(spec, replacement),
+    }
 }
 
 /// All that must not depend on how the simulator goes about it.
@@ -958,7 +987,12 @@ fn skipping_changes_nothing(core: &CoreSpec) {
     let parts = prop::collection::vec(poll(), 0..12);
     let sleeps = prop::collection::vec(0u8..6, 1..4);
     let (skipped, cycles) = (Cell::new(0), Cell::new(0));
-    let fabric = (any::<bool>(), prop::bool::weighted(0.3), any::<bool>());
+    let fabric = (
+        (any::<bool>(), any::<bool>()),
+        prop::bool::weighted(0.3),
+        any::<bool>(),
+        replacement(),
+    );
     let strategy = (parts, sleeps, any::<bool>(), fabric);
     check(300, &strategy, |(parts, sleeps, small_caches, fabric)| {
         let mut core = if small_caches {
@@ -966,9 +1000,13 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         } else {
             core.clone()
         };
-        let (second_level, small_last_level, non_inclusive) = fabric;
-        if second_level {
+        let (second_level, small_last_level, non_inclusive, replacement) = fabric;
+        let (has_second_level, has_prefetcher) = second_level;
+        if has_second_level {
             core = servers::with_second_level(core);
+        }
+        if has_prefetcher {
+            core = servers::with_prefetcher(core);
         }
         let mut spec = if small_last_level {
             servers::server_with_small_last_level(2, &core)
@@ -977,6 +1015,9 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         };
         if non_inclusive {
             spec = servers::non_inclusive(spec);
+        }
+        if let Some(replacement) = replacement {
+            spec = servers::with_replacement(spec, replacement);
         }
         let bench = Bench::new(spec, polling(&parts, &sleeps));
         let plain = outcome(&bench, 0, false);
@@ -1025,7 +1066,7 @@ fn polling_out_of_the_last_level_is_skipped() {
     for core in servers::models() {
         let mut core = servers::with_small_caches(core.clone());
         // With random replacement a sweep does not come back to a state that it has had.
-        core.l1_replacement = fabric::Replacement::Lru;
+        core = servers::with_lru(core);
         let mut spec = servers::server(2, &core);
         spec.fabric.clock_ghz = 2.3;
         // From the second time on the length of the period is known.
@@ -1057,7 +1098,7 @@ fn a_deadline_is_kept_while_polling() {
     const DEADLINE_CYCLE: u64 = 50_000;
     for core in servers::models() {
         let mut core = servers::with_small_caches(core.clone());
-        core.l1_replacement = fabric::Replacement::Lru;
+        core = servers::with_lru(core);
         let spec = servers::server(2, &core);
         let mut asm = Assembler::new();
         asm.harts(2, |asm, hart| {
@@ -1185,11 +1226,13 @@ fn a_hold_that_ends_during_a_fill_is_exact() {
         exits: false,
         small_caches: false,
         second_level: true,
+        prefetcher: false,
         total_store_order: false,
         tight: false,
         small_last_level: false,
         non_inclusive: false,
         two_sockets: true,
+        replacement: None,
         fast: false,
         clock_ghz: 1.0,
         period: None,

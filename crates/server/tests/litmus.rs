@@ -10,7 +10,7 @@ mod common;
 
 use common::assembler::*;
 use common::servers::{
-    halted, models, non_inclusive, read, server, with_second_level, with_threads,
+    halted, models, non_inclusive, read, server, with_prefetcher, with_second_level, with_threads,
     with_total_store_order,
 };
 use pipeline::{CoreSpec, MemoryModel};
@@ -913,8 +913,14 @@ fn try_all(
 ) {
     // And behind a second level, without inclusion.
     let behind = models().map(with_second_level);
+    let fetching = behind.clone().map(with_prefetcher);
     let shared = [2, 4].map(|threads| with_threads(threads, CoreSpec::hyperplane_table1()));
-    for core in models().into_iter().chain(behind).chain(shared) {
+    for core in models()
+        .into_iter()
+        .chain(behind)
+        .chain(fetching)
+        .chain(shared)
+    {
         let mut spec = spec(harts, &core);
         if core.l2.is_some() {
             spec = non_inclusive(spec);

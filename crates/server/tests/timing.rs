@@ -7,8 +7,8 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, models, read, server};
-use fabric::{Replacement, SocketLinkSpec};
+use common::servers::{halted, models, read, server, with_lru};
+use fabric::SocketLinkSpec;
 use pipeline::{CoreSpec, Model};
 use server::ServerSpec;
 use std::cmp::Ordering;
@@ -571,7 +571,7 @@ fn in_order_misses_overlap_until_a_value_is_used() {
     let mut core = in_order();
     core.l1_data.mshrs = 2;
     // So that no line that has been written has to make room.
-    core.l1_replacement = Replacement::Lru;
+    core = with_lru(core);
     let spec = one_tile(&core);
     let memory = chase(&spec, (64, 64), false);
     let cycles = |loads: i64, used: bool| {
@@ -986,7 +986,7 @@ fn a_contended_line_goes_round() {
     const TURNS: u64 = 32;
     for mut core in models() {
         // So that no other line that has been written makes room.
-        core.l1_replacement = Replacement::Lru;
+        core = with_lru(core);
         for (harts, columns, rows) in [(4, 2, 2), (8, 4, 2), (16, 4, 4)] {
             let mut spec = server(harts, &core);
             spec.fabric.clock_ghz = 1.0;

@@ -85,6 +85,7 @@ fn a_chase_through_the_second_level_cache() {
             ways: 8,
             hit_latency_cycles: 9,
             mshrs: 16,
+            ..SecondLevelSpec::default()
         });
         // 1024 lines are twice what the first level holds out of order, four times what it does in
         // order, and a quarter of the second level.
@@ -99,6 +100,7 @@ fn a_chase_through_the_second_level_cache() {
         ways: 8,
         hit_latency_cycles: 3,
         mshrs: 16,
+        ..SecondLevelSpec::default()
     });
     assert_eq!(chase(&at_one_gigahertz(1, &core), 1024, 64), 2 + 3 + 1);
 }

@@ -199,6 +199,7 @@ impl Backend {
                 ways: 4,
                 hit_latency_cycles: 2,
                 mshrs: 32,
+                ..CacheSpec::default()
             }),
             ..Attachment::default()
         }

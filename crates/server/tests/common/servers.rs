@@ -2,7 +2,7 @@
 
 use fabric::{
     CacheSpec, DirectorySpec, Inclusion, LastLevelSpec, LineAddress, MemorySpec, MeshSpec,
-    SecondLevelSpec,
+    PrefetcherKind, Replacement, SecondLevelSpec,
 };
 use pipeline::{CoreSpec, MemoryModel, NEVER, NoExtension};
 use riscv::elf::Image;
@@ -11,6 +11,35 @@ use server::{Machine, RunError, ServerSpec, presets};
 /// The core models, each by its stock description.
 pub fn models() -> [CoreSpec; 2] {
     [CoreSpec::hyperplane_table1(), CoreSpec::five_stage()]
+}
+
+/// The same core, whose second level has a prefetcher.
+pub fn with_prefetcher(mut core: CoreSpec) -> CoreSpec {
+    if let Some(l2) = &mut core.l2 {
+        l2.prefetcher = PrefetcherKind::NextLine;
+    }
+    core
+}
+
+/// The same server with one replacement policy in all caches and directories.
+pub fn with_replacement(mut spec: ServerSpec, replacement: Replacement) -> ServerSpec {
+    spec.core.l1_data.replacement = replacement;
+    spec.core.l1_instruction.replacement = replacement;
+    if let Some(l2) = &mut spec.core.l2 {
+        l2.replacement = replacement;
+    }
+    spec.fabric.last_level.replacement = replacement;
+    if let Some(directory) = &mut spec.fabric.last_level.directory {
+        directory.replacement = replacement;
+    }
+    spec
+}
+
+/// The same core, whose first-level caches take free ways first.
+pub fn with_lru(mut core: CoreSpec) -> CoreSpec {
+    core.l1_data.replacement = Replacement::Lru;
+    core.l1_instruction.replacement = Replacement::Lru;
+    core
 }
 
 /// The same core with caches of few lines, so that a small program replaces many.
@@ -57,6 +86,7 @@ pub fn with_second_level(mut core: CoreSpec) -> CoreSpec {
         ways: 4,
         hit_latency_cycles: 9,
         mshrs: 8,
+        ..SecondLevelSpec::default()
     });
     core
 }
@@ -79,6 +109,7 @@ pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
     spec.fabric.last_level.directory = Some(DirectorySpec {
         entries_per_bank: 32,
         ways: 4,
+        ..DirectorySpec::default()
     });
     spec
 }

@@ -1,6 +1,6 @@
 //! Agents without a fabric, for runs without times: what they want happens at once.
 
-use crate::agent::Effect;
+use super::agent::Effect;
 use crate::{
     AddressRange, Agent, AgentContext, AgentId, CoreId, LINE_BYTES, LineAddress, LineData,
     MemoryAccess, Ram, ReplyTo, Request, RequestKind, Time,

@@ -1,12 +1,16 @@
-//! The order in which the ways of a set were used: a byte each, 0 for the most recently used, up to
-//! ways - 1. There are at most 64 ways, so the upper bit of each byte is free.
+//! Least recently used. The bytes are the order in which the ways of a set were used: 0 for the most
+//! recently used, up to ways - 1. There are at most 64 ways, so the upper bit of each byte is free.
 
 const ONES: u64 = u64::MAX / 255;
 const UPPER: u64 = ONES << 7;
 
+pub(super) fn empty(way: usize) -> u8 {
+    way as u8
+}
+
 /// Makes `way` the most recently used.
 #[inline]
-pub(crate) fn touch(ranks: &mut [u8], way: usize) {
+pub(super) fn touch(ranks: &mut [u8], way: usize) {
     let rank = ranks[way];
     if rank == 0 {
         return;
@@ -35,9 +39,20 @@ fn age_eight(ranks: &mut [u8; 8], rank: u8) {
     *ranks = (bytes + (below >> 7)).to_le_bytes();
 }
 
+/// The way that was used least recently of those that may go; as a rule any may.
+#[inline]
+pub(super) fn victim(ranks: &[u8], may_go: impl Fn(usize) -> bool) -> Option<usize> {
+    let last = last(ranks);
+    if may_go(last) {
+        return Some(last);
+    }
+    let others = (0..ranks.len()).filter(|&way| may_go(way));
+    others.max_by_key(|&way| ranks[way])
+}
+
 /// The way that was used least recently.
 #[inline]
-pub(crate) fn last(ranks: &[u8]) -> usize {
+fn last(ranks: &[u8]) -> usize {
     let rank = ranks.len() as u8 - 1;
     if let Ok(&eight) = <&[u8; 8]>::try_from(ranks) {
         // The lowest upper bit that is set is that of the first byte that is zero.
@@ -47,32 +62,4 @@ pub(crate) fn last(ranks: &[u8]) -> usize {
     }
     let found = ranks.iter().position(|&other| other == rank);
     found.unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// As a list of ways in the order of their use, whatever their number.
-        #[test]
-        fn ranks_are_the_order_of_use(
-            ways in 1usize..=64,
-            used in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
-        ) {
-            let mut ranks: Vec<u8> = (0..ways as u8).collect();
-            let mut order: Vec<usize> = (0..ways).collect();
-            for way in used {
-                let way = way.index(ways);
-                touch(&mut ranks, way);
-                order.retain(|&other| other != way);
-                order.insert(0, way);
-                for (rank, &way) in order.iter().enumerate() {
-                    prop_assert_eq!(usize::from(ranks[way]), rank);
-                }
-                prop_assert_eq!(Some(&last(&ranks)), order.last());
-            }
-        }
-    }
 }

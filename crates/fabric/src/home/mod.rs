@@ -32,7 +32,7 @@
 //!   after the Put.
 //! - *WriteAtHome* is performed when nobody holds the line any more. Snoopers of ownership are told
 //!   then. A line that was dropped while requests wait for it is fetched again for them.
-//! - *A miss* takes the least recently used way that is not busy. Its holders are recalled first
+//! - *A miss* takes a way that is not busy, chosen by the replacement policy. Its holders are recalled first
 //!   (Invalidate, or ForwardGetM for the home). Misses of a set for which there is no way yet wait
 //!   in order. A later request for such a line can find it present and overtake, which harms
 //!   nobody: a cache has one request for a line at a time, and its Puts never wait for a way.
@@ -66,14 +66,23 @@
 //! The module `exhaustive` goes through all orders of events in small systems, with these tables
 //! and that of the private caches.
 
+mod agents;
+mod directory;
+mod footprint;
+mod room;
+#[cfg(test)]
+mod testing;
+mod waiting;
+
 use crate::divisor::Divisor;
 use crate::line_array::LineArray;
-use crate::prefetch::prefetch;
-use crate::ranks;
+use crate::replacement::Policy;
 use crate::{
     AgentId, CacheId, Grant, Inclusion, LINE_BYTES, LastLevelSpec, LineAddress, LineData, Ram,
     Source, Time, ToCache, ToHome,
 };
+pub(crate) use agents::HomeWrite;
+use footprint::Footprint;
 use state::{Purpose, State, Walker};
 use std::collections::VecDeque;
 
@@ -106,42 +115,12 @@ pub(crate) enum Answer {
     PutAck,
 }
 
-/// What an agent writes at the home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct HomeWrite {
-    pub(crate) agent: AgentId,
-    /// Where in the line the bytes go, and how many there are.
-    pub(crate) offset: u8,
-    pub(crate) bytes: u8,
-    /// Into the last-level cache; otherwise to memory, and the last-level cache drops the line.
-    pub(crate) allocate: bool,
-    /// The first `bytes` count.
-    pub(crate) data: LineData,
-}
-
-state::plain!(HomeWrite {
-    agent,
-    offset,
-    bytes,
-    allocate,
-    data
-});
-
-impl HomeWrite {
-    fn is_whole_line(&self) -> bool {
-        usize::from(self.bytes) == LINE_BYTES
-    }
-
-    /// Allocates a line of which only a part is new.
-    fn needs_old_data(&self) -> bool {
-        self.allocate && !self.is_whole_line()
-    }
-}
-
 pub(crate) type TransactionId = u32;
 
 const NO_LINE: u64 = u64::MAX;
+
 const NO_OWNER: u16 = u16::MAX;
+
 const IDLE: TransactionId = TransactionId::MAX;
 
 /// A directory entry; of an inclusive cache with the last-level cache's line.
@@ -309,10 +288,11 @@ pub(crate) struct Bank {
     used: Vec<u16>,
     /// The lines of a non-inclusive cache; those of an inclusive one are the directory's.
     lines: Option<LineArray>,
-    /// For each set, a byte of each way's tag, then the LRU rank of each way (0 for the most
-    /// recently used). Together they are on one cache line of the host, which has far more lines
-    /// of the last-level cache to look after than its own caches hold.
+    /// For each set, a byte of each way's tag, then the replacement policy's byte of each way.
+    /// Together they are on one cache line of the host, which has far more lines of the last-level
+    /// cache to look after than its own caches hold.
     sets: Vec<u8>,
+    policy: Policy,
     transactions: Vec<Transaction>,
     free: Vec<TransactionId>,
     stalled: Vec<Stalled>,
@@ -322,38 +302,6 @@ pub(crate) struct Bank {
     pub(crate) port_free: Time,
     footprint: Footprint,
     pub(crate) statistics: BankStatistics,
-}
-
-/// The entries of a bank that have been looked at since some sample point, as they were then.
-/// Nothing else of its content has decided on what the bank has done since, as long as no line came
-/// or went.
-#[derive(Clone, Debug, Default)]
-struct Footprint {
-    recording: bool,
-    /// Whether each entry has been looked at since the last sample point, as bits.
-    seen: Vec<u64>,
-    /// Those that have been, sample point by sample point; `None` where a line came or went, or an
-    /// agent asked for one.
-    looks: Vec<Option<(usize, Entry)>>,
-}
-
-impl Footprint {
-    /// What comes from here on depends on more than on entries.
-    #[inline]
-    fn fail(&mut self) {
-        if self.recording {
-            self.looks.push(None);
-        }
-    }
-
-    /// Whether the entry at `slot` is seen for the first time.
-    #[inline]
-    fn sees(&mut self, slot: usize) -> bool {
-        let (seen, bit) = (&mut self.seen[slot / 64], 1 << (slot % 64));
-        let is_first = *seen & bit == 0;
-        *seen |= bit;
-        is_first
-    }
 }
 
 impl State for Bank {
@@ -370,6 +318,7 @@ impl State for Bank {
                 used: exact slice,
                 lines: inside,
                 sets: exact octets,
+                policy,
                 transactions: exact,
                 free: exact,
                 stalled,
@@ -401,29 +350,23 @@ fn internal_error(line: LineAddress, what: &str) -> ! {
     )
 }
 
-/// The upper bit of each of eight bytes that is `byte`, and of some that are not.
-#[inline(always)]
-fn maybe_alike(eight: u64, byte: u8) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
-    // A byte is zero where they agree; only then, or below a borrow, it loses its upper bit so.
-    let differences = eight ^ (u64::from(byte) * ONES);
-    differences.wrapping_sub(ONES) & !differences & (ONES << 7)
-}
-
 fn bit(cache: CacheId) -> u64 {
     1 << cache.0
 }
 
 impl Bank {
     pub(crate) fn new(spec: &LastLevelSpec, banks: usize) -> Bank {
-        let (sets, ways, lines) = match spec.inclusion {
-            Inclusion::Inclusive => (spec.sets(), spec.ways as usize, None),
+        let (sets, ways, replacement, lines) = match spec.inclusion {
+            Inclusion::Inclusive => (spec.sets(), spec.ways, spec.replacement, None),
             Inclusion::NonInclusive => {
                 let directory = spec.directory.clone().unwrap_or_default();
-                let lines = LineArray::new(spec.sets(), spec.ways as usize);
-                (directory.sets(), directory.ways as usize, Some(lines))
+                let lines = LineArray::new(spec.sets(), spec.ways as usize, spec.replacement);
+                let replacement = directory.replacement;
+                (directory.sets(), directory.ways, replacement, Some(lines))
             }
         };
+        let ways = ways as usize;
+        let policy = Policy::new(replacement);
         Bank {
             banks: Divisor::new(banks as u64),
             ways,
@@ -432,9 +375,10 @@ impl Bank {
             entries: vec![EMPTY; sets * ways],
             used: vec![0; sets],
             lines,
-            sets: (0..sets * ways * 2)
-                .map(|place| (place % ways) as u8)
-                .collect(),
+            sets: [vec![0; ways], policy.empty_set(ways)]
+                .concat()
+                .repeat(sets),
+            policy,
             transactions: Vec::new(),
             free: Vec::new(),
             stalled: Vec::new(),
@@ -443,176 +387,6 @@ impl Bank {
             footprint: Footprint::default(),
             statistics: BankStatistics::default(),
         }
-    }
-
-    #[inline]
-    fn set(&self, line: LineAddress) -> usize {
-        (self.banks.divide(line.0) & self.set_mask) as usize
-    }
-
-    /// Where the entry of a set's way is.
-    #[inline]
-    fn slot(&self, set: usize, way: usize) -> usize {
-        (way << self.set_bits) + set
-    }
-
-    /// A message about `line` is going to come. The host gets from its memory meanwhile what tells
-    /// where the line's entry is.
-    #[inline]
-    pub(crate) fn announce(&self, line: LineAddress) {
-        prefetch(&self.sets[self.set(line) * self.ways * 2]);
-    }
-
-    /// The same for the entry, when there has been time for the former. Returns where it may be.
-    #[inline]
-    pub(crate) fn announce_entry(&self, line: LineAddress) -> u32 {
-        let set = self.set(line);
-        let byte = self.tag_byte(line);
-        let (eights, _) = self.tag_bytes(set).as_chunks::<8>();
-        for (eight, bytes) in eights.iter().enumerate() {
-            let alike = maybe_alike(u64::from_le_bytes(*bytes), byte);
-            if alike != 0 {
-                let way = eight * 8 + (alike.trailing_zeros() / 8) as usize;
-                let slot = self.slot(set, way);
-                prefetch(&self.entries[slot]);
-                return slot as u32;
-            }
-        }
-        u32::MAX
-    }
-
-    /// The set that `slot` is in.
-    #[inline]
-    fn set_of(&self, slot: usize) -> usize {
-        slot & self.set_mask as usize
-    }
-
-    /// Which way of its set `slot` is.
-    #[inline]
-    fn way_of(&self, slot: usize) -> usize {
-        slot >> self.set_bits
-    }
-
-    /// The entry of a set's way.
-    #[inline]
-    fn entry(&self, set: usize, way: usize) -> &Entry {
-        &self.entries[self.slot(set, way)]
-    }
-
-    /// The bytes of the tags of a set's ways.
-    #[inline]
-    fn tag_bytes(&self, set: usize) -> &[u8] {
-        let start = set * self.ways * 2;
-        &self.sets[start..start + self.ways]
-    }
-
-    /// The LRU ranks of a set's ways.
-    #[inline]
-    fn ranks(&self, set: usize) -> &[u8] {
-        let start = (set * 2 + 1) * self.ways;
-        &self.sets[start..start + self.ways]
-    }
-
-    /// The byte of the tag of `line`, whose entry is `slot`, is noted.
-    #[inline]
-    fn note_tag_byte(&mut self, slot: usize, line: LineAddress) {
-        let place = self.set_of(slot) * self.ways * 2 + self.way_of(slot);
-        self.sets[place] = self.tag_byte(line);
-    }
-
-    /// A byte that most lines of a set differ in.
-    #[inline]
-    fn tag_byte(&self, line: LineAddress) -> u8 {
-        let tag = self.banks.divide(line.0) >> self.set_bits;
-        (tag ^ (tag >> 8)) as u8
-    }
-
-    #[inline]
-    fn find(&self, line: LineAddress) -> Option<usize> {
-        let set = self.set(line);
-        let byte = self.tag_byte(line);
-        let (eights, rest) = self.tag_bytes(set).as_chunks::<8>();
-        for (eight, bytes) in eights.iter().enumerate() {
-            let mut alike = maybe_alike(u64::from_le_bytes(*bytes), byte);
-            while alike != 0 {
-                let way = eight * 8 + (alike.trailing_zeros() / 8) as usize;
-                let slot = self.slot(set, way);
-                if self.entries[slot].line == line.0 {
-                    return Some(slot);
-                }
-                alike &= alike - 1;
-            }
-        }
-        let first = eights.len() * 8;
-        let found = |&(way, &other): &(usize, &u8)| {
-            other == byte && self.entry(set, first + way).line == line.0
-        };
-        let found = rest.iter().enumerate().find(found);
-        found.map(|(way, _)| self.slot(set, first + way))
-    }
-
-    /// Frees the entry at `slot`, which is in use.
-    #[inline]
-    fn free_entry(&mut self, slot: usize) {
-        self.entries[slot] = EMPTY;
-        let set = self.set_of(slot);
-        self.used[set] -= 1;
-    }
-
-    /// Whether a footprint is ever of use.
-    pub(crate) fn can_repeat(&self) -> bool {
-        self.lines.is_none()
-    }
-
-    /// This is a sample point that others may be compared with: what is done from now on is
-    /// recorded. Returns how much had been before, to be told to [`Bank::footprint_holds`].
-    pub(crate) fn mark_footprint(&mut self) -> usize {
-        let footprint = &mut self.footprint;
-        footprint.recording = true;
-        footprint.seen.clear();
-        footprint.seen.resize(self.entries.len().div_ceil(64), 0);
-        footprint.looks.len()
-    }
-
-    /// Records no more.
-    pub(crate) fn end_footprint(&mut self) {
-        self.footprint.recording = false;
-        self.footprint.looks.clear();
-    }
-
-    /// Whether the bank holds what it held at a sample point, as far as that has been of use since.
-    /// This is the end of the sample point before it.
-    pub(crate) fn footprint_holds(&mut self, mark: usize) -> bool {
-        let footprint = &mut self.footprint;
-        footprint.seen.fill(0);
-        for look in mark..footprint.looks.len() {
-            let Some((slot, entry)) = footprint.looks[look] else {
-                return false;
-            };
-            // Later sample points have noted it again, as it was then.
-            if footprint.sees(slot) && self.entries[slot] != entry {
-                return false;
-            }
-        }
-        true
-    }
-
-    #[cold]
-    fn record(&mut self, line: LineAddress) {
-        match self.find(line) {
-            None => self.footprint.fail(),
-            Some(slot) if self.footprint.sees(slot) => {
-                self.footprint.looks.push(Some((slot, self.entries[slot])));
-            }
-            Some(_) => {}
-        }
-    }
-
-    #[inline]
-    fn touch(&mut self, slot: usize) {
-        let way = self.way_of(slot);
-        let start = (self.set_of(slot) * 2 + 1) * self.ways;
-        ranks::touch(&mut self.sets[start..start + self.ways], way);
     }
 
     /// A message of a private cache has its turn. If that is all that happens, returns the answer:
@@ -697,34 +471,6 @@ impl Bank {
         }
     }
 
-    /// An agent wants to read a line here.
-    pub(crate) fn read_at_home(
-        &mut self,
-        agent: AgentId,
-        line: LineAddress,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        self.footprint.fail();
-        self.statistics.reads_at_home += 1;
-        cell!(self.note("ReadAtHome", line));
-        self.request(line, Request::ReadAtHome { agent }, ram, out);
-    }
-
-    /// An agent wants to write a line here.
-    pub(crate) fn write_at_home(
-        &mut self,
-        line: LineAddress,
-        write: HomeWrite,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        self.footprint.fail();
-        self.statistics.writes_at_home += 1;
-        cell!(self.note_write(line, &write));
-        self.request(line, Request::WriteAtHome(write), ram, out);
-    }
-
     /// A request of any kind but a Put.
     fn request(
         &mut self,
@@ -753,16 +499,6 @@ impl Bank {
                 waiting,
             });
         }
-    }
-
-    fn recall_in(&self, set: usize) -> bool {
-        (0..self.ways).map(|way| self.entry(set, way)).any(|entry| {
-            entry.transaction != IDLE
-                && matches!(
-                    self.transactions[entry.transaction as usize].step,
-                    Step::Recall { .. }
-                )
-        })
     }
 
     /// False if the line has no entry and there is no way for it yet.
@@ -807,11 +543,7 @@ impl Bank {
         let Some(slot) = self.make_room(line, out) else {
             return false;
         };
-        let set = self.set_of(slot);
-        self.entries[slot].line = line.0;
-        self.used[set] += 1;
-        self.note_tag_byte(slot, line);
-        self.touch(slot);
+        self.insert(slot, line);
         if in_lines || complete {
             self.statistics.hits += u64::from(in_lines);
             self.serve(slot, line, request, ram, out);
@@ -835,149 +567,6 @@ impl Bank {
         out.push(HomeAction::FetchFromMemory(transaction, line));
     }
 
-    /// Whether the last-level cache has the line of an entry.
-    #[inline]
-    fn has_data(&self, slot: usize, line: LineAddress) -> bool {
-        match &self.lines {
-            None => self.entries[slot].present,
-            Some(lines) => lines.contains(self.banks.divide(line.0), line),
-        }
-    }
-
-    /// Uses a line of a non-inclusive cache; false if that does not have it.
-    #[inline(never)]
-    fn touch_line(&mut self, line: LineAddress) -> bool {
-        let index = self.banks.divide(line.0);
-        let lines = self.lines.as_mut();
-        lines.is_some_and(|lines| lines.touch(index, line))
-    }
-
-    /// The last-level cache gets the line of the entry `slot`, which a non-inclusive one does
-    /// not need.
-    #[inline]
-    fn install(
-        &mut self,
-        slot: Option<usize>,
-        line: LineAddress,
-        dirty: bool,
-        out: &mut Vec<HomeAction>,
-    ) {
-        if self.lines.is_some() {
-            self.install_line(line, dirty, out);
-        } else if let Some(slot) = slot {
-            self.entries[slot].present = true;
-            self.entries[slot].dirty |= dirty;
-        }
-    }
-
-    /// A non-inclusive cache gets a line, for which another may have to go.
-    #[inline(never)]
-    fn install_line(&mut self, line: LineAddress, dirty: bool, out: &mut Vec<HomeAction>) {
-        let index = self.banks.divide(line.0);
-        let lines = self.lines.as_mut();
-        let evicted = lines.and_then(|lines| lines.install(index, line, dirty));
-        if let Some((evicted, dirty)) = evicted {
-            cell!(self.note_eviction(evicted));
-            self.statistics.evictions += 1;
-            if dirty {
-                out.push(HomeAction::WriteToMemory(evicted));
-            }
-        }
-    }
-
-    /// Frees an entry that tells nothing any more: nobody holds the line or waits for it, and the
-    /// last-level cache does not have it, or does not need an entry for it.
-    #[inline]
-    fn release_unused(&mut self, slot: usize) {
-        let entry = &self.entries[slot];
-        let unused = entry.owner == NO_OWNER && entry.sharers == 0 && !entry.present;
-        if unused && entry.transaction == IDLE && entry.line != NO_LINE {
-            self.free_entry(slot);
-        }
-    }
-
-    /// A free way for `line`, or `None` after having begun to make one free, where possible.
-    fn make_room(&mut self, line: LineAddress, out: &mut Vec<HomeAction>) -> Option<usize> {
-        self.footprint.fail();
-        let ways = self.ways;
-        let set = self.set(line);
-        if usize::from(self.used[set]) < ways {
-            let free = (0..ways).find(|&way| self.entry(set, way).line == NO_LINE);
-            return free.map(|way| self.slot(set, way));
-        }
-        let ranks = self.ranks(set);
-        let is_idle = |way: &usize| self.entry(set, *way).transaction == IDLE;
-        // As a rule the least recently used is not busy.
-        let last = Some(ranks::last(ranks)).filter(is_idle);
-        let idle = || (0..ways).filter(is_idle);
-        let victim = last
-            .or_else(|| idle().max_by_key(|&way| ranks[way]))
-            .map(|way| self.slot(set, way));
-        if victim.is_none() {
-            reached!("miss in a set where all lines are busy");
-        }
-        let slot = victim?;
-        let Entry { sharers, owner, .. } = self.entries[slot];
-        if owner == NO_OWNER && sharers == 0 {
-            self.drop_line(slot, out);
-            return Some(slot);
-        }
-        self.statistics.recalls += 1;
-        let old = LineAddress(self.entries[slot].line);
-        let missing = sharers.count_ones();
-        self.block(slot, old, Step::Recall { owner, missing });
-        if owner == NO_OWNER {
-            reached!("recall from sharers");
-        } else {
-            reached!("recall from the owner");
-            self.statistics.forwards += 1;
-            let forward = ToCache::ForwardGetM { requester: None };
-            out.push(HomeAction::Send(CacheId(owner), old, forward));
-        }
-        self.invalidate(old, sharers, out);
-        None
-    }
-
-    /// The last-level cache gets a line as if it had just been written, if nobody holds it or waits
-    /// for it, and if it finds a place without taking a line from those who do.
-    pub(crate) fn warm(&mut self, line: LineAddress) {
-        let found = self.find(line);
-        let is_held = |entry: &Entry| {
-            entry.owner != NO_OWNER || entry.sharers != 0 || entry.transaction != IDLE
-        };
-        if found.is_some_and(|slot| is_held(&self.entries[slot])) {
-            return;
-        }
-        if let Some(lines) = &mut self.lines {
-            // What leaves it has been written to memory by now.
-            lines.install(self.banks.divide(line.0), line, true);
-            return;
-        }
-        let set = self.set(line);
-        let ranks = self.ranks(set);
-        let victim = if usize::from(self.used[set]) < self.ways {
-            (0..self.ways).find(|&way| self.entry(set, way).line == NO_LINE)
-        } else {
-            // As a rule nobody holds the least recently used.
-            let free = || (0..self.ways).filter(|&way| !is_held(self.entry(set, way)));
-            let last = Some(ranks::last(ranks));
-            last.filter(|&way| !is_held(self.entry(set, way)))
-                .or_else(|| free().max_by_key(|&way| ranks[way]))
-        };
-        let Some(slot) = found.or(victim.map(|way| self.slot(set, way))) else {
-            return;
-        };
-        self.used[set] += u16::from(self.entries[slot].line == NO_LINE);
-        self.entries[slot] = Entry {
-            line: line.0,
-            present: true,
-            dirty: true,
-            ..EMPTY
-        };
-        self.note_tag_byte(slot, line);
-        self.touch(slot);
-    }
-
     fn invalidate(&mut self, line: LineAddress, mut sharers: u64, out: &mut Vec<HomeAction>) {
         self.statistics.invalidations += u64::from(sharers.count_ones());
         while sharers != 0 {
@@ -985,17 +574,6 @@ impl Bank {
             out.push(HomeAction::Send(cache, line, ToCache::Invalidate));
             sharers &= sharers - 1;
         }
-    }
-
-    /// Takes a line without holders out of the directory, and so out of an inclusive cache.
-    fn drop_line(&mut self, slot: usize, out: &mut Vec<HomeAction>) {
-        self.statistics.evictions += u64::from(self.lines.is_none());
-        if self.entries[slot].dirty {
-            out.push(HomeAction::WriteToMemory(LineAddress(
-                self.entries[slot].line,
-            )));
-        }
-        self.free_entry(slot);
     }
 
     /// Makes the line busy, or lets it be busy with something else.
@@ -1115,36 +693,6 @@ impl Bank {
         };
         self.block(slot, line, step);
         self.invalidate(line, holders, out);
-    }
-
-    /// Writes what an agent has sent; no private cache holds the line. It is told like a grant of
-    /// ownership, for whoever snoops those wants to know of every write.
-    fn perform_write(
-        &mut self,
-        slot: Option<usize>,
-        line: LineAddress,
-        write: &HomeWrite,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        out.push(HomeAction::Granted(line));
-        let mut data = ram.read_line(line);
-        let (start, bytes) = (usize::from(write.offset), usize::from(write.bytes));
-        data.0[start..start + bytes].copy_from_slice(&write.data.0[..bytes]);
-        ram.write_line(line, &data);
-        if write.allocate {
-            self.install(slot, line, true, out);
-        } else {
-            // What is not written of it comes from here, or stays in memory as it is.
-            out.push(HomeAction::WriteToMemory(line));
-            if let Some(lines) = &mut self.lines {
-                lines.remove(self.banks.divide(line.0), line);
-            } else if let Some(slot) = slot {
-                self.entries[slot].present = false;
-                self.entries[slot].dirty = false;
-            }
-        }
-        out.push(HomeAction::Written(write.agent, line, data));
     }
 
     /// Gives a line that nobody owns, and that no other holds if it is to be owned.
@@ -1357,18 +905,6 @@ impl Bank {
         }
     }
 
-    /// An agent has been given its line.
-    pub(crate) fn read_out_done(
-        &mut self,
-        transaction: TransactionId,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        self.footprint.fail();
-        let slot = self.transactions[transaction as usize].slot;
-        self.next_request(slot, transaction, ram, out);
-    }
-
     /// A transaction is complete: serves what waits for the line until something blocks it again
     /// or nothing waits.
     fn next_request(
@@ -1392,324 +928,6 @@ impl Bank {
         self.release_unused(slot);
         if !self.stalled.is_empty() {
             self.retry_stalled(self.set(line), false, ram, out);
-        }
-    }
-
-    /// The last holder of a recalled line is gone.
-    fn finish_recall(
-        &mut self,
-        slot: usize,
-        transaction: TransactionId,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        let line = LineAddress(self.entries[slot].line);
-        let set = self.set(line);
-        self.drop_line(slot, out);
-        let mut waiting = std::mem::take(&mut self.transactions[transaction as usize].waiting);
-        if let Some(stalled) = self.stalled.iter_mut().find(|stalled| stalled.set == set) {
-            // Requests for the recalled line are misses now.
-            if !waiting.is_empty() {
-                reached!("request for a line that is being recalled");
-            }
-            stalled
-                .waiting
-                .extend(waiting.drain(..).map(|request| (line, request)));
-        }
-        self.transactions[transaction as usize].waiting = waiting;
-        self.free.push(transaction);
-        self.retry_stalled(set, true, ram, out);
-    }
-
-    /// A way of `set` may have become free, or its line not busy.
-    fn retry_stalled(
-        &mut self,
-        set: usize,
-        recall_done: bool,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        let Some(index) = self.stalled.iter().position(|stalled| stalled.set == set) else {
-            return;
-        };
-        if recall_done {
-            self.stalled[index].recalling = false;
-        }
-        while let Some(&(line, request)) = self.stalled[index].waiting.front() {
-            // One recall at a time is enough: misses are served in order. A line that is here
-            // needs no way.
-            if self.stalled[index].recalling && self.find(line).is_none() {
-                return;
-            }
-            if !self.try_request(line, request, ram, out) {
-                self.stalled[index].recalling = self.recall_in(set);
-                return;
-            }
-            self.stalled[index].waiting.pop_front();
-        }
-        let stalled = self.stalled.swap_remove(index);
-        self.spare.push(stalled.waiting);
-    }
-
-    /// Lines that are busy, and what they wait for.
-    pub(crate) fn waiting_for(&self, sentences: &mut Vec<String>) {
-        let slots = (0..self.used.len()).flat_map(|set| (0..self.ways).map(move |way| (set, way)));
-        for entry in slots
-            .map(|(set, way)| self.entry(set, way))
-            .filter(|entry| entry.transaction != IDLE)
-        {
-            let transaction = &self.transactions[entry.transaction as usize];
-            let what = match transaction.step {
-                Step::Between => "nothing".to_string(),
-                Step::Memory(_) => "memory".to_string(),
-                Step::Invalidates {
-                    request, missing, ..
-                } => {
-                    let who = match request {
-                        Request::Get { cache, .. } => format!("cache {}", cache.0),
-                        _ => "an agent".to_string(),
-                    };
-                    format!("{missing} sharers to give it up, so that {who} can write it")
-                }
-                Step::Forward { owner, request } => match request {
-                    Request::Get { cache, .. } => {
-                        format!("cache {owner} to send it to cache {}", cache.0)
-                    }
-                    Request::WriteAtHome(_) => {
-                        format!("cache {owner} to give it up, so that an agent can write it")
-                    }
-                    _ => format!("cache {owner} to send it to its home, where an agent reads it"),
-                },
-                Step::ReadOut => "the bank to read it for an agent".to_string(),
-                Step::Recall { owner, missing } => {
-                    if owner == NO_OWNER {
-                        format!("{missing} sharers to give it up, to make room at its home")
-                    } else {
-                        format!("cache {owner} to give it up, to make room at its home")
-                    }
-                }
-            };
-            sentences.push(format!(
-                "The line at {:#x} waits for {what}; {} more requests for it wait.",
-                transaction.line.base(),
-                transaction.waiting.len()
-            ));
-        }
-        for stalled in &self.stalled {
-            for (line, _) in &stalled.waiting {
-                sentences.push(format!(
-                    "A request for the line at {:#x} waits for a way of its set in the {}.",
-                    line.base(),
-                    match self.lines {
-                        None => "last-level cache",
-                        Some(_) => "directory",
-                    }
-                ));
-            }
-        }
-    }
-
-    /// Each line here with its sharers, owner, and whether it is busy: for checkers.
-    #[cfg(test)]
-    pub(crate) fn lines(&self) -> impl Iterator<Item = (LineAddress, u64, Option<CacheId>, bool)> {
-        self.entries
-            .iter()
-            .filter(|entry| entry.line != NO_LINE)
-            .map(|entry| {
-                (
-                    LineAddress(entry.line),
-                    entry.sharers,
-                    (entry.owner != NO_OWNER).then_some(CacheId(entry.owner)),
-                    entry.transaction != IDLE,
-                )
-            })
-    }
-}
-
-/// For tests.
-#[cfg(test)]
-impl Bank {
-    /// Does with a message what the fabric does.
-    pub(crate) fn take(
-        &mut self,
-        from: CacheId,
-        line: LineAddress,
-        message: &ToHome,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        let place = self.announce_entry(line);
-        match self.answer_at_once(from, line, message, place, ram) {
-            None => self.message(from, line, message, ram, out),
-            Some(Answer::PutAck) => out.push(HomeAction::Send(from, line, ToCache::PutAck)),
-            Some(Answer::Grant(grant)) => {
-                let source = Source::LastLevel;
-                out.push(HomeAction::Grant(from, line, grant, source));
-            }
-        }
-    }
-
-    /// The column of the table of states and events.
-    fn column(&self, line: LineAddress) -> &'static str {
-        let in_lines = self.lines.as_ref();
-        let in_lines = in_lines.is_some_and(|one| one.contains(self.banks.divide(line.0), line));
-        let Some(slot) = self.find(line) else {
-            return if in_lines { "in LLC" } else { "absent" };
-        };
-        let entry = &self.entries[slot];
-        let in_cache = entry.present || in_lines;
-        match entry {
-            Entry { transaction, .. } if *transaction != IDLE => "busy",
-            Entry {
-                owner: NO_OWNER,
-                sharers: 0,
-                ..
-            } => "no holder",
-            Entry {
-                owner: NO_OWNER, ..
-            } if in_cache => "sharers",
-            Entry {
-                owner: NO_OWNER, ..
-            } => "sharers, not in LLC",
-            _ if in_cache => "owner",
-            _ => "owner, not in LLC",
-        }
-    }
-
-    fn note(&self, row: &'static str, line: LineAddress) {
-        let table = match self.lines {
-            None => crate::coverage::INCLUSIVE_HOME,
-            Some(_) => crate::coverage::NON_INCLUSIVE_HOME,
-        };
-        crate::coverage::note(table, None, line, row, self.column(line));
-    }
-
-    fn note_message(&self, from: CacheId, line: LineAddress, message: &ToHome) {
-        let owner = self.find(line).map(|slot| self.entries[slot].owner);
-        let row = match message {
-            ToHome::GetS => "GetS",
-            ToHome::GetM => "GetM",
-            ToHome::PutM(_) | ToHome::PutE if owner == Some(from.0) => "Put from the owner",
-            ToHome::PutM(_) | ToHome::PutE => "Put from another",
-            ToHome::InvalidateAck => "InvalidateAck",
-            ToHome::ForwardAck { .. } => "ForwardAck",
-        };
-        self.note(row, line);
-    }
-
-    fn note_write(&self, line: LineAddress, write: &HomeWrite) {
-        let row = match (write.allocate, write.is_whole_line()) {
-            (true, true) => "WriteAtHome, whole line",
-            (true, false) => "WriteAtHome, part of a line",
-            (false, _) => "WriteAtHome, to memory",
-        };
-        self.note(row, line);
-    }
-
-    /// `line` has just lost its place in the last-level cache.
-    fn note_eviction(&self, line: LineAddress) {
-        self.note("loses its place in the LLC", line);
-    }
-
-    /// Whether a non-inclusive last-level cache has `line`.
-    pub(crate) fn has_line(&self, line: LineAddress) -> bool {
-        let index = self.banks.divide(line.0);
-        self.lines
-            .as_ref()
-            .is_some_and(|lines| lines.contains(index, line))
-    }
-
-    /// Another line takes the place of `line` in a non-inclusive last-level cache.
-    pub(crate) fn replace_line(&mut self, line: LineAddress) -> bool {
-        let index = self.banks.divide(line.0);
-        let removed = self
-            .lines
-            .as_mut()
-            .and_then(|lines| lines.remove(index, line));
-        if removed.is_some() {
-            self.note_eviction(line);
-        }
-        removed.is_some()
-    }
-
-    /// Adds what decides on the bank's behaviour: not the numbers of transactions.
-    pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
-        use std::hash::Hash;
-        self.sets.hash(hasher);
-        if let Some(lines) = &self.lines {
-            lines.hash_state(hasher);
-        }
-        for entry in &self.entries {
-            (entry.line, entry.sharers, entry.owner).hash(hasher);
-            (entry.present, entry.dirty).hash(hasher);
-            let index = entry.transaction as usize;
-            let transaction = (entry.transaction != IDLE).then(|| &self.transactions[index]);
-            transaction
-                .map(|transaction| (transaction.step, &transaction.waiting))
-                .hash(hasher);
-        }
-        self.stalled.hash(hasher);
-    }
-
-    /// All data that waits here.
-    pub(crate) fn each_data(&mut self, change: &mut impl FnMut(LineAddress, &mut LineData)) {
-        let transactions = self.transactions.iter_mut().flat_map(|transaction| {
-            let line = transaction.line;
-            transaction.waiting.iter_mut().map(move |one| (line, one))
-        });
-        let stalled = self.stalled.iter_mut().flat_map(|one| &mut one.waiting);
-        for (line, request) in transactions.chain(stalled.map(|(line, one)| (*line, one))) {
-            if let Request::Put {
-                data: Some(data), ..
-            } = request
-            {
-                change(line, data);
-            }
-        }
-    }
-
-    /// The transaction of a busy line.
-    pub(crate) fn transaction(&self, line: LineAddress) -> Option<TransactionId> {
-        let transaction = self.entries[self.find(line)?].transaction;
-        (transaction != IDLE).then_some(transaction)
-    }
-
-    /// Whether requests wait for a way, and whether a Put does, which never should.
-    pub(crate) fn stalls(&self) -> (bool, bool) {
-        let mut waiting = self.stalled.iter().flat_map(|stalled| &stalled.waiting);
-        let put = waiting.any(|(_, request)| matches!(request, Request::Put { .. }));
-        (!self.stalled.is_empty(), put)
-    }
-
-    /// Forgets what costs room and decides on nothing.
-    pub(crate) fn shrink(&mut self) {
-        self.spare.clear();
-        if self.free.len() == self.transactions.len() {
-            self.free.clear();
-            self.transactions.clear();
-        }
-        self.statistics = BankStatistics::default();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// None of the ways that may have a line is left out.
-        #[test]
-        fn bytes_that_are_alike_are_found(bytes in prop::array::uniform8(0u8..4), byte in 0u8..4) {
-            let alike = maybe_alike(u64::from_le_bytes(bytes), byte);
-            prop_assert_eq!(alike & !(0x8080 * 0x1_0001_0001_0001), 0);
-            for (place, &other) in bytes.iter().enumerate() {
-                let found = alike >> (place * 8 + 7) & 1 == 1;
-                prop_assert!(found || other != byte);
-                // Only a byte above one that is alike can be taken for one.
-                let below = bytes[..place].contains(&byte);
-                prop_assert!(!found || other == byte || below);
-            }
         }
     }
 }

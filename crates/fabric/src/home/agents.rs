@@ -1,0 +1,107 @@
+//! What agents read and write at the home.
+
+use super::*;
+
+/// What an agent writes at the home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HomeWrite {
+    pub(crate) agent: AgentId,
+    /// Where in the line the bytes go, and how many there are.
+    pub(crate) offset: u8,
+    pub(crate) bytes: u8,
+    /// Into the last-level cache; otherwise to memory, and the last-level cache drops the line.
+    pub(crate) allocate: bool,
+    /// The first `bytes` count.
+    pub(crate) data: LineData,
+}
+
+state::plain!(HomeWrite {
+    agent,
+    offset,
+    bytes,
+    allocate,
+    data
+});
+
+impl HomeWrite {
+    pub(super) fn is_whole_line(&self) -> bool {
+        usize::from(self.bytes) == LINE_BYTES
+    }
+
+    /// Allocates a line of which only a part is new.
+    pub(super) fn needs_old_data(&self) -> bool {
+        self.allocate && !self.is_whole_line()
+    }
+}
+
+impl Bank {
+    /// An agent wants to read a line here.
+    pub(crate) fn read_at_home(
+        &mut self,
+        agent: AgentId,
+        line: LineAddress,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        self.footprint.fail();
+        self.statistics.reads_at_home += 1;
+        cell!(self.note("ReadAtHome", line));
+        self.request(line, Request::ReadAtHome { agent }, ram, out);
+    }
+
+    /// An agent wants to write a line here.
+    pub(crate) fn write_at_home(
+        &mut self,
+        line: LineAddress,
+        write: HomeWrite,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        self.footprint.fail();
+        self.statistics.writes_at_home += 1;
+        cell!(self.note_write(line, &write));
+        self.request(line, Request::WriteAtHome(write), ram, out);
+    }
+
+    /// Writes what an agent has sent; no private cache holds the line. It is told like a grant of
+    /// ownership, for whoever snoops those wants to know of every write.
+    pub(super) fn perform_write(
+        &mut self,
+        slot: Option<usize>,
+        line: LineAddress,
+        write: &HomeWrite,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        out.push(HomeAction::Granted(line));
+        let mut data = ram.read_line(line);
+        let (start, bytes) = (usize::from(write.offset), usize::from(write.bytes));
+        data.0[start..start + bytes].copy_from_slice(&write.data.0[..bytes]);
+        ram.write_line(line, &data);
+        if write.allocate {
+            self.install(slot, line, true, out);
+        } else {
+            // What is not written of it comes from here, or stays in memory as it is.
+            out.push(HomeAction::WriteToMemory(line));
+            if let Some(lines) = &mut self.lines {
+                lines.remove(self.banks.divide(line.0), line);
+            } else if let Some(slot) = slot {
+                self.entries[slot].present = false;
+                self.entries[slot].dirty = false;
+            }
+        }
+        out.push(HomeAction::Written(write.agent, line, data));
+    }
+
+    /// An agent has been given its line.
+    pub(crate) fn read_out_done(
+        &mut self,
+        transaction: TransactionId,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        self.footprint.fail();
+        let slot = self.transactions[transaction as usize].slot;
+        self.next_request(slot, transaction, ram, out);
+    }
+}

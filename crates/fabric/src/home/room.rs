@@ -1,0 +1,241 @@
+//! Which lines are in the directory and in the last-level cache, and which have to leave.
+
+use super::*;
+
+impl Bank {
+    pub(super) fn recall_in(&self, set: usize) -> bool {
+        (0..self.ways).map(|way| self.entry(set, way)).any(|entry| {
+            entry.transaction != IDLE
+                && matches!(
+                    self.transactions[entry.transaction as usize].step,
+                    Step::Recall { .. }
+                )
+        })
+    }
+
+    /// Whether the last-level cache has the line of an entry.
+    #[inline]
+    pub(super) fn has_data(&self, slot: usize, line: LineAddress) -> bool {
+        match &self.lines {
+            None => self.entries[slot].present,
+            Some(lines) => lines.contains(self.banks.divide(line.0), line),
+        }
+    }
+
+    /// Uses a line of a non-inclusive cache; false if that does not have it.
+    #[inline(never)]
+    pub(super) fn touch_line(&mut self, line: LineAddress) -> bool {
+        let index = self.banks.divide(line.0);
+        let lines = self.lines.as_mut();
+        lines.is_some_and(|lines| lines.touch(index, line))
+    }
+
+    /// The last-level cache gets the line of the entry `slot`, which a non-inclusive one does
+    /// not need.
+    #[inline]
+    pub(super) fn install(
+        &mut self,
+        slot: Option<usize>,
+        line: LineAddress,
+        dirty: bool,
+        out: &mut Vec<HomeAction>,
+    ) {
+        if self.lines.is_some() {
+            self.install_line(line, dirty, out);
+        } else if let Some(slot) = slot {
+            self.entries[slot].present = true;
+            self.entries[slot].dirty |= dirty;
+        }
+    }
+
+    /// A non-inclusive cache gets a line, for which another may have to go.
+    #[inline(never)]
+    pub(super) fn install_line(
+        &mut self,
+        line: LineAddress,
+        dirty: bool,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let index = self.banks.divide(line.0);
+        let lines = self.lines.as_mut();
+        let evicted = lines.and_then(|lines| lines.install(index, line, dirty));
+        if let Some((evicted, dirty)) = evicted {
+            cell!(self.note_eviction(evicted));
+            self.statistics.evictions += 1;
+            if dirty {
+                out.push(HomeAction::WriteToMemory(evicted));
+            }
+        }
+    }
+
+    /// Frees an entry that tells nothing any more: nobody holds the line or waits for it, and the
+    /// last-level cache does not have it, or does not need an entry for it.
+    #[inline]
+    pub(super) fn release_unused(&mut self, slot: usize) {
+        let entry = &self.entries[slot];
+        let unused = entry.owner == NO_OWNER && entry.sharers == 0 && !entry.present;
+        if unused && entry.transaction == IDLE && entry.line != NO_LINE {
+            self.free_entry(slot);
+        }
+    }
+
+    /// A free way for `line`, or `None` after having begun to make one free, where possible.
+    pub(super) fn make_room(
+        &mut self,
+        line: LineAddress,
+        out: &mut Vec<HomeAction>,
+    ) -> Option<usize> {
+        self.footprint.fail();
+        let set = self.set(line);
+        let is_idle = |entry: &Entry| entry.transaction == IDLE;
+        let victim = self.victim(set, is_idle);
+        if victim.is_none() {
+            reached!("miss in a set where all lines are busy");
+        }
+        let slot = victim?;
+        if self.entries[slot].line == NO_LINE {
+            return Some(slot);
+        }
+        self.evict(slot);
+        let Entry { sharers, owner, .. } = self.entries[slot];
+        if owner == NO_OWNER && sharers == 0 {
+            self.drop_line(slot, out);
+            return Some(slot);
+        }
+        self.statistics.recalls += 1;
+        let old = LineAddress(self.entries[slot].line);
+        let missing = sharers.count_ones();
+        self.block(slot, old, Step::Recall { owner, missing });
+        if owner == NO_OWNER {
+            reached!("recall from sharers");
+        } else {
+            reached!("recall from the owner");
+            self.statistics.forwards += 1;
+            let forward = ToCache::ForwardGetM { requester: None };
+            out.push(HomeAction::Send(CacheId(owner), old, forward));
+        }
+        self.invalidate(old, sharers, out);
+        None
+    }
+
+    /// The entry that a line takes which comes to `set`, if that may go.
+    #[inline]
+    pub(super) fn victim(&self, set: usize, may_go: impl Fn(&Entry) -> bool) -> Option<usize> {
+        let ways = 0..self.ways;
+        let is_free = |&way: &usize| self.entry(set, way).line == NO_LINE;
+        let free = || match usize::from(self.used[set]) < self.ways {
+            true => ways.clone().find(is_free),
+            false => None,
+        };
+        let may_go = |way| may_go(self.entry(set, way));
+        let way = self
+            .policy
+            .victim(&self.sets[self.order(set)], free, may_go);
+        way.map(|way| self.slot(set, way))
+    }
+
+    /// The line of the entry `slot` has been chosen to make room.
+    pub(super) fn evict(&mut self, slot: usize) {
+        let (order, way) = (self.order(self.set_of(slot)), self.way_of(slot));
+        self.policy.evict(&mut self.sets[order], way);
+    }
+
+    /// The last-level cache gets a line as if it had just been written, if nobody holds it or waits
+    /// for it, and if it finds a place without taking a line from those who do.
+    pub(crate) fn warm(&mut self, line: LineAddress) {
+        let found = self.find(line);
+        let is_held = |entry: &Entry| {
+            entry.owner != NO_OWNER || entry.sharers != 0 || entry.transaction != IDLE
+        };
+        if found.is_some_and(|slot| is_held(&self.entries[slot])) {
+            return;
+        }
+        if let Some(lines) = &mut self.lines {
+            // What leaves it has been written to memory by now.
+            lines.install(self.banks.divide(line.0), line, true);
+            return;
+        }
+        let slot = if let Some(slot) = found {
+            self.touch(slot);
+            slot
+        } else {
+            let victim = self.victim(self.set(line), |entry| !is_held(entry));
+            let Some(slot) = victim else { return };
+            if self.entries[slot].line != NO_LINE {
+                self.evict(slot);
+                self.free_entry(slot);
+            }
+            self.insert(slot, line);
+            slot
+        };
+        self.entries[slot].present = true;
+        self.entries[slot].dirty = true;
+    }
+
+    /// Takes a line without holders out of the directory, and so out of an inclusive cache.
+    pub(super) fn drop_line(&mut self, slot: usize, out: &mut Vec<HomeAction>) {
+        self.statistics.evictions += u64::from(self.lines.is_none());
+        if self.entries[slot].dirty {
+            out.push(HomeAction::WriteToMemory(LineAddress(
+                self.entries[slot].line,
+            )));
+        }
+        self.free_entry(slot);
+    }
+
+    /// The last holder of a recalled line is gone.
+    pub(super) fn finish_recall(
+        &mut self,
+        slot: usize,
+        transaction: TransactionId,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let line = LineAddress(self.entries[slot].line);
+        let set = self.set(line);
+        self.drop_line(slot, out);
+        let mut waiting = std::mem::take(&mut self.transactions[transaction as usize].waiting);
+        if let Some(stalled) = self.stalled.iter_mut().find(|stalled| stalled.set == set) {
+            // Requests for the recalled line are misses now.
+            if !waiting.is_empty() {
+                reached!("request for a line that is being recalled");
+            }
+            stalled
+                .waiting
+                .extend(waiting.drain(..).map(|request| (line, request)));
+        }
+        self.transactions[transaction as usize].waiting = waiting;
+        self.free.push(transaction);
+        self.retry_stalled(set, true, ram, out);
+    }
+
+    /// A way of `set` may have become free, or its line not busy.
+    pub(super) fn retry_stalled(
+        &mut self,
+        set: usize,
+        recall_done: bool,
+        ram: &mut Ram,
+        out: &mut Vec<HomeAction>,
+    ) {
+        let Some(index) = self.stalled.iter().position(|stalled| stalled.set == set) else {
+            return;
+        };
+        if recall_done {
+            self.stalled[index].recalling = false;
+        }
+        while let Some(&(line, request)) = self.stalled[index].waiting.front() {
+            // One recall at a time is enough: misses are served in order. A line that is here
+            // needs no way.
+            if self.stalled[index].recalling && self.find(line).is_none() {
+                return;
+            }
+            if !self.try_request(line, request, ram, out) {
+                self.stalled[index].recalling = self.recall_in(set);
+                return;
+            }
+            self.stalled[index].waiting.pop_front();
+        }
+        let stalled = self.stalled.swap_remove(index);
+        self.spare.push(stalled.waiting);
+    }
+}

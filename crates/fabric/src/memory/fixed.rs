@@ -1,0 +1,43 @@
+//! Every read takes the same time from its turn, and turns are given in the order of arrival, as far
+//! apart as the bandwidth says. So all is known when a request comes.
+
+use super::{Controller, Decisions, MemoryRequest};
+use crate::{LINE_BYTES, MemorySpec, Time};
+
+#[derive(Clone, Debug)]
+pub(super) struct Fixed {
+    /// When the channel has carried what it was given so far.
+    free: Time,
+    latency: Time,
+    occupancy: Time,
+}
+
+state::component!(Fixed {
+    free,
+    latency: fixed,
+    occupancy: fixed,
+});
+
+impl Fixed {
+    pub(super) fn new(spec: &MemorySpec) -> Fixed {
+        Fixed {
+            free: Time::ZERO,
+            latency: Time::from_ns(spec.latency_ns),
+            occupancy: Time::from_ns(LINE_BYTES as f64 / spec.bandwidth_gb_per_s),
+        }
+    }
+}
+
+impl Controller for Fixed {
+    fn ask(&mut self, now: Time, request: MemoryRequest, decisions: &mut Decisions) {
+        let start = self.free.max(now);
+        self.free = start + self.occupancy;
+        decisions.queueing += start - now;
+        if let Some(ticket) = request.read {
+            let answer = (start + self.latency, request.line, ticket);
+            decisions.answers.push(answer);
+        }
+    }
+
+    fn wake(&mut self, _now: Time, _decisions: &mut Decisions) {}
+}

@@ -1,0 +1,155 @@
+//! Memory controllers: where they are, what they are asked, and what they answer. Each model of a
+//! controller is a file.
+//!
+//! A controller is told of each read and write when it arrives, and says when the answers of reads
+//! leave. It may say so at once, or ask to be woken at some time and decide then. So it can let
+//! requests wait for each other, and serve them in another order than that in which they came.
+
+mod banked;
+mod fixed;
+
+use crate::home::TransactionId;
+use crate::{FabricSpec, LineAddress, Time};
+use banked::Banked;
+use fixed::Fixed;
+use state::{State, Walker};
+
+/// Who waits for the answer of a read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    pub(crate) bank: u32,
+    pub(crate) transaction: TransactionId,
+}
+
+state::plain!(Ticket { bank, transaction });
+
+/// A line that is to be read or written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryRequest {
+    pub(crate) line: LineAddress,
+    /// Of a read. Nobody waits for a write.
+    pub(crate) read: Option<Ticket>,
+}
+
+/// What a controller has decided.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decisions {
+    /// When which answers leave, no sooner than now.
+    pub(crate) answers: Vec<(Time, LineAddress, Ticket)>,
+    /// The controller is to be woken then.
+    pub(crate) wake: Option<Time>,
+    /// How long the requests have waited that have had their turn.
+    queueing: Time,
+}
+
+/// A memory controller with its channel. Every read is answered once; when depends on nothing but
+/// the requests and their times.
+trait Controller {
+    /// A request arrives at `now`, in the order of time.
+    fn ask(&mut self, now: Time, request: MemoryRequest, decisions: &mut Decisions);
+
+    /// It is `now` the time at which the controller asked to be woken.
+    fn wake(&mut self, now: Time, decisions: &mut Decisions);
+}
+
+#[derive(Clone, Debug)]
+enum Model {
+    Fixed(Fixed),
+    Banked(Banked),
+}
+
+impl State for Model {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        match self {
+            Model::Fixed(one) => one.walk(walker),
+            Model::Banked(one) => one.walk(walker),
+        }
+    }
+}
+
+/// All memory controllers of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    /// The tile of each controller; those of the second socket are behind those of the first.
+    tiles: Vec<usize>,
+    /// Controllers of a socket.
+    of_socket: usize,
+    controllers: Vec<Model>,
+    /// A buffer, empty between events.
+    pub(crate) decisions: Decisions,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) queueing: Time,
+}
+
+state::component!(Memory {
+    tiles: fixed,
+    of_socket: fixed,
+    controllers: slice,
+    decisions: fixed,
+    reads: count,
+    writes: count,
+    queueing: count,
+});
+
+impl Memory {
+    pub(crate) fn new(fabric: &FabricSpec) -> Memory {
+        let (spec, mesh) = (&fabric.memory, &fabric.mesh);
+        let edge = crate::mesh::edge_tiles(mesh.columns, mesh.rows);
+        let place = |controller| edge[controller * edge.len() / spec.controllers];
+        let tiles: Vec<usize> = (0..fabric.sockets)
+            .flat_map(|socket| {
+                let first = socket * mesh.columns * mesh.rows;
+                (0..spec.controllers).map(move |controller| first + place(controller))
+            })
+            .collect();
+        let controller = match &spec.dram {
+            None => Model::Fixed(Fixed::new(spec)),
+            Some(dram) => Model::Banked(Banked::new(spec, dram)),
+        };
+        Memory {
+            controllers: vec![controller; tiles.len()],
+            tiles,
+            of_socket: spec.controllers,
+            decisions: Decisions::default(),
+            reads: 0,
+            writes: 0,
+            queueing: Time::ZERO,
+        }
+    }
+
+    /// The controller of a line of `socket`.
+    #[inline]
+    pub(crate) fn controller(&self, line: LineAddress, socket: usize) -> usize {
+        socket * self.of_socket + (line.0 % self.of_socket as u64) as usize
+    }
+
+    #[inline]
+    pub(crate) fn tile(&self, controller: usize) -> usize {
+        self.tiles[controller]
+    }
+
+    /// A request arrives; what the controller has decided is in [`Memory::decisions`].
+    pub(crate) fn ask(&mut self, controller: usize, now: Time, request: MemoryRequest) {
+        match request.read {
+            Some(_) => self.reads += 1,
+            None => self.writes += 1,
+        }
+        let decisions = &mut self.decisions;
+        match &mut self.controllers[controller] {
+            Model::Fixed(one) => one.ask(now, request, decisions),
+            Model::Banked(one) => one.ask(now, request, decisions),
+        }
+        self.queueing += std::mem::take(&mut self.decisions.queueing);
+    }
+
+    /// The controller has asked to be woken at this time.
+    pub(crate) fn wake(&mut self, controller: usize, now: Time) {
+        let decisions = &mut self.decisions;
+        match &mut self.controllers[controller] {
+            Model::Fixed(one) => one.wake(now, decisions),
+            Model::Banked(one) => one.wake(now, decisions),
+        }
+        self.queueing += std::mem::take(&mut self.decisions.queueing);
+    }
+}

@@ -1,0 +1,90 @@
+//! Which addresses belong to what, as cores see it.
+
+use crate::ram::overlap;
+use crate::{AddressRange, AgentId, Fabric};
+
+/// What an address belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// Memory: loads and stores go through the private caches.
+    Ram,
+    /// Addresses of an agent: loads and stores are requests to it.
+    Device(AgentId),
+    /// Nobody's: an access fault.
+    Nothing,
+}
+
+/// Which addresses belong to what.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryMap {
+    pub(crate) ranges: Vec<Mapped>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapped {
+    pub(crate) range: AddressRange,
+    pub(crate) region: Region,
+    /// See [`MemoryMap::protect`].
+    pub(crate) protected: bool,
+}
+
+impl MemoryMap {
+    /// What `address` belongs to.
+    #[inline]
+    pub fn classify(&self, address: u64) -> Region {
+        let found = self.find(address);
+        found.map_or(Region::Nothing, |mapped| mapped.region)
+    }
+
+    #[inline]
+    fn find(&self, address: u64) -> Option<&Mapped> {
+        self.ranges
+            .iter()
+            .find(|mapped| mapped.range.contains(address))
+    }
+
+    /// The range of memory that holds `address`, for those who look often. `user`: only if user mode
+    /// may write there.
+    pub fn memory_around(&self, address: u64, user: bool) -> Option<AddressRange> {
+        self.find(address)
+            .filter(|mapped| mapped.region == Region::Ram && !(user && mapped.protected))
+            .map(|mapped| mapped.range)
+    }
+
+    /// Keeps user mode from writing to memory and from reaching devices in `ranges`, each of which is
+    /// all that the map has at its addresses. Code and data there can still be executed and read.
+    #[must_use]
+    pub fn protect(mut self, ranges: &[AddressRange]) -> MemoryMap {
+        for mapped in &mut self.ranges {
+            mapped.protected |= ranges.iter().any(|range| overlap(range, &mapped.range));
+        }
+        self
+    }
+
+    /// Whether `address` is kept from user mode ([`MemoryMap::protect`]).
+    pub fn is_protected(&self, address: u64) -> bool {
+        self.find(address).is_some_and(|mapped| mapped.protected)
+    }
+}
+
+impl Fabric {
+    /// Which addresses belong to what, for cores. Agents attached later are not in it.
+    pub fn memory_map(&self) -> MemoryMap {
+        let memory = self.ram.ranges().iter().map(|&range| (range, Region::Ram));
+        let devices = self
+            .devices
+            .iter()
+            .map(|&(range, agent)| (range, Region::Device(agent)));
+        let mut ranges: Vec<Mapped> = memory
+            .chain(devices)
+            .map(|(range, region)| Mapped {
+                range,
+                region,
+                protected: false,
+            })
+            .collect();
+        // The largest is asked for most.
+        ranges.sort_by_key(|mapped| std::cmp::Reverse(mapped.range.length));
+        MemoryMap { ranges }
+    }
+}

@@ -1,0 +1,398 @@
+//! Each policy against a textbook's implementation, which keeps no bytes.
+
+use super::*;
+use crate::line_array::LineArray;
+use crate::{CacheId, CacheSpec, LineAddress, LineData, PrivateCache, State};
+use proptest::prelude::*;
+
+/// What can happen to a set.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A line is accessed; if it is not there, it comes.
+    Access(u64),
+    /// A line is taken away.
+    Remove(u64),
+    /// The same as an access, while only the ways of this mask may make room.
+    Restricted(u64, u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let line = 0..100_u64;
+    let step = prop_oneof![
+        12 => line.clone().prop_map(Step::Access),
+        1 => line.clone().prop_map(Step::Remove),
+        2 => (line, any::<u64>()).prop_map(|(line, mask)| Step::Restricted(line, mask)),
+    ];
+    prop::collection::vec(step, 1..400)
+}
+
+/// What a policy is in a textbook, of one set.
+trait Textbook {
+    fn hit(&mut self, way: usize);
+    /// The way that makes room. It goes.
+    fn victim(&mut self, may_go: &dyn Fn(usize) -> bool) -> Option<usize>;
+    fn come(&mut self, way: usize);
+    /// Whether a free way is taken before a line has to go.
+    fn takes_free_ways(&self) -> bool {
+        true
+    }
+}
+
+/// Goes through the steps with both, and compares which way each line that comes takes.
+fn compare(replacement: Replacement, ways: usize, steps: &[Step], book: &mut dyn Textbook) {
+    let mut policy = Policy::new(replacement);
+    let mut set = policy.empty_set(ways);
+    let mut lines = vec![None; ways];
+    for &step in steps {
+        let (line, mask) = match step {
+            Step::Access(line) => (line, u64::MAX),
+            Step::Restricted(line, mask) => (line, mask),
+            Step::Remove(line) => {
+                let here = lines.iter().position(|&one| one == Some(line));
+                if let Some(way) = here {
+                    lines[way] = None;
+                }
+                continue;
+            }
+        };
+        if let Some(way) = lines.iter().position(|&one| one == Some(line)) {
+            policy.touch(&mut set, way);
+            book.hit(way);
+            continue;
+        }
+        let free = lines.iter().position(|one| one.is_none());
+        // A way without a line has nothing to be kept for.
+        let may_go = |way: usize| mask >> way & 1 == 1 || lines[way].is_none();
+        let expected = match free {
+            Some(way) if book.takes_free_ways() => Some(way),
+            _ => book.victim(&may_go),
+        };
+        let before = set.clone();
+        assert_eq!(policy.victim(&set, || free, may_go), expected);
+        assert_eq!(set, before, "asking for the victim has changed the set");
+        let Some(way) = expected else { continue };
+        if lines[way].is_some() {
+            policy.evict(&mut set, way);
+        }
+        policy.insert(&mut set, way);
+        book.come(way);
+        lines[way] = Some(line);
+    }
+}
+
+/// The ways in the order of their use, the last one first.
+struct Order(Vec<usize>);
+
+impl Textbook for Order {
+    fn hit(&mut self, way: usize) {
+        self.0.retain(|&other| other != way);
+        self.0.insert(0, way);
+    }
+
+    fn victim(&mut self, may_go: &dyn Fn(usize) -> bool) -> Option<usize> {
+        self.0.iter().rev().copied().find(|&way| may_go(way))
+    }
+
+    fn come(&mut self, way: usize) {
+        self.hit(way);
+    }
+}
+
+/// A shift register by its polynomial, x^16 + x^14 + x^13 + x^11 + 1.
+struct ShiftRegister {
+    /// The first element is bit 1.
+    bits: [bool; 16],
+    ways: usize,
+}
+
+impl Textbook for ShiftRegister {
+    fn hit(&mut self, _way: usize) {}
+
+    fn victim(&mut self, may_go: &dyn Fn(usize) -> bool) -> Option<usize> {
+        // Bit 16 is the lowest of the number.
+        let number = self
+            .bits
+            .iter()
+            .fold(0, |sum, &bit| sum * 2 + usize::from(bit));
+        // The ways behind the first are tried in turn.
+        let mut ways = (0..self.ways).map(|way| (number + way) % self.ways);
+        ways.find(|&way| may_go(way))
+    }
+
+    fn come(&mut self, _way: usize) {
+        let next = [16, 14, 13, 11].map(|bit| self.bits[bit - 1]);
+        let next = next.into_iter().fold(false, |sum, bit| sum ^ bit);
+        self.bits.rotate_right(1);
+        self.bits[0] = next;
+    }
+
+    fn takes_free_ways(&self) -> bool {
+        false
+    }
+}
+
+/// A tree with a pointer at each node, of halves of which the lower one is the larger.
+enum Tree {
+    Way(usize),
+    Node {
+        halves: [Box<Tree>; 2],
+        to_upper: bool,
+    },
+}
+
+impl Tree {
+    fn of(ways: &[usize]) -> Tree {
+        if let [way] = ways {
+            return Tree::Way(*way);
+        }
+        let (lower, upper) = ways.split_at(ways.len().div_ceil(2));
+        Tree::Node {
+            halves: [lower, upper].map(|half| Box::new(Tree::of(half))),
+            to_upper: false,
+        }
+    }
+
+    /// Points away from `way`; false if it is not in this tree.
+    fn use_way(&mut self, way: usize) -> bool {
+        match self {
+            Tree::Way(other) => *other == way,
+            Tree::Node { halves, to_upper } => {
+                let [lower, upper] = halves;
+                let in_lower = lower.use_way(way);
+                let found = in_lower || upper.use_way(way);
+                if found {
+                    *to_upper = in_lower;
+                }
+                found
+            }
+        }
+    }
+
+    fn leaf(&self, may_go: &dyn Fn(usize) -> bool) -> Option<usize> {
+        match self {
+            Tree::Way(way) => Some(*way).filter(|&way| may_go(way)),
+            Tree::Node { halves, to_upper } => {
+                let [first, second] = match to_upper {
+                    true => [&halves[1], &halves[0]],
+                    false => [&halves[0], &halves[1]],
+                };
+                first.leaf(may_go).or_else(|| second.leaf(may_go))
+            }
+        }
+    }
+}
+
+impl Textbook for Tree {
+    fn hit(&mut self, way: usize) {
+        assert!(self.use_way(way));
+    }
+
+    fn victim(&mut self, may_go: &dyn Fn(usize) -> bool) -> Option<usize> {
+        self.leaf(may_go)
+    }
+
+    fn come(&mut self, way: usize) {
+        self.hit(way);
+    }
+}
+
+/// Figure 4b of the paper: predictions of two bits.
+struct Predictions(Vec<u32>);
+
+impl Textbook for Predictions {
+    fn hit(&mut self, way: usize) {
+        self.0[way] = 0;
+    }
+
+    /// Searches for the first 3 from the left; if there is none, increments all and searches again.
+    fn victim(&mut self, may_go: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let ways = 0..self.0.len();
+        if !ways.clone().any(may_go) {
+            return None;
+        }
+        loop {
+            let distant = ways.clone().find(|&way| may_go(way) && self.0[way] == 3);
+            if distant.is_some() {
+                return distant;
+            }
+            for prediction in &mut self.0 {
+                *prediction = 3.min(*prediction + 1);
+            }
+        }
+    }
+
+    fn come(&mut self, way: usize) {
+        self.0[way] = 2;
+    }
+}
+
+proptest! {
+    #[test]
+    fn least_recently_used(ways in 1usize..=64, steps in steps()) {
+        compare(Replacement::Lru, ways, &steps, &mut Order((0..ways).collect()));
+    }
+
+    #[test]
+    fn random(ways in 1usize..=64, steps in steps()) {
+        let mut bits = [false; 16];
+        // The number 1.
+        bits[15] = true;
+        compare(Replacement::Random, ways, &steps, &mut ShiftRegister { bits, ways });
+    }
+
+    #[test]
+    fn tree_pseudo_lru(ways in 1usize..=64, steps in steps()) {
+        let all: Vec<usize> = (0..ways).collect();
+        compare(Replacement::TreePlru, ways, &steps, &mut Tree::of(&all));
+    }
+
+    #[test]
+    fn re_reference_interval_prediction(ways in 1usize..=64, steps in steps()) {
+        compare(Replacement::Srrip, ways, &steps, &mut Predictions(vec![3; ways]));
+    }
+}
+
+/// Four ways filled in order and used in the order 0, 2, 1: LRU's victim is 3. The tree's bits point
+/// away from 1 within the lower half, and at the root away from the lower half; in the upper half away
+/// from 2: at 3. Then 3 comes and is used: the root points to the lower half, and there to 0, which
+/// was used before 2, but that is not known. Of the predictions that of 3 is the largest.
+#[test]
+fn victims_of_four_ways() {
+    let victims = |replacement| {
+        let mut policy = Policy::new(replacement);
+        let mut set = policy.empty_set(4);
+        for way in 0..4 {
+            policy.insert(&mut set, way);
+        }
+        for way in [0, 2, 1] {
+            policy.touch(&mut set, way);
+        }
+        let first = policy.victim(&set, || None, |_| true).unwrap();
+        policy.evict(&mut set, first);
+        policy.insert(&mut set, first);
+        [first, policy.victim(&set, || None, |_| true).unwrap()]
+    };
+    assert_eq!(victims(Replacement::Lru), [3, 0]);
+    assert_eq!(victims(Replacement::TreePlru), [3, 0]);
+    // All others were moved on from 0 to 1, and 3 came with 2.
+    assert_eq!(victims(Replacement::Srrip), [3, 3]);
+}
+
+fn textbook(replacement: Replacement, ways: usize) -> Box<dyn Textbook> {
+    let all: Vec<usize> = (0..ways).collect();
+    let mut bits = [false; 16];
+    bits[15] = true;
+    match replacement {
+        Replacement::Lru => Box::new(Order(all)),
+        Replacement::Random => Box::new(ShiftRegister { bits, ways }),
+        Replacement::TreePlru => Box::new(Tree::of(&all)),
+        Replacement::Srrip => Box::new(Predictions(vec![3; ways])),
+    }
+}
+
+/// A cache of one set as a textbook has it.
+struct Set {
+    lines: Vec<Option<u64>>,
+    book: Box<dyn Textbook>,
+    last: Option<usize>,
+    /// A line that is used several times in a row counts as used once.
+    once: bool,
+}
+
+impl Set {
+    fn new(replacement: Replacement, ways: usize, once: bool) -> Set {
+        Set {
+            lines: vec![None; ways],
+            book: textbook(replacement, ways),
+            last: None,
+            once,
+        }
+    }
+
+    fn way(&self, line: Option<u64>) -> Option<usize> {
+        self.lines.iter().position(|&other| other == line)
+    }
+
+    /// Returns whether the line was there, and which one made room otherwise.
+    fn access(&mut self, line: u64) -> (bool, Option<u64>) {
+        if let Some(way) = self.way(Some(line)) {
+            if !self.once || self.last != Some(way) {
+                self.book.hit(way);
+            }
+            self.last = Some(way);
+            return (true, None);
+        }
+        let free = self.way(None).filter(|_| self.book.takes_free_ways());
+        let way = free.or_else(|| self.book.victim(&|_| true)).unwrap();
+        self.book.come(way);
+        self.last = Some(way);
+        (false, self.lines[way].replace(line))
+    }
+}
+
+proptest! {
+    /// Hits and victims of a private cache, of which sets are of no concern to each other but for the
+    /// register of random replacement, are those of a textbook's.
+    #[test]
+    fn private_caches(bits in 0u32..=6, more in 0u32..=3, steps in steps()) {
+        for replacement in Replacement::ALL {
+            // One set, or two, which share the random register.
+            let sets = if replacement == Replacement::Random { 1 } else { 2 };
+            let ways = (1 << bits) - more.min((1 << bits) - 1);
+            let spec = CacheSpec {
+                size_bytes: u64::from(ways) * sets * 64,
+                ways,
+                replacement,
+                ..CacheSpec::default()
+            };
+            let mut cache = PrivateCache::new(&spec, CacheId(0));
+            let set = || Set::new(replacement, ways as usize, true);
+            let mut books = [set(), set()];
+            for &step in &steps {
+                let (Step::Access(line) | Step::Remove(line) | Step::Restricted(line, _)) = step;
+                let book = &mut books[(line % sets) as usize];
+                let address = LineAddress(line);
+                if let Step::Remove(_) = step {
+                    cache.drop_line(address);
+                    if let Some(way) = book.way(Some(line)) {
+                        book.lines[way] = None;
+                    }
+                    continue;
+                }
+                let would = cache.would_evict(address).map(|one| one.0);
+                let is_hit = cache.find_and_touch(address).is_some();
+                let mut victim = None;
+                if !is_hit {
+                    let placed = cache.place(address, State::Shared, &LineData::ZERO);
+                    victim = placed.1.map(|one| one.line.0);
+                    prop_assert_eq!(victim, would);
+                }
+                prop_assert_eq!((is_hit, victim), book.access(line));
+            }
+        }
+    }
+
+    /// The same of a non-inclusive last-level cache.
+    #[test]
+    fn line_arrays(ways in 1usize..=64, steps in steps()) {
+        for replacement in Replacement::ALL {
+            let mut array = LineArray::new(1, ways, replacement);
+            let mut book = Set::new(replacement, ways, false);
+            for &step in &steps {
+                let (Step::Access(line) | Step::Remove(line) | Step::Restricted(line, _)) = step;
+                let address = LineAddress(line);
+                if let Step::Remove(_) = step {
+                    array.remove(line, address);
+                    if let Some(way) = book.way(Some(line)) {
+                        book.lines[way] = None;
+                    }
+                    continue;
+                }
+                let is_hit = array.contains(line, address);
+                let victim = array.install(line, address, false);
+                let found = (is_hit, victim.map(|one| one.0.0));
+                prop_assert_eq!(found, book.access(line));
+            }
+        }
+    }
+}

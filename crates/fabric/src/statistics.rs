@@ -1,0 +1,153 @@
+//! What has happened on a fabric.
+
+use crate::Fabric;
+use crate::home::BankStatistics;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What has happened on the fabric so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FabricStatistics {
+    /// Requests for lines that were in the last-level cache, or that a private cache owned or
+    /// another request was being served for.
+    pub last_level_hits: u64,
+    /// Requests for lines that had to come from memory.
+    pub last_level_misses: u64,
+    /// Lines that left the last-level cache to make room.
+    pub last_level_evictions: u64,
+    /// Lines that had to leave private caches to make room in the directory, which is in the tags
+    /// of an inclusive last-level cache.
+    pub recalls: u64,
+    /// GetS and GetM from private caches.
+    pub requests: u64,
+    /// Requests that were forwarded to the owner of the line.
+    pub forwards: u64,
+    /// Invalidates sent.
+    pub invalidations: u64,
+    /// Lines that owners gave up to make room.
+    pub puts: u64,
+    /// Lines read at home by agents.
+    pub reads_at_home: u64,
+    /// Writes of agents at home.
+    pub writes_at_home: u64,
+    /// Lines sent from one private cache to another.
+    pub transfers: u64,
+    /// Grants of E or M.
+    pub ownership_grants: u64,
+    /// Requests of cores to agents.
+    pub agent_requests: u64,
+    /// Requests of cores to addresses of nobody.
+    pub refused_requests: u64,
+    /// Interrupt lines changed.
+    pub interrupts: u64,
+    /// Messages and requests that the banks of the last-level cache have looked up in the directory.
+    pub bank_accesses: u64,
+    /// Lines that the banks read out, to send or to write them to memory.
+    pub bank_line_reads: u64,
+    /// Lines, or parts of lines, that the banks were brought and took up.
+    pub bank_line_writes: u64,
+    /// Lines read from memory.
+    pub memory_reads: u64,
+    /// Lines written to memory.
+    pub memory_writes: u64,
+    /// Messages between units, on one tile or between tiles.
+    pub mesh_messages: u64,
+    /// Links passed by messages.
+    pub mesh_hops: u64,
+    /// Links passed by flits; a flit takes a link for a cycle.
+    pub mesh_hop_cycles: u64,
+    /// Time that messages waited for links, in femtoseconds.
+    pub mesh_queueing_fs: u64,
+    /// Messages that have crossed the link between two sockets.
+    pub socket_link_messages: u64,
+    /// Bytes that have crossed the link between two sockets.
+    pub socket_link_bytes: u64,
+    /// Time that messages waited for the link between two sockets, in femtoseconds.
+    pub socket_link_queueing_fs: u64,
+    /// Time that messages waited for their turn at a bank, in femtoseconds.
+    pub bank_queueing_fs: u64,
+    /// Time that reads and writes waited for a memory channel, in femtoseconds.
+    pub memory_queueing_fs: u64,
+    /// Answers and interrupts over wires of their own that were asked for sooner than the shortest
+    /// latency of a delivery, and came then.
+    pub lengthened_deliveries: u64,
+    /// Events processed.
+    pub events: u64,
+}
+
+state::plain!(FabricStatistics {
+    last_level_hits: count,
+    last_level_misses: count,
+    last_level_evictions: count,
+    recalls: count,
+    requests: count,
+    forwards: count,
+    invalidations: count,
+    puts: count,
+    reads_at_home: count,
+    writes_at_home: count,
+    transfers: count,
+    ownership_grants: count,
+    agent_requests: count,
+    refused_requests: count,
+    interrupts: count,
+    bank_accesses: count,
+    bank_line_reads: count,
+    bank_line_writes: count,
+    memory_reads: count,
+    memory_writes: count,
+    mesh_messages: count,
+    mesh_hops: count,
+    mesh_hop_cycles: count,
+    mesh_queueing_fs: count,
+    socket_link_messages: count,
+    socket_link_bytes: count,
+    socket_link_queueing_fs: count,
+    bank_queueing_fs: count,
+    memory_queueing_fs: count,
+    lengthened_deliveries: count,
+    events: count,
+});
+
+impl Fabric {
+    /// What has happened so far.
+    pub fn statistics(&self) -> FabricStatistics {
+        let crossings = self.mesh.crossings();
+        let mut statistics = FabricStatistics {
+            socket_link_messages: crossings.messages,
+            socket_link_bytes: crossings.bytes,
+            socket_link_queueing_fs: crossings.queueing.as_fs(),
+            memory_reads: self.memory.reads,
+            memory_writes: self.memory.writes,
+            memory_queueing_fs: self.memory.queueing.as_fs(),
+            mesh_messages: self.mesh.messages,
+            mesh_hops: self.mesh.hops,
+            mesh_hop_cycles: self.mesh.hop_cycles,
+            mesh_queueing_fs: self.mesh.queueing().as_fs(),
+            ..self.statistics
+        };
+        for bank in &self.banks {
+            let BankStatistics {
+                hits,
+                misses,
+                evictions,
+                recalls,
+                forwards,
+                invalidations,
+                reads_at_home,
+                writes_at_home,
+                puts,
+            } = bank.statistics;
+            statistics.last_level_hits += hits;
+            statistics.last_level_misses += misses;
+            statistics.last_level_evictions += evictions;
+            statistics.recalls += recalls;
+            statistics.forwards += forwards;
+            statistics.invalidations += invalidations;
+            statistics.reads_at_home += reads_at_home;
+            statistics.writes_at_home += writes_at_home;
+            statistics.puts += puts;
+        }
+        statistics
+    }
+}
