@@ -78,7 +78,7 @@ class CycleStack(TypedDict):
     memory_order: int
     """Loads that had to be done again."""
     other_hart: NotRequired[int]
-    """The core's other hart took the whole width, or had all entries of the reorder buffer or of a
+    """The core's other harts took the whole width, or had all entries of the reorder buffer or of a
     queue. Cores with one hart do not show it.
     """
     remote_cache: int
@@ -90,7 +90,7 @@ class CycleStack(TypedDict):
 
 
 class CoreHartResult(TypedDict):
-    """The part of one of a core's two harts."""
+    """The part of one of a core's harts."""
 
     branches: int
     """Conditional branches and indirect jumps."""
@@ -112,6 +112,19 @@ class CoreHartResult(TypedDict):
     """Instructions that were executed on a wrong path or had to be done again."""
     stack: CycleStack
     """Where its cycles went."""
+
+
+class PrefetchStatistics(TypedDict):
+    """What a prefetcher has done."""
+
+    issued: int
+    """Lines that were asked for."""
+    late: int
+    """Those that were still on their way."""
+    unused: int
+    """Those that were never needed before another line took their place."""
+    useful: int
+    """Those that had come when they were needed."""
 
 
 class Operations(TypedDict):
@@ -149,7 +162,7 @@ class CoreResult(TypedDict):
     halted_cycles: int
     """Cycles in which the hart had halted of its own will: `QWAIT`, `WFI`, `WRS`."""
     harts: NotRequired[list[CoreHartResult]]
-    """The harts of the core, if there are two."""
+    """The harts of the core, if there are several."""
     instruction_misses: int
     """Blocks whose line had to be fetched first."""
     instructions: int
@@ -160,6 +173,8 @@ class CoreResult(TypedDict):
     """Misses of both first-level caches for which the second-level cache had the line."""
     l2_misses: int
     """Misses of both first-level caches for which the line's home had to be asked."""
+    l2_prefetches: NotRequired[PrefetchStatistics]
+    """What the prefetcher of the second-level cache has done, if it has done anything."""
     lines_evicted: int
     """Lines that left the first-level data cache to make room."""
     lines_filled: int
@@ -263,6 +278,10 @@ class EnergyResult(TypedDict):
     """Routers and links."""
     monitoring_set: NotRequired[Split]
     """HyperPlane's monitoring set."""
+    network_port: NotRequired[Split]
+    """The port of the network interface: media access control, coding and transceiver."""
+    pci_express: NotRequired[Split]
+    """PCI Express, with the controllers of both ends."""
     per_request: NotRequired[float]
     """For each request that was delivered in that time, those of the warm-up included; absent if
     there were none.
@@ -417,6 +436,10 @@ class Energy(TypedDict):
     """Routers and links."""
     monitoring_set: NotRequired[Split]
     """HyperPlane's monitoring set."""
+    network_port: NotRequired[Split]
+    """The port of the network interface: media access control, coding and transceiver."""
+    pci_express: NotRequired[Split]
+    """PCI Express, with the controllers of both ends."""
     ready_set: NotRequired[Split]
     """HyperPlane's ready set."""
     socket_link: Split
@@ -587,6 +610,29 @@ class TraceReport(TypedDict):
     """The path of the file."""
 
 
+class UserInterruptStatistics(TypedDict):
+    """What has happened to the interrupts of all harts."""
+
+    delivered: int
+    """Deliveries."""
+    forwarded: int
+    """Interrupts of devices that went straight to a hart."""
+    notifications: int
+    """Notifications that came to a hart."""
+    posted: int
+    """Interrupts of devices that were posted in a descriptor."""
+    redelivered: int
+    """Deliveries that were on a wrong path, and came again."""
+    sent: int
+    """`senduipi` that were executed."""
+    spurious: int
+    """Notifications of a descriptor in which there was nothing, so that nothing was delivered."""
+    timers: int
+    """Timers that expired."""
+    unrouted: int
+    """Interrupts of devices that had nowhere to go."""
+
+
 class RunResult(TypedDict):
     """What came out of a run."""
 
@@ -706,6 +752,8 @@ class RunResult(TypedDict):
     """
     traces: NotRequired[list[TraceReport]]
     """What has become of the traces that were asked for."""
+    user_interrupts: NotRequired[UserInterruptStatistics]
+    """What has happened to the interrupts of all harts."""
     version: str
     """Version of the simulator."""
     warmup_samples: int
@@ -895,6 +943,8 @@ class RpcValetInterface(TypedDict):
     """Frames that have come from the network."""
     frames_sent: int
     """Replies sent to the network."""
+    link_bytes: int
+    """Bytes of frames that have crossed the link, in both directions together."""
     messages: int
     """Frames that were sent to the backends."""
     not_sent: int
@@ -910,6 +960,8 @@ class NanoPuInterface(TypedDict):
 
     failures: list[str]
     """Why messages could not be delivered, a sentence each."""
+    link_bytes: int
+    """Bytes of packets that have crossed the link, in both directions together."""
     longest_queue: int
     """The most messages of one context that have waited for a core."""
     messages_given_up: int
@@ -941,12 +993,16 @@ class NicStatistics(TypedDict):
     """Frames for whose queue the program had given no descriptor."""
     dropped_too_long: int
     """Frames that are longer than the interface takes."""
+    express_bytes: int
+    """Bytes of packets that have crossed PCI Express, in both directions together."""
     frames_delivered: int
     """Frames that are complete in memory and that the program has been told of."""
     frames_received: int
     """Frames that have come from the network."""
     frames_sent: int
     """Frames sent to the network."""
+    link_bytes: int
+    """Bytes that have passed the port, in both directions together."""
     not_sent: int
     """Frames that the program wanted to be sent and that cannot be: no memory, no bytes, too many,
     or not what goes over this network.
@@ -986,6 +1042,8 @@ class RackServerResult(TypedDict):
     """What the link has carried to the server."""
     sent: LinkCounts
     """What the link has carried from the server."""
+    user_interrupts: NotRequired[UserInterruptStatistics]
+    """What has happened to the interrupts of all harts."""
 
 
 class PortCounts(TypedDict):
