@@ -276,21 +276,15 @@ def by_verdict(rows: Rows) -> tuple[Rows, Rows]:
 
 def claims(paper: str | None = None) -> list[Claim]:
     """Return the claims of a paper, or of all papers."""
-    from nanoplane.papers import compare, hyperplane, nanopu, rpcvalet
+    from nanoplane.papers import NAMES, modules
 
-    papers = {
-        "hyperplane": hyperplane.CLAIMS,
-        "rpcvalet": rpcvalet.CLAIMS,
-        "nanopu": nanopu.CLAIMS,
-        "compare": compare.CLAIMS,
-    }
     if paper is None:
-        return [claim for of in papers.values() for claim in of]
-    if paper not in papers:
-        near = difflib.get_close_matches(paper, papers, 1, 0.6)
-        meant = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(papers)}"
+        return [claim for module in modules().values() for claim in module.CLAIMS]
+    if paper not in NAMES:
+        near = difflib.get_close_matches(paper, NAMES, 1, 0.6)
+        meant = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(NAMES)}"
         raise DescriptionError(f'no paper is called "{paper}"; {meant}')
-    return list(papers[paper])
+    return list(modules()[paper].CLAIMS)
 
 
 def figures_of(listed: list[Claim]) -> list[str]:

@@ -82,10 +82,9 @@ class Figure:
 
 def figures() -> dict[str, Figure]:
     """Return all figures by their names."""
-    from nanoplane.papers import compare, hyperplane, nanopu, rpcvalet
+    from nanoplane import papers
 
-    papers = (hyperplane, rpcvalet, nanopu, compare)
-    return {figure.name: figure for paper in papers for figure in paper.FIGURES}
+    return {one.name: one for paper in papers.modules().values() for one in paper.FIGURES}
 
 
 def find(name: str) -> Figure:
