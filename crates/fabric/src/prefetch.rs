@@ -1,4 +1,4 @@
-//! What is about to be used is asked for before it is.
+//! Host prefetches: a cache line is requested before the simulator needs it.
 
 /// Lets the host get `value` from its memory while it goes on. Nothing else happens.
 #[inline(always)]

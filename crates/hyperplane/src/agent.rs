@@ -128,9 +128,9 @@ enum Answer {
 
 /// HyperPlane's hardware.
 ///
-/// A ready set has one arbiter, also for all its partitions, which are masks in front of it: selections
-/// are made one after the other, each in 12.25 ns with 1024 entries (§IV-C). What is selected is decided
-/// when a selection is asked for; its answer waits for those before it.
+/// A ready set has a single arbiter, with its partitions as masks in front of it. Selections are
+/// made one at a time, each in 12.25 ns with 1024 entries (§IV-C). The queue is chosen when the
+/// selection is requested; the answer waits for earlier selections.
 pub struct HyperPlane {
     latencies: Latencies,
     /// What the fabric shows to the monitoring set; ranges of `QWAIT.INIT` must lie inside.

@@ -1,4 +1,4 @@
-//! Two sockets: who is where, and what the hardware of one tells that of the other.
+//! Two sockets: the placement of queues and harts, and the messages between the sockets' hardware.
 //!
 //! Each socket has a monitoring set, which watches the doorbells in its memory, and, unless there is
 //! one for both, a ready set of their queues. A `QWAIT` asks the ready set of its core's socket. All
@@ -21,7 +21,7 @@
 //! ready bit, an Offer, a Return, or a hart's hands; each step above moves it from one to the next.
 //! Only its holder arms it.
 //!
-//! *Nobody waits beside a ready queue.* Let W be the harts of a socket that wait, and V what the
+//! *No hart waits beside a ready queue.* Let W be the harts of a socket that wait, and V what the
 //! other one counts. At all times, and in whatever order messages arrive,
 //!
 //! W = V + Asks - Cancels + Offers + Returns, of those under way

@@ -59,15 +59,16 @@ pub struct HyperPlaneSpec {
     /// that waited for it (50 in §IV-C, which calls this conservative).
     #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub qwait_latency_cycles: u64,
-    /// Nanoseconds of a selection by a ready set of 1024 entries (12.25 in §IV-C), part of `QWAIT`'s
-    /// latency; one of other sizes takes longer or shorter by the levels of its parallel-prefix network
-    /// (§IV-B). What is left of `QWAIT`'s latency are the wires between core and ready set, there and back: the latency of
-    /// instructions that change the ready set and need no selection. The paper gives none.
+    /// Nanoseconds of a selection by a ready set of 1024 entries (12.25 in §IV-C), part of
+    /// `QWAIT`'s latency. Other sizes scale with the levels of the parallel-prefix network (§IV-B).
+    /// The rest of `QWAIT`'s latency is the round trip on the wires between core and ready set;
+    /// instructions that change the ready set without a selection take this round trip. The paper
+    /// does not give it.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub ready_set_latency_ns: f64,
-    /// The power-optimised mode: a core that halts in `QWAIT` goes to the state C1, in which its
-    /// clock stands still, until a queue is ready (§III-A, §V-D). It goes there as soon as the ready
-    /// set has nothing for it; a `QWAIT` that finds work does not.
+    /// The power-optimised mode: a core that halts in `QWAIT` enters C1, with its clock stopped,
+    /// until a queue is ready (§III-A, §V-D). It enters C1 when the ready set has no queue for it;
+    /// a `QWAIT` that finds a ready queue does not.
     pub power_optimised: bool,
     /// Nanoseconds that a core takes from C1 back to work, before the end of its `QWAIT`: some
     /// 500 in §V-D, after Falsafi et al., "Unlocking Energy", 2016, and Schöne et al., "Wake-up

@@ -7,9 +7,9 @@
 //! the well-behaved thread quickly becomes strictly higher priority" (Section 5.2.2). Only `lniccmd`
 //! gives it its priority back.
 //!
-//! The hardware does no more than to say which thread should run and to raise an interrupt: the swap
-//! is the kernel's. The interrupt stays until the kernel says which thread runs, even if its reason
-//! goes away: the kernel has begun, and the time until then is no thread's.
+//! The hardware only says which thread should run and raises an interrupt; the kernel swaps. The
+//! interrupt stays until the kernel writes the running thread, even if its reason disappears: the
+//! kernel has begun, and the time until that write is charged to no thread.
 //!
 //! # The bound
 //!

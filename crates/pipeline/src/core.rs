@@ -300,8 +300,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Whether somebody wants to know what goes through the window: for floating-point flags, a probe, or
-    /// to record what branches do.
+    /// Whether the general path must be taken because something observes the window: floating-point
+    /// flags, a probe, or the recording of branches.
     pub(crate) fn is_observed(&self) -> bool {
         self.hart.float_in_window || self.hart.probed.is_some() || self.shared.records_branches
     }
@@ -357,9 +357,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.skipped_cycles
     }
 
-    /// Counts of what one of its harts has done before `cycle`. What comes and goes between the core
-    /// and the fabric is nobody's: of the lines and the second level only the sum over the harts has a
-    /// meaning.
+    /// Counts of one hart before `cycle`. Line transfers and second-level accesses are not
+    /// attributed to a hart: only their sum over the harts is meaningful.
     pub fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics {
         self.hart_of(thread).statistics(cycle)
     }

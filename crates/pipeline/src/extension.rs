@@ -136,10 +136,10 @@ pub enum Delivery {
 ///
 /// # The register port
 ///
-/// Only extensions with [`Extension::HAS_REGISTERS`] have one.
-/// It is for in-order cores of width 1. There an instruction that names [`Extension::INPUT`] or
-/// [`Extension::OUTPUT`] is dispatched when the values of all older ones are known, so that nothing
-/// can undo it: a word is taken when that is certain, and never has to be put back.
+/// Only extensions with [`Extension::HAS_REGISTERS`] have one. It is for in-order cores of width 1.
+/// An instruction that names [`Extension::INPUT`] or [`Extension::OUTPUT`] is dispatched only when
+/// the values of all older instructions are known. It can therefore never be undone, and no word
+/// ever has to be put back.
 pub trait Extension {
     /// Whether it does more than to carry out instructions.
     const IS_ACTIVE: bool = false;
@@ -160,7 +160,7 @@ pub trait Extension {
         false
     }
 
-    /// The word that is taken next; the trap of whoever reads without there being one.
+    /// The next word, or the trap that reading raises if there is none.
     fn peek(&self) -> Result<Word, Trap> {
         Ok(Word {
             value: 0,
@@ -171,7 +171,7 @@ pub trait Extension {
     /// The word is taken.
     fn pop(&mut self) {}
 
-    /// Takes over a word that is written at `cycle`; the trap of whoever writes it otherwise.
+    /// Accepts a word written at `cycle`, or returns the trap that the write raises.
     fn push(&mut self, _cycle: u64, _word: u64) -> Result<(), Trap> {
         Ok(())
     }

@@ -228,9 +228,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Does what [`Core::perform_stores`] does in the common cases, and returns whether it was one: the
-    /// oldest entry is a store, nobody waits for it to be performed, and no line has to be asked for
-    /// that has not been.
+    /// Handles the common cases of [`Core::perform_stores`] and returns whether it did: the oldest
+    /// entry is a store, no instruction waits for it to perform, and no line still has to be
+    /// requested.
     #[inline]
     pub(crate) fn perform_store_at_once(&mut self, now: u64) -> bool {
         if !self.hart.stores.next_is_plain()

@@ -47,9 +47,9 @@ pub struct Executed {
     pub found: Option<Found>,
 }
 
-/// Sees each instruction of a core once it is certain what became of it: those that are committed
-/// in program order, those that are undone before any that is dispatched later. It is an
-/// instrument and must not influence what is simulated.
+/// Sees each instruction of a core once its fate is known: committed ones in program order,
+/// squashed ones before any instruction that is dispatched later. A probe is an instrument and must
+/// not influence the simulation.
 pub trait Probe {
     /// `executed` is over.
     fn executed(&mut self, executed: &Executed);

@@ -1,12 +1,12 @@
 //! The innermost loop: dispatch of what is plain.
 //!
-//! Nearly all instructions are such. [`Core::dispatch_quickly`] does for them what
-//! [`dispatch`](crate::dispatch) does for all, to the bit, and stops before the first that needs
-//! more. What changes with each instruction is in variables, and what is rare is elsewhere, so that
-//! the host has it in registers. There is one loop for a window of which all is known, and one for an
-//! out-of-order core that waits for lines: there instructions are deferred, too. A probe turns both
-//! off: the server's `tests/exactness.rs` and `tests/differential.rs` compare runs with and without
-//! one.
+//! Nearly all instructions are plain. [`Core::dispatch_quickly`] does for them exactly what
+//! [`dispatch`](crate::dispatch) does for all, and stops before the first that needs more. State
+//! that changes with each instruction is in local variables, and rare cases are in other functions,
+//! so that the host keeps this state in registers. One loop handles a window in which every value
+//! is known; another handles an out-of-order core that waits for lines and defers instructions. A
+//! probe turns both off: the server's `tests/exactness.rs` and `tests/differential.rs` compare runs
+//! with and without one.
 
 use crate::blocks::{Decoded, NOWHERE, Quick};
 use crate::core::Core;

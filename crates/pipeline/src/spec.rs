@@ -49,10 +49,10 @@ pub struct UnitsSpec {
     pub integer: UnitSpec,
     /// Integer multiplication.
     pub multiply: UnitSpec,
-    /// Bits of the first operand that an iterative multiplier takes in a cycle. It ends with the first
-    /// cycle but one in which nothing of them is left, and `latency_cycles` is what all 64 take. 0: each
-    /// product takes `latency_cycles`. Only in-order cores whose multiplier is not pipelined can have
-    /// another number.
+    /// Bits of the first operand that an iterative multiplier consumes per cycle. It ends one cycle
+    /// after the cycle that leaves no set bits, at the latest when all 64 bits have been consumed,
+    /// which takes `latency_cycles`. 0: every product takes `latency_cycles`. Only in-order cores
+    /// with an unpipelined multiplier accept another value.
     #[serde(default)]
     #[schemars(range(max = 32))]
     pub multiplier_bits_per_cycle: u8,
@@ -117,9 +117,9 @@ pub struct CoreSpec {
     /// Stores in flight or waiting in the store buffer, at most.
     #[schemars(range(min = 1, max = 256))]
     pub store_queue_entries: u16,
-    /// Stores to devices that the core goes on after before they have been answered, at most. The next
-    /// access to a device waits for room, a load for all answers, and so does a fence that orders
-    /// output. 0: the core waits for each store.
+    /// The maximum number of unanswered stores to devices. Below it, the core continues without
+    /// waiting for the answer. The next device store waits for room; a device load and a fence that
+    /// orders output wait for all answers. 0: the core waits for each store.
     #[serde(default)]
     #[schemars(range(max = 64))]
     pub posted_device_stores: u8,

@@ -129,9 +129,9 @@ state::component!(Deferred {
 });
 
 impl Deferred {
-    /// The result is known, and can be used from cycle `ready` on. It takes the place of the second operand,
-    /// which nobody needs any more; the first is still an address. Says who has waited, the youngest of
-    /// them.
+    /// The result is known and usable from cycle `ready` on. It replaces the second operand, which
+    /// is no longer needed; the first operand is still an address. Returns the youngest of the
+    /// waiters.
     #[inline(always)]
     pub fn resolve(&mut self, value: u64, ready: u64) -> Waiter {
         self.resolved = true;

@@ -566,8 +566,8 @@ impl Ledger {
         self.close_records();
     }
 
-    /// Records what is complete, in the order of taking: so the order does not depend on when the
-    /// rings are observed.
+    /// Records complete items in the order in which they were taken, so that the order does not
+    /// depend on when the rings are observed.
     fn close_records(&mut self) {
         while let Some(&delivered) = self.taken.front() {
             let queue = delivered.queue;

@@ -59,9 +59,9 @@ pub struct NetworkSpec {
     /// The first so many nodes never replenish a reply.
     #[schemars(range(max = MAX_NODES))]
     pub silent_nodes: u32,
-    /// Bytes of memory, a multiple of 64, that each node has registered with each context in which it takes
-    /// part: a one-sided operation on what is behind them gets an error. (Behind them are only messages that
-    /// go by rendezvous.)
+    /// Bytes of memory, a multiple of 64, that each node registers with each of its contexts. A
+    /// one-sided operation beyond them gets an error. (The memory beyond them only holds messages
+    /// that go by rendezvous.)
     #[schemars(range(min = LINE, max = MAX_SEGMENT_BYTES), extend("multipleOf" = LINE))]
     pub segment_bytes: u64,
     /// Contexts, behind those of the messaging domains, in which all nodes take part: for one-sided

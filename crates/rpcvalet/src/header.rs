@@ -198,8 +198,8 @@ impl Header {
         mixed ^ (mixed >> 31)
     }
 
-    /// The backend, of so many, that takes a packet from the network which is not part of a message to the
-    /// server: that of its context, node and slot, of which all have as good as equal parts.
+    /// The backend, out of `backends`, for an incoming packet that is not part of a message to the
+    /// server: a hash of its context, node and slot, which spreads packets nearly equally.
     pub fn backend(&self, backends: usize) -> usize {
         ((self.hash() >> 32) % backends as u64) as usize
     }

@@ -202,9 +202,9 @@ impl DomainPlan {
     }
 }
 
-/// Divides `total` among those who have said how many they want, and equally among those who have not; the first
-/// of these get one more as long as something is left. `None` if that leaves somebody nothing, or something
-/// nobody's.
+/// Divides `total`: entries that state a number get it, the others share the rest equally, and the
+/// first of these get one more until nothing is left. `None` if an entry would get nothing or a
+/// remainder would be unassigned.
 fn divided(total: usize, wanted: &[Option<usize>]) -> Option<Vec<usize>> {
     let taken = wanted.iter().flatten().sum::<usize>();
     let sharers = wanted.iter().filter(|one| one.is_none()).count();

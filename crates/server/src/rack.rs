@@ -1,9 +1,9 @@
 //! How the time of several servers and the network between them advances.
 //!
-//! What a server sends reaches nobody sooner than the shortest link of a server takes. So in a window of that
-//! length the network can run first, for all that has been sent before is known; then each server alone, for
-//! all that arrives is known. The result is that of doing everything in the order of time, and the same for
-//! any shorter window.
+//! A server's packets arrive no sooner than the latency of the shortest link. In a window of that
+//! length, the network runs first, because all earlier packets are known; then each server runs
+//! alone, because all its arrivals are known. The result equals that of processing everything in
+//! time order, for any shorter window as well.
 //!
 //! A server in which nothing happens before the end of a window is not touched.
 

@@ -588,8 +588,8 @@ impl Recorder {
         })
     }
 
-    /// Whether what is measured is past the warm-up and does not drift. Where rings are kept full, latencies
-    /// and what is under way only say how long the rings are.
+    /// Whether the measured part is past the warm-up and does not drift. With full rings, latencies
+    /// and the number of requests in flight only reflect the length of the rings.
     fn is_steady(&self) -> bool {
         let (cut, is_settled) = self.measured();
         let drifts = || Drifts::of(&self.samples[cut..]).is_some_and(|drift| drift.is_any());

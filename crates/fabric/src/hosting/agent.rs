@@ -73,8 +73,8 @@ state::plain!(ReplyTo {
 /// A core's request, as it arrives at an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Where the answer goes. Every request must be answered once, now or later; but for what a
-    /// core's extension sends without waiting.
+    /// Where the answer goes. Every request must be answered exactly once, now or later, except
+    /// those that an extension sends without waiting.
     pub reply_to: ReplyTo,
     /// What is asked.
     pub kind: RequestKind,
@@ -138,10 +138,10 @@ pub enum MemoryAccess {
         /// What it becomes.
         update: Update,
     },
-    /// Reads the line at its home without keeping a copy, after its owner, if it has one, has
-    /// become a sharer. For hardware with a part beside each bank of the directory, so the request
-    /// comes from the home's own tile. When it is done nobody owns the line, and whoever wants to write it must
-    /// ask the home later. Needs no private cache.
+    /// Reads the line at its home without keeping a copy; an owner becomes a sharer first. It is
+    /// for hardware with a part beside each directory bank, so the request comes from the home's
+    /// own tile. Afterwards the line has no owner, and a cache that wants to write it must ask the
+    /// home. Needs no private cache.
     ReadAtHome {
         /// Any byte of the line.
         address: u64,
@@ -222,10 +222,10 @@ pub trait Agent {
         context.refuse(request.reply_to);
     }
 
-    /// A cache is granted exclusive ownership (E or M) of a snooped line, by a read or a write; or
-    /// an agent's [`MemoryAccess::DmaWrite`] is being performed, which changes the line without
-    /// anybody's owning it. So after a [`MemoryAccess::ReadAtHome`] nobody writes the line before
-    /// this is called. Reads at home, and DMA reads, never cause it.
+    /// A cache is granted exclusive ownership (E or M) of a snooped line, for a read or a write, or
+    /// an agent's [`MemoryAccess::DmaWrite`] performs, which changes the line without an owner.
+    /// After a [`MemoryAccess::ReadAtHome`], the line cannot be written before this call. Reads at
+    /// home and DMA reads never cause it.
     fn ownership_granted(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
     /// Whether it wants to hear of ownership now. As long as it does not, [`Agent::ownership_granted`]
@@ -437,10 +437,10 @@ impl AgentContext<'_> {
         self.effects.push(Effect::Access { access, token });
     }
 
-    /// From now on the last-level cache is as if somebody had written all of `range`, from its start
-    /// to its end, before the simulation began: it has the lines, newer than memory, as far as there
-    /// is room for them beside lines that private caches hold or wait for. Takes no time and changes
-    /// no byte; lines that a private cache holds or waits for stay as they are.
+    /// Puts the last-level cache into the state that writing all of `range`, from start to end,
+    /// before the simulation would leave: it holds the lines as newer than memory, as far as they
+    /// fit beside lines that private caches hold or await. Takes no time and changes no byte; lines
+    /// that a private cache holds or awaits are unaffected.
     pub fn warm_last_level(&mut self, range: AddressRange) {
         self.effects.push(Effect::WarmLastLevel { range });
     }

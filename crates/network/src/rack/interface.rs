@@ -7,8 +7,8 @@ use fabric::Time;
 /// A server's network interface, seen from the network. It is an [`fabric::Agent`] on the fabric of its
 /// server, too.
 ///
-/// Servers and network advance by turns, none of them further than the shortest link takes. So what is
-/// received is known before its time comes, and what is sent is taken after it has been.
+/// Servers and network advance alternately, neither by more than the shortest link's latency. A
+/// packet is thus known before it arrives, and collected after it was sent.
 pub trait Interface {
     /// It has got this IPv4 address, and a link of this rate.
     fn connect(&mut self, address: u32, rate: LineRate);
