@@ -41,9 +41,9 @@ const READY_SET: Transit = Transit::Fixed(Time::ZERO);
 /// step, so that no item comes in between. A `RECONSIDER` that finds work is done when the ready
 /// set has acknowledged it.
 ///
-/// All but `QWAIT` and `QWAIT.NB` are barriers. Those two read no memory that others write: what they
-/// take is a queue, and who takes a queue goes on with `VERIFY`. They are no less certain to be
-/// executed when they begin, for a queue that a wrong path had taken would be lost.
+/// All but `QWAIT` and `QWAIT.NB` are barriers. These two read no memory that others write: they
+/// take a queue, and `VERIFY` follows. They also start only when they are certain to commit,
+/// because a queue taken on a wrong path would be lost.
 #[derive(Clone, Copy, Debug)]
 pub struct QwaitExtension {
     agent: AgentId,

@@ -39,8 +39,8 @@ pub enum Stealing {
 #[serde(deny_unknown_fields, default)]
 pub struct HyperPlaneSpec {
     /// Entries of the monitoring set, over all banks, and QIDs of the ready set (1024 in §IV-C and
-    /// Table I). Each directory bank has an equal part, of `ways` ways of a power of two rows. Of two
-    /// sockets each has a monitoring set of so many.
+    /// Table I). Each directory bank has an equal part, of `ways` ways of a power of two rows. Of
+    /// two sockets each has a monitoring set of so many.
     #[schemars(range(min = 2, max = MAXIMUM_ENTRIES))]
     pub entries: usize,
     /// Ways of the monitoring set: places that a look-up reads, and where a doorbell can be (2 in
@@ -59,15 +59,16 @@ pub struct HyperPlaneSpec {
     /// that waited for it (50 in §IV-C, which calls this conservative).
     #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub qwait_latency_cycles: u64,
-    /// Nanoseconds of a selection by a ready set of 1024 entries (12.25 in §IV-C), part of `QWAIT`'s
-    /// latency; one of other sizes takes longer or shorter by the levels of its parallel-prefix network
-    /// (§IV-B). What is left of `QWAIT`'s latency are the wires between core and ready set, there and back: the latency of
-    /// instructions that change the ready set and need no selection. The paper gives none.
+    /// Nanoseconds of a selection by a ready set of 1024 entries (12.25 in §IV-C), part of
+    /// `QWAIT`'s latency. Other sizes scale with the levels of the parallel-prefix network (§IV-B).
+    /// The rest of `QWAIT`'s latency is the round trip on the wires between core and ready set;
+    /// instructions that change the ready set without a selection take this round trip. The paper
+    /// does not give it.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub ready_set_latency_ns: f64,
-    /// The power-optimised mode: a core that halts in `QWAIT` goes to the state C1, in which its
-    /// clock stands still, until a queue is ready (§III-A, §V-D). It goes there as soon as the ready
-    /// set has nothing for it; a `QWAIT` that finds work does not.
+    /// The power-optimised mode: a core that halts in `QWAIT` enters C1, with its clock stopped,
+    /// until a queue is ready (§III-A, §V-D). It enters C1 when the ready set has no queue for it;
+    /// a `QWAIT` that finds a ready queue does not.
     pub power_optimised: bool,
     /// Nanoseconds that a core takes from C1 back to work, before the end of its `QWAIT`: some
     /// 500 in §V-D, after Falsafi et al., "Unlocking Energy", 2016, and Schöne et al., "Wake-up
@@ -116,8 +117,8 @@ pub(crate) struct Latencies {
 /// The entries of the ready set whose latency the paper gives (§IV-C).
 const SYNTHESISED_ENTRIES: usize = 1024;
 
-/// The levels of a Brent-Kung network over so many bits, the paper's choice for the arbiter (§IV-B):
-/// 2 log2 n - 1 (Brent and Kung, IEEE Transactions on Computers C-31(3), 1982).
+/// The levels of a Brent-Kung network over so many bits, the paper's choice for the arbiter
+/// (§IV-B): 2 log2 n - 1 (Brent and Kung, IEEE Transactions on Computers C-31(3), 1982).
 fn brent_kung_levels(entries: usize) -> f64 {
     f64::from(2 * entries.next_power_of_two().ilog2().max(1) - 1)
 }
@@ -186,8 +187,8 @@ impl HyperPlaneSpec {
         Ok(rows)
     }
 
-    /// The latencies at `clock`, for ready sets of `ready_entries` entries each and wires that take no
-    /// less than `minimum` from agent to core.
+    /// The latencies at `clock`, for ready sets of `ready_entries` entries each and wires that take
+    /// no less than `minimum` from agent to core.
     pub(crate) fn latencies(
         &self,
         clock: Clock,

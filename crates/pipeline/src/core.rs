@@ -264,8 +264,8 @@ impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// A core whose harts begin at `entry` with their numbers, `harts`, in `a0`: one for each of its
-    /// hardware threads.
+    /// A core whose harts begin at `entry` with their numbers, `harts`, in `a0`: one for each of
+    /// its hardware threads.
     pub fn new(
         spec: &CoreSpec,
         id: CoreId,
@@ -300,8 +300,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Whether somebody wants to know what goes through the window: for floating-point flags, a probe, or
-    /// to record what branches do.
+    /// Whether the general path must be taken because something observes the window: floating-point
+    /// flags, a probe, or the recording of branches.
     pub(crate) fn is_observed(&self) -> bool {
         self.hart.float_in_window || self.hart.probed.is_some() || self.shared.records_branches
     }
@@ -313,15 +313,16 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Lets the hart go on from where it is elsewhere, before the core starts: with its CSRs, `x0` to
-    /// `x31` and `f0` to `f31`.
+    /// Lets the hart go on from where it is elsewhere, before the core starts: with its CSRs, `x0`
+    /// to `x31` and `f0` to `f31`.
     pub fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]) {
         self.hart.privileged = hart.clone();
         self.hart.pc = pc;
         self.hart.registers[..64].copy_from_slice(registers);
     }
 
-    /// Reports every store performed to `range` in [`CoreModel::observations`](crate::CoreModel::observations).
+    /// Reports every store performed to `range` in
+    /// [`CoreModel::observations`](crate::CoreModel::observations).
     pub fn watch(&mut self, range: AddressRange) {
         self.shared.watch = range;
     }
@@ -351,15 +352,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.harts().map(|hart| hart.statistics.instructions).sum()
     }
 
-    /// Cycles that were not simulated one by one because the core provably only spun. How many these are
-    /// depends on how far the core is allowed to run, so they are no part of what it has done.
+    /// Cycles that were not simulated one by one because the core provably only spun. How many
+    /// these are depends on how far the core is allowed to run, so they are no part of what it has
+    /// done.
     pub fn skipped_cycles(&self) -> u64 {
         self.shared.skipped_cycles
     }
 
-    /// Counts of what one of its harts has done before `cycle`. What comes and goes between the core
-    /// and the fabric is nobody's: of the lines and the second level only the sum over the harts has a
-    /// meaning.
+    /// Counts of one hart before `cycle`. Line transfers and second-level accesses are not
+    /// attributed to a hart: only their sum over the harts is meaningful.
     pub fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics {
         self.hart_of(thread).statistics(cycle)
     }

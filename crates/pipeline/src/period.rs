@@ -1,11 +1,11 @@
 //! A core's part in a period of core and fabric together.
 //!
-//! A loop over more lines than the caches hold never comes to rest, so [`crate::skip`] cannot see
-//! that it repeats. But where nothing is stored, nobody else acts, and nobody asks for the time,
-//! the whole server may come back to the same state but for the time. The core notices when a loop
-//! closes with the same registers as some iterations ago. Whoever runs core and fabric compares the
-//! sample points that are a little after that ([`Core::compare`]), and if two are equal moves all
-//! on by many periods ([`Core::move_on`]).
+//! A loop over more lines than the caches hold never reaches a steady state that [`crate::skip`]
+//! could detect. But if nothing is stored, no other component acts and the time is not read, the
+//! whole server may return to the same state except for the time. The core detects a loop that
+//! closes with the same registers as some iterations ago. The engine compares sample points shortly
+//! after that ([`Core::compare`]), and if two are equal, advances everything by many periods
+//! ([`Core::move_on`]).
 
 use crate::core::{Core, NEVER};
 use crate::extension::Extension;
@@ -170,7 +170,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         mark.registers.extend_from_slice(&self.hart.registers);
     }
 
-    /// A loop at which a period may begin or have ended, if one has closed since this was last asked.
+    /// A loop at which a period may begin or have ended, if one has closed since this was last
+    /// asked.
     #[inline]
     pub fn take_closed_loop(&mut self) -> Option<ClosedLoop> {
         self.shared.spin.mark.proposed.take()

@@ -47,9 +47,9 @@ pub struct Executed {
     pub found: Option<Found>,
 }
 
-/// Sees each instruction of a core once it is certain what became of it: those that are committed
-/// in program order, those that are undone before any that is dispatched later. It is an
-/// instrument and must not influence what is simulated.
+/// Sees each instruction of a core once its fate is known: committed ones in program order,
+/// squashed ones before any instruction that is dispatched later. A probe is an instrument and must
+/// not influence the simulation.
 pub trait Probe {
     /// `executed` is over.
     fn executed(&mut self, executed: &Executed);
@@ -80,8 +80,8 @@ pub(crate) struct Probed {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Lets `probe` see everything that the hart of a hardware thread does from its next instruction
-    /// on. Spinning is not skipped while it does.
+    /// Lets `probe` see everything that the hart of a hardware thread does from its next
+    /// instruction on. Spinning is not skipped while it does.
     pub fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>) {
         self.with_hart(thread, |core| core.probe_with(probe));
     }

@@ -81,7 +81,7 @@ impl SpinSkip {
         std::mem::replace(&mut self.wanted, on)
     }
 
-    /// A loop turns once more, after so much `activity`: whether it is time to look for a period.
+    /// One more iteration of a loop, with this `activity`: returns whether to look for a period.
     #[inline(always)]
     pub fn repeats_quietly(&mut self, activity: u64, registers: &[u64; REGISTERS]) -> bool {
         if !self.enabled {

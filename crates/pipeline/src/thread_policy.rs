@@ -1,13 +1,13 @@
 //! Which of a core's harts dispatches first in a cycle that several could dispatch in.
 //!
 //! Today's policy is ICOUNT of Tullsen et al., "Exploiting Choice: Instruction Fetch and Issue on
-//! an Implementable Simultaneous Multithreading Processor", ISCA 1996: that hart goes first which
-//! has fewest instructions that have been dispatched and have not issued, and what it leaves of the
-//! core's width is the next one's, and so on. Of equals the one goes first that comes soonest,
-//! counted round, behind the one that went first the last time. (The paper counts what is being
-//! decoded, too, which no hart here has: what is on its way through the front end is not yet
-//! instructions. Its ICOUNT.2.8 takes from at most two harts a cycle, for each needs a port of the
-//! instruction cache; dispatch here has none, so every hart may have a part.)
+//! an Implementable Simultaneous Multithreading Processor", ISCA 1996: the hart with the fewest
+//! dispatched and unissued instructions dispatches first, the next one gets what it leaves of the
+//! core's width, and so on. A tie goes to the hart that comes soonest, in cyclic order, after the
+//! one that went first the last time. (The paper also counts instructions in decode. No hart has
+//! any here: the front end holds no instructions yet. Its ICOUNT.2.8 takes instructions from at
+//! most two harts a cycle, because each needs a port of the instruction cache; dispatch here needs
+//! none, so every hart may get a part.)
 //!
 //! Another policy changes [`ThreadPolicy`] and [`order`](ThreadPolicy::order), and nothing else.
 
@@ -37,8 +37,8 @@ impl ThreadPolicy {
         candidates.sort_unstable_by_key(|one| (one.waiting, self.turn(one.thread, threads)));
     }
 
-    /// The harts in `dispatched`, a bit for each, have dispatched in a cycle in which the candidates
-    /// could in this order.
+    /// The harts in `dispatched`, a bit for each, have dispatched in a cycle in which the
+    /// candidates could in this order.
     pub fn shared(&mut self, candidates: &[Candidate], dispatched: u8, threads: u8) {
         let has_dispatched = |one: &&Candidate| dispatched >> one.thread & 1 != 0;
         let Some(first) = candidates.iter().find(has_dispatched) else {

@@ -1,13 +1,12 @@
 //! Several hardware threads: harts that share an out-of-order core.
 //!
-//! The core is written for one hart: `Core::hart`, whose turn it is. The others wait in
-//! `Core::others`, and a pointer is exchanged when it is another one's turn ([`Core::switch_to`]).
-//! What is not in a [`HartState`] they share: caches and their miss registers, ports, issue width,
-//! scheduler, decoded instructions, and the predictor's tables. The reorder buffer and the queues
-//! of loads and stores are shared by their number of entries: a hart may have all that the others
-//! have not got. Nothing is divided in advance, so any number of harts goes with any number of
-//! entries, and one that has halted and whose instructions have all committed costs the others
-//! nothing.
+//! The core is written for one hart, the one in `Core::hart`. The others wait in `Core::others`; a
+//! pointer is swapped when the core switches to another ([`Core::switch_to`]). State private to a
+//! hart is in its [`HartState`]. The harts share everything else: caches and their miss registers,
+//! ports, issue width, scheduler, decoded instructions, and the predictor's tables. They share the
+//! entries of the reorder buffer and of the load and store queues without partitions, so any number
+//! of harts goes with any number of entries, and a hart that has halted, with all its instructions
+//! committed, costs the others nothing.
 //!
 //! **Who dispatches.** Which hart goes first in a cycle is decided in [`crate::thread_policy`].
 //! What one leaves of the core's width is the next one's. A hart that holds no entries has no

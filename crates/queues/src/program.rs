@@ -36,9 +36,9 @@ pub struct ProgramPreparation {
 
 /// The registers behind which the settings are.
 ///
-/// A name is written to one register, eight bytes at a time, until a zero byte ends it; reading
-/// another one then answers for that name. Whoever asks so learns which names there are: a parameter
-/// that the program has not asked for before it starts its queues is one that it does not know.
+/// To read a setting, the program writes its name to one register, eight bytes at a time, up to a
+/// zero byte, and reads another register. The device thereby learns the names that the program
+/// knows: a parameter not asked for before the queues start is unknown to the program.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramRegisters {
     settings: ProgramSettings,
@@ -134,8 +134,8 @@ impl ProgramRegisters {
     }
 }
 
-/// The part of the I/O device that a program can use in `prepare()`, when no time passes: parameters
-/// and counters.
+/// The part of the I/O device that a program can use in `prepare()`, when no time passes:
+/// parameters and counters.
 pub struct ProgramDevice {
     registers: AddressRange,
     program: ProgramRegisters,

@@ -50,8 +50,8 @@ impl ServerSpec {
         )
     }
 
-    /// How many harts there are. Those from 0 on are the first ones of the cores, in their order; if
-    /// the cores have more hardware threads, the second ones follow, and so on.
+    /// How many harts there are. Those from 0 on are the first ones of the cores, in their order;
+    /// if the cores have more hardware threads, the second ones follow, and so on.
     pub fn harts(&self) -> usize {
         self.fabric.cores * usize::from(self.core.threads)
     }
@@ -116,7 +116,8 @@ pub struct DataPlaneSpec {
     pub weights: Vec<u32>,
     /// The program that runs on the second hardware thread of each data plane core, if
     /// `server.core.threads` is 2 or more: a built-in one by its name, or the path of a `.c` file.
-    /// Without it, that thread is halted; those behind it always are, unless the data plane uses them.
+    /// Without it, that thread is halted; those behind it always are, unless the data plane uses
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub co_runner: Option<String>,
     /// Queues between the I/O sources and the data plane; each has a tenant of its own.
@@ -235,23 +236,23 @@ pub struct MeasureSpec {
     /// latest; the result says whether it is `precise`.
     #[schemars(range(min = 0.001, max = 1.0))]
     pub precision: Option<f64>,
-    /// If given, that is the p99 of the requests of this kind alone, of a program that takes
-    /// operations; `requests` are still of all kinds.
+    /// If given, `precision` applies to the p99 of this kind of requests alone, for programs that
+    /// take operations; `requests` still counts all kinds.
     pub precision_of: Option<OperationKind>,
     /// How the beginning is cut: "auto", or a number of requests. With "auto" and `traffic.load =
-    /// "saturate"` it ends when slots of the rings are no longer used for the first time and the times
-    /// between completions have settled; then whole laps of the rings are measured.
+    /// "saturate"` it ends when slots of the rings are no longer used for the first time and the
+    /// times between completions have settled; then whole laps of the rings are measured.
     pub warmup: Warmup,
-    /// If given, the server is first warmed up by traffic of its own, of which nothing is measured.
-    /// Runs that differ in nothing but what is offered afterwards share it.
+    /// If given, a warm-up with its own traffic precedes the run, and is not measured. Runs that
+    /// differ only in their later traffic share it.
     pub warm_start: Option<WarmStartSpec>,
     /// All randomness comes from this number.
     pub seed: u64,
 }
 
-/// How a server is warmed up before what is measured begins: by so many requests, at a rate. It is
-/// over some 1000 cycles after the last of them has been delivered, with all queues and caches as
-/// they are; then the traffic changes to what `traffic` says.
+/// A warm-up before measurement: a number of requests at a given rate. It ends some 1000 cycles
+/// after the last of them has been delivered and leaves all queues and caches as they are. The
+/// traffic then changes to `traffic`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WarmStartSpec {
@@ -323,8 +324,8 @@ mod tests {
         presets.find(|preset| preset.name == name).unwrap()
     }
 
-    /// A description with a value for each parameter that there is: as one of a server, and several of
-    /// racks.
+    /// A description with a value for each parameter that there is: as one of a server, and several
+    /// of racks.
     fn complete() -> (Value, Vec<Value>) {
         let preset = preset("nanopu-prototype");
         let service_times = json!({"distribution": "generalized-extreme-value"});

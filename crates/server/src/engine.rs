@@ -1,17 +1,17 @@
 //! How the time of a whole server advances.
 //!
-//! A core cannot affect another in less time than the shortest way through the fabric: a message
-//! leaves at least `departure` cycles after what causes it, and nothing reaches a core sooner than
-//! `delivery` cycles after the fabric decided it. So each core may run alone up to that horizon,
-//! and the fabric may then process its events up to where the cores have come. The result is that
-//! of doing everything in the order of time, and the same for any smaller horizon.
+//! A core cannot affect another sooner than the shortest path through the fabric: a message leaves
+//! at least `departure` cycles after its cause and reaches a core at least `delivery` cycles after
+//! the fabric's decision. Each core may therefore run alone up to that horizon, and the fabric may
+//! then process its events up to the time that the cores have reached. The result equals that of
+//! processing everything in time order, for any smaller horizon as well.
 
 use crate::period::Period;
 use fabric::{Clock, CoreId, Fabric, Inbox, Outbox, Time};
 use pipeline::{CoreModel, NEVER};
 
-/// A core that never needs the others still comes back after so many cycles, so that whoever runs
-/// the server can look after it.
+/// A core that never needs the others still returns after this many cycles, so that the caller
+/// regains control.
 const LONGEST_RUN_CYCLES: u64 = 100_000;
 
 /// The fabric runs no longer in one go. What it does may end the run, at least 1000 cycles later

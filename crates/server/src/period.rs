@@ -1,16 +1,16 @@
 //! Periods of a core and the fabric together are skipped.
 //!
-//! A loop over more lines than a core's caches hold never comes to rest, so the core alone cannot skip
-//! it. But where one core acts, nothing is stored and no agent is called, core and fabric may come
-//! back to the state in which they were, relative to the time. From there on all repeats itself until
-//! an agent's time comes, and is moved on by whole periods.
+//! A loop over more lines than a core's caches hold never reaches a steady state, so the core alone
+//! cannot skip it. But if one core runs alone, stores nothing, and no agent is called, then core
+//! and fabric may return to an earlier state, relative to the time. From then on everything repeats
+//! until the next timer of an agent, and is advanced by whole periods.
 //!
-//! Sample points are compared a little after the loop has closed with the same registers: all of
-//! the core, its caches, and what is under way; of the last-level cache what has been used in
-//! between; and of the counters of the branch predictor, which take several iterations to settle,
-//! what they say. Of a period that has been found before the length is known. Then some sample
-//! points in each of its iterations are compared with those an iteration before, so that no more
-//! than an iteration passes from where all repeats itself to where that is seen.
+//! Sample points are compared shortly after the loop has closed with the same registers: the core
+//! with its caches, messages in flight, the entries of the last-level cache used in between, and
+//! the predictions (not the counters, which settle over several iterations) of the branch
+//! predictor. If the length of the period is known from earlier, several sample points of each
+//! iteration are compared with those of the previous one, so that a repetition is found within an
+//! iteration.
 
 use crate::engine::Engine;
 use fabric::FootprintMark;

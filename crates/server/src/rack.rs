@@ -1,9 +1,9 @@
 //! How the time of several servers and the network between them advances.
 //!
-//! What a server sends reaches nobody sooner than the shortest link of a server takes. So in a window of that
-//! length the network can run first, for all that has been sent before is known; then each server alone, for
-//! all that arrives is known. The result is that of doing everything in the order of time, and the same for
-//! any shorter window.
+//! A server's packets arrive no sooner than the latency of the shortest link. In a window of that
+//! length, the network runs first, because all earlier packets are known; then each server runs
+//! alone, because all its arrivals are known. The result equals that of processing everything in
+//! time order, for any shorter window as well.
 //!
 //! A server in which nothing happens before the end of a window is not touched.
 
@@ -171,15 +171,16 @@ pub enum RackAdvance {
 }
 
 impl Rack {
-    /// `lookahead_cycles`: how many of the first server's cycles servers and network run ahead of each other
-    /// at most; 0 stands for as far as is exact. It never changes a result.
+    /// `lookahead_cycles`: how many of the first server's cycles servers and network run ahead of
+    /// each other at most; 0 stands for as far as is exact. It never changes a result.
     pub fn new(
         servers: Vec<RackServer>,
         network: Network,
         lookahead_cycles: u64,
     ) -> Result<Rack, RunError> {
         let clocks = || servers.iter().map(|server| server.machine.engine.clock());
-        // An event inside a cycle is done with the cycle after it, so that two cycles are always progress.
+        // An event inside a cycle is done with the cycle after it, so that two cycles are always
+        // progress.
         let least = clocks().map(|clock| clock.time(2)).max();
         let least = least.unwrap_or(Time::ZERO);
         let longest = network.shortest_server_latency();
@@ -226,8 +227,8 @@ impl Rack {
         self.pause = pause;
     }
 
-    /// How often a server has been let run: what the simulation of racks costs is this and what happens in
-    /// the servers.
+    /// How often a server has been let run: what the simulation of racks costs is this and what
+    /// happens in the servers.
     pub fn turns(&self) -> u64 {
         self.turns
     }

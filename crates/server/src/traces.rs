@@ -115,9 +115,9 @@ fn merge<T: Copy + Ord>(mut ranges: Vec<Range<T>>) -> Vec<Range<T>> {
     merged
 }
 
-/// Runs once; or twice, to trace the slowest requests alone, of which the first run finds out which they are: a
-/// run of the same description is the same to the bit. `once` makes one run, whose traces show what happens in
-/// some times, and `slowest` says when those requests were under way of which this part of all is faster.
+/// Runs once, or twice to trace only the slowest requests: the first run finds them, and the second
+/// repeats it exactly. `once` makes one run that traces the given times; `slowest` returns the
+/// times during which the requests slower than the given part of all were in flight.
 pub(crate) fn run_traced<R, L>(
     options: &Options,
     progress: &mut dyn FnMut(f64) -> bool,
@@ -220,8 +220,9 @@ impl Traces {
         says.then(|| Program::shared(image, elf))
     }
 
-    /// Watches `machine`, which executes what [`Traces::program`] has made of its program. Of several servers,
-    /// `server` is the name of this one; its cores count from where those before it have ended.
+    /// Watches `machine`, which executes what [`Traces::program`] has made of its program. Of
+    /// several servers, `server` is the name of this one; its cores count from where those before
+    /// it have ended.
     pub fn watch(
         &mut self,
         server: Option<&str>,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 /// The contents of such files, by the paths that the description has for them.
 ///
-/// Nothing here reads a file. Whoever asks for a run has read them, and may have made a key of their
-/// contents under which the result is kept: the run gets the same bytes, even if the file has
-/// changed since or is on another host.
+/// Nothing here reads a file. The caller reads the files before the run and may use their contents
+/// in the key of the result. The run gets the same bytes, even if a file has changed since or the
+/// run is on another host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Files(BTreeMap<String, Vec<u8>>);
 

@@ -32,10 +32,11 @@
 //!   after the Put.
 //! - *WriteAtHome* is performed when nobody holds the line any more. Snoopers of ownership are told
 //!   then. A line that was dropped while requests wait for it is fetched again for them.
-//! - *A miss* takes a way that is not busy, chosen by the replacement policy. Its holders are recalled first
-//!   (Invalidate, or ForwardGetM for the home). Misses of a set for which there is no way yet wait
-//!   in order. A later request for such a line can find it present and overtake, which harms
-//!   nobody: a cache has one request for a line at a time, and its Puts never wait for a way.
+//! - *A miss* takes a way that is not busy, chosen by the replacement policy. Its holders are
+//!   recalled first (Invalidate, or ForwardGetM for the home). Misses of a set for which there is
+//!   no way yet wait in order. A later request for such a line can find it present and overtake,
+//!   which harms nobody: a cache has one request for a line at a time, and its Puts never wait for
+//!   a way.
 //! - Every answer leaves after the same latency of the bank, so that the order of the bank's
 //!   decisions is the order in which a cache learns of them.
 //!
@@ -56,12 +57,12 @@
 //! | Put from the owner | | | | | take the data | put the data into the LLC |
 //! | loses its place in the LLC | | to absent | to not in LLC | | to not in LLC | |
 //!
-//! What is put into the LLC: what comes from memory, what a private cache has written and gives up
-//! or lets others read, and what the home has to ask an owner for. A line that its owner has not
-//! written and gives up is not (a PutE carries no data): if the LLC has lost it, it is in memory.
-//! These are the non-inclusive caches of Jaleel et al., "Achieving Non-Inclusive Cache Performance
-//! with Inclusive Caches", MICRO 2010. Sharers cannot be asked for a line that the LLC has lost,
-//! for they drop lines without a word, so that it is fetched from memory.
+//! The LLC is filled by lines from memory, by dirty lines that a private cache evicts or shares,
+//! and by lines that the home requests from an owner. An evicted clean line does not fill it (a
+//! PutE carries no data): if the LLC has lost the line, memory has it. These are the non-inclusive
+//! caches of Jaleel et al., "Achieving Non-Inclusive Cache Performance with Inclusive Caches",
+//! MICRO 2010. A line that the LLC has lost is fetched from memory even if it has sharers, because
+//! sharers drop lines silently and cannot be asked.
 //!
 //! The module `exhaustive` goes through all orders of events in small systems, with these tables
 //! and that of the private caches.
@@ -280,9 +281,9 @@ pub(crate) struct Bank {
     set_mask: u64,
     /// How many bits of a line's number choose its set.
     set_bits: u32,
-    /// The directory: the first ways of all sets, then their second ones, and so on. What is read one
-    /// after the other is next to each other, and does not share the few lines of the host's caches that
-    /// sets a power of two apart would have.
+    /// The directory: the first ways of all sets, then their second ones, and so on. What is read
+    /// one after the other is next to each other, and does not share the few lines of the host's
+    /// caches that sets a power of two apart would have.
     entries: Vec<Entry>,
     /// How many entries of each set are in use: to look for a free one means to read them all.
     used: Vec<u16>,
@@ -389,10 +390,10 @@ impl Bank {
         }
     }
 
-    /// A message of a private cache has its turn. If that is all that happens, returns the answer:
-    /// for a request for a line that is here and that no other cache has to give up, and for a line
-    /// that its owner gives up. Otherwise it has to be [taken](Bank::message). The line's entry may
-    /// be at `place`.
+    /// Processes a private cache's message and returns the answer, if the message needs nothing
+    /// else: a request for a line that is present and that no other cache has to give up, or an
+    /// owner's eviction. Otherwise the caller passes it to [`Bank::message`]. `place` is a hint for
+    /// the line's entry.
     #[inline]
     pub(crate) fn answer_at_once(
         &mut self,

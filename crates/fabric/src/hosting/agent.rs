@@ -45,8 +45,8 @@ pub struct Attachment {
     pub snoops: Option<AddressRange>,
     /// A private cache, for agents that read and write memory.
     pub cache: Option<CacheSpec>,
-    /// Of two sockets it is on both: it has such a cache on the same tile of the other one, too, and
-    /// accesses each line from the socket that the line belongs to.
+    /// Of two sockets it is on both: it has such a cache on the same tile of the other one, too,
+    /// and accesses each line from the socket that the line belongs to.
     pub on_each_socket: bool,
 }
 
@@ -73,8 +73,8 @@ state::plain!(ReplyTo {
 /// A core's request, as it arrives at an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Where the answer goes. Every request must be answered once, now or later; but for what a
-    /// core's extension sends without waiting.
+    /// Where the answer goes. Every request must be answered exactly once, now or later, except
+    /// those that an extension sends without waiting.
     pub reply_to: ReplyTo,
     /// What is asked.
     pub kind: RequestKind,
@@ -82,8 +82,8 @@ pub struct Request {
 
 state::plain!(Request { reply_to, kind });
 
-/// An atomic change of a little-endian `u64` in memory: it becomes `before & keep | set`, unless one of
-/// the bits `unless` is set before.
+/// An atomic change of a little-endian `u64` in memory: it becomes `before & keep | set`, unless
+/// one of the bits `unless` is set before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update {
     /// Nothing changes if one of these bits is set.
@@ -138,10 +138,10 @@ pub enum MemoryAccess {
         /// What it becomes.
         update: Update,
     },
-    /// Reads the line at its home without keeping a copy, after its owner, if it has one, has
-    /// become a sharer. For hardware with a part beside each bank of the directory, so the request
-    /// comes from the home's own tile. When it is done nobody owns the line, and whoever wants to write it must
-    /// ask the home later. Needs no private cache.
+    /// Reads the line at its home without keeping a copy; an owner becomes a sharer first. It is
+    /// for hardware with a part beside each directory bank, so the request comes from the home's
+    /// own tile. Afterwards the line has no owner, and a cache that wants to write it must ask the
+    /// home. Needs no private cache.
     ReadAtHome {
         /// Any byte of the line.
         address: u64,
@@ -153,10 +153,10 @@ pub enum MemoryAccess {
         /// Any byte of the line.
         address: u64,
     },
-    /// Writes as DMA does: at the line's home, after all private caches have given up their
-    /// copies. It is done when the home's acknowledgement is back. Writes to different lines may be
-    /// performed in any order: who needs one to be seen before another waits until it is done. Needs
-    /// no private cache.
+    /// Writes as DMA does: at the line's home, after all private caches have given up their copies.
+    /// It is done when the home's acknowledgement is back. Writes to different lines may be
+    /// performed in any order: who needs one to be seen before another waits until it is done.
+    /// Needs no private cache.
     DmaWrite {
         /// First byte.
         address: u64,
@@ -222,14 +222,14 @@ pub trait Agent {
         context.refuse(request.reply_to);
     }
 
-    /// A cache is granted exclusive ownership (E or M) of a snooped line, by a read or a write; or
-    /// an agent's [`MemoryAccess::DmaWrite`] is being performed, which changes the line without
-    /// anybody's owning it. So after a [`MemoryAccess::ReadAtHome`] nobody writes the line before
-    /// this is called. Reads at home, and DMA reads, never cause it.
+    /// A cache is granted exclusive ownership (E or M) of a snooped line, for a read or a write, or
+    /// an agent's [`MemoryAccess::DmaWrite`] performs, which changes the line without an owner.
+    /// After a [`MemoryAccess::ReadAtHome`], the line cannot be written before this call. Reads at
+    /// home and DMA reads never cause it.
     fn ownership_granted(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
-    /// Whether it wants to hear of ownership now. As long as it does not, [`Agent::ownership_granted`]
-    /// is not called.
+    /// Whether it wants to hear of ownership now. As long as it does not,
+    /// [`Agent::ownership_granted`] is not called.
     fn is_snooping(&self) -> bool {
         true
     }
@@ -394,9 +394,9 @@ impl AgentContext<'_> {
         });
     }
 
-    /// Raises or lowers a hart's interrupt line after `delay`. The first harts are those of the cores in
-    /// their order; if the cores have more hardware threads, the harts behind them are the second ones,
-    /// in the same order.
+    /// Raises or lowers a hart's interrupt line after `delay`. The first harts are those of the
+    /// cores in their order; if the cores have more hardware threads, the harts behind them are the
+    /// second ones, in the same order.
     pub fn interrupt(&mut self, hart: u16, bit: u8, level: bool, delay: Time) {
         self.effects.push(Effect::Interrupt {
             hart,
@@ -406,14 +406,15 @@ impl AgentContext<'_> {
         });
     }
 
-    /// Tells a core to fetch `line` into its data cache, so that it can write it, as the stash hints of
-    /// AMBA CHI do (ARM IHI 0050, "Cache stashing"). It gets there as soon as anything can.
+    /// Tells a core to fetch `line` into its data cache, so that it can write it, as the stash
+    /// hints of AMBA CHI do (ARM IHI 0050, "Cache stashing"). It gets there as soon as anything
+    /// can.
     pub fn stash(&mut self, core: CoreId, line: LineAddress) {
         self.effects.push(Effect::Stash { core, line });
     }
 
-    /// Tells the extension of a hart's core something, over wires on which it takes `delay`. Harts are
-    /// numbered as in [`AgentContext::interrupt`].
+    /// Tells the extension of a hart's core something, over wires on which it takes `delay`. Harts
+    /// are numbered as in [`AgentContext::interrupt`].
     pub fn notify(&mut self, hart: u16, header: u64, delay: Time) {
         self.effects.push(Effect::Notify {
             hart,
@@ -437,10 +438,10 @@ impl AgentContext<'_> {
         self.effects.push(Effect::Access { access, token });
     }
 
-    /// From now on the last-level cache is as if somebody had written all of `range`, from its start
-    /// to its end, before the simulation began: it has the lines, newer than memory, as far as there
-    /// is room for them beside lines that private caches hold or wait for. Takes no time and changes
-    /// no byte; lines that a private cache holds or waits for stay as they are.
+    /// Puts the last-level cache into the state that writing all of `range`, from start to end,
+    /// before the simulation would leave: it holds the lines as newer than memory, as far as they
+    /// fit beside lines that private caches hold or await. Takes no time and changes no byte; lines
+    /// that a private cache holds or awaits are unaffected.
     pub fn warm_last_level(&mut self, range: AddressRange) {
         self.effects.push(Effect::WarmLastLevel { range });
     }

@@ -33,10 +33,9 @@ pub enum RegisterAccess {
 }
 
 impl Request {
-    /// Which of a device's 64-bit registers is asked for, as its offset from `start`, where the device's
-    /// addresses begin; and what is wanted. Nothing, if it is no access that such registers have: they
-    /// are written as a whole, and read as a whole or, as compilers do where that is enough, the lower
-    /// half of them.
+    /// The offset from `start` of the 64-bit device register that this request accesses, and the
+    /// access. `None` if it is not a valid register access: registers are written as a whole, and
+    /// read as a whole or, as compilers do where that suffices, by their lower half.
     pub fn register(&self, start: u64) -> Option<(u64, RegisterAccess)> {
         match self.kind {
             RequestKind::Read { address, bytes } if address % 8 == 0 && bytes >= 4 => {

@@ -4,11 +4,11 @@ use fabric::Time;
 use network::LoadGenerator;
 use network::rack::Node;
 
-/// A client that waits so long for a response that it recognises will get none; a rack in which nobody sends
-/// a packet for so long is stuck.
+/// After this long without a recognised response, a waiting client is stuck; after this long
+/// without a packet from anyone, the rack is stuck.
 const PATIENCE_NS: f64 = 50e6;
-/// So will one to which this happens so often without such a response between: a message comes that answers
-/// none of its requests, or its transport gives a request up.
+/// A client is also stuck after this many failures in a row: a message that answers none of its
+/// requests, or a request that its transport gave up.
 const MAX_FAILURES: u64 = 1000;
 
 /// What is known of a client.
@@ -20,7 +20,8 @@ struct Waiting {
     failures: u64,
     /// For how long it has waited since, as far as it was waiting at two looks one after the other.
     waited: Time,
-    /// Whether it was at the last one: what lies between two looks may be long, if nothing happens in it.
+    /// Whether it was at the last one: what lies between two looks may be long, if nothing happens
+    /// in it.
     was_waiting: bool,
 }
 
@@ -44,8 +45,8 @@ impl Watchdog {
         }
     }
 
-    /// Looks at the clients `at` a time, up to which so many packets have been sent: a sentence without its full
-    /// stop, if the rack will never be done.
+    /// Looks at the clients `at` a time, up to which so many packets have been sent: a sentence
+    /// without its full stop, if the rack will never be done.
     pub(super) fn look<'a>(
         &mut self,
         at: Time,
