@@ -1,10 +1,10 @@
 //! What structures of other sizes cost than those that the numbers are of.
 //!
-//! The numbers of an [`EnergySpec`] are those of HyperPlane's Table I. McPAT 1.3 has computed the same
-//! structures at other sizes, one dimension at a time; what it found is here as multiples. Between two
-//! sizes a cost is taken to be a power of the size, as it is in CACTI's arrays far from where the best
-//! organisation of an array changes; beyond the last ones, too. What two dimensions change is
-//! multiplied. `docs/energy.md` has the same tables.
+//! The numbers of an [`EnergySpec`] are those of HyperPlane's Table I. McPAT 1.3 has computed the
+//! same structures at other sizes, one dimension at a time; what it found is here as multiples.
+//! Between two sizes a cost is taken to be a power of the size, as it is in CACTI's arrays far from
+//! where the best organisation of an array changes; beyond the last ones, too. What two dimensions
+//! change is multiplied. `docs/energy.md` has the same tables.
 
 use crate::EnergySpec;
 use fabric::{FabricSpec, LINE_BYTES};
@@ -29,7 +29,8 @@ impl std::ops::Mul for Factor {
     }
 }
 
-/// Sizes in rising order, and what an event and the leakage are there, as multiples of the reference's.
+/// Sizes in rising order, and what an event and the leakage are there, as multiples of the
+/// reference's.
 struct Curve(&'static [(f64, f64, f64)]);
 
 impl Curve {
@@ -197,9 +198,9 @@ fn mean<const N: usize>(parts: [(f64, f64); N]) -> f64 {
     parts.iter().map(|part| part.0 * part.1).sum::<f64>() / weights
 }
 
-/// What McPAT calls the area of the "undifferentiated core", as a multiple of the reference's: fitted to
-/// dies, by the stages of the pipeline. The model's stages behind dispatch are those of the reference, 14
-/// in all, or of five in order.
+/// What McPAT calls the area of the "undifferentiated core", as a multiple of the reference's:
+/// fitted to dies, by the stages of the pipeline. The model's stages behind dispatch are those of
+/// the reference, 14 in all, or of five in order.
 fn undifferentiated(core: &CoreSpec) -> f64 {
     let out_of_order = |stages: f64| 3.57 * libm::log(stages) - 1.2643;
     let area = match core.model {
@@ -454,8 +455,8 @@ mod tests {
         assert_eq!(spec.mesh.router_flit_pj, 80.0);
     }
 
-    /// What is larger costs more, but for a hundredth that a cache of one way leaks more than one of
-    /// four, and the reference is in each table.
+    /// What is larger costs more, but for a hundredth that a cache of one way leaks more than one
+    /// of four, and the reference is in each table.
     #[test]
     fn tables_rise() {
         for Curve(points) in [

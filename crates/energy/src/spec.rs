@@ -182,32 +182,32 @@ costs! {
 }
 
 costs! {
-    /// The link between two sockets, if there are two. McPAT's numbers of its parts at 65 and 90 nm,
-    /// scaled as McPAT scales them.
+    /// The link between two sockets, if there are two. McPAT's numbers of its parts at 65 and 90
+    /// nm, scaled as McPAT scales them.
     SocketLinkEnergySpec {
-        /// A byte through the controllers of both ends: McPAT's PCIe controller, with the physical, the
-        /// link and the transaction layer, 3.75 nJ a cycle of 350 MHz for eight lanes of 0.5 GB/s each
-        /// way at 65 nm and 1.1 V; times 32/65 and (0.9/1.1)^2.
+        /// A byte through the controllers of both ends: McPAT's PCIe controller, with the physical,
+        /// the link and the transaction layer, 3.75 nJ a cycle of 350 MHz for eight lanes of 0.5
+        /// GB/s each way at 65 nm and 1.1 V; times 32/65 and (0.9/1.1)^2.
         byte_pj = 54.1,
-        /// What the transmitters and receivers of both ends draw for each GB/s that the link can carry
-        /// each way, whether anything crosses it or not: two of 10 mW for each Gb/s at 90 nm and 1.2 V
-        /// ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS", ISSCC 2006), times the root of 32/90 and
-        /// (0.9/1.2)^2.
+        /// What the transmitters and receivers of both ends draw for each GB/s that the link can
+        /// carry each way, whether anything crosses it or not: two of 10 mW for each Gb/s at 90 nm
+        /// and 1.2 V ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS", ISSCC 2006), times the root of
+        /// 32/90 and (0.9/1.2)^2.
         static_mw_per_gb_per_s = 53.7,
     }
 }
 
 /// What the events of a server cost, and what its components leak.
 ///
-/// Defaults: where a number names no other source, what McPAT 1.3 (Li et al., MICRO 2009) computes for
-/// the server of HyperPlane's Table I at 32 nm, 0.9 V, 3 GHz and 360 K; `docs/energy.md` has McPAT's
-/// input.
+/// Defaults: where a number names no other source, what McPAT 1.3 (Li et al., MICRO 2009) computes
+/// for the server of HyperPlane's Table I at 32 nm, 0.9 V, 3 GHz and 360 K; `docs/energy.md` has
+/// McPAT's input.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnergySpec {
-    /// Whether the numbers are those of the caches, queues, widths and units of HyperPlane's Table I,
-    /// from which those of other sizes follow as McPAT has it. `false`: they are those of what is
-    /// described, as they stand.
+    /// Whether the numbers are those of the caches, queues, widths and units of HyperPlane's Table
+    /// I, from which those of other sizes follow as McPAT has it. `false`: they are those of what
+    /// is described, as they stand.
     pub follow_sizes: bool,
     /// A core and its first-level caches.
     pub core: CoreEnergySpec,

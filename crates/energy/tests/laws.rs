@@ -291,7 +291,8 @@ fn idle_units_draw_their_share() {
     assert_near(components.window.dynamic, nj(window), "window");
     let registers = 16.0 * 19.9 + 8.0 * (28.1 + 93.8);
     assert_near(components.registers.dynamic, nj(registers), "registers");
-    // Six integer units and two multipliers; four adders and two multipliers; two loads and a store.
+    // Six integer units and two multipliers; four adders and two multipliers; two loads and a
+    // store.
     let integer = 6.0 * 54.4 + 2.0 * 108.9;
     assert_near(components.integer_units.dynamic, nj(integer), "integer");
     assert_near(components.float_units.dynamic, nj(6.0 * 163.3), "float");

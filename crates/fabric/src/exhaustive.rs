@@ -13,8 +13,8 @@
 //! - A cache may at any time ask for a line in order to read or to write it, write a line that it
 //!   owns, and replace a line. A write that was asked for is performed when the line comes. It may
 //!   keep others waiting for a line that it has got (as a core does between LR and SC).
-//! - An agent may read a line at the home, or write a line or a part of it there, for the last-level
-//!   cache or for memory.
+//! - An agent may read a line at the home, or write a line or a part of it there, for the
+//!   last-level cache or for memory.
 //! - A non-inclusive last-level cache may lose a line at any time.
 //! - A cache asks for nothing while [`Configuration::buffered`] of its Puts are not acknowledged.
 //!   Without a bound there would be no end of states: Transfers can overtake PutAcks forever.
@@ -34,8 +34,8 @@
 //!   nothing more, it ends, and then nothing waits for anything.
 //! - Every cell and every place marked with `reached!` is come to.
 //!
-//! Of a line's data only this is kept, in each of two bytes: whether it is the last write. A part of
-//! a line is the first byte.
+//! Of a line's data only this is kept, in each of two bytes: whether it is the last write. A part
+//! of a line is the first byte.
 
 use crate::coverage::{INCLUSIVE_HOME, NON_INCLUSIVE_HOME, PRIVATE_CACHE, report};
 use crate::home::{Bank, HomeAction, HomeWrite};

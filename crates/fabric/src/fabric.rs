@@ -237,8 +237,8 @@ state::component!(Fabric {
     written_at_home: fixed,
 });
 
-/// Sends a message of a private cache along the way to the home's bank; returns the cycle in which it
-/// arrives. `ready`: the first cycle in which it could leave, if it need not be forwarded.
+/// Sends a message of a private cache along the way to the home's bank; returns the cycle in which
+/// it arrives. `ready`: the first cycle in which it could leave, if it need not be forwarded.
 #[inline]
 fn send_to_bank(
     mesh: &mut Mesh,
@@ -405,7 +405,8 @@ impl Fabric {
         self.queue.push(at, order, event);
     }
 
-    /// The cycle of the event at hand, which is at `now`, and the first that begins with it or later.
+    /// The cycle of the event at hand, which is at `now`, and the first that begins with it or
+    /// later.
     #[inline]
     pub(crate) fn cycles(&self, now: Time) -> (u64, u64) {
         let cycle = self.queue.cycle();
@@ -807,8 +808,8 @@ impl Fabric {
         std::mem::take(&mut self.delivered_to)
     }
 
-    /// Brings what goes by cycles up to `cycle`, before which nothing is still to happen. It changes
-    /// nothing but that two sample points can be compared.
+    /// Brings what goes by cycles up to `cycle`, before which nothing is still to happen. It
+    /// changes nothing but that two sample points can be compared.
     pub fn settle(&mut self, cycle: u64) {
         self.mesh.settle(cycle);
     }

@@ -43,16 +43,17 @@ impl MemoryMap {
             .find(|mapped| mapped.range.contains(address))
     }
 
-    /// The range of memory that holds `address`, for those who look often. `user`: only if user mode
-    /// may write there.
+    /// The range of memory that holds `address`, for those who look often. `user`: only if user
+    /// mode may write there.
     pub fn memory_around(&self, address: u64, user: bool) -> Option<AddressRange> {
         self.find(address)
             .filter(|mapped| mapped.region == Region::Ram && !(user && mapped.protected))
             .map(|mapped| mapped.range)
     }
 
-    /// Keeps user mode from writing to memory and from reaching devices in `ranges`, each of which is
-    /// all that the map has at its addresses. Code and data there can still be executed and read.
+    /// Keeps user mode from writing to memory and from reaching devices in `ranges`, each of which
+    /// is all that the map has at its addresses. Code and data there can still be executed and
+    /// read.
     #[must_use]
     pub fn protect(mut self, ranges: &[AddressRange]) -> MemoryMap {
         for mapped in &mut self.ranges {

@@ -58,8 +58,8 @@ state::component!(Link {
 
 impl Link {
     /// Reserves `flits` cycles in a row, from `earliest` or as soon as possible after it. Nothing
-    /// will be reserved before `now` any more. `cycles` has as many bits set as there are flits, the
-    /// lowest ones.
+    /// will be reserved before `now` any more. `cycles` has as many bits set as there are flits,
+    /// the lowest ones.
     #[inline(always)]
     fn reserve(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
         // As a rule nothing is in the way, and the window reaches so far that it need not be moved.
@@ -627,8 +627,8 @@ mod tests {
         assert_eq!(reserve(&mut link, 6000, 6000, 1), 6064);
     }
 
-    /// Two sockets of 2 x 2 tiles, 1 GHz; the link begins at tile 1 of each, takes 20 ns and carries
-    /// 8 bytes a nanosecond.
+    /// Two sockets of 2 x 2 tiles, 1 GHz; the link begins at tile 1 of each, takes 20 ns and
+    /// carries 8 bytes a nanosecond.
     fn two_sockets() -> Mesh {
         let mut spec = FabricSpec {
             sockets: 2,
@@ -707,8 +707,8 @@ mod tests {
 
     #[test]
     fn messages_longer_than_the_window_are_carried_behind_it() {
-        // A byte a cycle: 72 flits, which begin behind the window of 64 cycles. The second waits for
-        // them: 136 + 3 for the hop + 71 for its tail. A short one goes before both.
+        // A byte a cycle: 72 flits, which begin behind the window of 64 cycles. The second waits
+        // for them: 136 + 3 for the hop + 71 for its tail. A short one goes before both.
         let spec = MeshSpec {
             link_bytes: 1,
             ..MeshSpec::default()

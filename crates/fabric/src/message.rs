@@ -313,7 +313,8 @@ pub enum DeliveryKind {
         /// Raised or lowered.
         level: bool,
     },
-    /// An agent has written a line at its home that the core will want: a hint, which asks the core to fetch it.
+    /// An agent has written a line at its home that the core will want: a hint, which asks the core
+    /// to fetch it.
     Stash {
         /// The line.
         line: LineAddress,
@@ -347,8 +348,8 @@ impl DeliveryKind {
 #[derive(Debug)]
 pub struct Inbox {
     awaited: DeliveryQueue,
-    /// The ends of evictions, for which nobody waits, by themselves: they are half of all, and short
-    /// enough to overtake lines on their way.
+    /// The ends of evictions, for which nobody waits, by themselves: they are half of all, and
+    /// short enough to overtake lines on their way.
     acknowledgements: DeliveryQueue,
     next_sequence: u64,
     /// When the next one takes effect, and whether it is the end of an eviction.

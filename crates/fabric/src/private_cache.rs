@@ -269,8 +269,8 @@ fn low_bits(line: LineAddress) -> usize {
 }
 
 impl PrivateCache {
-    /// The lines that are here, and what decides on which of them makes room. Where nothing has been
-    /// written, they have the data that they had.
+    /// The lines that are here, and what decides on which of them makes room. Where nothing has
+    /// been written, they have the data that they had.
     fn compare(&mut self, walker: &mut dyn Walker) {
         if !self.policy.is_order_of_use() {
             // There it makes a difference in which way a line is.
@@ -311,10 +311,10 @@ impl PrivateCache {
         misses.walk(walker);
     }
 
-    /// Shows to a walker that compares how often lines have come and gone, instead of which are here and
-    /// in which order they were used. Where none has come or gone the order has decided on nothing,
-    /// and, unless the policy says otherwise, it is the same after each time that the same ones are
-    /// used.
+    /// Shows to a walker that compares how often lines have come and gone, instead of which are
+    /// here and in which order they were used. Where none has come or gone the order has decided on
+    /// nothing, and, unless the policy says otherwise, it is the same after each time that the same
+    /// ones are used.
     pub fn compare_version(&mut self, walker: &mut dyn Walker) {
         walker.number(&mut self.version);
         if !self.policy.settles() {

@@ -124,7 +124,8 @@ impl<E: Copy> Queue<E> {
         self.insert(place, key, self.clock.cycle_of(at));
     }
 
-    /// Adds an event that has been [taken](Queue::take_before) once more, at the beginning of `cycle`.
+    /// Adds an event that has been [taken](Queue::take_before) once more, at the beginning of
+    /// `cycle`.
     #[inline]
     pub fn put_back(&mut self, place: u32, cycle: u64, order: u64) {
         let key = key(self.clock.time(cycle), order);
@@ -301,7 +302,8 @@ impl<E: Copy> Queue<E> {
         self.first_bucket_behind(start / 64)
     }
 
-    /// The same, behind word `first` of `occupied`; what is before the base in that word comes last.
+    /// The same, behind word `first` of `occupied`; what is before the base in that word comes
+    /// last.
     #[inline]
     fn first_bucket_behind(&self, first: usize) -> Option<usize> {
         let twice = self.occupied_words | self.occupied_words << WORDS;

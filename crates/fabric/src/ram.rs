@@ -274,8 +274,8 @@ impl Ram {
         }
     }
 
-    /// Whether more pages of 4 KiB have been written than `limit`, or the host had no memory for one:
-    /// what was written there is lost.
+    /// Whether more pages of 4 KiB have been written than `limit`, or the host had no memory for
+    /// one: what was written there is lost.
     #[inline]
     pub fn is_beyond(&self, limit: u64) -> bool {
         self.touched_pages > limit || self.host_is_full
@@ -426,7 +426,8 @@ mod tests {
         assert_eq!(found, [0, 1, 0, 1]);
     }
 
-    /// Whatever the order in which pages were written, and whatever the memory that it is put into had.
+    /// Whatever the order in which pages were written, and whatever the memory that it is put into
+    /// had.
     #[test]
     fn what_is_saved_is_what_is_not_zero() {
         let saved = |addresses: &[u64]| {

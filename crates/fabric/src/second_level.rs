@@ -1,9 +1,9 @@
 //! A private second-level cache, unified, with the two first-level caches before it.
 //!
 //! The coherence point of such a core is its second level (L2): a [`PrivateCache`] that speaks with
-//! the homes. It includes the first levels (L1), which are [`PrivateCache`]s too, but speak only with
-//! it, inside the core's own time. So there are no messages between L1 and L2, only look-ups that
-//! take their time:
+//! the homes. It includes the first levels (L1), which are [`PrivateCache`]s too, but speak only
+//! with it, inside the core's own time. So there are no messages between L1 and L2, only look-ups
+//! that take their time:
 //!
 //! | event | L2 does not have it | L2 has it to read | L2 owns it | L2 owns it, an L1 may read it | L2 owns it, the L1D may write it |
 //! | --- | --- | --- | --- | --- | --- |
@@ -16,11 +16,12 @@
 //! | replacement in L2 | | L1s drop it | Put | L1s drop it; Put | the data comes from the L1D, L1s drop it; Put |
 //! | replacement in L1D | | silent | | silent | data to L2, if it was written |
 //!
-//! - The L1D writes a line that it may write without a word. So L2's data may be old, and is brought
-//!   up to date from the L1D before L2 gives the line away.
+//! - The L1D writes a line that it may write without a word. So L2's data may be old, and is
+//!   brought up to date from the L1D before L2 gives the line away.
 //! - A line that the L1I has is never writable in the L1D: code that is written is taken from the
 //!   L1I, as it is between cores.
-//! - A line that L2 had when an L1 asked may be gone when the look-up is over. Then L2 asks its home.
+//! - A line that L2 had when an L1 asked may be gone when the look-up is over. Then L2 asks its
+//!   home.
 //! - An L1 that has missed keeps its miss register until its line comes. A miss for which L2 has no
 //!   register waits in L2, in order.
 

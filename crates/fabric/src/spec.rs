@@ -91,8 +91,8 @@ impl CacheSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecondLevelSpec {
-    /// Capacity in bytes: sets x ways x 64, where the number of sets is a power of two; no less than
-    /// both first-level caches have.
+    /// Capacity in bytes: sets x ways x 64, where the number of sets is a power of two; no less
+    /// than both first-level caches have.
     #[schemars(range(min = 64, max = MAXIMUM_PRIVATE_BYTES))]
     pub size_bytes: u64,
     /// Ways of each set.

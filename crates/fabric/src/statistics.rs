@@ -40,7 +40,8 @@ pub struct FabricStatistics {
     pub refused_requests: u64,
     /// Interrupt lines changed.
     pub interrupts: u64,
-    /// Messages and requests that the banks of the last-level cache have looked up in the directory.
+    /// Messages and requests that the banks of the last-level cache have looked up in the
+    /// directory.
     pub bank_accesses: u64,
     /// Lines that the banks read out, to send or to write them to memory.
     pub bank_line_reads: u64,

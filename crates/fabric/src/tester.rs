@@ -1,7 +1,7 @@
 //! The random tester: many agents and few lines, on the fabric as a whole, in the order of time.
 //!
-//! A run is a list of operations. When one fails, operations are taken out of the list as long as it
-//! still fails, and what is left is run again and printed with everything that happens.
+//! A run is a list of operations. When one fails, operations are taken out of the list as long as
+//! it still fails, and what is left is run again and printed with everything that happens.
 //!
 //! After every step:
 //! - a line has one writer or many readers, and every copy is the line's last write;
@@ -9,10 +9,11 @@
 //!   has the last write of a line that nobody owns;
 //! - the first levels before a second level hold what it holds.
 //!
-//! Every read gives the last write at its time. A line that is used once, and one that travels to an
-//! agent, may be as old as the read's beginning. A write is upon the last write. In the end nothing
-//! waits for anything. After an agent has read a line at home, nobody writes it before a grant of
-//! ownership has been told. The cells of all tables that are declared are come to, and no others.
+//! Every read gives the last write at its time. A line that is used once, and one that travels to
+//! an agent, may be as old as the read's beginning. A write is upon the last write. In the end
+//! nothing waits for anything. After an agent has read a line at home, nobody writes it before a
+//! grant of ownership has been told. The cells of all tables that are declared are come to, and no
+//! others.
 
 use crate::coverage::{
     INCLUSIVE_HOME, NON_INCLUSIVE_HOME, PRIVATE_CACHE, SECOND_LEVEL, report, trace,
@@ -72,8 +73,8 @@ struct System {
     prefetcher: PrefetcherKind,
     cached_agents: usize,
     dma_agents: usize,
-    /// One of four messages takes longer, by less than so many cycles, so that messages arrive in any
-    /// order that the protocol allows.
+    /// One of four messages takes longer, by less than so many cycles, so that messages arrive in
+    /// any order that the protocol allows.
     jitter_cycles: u64,
     jitter_seed: u64,
     sabotage: Sabotage,
@@ -962,8 +963,8 @@ impl System {
         outcome.is_err()
     }
 
-    /// Leaves out of a list that fails what can be left out of it. Operations that fail one after the
-    /// other, and without jitter, are easier to understand, and more of them can be left out.
+    /// Leaves out of a list that fails what can be left out of it. Operations that fail one after
+    /// the other, and without jitter, are easier to understand, and more of them can be left out.
     fn shrink(&self, mut operations: Vec<Operation>) -> (System, Vec<Operation>) {
         let steady = System {
             jitter_cycles: 0,

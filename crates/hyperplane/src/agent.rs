@@ -186,7 +186,8 @@ state::component!(HyperPlane {
 const MESSAGES: u64 = 1 << 32;
 
 /// Builds HyperPlane and attaches it to `fabric`, which has `banks` directory banks on each socket.
-/// Doorbells can be allocated in `doorbell_range`; `clock` is the cores' clock, whose cycles `spec` counts.
+/// Doorbells can be allocated in `doorbell_range`; `clock` is the cores' clock, whose cycles `spec`
+/// counts.
 pub fn attach(
     fabric: &mut Fabric,
     banks: usize,
@@ -537,8 +538,8 @@ impl HyperPlane {
         }
     }
 
-    /// A selection that the arbiter of a ready set is asked for: how long it takes, with those before
-    /// it. Nothing where nothing has to be selected.
+    /// A selection that the arbiter of a ready set is asked for: how long it takes, with those
+    /// before it. Nothing where nothing has to be selected.
     fn selection(&mut self, now: Time, set: usize) -> Time {
         if self.ready_set.policy() == Policy::ActivationOrder {
             return Time::ZERO;
@@ -551,8 +552,8 @@ impl HyperPlane {
         end - now
     }
 
-    /// Tells the other ready set, that of `partition`, something that it knows after a selection, which
-    /// takes `delay`.
+    /// Tells the other ready set, that of `partition`, something that it knows after a selection,
+    /// which takes `delay`.
     fn tell_other(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -632,8 +633,8 @@ impl HyperPlane {
         }
     }
 
-    /// Activates a queue when the look-up in the monitoring set of `socket` is over, and its ready set
-    /// knows of it.
+    /// Activates a queue when the look-up in the monitoring set of `socket` is over, and its ready
+    /// set knows of it.
     fn activate_after_lookup(&self, context: &mut AgentContext<'_>, socket: usize, qid: Qid) {
         let (delay, token) = (self.latencies.lookup, u64::from(qid.0));
         let set = self.sockets.set_of_socket(socket);
@@ -809,8 +810,8 @@ impl Agent for HyperPlane {
         context.reply(arming.reply_to, value, self.latencies.lookup);
     }
 
-    /// The monitoring set's look-up is over and the QID reaches the ready set, or a message has come
-    /// from the other socket.
+    /// The monitoring set's look-up is over and the QID reaches the ready set, or a message has
+    /// come from the other socket.
     fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
         if token < MESSAGES {
             self.activate(context, Qid(token as u32));

@@ -80,9 +80,10 @@ mod tests {
         100.0 * f64::from(met) / (tables as f64 * f64::from(doorbells))
     }
 
-    /// A Cuckoo table of two ways with one entry a row holds half of its entries (Devroye and Morin,
-    /// "Cuckoo hashing: further analysis"); of four ways 97.7 % (Dietzfelbinger et al., "Tight
-    /// thresholds for cuckoo hashing via XORSAT"): if it is large. Banks of 64 entries are not.
+    /// A Cuckoo table of two ways with one entry a row holds half of its entries (Devroye and
+    /// Morin, "Cuckoo hashing: further analysis"); of four ways 97.7 % (Dietzfelbinger et al.,
+    /// "Tight thresholds for cuckoo hashing via XORSAT"): if it is large. Banks of 64 entries are
+    /// not.
     #[test]
     fn two_ways_hold_half_and_four_ways_nearly_all() {
         assert!(percent(2, RandomInTurn, 512) < 0.5);

@@ -1,8 +1,8 @@
 //! The monitoring set: which doorbell lines are watched, and for which queues (§III-B, §IV-A).
 //!
 //! A banked, ZCache-like Cuckoo hash table, of two ways in the paper. A look-up reads one place of
-//! each way; an insertion walks the table and moves entries between their places until one is empty.
-//! How full it gets is measured in [`conflicts`](crate::conflicts()).
+//! each way; an insertion walks the table and moves entries between their places until one is
+//! empty. How full it gets is measured in [`conflicts`](crate::conflicts()).
 
 use fabric::LineAddress;
 use state::{Plain, State, Walker};

@@ -15,8 +15,8 @@ pub enum Policy {
     WeightedRoundRobin,
     /// Lower-numbered queues always before higher-numbered ones.
     StrictPriority,
-    /// In the order in which they became ready: a FIFO in place of the arbiter, for a ready set that
-    /// software keeps (§V-E).
+    /// In the order in which they became ready: a FIFO in place of the arbiter, for a ready set
+    /// that software keeps (§V-E).
     ActivationOrder,
 }
 

@@ -9,8 +9,8 @@ pub const PARTITIONS: usize = 32;
 
 /// The ready set, with a bit each for every QID.
 ///
-/// A server of two sockets may have two of them. A queue is in one of the two, whose partitions have
-/// the numbers from [`PARTITIONS`] times that of the ready set on.
+/// A server of two sockets may have two of them. A queue is in one of the two, whose partitions
+/// have the numbers from [`PARTITIONS`] times that of the ready set on.
 ///
 /// It can be divided into *partitions*, each with the queues of some cores and a current priority
 /// of its own ("we assume the ready set is partitioned", §V-C). All queues are in partition 0

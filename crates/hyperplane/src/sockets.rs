@@ -1,9 +1,9 @@
 //! Two sockets: the placement of queues and harts, and the messages between the sockets' hardware.
 //!
-//! Each socket has a monitoring set, which watches the doorbells in its memory, and, unless there is
-//! one for both, a ready set of their queues. A `QWAIT` asks the ready set of its core's socket. All
-//! that one socket's hardware has to tell the other's are words of 16 bytes between the tiles where
-//! the link between them begins.
+//! Each socket has a monitoring set, which watches the doorbells in its memory, and, unless there
+//! is one for both, a ready set of their queues. A `QWAIT` asks the ready set of its core's socket.
+//! All that one socket's hardware has to tell the other's are words of 16 bytes between the tiles
+//! where the link between them begins.
 //!
 //! # Stealing
 //!
@@ -17,18 +17,18 @@
 //! | Offer (queue) | a queue is ready, none of its own harts waits, and by its count one of the other's does; the ready bit is cleared, and one less waits | goes to the hart that has waited longest; back as a Return if none waits any more |
 //! | Return (queue) | no hart waits any more | the queue is ready again, and one more waits: the Offer and the Cancel that it has met were of the same hart |
 //!
-//! *Nothing is lost, and nothing is given out twice.* A queue that is not armed is in one place: its
-//! ready bit, an Offer, a Return, or a hart's hands; each step above moves it from one to the next.
-//! Only its holder arms it.
+//! *Nothing is lost, and nothing is given out twice.* A queue that is not armed is in one place:
+//! its ready bit, an Offer, a Return, or a hart's hands; each step above moves it from one to the
+//! next. Only its holder arms it.
 //!
 //! *No hart waits beside a ready queue.* Let W be the harts of a socket that wait, and V what the
 //! other one counts. At all times, and in whatever order messages arrive,
 //!
 //! W = V + Asks - Cancels + Offers + Returns, of those under way
 //!
-//! for each step changes both sides alike. When none is under way, V = W; and a ready set that has a
-//! queue for none of its own harts offers it as long as V > 0. V may be less than 0 for a while, so
-//! it is kept as two numbers.
+//! for each step changes both sides alike. When none is under way, V = W; and a ready set that has
+//! a queue for none of its own harts offers it as long as V > 0. V may be less than 0 for a while,
+//! so it is kept as two numbers.
 //!
 //! A queue may have been removed, and added again, while it was away: a Return counts only if it is
 //! of the last Offer of a queue that has not been removed since.

@@ -39,8 +39,8 @@ pub enum Stealing {
 #[serde(deny_unknown_fields, default)]
 pub struct HyperPlaneSpec {
     /// Entries of the monitoring set, over all banks, and QIDs of the ready set (1024 in §IV-C and
-    /// Table I). Each directory bank has an equal part, of `ways` ways of a power of two rows. Of two
-    /// sockets each has a monitoring set of so many.
+    /// Table I). Each directory bank has an equal part, of `ways` ways of a power of two rows. Of
+    /// two sockets each has a monitoring set of so many.
     #[schemars(range(min = 2, max = MAXIMUM_ENTRIES))]
     pub entries: usize,
     /// Ways of the monitoring set: places that a look-up reads, and where a doorbell can be (2 in
@@ -117,8 +117,8 @@ pub(crate) struct Latencies {
 /// The entries of the ready set whose latency the paper gives (§IV-C).
 const SYNTHESISED_ENTRIES: usize = 1024;
 
-/// The levels of a Brent-Kung network over so many bits, the paper's choice for the arbiter (§IV-B):
-/// 2 log2 n - 1 (Brent and Kung, IEEE Transactions on Computers C-31(3), 1982).
+/// The levels of a Brent-Kung network over so many bits, the paper's choice for the arbiter
+/// (§IV-B): 2 log2 n - 1 (Brent and Kung, IEEE Transactions on Computers C-31(3), 1982).
 fn brent_kung_levels(entries: usize) -> f64 {
     f64::from(2 * entries.next_power_of_two().ilog2().max(1) - 1)
 }
@@ -187,8 +187,8 @@ impl HyperPlaneSpec {
         Ok(rows)
     }
 
-    /// The latencies at `clock`, for ready sets of `ready_entries` entries each and wires that take no
-    /// less than `minimum` from agent to core.
+    /// The latencies at `clock`, for ready sets of `ready_entries` entries each and wires that take
+    /// no less than `minimum` from agent to core.
     pub(crate) fn latencies(
         &self,
         clock: Clock,

@@ -35,9 +35,10 @@ pub const KIND: Kind = Kind {
 };
 
 energy::costs! {
-    /// The energy of HyperPlane's hardware. §IV-C gives 4.1 % of a core's power for the monitoring set and 2.1 %
-    /// for the ready set, and their areas. A core is 13.9 W here (McPAT's peak); the areas leak as
-    /// the core's does, 141 mW a mm²; the rest is taken to be for as many operations as there can be.
+    /// The energy of HyperPlane's hardware. §IV-C gives 4.1 % of a core's power for the monitoring
+    /// set and 2.1 % for the ready set, and their areas. A core is 13.9 W here (McPAT's peak); the
+    /// areas leak as the core's does, 141 mW a mm²; the rest is taken to be for as many operations
+    /// as there can be.
     HyperPlaneEnergySpec {
         /// A look-up in the monitoring set: (570 - 30) mW at one a cycle.
         look_up_pj = 180.0,

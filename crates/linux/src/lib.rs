@@ -1,10 +1,10 @@
 //! The Linux personality: static RV64 Linux programs run on a server's harts in user mode, and an
 //! agent on the fabric answers their system calls.
 //!
-//! A call traps to a few instructions in machine mode (`stub.rs`), which save the registers and load
-//! from the agent's address; the agent's answer is the call's. It reads and writes the program's
-//! memory through the fabric, as any device does, so races between harts and calls come out as
-//! they would, and a call takes the time of its accesses. Each thread is a hart.
+//! A call traps to a few instructions in machine mode (`stub.rs`), which save the registers and
+//! load from the agent's address; the agent's answer is the call's. It reads and writes the
+//! program's memory through the fabric, as any device does, so races between harts and calls come
+//! out as they would, and a call takes the time of its accesses. Each thread is a hart.
 //!
 //! `docs/linux-programs.md` says what differs from Linux.
 

@@ -22,8 +22,8 @@ const MSG_WAITALL: u64 = 0x100;
 const MSG_NOSIGNAL: u64 = 0x4000;
 /// Datagrams that wait for one reader; together they have no more bytes than a pipe, either.
 const MAXIMUM_MAIL: usize = 256;
-/// Connections that wait to be accepted, of all sockets together; one socket's backlog is no larger.
-/// Linux's `net.core.somaxconn`.
+/// Connections that wait to be accepted, of all sockets together; one socket's backlog is no
+/// larger. Linux's `net.core.somaxconn`.
 const MAXIMUM_BACKLOG: usize = 4096;
 /// One call sends no more: the rest is for the next.
 const MAXIMUM_SEND_BYTES: u64 = 1 << 20;

@@ -47,7 +47,8 @@ impl Pages {
         self.maps(page) || self.written.get(page).is_none()
     }
 
-    /// How many pages may hold something at a time: the server's memory, and the machine's own pages.
+    /// How many pages may hold something at a time: the server's memory, and the machine's own
+    /// pages.
     pub fn limit(&self) -> u64 {
         (self.limit_bytes + layout::MACHINE.length) / PAGE_BYTES
     }
@@ -265,8 +266,8 @@ impl Space {
         self.uses.remove(start, end);
     }
 
-    /// Changes the size of a mapping in place, or gives it a new one and says what must be copied. The
-    /// old one stays, to be [forgotten](Space::forget) when it has been copied.
+    /// Changes the size of a mapping in place, or gives it a new one and says what must be copied.
+    /// The old one stays, to be [forgotten](Space::forget) when it has been copied.
     pub fn remap(
         &mut self,
         start: u64,

@@ -157,7 +157,8 @@ impl NetworkRegisters {
         });
     }
 
-    /// The value of a CSR, and whether it stays so until something happens; nothing if it is not ours.
+    /// The value of a CSR, and whether it stays so until something happens; nothing if it is not
+    /// ours.
     fn read_csr(&self, cycle: u64, number: u16) -> Option<(u64, bool)> {
         let scheduler = &self.scheduler;
         let target = || scheduler.target().map(|place| &scheduler.contexts[place]);

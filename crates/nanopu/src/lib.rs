@@ -1,9 +1,10 @@
-//! nanoPU (Ibanez et al., "The nanoPU: A Nanosecond Network Stack for Datacenters", OSDI 2021): messages
-//! go from the network into a core's registers.
+//! nanoPU (Ibanez et al., "The nanoPU: A Nanosecond Network Stack for Datacenters", OSDI 2021):
+//! messages go from the network into a core's registers.
 //!
-//! - [`NetworkRegisters`], the extension of a core: `netRX`, `netTX`, the queues of each context, the
-//!   CSRs, and the hardware thread scheduler;
-//! - [`Nic`], the agent: pipelines for packets that come and go, the transport, the choice of a core;
+//! - [`NetworkRegisters`], the extension of a core: `netRX`, `netTX`, the queues of each context,
+//!   the CSRs, and the hardware thread scheduler;
+//! - [`Nic`], the agent: pipelines for packets that come and go, the transport, the choice of a
+//!   core;
 //! - [`Mailbox`], what is on the wires between them.
 
 mod context;
@@ -36,9 +37,9 @@ pub fn published_rate() -> LineRate {
     LineRate::from_gbit_per_s(64.0 * 3.2)
 }
 
-/// Puts the network interface of a server with so many cores on its fabric, with the transport that is
-/// described; the extension is for all of its cores. The server has this address, and a link of this
-/// rate.
+/// Puts the network interface of a server with so many cores on its fabric, with the transport that
+/// is described; the extension is for all of its cores. The server has this address, and a link of
+/// this rate.
 pub fn attach(
     fabric: &mut Fabric,
     spec: &NanoPuSpec,

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A message on its way to or from a core: its context, and its words with the application header first.
+/// A message on its way to or from a core: its context, and its words with the application header
+/// first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Words {
     pub context: u16,
@@ -14,8 +15,8 @@ pub(crate) struct Words {
 
 state::plain!(Words { context, words });
 
-/// Messages between one core and the interface, both ways in the order in which they were sent. When
-/// they arrive is told by what the fabric carries; here is what they say.
+/// Messages between one core and the interface, both ways in the order in which they were sent.
+/// When they arrive is told by what the fabric carries; here is what they say.
 #[derive(Debug, Default)]
 struct CoreWires {
     to_core: VecDeque<Words>,

@@ -12,8 +12,8 @@ use serde::Serialize;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a timer was for: the lowest bits of its token. Behind them is the number of a packet or of a
-/// transport's timer.
+/// What a timer was for: the lowest bits of its token. Behind them is the number of a packet or of
+/// a transport's timer.
 mod purpose {
     pub const ARRIVED: u64 = 0;
     pub const THROUGH_INGRESS: u64 = 1;

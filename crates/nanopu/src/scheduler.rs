@@ -1,11 +1,11 @@
 //! The thread scheduler of a core: bounded strict priority (Section 2.2).
 //!
-//! The active thread of the highest priority should run; of several, the one whose oldest message has
-//! waited longest, but a thread that has begun a message goes on until it is done. A thread that has
-//! spent more than `lmsg_cycles` on a message at priority 0 is at 1 from then on: "HTS lowers the priority
-//! of the misbehaving application the first time it takes longer than 1 us to process a request. Hence,
-//! the well-behaved thread quickly becomes strictly higher priority" (Section 5.2.2). Only `lniccmd`
-//! gives it its priority back.
+//! The active thread of the highest priority should run; of several, the one whose oldest message
+//! has waited longest, but a thread that has begun a message goes on until it is done. A thread
+//! that has spent more than `lmsg_cycles` on a message at priority 0 is at 1 from then on: "HTS
+//! lowers the priority of the misbehaving application the first time it takes longer than 1 us to
+//! process a request. Hence, the well-behaved thread quickly becomes strictly higher priority"
+//! (Section 5.2.2). Only `lniccmd` gives it its priority back.
 //!
 //! The hardware only says which thread should run and raises an interrupt; the kernel swaps. The
 //! interrupt stays until the kernel writes the running thread, even if its reason disappears: the
@@ -13,24 +13,25 @@
 //!
 //! # The bound
 //!
-//! Let k threads have priority 0 and none another, each with at most one message at a time, and a swap
-//! take t_c from the interrupt until the thread runs. A message that its thread p works on no longer
-//! than t_0 = `lmsg_cycles`, as on all before it, is done at most k t_0 + (k + 1) t_c after its arrival.
-//! From then on p is
-//! active at priority 0 with a message, and stays so, as it is charged only while it runs. Hence:
+//! Let k threads have priority 0 and none another, each with at most one message at a time, and a
+//! swap take t_c from the interrupt until the thread runs. A message that its thread p works on no
+//! longer than t_0 = `lmsg_cycles`, as on all before it, is done at most k t_0 + (k + 1) t_c after
+//! its arrival. From then on p is active at priority 0 with a message, and stays so, as it is
+//! charged only while it runs. Hence:
 //!
-//! 1. A swap that begins leads to p, or to a thread at priority 0 with a message that came before p's.
-//!    Any other that runs, or that a swap still leads to, is interrupted at once.
-//! 2. Such a thread, when it runs, does so until its message is done or it is at priority 1, for t_0 at
-//!    most: if it has begun it goes before its equals, and if not, they would need a message that came
-//!    earlier, and then it would not have been chosen. Its next message comes after p's.
-//! 3. So no thread is swapped to twice, and with p's own this is k t_0 + k t_c, but for the swap that
-//!    p's arrival finds under way. It leads to a thread x. If x is interrupted when it lands and has to
-//!    be swapped to again, that is one t_c more. (Then x was chosen without a message, as it had not
-//!    said that it is idle, and has one since, but that of another thread came first.)
+//! 1. A swap that begins leads to p, or to a thread at priority 0 with a message that came before
+//!    p's. Any other that runs, or that a swap still leads to, is interrupted at once.
+//! 2. Such a thread, when it runs, does so until its message is done or it is at priority 1, for
+//!    t_0 at most: if it has begun it goes before its equals, and if not, they would need a message
+//!    that came earlier, and then it would not have been chosen. Its next message comes after p's.
+//! 3. So no thread is swapped to twice, and with p's own this is k t_0 + k t_c, but for the swap
+//!    that p's arrival finds under way. It leads to a thread x. If x is interrupted when it lands
+//!    and has to be swapped to again, that is one t_c more. (Then x was chosen without a message,
+//!    as it had not said that it is idle, and has one since, but that of another thread came
+//!    first.)
 //!
-//! The paper has k t_0 + (k - 1) t_c: it counts neither a swap that is under way, nor one to a thread
-//! that has only to say that it is idle.
+//! The paper has k t_0 + (k - 1) t_c: it counts neither a swap that is under way, nor one to a
+//! thread that has only to say that it is idle.
 
 use crate::context::Context;
 use crate::mailbox::Words;
@@ -193,8 +194,8 @@ impl Scheduler {
         self.run(now, None);
     }
 
-    /// Since when the running thread is to be charged for its message, if its clock runs: not for the
-    /// time of a swap, which begins with the interrupt, nor before it can read.
+    /// Since when the running thread is to be charged for its message, if its clock runs: not for
+    /// the time of a swap, which begins with the interrupt, nor before it can read.
     fn charged_since(&self) -> Option<(&Context, u64)> {
         let context = self.running().filter(|_| !self.wants_swap)?;
         let readable = *context.arrivals.front()?;
@@ -281,10 +282,12 @@ mod tests {
         assert_eq!(hts.target(), Some(0));
         hts.run(20, Some(0));
         begin(&mut hts);
-        // "If its destination thread's priority is lower than or equal ..., the new message is queued."
+        // "If its destination thread's priority is lower than or equal ..., the new message is
+        // queued."
         arrive(&mut hts, 30, 2);
         assert!(!hts.interrupts());
-        // "If the incoming message is for a higher priority thread, the running thread is suspended."
+        // "If the incoming message is for a higher priority thread, the running thread is
+        // suspended."
         arrive(&mut hts, 40, 1);
         assert!(hts.interrupts());
         assert_eq!(hts.target(), Some(1));
@@ -422,8 +425,8 @@ mod tests {
         assert!(tis.interrupts());
     }
 
-    /// Until 31: the first thread was interrupted before it could say that it is idle, the second has
-    /// said so and runs.
+    /// Until 31: the first thread was interrupted before it could say that it is idle, the second
+    /// has said so and runs.
     fn leave_the_first_without_saying_that_it_is_idle(scheduler: &mut Scheduler) {
         arrive(scheduler, 0, 0);
         scheduler.run(0, Some(0));
@@ -442,8 +445,8 @@ mod tests {
         leave_the_first_without_saying_that_it_is_idle(&mut hts);
         // The first is swapped to so that it can say that it is idle.
         assert_eq!((hts.interrupts(), hts.target()), (true, Some(0)));
-        // A message for the second comes. It is still the running thread, and should be; but the kernel
-        // is at work.
+        // A message for the second comes. It is still the running thread, and should be; but the
+        // kernel is at work.
         arrive(&mut hts, 35, 1);
         assert_eq!((hts.interrupts(), hts.target()), (true, Some(1)));
         assert_eq!(hts.next_event(), NEVER);
@@ -475,9 +478,10 @@ mod tests {
     }
 
     /// A core with `threads` threads of priority 0, each with at most one message, and a swap of so
-    /// many cycles. A thread says that it is idle when it has run for `idle_cycles` without a message.
-    /// Gives the service and response times of the messages whose thread has never overrun, in the order in
-    /// which they are done; at the end those that are not, with their time so far.
+    /// many cycles. A thread says that it is idle when it has run for `idle_cycles` without a
+    /// message. Gives the service and response times of the messages whose thread has never
+    /// overrun, in the order in which they are done; at the end those that are not, with their time
+    /// so far.
     fn responses(
         threads: usize,
         swap_cycles: u64,
@@ -546,8 +550,8 @@ mod tests {
         done
     }
 
-    /// The bound of this module's documentation. A thread that is alone is never left without saying
-    /// that it is idle.
+    /// The bound of this module's documentation. A thread that is alone is never left without
+    /// saying that it is idle.
     fn bound(threads: usize, swap_cycles: u64) -> u64 {
         let k = threads as u64;
         let swaps = if k == 1 { 1 } else { k + 1 };
@@ -569,12 +573,13 @@ mod tests {
             );
         }
         for threads in 2..=4 {
-            // 0 to 15: the last thread is swapped to and done. It has not said that it is idle when it
-            // is left for the first, which runs from 25 and is idle at 26. At 27 the last is swapped to.
+            // 0 to 15: the last thread is swapped to and done. It has not said that it is idle when
+            // it is left for the first, which runs from 25 and is idle at 26. At 27 the last is
+            // swapped to.
             let last = threads - 1;
             let mut arrivals = vec![(0, last, 5), (1, 0, 1)];
-            // At 28 all get messages, the last one as the last. It lands at 37, is left at once, and
-            // comes back when each of the others has been swapped to and has overrun.
+            // At 28 all get messages, the last one as the last. It lands at 37, is left at once,
+            // and comes back when each of the others has been swapped to and has overrun.
             arrivals.extend((0..last).map(|other| (28, other, 100)));
             arrivals.push((28, last, MAX_CYCLES));
             let done = responses(threads, 10, 1, &arrivals);
@@ -585,7 +590,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
-        /// Others may overrun once, and come at any time; within a short span they nearly always collide.
+        /// Others may overrun once, and come at any time; within a short span they nearly always
+        /// collide.
         #[test]
         fn others_delay_a_well_behaved_thread_no_longer_than_the_bound(
             threads in 1usize..5,

@@ -14,8 +14,8 @@ pub enum SchedulerKind {
     /// The hardware thread scheduler (HTS): whenever a thread should run that does not.
     #[default]
     Hardware,
-    /// The timer-interrupt driven scheduler that the paper compares with (TIS): the same choice, but made
-    /// only every so often.
+    /// The timer-interrupt driven scheduler that the paper compares with (TIS): the same choice,
+    /// but made only every so often.
     Timer,
 }
 
@@ -23,8 +23,8 @@ pub enum SchedulerKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreSelection {
-    /// Join-bounded-shortest-queue: to the core with the fewest messages of this context, if they are
-    /// fewer than `messages_per_core`; otherwise it waits in a queue of the context.
+    /// Join-bounded-shortest-queue: to the core with the fewest messages of this context, if they
+    /// are fewer than `messages_per_core`; otherwise it waits in a queue of the context.
     #[default]
     Jbsq,
     /// Receive-side scaling: to the core that a hash of the sender tells, whatever it has.
@@ -33,9 +33,10 @@ pub enum CoreSelection {
 
 /// nanoPU's network interface and the registers of its cores.
 ///
-/// Defaults: nanoPU's prototype (OSDI 2021). The cycles of its parts are counted in its published sources, for packets of one message (`l-nic/lnic`:
-/// `Ingress_NDP.scala`, `Assemble.scala`, `RxQueues.scala`, `Packetize.scala`, `Arbiter.scala`,
-/// `Egress_NDP.scala`, `Utils.scala`; `l-nic/rocket-chip`: `LNICQueues.scala`).
+/// Defaults: nanoPU's prototype (OSDI 2021). The cycles of its parts are counted in its published
+/// sources, for packets of one message (`l-nic/lnic`: `Ingress_NDP.scala`, `Assemble.scala`,
+/// `RxQueues.scala`, `Packetize.scala`, `Arbiter.scala`, `Egress_NDP.scala`, `Utils.scala`;
+/// `l-nic/rocket-chip`: `LNICQueues.scala`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NanoPuSpec {
@@ -45,8 +46,8 @@ pub struct NanoPuSpec {
     /// Bytes of the largest message, a multiple of 8 (2 KB, Section 3.2).
     #[schemars(range(min = 8, max = 65528), extend("multipleOf" = 8))]
     pub max_message_bytes: u32,
-    /// Messages of a context that a core has or is being sent: the n of JBSQ(n), and the room of its
-    /// receive queue (2, Section 3.3).
+    /// Messages of a context that a core has or is being sent: the n of JBSQ(n), and the room of
+    /// its receive queue (2, Section 3.3).
     #[schemars(range(min = 1, max = 64))]
     pub messages_per_core: u32,
     /// Which core gets a message.
@@ -56,34 +57,35 @@ pub struct NanoPuSpec {
     /// Nanoseconds between two decisions of a scheduler of kind `timer` (5 µs, Section 5.2.2).
     #[schemars(range(min = 1.0, max = 1e6))]
     pub timer_interval_ns: f64,
-    /// Nanoseconds in the Ethernet MAC and serial I/O, each way. A loop-back takes 69 ns with and 17 ns
-    /// without (Section 5.2.1): 26 each way.
+    /// Nanoseconds in the Ethernet MAC and serial I/O, each way. A loop-back takes 69 ns with and
+    /// 17 ns without (Section 5.2.1): 26 each way.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub mac_and_serial_io_ns: f64,
-    /// Cycles from a packet's last bit to its last word's leaving the ingress pipeline with the transport: 1 in
-    /// the queue at the link, 6 for the parser's queue, the header's register, four stages of match and
-    /// action and their queue. (The header's own 512 bits are collected meanwhile: a packet of 72 bytes is
-    /// through 16 cycles after its first bit.)
+    /// Cycles from a packet's last bit to its last word's leaving the ingress pipeline with the
+    /// transport: 1 in the queue at the link, 6 for the parser's queue, the header's register, four
+    /// stages of match and action and their queue. (The header's own 512 bits are collected
+    /// meanwhile: a packet of 72 bytes is through 16 cycles after its first bit.)
     #[schemars(range(max = 10000))]
     pub ingress_cycles: u64,
-    /// Cycles from the last packet's arrival at the reassembly buffer to the whole message in the queue of
-    /// its context: the states' look-up, the write, the queue of messages, and the read.
+    /// Cycles from the last packet's arrival at the reassembly buffer to the whole message in the
+    /// queue of its context: the states' look-up, the write, the queue of messages, and the read.
     #[schemars(range(max = 10000))]
     pub reassembly_cycles: u64,
     /// Cycles from there to the choice of a core, by a queue of notices.
     #[schemars(range(max = 10000))]
     pub core_selection_cycles: u64,
-    /// Cycles from the choice of a core to the first word's being there for `lmsgsrdy`: the read of the
-    /// context's queue, and the write of the core's, 2. Here they cannot be below the fabric's shortest way
-    /// to a core, which is 3.
+    /// Cycles from the choice of a core to the first word's being there for `lmsgsrdy`: the read of
+    /// the context's queue, and the write of the core's, 2. Here they cannot be below the fabric's
+    /// shortest way to a core, which is 3.
     #[schemars(range(max = 10000))]
     pub to_core_cycles: u64,
-    /// Cycles from the last word that a core writes, or from what it tells the interface, to there: from the
-    /// result, which is known one stage before it is written back, and the core's transmit queue.
+    /// Cycles from the last word that a core writes, or from what it tells the interface, to there:
+    /// from the result, which is known one stage before it is written back, and the core's transmit
+    /// queue.
     #[schemars(range(min = 1, max = 10000))]
     pub from_core_cycles: u64,
-    /// Cycles from the last word of a message at the interface to its first packet: the queue of packets to
-    /// send, and the read of the packetization buffer.
+    /// Cycles from the last word of a message at the interface to its first packet: the queue of
+    /// packets to send, and the read of the packetization buffer.
     #[schemars(range(max = 10000))]
     pub packetization_cycles: u64,
     /// Cycles in the egress pipeline with the transport: the arbiter's queue and the deparser's.

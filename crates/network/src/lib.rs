@@ -1,5 +1,5 @@
-//! Wires and transports: [packets](packet) and the messages that [transports](transport) cut into them,
-//! the links and switches of a [rack], and the hosts that send requests to its servers
+//! Wires and transports: [packets](packet) and the messages that [transports](transport) cut into
+//! them, the links and switches of a [rack], and the hosts that send requests to its servers
 //! ([`LoadGenerator`]).
 
 mod load_generator;

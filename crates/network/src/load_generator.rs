@@ -1,9 +1,10 @@
-//! A host that sends requests to servers and measures how long their responses take: nanoPU's load generator
-//! (OSDI 2021, Section 5.2.2), as a node of a network.
+//! A host that sends requests to servers and measures how long their responses take: nanoPU's load
+//! generator (OSDI 2021, Section 5.2.2), as a node of a network.
 //!
-//! A request is a message of big-endian words: a service time, the time at which it was sent, and what
-//! the program wants to know. A response begins with the same two words, which is how it is known to
-//! which request it belongs. For programs whose messages have no such words they can be left out.
+//! A request is a message of big-endian words: a service time, the time at which it was sent, and
+//! what the program wants to know. A response begins with the same two words, which is how it is
+//! known to which request it belongs. For programs whose messages have no such words they can be
+//! left out.
 
 use crate::packet::{Endpoint, Message, Packet, Transport, TransportAction, TransportStatistics};
 use crate::rack::{LineRate, MessageName, Node, NodeContext, Step};
@@ -113,7 +114,8 @@ pub struct RequestSpec {
     pub weight: f64,
     /// To which port they go; nanoPU's name for it is context.
     pub port: u16,
-    /// The mean of the first word, in what the program takes it for: nanoPU's programs count cycles.
+    /// The mean of the first word, in what the program takes it for: nanoPU's programs count
+    /// cycles.
     #[schemars(range(min = 0.0, max = 1e12))]
     pub service: f64,
     /// How the first word is distributed.
@@ -188,8 +190,8 @@ impl RequestSpec {
     }
 }
 
-/// A message that each server is sent once, before the first request: for programs that have to be told
-/// something before they serve. Whether it is answered does not matter.
+/// A message that each server is sent once, before the first request: for programs that have to be
+/// told something before they serve. Whether it is answered does not matter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OpeningSpec {
@@ -222,12 +224,13 @@ pub struct LoadGeneratorSpec {
     #[serde(default = "one_kind")]
     #[schemars(length(min = 1, max = MAX_KINDS))]
     pub requests: Vec<RequestSpec>,
-    /// Whether requests begin with their service time and the time at which they were made, by which their
-    /// responses are known. Without these words a response answers the oldest request to its sender and
-    /// port that has not been answered.
+    /// Whether requests begin with their service time and the time at which they were made, by
+    /// which their responses are known. Without these words a response answers the oldest request
+    /// to its sender and port that has not been answered.
     #[serde(default = "yes")]
     pub stamped: bool,
-    /// From how many ports it sends, each as likely: the flows that receive-side scaling tells apart.
+    /// From how many ports it sends, each as likely: the flows that receive-side scaling tells
+    /// apart.
     #[serde(default = "one_port")]
     #[schemars(range(min = 1, max = 65536))]
     pub ports: u32,
@@ -238,8 +241,8 @@ pub struct LoadGeneratorSpec {
     /// Its transport. It must be that of the servers.
     #[serde(default)]
     pub transport: TransportSpec,
-    /// Nanoseconds from when a request is made until the transport has it: of the host's software and
-    /// network interface, which are not simulated. None in nanoPU's load generator.
+    /// Nanoseconds from when a request is made until the transport has it: of the host's software
+    /// and network interface, which are not simulated. None in nanoPU's load generator.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e9))]
     pub send_latency_ns: f64,
@@ -435,8 +438,8 @@ state::component!(LoadGeneratorStatistics {
 /// What a load generator has to report.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadGeneratorReport {
-    /// Response times, from when a request was made until the host has the response; `None` if there was
-    /// no response.
+    /// Response times, from when a request was made until the host has the response; `None` if
+    /// there was no response.
     pub measurement: Option<Measurement>,
     /// Throughput and response times of the requests of each kind, by its name.
     pub by_kind: BTreeMap<String, KindMeasurement>,
@@ -501,10 +504,10 @@ impl LoadGenerator {
     /// The token with which the timer of a load generator is to be called when it shall begin.
     pub const BEGIN: u64 = purpose::REQUEST;
 
-    /// A load generator that is called `name`, has this address and a link of this rate, and sends requests
-    /// to servers with these addresses, each as likely: at least one. It waits for
-    /// [`LoadGenerator::BEGIN`]. The description must have passed [`LoadGeneratorSpec::check`]; a sentence,
-    /// if a file that it names is not among `files` or cannot be used.
+    /// A load generator that is called `name`, has this address and a link of this rate, and sends
+    /// requests to servers with these addresses, each as likely: at least one. It waits for
+    /// [`LoadGenerator::BEGIN`]. The description must have passed [`LoadGeneratorSpec::check`]; a
+    /// sentence, if a file that it names is not among `files` or cannot be used.
     pub fn new(
         name: String,
         spec: LoadGeneratorSpec,
@@ -581,7 +584,8 @@ impl LoadGenerator {
         })
     }
 
-    /// Whether it has measured what it should, or has sent all that it should and waits for nothing.
+    /// Whether it has measured what it should, or has sent all that it should and waits for
+    /// nothing.
     pub fn is_done(&self) -> bool {
         self.recorder.is_done() || (self.is_exhausted() && self.under_way == 0)
     }
@@ -945,9 +949,10 @@ impl LoadGenerator {
         place.unwrap_or(0) as u32
     }
 
-    /// The place of the request that a message answers: of those that its sender was sent at the time in it,
-    /// or at any time, the first that has not been answered. The port is that of the server, if it has not
-    /// left the ports as they were, as programs without a transport do. Or what to count if there is none.
+    /// The place of the request that a message answers: of those that its sender was sent at the
+    /// time in it, or at any time, the first that has not been answered. The port is that of the
+    /// server, if it has not left the ports as they were, as programs without a transport do. Or
+    /// what to count if there is none.
     fn find(&self, message: &Message) -> Result<usize, Reason> {
         let Message {
             from, to, payload, ..

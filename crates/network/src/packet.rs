@@ -41,8 +41,8 @@ const TRANSPORT_PROTOCOL: u8 = 0x99;
 const VERSION_AND_LENGTH: u8 = 0x45;
 /// Links that an IPv4 packet may still cross.
 const TIME_TO_LIVE: u8 = 64;
-/// Hardware addresses begin with this and end with the host's IPv4 address: bit 1 of the first byte says
-/// that they are not a manufacturer's (IEEE 802).
+/// Hardware addresses begin with this and end with the host's IPv4 address: bit 1 of the first byte
+/// says that they are not a manufacturer's (IEEE 802).
 const HARDWARE_PREFIX: u16 = 0x0200;
 
 /// The Ethernet address of a host: six bytes, the first one on the wire in bits 47 to 40.
@@ -161,8 +161,8 @@ impl Packet {
         HEADER_BYTES + self.payload.len() as u64
     }
 
-    /// Its bytes on the wire, without preamble and checksum, which the hardware adds. All numbers are
-    /// big-endian.
+    /// Its bytes on the wire, without preamble and checksum, which the hardware adds. All numbers
+    /// are big-endian.
     ///
     /// | bytes | field |
     /// | --- | --- |
@@ -182,9 +182,10 @@ impl Packet {
     /// | 56 | tag |
     /// | 64 | payload |
     ///
-    /// Up to byte 48 that is the published prototype's header (`lnichdr` of its load generator). The
-    /// 15 bytes that it leaves empty have what here is wider, and what reports need. The priority is in
-    /// the type of service, 0 to 63 in the code point of differentiated services (RFC 2474).
+    /// Up to byte 48 that is the published prototype's header (`lnichdr` of its load generator).
+    /// The 15 bytes that it leaves empty have what here is wider, and what reports need. The
+    /// priority is in the type of service, 0 to 63 in the code point of differentiated services
+    /// (RFC 2474).
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = &self.header;
         let mut bytes = Vec::with_capacity(self.wire_bytes() as usize);
@@ -216,9 +217,10 @@ impl Packet {
         bytes
     }
 
-    /// The packet of such bytes. Where it comes from and goes to is what its Ethernet addresses say, as
-    /// switches forward by them: who answers by exchanging these alone, as the programs of nanoPU's
-    /// traditional network interface do, is understood. Neither checksum nor lengths are looked at.
+    /// The packet of such bytes. Where it comes from and goes to is what its Ethernet addresses
+    /// say, as switches forward by them: who answers by exchanging these alone, as the programs of
+    /// nanoPU's traditional network interface do, is understood. Neither checksum nor lengths are
+    /// looked at.
     pub fn from_bytes(bytes: &[u8]) -> Result<Packet, FrameError> {
         if (bytes.len() as u64) < HEADER_BYTES {
             return Err(FrameError::TooShort(bytes.len()));
@@ -340,12 +342,13 @@ state::component!(TransportStatistics {
 
 /// A transport protocol of one host: reliable one-way messages.
 ///
-/// It is told what comes and asked for packets whenever the host's link is free: that is, when the link
-/// becomes free, and, as long as it is, after each call of `send`, `arrived` and `timer`. It knows the
-/// time, but neither links nor how long its pipelines take. The times of calls never go back.
+/// It is told what comes and asked for packets whenever the host's link is free: that is, when the
+/// link becomes free, and, as long as it is, after each call of `send`, `arrived` and `timer`. It
+/// knows the time, but neither links nor how long its pipelines take. The times of calls never go
+/// back.
 pub trait Transport {
-    /// Takes over a message that shall be sent. `false`: it has no room for it now, and has not taken it;
-    /// there may be room after a call of `arrived` or `timer`.
+    /// Takes over a message that shall be sent. `false`: it has no room for it now, and has not
+    /// taken it; there may be room after a call of `arrived` or `timer`.
     fn send(&mut self, now: Time, message: Message, actions: &mut Vec<TransportAction>) -> bool;
 
     /// A packet has come.

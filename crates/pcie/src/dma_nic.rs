@@ -1,7 +1,7 @@
 //! The network interface behind PCI Express: rings of descriptors in memory.
 //!
-//! Its registers have 64 bits, at an address that the server chooses. A page of 4 KiB is for all of it, and
-//! one more for each queue:
+//! Its registers have 64 bits, at an address that the server chooses. A page of 4 KiB is for all of
+//! it, and one more for each queue:
 //!
 //! | offset | name | |
 //! | --- | --- | --- |
@@ -14,10 +14,10 @@
 //! | page + 0x18, 0x38 | `HEAD` | read: how many of them have been used, modulo 2^32 |
 //! | page + 0x40 | `DOORBELL` | write: the address of a word, a multiple of 8, to which 1 is added for each frame when its descriptor is written; 0, as at first: none |
 //!
-//! A descriptor has 16 bytes: the address of a frame or a buffer (8), its bytes (2), its status (2: bit 0
-//! done, bit 1 error), and the receive-side scaling's hash (4). The interface reads it, and when it has used
-//! it writes its upper half, behind the frame: the bytes of the frame, the status, the hash. So a program
-//! polls memory, and never a register.
+//! A descriptor has 16 bytes: the address of a frame or a buffer (8), its bytes (2), its status (2:
+//! bit 0 done, bit 1 error), and the receive-side scaling's hash (4). The interface reads it, and
+//! when it has used it writes its upper half, behind the frame: the bytes of the frame, the status,
+//! the hash. So a program polls memory, and never a register.
 
 use crate::express::{self, AtDevice, Express};
 use crate::frames::is_memory;
@@ -44,7 +44,8 @@ const DONE: u16 = 1;
 const ERROR: u16 = 2;
 
 /// Offsets of the registers: `DMA_NIC_...` in `guest/include/dma_nic.h`. Those of a ring are in its
-/// queue's page: of the ring of buffers from `RECEIVE` on, of that of frames to send from `SEND` on.
+/// queue's page: of the ring of buffers from `RECEIVE` on, of that of frames to send from `SEND`
+/// on.
 pub(crate) mod register {
     fabric::registers! { u64:
         QUEUES = 0x00;
@@ -64,7 +65,8 @@ pub(crate) mod register {
 mod purpose {
     /// Descriptors have been read: of ring `index`.
     pub const DESCRIPTORS: u64 = 1 << 56;
-    /// A part of a frame has been read: its number, and the part's offset in it in the lower 16 bits.
+    /// A part of a frame has been read: its number, and the part's offset in it in the lower 16
+    /// bits.
     pub const FRAME: u64 = 2 << 56;
     /// A frame is in memory, and its descriptor.
     pub const DELIVERED: u64 = 3 << 56;
@@ -100,8 +102,8 @@ struct Ring {
     used: u32,
     /// ... and those that it has and has not used, in order.
     ahead: VecDeque<Descriptor>,
-    /// Reads of descriptors that are under way: the first one's number and how many, and what has come of
-    /// those that were overtaken.
+    /// Reads of descriptors that are under way: the first one's number and how many, and what has
+    /// come of those that were overtaken.
     reading: VecDeque<(u32, Vec<u8>)>,
 }
 
@@ -122,8 +124,8 @@ impl Ring {
         self.start + u64::from(index) * DESCRIPTOR_BYTES
     }
 
-    /// Which descriptors are to be read next, at most `ahead` ahead of those that have been used and within
-    /// `room` bytes up to a multiple of those: the first one's number, and how many.
+    /// Which descriptors are to be read next, at most `ahead` ahead of those that have been used
+    /// and within `room` bytes up to a multiple of those: the first one's number, and how many.
     fn next_read(&self, ahead: u32, room: u64) -> Option<(u32, u32)> {
         let unread = self.given.wrapping_sub(self.asked);
         let held = self.asked.wrapping_sub(self.used);
@@ -233,7 +235,8 @@ impl DmaNic {
         })
     }
 
-    /// How to attach it: with its root port on this tile. The root port's cache is for doorbells alone.
+    /// How to attach it: with its root port on this tile. The root port's cache is for doorbells
+    /// alone.
     pub fn attachment(&self, tile: usize) -> Attachment {
         Attachment {
             tile,
@@ -484,7 +487,8 @@ impl DmaNic {
         self.read_descriptors(context, 2 * queue);
     }
 
-    /// Begins to read frames that are to be sent, of the queues in turn, as far as there is room for them.
+    /// Begins to read frames that are to be sent, of the queues in turn, as far as there is room
+    /// for them.
     fn read_frames(&mut self, context: &mut AgentContext<'_>) {
         let queues = self.spec.queues as usize;
         let mut empty = 0;

@@ -1,15 +1,15 @@
-//! PCI Express between a device and the chip: packets of the transaction layer, which take their time on
-//! the way, and a root port that carries them out.
+//! PCI Express between a device and the chip: packets of the transaction layer, which take their
+//! time on the way, and a root port that carries them out.
 //!
-//! - A *posted write* of a core is done for the core when the root port has it. It arrives at the device
-//!   later, in order.
+//! - A *posted write* of a core is done for the core when the root port has it. It arrives at the
+//!   device later, in order.
 //! - A *read* of a core crosses twice, and the core waits.
-//! - A read of the device asks for at most as many bytes as a packet carries, within a range that is aligned
-//!   to them, and is answered by one packet when all its lines have been read.
+//! - A read of the device asks for at most as many bytes as a packet carries, within a range that
+//!   is aligned to them, and is answered by one packet when all its lines have been read.
 //! - A write of the device is done line by line at their homes. Writes may pass each other (relaxed
-//!   ordering), except what is written *behind* others, as the notice that a frame is there: that is done when
-//!   all those are. Behind that again it may ring a *doorbell*: a fetch-and-add (an atomic operation of PCI
-//!   Express 2.1) that the root port completes, coherently.
+//!   ordering), except what is written *behind* others, as the notice that a frame is there: that
+//!   is done when all those are. Behind that again it may ring a *doorbell*: a fetch-and-add (an
+//!   atomic operation of PCI Express 2.1) that the root port completes, coherently.
 
 use crate::frames::{Piece, lines, pieces};
 use crate::spec::ExpressSpec;
@@ -17,16 +17,16 @@ use fabric::{AgentContext, LineData, MemoryAccess, ReplyTo, Time};
 use network::rack::LineRate;
 use std::collections::VecDeque;
 
-/// Bytes of a packet beside its data: framing 2, data link layer 6, and 16 of header for requests with a
-/// 64-bit address.
+/// Bytes of a packet beside its data: framing 2, data link layer 6, and 16 of header for requests
+/// with a 64-bit address.
 const REQUEST_BYTES: u64 = 24;
 /// The same of a completion, whose header has 12.
 const COMPLETION_BYTES: u64 = 20;
 /// Bytes of a register.
 const REGISTER_BYTES: u64 = 8;
 
-/// What an access or a timer was for: the upper 8 bits of its token, of which these are this module's. The
-/// rest is an index.
+/// What an access or a timer was for: the upper 8 bits of its token, of which these are this
+/// module's. The rest is an index.
 pub(crate) mod purpose {
     /// A packet is at the root port.
     pub const AT_ROOT: u64 = 240 << 56;
@@ -265,8 +265,8 @@ impl Express {
         self.send_up(context, Up::Answer { reply_to, value });
     }
 
-    /// The device reads memory, in as many reads as it takes; each brings the token and a part of the
-    /// bytes, in any order. How long a part is from an address on says [`Express::parts`].
+    /// The device reads memory, in as many reads as it takes; each brings the token and a part of
+    /// the bytes, in any order. How long a part is from an address on says [`Express::parts`].
     pub fn read(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -297,8 +297,9 @@ impl Express {
         }
     }
 
-    /// The device writes `content` at `address`, `behind` behind all of that, and adds 1 to the word at
-    /// `doorbell` behind that, unless it is 0. [`Express::access_done`] tells the token when that is done.
+    /// The device writes `content` at `address`, `behind` behind all of that, and adds 1 to the
+    /// word at `doorbell` behind that, unless it is 0. [`Express::access_done`] tells the token
+    /// when that is done.
     pub fn write(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -408,8 +409,8 @@ impl Express {
         None
     }
 
-    /// An access with one of the connection's tokens is done: the token of the writes that are done with
-    /// it, if there are any.
+    /// An access with one of the connection's tokens is done: the token of the writes that are done
+    /// with it, if there are any.
     pub fn access_done(
         &mut self,
         context: &mut AgentContext<'_>,

@@ -12,8 +12,8 @@
 //! | 24 | 8 | `MACADDR` | read: the Ethernet address, its first byte lowest |
 //! | 32 | 4 | `INTMASK` | bit 0: interrupt for completions of sent frames, bit 1: of received ones |
 //!
-//! A write to a queue that is full waits until there is room, and a read of an empty one until there is
-//! something, as in the published registers; the core waits with it.
+//! A write to a queue that is full waits until there is room, and a read of an empty one until
+//! there is something, as in the published registers; the core waits with it.
 
 use crate::frames::{Piece, is_memory, lines};
 use crate::port::{self, NicStatistics, Port};
@@ -186,8 +186,8 @@ impl State for IceNic {
 }
 
 impl IceNic {
-    /// An interface that `spec` describes, with its registers from `registers` on, on a chip with this
-    /// clock.
+    /// An interface that `spec` describes, with its registers from `registers` on, on a chip with
+    /// this clock.
     pub fn new(spec: &IceNicSpec, registers: u64, clock: Clock) -> Result<IceNic, SpecError> {
         spec.check()?;
         Ok(IceNic {
@@ -532,8 +532,8 @@ impl IceNic {
         }
     }
 
-    /// Gives the next line of a frame to the chip, if there is a frame, a buffer for it, and room for its
-    /// completion.
+    /// Gives the next line of a frame to the chip, if there is a frame, a buffer for it, and room
+    /// for its completion.
     fn write_frame(&mut self, context: &mut AgentContext<'_>) {
         let has_room = self.receives_completed.len() < self.spec.queue_entries as usize;
         if self.writing.is_none()
@@ -590,7 +590,8 @@ impl IceNic {
     }
 }
 
-/// Where a frame is that a request wants to be sent, its bytes, and whether it goes on with the next one.
+/// Where a frame is that a request wants to be sent, its bytes, and whether it goes on with the
+/// next one.
 fn send_request(request: u64) -> (u64, usize, bool) {
     let bytes = (request >> 48 & 0x7fff) as usize;
     (request & ((1 << 48) - 1), bytes, request >> 63 != 0)

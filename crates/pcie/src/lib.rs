@@ -1,15 +1,16 @@
-//! Conventional network interfaces: those that move whole frames by DMA and know nothing of messages.
+//! Conventional network interfaces: those that move whole frames by DMA and know nothing of
+//! messages.
 //!
-//! - [`IceNic`] sits on the chip, beside the last-level cache: nanoPU's *traditional* network interface,
-//!   IceNIC (OSDI 2021, Section 5.1). A core writes each buffer's address into a register and reads
-//!   completions out of another.
-//! - [`DmaNic`] sits behind PCI Express: rings of descriptors in memory, doorbells, several queues, and
-//!   receive-side scaling.
+//! - [`IceNic`] sits on the chip, beside the last-level cache: nanoPU's *traditional* network
+//!   interface, IceNIC (OSDI 2021, Section 5.1). A core writes each buffer's address into a
+//!   register and reads completions out of another.
+//! - [`DmaNic`] sits behind PCI Express: rings of descriptors in memory, doorbells, several queues,
+//!   and receive-side scaling.
 //!
-//! A frame's way in: the network gives it to the port (`port.rs`), where it is once all of it has come; it
-//! waits in the input buffer for a buffer in memory (`ice_nic.rs`, `dma_nic.rs`); its lines are written at
-//! their home (`frames.rs`), behind PCI Express if there is one (`express.rs`); and the program finds a
-//! completion. The way out is the same backwards.
+//! A frame's way in: the network gives it to the port (`port.rs`), where it is once all of it has
+//! come; it waits in the input buffer for a buffer in memory (`ice_nic.rs`, `dma_nic.rs`); its
+//! lines are written at their home (`frames.rs`), behind PCI Express if there is one
+//! (`express.rs`); and the program finds a completion. The way out is the same backwards.
 
 mod dma_nic;
 mod express;

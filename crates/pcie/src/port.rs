@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 /// The rate until the port is connected: that of nanoPU's links.
 const UNCONNECTED_GBIT_PER_S: f64 = 200.0;
 
-/// What a network interface has counted. Each frame that has come is in memory, on its way there, or in one
-/// of those that were dropped.
+/// What a network interface has counted. Each frame that has come is in memory, on its way there,
+/// or in one of those that were dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NicStatistics {
     /// Frames that have come from the network.
@@ -28,8 +28,8 @@ pub struct NicStatistics {
     pub dropped_bad_descriptor: u64,
     /// Frames sent to the network.
     pub frames_sent: u64,
-    /// Frames that the program wanted to be sent and that cannot be: no memory, no bytes, too many, or not
-    /// what goes over this network.
+    /// Frames that the program wanted to be sent and that cannot be: no memory, no bytes, too many,
+    /// or not what goes over this network.
     pub not_sent: u64,
     /// Bytes that have passed the port, in both directions together.
     pub link_bytes: u64,

@@ -15,8 +15,8 @@ fn check_output(buffer_bytes: u32, frame_bytes: u32) -> Result<(), SpecError> {
 /// A network interface on the chip, as IceNIC of FireSim (Karandikar et al., ISCA 2018) is: the
 /// *traditional* one that nanoPU is compared with.
 ///
-/// Defaults: its published source, in the configuration that FireSim and nanoPU's prototype build (`WithIceNIC`, `ctrlQueueDepth = 64`,
-/// `inBufFlits = 8192`).
+/// Defaults: its published source, in the configuration that FireSim and nanoPU's prototype build
+/// (`WithIceNIC`, `ctrlQueueDepth = 64`, `inBufFlits = 8192`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IceNicSpec {
@@ -35,12 +35,12 @@ pub struct IceNicSpec {
     /// Bytes of the longest frame: `ETH_MAX_BYTES`.
     #[schemars(range(min = 64, max = 16384))]
     pub most_frame_bytes: u32,
-    /// Each line of a frame that has come, when it is in the last-level cache, is hinted to core 0, which
-    /// fetches it into its data cache: nanoPU's traditional interface if it "placed arriving messages
-    /// directly in the L1 cache" (Section 5.2.1).
+    /// Each line of a frame that has come, when it is in the last-level cache, is hinted to core 0,
+    /// which fetches it into its data cache: nanoPU's traditional interface if it "placed arriving
+    /// messages directly in the L1 cache" (Section 5.2.1).
     pub first_level: bool,
-    /// Nanoseconds in the MAC and serial I/O in each direction. The prototype has none; nanoPU adds 52 ns
-    /// for both directions together (Section 5.2.1: 69 ns instead of 17).
+    /// Nanoseconds in the MAC and serial I/O in each direction. The prototype has none; nanoPU adds
+    /// 52 ns for both directions together (Section 5.2.1: 69 ns instead of 17).
     #[schemars(range(min = 0.0, max = 1e6))]
     pub mac_latency_ns: f64,
     /// What its port costs.
@@ -72,19 +72,21 @@ impl IceNicSpec {
 
 /// PCI Express between a device and the chip.
 ///
-/// Defaults: latency and bandwidth are measured and computed by Neugebauer et al. ("Understanding PCIe performance
-/// for end host networking", SIGCOMM 2018), for a device with eight lanes of the third generation; bytes of
-/// headers are those of their published model, with 64-bit addresses.
+/// Defaults: latency and bandwidth are measured and computed by Neugebauer et al. ("Understanding
+/// PCIe performance for end host networking", SIGCOMM 2018), for a device with eight lanes of the
+/// third generation; bytes of headers are those of their published model, with 64-bit addresses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExpressSpec {
     /// Gigabits of packets of the transaction layer in a second, in each direction. Eight lanes of
-    /// 8 GT/s carry 63.0 in 128b/130b; acknowledgements, credits and clock compensation leave 57.88.
+    /// 8 GT/s carry 63.0 in 128b/130b; acknowledgements, credits and clock compensation leave
+    /// 57.88.
     #[schemars(range(min = 0.1, max = 10000.0))]
     pub rate_gbit_per_s: f64,
-    /// Nanoseconds from when a packet has been sent until it is at the other end, with all stages of both
-    /// ends' controllers. The median read of 64 bytes that are in the last-level cache takes 547 ns on
-    /// their Xeon E5 (Section 6.2): two ways, 15 ns of transmission, and the access on the chip, some 30 ns.
+    /// Nanoseconds from when a packet has been sent until it is at the other end, with all stages
+    /// of both ends' controllers. The median read of 64 bytes that are in the last-level cache
+    /// takes 547 ns on their Xeon E5 (Section 6.2): two ways, 15 ns of transmission, and the access
+    /// on the chip, some 30 ns.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub latency_ns: f64,
     /// Bytes that a packet carries at most, of writes and of what is read: the usual maximum.
@@ -130,8 +132,8 @@ pub struct DmaNicSpec {
     /// Pairs of a receive and a send queue.
     #[schemars(range(min = 1, max = 64))]
     pub queues: u32,
-    /// Descriptors of each queue that it has read ahead at most, and frames of each that it is about to
-    /// send: as many as a read of four lines brings.
+    /// Descriptors of each queue that it has read ahead at most, and frames of each that it is
+    /// about to send: as many as a read of four lines brings.
     #[schemars(range(min = 1, max = 1024))]
     pub descriptors_ahead: u32,
     /// Bytes of the buffer for frames that have come: the 512 KB of Intel's 82599.
@@ -211,8 +213,8 @@ mod tests {
         assert_eq!(odd.check().unwrap_err().key, "express.latency_ns");
     }
 
-    /// The arithmetic of the published model for its bandwidth: eight lanes of 8 GT/s in 128b/130b; an
-    /// acknowledgement and an update of credits of 8 bytes each in 203 bytes, which PCI Express
+    /// The arithmetic of the published model for its bandwidth: eight lanes of 8 GT/s in 128b/130b;
+    /// an acknowledgement and an update of credits of 8 bytes each in 203 bytes, which PCI Express
     /// recommends for payloads of 256; and 4 bytes of clock compensation in 1538.
     #[test]
     fn bandwidth_is_what_the_model_gives() {

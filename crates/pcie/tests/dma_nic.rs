@@ -78,8 +78,9 @@ fn statistics(bench: &mut Bench) -> NicStatistics {
     bench.nic::<DmaNic>().statistics()
 }
 
-/// A store is done for the core when the root port has it: 1 there, 4 before an answer goes on the mesh, 1 back. A
-/// load crosses twice: 1, then 24 bytes of request down, 20 of header and 8 of data up, 4 and 1.
+/// A store is done for the core when the root port has it: 1 there, 4 before an answer goes on the
+/// mesh, 1 back. A load crosses twice: 1, then 24 bytes of request down, 20 of header and 8 of data
+/// up, 4 and 1.
 #[test]
 fn stores_are_posted_and_loads_wait() {
     let mut bench = bench(&spec());
@@ -103,9 +104,10 @@ fn stores_are_posted_and_loads_wait() {
     );
 }
 
-/// The doorbell: 1 to the root port, and 24 + 8 bytes down. The descriptor: 24 bytes up, 12 at its home, 20 + 16
-/// bytes down. The frame, 72 bytes in one read: 24 up, which arrives half a cycle after one has begun, 20 + 72 down,
-/// and between them two lines, of which the bank takes the second one a cycle after the first. The MAC: 26.
+/// The doorbell: 1 to the root port, and 24 + 8 bytes down. The descriptor: 24 bytes up, 12 at its
+/// home, 20 + 16 bytes down. The frame, 72 bytes in one read: 24 up, which arrives half a cycle
+/// after one has begun, 20 + 72 down, and between them two lines, of which the bank takes the
+/// second one a cycle after the first. The MAC: 26.
 #[test]
 fn a_frame_out() {
     let mut bench = bench(&spec());
@@ -126,9 +128,9 @@ fn a_frame_out() {
     assert_eq!(head, Ok(1));
 }
 
-/// The MAC: 26. The frame: 24 + 72 bytes up, and 12 for its first line and one more for its second. The
-/// descriptor's half, 24 + 8 bytes, comes 4 ns behind it, waits until the frame is written, and is written then:
-/// 12.
+/// The MAC: 26. The frame: 24 + 72 bytes up, and 12 for its first line and one more for its second.
+/// The descriptor's half, 24 + 8 bytes, comes 4 ns behind it, waits until the frame is written, and
+/// is written then: 12.
 #[test]
 fn a_frame_in() {
     let mut bench = bench(&spec());
@@ -153,8 +155,9 @@ fn a_frame_in() {
     assert_eq!(used(&mut bench, RECEIVE_RING, 1).1, 0);
 }
 
-/// The doorbell counts the frames, each behind its descriptor, and for PCI Express it is 24 + 8 bytes more: they
-/// are on their way while the frame is written, so that the descriptor is written when it is without a doorbell.
+/// The doorbell counts the frames, each behind its descriptor, and for PCI Express it is 24 + 8
+/// bytes more: they are on their way while the frame is written, so that the descriptor is written
+/// when it is without a doorbell.
 #[test]
 fn a_doorbell_counts_frames() {
     let mut bench = bench(&spec());
@@ -183,9 +186,9 @@ fn a_doorbell_counts_frames() {
     assert_eq!(bench.load::<DmaNic>(doorbell, 8), 103u64.to_le_bytes());
 }
 
-/// Frames of 1088 bytes, faster than PCI Express takes them: each takes 5 packets (256, 256, 256, 256, 64) of 24
-/// bytes more, and 32 bytes for its descriptor. 16 descriptors are read ahead; the reads of more go upward, too,
-/// 24 bytes each for up to 16.
+/// Frames of 1088 bytes, faster than PCI Express takes them: each takes 5 packets (256, 256, 256,
+/// 256, 64) of 24 bytes more, and 32 bytes for its descriptor. 16 descriptors are read ahead; the
+/// reads of more go upward, too, 24 bytes each for up to 16.
 #[test]
 fn what_comes_in_is_limited_by_pci_express() {
     let mut spec = spec();
@@ -201,8 +204,8 @@ fn what_comes_in_is_limited_by_pci_express() {
     for number in 0..50 {
         bench.give::<DmaNic>(0.0, &request(number, 1024));
     }
-    // The descriptors are all here: nothing else goes upward. The last packet is at the root port then, and is
-    // written 12 later, for its frame has been written before.
+    // The descriptors are all here: nothing else goes upward. The last packet is at the root port
+    // then, and is written 12 later, for its frame has been written before.
     let frame = (5.0 * 24.0 + 1088.0 + 32.0) / 8.0;
     let done = 26.0 + 50.0 * frame + 250.0;
     bench.run_until::<DmaNic>(start + ns(done));
@@ -211,8 +214,9 @@ fn what_comes_in_is_limited_by_pci_express() {
     assert_eq!(statistics(&mut bench).frames_delivered, 50);
 }
 
-/// 100 frames of 1088 bytes out: the link of 64 Gb/s takes 136 ns for each, and PCI Express 5 packets with 20
-/// bytes more, 148.5 ns, and each descriptor 2 + 1/4 of 20 bytes, as long as 16 of them are in a read.
+/// 100 frames of 1088 bytes out: the link of 64 Gb/s takes 136 ns for each, and PCI Express 5
+/// packets with 20 bytes more, 148.5 ns, and each descriptor 2 + 1/4 of 20 bytes, as long as 16 of
+/// them are in a read.
 #[test]
 fn what_goes_out_is_limited_by_pci_express() {
     let mut bench = bench(&spec());
@@ -282,7 +286,8 @@ fn flows_are_spread_over_queues() {
     assert_eq!(statistics(&mut bench).frames_delivered, 40);
 }
 
-/// Without a descriptor a frame is dropped at once; with a descriptor that is no buffer for it, that says so.
+/// Without a descriptor a frame is dropped at once; with a descriptor that is no buffer for it,
+/// that says so.
 #[test]
 fn frames_without_a_buffer_are_counted() {
     let mut bench = bench(&spec());
@@ -350,7 +355,8 @@ fn frames_that_cannot_be_sent_are_counted() {
     assert_eq!((counted.frames_sent, counted.not_sent), (1, 5));
 }
 
-/// The core has long gone on when a wrong write comes to the interface: what is wrong is remembered.
+/// The core has long gone on when a wrong write comes to the interface: what is wrong is
+/// remembered.
 #[test]
 fn wrong_writes_are_told() {
     for (writes, sentence) in [
@@ -456,8 +462,8 @@ fn a_saved_run_goes_on() {
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
-    /// Frames of any length, and rings that come round: each frame is delivered or counted, in order, and
-    /// what is sent back is what came.
+    /// Frames of any length, and rings that come round: each frame is delivered or counted, in
+    /// order, and what is sent back is what came.
     #[test]
     fn nothing_is_lost_silently(
         frames in proptest::collection::vec((0usize..600, 0u32..400), 1..24),

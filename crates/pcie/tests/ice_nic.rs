@@ -53,9 +53,9 @@ fn registers_take_their_time() {
     );
 }
 
-/// The request takes 1 to the interface. Both lines are asked for there: 1, 10 in the bank, and 1 back. The
-/// words of the first, 8, and the one of the second follow each other: 1 + 12 + 9. Then the frame is in the
-/// interface. A completion is there as soon as the frame is.
+/// The request takes 1 to the interface. Both lines are asked for there: 1, 10 in the bank, and 1
+/// back. The words of the first, 8, and the one of the second follow each other: 1 + 12 + 9. Then
+/// the frame is in the interface. A completion is there as soon as the frame is.
 #[test]
 fn a_frame_out() {
     let mut bench = bench(&IceNicSpec::default());
@@ -67,14 +67,15 @@ fn a_frame_out() {
     bench.run_for::<IceNic>(100.0);
     assert_eq!(bench.sent, [(start + ns(22.0), packet)]);
     let times: Vec<_> = bench.answers.iter().map(|&(at, ..)| at - start).collect();
-    // The write is answered when there is room, the read when there is a completion: 4 before the answer goes, 1 back.
+    // The write is answered when there is room, the read when there is a completion: 4 before the
+    // answer goes, 1 back.
     assert_eq!(times, [ns(6.0), ns(22.0 + 5.0)]);
     assert_eq!(statistics(&mut bench).frames_sent, 1);
     assert_eq!(counts(&mut bench), [64, 64, 0, 0]);
 }
 
-/// With MAC and serial I/O the frame's first bit leaves that much later, and what comes is there that much
-/// later, too.
+/// With MAC and serial I/O the frame's first bit leaves that much later, and what comes is there
+/// that much later, too.
 #[test]
 fn the_mac_adds_its_latency() {
     let spec = IceNicSpec {
@@ -109,8 +110,8 @@ fn arrival_to_completion(spec: &IceNicSpec) -> Time {
     at - start
 }
 
-/// 9 words: the first line's are out after 8 and the second one's after 9; it is written 12 later; and then
-/// 4 and 1 for the answer.
+/// 9 words: the first line's are out after 8 and the second one's after 9; it is written 12 later;
+/// and then 4 and 1 for the answer.
 #[test]
 fn a_frame_in() {
     assert_eq!(
@@ -119,7 +120,8 @@ fn a_frame_in() {
     );
 }
 
-/// Each line is hinted to the core when it has been written: after 8 words, and after 9, and 12 for the write.
+/// Each line is hinted to the core when it has been written: after 8 words, and after 9, and 12 for
+/// the write.
 #[test]
 fn lines_are_hinted_to_the_core() {
     use fabric::{DeliveryKind, LineAddress};
@@ -147,8 +149,9 @@ fn lines_are_hinted_to_the_core() {
     assert_eq!(hints, [(ns(20.0) + least, line), (ns(21.0) + least, next)]);
 }
 
-/// 1088 bytes are 136 words and 17 lines. A line is done 12 cycles after its last word, so that no more than two
-/// writes are under way; the next frame is begun when all of the one before is done: 136 + 12.
+/// 1088 bytes are 136 words and 17 lines. A line is done 12 cycles after its last word, so that no
+/// more than two writes are under way; the next frame is begun when all of the one before is done:
+/// 136 + 12.
 #[test]
 fn frames_in_follow_each_other() {
     let mut bench = bench(&IceNicSpec::default());
@@ -175,8 +178,8 @@ fn frames_in_follow_each_other() {
     }
 }
 
-/// Frames leave one behind the other: 1088 bytes take 136 ns on a link of 64 Gb/s, and as long from memory,
-/// which happens meanwhile.
+/// Frames leave one behind the other: 1088 bytes take 136 ns on a link of 64 Gb/s, and as long from
+/// memory, which happens meanwhile.
 #[test]
 fn frames_out_follow_each_other() {
     let mut bench = bench(&IceNicSpec::default());
@@ -191,16 +194,16 @@ fn frames_out_follow_each_other() {
         .windows(2)
         .map(|pair| pair[1].0 - pair[0].0)
         .collect();
-    // The buffer holds two frames: that which is on the link leaves it when its last bit does. So the third is
-    // asked for with the end of the first, while the second one is sent.
+    // The buffer holds two frames: that which is on the link leaves it when its last bit does. So
+    // the third is asked for with the end of the first, while the second one is sent.
     assert_eq!(gaps[0], ns(136.0));
     assert!(gaps.iter().all(|&gap| gap >= ns(136.0)), "{gaps:?}");
     assert_eq!(bench.sent.len(), 8);
     assert_eq!(counts(&mut bench), [64, 64, 8, 0]);
 }
 
-/// Up to the depth of the queue a write is answered at once; then the core waits, until frames have come for
-/// so many buffers.
+/// Up to the depth of the queue a write is answered at once; then the core waits, until frames have
+/// come for so many buffers.
 #[test]
 fn a_full_queue_holds_the_core() {
     let spec = IceNicSpec {
@@ -229,7 +232,8 @@ fn a_full_queue_holds_the_core() {
     assert_eq!(statistics(&mut bench).frames_delivered, 4);
 }
 
-/// What the program asks for and cannot be is an access fault, and a sentence; nothing is sent or taken.
+/// What the program asks for and cannot be is an access fault, and a sentence; nothing is sent or
+/// taken.
 #[test]
 fn wrong_requests_are_refused() {
     let end = MEMORY + MEMORY_BYTES;
@@ -295,8 +299,8 @@ fn what_is_no_packet_is_counted() {
     assert!(fault.starts_with("0xffffffffffff is no host's"), "{fault}");
 }
 
-/// A frame in two parts, of which the first has the headers; and one in parts that is too long, whose parts
-/// complete and make room.
+/// A frame in two parts, of which the first has the headers; and one in parts that is too long,
+/// whose parts complete and make room.
 #[test]
 fn frames_in_parts() {
     let mut bench = bench(&IceNicSpec::default());
@@ -319,7 +323,8 @@ fn frames_in_parts() {
     assert_eq!(statistics(&mut bench).not_sent, 1);
 }
 
-/// 65536 bytes hold 60 frames of 1088 and nothing more; a longer frame than the longest is not taken.
+/// 65536 bytes hold 60 frames of 1088 and nothing more; a longer frame than the longest is not
+/// taken.
 #[test]
 fn frames_without_room_are_counted() {
     let mut bench = bench(&IceNicSpec::default());
@@ -345,7 +350,8 @@ fn frames_without_room_are_counted() {
     assert_eq!(statistics(&mut bench).frames_delivered, 60);
 }
 
-/// The line is up as long as there is a completion that the mask asks for. It is a delivery to the core.
+/// The line is up as long as there is a completion that the mask asks for. It is a delivery to the
+/// core.
 #[test]
 fn interrupts_follow_the_mask() {
     use fabric::DeliveryKind;
@@ -373,8 +379,8 @@ fn interrupts_follow_the_mask() {
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(40))]
-    /// Frames of any length, buffers given sooner or later, queues of any depth: each frame that is not
-    /// counted as dropped is delivered, in order, and what is sent back is what came.
+    /// Frames of any length, buffers given sooner or later, queues of any depth: each frame that is
+    /// not counted as dropped is delivered, in order, and what is sent back is what came.
     #[test]
     fn nothing_is_lost_silently(
         frames in proptest::collection::vec((0usize..300, 0u32..200), 1..30),

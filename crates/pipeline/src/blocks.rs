@@ -14,7 +14,8 @@ const TABLE_ENTRIES: usize = 4096;
 /// When this many instructions are held, all are forgotten and decoded again as they are met.
 const CAPACITY: usize = 1 << 18;
 
-/// The way that an instruction takes through dispatch. Those that do not enter the window come last.
+/// The way that an instruction takes through dispatch. Those that do not enter the window come
+/// last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
     /// Integer operands in, a result out.
@@ -45,8 +46,8 @@ pub enum Quick {
     Branch,
     Jump,
     JumpRegister,
-    /// What goes the way of integers, but needs a unit that is not [frequent](Need::is_frequent), or
-    /// that takes a core in order longer than a cycle.
+    /// What goes the way of integers, but needs a unit that is not [frequent](Need::is_frequent),
+    /// or that takes a core in order longer than a cycle.
     Rare,
     /// The end of a block.
     End,

@@ -264,8 +264,8 @@ impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// A core whose harts begin at `entry` with their numbers, `harts`, in `a0`: one for each of its
-    /// hardware threads.
+    /// A core whose harts begin at `entry` with their numbers, `harts`, in `a0`: one for each of
+    /// its hardware threads.
     pub fn new(
         spec: &CoreSpec,
         id: CoreId,
@@ -313,15 +313,16 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Lets the hart go on from where it is elsewhere, before the core starts: with its CSRs, `x0` to
-    /// `x31` and `f0` to `f31`.
+    /// Lets the hart go on from where it is elsewhere, before the core starts: with its CSRs, `x0`
+    /// to `x31` and `f0` to `f31`.
     pub fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]) {
         self.hart.privileged = hart.clone();
         self.hart.pc = pc;
         self.hart.registers[..64].copy_from_slice(registers);
     }
 
-    /// Reports every store performed to `range` in [`CoreModel::observations`](crate::CoreModel::observations).
+    /// Reports every store performed to `range` in
+    /// [`CoreModel::observations`](crate::CoreModel::observations).
     pub fn watch(&mut self, range: AddressRange) {
         self.shared.watch = range;
     }
@@ -351,8 +352,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.harts().map(|hart| hart.statistics.instructions).sum()
     }
 
-    /// Cycles that were not simulated one by one because the core provably only spun. How many these are
-    /// depends on how far the core is allowed to run, so they are no part of what it has done.
+    /// Cycles that were not simulated one by one because the core provably only spun. How many
+    /// these are depends on how far the core is allowed to run, so they are no part of what it has
+    /// done.
     pub fn skipped_cycles(&self) -> u64 {
         self.shared.skipped_cycles
     }

@@ -30,8 +30,8 @@ enum Stop {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Dispatches until the dispatch cycle reaches `self.shared.stop`, or something has to be waited
-    /// for.
+    /// Dispatches until the dispatch cycle reaches `self.shared.stop`, or something has to be
+    /// waited for.
     pub(crate) fn dispatch(&mut self, outbox: &mut Outbox) {
         loop {
             self.dispatch_quickly(outbox);
@@ -200,8 +200,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         let registers = Self::port_registers();
         if registers.gives(&i) {
-            // A register waits in the decode stage for whoever writes it before, as for an operand: two
-            // loads into it take a cycle more than one into another would (`hazard_targets` in
+            // A register waits in the decode stage for whoever writes it before, as for an operand:
+            // two loads into it take a cycle more than one into another would (`hazard_targets` in
             // `RocketCore.scala`).
             let issue = self.hart.ready[usize::from(X::OUTPUT)];
             if issue > self.hart.dispatch_cycle + 1 {
@@ -352,9 +352,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.step(&i);
     }
 
-    /// What product `i` needs, whose first operand is `a`: an iterative multiplier sees that nothing is left
-    /// of it one cycle after that is so, and never in its last one (`eOut` in Rocket's
-    /// `Multiplier.scala`). Upper halves take all cycles, products of 32 bits at most half of them.
+    /// What product `i` needs, whose first operand is `a`: an iterative multiplier sees that
+    /// nothing is left of it one cycle after that is so, and never in its last one (`eOut` in
+    /// Rocket's `Multiplier.scala`). Upper halves take all cycles, products of 32 bits at most half
+    /// of them.
     #[inline(never)]
     fn multiplication(&self, i: &Instruction, need: Need, a: u64) -> Need {
         let bits_per_cycle = u32::from(self.shared.calendar.multiplier_bits_per_cycle);

@@ -1,5 +1,5 @@
-//! The port for extensions: new instructions and CSRs of a core, interrupts, and registers that are more than
-//! registers.
+//! The port for extensions: new instructions and CSRs of a core, interrupts, and registers that are
+//! more than registers.
 
 use fabric::{AgentId, CoreId, Time, Transit, Update};
 use riscv::{Instruction, Privilege, Register, Trap};
@@ -8,8 +8,8 @@ use state::Walker;
 /// What a core does next for an extension's instruction, or for the delivery of its interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The instruction is done; the value goes to its destination register. Of a delivery: the hart goes on
-    /// at this address.
+    /// The instruction is done; the value goes to its destination register. Of a delivery: the hart
+    /// goes on at this address.
     Done(u64),
     /// The hart goes on at this address, to which it leaves the program; for instructions alone.
     Jump(u64),
@@ -18,8 +18,8 @@ pub enum Action {
         /// Aligned to 8.
         address: u64,
     },
-    /// The core changes 8 bytes in its data cache atomically, and calls [`Extension::resume`] with what they
-    /// were.
+    /// The core changes 8 bytes in its data cache atomically, and calls [`Extension::resume`] with
+    /// what they were.
     Update {
         /// Aligned to 8.
         address: u64,
@@ -104,35 +104,36 @@ pub struct Sent {
 /// How a hart leaves its program for the handler of an extension's interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Everything that has not committed is undone, and fetch begins anew with the delivery: so do x86
-    /// processors (Aydogmus et al., "Extended User Interrupts (xUI)", ASPLOS 2025).
+    /// Everything that has not committed is undone, and fetch begins anew with the delivery: so do
+    /// x86 processors (Aydogmus et al., "Extended User Interrupts (xUI)", ASPLOS 2025).
     Flushing,
-    /// The delivery enters the front end behind what has been dispatched, which goes on. If that proves to
-    /// be a wrong path, the delivery is undone with it, and comes again on the right one: xUI's tracked
-    /// interrupts.
+    /// The delivery enters the front end behind what has been dispatched, which goes on. If that
+    /// proves to be a wrong path, the delivery is undone with it, and comes again on the right one:
+    /// xUI's tracked interrupts.
     Tracked,
 }
 
-/// Instructions in RISC-V's custom opcode spaces; CSRs, interrupts, and wires to and from an agent; and two
-/// registers that are the ends of queues.
+/// Instructions in RISC-V's custom opcode spaces; CSRs, interrupts, and wires to and from an agent;
+/// and two registers that are the ends of queues.
 ///
 /// # Instructions
 ///
-/// An instruction begins when everything older is done, so that it is never executed speculatively, and
-/// nothing younger begins before it is done. It is a full memory barrier if [`Extension::is_barrier`]
-/// says so: then it also begins only when the store buffer is empty.
+/// An instruction begins when everything older is done, so that it is never executed speculatively,
+/// and nothing younger begins before it is done. It is a full memory barrier if
+/// [`Extension::is_barrier`] says so: then it also begins only when the store buffer is empty.
 ///
 /// # What it does besides
 ///
-/// An extension with [`Extension::IS_ACTIVE`] has CSRs, hears from agents and tells them something, acts at
-/// times of its own, and interrupts. A core of any other is compiled without all that. Each hart has its own
-/// copy.
+/// An extension with [`Extension::IS_ACTIVE`] has CSRs, hears from agents and tells them something,
+/// acts at times of its own, and interrupts. A core of any other is compiled without all that. Each
+/// hart has its own copy.
 ///
 /// An interrupt that the hart takes without changing its privilege is *delivered*: when
-/// [`Extension::wants_delivery`] says how, the hart calls [`Extension::deliver`] at the next boundary between
-/// instructions, which saves the program counter and says where to go on. Accesses to memory come in
-/// between, as those of microcode do. The extension wants no other delivery before one of its instructions
-/// has ended this one: that begins when the delivery can no longer be undone. A trap comes first.
+/// [`Extension::wants_delivery`] says how, the hart calls [`Extension::deliver`] at the next
+/// boundary between instructions, which saves the program counter and says where to go on. Accesses
+/// to memory come in between, as those of microcode do. The extension wants no other delivery
+/// before one of its instructions has ended this one: that begins when the delivery can no longer
+/// be undone. A trap comes first.
 ///
 /// # The register port
 ///
@@ -197,22 +198,23 @@ pub trait Extension {
         (0, false)
     }
 
-    /// How it wants the hart to leave its program now, if it does. Looked at after each of the above, and
-    /// after each of its instructions.
+    /// How it wants the hart to leave its program now, if it does. Looked at after each of the
+    /// above, and after each of its instructions.
     fn wants_delivery(&self) -> Option<Delivery> {
         None
     }
 
-    /// Whether a hart that waits for interrupts goes on (`WFI`, `WRS`), as it does if one is pending, even
-    /// if it is not to be delivered now.
+    /// Whether a hart that waits for interrupts goes on (`WFI`, `WRS`), as it does if one is
+    /// pending, even if it is not to be delivered now.
     fn wakes(&self) -> bool {
         self.wants_delivery().is_some()
     }
 
-    /// Does the next step of the delivery at `cycle`, of which this is number `step`, beginning with 0;
-    /// `value` is what the last one has read. Going on at an address other than `pc`, which is where the
-    /// program would have gone on, is the last step. The steps may begin again with the first at any time:
-    /// what came before was on a wrong path. What an access has read is told before.
+    /// Does the next step of the delivery at `cycle`, of which this is number `step`, beginning
+    /// with 0; `value` is what the last one has read. Going on at an address other than `pc`, which
+    /// is where the program would have gone on, is the last step. The steps may begin again with
+    /// the first at any time: what came before was on a wrong path. What an access has read is told
+    /// before.
     fn deliver(&mut self, _cycle: u64, _pc: u64, _step: u32, _value: u64) -> Action {
         Action::Illegal
     }
@@ -230,8 +232,8 @@ pub trait Extension {
         None
     }
 
-    /// Whether an instruction waits until the stores before it are performed. Those before one that does
-    /// not are performed while it is under way, or after it.
+    /// Whether an instruction waits until the stores before it are performed. Those before one that
+    /// does not are performed while it is under way, or after it.
     fn is_barrier(&self, _instruction: &Instruction) -> bool {
         true
     }

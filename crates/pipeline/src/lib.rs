@@ -1,7 +1,7 @@
 //! How long instructions take: the core models.
 //!
-//! A [`Core`] runs the instructions of its harts and times them, in order or out of order. It owns its
-//! private caches and speaks with the rest of the server through an inbox and an outbox.
+//! A [`Core`] runs the instructions of its harts and times them, in order or out of order. It owns
+//! its private caches and speaks with the rest of the server through an inbox and an outbox.
 
 mod blocks;
 mod core;

@@ -244,7 +244,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if head.commit < now
             && let Some(slot) = self.owned_recent(head)
         {
-            // Mostly it is the only one that has committed, or those behind it have their lines, too.
+            // Mostly it is the only one that has committed, or those behind it have their lines,
+            // too.
             let mut next = self.hart.stores.requested.max(self.hart.stores.head + 1);
             loop {
                 if next == self.hart.stores.tail || self.hart.stores.get(next).commit >= now {
@@ -327,7 +328,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.store_event = self.next_store_after(now);
     }
 
-    /// When the store queue wants attention next, one of its entries having been performed at `now`.
+    /// When the store queue wants attention next, one of its entries having been performed at
+    /// `now`.
     #[inline(always)]
     fn next_store_after(&self, now: u64) -> u64 {
         if self.hart.stores.is_empty() {
@@ -707,7 +709,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.use_miss_register(now, outbox);
     }
 
-    /// The loads, the stores and the instruction executed alone that wait for a line which has come.
+    /// The loads, the stores and the instruction executed alone that wait for a line which has
+    /// come.
     #[inline(always)]
     fn use_line(
         &mut self,
@@ -831,9 +834,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// The core no longer holds `line`. Loads that were given its value for a cycle that is still
-    /// to come must look again; so must loads that were done before an older one of the same
-    /// line, for the two may now see two values in the wrong order. With TSO the older one may be of
-    /// any line (Gharachorloo, Gupta and Hennessy, "Two Techniques to Enhance the Performance of Memory
+    /// to come must look again; so must loads that were done before an older one of the same line,
+    /// for the two may now see two values in the wrong order. With TSO the older one may be of any
+    /// line (Gharachorloo, Gupta and Hennessy, "Two Techniques to Enhance the Performance of Memory
     /// Consistency Models", ICPP 1991: speculative loads).
     fn line_lost(&mut self, line: LineAddress, now: u64) {
         self.for_each_hart(|core| {

@@ -170,7 +170,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         mark.registers.extend_from_slice(&self.hart.registers);
     }
 
-    /// A loop at which a period may begin or have ended, if one has closed since this was last asked.
+    /// A loop at which a period may begin or have ended, if one has closed since this was last
+    /// asked.
     #[inline]
     pub fn take_closed_loop(&mut self) -> Option<ClosedLoop> {
         self.shared.spin.mark.proposed.take()

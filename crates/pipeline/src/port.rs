@@ -106,8 +106,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Undoes at `now` what has not committed, but for what cannot be undone: an atomic that has been
-    /// performed. A delivery follows.
+    /// Undoes at `now` what has not committed, but for what cannot be undone: an atomic that has
+    /// been performed. A delivery follows.
     fn flush(&mut self, now: u64) {
         let window = &self.hart.window;
         let mut position = window.tail;
@@ -128,8 +128,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.blame(now, Stall::Serializing);
     }
 
-    /// What is at or behind `position` is undone, or what follows the branch there: the last delivery, too,
-    /// if the program left for it there.
+    /// What is at or behind `position` is undone, or what follows the branch there: the last
+    /// delivery, too, if the program left for it there.
     pub(crate) fn undo_delivery(&mut self, position: u64) {
         if self.hart.handler_from > position {
             self.hart.handler_from = 0;

@@ -257,8 +257,8 @@ impl Calendar {
     }
 
     /// Issues an operation of a kind of which it is known what it takes at `earliest`, or as soon
-    /// after it as both a port and a place in the width are free, and returns the cycle. Counts it in
-    /// `operations` if its kind is counted.
+    /// after it as both a port and a place in the width are free, and returns the cycle. Counts it
+    /// in `operations` if its kind is counted.
     #[inline(always)]
     pub fn issue(
         &mut self,

@@ -183,8 +183,8 @@ impl Predictor {
         }
     }
 
-    /// Goes through `steps` up to `times` times, as long as all predictions come out as they did; returns
-    /// how often that was.
+    /// Goes through `steps` up to `times` times, as long as all predictions come out as they did;
+    /// returns how often that was.
     pub fn repeat(&mut self, steps: &[BranchStep], times: u64) -> u64 {
         for time in 0..times {
             let before = self.counters.clone();
@@ -239,8 +239,8 @@ impl Predictor {
         (tag == pc).then_some(target)
     }
 
-    /// Predicts where the indirect jump `i` at `pc` leads: a return goes where the stack says. A call
-    /// is pushed.
+    /// Predicts where the indirect jump `i` at `pc` leads: a return goes where the stack says. A
+    /// call is pushed.
     #[inline(always)]
     pub fn indirect(&self, context: &mut BranchContext, i: &Instruction, pc: u64) -> Option<u64> {
         let predicted = if is_link(i.rs1) && i.rs1 != i.rd {
@@ -333,8 +333,8 @@ mod tests {
         );
     }
 
-    /// A branch that is always taken, twice in a row, as it was recorded while it was predicted to be
-    /// not taken or taken.
+    /// A branch that is always taken, twice in a row, as it was recorded while it was predicted to
+    /// be not taken or taken.
     fn two_taken(lookup: Lookup, predicted: bool) -> [BranchStep; 4] {
         let lookup = Lookup {
             taken: predicted,

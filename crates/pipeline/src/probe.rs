@@ -80,8 +80,8 @@ pub(crate) struct Probed {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Lets `probe` see everything that the hart of a hardware thread does from its next instruction
-    /// on. Spinning is not skipped while it does.
+    /// Lets `probe` see everything that the hart of a hardware thread does from its next
+    /// instruction on. Spinning is not skipped while it does.
     pub fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>) {
         self.with_hart(thread, |core| core.probe_with(probe));
     }

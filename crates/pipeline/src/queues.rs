@@ -68,7 +68,8 @@ impl LoadQueue {
             commit: 0,
             bytes: 0,
         };
-        // Beside all entries a place for the next load, if this hart may have none: see `share_with`.
+        // Beside all entries a place for the next load, if this hart may have none: see
+        // `share_with`.
         let length = usize::from(capacity) + usize::from(threads > 1);
         let entries = Ring::new(length, load);
         // There is always something before the first load: it committed in cycle 0.
@@ -335,8 +336,8 @@ impl StoreQueue {
         self.filter[first] | self.filter[last] != 0
     }
 
-    /// Which of the entries a load that is younger than all of them has to do with, when their addresses
-    /// and their data are known.
+    /// Which of the entries a load that is younger than all of them has to do with, when their
+    /// addresses and their data are known.
     #[inline(never)]
     pub fn overlapping(&self, address: u64, bytes: u8) -> Overlapping {
         for number in (self.head..self.tail).rev() {

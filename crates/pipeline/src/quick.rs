@@ -31,18 +31,18 @@ struct Front {
     last_commit: u64,
     /// In order: the last issue, if it may be later than the present cycle.
     last_issue: u64,
-    /// One a cycle, in order: no result is ready later, but for those that the instruction behind it
-    /// need not wait for.
+    /// One a cycle, in order: no result is ready later, but for those that the instruction behind
+    /// it need not wait for.
     latest: u64,
     /// The width of the cycle is used up by the instruction before this position.
     width_until: u64,
     /// The scheduler is full of those before this position.
     scheduler_until: u64,
-    /// Instructions before this position have room in the reorder buffer, and in order need not wait
-    /// for `last_issue`.
+    /// Instructions before this position have room in the reorder buffer, and in order need not
+    /// wait for `last_issue`.
     room: u64,
-    /// For those before this position, none of that has to be looked at. A core of one instruction a
-    /// cycle is then also sure not to come to the cycle at which it has to stop.
+    /// For those before this position, none of that has to be looked at. A core of one instruction
+    /// a cycle is then also sure not to come to the cycle at which it has to stop.
     limit: u64,
 }
 
@@ -53,7 +53,8 @@ impl Front {
         (self.width_until - self.tail) as u8
     }
 
-    /// Goes on to the next cycle if nothing is left of the present one. Says whether a cycle begins.
+    /// Goes on to the next cycle if nothing is left of the present one. Says whether a cycle
+    /// begins.
     #[inline(always)]
     fn begin_cycle<const SINGLE: bool>(&mut self, width: u8) -> bool {
         if SINGLE {
@@ -67,7 +68,8 @@ impl Front {
         begins
     }
 
-    /// Nothing more is dispatched in this cycle. A core of one instruction a cycle is in the next one already.
+    /// Nothing more is dispatched in this cycle. A core of one instruction a cycle is in the next
+    /// one already.
     #[inline(always)]
     fn end_cycle<const SINGLE: bool>(&mut self) {
         if !SINGLE {
@@ -119,9 +121,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The same when nobody observes the instructions in flight, and dispatch has not been held
-    /// up. `KNOWN`: all is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the next
-    /// cycle begins with each. Returns where a loop has come back to that turns quietly.
+    /// The same when nobody observes the instructions in flight, and dispatch has not been held up.
+    /// `KNOWN`: all is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the
+    /// next cycle begins with each. Returns where a loop has come back to that turns quietly.
     #[inline(never)]
     fn dispatch_many<const KNOWN: bool, const SINGLE: bool>(
         &mut self,
@@ -574,8 +576,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         (u64::from(self.shared.spec.scheduler_entries) + at.tail - at.scheduler_until) as u32
     }
 
-    /// Puts an instruction into the window whose operands are ready at `ready`, and whose work begins when
-    /// it has issued, but not before `begin`; says when it issues.
+    /// Puts an instruction into the window whose operands are ready at `ready`, and whose work
+    /// begins when it has issued, but not before `begin`; says when it issues.
     #[inline(always)]
     fn enter<const KNOWN: bool, const SINGLE: bool, const FREQUENT: bool>(
         &mut self,
@@ -652,8 +654,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         (at, issue)
     }
 
-    /// Books the issue of an instruction at `earliest` or later, in the cases that the caller has no
-    /// shorter way for.
+    /// Books the issue of an instruction at `earliest` or later, in the cases that the caller has
+    /// no shorter way for.
     #[inline(never)]
     fn issue_at(&mut self, decoded: &Decoded, earliest: u64) -> u64 {
         self.shared.calendar.issue(
@@ -692,8 +694,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.statistics.forwarded_loads += 1;
     }
 
-    /// Puts an instruction into the window that waits for some of its two operands; says where it is
-    /// among what is deferred.
+    /// Puts an instruction into the window that waits for some of its two operands; says where it
+    /// is among what is deferred.
     #[inline(always)]
     fn enter_deferred(&mut self, at: &mut Front, decoded: &Decoded) -> usize {
         let place = (at.tail, at.cycle);
@@ -703,8 +705,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         index
     }
 
-    /// Puts a load into the window whose address is ready at `ready`, with no older store in its way, and
-    /// whose line is not in the data cache.
+    /// Puts a load into the window whose address is ready at `ready`, with no older store in its
+    /// way, and whose line is not in the data cache.
     #[inline(never)]
     fn enter_miss(
         &mut self,
@@ -737,8 +739,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.load_misses(index, LineAddress::of(address), issue, outbox);
     }
 
-    /// The dispatch cycle has come to `cycle`, which it may not reach now. If that is because of a store,
-    /// performs it. Returns which cycle it may not reach from now on.
+    /// The dispatch cycle has come to `cycle`, which it may not reach now. If that is because of a
+    /// store, performs it. Returns which cycle it may not reach from now on.
     #[inline(always)]
     fn stop_after(&mut self, cycle: u64) -> u64 {
         if self.hart.store_event <= cycle && self.hart.store_event < self.shared.stop {
@@ -748,8 +750,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The dispatch cycle has come to `cycle`: performs stores whose turn that is, as far as this is
-    /// all that has to be done. Returns which cycle it may not reach now.
+    /// The dispatch cycle has come to `cycle`: performs stores whose turn that is, as far as this
+    /// is all that has to be done. Returns which cycle it may not reach now.
     #[inline(never)]
     fn perform_until(&mut self, cycle: u64) -> u64 {
         loop {
@@ -788,8 +790,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.scheduler_cycle = at.cycle;
     }
 
-    /// The branch or jump that has just been dispatched, before the cycle `next`, and is done at `done`
-    /// leads elsewhere than was predicted.
+    /// The branch or jump that has just been dispatched, before the cycle `next`, and is done at
+    /// `done` leads elsewhere than was predicted.
     #[inline(always)]
     fn mispredicted(&mut self, at: &mut Front, next: u64, done: u64) {
         let hart = &mut *self.hart;

@@ -100,8 +100,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             while let Some(&index) = self.hart.woken.get(next) {
                 next += 1;
                 let index = index as usize;
-                // Nothing is dispatched before all this is done, so a slot that has been squashed is
-                // not in use.
+                // Nothing is dispatched before all this is done, so a slot that has been squashed
+                // is not in use.
                 if self.hart.window.is_live(index) {
                     self.wake(index, now, outbox);
                 }

@@ -20,15 +20,16 @@ use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, T
 /// 10 to 100 times a cache miss on the chip.
 const SHORT_WAIT_CYCLES: u64 = 1000;
 
-/// From an in-order core's dispatch, which is its decode stage, by way of execution and memory to its
-/// write-back stage. There CSRs are read and written and traps are taken, as in Rocket (`csr.io.rw` and
-/// `take_pc_wb` in `RocketCore.scala`).
+/// From an in-order core's dispatch, which is its decode stage, by way of execution and memory to
+/// its write-back stage. There CSRs are read and written and traps are taken, as in Rocket
+/// (`csr.io.rw` and `take_pc_wb` in `RocketCore.scala`).
 const WRITE_BACK_CYCLES: u64 = 3;
 
 /// What a fence makes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FenceEffect {
-    /// Nothing: stores are performed in order, after all older loads, and with TSO loads are in order.
+    /// Nothing: stores are performed in order, after all older loads, and with TSO loads are in
+    /// order.
     None,
     /// Younger accesses wait for older loads.
     Loads,
@@ -204,8 +205,8 @@ impl Serializing {
         self.halted_since.is_some()
     }
 
-    /// Whether it takes the way through a pipeline and has its effect at the end. What accesses memory or
-    /// a device begins in the middle.
+    /// Whether it takes the way through a pipeline and has its effect at the end. What accesses
+    /// memory or a device begins in the middle.
     fn ends_in_write_back(&self) -> bool {
         match self.kind {
             Kind::Instruction(i) => {
@@ -236,14 +237,15 @@ impl Serializing {
     }
 }
 
-/// Whether nothing but a reader of this CSR can notice that it has been written: `mscratch`, `mepc`,
-/// `mcause`, `mtval`. Rocket fetches again what follows a write of any other (`write_flush` in `CSR.scala`).
+/// Whether nothing but a reader of this CSR can notice that it has been written: `mscratch`,
+/// `mepc`, `mcause`, `mtval`. Rocket fetches again what follows a write of any other (`write_flush`
+/// in `CSR.scala`).
 fn holds_words_only(csr: u16) -> bool {
     (0x340..=0x343).contains(&csr)
 }
 
-/// Whether what is read from this CSR is another value each time: `cycle`, `time`, `instret` and their
-/// like of machine mode.
+/// Whether what is read from this CSR is another value each time: `cycle`, `time`, `instret` and
+/// their like of machine mode.
 fn tells_time(csr: u16) -> bool {
     matches!(csr, 0xb00 | 0xb02 | 0xc00..=0xc02)
 }
@@ -265,8 +267,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.held_up(Stall::Serializing);
     }
 
-    /// Takes what comes before the next instruction: the trap of a store that a device has refused, or
-    /// an interrupt. Returns whether there was one.
+    /// Takes what comes before the next instruction: the trap of a store that a device has refused,
+    /// or an interrupt. Returns whether there was one.
     pub(crate) fn begin_trap(&mut self) -> bool {
         let serial = match self.hart.refused_store {
             Some(store) => Serializing::new(Kind::RefusedStore(store), 0),
@@ -658,8 +660,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         true
     }
 
-    /// A CSR has been accessed in cycle `now`. In order, an instruction that has waited for its value in
-    /// the decode stage goes on in the same cycle; what is fetched again, then.
+    /// A CSR has been accessed in cycle `now`. In order, an instruction that has waited for its
+    /// value in the decode stage goes on in the same cycle; what is fetched again, then.
     fn finish_csr(&mut self, serial: Serializing, old: u64, refetch: bool, now: u64) {
         self.finish(serial, old, now + u64::from(!K::IN_ORDER));
         if refetch {
@@ -729,7 +731,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if handler == 0 {
             let (pc, instruction) = match serial.kind {
                 Kind::Instruction(i) => (serial.pc, Some(i.bits)),
-                // A handler would be told where the core has come to; who reads this wants the store.
+                // A handler would be told where the core has come to; who reads this wants the
+                // store.
                 Kind::RefusedStore(store) => (store.pc, Some(store.bits)),
                 _ => (serial.pc, None),
             };
@@ -945,8 +948,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// What a delivery's last access has read, and perhaps changed, is told to the extension although the
-    /// delivery is undone.
+    /// What a delivery's last access has read, and perhaps changed, is told to the extension
+    /// although the delivery is undone.
     pub(crate) fn abandon_delivery(&mut self, now: u64) {
         let Some(serial) = self.hart.serial else {
             return;

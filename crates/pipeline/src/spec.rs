@@ -22,8 +22,8 @@ pub enum MemoryModel {
     /// RISC-V's weak memory order: loads may go ahead of older loads and stores.
     #[default]
     Rvwmo,
-    /// Total store order, as RISC-V's extension Ztso has it: loads may go ahead of older stores, and
-    /// of nothing else; atomic operations are in order with everything.
+    /// Total store order, as RISC-V's extension Ztso has it: loads may go ahead of older stores,
+    /// and of nothing else; atomic operations are in order with everything.
     Tso,
 }
 
@@ -97,8 +97,8 @@ pub struct CoreSpec {
     #[serde(default)]
     pub memory_model: MemoryModel,
     /// Hardware threads (harts). With several, which only an out-of-order core can have, they share
-    /// everything but registers, program counter, branch history and return-address stack. Nothing is
-    /// divided between them in advance, so any number goes with queues of any size.
+    /// everything but registers, program counter, branch history and return-address stack. Nothing
+    /// is divided between them in advance, so any number goes with queues of any size.
     #[serde(default = "one_thread")]
     #[schemars(range(min = 1, max = MAX_THREADS))]
     pub threads: u8,
@@ -289,12 +289,13 @@ impl CoreSpec {
     /// What the table does not give is the Cortex-A57's (ARM's "Cortex-A57 Software Optimization
     /// Guide", UAN 0015B): eight pipelines, of which two are for integers and one for branches
     /// (`integer` here), one for what takes several cycles, two for floating point, one for loads,
-    /// one for stores (the table's two ports). A product of 64 bits takes 5 cycles, a sum or product
-    /// of floating point 5. Quotients take 4 to 35 cycles (64 bits) and 7 to 32 (double): 20 is in the
-    /// middle of both. LLVM's model of it (AArch64SchedA57.td) has a queue of eight in front of each
-    /// pipeline, 64 in all, and 14 cycles for a wrong prediction: 12 until dispatch, one to issue, one
-    /// in the branch's pipeline. Not given, and chosen: as many loads and stores in flight as
-    /// misses, so that these can be used; the branch predictor of [`CoreSpec::hyperplane_table1`].
+    /// one for stores (the table's two ports). A product of 64 bits takes 5 cycles, a sum or
+    /// product of floating point 5. Quotients take 4 to 35 cycles (64 bits) and 7 to 32 (double):
+    /// 20 is in the middle of both. LLVM's model of it (AArch64SchedA57.td) has a queue of eight in
+    /// front of each pipeline, 64 in all, and 14 cycles for a wrong prediction: 12 until dispatch,
+    /// one to issue, one in the branch's pipeline. Not given, and chosen: as many loads and stores
+    /// in flight as misses, so that these can be used; the branch predictor of
+    /// [`CoreSpec::hyperplane_table1`].
     pub fn rpcvalet_table1() -> CoreSpec {
         CoreSpec {
             threads: 1,
@@ -343,12 +344,13 @@ impl CoreSpec {
     /// goes on after a store to a device, and takes the next access to one when that is answered
     /// (`nMMIOs = 1` in `HellaCache.scala`, `uncachedInFlight` in `DCache.scala`).
     ///
-    /// Products and quotients are those of the configuration that is used everywhere, `WithNBigCores`:
-    /// a multiplier of 8 bits a cycle that ends early (`mulUnroll`, `mulEarlyOut`), whose result can be
-    /// used two cycles after its last one (`MulDiv` in `Multiplier.scala`); sums and products of double
-    /// precision in 4 cycles (`dfmaLatency`); and a quotient or root of one bit a cycle, 55 for the 53 of
-    /// double precision, beginning in the memory stage (hardfloat's `DivSqrtRecFN_small`; `FPU.scala`).
-    /// Its data cache asks for one line at a time (`nMSHRs = 0`), and both caches replace a line at random.
+    /// Products and quotients are those of the configuration that is used everywhere,
+    /// `WithNBigCores`: a multiplier of 8 bits a cycle that ends early (`mulUnroll`,
+    /// `mulEarlyOut`), whose result can be used two cycles after its last one (`MulDiv` in
+    /// `Multiplier.scala`); sums and products of double precision in 4 cycles (`dfmaLatency`); and
+    /// a quotient or root of one bit a cycle, 55 for the 53 of double precision, beginning in the
+    /// memory stage (hardfloat's `DivSqrtRecFN_small`; `FPU.scala`). Its data cache asks for one
+    /// line at a time (`nMSHRs = 0`), and both caches replace a line at random.
     pub fn five_stage() -> CoreSpec {
         CoreSpec {
             model: Model::InOrder,

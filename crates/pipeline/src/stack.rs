@@ -61,8 +61,8 @@ pub struct CycleStack {
     pub store_buffer: u64,
     /// Instructions that are executed alone, and the wait for those before them.
     pub serial: u64,
-    /// The core's other harts took the whole width, or had all entries of the reorder buffer or of a
-    /// queue. Cores with one hart do not show it.
+    /// The core's other harts took the whole width, or had all entries of the reorder buffer or of
+    /// a queue. Cores with one hart do not show it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub other_hart: u64,
     /// The hart had halted of its own will.

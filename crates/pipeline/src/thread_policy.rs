@@ -37,8 +37,8 @@ impl ThreadPolicy {
         candidates.sort_unstable_by_key(|one| (one.waiting, self.turn(one.thread, threads)));
     }
 
-    /// The harts in `dispatched`, a bit for each, have dispatched in a cycle in which the candidates
-    /// could in this order.
+    /// The harts in `dispatched`, a bit for each, have dispatched in a cycle in which the
+    /// candidates could in this order.
     pub fn shared(&mut self, candidates: &[Candidate], dispatched: u8, threads: u8) {
         let has_dispatched = |one: &&Candidate| dispatched >> one.thread & 1 != 0;
         let Some(first) = candidates.iter().find(has_dispatched) else {

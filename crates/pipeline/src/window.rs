@@ -42,7 +42,8 @@ pub struct Slot {
     pub tags: Tags,
 }
 
-/// What is known of a [`Slot`] when its instruction is decoded, in two words that are copied in one piece.
+/// What is known of a [`Slot`] when its instruction is decoded, in two words that are copied in one
+/// piece.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(16))]
 pub struct Tags {
@@ -76,8 +77,8 @@ pub const OPERANDS: usize = 4;
 /// How many operands a [`Deferred`] has places for; a third is in [`Rest`].
 const HOT_OPERANDS: usize = 2;
 
-/// Someone who waits for a slot's value: [`OPERANDS`] times the index of the slot that waits, plus the number
-/// of the operand.
+/// Someone who waits for a slot's value: [`OPERANDS`] times the index of the slot that waits, plus
+/// the number of the operand.
 pub type Waiter = u32;
 
 /// Nobody.
@@ -99,13 +100,13 @@ pub struct Deferred {
     /// 0: squashed or not in use.
     pub position: u64,
     pub instruction: Instruction,
-    /// Of an operand that is unknown, the index of the slot that it comes from. The second is the result as
-    /// soon as that is known: see [`Deferred::resolve`].
+    /// Of an operand that is unknown, the index of the slot that it comes from. The second is the
+    /// result as soon as that is known: see [`Deferred::resolve`].
     pub operands: [u64; HOT_OPERANDS],
     /// When the latest of the known operands is ready; of a result that is known, when that is.
     pub earliest: u64,
-    /// Who waits for the value, the youngest first, so that a squash, which begins with the youngest
-    /// instruction, takes waiters from the front.
+    /// Who waits for the value, the youngest first, so that a squash, which begins with the
+    /// youngest instruction, takes waiters from the front.
     pub waiters: Waiter,
     /// Who else waits for each of the unknown operands, the next older.
     pub next_waiters: [Waiter; HOT_OPERANDS],
@@ -269,8 +270,8 @@ pub struct Commits<'window> {
 }
 
 impl Commits<'_> {
-    /// Gives the instruction at `position`, which is complete at `complete`, its commit cycle, if those before
-    /// it commit up to `last_commit`.
+    /// Gives the instruction at `position`, which is complete at `complete`, its commit cycle, if
+    /// those before it commit up to `last_commit`.
     #[inline(always)]
     pub fn next(&mut self, position: u64, last_commit: u64, complete: u64) -> u64 {
         let commit = commit_at(self.cycles, self.width, position, last_commit, complete);
@@ -472,8 +473,8 @@ impl Window {
         &mut self.rest[index as u64]
     }
 
-    /// Whether the instruction at `index` has not been squashed. Its place is not taken again before the
-    /// next instruction is dispatched.
+    /// Whether the instruction at `index` has not been squashed. Its place is not taken again
+    /// before the next instruction is dispatched.
     #[inline]
     pub fn is_live(&self, index: usize) -> bool {
         self.deferred(index).position != 0
@@ -497,8 +498,8 @@ impl Window {
         }
     }
 
-    /// The instruction in slot `index`, which is the youngest, waits for `operand`, which comes from slot
-    /// `producer`. Says who else does, the next older.
+    /// The instruction in slot `index`, which is the youngest, waits for `operand`, which comes
+    /// from slot `producer`. Says who else does, the next older.
     #[inline(always)]
     pub fn wait_for(&mut self, index: usize, operand: usize, producer: usize) -> Waiter {
         let first = &mut self.deferred_mut(producer).waiters;

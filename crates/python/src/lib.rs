@@ -69,8 +69,8 @@ fn version() -> &'static str {
     server::VERSION
 }
 
-/// Runs a resolved description with an ELF file and returns the results. `files` has the contents of
-/// the files with data that the description names, by their paths there.
+/// Runs a resolved description with an ELF file and returns the results. `files` has the contents
+/// of the files with data that the description names, by their paths there.
 #[pyfunction]
 #[pyo3(signature = (description_json, elf, files, options_json, progress))]
 fn run(

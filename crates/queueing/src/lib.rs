@@ -1,7 +1,8 @@
 //! Queueing systems without a computer: the theory that servers are compared with.
 //!
-//! *Q × U* is RPCValet's notation (Section 2.2) for Q queues, each with U units that serve it, first
-//! come, first served. Requests arrive as a Poisson process, and go to a queue that is drawn for each.
+//! *Q × U* is RPCValet's notation (Section 2.2) for Q queues, each with U units that serve it,
+//! first come, first served. Requests arrive as a Poisson process, and go to a queue that is drawn
+//! for each.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -88,7 +89,8 @@ pub struct Measured {
     /// Mean of the service times that were drawn, in the unit of their distribution and without the
     /// fixed part.
     pub mean_drawn_service_time: f64,
-    /// All latencies in 1024ths of a mean service time, as an HdrHistogram (V2, compressed, base64).
+    /// All latencies in 1024ths of a mean service time, as an HdrHistogram (V2, compressed,
+    /// base64).
     pub histogram: String,
 }
 

@@ -99,9 +99,9 @@ fn pollaczek_and_khinchine() {
 }
 
 /// M/D/k by Crommelin's argument (1932): after a service time of 1, those who were in service have
-/// left, and those who came in it are there. So the number of requests in the system at times 1 apart
-/// is a Markov chain, `next = max(now - units, 0) + Poisson(load * units)`, whose stationary law gives
-/// the mean number that waits and, by Little's law, the mean wait.
+/// left, and those who came in it are there. So the number of requests in the system at times 1
+/// apart is a Markov chain, `next = max(now - units, 0) + Poisson(load * units)`, whose stationary
+/// law gives the mean number that waits and, by Little's law, the mean wait.
 fn wait_with_fixed_service(units: u32, load: f64) -> f64 {
     let (units, arrivals) = (units as usize, load * f64::from(units));
     let states = 40 * units;

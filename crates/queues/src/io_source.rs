@@ -21,8 +21,8 @@ const LINE: u64 = LINE_BYTES as u64;
 /// saturate several data plane cores can be written.
 const PRODUCERS: usize = 8;
 
-/// Bytes of the message that tells an agent of a queue: a message-signalled interrupt is a write of 4 bytes
-/// (PCI Local Bus Specification, Revision 3.0, Section 6.8).
+/// Bytes of the message that tells an agent of a queue: a message-signalled interrupt is a write of
+/// 4 bytes (PCI Local Bus Specification, Revision 3.0, Section 6.8).
 const SIGNAL_BYTES: u64 = 4;
 
 /// How many descriptors are read at one time when the device is started.
@@ -64,8 +64,8 @@ pub struct IoSetup {
     pub doorbells: AddressRange,
     /// Where tenant doorbells can be.
     pub tenant_doorbells: AddressRange,
-    /// Memory for the consumers of queues whose doorbells are never counted down: two lines for each
-    /// queue. The second begins with how many items have been taken.
+    /// Memory for the consumers of queues whose doorbells are never counted down: two lines for
+    /// each queue. The second begins with how many items have been taken.
     pub consumers: AddressRange,
     /// Where the main memory of the second socket begins, if there is one. The second half of the
     /// doorbells of each kind is in its memory, too, and that of the queues should be.
@@ -73,7 +73,8 @@ pub struct IoSetup {
 }
 
 impl IoSetup {
-    /// From the first device doorbell to the last tenant doorbell; in between are only the consumers.
+    /// From the first device doorbell to the last tenant doorbell; in between are only the
+    /// consumers.
     pub fn all_doorbells(&self) -> AddressRange {
         AddressRange {
             start: self.doorbells.start,
@@ -427,9 +428,9 @@ impl IoSource {
         }
     }
 
-    /// The same source, which tells this agent of each item that came into an empty queue, once it has rung
-    /// the doorbell and, if the descriptor has one, written the queue's word. The header of the message is the
-    /// queue's number.
+    /// The same source, which tells this agent of each item that came into an empty queue, once it
+    /// has rung the doorbell and, if the descriptor has one, written the queue's word. The header
+    /// of the message is the queue's number.
     pub fn with_signal(self, signal: Option<AgentId>) -> IoSource {
         IoSource { signal, ..self }
     }
@@ -443,8 +444,8 @@ impl IoSource {
         }
     }
 
-    /// Gives the queues of the first core, as scale-out divides them, `1 + imbalance` times an equal
-    /// share of the traffic. An error is a sentence about `traffic.imbalance`.
+    /// Gives the queues of the first core, as scale-out divides them, `1 + imbalance` times an
+    /// equal share of the traffic. An error is a sentence about `traffic.imbalance`.
     pub fn with_imbalance(mut self, imbalance: f64) -> Result<IoSource, String> {
         if imbalance == 0.0 {
             return Ok(self);

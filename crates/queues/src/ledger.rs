@@ -129,8 +129,8 @@ struct Inside {
     item: u64,
     /// See [`ItemKind::kind_of`](workload::ItemKind).
     kind: u8,
-    /// How many items had arrived at the source when this one was in its queue, and how many of them
-    /// were under way.
+    /// How many items had arrived at the source when this one was in its queue, and how many of
+    /// them were under way.
     offered: u64,
     under_way: u64,
     arrived_at: Time,
@@ -206,7 +206,8 @@ pub struct Ledger {
     recorder: Recorder,
     /// What is delivered is measured.
     measures: bool,
-    /// How many requests are delivered before the warm start is over, and when the last of them was.
+    /// How many requests are delivered before the warm start is over, and when the last of them
+    /// was.
     warm_requests: u64,
     warm_at: Option<Time>,
     /// The latest deliveries, if somebody wants them.
@@ -304,8 +305,8 @@ impl Ledger {
         self.warm_at = None;
     }
 
-    /// Which part of the requests has been delivered, from 0 to 1, as far as is known how many there
-    /// will be.
+    /// Which part of the requests has been delivered, from 0 to 1, as far as is known how many
+    /// there will be.
     pub fn progress(&self, requests: u64) -> f64 {
         let (warm, measured) = (self.warm_requests as f64, requests as f64);
         let done = if self.measures {
@@ -532,8 +533,8 @@ impl Ledger {
         self.given_at[slot] = Some(at);
     }
 
-    /// An item's latency has ended, which is known now, and its slot is free again. `at` is when, and
-    /// when the same hart had done the one before.
+    /// An item's latency has ended, which is known now, and its slot is free again. `at` is when,
+    /// and when the same hart had done the one before.
     pub fn completed(
         &mut self,
         queue: u32,

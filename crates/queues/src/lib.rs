@@ -1,9 +1,10 @@
-//! Queues with doorbells between I/O sources, a data plane and its tenants: the device that fills them, the
-//! tenants that empty them, the registers through which a program learns of both, and the ledger of every
-//! item.
+//! Queues with doorbells between I/O sources, a data plane and its tenants: the device that fills
+//! them, the tenants that empty them, the registers through which a program learns of both, and the
+//! ledger of every item.
 //!
-//! An item's way through here: the [`IoSource`] writes it into its queue and rings the doorbell; the data
-//! plane takes it, processes it and rings the tenant's doorbell; the [`TenantSide`] takes the result.
+//! An item's way through here: the [`IoSource`] writes it into its queue and rings the doorbell;
+//! the data plane takes it, processes it and rings the tenant's doorbell; the [`TenantSide`] takes
+//! the result.
 
 mod io_source;
 mod ledger;

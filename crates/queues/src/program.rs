@@ -134,8 +134,8 @@ impl ProgramRegisters {
     }
 }
 
-/// The part of the I/O device that a program can use in `prepare()`, when no time passes: parameters
-/// and counters.
+/// The part of the I/O device that a program can use in `prepare()`, when no time passes:
+/// parameters and counters.
 pub struct ProgramDevice {
     registers: AddressRange,
     program: ProgramRegisters,

@@ -119,8 +119,8 @@ impl TenantSide {
         }
     }
 
-    /// How to attach it. Its cache is as large as those of 32 cores together. Of two sockets each has
-    /// such tenants, for the queues in its memory. Wake it at time 0.
+    /// How to attach it. Its cache is as large as those of 32 cores together. Of two sockets each
+    /// has such tenants, for the queues in its memory. Wake it at time 0.
     pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
         Attachment {
             tile,

@@ -6,9 +6,9 @@ const MOST: u32 = 100_000;
 /// What a hart's last `SC`s have come to.
 ///
 /// A reservation need only last for the constrained loops of "Eventual Success of Store-Conditional
-/// Instructions" (Volume I). A longer body may lose it each time, and its hart, or several that take
-/// the line from each other, retry for ever. If others get on, the word changes between two `LR`s, as
-/// that of a lock does; if it never does, nobody gets on.
+/// Instructions" (Volume I). A longer body may lose it each time, and its hart, or several that
+/// take the line from each other, retry for ever. If others get on, the word changes between two
+/// `LR`s, as that of a lock does; if it never does, nobody gets on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
     /// What the last `LR` read, and where.

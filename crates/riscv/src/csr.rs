@@ -230,8 +230,8 @@ impl Hart {
             0x3a0 => csrs.pmpcfg[0],
             0x3a2 => csrs.pmpcfg[1],
             0x3b0..=0x3bf => csrs.pmpaddr[usize::from(number & 15)],
-            // tselect, tdata1 to tdata3: "there are no triggers" (Debug Specification, chapter "Sdtrig
-            // (ISA Extension)"). Programs that look for breakpoints expect to be told so.
+            // tselect, tdata1 to tdata3: "there are no triggers" (Debug Specification, chapter
+            // "Sdtrig (ISA Extension)"). Programs that look for breakpoints expect to be told so.
             0x7a0..=0x7a3 => 0,
             0xf11..=0xf13 | 0xf15 => 0, // mvendorid, marchid, mimpid, mconfigptr
             0xf14 => csrs.mhartid,

@@ -105,8 +105,8 @@ pub struct Symbol {
     pub code: bool,
 }
 
-/// Text that a guest has made up, for a terminal: what would control it, or change the order of what is
-/// shown, is escaped as in `\u{1b}`.
+/// Text that a guest has made up, for a terminal: what would control it, or change the order of
+/// what is shown, is escaped as in `\u{1b}`.
 pub fn printable(text: &[u8]) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in String::from_utf8_lossy(text).chars() {

@@ -89,8 +89,9 @@ pub fn evaluate_integer(i: &Instruction, pc: u64, a: u64, b: u64) -> u64 {
 /// Computes for one operation what [`evaluate_integer`] does for all.
 pub type Evaluator = fn(&Instruction, u64, u64, u64) -> u64;
 
-/// What does the work of [`evaluate_integer`] for `operation`, or that of [`branch_taken`]: then its value
-/// is 1 or 0. Who keeps it beside a decoded instruction need not look for the operation each time.
+/// What does the work of [`evaluate_integer`] for `operation`, or that of [`branch_taken`]: then
+/// its value is 1 or 0. Who keeps it beside a decoded instruction need not look for the operation
+/// each time.
 pub fn evaluator(operation: Operation) -> Evaluator {
     operation.evaluator()
 }
@@ -107,8 +108,8 @@ pub(crate) fn evaluate_nothing(_: &Instruction, _: u64, _: u64, _: u64) -> u64 {
     0
 }
 
-/// The part of [`evaluate_integer`] for "B" Extension for Bit Manipulation (Zba, Zbb, Zbs), out of line
-/// as floating point is.
+/// The part of [`evaluate_integer`] for "B" Extension for Bit Manipulation (Zba, Zbb, Zbs), out of
+/// line as floating point is.
 #[inline(never)]
 fn evaluate_bits(i: &Instruction, a: u64, b: u64) -> u64 {
     manipulate_bits(i, a, b)

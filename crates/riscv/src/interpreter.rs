@@ -41,8 +41,8 @@ pub trait Memory {
         self.read(address, 1).is_some()
     }
 
-    /// Whether user mode may neither write memory at an address nor reach a device there; what is in
-    /// memory it may still read and execute.
+    /// Whether user mode may neither write memory at an address nor reach a device there; what is
+    /// in memory it may still read and execute.
     fn is_protected(&self, _address: u64) -> bool {
         false
     }

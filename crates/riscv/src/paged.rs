@@ -97,8 +97,8 @@ impl PagedMemory {
             && !protected.any(|range| range.start <= last && first < range.end)
     }
 
-    /// The page with this number, of which there must be some; nothing if the host has no memory left
-    /// for it.
+    /// The page with this number, of which there must be some; nothing if the host has no memory
+    /// left for it.
     fn page(&mut self, number: u64) -> Option<&mut Page> {
         let in_table = self.is_in_table(number);
         let exists = if in_table {
@@ -125,8 +125,8 @@ impl PagedMemory {
         }
     }
 
-    /// Whether more pages have been touched than `limit`, or the host had no memory for one: what was
-    /// written there is lost.
+    /// Whether more pages have been touched than `limit`, or the host had no memory for one: what
+    /// was written there is lost.
     #[inline]
     pub fn is_beyond(&self, limit: u64) -> bool {
         self.touched_pages > limit || self.host_is_full

@@ -4,8 +4,8 @@
 //! jumps and branches that are probably taken. Each has the address of the function that executes
 //! it, specialised for its operation, and that function calls the next one's. The compiler makes
 //! jumps of these calls; if it did not, they would nest no deeper than a trace is long. What the
-//! functions compute are the functions that the [interpreter](crate::interpreter) calls, and what is
-//! not plain (CSRs, atomics, traps, devices, accesses that are not aligned) is left to it.
+//! functions compute are the functions that the [interpreter](crate::interpreter) calls, and what
+//! is not plain (CSRs, atomics, traps, devices, accesses that are not aligned) is left to it.
 //!
 //! Written instructions may be executed in their old form until the next `fence.i`, as the manual
 //! allows.

@@ -1,4 +1,5 @@
-//! The same program, run by QEMU, by the interpreter and by its fast twin, must print the same bytes.
+//! The same program, run by QEMU, by the interpreter and by its fast twin, must print the same
+//! bytes.
 //!
 //! The program executes every computing instruction on thousands of operands, in every
 //! rounding mode, and prints results and exception flags. Skipped, with a word, where there is

@@ -27,8 +27,8 @@ pub struct Attached {
     contexts: SharedContexts,
 }
 
-/// Attaches everything. `cluster` makes the cluster out of what it has to know; `registers` is where
-/// the first backend has its registers.
+/// Attaches everything. `cluster` makes the cluster out of what it has to know; `registers` is
+/// where the first backend has its registers.
 #[allow(clippy::too_many_arguments)]
 pub fn attach(
     fabric: &mut Fabric,
@@ -88,8 +88,8 @@ pub struct Place {
     pub seed: u64,
 }
 
-/// Attaches the network interface, and who is outside: the agent that `outside` makes of the numbers of the
-/// backends.
+/// Attaches the network interface, and who is outside: the agent that `outside` makes of the
+/// numbers of the backends.
 pub fn attach_behind(
     fabric: &mut Fabric,
     spec: &RpcValetSpec,
@@ -203,8 +203,8 @@ fn queues<'a>(
             domain,
             context: context as u8,
             home: match domain.dispatch.mode {
-                // In the middle of the column: the ways of the messages to it are short. Those of further domains
-                // are in the backends behind it.
+                // In the middle of the column: the ways of the messages to it are short. Those of
+                // further domains are in the backends behind it.
                 Mode::OneQueue | Mode::Software => (spec.backends / 2 + context) % spec.backends,
                 Mode::QueuePerBackend => number,
                 Mode::QueuePerCore => spec.backend_of_core(cores[0], columns, rows),

@@ -1,13 +1,14 @@
-//! The cluster around a server with an integrated network interface: nodes that send it messages and
-//! take its replies, as the traffic generator of Daglis et al. does (ASPLOS 2019, Section 5).
+//! The cluster around a server with an integrated network interface: nodes that send it messages
+//! and take its replies, as the traffic generator of Daglis et al. does (ASPLOS 2019, Section 5).
 //!
 //! Each node has as many send slots towards the server as its messaging domain gives it. A message
 //! takes a slot until the server's replenish is back; what finds none free waits at its node. The
 //! ledger is kept here: an item is in its queue when the last packet of its message has arrived at
 //! the server, and done when a core of the server has posted the replenish.
 //!
-//! With several domains the nodes of the second one are counted on from those of the first, and so on: that
-//! is a node's queue. Node 0 of two domains may be one machine; nothing here would depend on that.
+//! With several domains the nodes of the second one are counted on from those of the first, and so
+//! on: that is a node's queue. Node 0 of two domains may be one machine; nothing here would depend
+//! on that.
 
 use crate::header::{
     BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MAX_BLOCK, MAX_CONTEXTS, MAX_NODES,
@@ -28,13 +29,13 @@ use std::collections::{BTreeMap, VecDeque};
 use workload::SLOT_HEADER_BYTES;
 use workload::{Arrival, ArrivalProcess, ItemKind, Packets, Random};
 
-/// In the flags of a slot: all of it is at its sender. Behind the header are only its address there and
-/// its bytes, 8 bytes each, and the receiver reads it.
+/// In the flags of a slot: all of it is at its sender. Behind the header are only its address there
+/// and its bytes, 8 bytes each, and the receiver reads it.
 pub const FLAG_RENDEZVOUS: u64 = 4;
 /// In the flags of a slot: the data plane could not process the item.
 const FLAG_ERROR: u64 = 1;
-/// Bytes of a window, in which a node keeps a packet that waits to be read. It has one for each slot, at the
-/// end of its segment.
+/// Bytes of a window, in which a node keeps a packet that waits to be read. It has one for each
+/// slot, at the end of its segment.
 const WINDOW: u64 = 1 << 20;
 const LINE: u64 = LINE_BYTES as u64;
 /// The largest `segment_bytes`: with the windows of all slots a header has room for the offsets.
@@ -48,8 +49,9 @@ pub struct NetworkSpec {
     /// Novakovic et al. (ASPLOS 2014), Table 1.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub latency_ns: f64,
-    /// Gigabytes a second of the link of each backend, in each direction. Daglis et al. (ASPLOS 2019)
-    /// give none; as a memory channel has (their Table 1), so that it is no bottleneck.
+    /// Gigabytes a second of the link of each backend, in each direction. Daglis et al.
+    /// (ASPLOS 2019) give none; as a memory channel has (their Table 1), so that it is no
+    /// bottleneck.
     #[schemars(range(min = 0.01, max = 10000.0))]
     pub link_gb_per_s: f64,
     /// The packets of a message come in random order.
@@ -313,9 +315,9 @@ impl State for Cluster {
 }
 
 impl Cluster {
-    /// A cluster that waits for the program to write the register START. Of each domain these nodes send.
-    /// `choice` chooses domains and nodes, `chance` backends and what goes wrong. The first `keep` replies
-    /// are kept.
+    /// A cluster that waits for the program to write the register START. Of each domain these nodes
+    /// send. `choice` chooses domains and nodes, `chance` backends and what goes wrong. The first
+    /// `keep` replies are kept.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         setup: ClusterSetup,
@@ -535,8 +537,8 @@ impl Cluster {
         self.domains[usize::from(header.context)].first_node + usize::from(header.node)
     }
 
-    /// Draws which domain's which node has something to send: the numbers of the domain, and of the node in
-    /// it.
+    /// Draws which domain's which node has something to send: the numbers of the domain, and of the
+    /// node in it.
     fn draw_node(&mut self) -> (u8, u32) {
         let last = self.domains.len() - 1;
         let mut context = 0;
@@ -625,8 +627,8 @@ impl Cluster {
             bytes: message.len() as u32,
             ..header
         };
-        // Any backend can take it. A hash of node and slot would give some of them more for ever: of 6400
-        // slots a quarter is 1600 with a standard deviation of 35.
+        // Any backend can take it. A hash of node and slot would give some of them more for ever:
+        // of 6400 slots a quarter is 1600 with a standard deviation of 35.
         let backend = self.chance.below(self.links.len() as u64) as usize;
         let received_at = self.send_blocks(context, header, &message, backend);
         self.message = message;
@@ -781,8 +783,8 @@ impl Cluster {
         }
     }
 
-    /// A block of a reply that was too large for a message has been read, or the server would not let it be
-    /// read.
+    /// A block of a reply that was too large for a message has been read, or the server would not
+    /// let it be read.
     fn reply_read(&mut self, context: &mut AgentContext<'_>, header: Header, data: &LineData) {
         let Some(place) = self.place(header) else {
             return;

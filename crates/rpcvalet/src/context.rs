@@ -1,9 +1,10 @@
 //! The context table: what a node knows of each context (Novakovic et al., ASPLOS 2014).
 //!
-//! A *context* is a global address space. Each node that takes part has registered a *segment* with it, a part of
-//! its memory; an address is a node's number and an offset in that node's segment. A one-sided operation names
-//! context, node and offset, and the node at the other end looks the context up here: what is not in the segment
-//! it answers with an error. So nothing that is done in one context reaches memory of another one.
+//! A *context* is a global address space. Each node that takes part has registered a *segment* with
+//! it, a part of its memory; an address is a node's number and an offset in that node's segment. A
+//! one-sided operation names context, node and offset, and the node at the other end looks the
+//! context up here: what is not in the segment it answers with an error. So nothing that is done in
+//! one context reaches memory of another one.
 
 use crate::domain::Domain;
 use crate::header::{Header, MAX_BLOCK, MAX_CONTEXTS, Status};
@@ -90,7 +91,8 @@ state::component!(ContextTable { contexts: slice });
 pub type SharedContexts = Rc<RefCell<ContextTable>>;
 
 impl ContextTable {
-    /// A table with these domains, each of the context of its number. All contexts without one have so many nodes.
+    /// A table with these domains, each of the context of its number. All contexts without one have
+    /// so many nodes.
     pub fn new(domains: Vec<Domain>, nodes: u32) -> ContextTable {
         let mut domains = domains.into_iter();
         let context = || {

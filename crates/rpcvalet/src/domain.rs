@@ -1,4 +1,5 @@
-//! A messaging domain: where everything is in memory (Section 4.2, Figure 5). And the queue pairs of the cores.
+//! A messaging domain: where everything is in memory (Section 4.2, Figure 5). And the queue pairs
+//! of the cores.
 
 use crate::header::{DOMAIN_BITS, MAX_CONTEXTS};
 use crate::spec::{DomainPlan, Mode};
@@ -22,12 +23,12 @@ pub fn footprint_bytes(nodes: u32, slots: u32, max_message_bytes: u32) -> u64 {
     SEND_SLOT_BYTES * slots + (u64::from(max_message_bytes) + COUNTER_BYTES) * slots
 }
 
-/// Where the queue pairs of the cores are. A core has one for all contexts: each entry says which context it
-/// means, as in the library of soNUMA's authors (`cid` in `sonuma-vm`) and as a send operation, which "specifies
-/// a messaging domain" (Section 4.2). Each entry is a line, and all lines of a core have their
-/// home on the core's tile, so that core and frontend exchange them without leaving it. (The manycore
-/// network interface of Daglis et al., ISCA 2015, has the frontend's cache behind the core's first
-/// level for that.)
+/// Where the queue pairs of the cores are. A core has one for all contexts: each entry says which
+/// context it means, as in the library of soNUMA's authors (`cid` in `sonuma-vm`) and as a send
+/// operation, which "specifies a messaging domain" (Section 4.2). Each entry is a line, and all
+/// lines of a core have their home on the core's tile, so that core and frontend exchange them
+/// without leaving it. (The manycore network interface of Daglis et al., ISCA 2015, has the
+/// frontend's cache behind the core's first level for that.)
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePairs {
     /// The first byte.
@@ -44,7 +45,8 @@ impl QueuePairs {
     pub const COMPLETION_ENTRIES: u64 = 32;
     /// How often a frontend writes down how far it has read the work queue.
     pub const HEAD_EVERY: u64 = 4;
-    /// Of each core: both queues, how far the work queue has been read, and for each context a shared head.
+    /// Of each core: both queues, how far the work queue has been read, and for each context a
+    /// shared head.
     const LINES: u64 = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 1 + MAX_CONTEXTS as u64;
 
     /// Queue pairs from `start` or a little behind it, on a mesh of so many tiles.
@@ -80,8 +82,9 @@ impl QueuePairs {
         self.line(core, Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES)
     }
 
-    /// Where cores that take messages by themselves keep the head of the shared queue of a context's domain:
-    /// the entry's address, with its phase in the lowest bit. Its home is the tile in the middle of their order.
+    /// Where cores that take messages by themselves keep the head of the shared queue of a
+    /// context's domain: the entry's address, with its phase in the lowest bit. Its home is the
+    /// tile in the middle of their order.
     pub fn shared_head(&self, context: usize) -> u64 {
         let heads = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 1;
         self.line(self.stride_lines as usize / 2, heads + context as u64)
@@ -93,8 +96,8 @@ impl QueuePairs {
     }
 }
 
-/// The metadata of a domain that every part of the network interface keeps (Section 4.4), and what follows
-/// from the description.
+/// The metadata of a domain that every part of the network interface keeps (Section 4.4), and what
+/// follows from the description.
 #[derive(Clone, Debug)]
 pub struct Domain {
     /// Nodes: N.
@@ -143,13 +146,13 @@ state::component!(Domain {
 });
 
 impl Domain {
-    /// Bits that each part of the network interface keeps of a domain: where both buffers are, the numbers of
-    /// nodes and slots, and the largest message. "In total, we add 20B of stored state per context" (Section
-    /// 4.4).
+    /// Bits that each part of the network interface keeps of a domain: where both buffers are, the
+    /// numbers of nodes and slots, and the largest message. "In total, we add 20B of stored state
+    /// per context" (Section 4.4).
     pub const STATE_BITS: u32 = 2 * u64::BITS + DOMAIN_BITS;
 
-    /// A domain as planned, that is not open yet. Its shared queues have these numbers, and its receive slots
-    /// begin here among those of all domains.
+    /// A domain as planned, that is not open yet. Its shared queues have these numbers, and its
+    /// receive slots begin here among those of all domains.
     pub fn new(plan: &DomainPlan, queues: Range<usize>, first_place: u64) -> Domain {
         Domain {
             nodes: plan.nodes,
@@ -204,7 +207,8 @@ impl Domain {
         (self.queues.len() * CLASSES) as u64 * self.shared_entries() * SHARED_ENTRY_BYTES
     }
 
-    /// Where entry number `count` of a shared queue is; the queue's number is that among all domains'.
+    /// Where entry number `count` of a shared queue is; the queue's number is that among all
+    /// domains'.
     pub fn shared_entry(&self, queue: usize, class: usize, count: u64) -> u64 {
         let entries = self.shared_entries();
         let first = ((queue - self.queues.start) * CLASSES + class) as u64 * entries;
@@ -247,8 +251,8 @@ mod tests {
 
     #[test]
     fn the_footprint_is_the_paper_s() {
-        // 200 nodes, 32 slots, messages of 512 bytes: 6400 x (32 + 576) = 3.9 MB; "should not exceed a
-        // few tens of MBs".
+        // 200 nodes, 32 slots, messages of 512 bytes: 6400 x (32 + 576) = 3.9 MB; "should not
+        // exceed a few tens of MBs".
         assert_eq!(footprint_bytes(200, 32, 512), 3_891_200);
         // The layout is neither larger nor smaller.
         let spec = RpcValetSpec {

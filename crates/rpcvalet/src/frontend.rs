@@ -92,8 +92,8 @@ impl Frontend {
         }
     }
 
-    /// How to attach it: beside its core, with a cache that holds the lines of its queues which are in
-    /// use.
+    /// How to attach it: beside its core, with a cache that holds the lines of its queues which are
+    /// in use.
     pub(crate) fn attachment(core: usize) -> Attachment {
         Attachment {
             tile: core,

@@ -1,11 +1,12 @@
 //! The edge of the chip towards a network of frames: a message is a frame there, and blocks here.
 //!
-//! It stands for the other nodes of a cluster. A frame that comes becomes a message: it takes one of the
-//! send slots of a node, or waits in the input buffer for one, and goes to a backend block by block. The
-//! reply's blocks become a frame, and its slot is replenished at once. Nothing of that takes time beside the
-//! links of the backends; MAC and serial I/O do.
+//! It stands for the other nodes of a cluster. A frame that comes becomes a message: it takes one
+//! of the send slots of a node, or waits in the input buffer for one, and goes to a backend block
+//! by block. The reply's blocks become a frame, and its slot is replenished at once. Nothing of
+//! that takes time beside the links of the backends; MAC and serial I/O do.
 //!
-//! Of the registers of the I/O device it has those that [`sonuma.h`](../../../guest/include/sonuma.h) uses.
+//! Of the registers of the I/O device it has those that
+//! [`sonuma.h`](../../../guest/include/sonuma.h) uses.
 
 use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, Status};
 use crate::link::Link;
@@ -42,7 +43,8 @@ mod purpose {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewaySpec {
-    /// Nodes of the messaging domain. A request's node is its sender's address and port, modulo this.
+    /// Nodes of the messaging domain. A request's node is its sender's address and port, modulo
+    /// this.
     #[schemars(range(min = 1, max = 4096))]
     pub nodes: u32,
     /// Bytes of frames that can wait for a send slot: as many as in a conventional interface.
@@ -66,8 +68,8 @@ impl Default for GatewaySpec {
     }
 }
 
-/// What has been counted at the edge. Each frame that has come has become a message, waits for a slot, or is
-/// one of those that were dropped.
+/// What has been counted at the edge. Each frame that has come has become a message, waits for a
+/// slot, or is one of those that were dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GatewayStatistics {
     /// Frames that have come from the network.

@@ -1,12 +1,12 @@
 //! Headers of packets between nodes that write messages into each other's slots and read and write
 //! each other's memory. The entries of queue pairs have the same first word.
 //!
-//! One-sided operations are those of Novakovic et al. (ASPLOS 2014), messages those of Daglis et al.
-//! (ASPLOS 2019, Section 4.2). Each names its *context*, a global address space of which every node that
-//! takes part has a segment.
+//! One-sided operations are those of Novakovic et al. (ASPLOS 2014), messages those of Daglis et
+//! al. (ASPLOS 2019, Section 4.2). Each names its *context*, a global address space of which every
+//! node that takes part has a segment.
 
-/// Bytes of a packet with a cache block: the block, and a header of the network's and the transport's
-/// fields.
+/// Bytes of a packet with a cache block: the block, and a header of the network's and the
+/// transport's fields.
 pub const BLOCK_PACKET_BYTES: u64 = 80;
 /// Bytes of a packet without one.
 pub const CONTROL_PACKET_BYTES: u64 = 16;
@@ -45,7 +45,8 @@ pub enum Kind {
     Received = 36,
     /// On the chip, and in a completion queue: a message for this core.
     Dispatch = 37,
-    /// On the chip, and in a completion queue: a read or a write is over; the bytes are a [`Status`].
+    /// On the chip, and in a completion queue: a read or a write is over; the bytes are a
+    /// [`Status`].
     Completed = 38,
     /// On the chip: there is a context.
     Open = 39,
@@ -72,7 +73,8 @@ impl Kind {
     ];
 }
 
-/// What has become of a read or a write: `enum sonuma_error` in `guest/include/sonuma.h` has the same.
+/// What has become of a read or a write: `enum sonuma_error` in `guest/include/sonuma.h` has the
+/// same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It is done.
@@ -106,8 +108,8 @@ const INDEX_BITS: u32 = 10;
 const CONTEXT_BITS: u32 = 4;
 const BYTES_BITS: u32 = 18;
 
-/// The first word of a packet or of an entry of a queue pair: from the low bits to the high ones its
-/// kind, node, slot, index, context and bytes.
+/// The first word of a packet or of an entry of a queue pair: from the low bits to the high ones
+/// its kind, node, slot, index, context and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What it is.
@@ -116,8 +118,8 @@ pub struct Header {
     pub node: u16,
     /// The slot of the message, or the number of the one-sided operation.
     pub slot: u16,
-    /// Which block of the message it is. In entries of queue pairs its lowest bit is the phase: 1 in
-    /// the first lap of the ring, 0 in the second, and so on.
+    /// Which block of the message it is. In entries of queue pairs its lowest bit is the phase: 1
+    /// in the first lap of the ring, 0 in the second, and so on.
     pub index: u16,
     /// The context: its number in the nodes' context tables.
     pub context: u8,

@@ -23,13 +23,14 @@ pub struct RpcValetSpec {
     #[schemars(range(min = 1, max = MAX_SLOTS))]
     pub slots: u32,
     /// Bytes of the largest message, a multiple of 64: `max_msg_size`. What is larger goes by
-    /// rendezvous. 90 % of the packets in Facebook's data centres are smaller than 1 KB (Section 4.2).
+    /// rendezvous. 90 % of the packets in Facebook's data centres are smaller than 1 KB (Section
+    /// 4.2).
     #[schemars(range(min = 64, max = 65536), extend("multipleOf" = 64))]
     pub max_message_bytes: u32,
     /// Which core gets which message.
     pub dispatch: DispatchSpec,
-    /// The messaging domains, each of a context of its own: domain 0 of context 0, and so on. None: one of all
-    /// nodes and all cores.
+    /// The messaging domains, each of a context of its own: domain 0 of context 0, and so on. None:
+    /// one of all nodes and all cores.
     #[schemars(length(max = 16))]
     pub domains: Vec<DomainSpec>,
     /// Cycles from an entry of a work queue, once its line is read, to the request on its way. The
@@ -74,8 +75,8 @@ pub enum Mode {
     OneQueue,
     /// Each backend has a queue for the cores of its rows, and dispatches what it receives: 4x4.
     QueuePerBackend,
-    /// Each core has a queue, and a message is given to one when it arrives, as receive-side scaling
-    /// does: 16x1.
+    /// Each core has a queue, and a message is given to one when it arrives, as receive-side
+    /// scaling does: 16x1.
     QueuePerCore,
     /// One queue, from which the cores take messages themselves, under a lock.
     Software,
@@ -112,8 +113,8 @@ pub struct DispatchSpec {
     /// Cycles of a decision, one after the other.
     #[schemars(range(max = 1000))]
     pub latency_cycles: u64,
-    /// For `type-aware`: where in a message's first 64 bytes its type is, a number of four bytes, most
-    /// significant first. 48 is where the program `synthetic` finds its nanoseconds.
+    /// For `type-aware`: where in a message's first 64 bytes its type is, a number of four bytes,
+    /// most significant first. 48 is where the program `synthetic` finds its nanoseconds.
     #[schemars(range(max = 60))]
     pub type_offset: u32,
     /// For `type-aware`: from this number on a type is a long one.
@@ -137,20 +138,22 @@ impl Default for DispatchSpec {
     }
 }
 
-/// A messaging domain: nodes that send each other messages, slots for them, and the cores that get them. Domains
-/// have nothing in common but caches, mesh, memory and links.
+/// A messaging domain: nodes that send each other messages, slots for them, and the cores that get
+/// them. Domains have nothing in common but caches, mesh, memory and links.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DomainSpec {
-    /// Its nodes, N. Those of all domains are `data_plane.queues`: the first domain's first, and so on. If left
-    /// out, an equal part of those that no other domain has.
+    /// Its nodes, N. Those of all domains are `data_plane.queues`: the first domain's first, and so
+    /// on. If left out, an equal part of those that no other domain has.
     #[schemars(range(min = 1, max = MAX_NODES))]
     pub nodes: Option<u32>,
-    /// Cores that get its messages. All domains together have `server.data_plane_cores`: the first domain the
-    /// first ones, and so on. If left out, an equal part of those that no other domain has.
+    /// Cores that get its messages. All domains together have `server.data_plane_cores`: the first
+    /// domain the first ones, and so on. If left out, an equal part of those that no other domain
+    /// has.
     #[schemars(range(min = 1, max = 32))]
     pub cores: Option<usize>,
-    /// Send slots, and receive slots, for each node: S. As `slots` of the network interface if left out.
+    /// Send slots, and receive slots, for each node: S. As `slots` of the network interface if left
+    /// out.
     #[schemars(range(min = 1, max = MAX_SLOTS))]
     pub slots: Option<u32>,
     /// Bytes of its largest message. As `max_message_bytes` of the network interface if left out.

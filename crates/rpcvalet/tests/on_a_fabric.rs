@@ -380,7 +380,8 @@ fn run(case: &Case) -> Ran {
         }
     }
     write(&mut fabric, &mut inboxes, &mut now, DEVICE + 0x58, 1);
-    // Posts are observed as a server's cores would report them: before the frontend can have read them.
+    // Posts are observed as a server's cores would report them: before the frontend can have read
+    // them.
     let mut observed = 0;
     while !ledger.borrow().recorder().is_done() {
         let next = fabric.next_event();
@@ -494,8 +495,8 @@ fn every_message_is_dispatched_once_in_every_mode() {
             check(&case, &ran);
             let cores: std::collections::BTreeSet<_> =
                 ran.notes.iter().map(|note| note.core).collect();
-            // What is in the packets here is random, so that all requests look long: two cores of each
-            // queue get none.
+            // What is in the packets here is random, so that all requests look long: two cores of
+            // each queue get none.
             let queues = if mode == Mode::OneQueue { 1 } else { 4 };
             let kept = if policy == PolicySpec::TypeAware {
                 2 * queues
@@ -545,8 +546,8 @@ fn nothing_is_lost_on_a_bad_network() {
         cluster.faults.reordered > 1000 && cluster.violations > 200,
         "{cluster:?}"
     );
-    // Each message of more than its slot has, or into one in use, is refused, and nothing else is; the
-    // last ones are under way.
+    // Each message of more than its slot has, or into one in use, is refused, and nothing else is;
+    // the last ones are under way.
     let refused = ran.statistics.backends.refused;
     assert!(cluster.violations - refused < 10, "{refused} {cluster:?}");
     // A message of 416 bytes has seven blocks.
@@ -555,7 +556,8 @@ fn nothing_is_lost_on_a_bad_network() {
 
 #[test]
 fn messages_wait_for_slots_and_no_longer() {
-    // A node with one slot has one message under way: the next one starts when the replenish is back.
+    // A node with one slot has one message under way: the next one starts when the replenish is
+    // back.
     let case = Case {
         nodes: 1,
         cores: 1,
@@ -575,8 +577,8 @@ fn messages_wait_for_slots_and_no_longer() {
     assert_eq!(cluster.most_slots_in_use, 1);
     assert!(cluster.waits > 150 && cluster.waited_fs > 0, "{cluster:?}");
     assert_eq!(ran.statistics.backends.most_outstanding, 1);
-    // A round trip of 100 ns on the network, 500 ns of service: less than 1.7 MRPS, so that of 5 most
-    // find the queue at their node full.
+    // A round trip of 100 ns on the network, 500 ns of service: less than 1.7 MRPS, so that of 5
+    // most find the queue at their node full.
     assert!(ran.ledger.borrow().counts().dropped > 200);
 }
 
@@ -598,8 +600,8 @@ fn messages_are_dispatched_in_the_order_in_which_they_come() {
     };
     let ran = run(&case);
     check(&case, &ran);
-    // Items are numbered as they are sent; the ledger counts those that are done before older ones of
-    // their node.
+    // Items are numbered as they are sent; the ledger counts those that are done before older ones
+    // of their node.
     assert_eq!(ran.ledger.borrow().counts().reordered, 0);
     assert!(ran.statistics.backends.longest_queue > 3);
 }
@@ -626,8 +628,8 @@ fn messages_of_one_slot_are_divided_among_backends() {
 
 #[test]
 fn the_latency_of_a_message_is_the_sum_of_its_way() {
-    // One tile, 1 GHz, and messages so far apart that nothing waits. One node with one slot: after the
-    // first laps every line is where it was the last time.
+    // One tile, 1 GHz, and messages so far apart that nothing waits. One node with one slot: after
+    // the first laps every line is where it was the last time.
     let case = Case {
         nodes: 1,
         cores: 1,
@@ -645,8 +647,8 @@ fn the_latency_of_a_message_is_the_sum_of_its_way() {
     };
     let ran = run(&case);
     check(&case, &ran);
-    // Cycles of 1 ns; a tile's own mesh takes 1, a bank 10, a look-up in a cache of the interface 2, in a
-    // core's 4, and a forward 4.
+    // Cycles of 1 ns; a tile's own mesh takes 1, a bank 10, a look-up in a cache of the interface
+    // 2, in a core's 4, and a forward 4.
     let (way, bank, look_up, core_look_up, forward) = (1, 10, 2, 4, 4);
     let received = 4 // Remote request processing;
         + way + bank + way // the block goes to its home, and the acknowledgement comes back;
@@ -655,15 +657,15 @@ fn the_latency_of_a_message_is_the_sum_of_its_way() {
     let dispatched = look_up // The entry of the shared queue is written, and read behind that;
         + 1; // the decision.
     let completing = way + 3 + look_up; // The notice; request completion; the entry is not owned:
-    let seen = way + bank + way // the home is asked, and invalidates the copy of the core, which polls,
-        + core_look_up + way // looks for it again,
+    let seen = way + bank + way // the home is asked, and invalidates the copy of the core, which
+        + core_look_up + way // polls, looks for it again,
         + bank + way + forward + way; // and gets it from the frontend.
     let posted = core_look_up // The core writes the entry of its work queue, which both have:
         + way + bank + way + way + bank + way; // the frontend's copy is invalidated first.
     let expected = received + dispatched + completing + seen + 100 + posted;
     assert_eq!(expected, 190);
-    // A packet arrives within a cycle and goes on at the next. The frontend writes down every fourth time
-    // how far it has read, which may cost a cycle; so the median is without.
+    // A packet arrives within a cycle and goes on at the next. The frontend writes down every
+    // fourth time how far it has read, which may cost a cycle; so the median is without.
     let latency = ran
         .ledger
         .borrow()
@@ -755,8 +757,8 @@ fn each_domain_has_its_slots_its_queues_and_its_cores() {
     assert!(measured[0].latency_ns.p99 < measured[1].latency_ns.p99);
 }
 
-/// What a domain's requests wait for is what is theirs: slots, shared queue and cores. Common are links, mesh,
-/// memory, and the backends' pipelines, which have no limits.
+/// What a domain's requests wait for is what is theirs: slots, shared queue and cores. Common are
+/// links, mesh, memory, and the backends' pipelines, which have no limits.
 #[test]
 fn an_overloaded_domain_does_not_hold_up_another() {
     let mut tails = [0.0; 2];
@@ -772,8 +774,8 @@ fn an_overloaded_domain_does_not_hold_up_another() {
         assert_eq!(second.dropped > 100, place == 1, "{second:?}");
     }
     let [alone, beside] = tails;
-    // At half load a message may find all cores busy, and be the second one of one of them: two services of
-    // 0.5 us, and the way. That is so in both; some 3000 samples leave a few percent.
+    // At half load a message may find all cores busy, and be the second one of one of them: two
+    // services of 0.5 us, and the way. That is so in both; some 3000 samples leave a few percent.
     assert!(alone < 1500.0 && beside < 1.05 * alone, "{tails:?}");
     // One queue for all of it would be overloaded.
     let together = run(&Case {
@@ -801,7 +803,8 @@ fn a_domain_that_is_described_is_the_one_that_is_not() {
 /// Questions and answers.
 type Heard = Rc<RefCell<Vec<[(Header, LineData); 2]>>>;
 
-/// A node that reads and writes what it likes, one block after the other, and keeps each question with its answer.
+/// A node that reads and writes what it likes, one block after the other, and keeps each question
+/// with its answer.
 struct Intruder {
     backends: Vec<AgentId>,
     random: Random,
@@ -858,7 +861,8 @@ impl Agent for Intruder {
     }
 }
 
-/// A law: no operation of one context reads or writes memory of another one's segment, nor any that is in none.
+/// A law: no operation of one context reads or writes memory of another one's segment, nor any that
+/// is in none.
 #[test]
 fn contexts_are_isolated() {
     let mesh = (2, 2);
@@ -899,8 +903,8 @@ fn contexts_are_isolated() {
     .unwrap();
     let mut inboxes = [Inbox::default()];
     let mut now = Time::from_ns(1000.0);
-    // Contexts 1, 2 and 3 have segments of four blocks, one behind the other, in no order. Context 4 wants some
-    // of two of them, and context 0 has none.
+    // Contexts 1, 2 and 3 have segments of four blocks, one behind the other, in no order. Context
+    // 4 wants some of two of them, and context 0 has none.
     let start = |context: u64| 0x8000_0000 + [0, 0x200, 0x100, 0x300, 0x180][context as usize];
     for context in 1..=4 {
         let registers = INTERFACE + context * 0x100;

@@ -1,9 +1,9 @@
 //! Checkpoints: the state of a server, or of a rack, in a file.
 //!
-//! A file has a line that says what it is, the SHA-256 of all that follows, and then a header in JSON
-//! and the state, both compressed (DEFLATE). A checkpoint is good for the version of the simulator
-//! that has written it, for the same program, and for the same description but for what cannot have
-//! had an effect yet.
+//! A file has a line that says what it is, the SHA-256 of all that follows, and then a header in
+//! JSON and the state, both compressed (DEFLATE). A checkpoint is good for the version of the
+//! simulator that has written it, for the same program, and for the same description but for what
+//! cannot have had an effect yet.
 
 use crate::error::RunError;
 use crate::output::OutputFile;
@@ -86,8 +86,8 @@ pub trait Resumable {
     /// Its state.
     fn save(&mut self) -> Result<Vec<u8>, RunError>;
 
-    /// Puts back what [`Resumable::save`] has given, into what was built in the same way. If that fails, it is
-    /// of no use any more.
+    /// Puts back what [`Resumable::save`] has given, into what was built in the same way. If that
+    /// fails, it is of no use any more.
     fn restore(&mut self, state: &[u8]) -> Result<(), String>;
 }
 
@@ -122,7 +122,8 @@ fn digest_of(image: &Image) -> String {
     hex(&digest.finalize())
 }
 
-/// Puts into a description what its files have in them instead of where they are, which makes no difference.
+/// Puts into a description what its files have in them instead of where they are, which makes no
+/// difference.
 fn look_into_files(value: &mut Value, files: &Files) {
     match value {
         Value::Array(values) => values

@@ -50,8 +50,8 @@ impl ServerSpec {
         )
     }
 
-    /// How many harts there are. Those from 0 on are the first ones of the cores, in their order; if
-    /// the cores have more hardware threads, the second ones follow, and so on.
+    /// How many harts there are. Those from 0 on are the first ones of the cores, in their order;
+    /// if the cores have more hardware threads, the second ones follow, and so on.
     pub fn harts(&self) -> usize {
         self.fabric.cores * usize::from(self.core.threads)
     }
@@ -116,7 +116,8 @@ pub struct DataPlaneSpec {
     pub weights: Vec<u32>,
     /// The program that runs on the second hardware thread of each data plane core, if
     /// `server.core.threads` is 2 or more: a built-in one by its name, or the path of a `.c` file.
-    /// Without it, that thread is halted; those behind it always are, unless the data plane uses them.
+    /// Without it, that thread is halted; those behind it always are, unless the data plane uses
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub co_runner: Option<String>,
     /// Queues between the I/O sources and the data plane; each has a tenant of its own.
@@ -239,8 +240,8 @@ pub struct MeasureSpec {
     /// take operations; `requests` still counts all kinds.
     pub precision_of: Option<OperationKind>,
     /// How the beginning is cut: "auto", or a number of requests. With "auto" and `traffic.load =
-    /// "saturate"` it ends when slots of the rings are no longer used for the first time and the times
-    /// between completions have settled; then whole laps of the rings are measured.
+    /// "saturate"` it ends when slots of the rings are no longer used for the first time and the
+    /// times between completions have settled; then whole laps of the rings are measured.
     pub warmup: Warmup,
     /// If given, a warm-up with its own traffic precedes the run, and is not measured. Runs that
     /// differ only in their later traffic share it.
@@ -323,8 +324,8 @@ mod tests {
         presets.find(|preset| preset.name == name).unwrap()
     }
 
-    /// A description with a value for each parameter that there is: as one of a server, and several of
-    /// racks.
+    /// A description with a value for each parameter that there is: as one of a server, and several
+    /// of racks.
     fn complete() -> (Value, Vec<Value>) {
         let preset = preset("nanopu-prototype");
         let service_times = json!({"distribution": "generalized-extreme-value"});

@@ -44,8 +44,8 @@ impl RunError {
         }
     }
 
-    /// A word for the kind of error: "description", "program", "guest", "deadlock", "output", "limit"
-    /// or "interrupted".
+    /// A word for the kind of error: "description", "program", "guest", "deadlock", "output",
+    /// "limit" or "interrupted".
     pub fn kind(&self) -> &'static str {
         match self {
             RunError::Description(_) => "description",

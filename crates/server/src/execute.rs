@@ -43,8 +43,8 @@ pub struct ExecuteResult {
     pub traces: Vec<TraceReport>,
 }
 
-/// A bare-metal program without I/O, on a server that has every system which `description` describes
-/// and which needs no network.
+/// A bare-metal program without I/O, on a server that has every system which `description`
+/// describes and which needs no network.
 fn bare_metal(
     description: &Description,
     image: elf::Image,

@@ -1,7 +1,7 @@
 //! Functional runs: what a program computes, and not how long it takes.
 //!
-//! The harts take turns. In a round each executes as many instructions as the others, one a cycle of
-//! the server's clock, so that the time which programs see is that of a machine on which nothing
+//! The harts take turns. In a round each executes as many instructions as the others, one a cycle
+//! of the server's clock, so that the time which programs see is that of a machine on which nothing
 //! waits. Devices are the agents of timed runs, and what they want happens at once.
 
 use crate::clint::{Clint, TICK};

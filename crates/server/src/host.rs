@@ -5,12 +5,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// What a run has cost the host. Of a result this is all that may differ from one run to the next, from host
-/// to host, and with the table `simulator` of the description; the name of each field begins with `host_`, so
-/// that one rule leaves it out of comparisons.
+/// What a run has cost the host. Of a result this is all that may differ from one run to the next,
+/// from host to host, and with the table `simulator` of the description; the name of each field
+/// begins with `host_`, so that one rule leaves it out of comparisons.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HostCost {
-    /// Processor time of the thread that has made the run, in seconds: what else the host does is not in it.
+    /// Processor time of the thread that has made the run, in seconds: what else the host does is
+    /// not in it.
     pub host_seconds: f64,
     /// Seconds on the wall clock.
     pub host_wall_seconds: f64,
@@ -48,7 +49,8 @@ impl HostClock {
         }
     }
 
-    /// What has been spent since then, on `instructions` that were simulated, if there are any to simulate.
+    /// What has been spent since then, on `instructions` that were simulated, if there are any to
+    /// simulate.
     pub fn cost(&self, instructions: Option<u64>) -> HostCost {
         let seconds = (processor_time() - self.processor).as_secs_f64();
         HostCost {

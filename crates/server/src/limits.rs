@@ -15,11 +15,13 @@ const OUTPUT_BYTES: u64 = 16 << 30;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Seconds of the host's wall clock from the beginning of the run. They are looked at now and then.
+    /// Seconds of the host's wall clock from the beginning of the run. They are looked at now and
+    /// then.
     pub seconds: Option<f64>,
     /// Instructions of all harts that retire. Those of `prepare()` are counted on their own.
     pub instructions: Option<u64>,
-    /// Bytes that the guest writes to its standard output and error and to files, or reserves in files.
+    /// Bytes that the guest writes to its standard output and error and to files, or reserves in
+    /// files.
     pub output_bytes: Option<u64>,
 }
 

@@ -375,7 +375,8 @@ impl Machine {
         false
     }
 
-    /// Lets the cores do what they still have to before the end, where nothing else happens any more.
+    /// Lets the cores do what they still have to before the end, where nothing else happens any
+    /// more.
     pub(crate) fn finish(&mut self) {
         self.engine.catch_up(self.end());
     }
@@ -560,8 +561,8 @@ impl Resumable for Machine {
     }
 }
 
-/// Lets `retain` drop the pages that hold nothing for a Linux program, and returns how many of those
-/// that are left it has not mapped.
+/// Lets `retain` drop the pages that hold nothing for a Linux program, and returns how many of
+/// those that are left it has not mapped.
 pub(crate) fn find_memory(pages: &linux::Pages, retain: impl FnOnce(&dyn Fn(u64) -> bool)) -> u64 {
     let unmapped = Cell::new(0);
     retain(&|page| {
@@ -572,8 +573,8 @@ pub(crate) fn find_memory(pages: &linux::Pages, retain: impl FnOnce(&dyn Fn(u64)
     unmapped.get()
 }
 
-/// Why a run ends whose guest has touched more pages than `limit`, so many of which it had not mapped;
-/// or more than the host has memory for.
+/// Why a run ends whose guest has touched more pages than `limit`, so many of which it had not
+/// mapped; or more than the host has memory for.
 pub(crate) fn out_of_memory(host_is_full: bool, limit: u64, unmapped: u64) -> RunError {
     const PAGES_IN_MIB: u64 = 256;
     // The limit has the machine's own pages in it, which the guest may have left to itself.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file that appears under its name when it is whole, and is on the disk then.
 ///
-/// Until then its content is in `NAME.PROCESS-NUMBER.part` beside it, which is locked as long as its
-/// process lives. What a process that was killed has left is removed when the same file is written
-/// next.
+/// Until then its content is in `NAME.PROCESS-NUMBER.part` beside it, which is locked as long as
+/// its process lives. What a process that was killed has left is removed when the same file is
+/// written next.
 pub(crate) struct OutputFile {
     path: PathBuf,
     /// What is written to, if that is another file.

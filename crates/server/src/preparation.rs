@@ -1,10 +1,10 @@
 //! What a program does in `prepare()`, before `main()`: it takes no simulated time.
 //!
-//! A server without times executes hart 0 up to `main()`. What it has then in its memory and registers
-//! is where the timed server begins.
+//! A server without times executes hart 0 up to `main()`. What it has then in its memory and
+//! registers is where the timed server begins.
 //!
-//! Runs of a sweep mostly differ in what `prepare()` cannot see. So this process keeps what the last
-//! few have left, for as long as they are the last few and are not too large.
+//! Runs of a sweep mostly differ in what `prepare()` cannot see. So this process keeps what the
+//! last few have left, for as long as they are the last few and are not too large.
 
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
@@ -30,7 +30,8 @@ const MAX_KEPT_BYTES: usize = 512 << 20;
 /// Between two looks at whether somebody else has prepared.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What the description tells `prepare()`: parameters, behind registers. Weights are not among them.
+/// What the description tells `prepare()`: parameters, behind registers. Weights are not among
+/// them.
 pub(crate) struct Told {
     registers: AddressRange,
     settings: ProgramSettings,
@@ -179,8 +180,8 @@ fn main_behind_prepare(image: &Image) -> Option<u64> {
 }
 
 impl Preparation {
-    /// What `prepare()` of a bare-metal program leaves, if it has one: executed, or kept from another
-    /// run with the same premises. `guard` may end it.
+    /// What `prepare()` of a bare-metal program leaves, if it has one: executed, or kept from
+    /// another run with the same premises. `guard` may end it.
     pub fn kept(
         server: UntimedServer,
         image: &Image,

@@ -29,10 +29,10 @@ pub fn presets() -> Vec<Preset> {
 /// The 16-core server of HyperPlane's Table I.
 ///
 /// The table gives the L1 caches, 1 MB of last-level cache a core with 16 ways, and MESI with a
-/// directory. It does not give the memory model, the clock, the mesh or the memory. The server is an
-/// x86-64 (Section V-A), whose order is total store order. Chosen here: 3 GHz; a mesh of
-/// 4 x 4 tiles with 16-byte links and 3 cycles a hop, as in RPCValet's Table 1; 10 cycles for a
-/// bank of 1 MB; 4 memory channels of 25.6 GB/s and 50 ns, also as in RPCValet's Table 1.
+/// directory. It does not give the memory model, the clock, the mesh or the memory. The server is
+/// an x86-64 (Section V-A), whose order is total store order. Chosen here: 3 GHz; a mesh of 4 x 4
+/// tiles with 16-byte links and 3 cycles a hop, as in RPCValet's Table 1; 10 cycles for a bank of 1
+/// MB; 4 memory channels of 25.6 GB/s and 50 ns, also as in RPCValet's Table 1.
 fn hyperplane_table1() -> Preset {
     let core = CoreSpec {
         memory_model: MemoryModel::Tso,
@@ -84,9 +84,9 @@ fn hyperplane_table1() -> Preset {
 /// The 16-core chip of RPCValet's Table 1.
 ///
 /// The table gives the clock, the L1 caches, 2 MB of last-level cache in 16 banks of 16 ways and 6
-/// cycles, the mesh, and the memory. It says that the last-level cache includes nothing and does not
-/// say how large the directory beside it is. Chosen here: as many sets and ways as the bank has, which
-/// is 1.6 times the lines of a tile's private caches.
+/// cycles, the mesh, and the memory. It says that the last-level cache includes nothing and does
+/// not say how large the directory beside it is. Chosen here: as many sets and ways as the bank
+/// has, which is 1.6 times the lines of a tile's private caches.
 fn rpcvalet_table1() -> Preset {
     let core = CoreSpec::rpcvalet_table1();
     Preset {
@@ -139,16 +139,18 @@ fn rpcvalet_table1() -> Preset {
 
 /// nanoPU's prototype: four Rocket cores.
 ///
-/// Section 3 gives the core, "the default Rocket core configuration: 16KB L1 instruction and data caches,
-/// a 512KB shared L2 cache, and 16GB of external DRAM memory"; Section 5.1 the clock. Chosen here: the L2
-/// in four banks of 8 ways, as its generator's default has it, 14 cycles for a bank, so that a load that
-/// misses the L1 has its value after 20; and tiles of one cycle instead of a crossbar, with links of 8 bytes as
-/// the generator's buses have (`beatBytes` in `BaseSubsystemConfig`).
+/// Section 3 gives the core, "the default Rocket core configuration: 16KB L1 instruction and data
+/// caches, a 512KB shared L2 cache, and 16GB of external DRAM memory"; Section 5.1 the clock.
+/// Chosen here: the L2 in four banks of 8 ways, as its generator's default has it, 14 cycles for a
+/// bank, so that a load that misses the L1 has its value after 20; and tiles of one cycle instead
+/// of a crossbar, with links of 8 bytes as the generator's buses have (`beatBytes` in
+/// `BaseSubsystemConfig`).
 ///
-/// Memory is that of the published simulations, whose timings are those of DDR3-2133, in cycles of the core's
-/// clock (`mm_dramTimings` of `local_firesim.py`): FireSim's model of the time runs at that clock. An access to
-/// a row that is not open takes tRP, tRCD and tCAS, 14 each, 4 cycles of data and 2 of the back end: 48,
-/// which is 15 ns. Its port has 8 bytes a cycle. Real memory takes some 50 ns.
+/// Memory is that of the published simulations, whose timings are those of DDR3-2133, in cycles of
+/// the core's clock (`mm_dramTimings` of `local_firesim.py`): FireSim's model of the time runs at
+/// that clock. An access to a row that is not open takes tRP, tRCD and tCAS, 14 each, 4 cycles of
+/// data and 2 of the back end: 48, which is 15 ns. Its port has 8 bytes a cycle. Real memory takes
+/// some 50 ns.
 fn nanopu_prototype() -> Preset {
     let core = CoreSpec::five_stage();
     Preset {

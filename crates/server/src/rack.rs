@@ -171,15 +171,16 @@ pub enum RackAdvance {
 }
 
 impl Rack {
-    /// `lookahead_cycles`: how many of the first server's cycles servers and network run ahead of each other
-    /// at most; 0 stands for as far as is exact. It never changes a result.
+    /// `lookahead_cycles`: how many of the first server's cycles servers and network run ahead of
+    /// each other at most; 0 stands for as far as is exact. It never changes a result.
     pub fn new(
         servers: Vec<RackServer>,
         network: Network,
         lookahead_cycles: u64,
     ) -> Result<Rack, RunError> {
         let clocks = || servers.iter().map(|server| server.machine.engine.clock());
-        // An event inside a cycle is done with the cycle after it, so that two cycles are always progress.
+        // An event inside a cycle is done with the cycle after it, so that two cycles are always
+        // progress.
         let least = clocks().map(|clock| clock.time(2)).max();
         let least = least.unwrap_or(Time::ZERO);
         let longest = network.shortest_server_latency();
@@ -226,8 +227,8 @@ impl Rack {
         self.pause = pause;
     }
 
-    /// How often a server has been let run: what the simulation of racks costs is this and what happens in
-    /// the servers.
+    /// How often a server has been let run: what the simulation of racks costs is this and what
+    /// happens in the servers.
     pub fn turns(&self) -> u64 {
         self.turns
     }

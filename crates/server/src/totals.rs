@@ -95,8 +95,8 @@ pub struct Totals {
 
 impl Totals {
     /// The totals of a run that `machine` has ended. It had begun at `begin` with so many
-    /// instructions, which a checkpoint had brought. Its energy and instructions in a cycle are those
-    /// from the reading `first` to the reading `last`, of requests if there are any.
+    /// instructions, which a checkpoint had brought. Its energy and instructions in a cycle are
+    /// those from the reading `first` to the reading `last`, of requests if there are any.
     pub(crate) fn of(
         machine: &mut Machine,
         meter: &Meter<'_>,

@@ -220,8 +220,9 @@ impl Traces {
         says.then(|| Program::shared(image, elf))
     }
 
-    /// Watches `machine`, which executes what [`Traces::program`] has made of its program. Of several servers,
-    /// `server` is the name of this one; its cores count from where those before it have ended.
+    /// Watches `machine`, which executes what [`Traces::program`] has made of its program. Of
+    /// several servers, `server` is the name of this one; its cores count from where those before
+    /// it have ended.
     pub fn watch(
         &mut self,
         server: Option<&str>,

@@ -1,5 +1,6 @@
-//! Programs on simulated cores behind conventional network interfaces: what a register costs them, and that
-//! neither how far cores run ahead nor what spinning is skipped changes what goes out, and when.
+//! Programs on simulated cores behind conventional network interfaces: what a register costs them,
+//! and that neither how far cores run ahead nor what spinning is skipped changes what goes out, and
+//! when.
 
 mod common;
 
@@ -125,9 +126,9 @@ fn cycles_of(spec: &ServerSpec, access: impl Fn(&mut Assembler)) -> u64 {
     (long - short) / 10
 }
 
-/// Cycles from when an access to a device begins until its answer is there: the shorter look-up of both caches
-/// until the request leaves, 1 to the interface on the same tile, the fabric's `forward_latency_cycles` before
-/// the answer goes on the mesh, and 1 back.
+/// Cycles from when an access to a device begins until its answer is there: the shorter look-up of
+/// both caches until the request leaves, 1 to the interface on the same tile, the fabric's
+/// `forward_latency_cycles` before the answer goes on the mesh, and 1 back.
 fn answer_cycles(spec: &ServerSpec) -> u64 {
     let core = &spec.core;
     let look_up = core.l1_instruction.hit_latency_cycles;
@@ -151,8 +152,8 @@ fn what_a_register_costs() {
 }
 
 /// A posted store takes a cycle, like the read of a CSR. What goes on waits for its answer if it is
-/// a load from a device, a fence behind output, or a store for which there is no room; and begins in the
-/// cycle of the answer.
+/// a load from a device, a fence behind output, or a store for which there is no room; and begins
+/// in the cycle of the answer.
 #[test]
 fn what_a_posted_store_costs() {
     let store = |asm: &mut Assembler| asm.store(4, ZERO, S0, 32);
@@ -221,8 +222,9 @@ fn what_a_posted_store_costs() {
     }
 }
 
-/// The interface refuses a store of 4 bytes to a register of 8. The core learns of it when it has gone on: who
-/// reads the report learns which store it was, and a handler where the core has come to.
+/// The interface refuses a store of 4 bytes to a register of 8. The core learns of it when it has
+/// gone on: who reads the report learns which store it was, and a handler where the core has come
+/// to.
 #[test]
 fn a_posted_store_is_refused() {
     for core in models() {
@@ -280,8 +282,8 @@ fn a_posted_store_is_refused() {
     }
 }
 
-/// Stores for which the interface has no room hold up the core at the next access to a device, and whoever asks
-/// learns for what it waits.
+/// Stores for which the interface has no room hold up the core at the next access to a device, and
+/// whoever asks learns for what it waits.
 #[test]
 fn a_posted_store_waits_for_room() {
     let entries = IceNicSpec::default().queue_entries;
@@ -402,8 +404,8 @@ fn dma_loopback(frames: u64) -> Image {
     asm.finish(&[(receive, descriptors)])
 }
 
-/// Whatever the frames find the core at, they go back, in order, at times that do not depend on how the host
-/// came to them.
+/// Whatever the frames find the core at, they go back, in order, at times that do not depend on how
+/// the host came to them.
 fn check<N: Interface + 'static>(
     make: fn(&ServerSpec, Image, &[f64]) -> (Machine, AgentId),
     program: fn(u64) -> Image,
@@ -452,8 +454,8 @@ fn a_loopback_with_hints() {
     check::<IceNic>(with_hints, ice_loopback, &TIMES_NS);
 }
 
-/// Without hints the loads of each frame miss, at least the first. With them its line is there, and may be
-/// written, when the core has been told of the frame.
+/// Without hints the loads of each frame miss, at least the first. With them its line is there, and
+/// may be written, when the core has been told of the frame.
 #[test]
 fn hints_bring_lines_before_they_are_wanted() {
     for core in models() {

@@ -1,6 +1,6 @@
 //! Random programs give the same registers and memory on both core models, on all hardware threads
-//! of a core, and in threaded code, as on the functional interpreter, which executes one instruction
-//! after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`).
+//! of a core, and in threaded code, as on the functional interpreter, which executes one
+//! instruction after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`).
 
 mod common;
 
@@ -762,8 +762,9 @@ fn out_of_order_computes_what_the_interpreter_does() {
     compare(&[core, ordered, servers::with_second_level(small)]);
 }
 
-/// All hardware threads of a core, which share all it has but their registers: each computes what it
-/// would alone, be the others in whatever they are in, with room for many instructions or for few.
+/// All hardware threads of a core, which share all it has but their registers: each computes what
+/// it would alone, be the others in whatever they are in, with room for many instructions or for
+/// few.
 fn harts_of_a_core_compute_what_the_interpreter_does(threads: u8, cases: u32) {
     let core = servers::with_threads(threads, CoreSpec::hyperplane_table1());
     let small = servers::with_small_caches(core.clone());

@@ -136,9 +136,9 @@ fn op(harts: u8) -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Operations with the hart, of so many, that carries each out. A hart waits only for signals that stand
-/// before in this list, so the list is an order in which all of it can be done, and the program
-/// ends.
+/// Operations with the hart, of so many, that carries each out. A hart waits only for signals that
+/// stand before in this list, so the list is an order in which all of it can be done, and the
+/// program ends.
 fn program(harts: usize) -> impl Strategy<Value = Vec<(u8, Op)>> {
     let harts = harts as u8;
     // As many for each hart.
@@ -737,8 +737,8 @@ fn a_core_with_eight_harts_is_exact() {
     is_exact(&core, 300, MAXIMUM_HARTS);
 }
 
-/// An extension interrupts again and again, and both kinds of delivery are exact. Each hart handles an
-/// interrupt at least, and none twice.
+/// An extension interrupts again and again, and both kinds of delivery are exact. Each hart handles
+/// an interrupt at least, and none twice.
 fn interrupts_are_exact(core: &CoreSpec, cases: u32) {
     let steps = prop::collection::vec(prop_oneof![1u64..40, 1u64..400], 1..6);
     let delivery = prop::sample::select(vec![Delivery::Flushing, Delivery::Tracked]);
@@ -1216,7 +1216,8 @@ fn the_first_crash_is_reported() {
 }
 
 /// A line comes for one hart, a conditional store of the other that waited for it is performed, and
-/// so ends the hold of a third line, which somebody has asked for: that waits for the end of the fill.
+/// so ends the hold of a third line, which somebody has asked for: that waits for the end of the
+/// fill.
 #[test]
 fn a_hold_that_ends_during_a_fill_is_exact() {
     let core = servers::with_threads(2, CoreSpec::hyperplane_table1());

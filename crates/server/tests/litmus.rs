@@ -1,10 +1,11 @@
-//! Litmus tests: the outcomes that the memory model forbids never come out, whatever the timing, and
-//! of those that it allows the ones that this model claims to have do (*The RISC-V Instruction Set
-//! Manual*, Volume I, chapter "RVWMO Memory Consistency Model"; the tests' names are those of Alglave,
-//! Maranget and Tautschnig, "Herding Cats", 2014).
+//! Litmus tests: the outcomes that the memory model forbids never come out, whatever the timing,
+//! and of those that it allows the ones that this model claims to have do (*The RISC-V Instruction
+//! Set Manual*, Volume I, chapter "RVWMO Memory Consistency Model"; the tests' names are those of
+//! Alglave, Maranget and Tautschnig, "Herding Cats", 2014).
 //!
-//! Each is tried with many delays, with the lines in various caches or in memory, and with their homes
-//! near and far on the mesh. docs/memory-model.md has the table, and is compared with it here.
+//! Each is tried with many delays, with the lines in various caches or in memory, and with their
+//! homes near and far on the mesh. docs/memory-model.md has the table, and is compared with it
+//! here.
 
 mod common;
 
@@ -52,8 +53,8 @@ fn warm(asm: &mut Assembler, address: Register, warmth: u64) {
     }
 }
 
-/// What one hart does, with the addresses of x, y and z in s0, s1 and s3; it leaves what it sees in t1
-/// and t2, which are 0 before.
+/// What one hart does, with the addresses of x, y and z in s0, s1 and s3; it leaves what it sees in
+/// t1 and t2, which are 0 before.
 type Body = fn(&mut Assembler);
 
 /// What is looked at in the end.
@@ -872,8 +873,8 @@ fn spec(harts: usize, core: &CoreSpec) -> ServerSpec {
     spec
 }
 
-/// `body` on each hart, with the addresses of x, y and z in s0, s1 and s3 and a place for what it sees
-/// in s2; and where x, y and z are.
+/// `body` on each hart, with the addresses of x, y and z in s0, s1 and s3 and a place for what it
+/// sees in s2; and where x, y and z are.
 fn program(
     harts: usize,
     core: &CoreSpec,
@@ -905,7 +906,8 @@ fn program(
     (asm.finish(&[]), places)
 }
 
-/// Runs `body` on each hart, many times on each model; `judge` is told what came out, and where x is.
+/// Runs `body` on each hart, many times on each model; `judge` is told what came out, and where x
+/// is.
 fn try_all(
     harts: usize,
     body: impl Fn(&mut Assembler, usize),
@@ -1178,8 +1180,8 @@ fn a_read_of_ones_own_store_is_not_older_than_the_read_before() {
     }
 }
 
-/// MP, where a younger acquire is dispatched behind the reader's and is then thrown away with the path
-/// that it is on: the older one still holds back the load.
+/// MP, where a younger acquire is dispatched behind the reader's and is then thrown away with the
+/// path that it is on: the older one still holds back the load.
 #[test]
 fn an_acquire_on_a_wrong_path_leaves_the_older_one() {
     for core in models()

@@ -168,8 +168,8 @@ fn words(numbers: &[u64]) -> Vec<u8> {
 /// When the first bit of a message may come: the harts have bound their contexts by then.
 const READY: f64 = 10_000.0;
 
-/// Nanoseconds from the first bit of each of these messages to the last bit of its reply, which come so
-/// far apart that each finds the server at rest.
+/// Nanoseconds from the first bit of each of these messages to the last bit of its reply, which
+/// come so far apart that each finds the server at rest.
 fn response_times(spec: &ServerSpec, image: Image, payloads: &[Vec<u8>]) -> Vec<f64> {
     let mut bench = Bench::new(spec, image);
     let mut begins = Vec::new();
@@ -207,20 +207,21 @@ fn a_message_comes_back_with_one_added_to_each_word() {
 fn the_parts_of_a_loop_back_add_up() {
     let payloads = vec![words(&[1]); 12];
     let times = response_times(&prototype(), loopback_plus_1(1), &payloads);
-    // Cycles: 9 words of 72 bytes come, 7 ingress, 3 reassembly, 1 choice of a core, 3 to the core, 2
-    // from it, 2 packetization, 2 egress, 9 words leave; and 26 ns of MAC and serial I/O each way.
+    // Cycles: 9 words of 72 bytes come, 7 ingress, 3 reassembly, 1 choice of a core, 3 to the core,
+    // 2 from it, 2 packetization, 2 egress, 9 words leave; and 26 ns of MAC and serial I/O each
+    // way.
     let fixed = f64::from(9 + 7 + 3 + 1 + 3 + 2 + 2 + 2 + 9);
     let core: Vec<f64> = times.iter().map(|ns| cycles(ns - 52.0) - fixed).collect();
-    // The core sees the message in the next read of `lmsgsrdy`, which comes within the 9 cycles of the
-    // loop that waits: 5 for the write, after which is fetched again, 3 for the read until its branch has
-    // the value, 1 for the branch. The branch is decoded in the cycle of the read, and mispredicted: the
-    // header's copy is decoded 4 cycles later, the word's 5, and its result is known 2 after that. A
-    // message that comes within a cycle waits for the next.
+    // The core sees the message in the next read of `lmsgsrdy`, which comes within the 9 cycles of
+    // the loop that waits: 5 for the write, after which is fetched again, 3 for the read until its
+    // branch has the value, 1 for the branch. The branch is decoded in the cycle of the read, and
+    // mispredicted: the header's copy is decoded 4 cycles later, the word's 5, and its result is
+    // known 2 after that. A message that comes within a cycle waits for the next.
     for cycles in &core {
         assert!((7.0..=17.0).contains(cycles), "{core:?}");
     }
-    // 38 cycles, 7, and half of 9 in the mean are 15.5 ns; the program of the paper, which has 69 ns in all,
-    // has some cycles more.
+    // 38 cycles, 7, and half of 9 in the mean are 15.5 ns; the program of the paper, which has 69
+    // ns in all, has some cycles more.
     let mean = times.iter().sum::<f64>() / times.len() as f64;
     assert!((66.0..70.0).contains(&mean), "{mean}");
 }
@@ -286,8 +287,8 @@ fn a_stream_of_small_messages_is_limited_by_the_core() {
     for (number, (_, reply)) in bench.sent.iter().enumerate() {
         assert_eq!(reply.payload, words(&[number as u64]));
     }
-    // 12 instructions, of which the read of a CSR holds up its branch by 2 cycles, and the write of one what
-    // follows by 4, are 18. The packets would let 9 pass.
+    // 12 instructions, of which the read of a CSR holds up its branch by 2 cycles, and the write of
+    // one what follows by 4, are 18. The packets would let 9 pass.
     assert!((17.9..=18.1).contains(&cycles), "{cycles}");
 }
 
@@ -324,9 +325,9 @@ fn reply_cycles(count: u64, part: impl Fn(&mut Assembler)) -> f64 {
 /// A line that the hart owns.
 const PLACE: u64 = 0x8011_0000;
 
-/// Rocket holds an instruction in its decode stage as long as an older load into the same register is in the
-/// execution stage (`data_hazard_ex` has the written register, too): words out of memory take two cycles each,
-/// constants one.
+/// Rocket holds an instruction in its decode stage as long as an older load into the same register
+/// is in the execution stage (`data_hazard_ex` has the written register, too): words out of memory
+/// take two cycles each, constants one.
 #[test]
 fn loads_into_the_register_take_two_cycles_each() {
     let slope = |part: &dyn Fn(&mut Assembler)| reply_cycles(48, part) - reply_cycles(16, part);
@@ -381,8 +382,8 @@ fn eight_messages(selection: CoreSelection) -> f64 {
 fn messages_are_spread_over_cores_by_their_load_or_by_their_flow() {
     let jbsq = eight_messages(CoreSelection::Jbsq);
     let rss = eight_messages(CoreSelection::Rss);
-    // 2000 cycles or more for each message, in which the client waits for two messages of each of four
-    // cores, or for eight of one: a flow stays on its core.
+    // 2000 cycles or more for each message, in which the client waits for two messages of each of
+    // four cores, or for eight of one: a flow stays on its core.
     let service = 2000.0 / 3.2;
     assert!((2.0 * service..3.0 * service).contains(&jbsq), "{jbsq}");
     assert!((8.0 * service..9.0 * service).contains(&rss), "{rss}");
@@ -516,8 +517,8 @@ fn wrong_programs_get_sentences() {
         text,
         "its length is 0; it must be from 1 to 2048. After a header",
     );
-    // Messages of 8 bytes, faster than the link takes packets of 72: the transport's buffers fill, and
-    // then the context's transmit queue.
+    // Messages of 8 bytes, faster than the link takes packets of 72: the transport's buffers fill,
+    // and then the context's transmit queue.
     let text = error_of(|asm| {
         bind(asm, 0, 0);
         asm.load_immediate(A0, 0x0a00_0002_0007_0008);

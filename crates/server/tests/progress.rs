@@ -266,8 +266,8 @@ fn in_vain_at(image: &Image) -> String {
     format!("hart 0 at {at:#x}: {IN_VAIN}")
 }
 
-/// What is between `LR` and `SC` takes longer than the line is kept: nobody ever gets on, which is said;
-/// at the same moment if the run is saved and restored on the way.
+/// What is between `LR` and `SC` takes longer than the line is kept: nobody ever gets on, which is
+/// said; at the same moment if the run is saved and restored on the way.
 #[test]
 fn attempts_that_fail_for_ever_end_with_a_sentence() {
     const STEPS: u64 = 40_000;

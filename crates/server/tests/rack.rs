@@ -23,8 +23,8 @@ const REGISTERS: AddressRange = AddressRange {
     start: 0x1000_0000,
     length: 0x1000,
 };
-/// A store sends the value to the address in its upper half; a load waits for a packet, and gives the address
-/// that it comes from and its value.
+/// A store sends the value to the address in its upper half; a load waits for a packet, and gives
+/// the address that it comes from and its value.
 const PORT: u64 = REGISTERS.start;
 /// What a packet is on a link: 72 bytes, 2.88 ns.
 const BYTES: u64 = network::packet::HEADER_BYTES + 8;
@@ -163,7 +163,8 @@ fn rack_server(number: usize, spec: &ServerSpec, image: Image, place: NodeId) ->
     RackServer::new(format!("server {number}"), machine, wire, place)
 }
 
-/// Servers around a switch; without one, two servers and a link. The servers of `images` have these programs.
+/// Servers around a switch; without one, two servers and a link. The servers of `images` have these
+/// programs.
 fn rack(images: &[Image], link: &LinkSpec, switch: Option<&SwitchSpec>, lookahead: u64) -> Rack {
     let mut network = Network::new(1);
     let places: Vec<NodeId> = images.iter().map(|_| network.add_server()).collect();
@@ -278,8 +279,8 @@ fn packets_between_servers_take_what_links_and_switch_take() {
             assert_eq!(came.0, out.0 + way);
             assert_eq!(back.0, went.0 + way);
         }
-        // All is in the caches then, so that a turn always takes as many cycles; but a packet comes at any
-        // time within a cycle, so that it may take one less.
+        // All is in the caches then, so that a turn always takes as many cycles; but a packet comes
+        // at any time within a cycle, so that it may take one less.
         let period = rack.servers[1].machine.engine.time(1);
         let turns: Vec<Time> = answering[4..]
             .chunks(2)
@@ -318,9 +319,9 @@ fn polls(asm: &mut Assembler, address: u64) {
     asm.branch(When::Equal, T1, ZERO, again);
 }
 
-/// Each of four harts sends packets to servers that follow from a seed, at times that do, the last one when it
-/// sees that the first has begun. Then the first one exits if it is told to, for which the others wait. What
-/// comes is only noted.
+/// Each of four harts sends packets to servers that follow from a seed, at times that do, the last
+/// one when it sees that the first has begun. Then the first one exits if it is told to, for which
+/// the others wait. What comes is only noted.
 fn talks(servers: u64, seed: u64, exits: bool) -> Image {
     let mut asm = Assembler::new();
     asm.harts(4, |asm, hart| {
@@ -465,8 +466,8 @@ fn a_rack_goes_on_where_it_was_saved() {
     assert_eq!(second.turns(), straight.turns());
 }
 
-/// Of 81 servers with 4 cores each, two talk: what 79 others cost that have nothing to do does not grow with
-/// what these two do.
+/// Of 81 servers with 4 cores each, two talk: what 79 others cost that have nothing to do does not
+/// grow with what these two do.
 #[test]
 fn idle_servers_cost_nothing() {
     let turns = |servers: usize, rounds: u64| {
@@ -486,7 +487,8 @@ fn idle_servers_cost_nothing() {
     let few = turns(81, 100);
     let many = turns(81, 1100);
     assert_eq!(many - few, turns(2, 1100) - turns(2, 100));
-    // Each turn of a round is one of two servers, and a round trip is some 800 ns, 19 windows, at least.
+    // Each turn of a round is one of two servers, and a round trip is some 800 ns, 19 windows, at
+    // least.
     assert!(many - few >= 2000, "{few} {many}");
 }
 
@@ -523,7 +525,8 @@ fn a_crash_is_told_with_its_server() {
     );
 }
 
-/// A hart of nanoPU that sends every message back, on context 0 as the published loopback program does.
+/// A hart of nanoPU that sends every message back, on context 0 as the published loopback program
+/// does.
 fn loops_back() -> Vec<u8> {
     const MESSAGE_READY: u32 = 0x52;
     const CURRENT_CONTEXT: u32 = 0x53;
@@ -608,8 +611,9 @@ fn a_described_rack_answers_its_client() {
     assert_eq!(client["address"], "10.0.0.3");
     let number = |value: &serde_json::Value| value.as_f64().expect("it is a number");
     let latency = &client["measurement"]["latency_ns"];
-    // Two ways of 43 + 300 + 43 ns and a packet of 80 bytes, 3.2 ns. Between them are the interface's MAC
-    // and serial I/O, 52 ns, its pipelines, some 10 ns, and a few dozen cycles of program.
+    // Two ways of 43 + 300 + 43 ns and a packet of 80 bytes, 3.2 ns. Between them are the
+    // interface's MAC and serial I/O, 52 ns, its pipelines, some 10 ns, and a few dozen cycles of
+    // program.
     let wires_ns = 2.0 * (386.0 + 3.2);
     let least_ns = number(&latency["p50"]) - wires_ns;
     assert!((60.0..140.0).contains(&least_ns), "{latency}");
@@ -658,8 +662,8 @@ fn a_described_rack_is_the_same_in_windows_of_any_length_and_skipping() {
     }
 }
 
-/// A run looks once in a microsecond whether all is done. What arrives in the cycle before a look is done behind
-/// it, and time goes on.
+/// A run looks once in a microsecond whether all is done. What arrives in the cycle before a look
+/// is done behind it, and time goes on.
 #[test]
 fn time_goes_on_when_packets_arrive_in_the_cycle_before_a_look() {
     // On a link of 43 ns with a packet of 80 bytes, 3.2 ns, and a cycle takes 0.3125 ns.

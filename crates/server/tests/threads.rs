@@ -1,4 +1,5 @@
-//! Several harts on one core: what each gets of it, against arithmetic and against a core of its own.
+//! Several harts on one core: what each gets of it, against arithmetic and against a core of its
+//! own.
 
 mod common;
 
@@ -64,8 +65,8 @@ fn cycles(threads: u8, body: Body, other: Option<Body>) -> u64 {
         }
         asm.halt();
     });
-    // A ring of pointers in each hart's data, a page and a line apart: each is a miss of all caches at
-    // first, and of the private ones for ever, as 240 lines share 16 sets of 4 ways.
+    // A ring of pointers in each hart's data, a page and a line apart: each is a miss of all caches
+    // at first, and of the private ones for ever, as 240 lines share 16 sets of 4 ways.
     let ring: Vec<(u64, Vec<u8>)> = (0..u64::from(threads) * 240)
         .map(|number| {
             let (hart, link) = (number / 240, number % 240);
@@ -164,9 +165,9 @@ fn two_chains_have_full_speed() {
     assert_slower(chain, chain, 1.0, 1.02);
 }
 
-/// Two loads issue in a cycle, and two multiplications: 60 of a hart take 30 cycles, and of both 60, if
-/// both get the same. ICOUNT is not exact in that: 12 % are left to it. To that comes, once, what the
-/// first fetch takes.
+/// Two loads issue in a cycle, and two multiplications: 60 of a hart take 30 cycles, and of both
+/// 60, if both get the same. ICOUNT is not exact in that: 12 % are left to it. To that comes, once,
+/// what the first fetch takes.
 #[test]
 fn what_the_ports_limit_is_halved() {
     for body in [loads, multiplications] {
@@ -188,11 +189,11 @@ fn different_ports_do_not_meet() {
     assert_slower(multiplications, loads, 1.0, 1.05);
 }
 
-/// A hart that waits for memory has many instructions that have not issued, so that the other one goes
-/// first: a chain, which needs one place in the scheduler at a time, is hardly held up, although the
-/// additions behind a miss would fill the 64 places. The misses wait for memory anyway; but the
-/// chain's additions that have been dispatched ahead hold places, so that the next pointer is
-/// dispatched later, by no more than the 60 cycles in which those issue.
+/// A hart that waits for memory has many instructions that have not issued, so that the other one
+/// goes first: a chain, which needs one place in the scheduler at a time, is hardly held up,
+/// although the additions behind a miss would fill the 64 places. The misses wait for memory
+/// anyway; but the chain's additions that have been dispatched ahead hold places, so that the next
+/// pointer is dispatched later, by no more than the 60 cycles in which those issue.
 #[test]
 fn misses_and_a_chain_get_on() {
     assert_slower(chain, misses, 1.0, 1.05);
@@ -204,9 +205,10 @@ fn misses_and_a_chain_get_on() {
     );
 }
 
-/// Harts that do the same at the same time get the same. Two multiplications issue in a cycle, so that
-/// 60 of each hart take 30 cycles times the number of harts. They do not begin in the same cycle, so
-/// that a hart may have two or three hundredths less: when it begins, not all do multiply yet.
+/// Harts that do the same at the same time get the same. Two multiplications issue in a cycle, so
+/// that 60 of each hart take 30 cycles times the number of harts. They do not begin in the same
+/// cycle, so that a hart may have two or three hundredths less: when it begins, not all do multiply
+/// yet.
 #[test]
 fn equal_harts_get_equal_parts() {
     for threads in [2, 4, 8] {
@@ -233,10 +235,10 @@ fn equal_harts_get_equal_parts() {
     }
 }
 
-/// When one of them has done its part, harts in equal endless loops have executed as many instructions
-/// as it, to two hundredths, whatever the loop needs most of: a port, the width, the store port. Of two
-/// harts one may get more, up to a quarter, where all entries of a queue are taken: see
-/// `pipeline/src/thread_policy.rs`.
+/// When one of them has done its part, harts in equal endless loops have executed as many
+/// instructions as it, to two hundredths, whatever the loop needs most of: a port, the width, the
+/// store port. Of two harts one may get more, up to a quarter, where all entries of a queue are
+/// taken: see `pipeline/src/thread_policy.rs`.
 #[test]
 fn equal_harts_execute_equal_numbers_of_instructions() {
     for body in [multiplications, loads, additions, stores, chain] {
@@ -303,7 +305,8 @@ enum Count {
     Locked,
 }
 
-/// Eight harts of one core that add to one counter lose nothing, with room for many instructions or few.
+/// Eight harts of one core that add to one counter lose nothing, with room for many instructions or
+/// few.
 #[test]
 fn harts_of_a_core_count_together() {
     const TIMES: u64 = 200;

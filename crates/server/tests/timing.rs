@@ -145,8 +145,9 @@ fn a_dependent_chain_takes_the_latencies() {
     chain("fused multiplication", (0x43, 7, 0x01), 4, 4);
 }
 
-/// The in-order core's multiplier takes 8 bits of the first operand in a turn, and one turn to see that nothing is left
-/// of it, up to 8 turns; 4 for products of 32 bits. Its result can be used 2 cycles later.
+/// The in-order core's multiplier takes 8 bits of the first operand in a turn, and one turn to see
+/// that nothing is left of it, up to 8 turns; 4 for products of 32 bits. Its result can be used 2
+/// cycles later.
 #[test]
 fn an_iterative_multiplier_ends_early() {
     let spec = one_tile(&in_order());
@@ -182,7 +183,8 @@ fn an_iterative_multiplier_ends_early() {
     assert_eq!(independent(30) - independent(10), 20 * 4);
 }
 
-/// In order, a CSR is read and written in the write-back stage, three cycles after decode: as in Rocket.
+/// In order, a CSR is read and written in the write-back stage, three cycles after decode: as in
+/// Rocket.
 #[test]
 fn csrs_are_accessed_in_the_last_stage() {
     let slope_in_order = |part: &dyn Fn(&mut Assembler)| {
@@ -422,8 +424,8 @@ fn two_sockets(core: &CoreSpec) -> ServerSpec {
     spec
 }
 
-/// As on one socket, with the link on the way there and back: 1 cycle to where it begins, 1 for the 8
-/// bytes of the request or 9 for the 72 of the answer, 20, and 1 to the bank or the core.
+/// As on one socket, with the link on the way there and back: 1 cycle to where it begins, 1 for the
+/// 8 bytes of the request or 9 for the 72 of the answer, 20, and 1 to the bank or the core.
 #[test]
 fn a_chase_through_the_other_socket() {
     let there = 1 + 1 + 20 + 1;
@@ -978,9 +980,9 @@ fn first_link(columns: u64, from: u64, to: u64) -> Option<&'static str> {
 /// moving the line takes.
 ///
 /// The bank takes 10 cycles for a request. The forward goes to the hart that has the line, which
-/// looks into its cache, reads the line out, sends it to the next hart, and tells the bank; then the
-/// next request has its turn. Where the line and this message begin with the same link, the message
-/// goes behind the five flits of the line.
+/// looks into its cache, reads the line out, sends it to the next hart, and tells the bank; then
+/// the next request has its turn. Where the line and this message begin with the same link, the
+/// message goes behind the five flits of the line.
 #[test]
 fn a_contended_line_goes_round() {
     const TURNS: u64 = 32;
@@ -1042,9 +1044,9 @@ fn a_contended_line_goes_round() {
                         [0, 1].map(|word| result(hart, turn + 1, word) - result(hart, turn, word));
                     let what = format!("hart {hart} of {harts}, turn {turn}, {:?}", core.model);
                     assert_eq!(found, harts, "{what}: everybody once in a round");
-                    // Who follows whom depends on the crowd at the beginning. Where two messages of a
-                    // round meet on a link behind the first one, which is not counted above, one waits a
-                    // cycle.
+                    // Who follows whom depends on the crowd at the beginning. Where two messages of
+                    // a round meet on a link behind the first one, which is not counted above, one
+                    // waits a cycle.
                     assert!(
                         (round..=round + 1).contains(&cycles),
                         "{what}: {cycles}, {round}"

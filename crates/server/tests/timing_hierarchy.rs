@@ -39,9 +39,9 @@ fn chain(start: u64, pointers: u64, stride: u64) -> Vec<u8> {
     bytes
 }
 
-/// The cycles that one link of a chain through `lines` lines takes, at this stride in bytes, after it
-/// has been gone round once. Two passes over the same code, of which the second counts: it is in the
-/// instruction cache.
+/// The cycles that one link of a chain through `lines` lines takes, at this stride in bytes, after
+/// it has been gone round once. Two passes over the same code, of which the second counts: it is in
+/// the instruction cache.
 fn chase(spec: &ServerSpec, lines: u64, stride: u64) -> u64 {
     let cycles = |links: u64| {
         let mut asm = Assembler::new();
@@ -185,9 +185,9 @@ fn a_line_of_another_cores_second_level() {
 
 /// 16 lines of one set of the last-level cache, which has 4 ways, and of 8 sets of the first-level
 /// cache, which have room for 32. If the last level includes the first, each has been taken back
-/// when its turn comes again. Its place is that of another which is taken back for it: request 4 and
-/// 1, bank 10, forward 1, look-up 4 and forward 4, acknowledgement 1; then bank 10, memory 1 + 50 + 1,
-/// bank 10, 1, and usable in the next cycle. If not, nothing ever leaves the first level.
+/// when its turn comes again. Its place is that of another which is taken back for it: request 4
+/// and 1, bank 10, forward 1, look-up 4 and forward 4, acknowledgement 1; then bank 10, memory 1 +
+/// 50 + 1, bank 10, 1, and usable in the next cycle. If not, nothing ever leaves the first level.
 #[test]
 fn a_line_that_left_the_last_level_and_not_the_private_cache() {
     let core = CoreSpec::hyperplane_table1();

@@ -153,8 +153,9 @@ impl Probe for Times {
     }
 }
 
-/// From when the timer expires to when the handler's first instruction is dispatched, in a loop in which nothing
-/// waits; and how many instructions were undone. The handler is in the instruction cache.
+/// From when the timer expires to when the handler's first instruction is dispatched, in a loop in
+/// which nothing waits; and how many instructions were undone. The handler is in the instruction
+/// cache.
 fn delivery_cycles(core: &CoreSpec, delivery: DeliveryKind) -> (u64, u64) {
     const TIMER: u64 = 400;
     let mut asm = Assembler::new();
@@ -194,8 +195,9 @@ fn delivery_cycles(core: &CoreSpec, delivery: DeliveryKind) -> (u64, u64) {
     (handled.dispatched - (set.ended + TIMER), undone)
 }
 
-/// Tracked, the handler is fetched at once, and its first instruction is dispatched a front end's length later.
-/// Flushing, the delivery begins after that time, and the handler after once more as long.
+/// Tracked, the handler is fetched at once, and its first instruction is dispatched a front end's
+/// length later. Flushing, the delivery begins after that time, and the handler after once more as
+/// long.
 #[test]
 fn a_delivery_takes_as_long_as_the_front_end() {
     for core in models() {
@@ -208,7 +210,8 @@ fn a_delivery_takes_as_long_as_the_front_end() {
     }
 }
 
-/// Where the program is left while a load misses: flushing undoes the load, tracked delivery lets it go on.
+/// Where the program is left while a load misses: flushing undoes the load, tracked delivery lets
+/// it go on.
 #[test]
 fn flushing_undoes_a_load_that_has_missed() {
     let core = CoreSpec::hyperplane_table1();
@@ -223,7 +226,8 @@ fn flushing_undoes_a_load_that_has_missed() {
         // One line of code, lest fetch waits.
         asm.align(64);
         plain(&mut asm, Operation::Set);
-        // The load takes more than 100 cycles, and is dispatched some cycles after the timer is set.
+        // The load takes more than 100 cycles, and is dispatched some cycles after the timer is
+        // set.
         set_timer(&mut asm, 40, 0);
         let load = asm.here();
         asm.load_double(S3, S2, 0);
@@ -245,8 +249,8 @@ fn flushing_undoes_a_load_that_has_missed() {
     }
 }
 
-/// A tracked delivery behind a branch that was predicted wrongly is undone with the wrong path, and comes on the
-/// right one: once.
+/// A tracked delivery behind a branch that was predicted wrongly is undone with the wrong path, and
+/// comes on the right one: once.
 #[test]
 fn a_delivery_on_a_wrong_path_comes_again() {
     let core = CoreSpec::hyperplane_table1();
@@ -320,7 +324,8 @@ fn handlers_do_not_nest() {
         for delivery in KINDS {
             let mut asm = Assembler::new();
             handler(&mut asm, |asm| {
-                // The depth, and the greatest depth; it stays for four periods. The third ends the timer.
+                // The depth, and the greatest depth; it stays for four periods. The third ends the
+                // timer.
                 asm.load_immediate(GP, RESULTS);
                 asm.load_double(TP, GP, 0);
                 asm.add_immediate(TP, TP, 1);
@@ -362,8 +367,8 @@ fn handlers_do_not_nest() {
     }
 }
 
-/// What hart 1 posts while hart 0 takes no interrupts: vectors 3, 7, 3 and 3. That is one notification, and two
-/// deliveries: the higher vector first.
+/// What hart 1 posts while hart 0 takes no interrupts: vectors 3, 7, 3 and 3. That is one
+/// notification, and two deliveries: the higher vector first.
 #[test]
 fn vectors_that_are_pending_are_one() {
     for core in models() {
@@ -420,9 +425,10 @@ fn vectors_that_are_pending_are_one() {
     }
 }
 
-/// Hart 1 and the others count, and send an interrupt, after delays of so many turns; hart 0 sleeps whenever it
-/// has seen all that was counted, and ends when it has seen all that will be. An interrupt that got lost would let
-/// it sleep for ever. Beside that it computes for a while between interrupts, with misses and mispredictions.
+/// Hart 1 and the others count, and send an interrupt, after delays of so many turns; hart 0 sleeps
+/// whenever it has seen all that was counted, and ends when it has seen all that will be. An
+/// interrupt that got lost would let it sleep for ever. Beside that it computes for a while between
+/// interrupts, with misses and mispredictions.
 fn waits_for_all(senders: &[Vec<u16>], work: u64) -> Image {
     let all: usize = senders.iter().map(Vec::len).sum();
     let mut asm = Assembler::new();
@@ -646,7 +652,8 @@ fn devices_interrupt() {
             assert_eq!(servers::run(&mut machine), Ending::Halted);
             assert_eq!(read(&machine, RESULTS + 64), 11);
             let statistics = statistics(&mut machine);
-            // The two that come within a nanosecond are one, or two that are handled one after the other.
+            // The two that come within a nanosecond are one, or two that are handled one after the
+            // other.
             let handled = read(&machine, RESULTS);
             assert!((2..=3).contains(&handled), "{handled}");
             assert_eq!(statistics.delivered, handled);
@@ -689,8 +696,8 @@ enum Source {
     Hart,
 }
 
-/// Cycles that an interrupt costs a program that computes, or that waits for one miss after the other (`misses`),
-/// with a handler that does nothing: the mean of some 40 on a chip of 16 cores.
+/// Cycles that an interrupt costs a program that computes, or that waits for one miss after the
+/// other (`misses`), with a handler that does nothing: the mean of some 40 on a chip of 16 cores.
 fn cost_cycles(delivery: DeliveryKind, source: Source, misses: bool) -> f64 {
     const PERIOD: u64 = 2003;
     let run = |source: Source| {
@@ -777,8 +784,9 @@ fn cost_cycles(delivery: DeliveryKind, source: Source, misses: bool) -> f64 {
     cost
 }
 
-/// Tracked delivery costs a program that computes less than flushing it, and a few tens of cycles without a
-/// descriptor. Where all instructions wait for a miss both cost less than the miss: it goes on meanwhile.
+/// Tracked delivery costs a program that computes less than flushing it, and a few tens of cycles
+/// without a descriptor. Where all instructions wait for a miss both cost less than the miss: it
+/// goes on meanwhile.
 #[test]
 fn tracked_delivery_costs_less() {
     for source in [Source::Timer, Source::Hart] {

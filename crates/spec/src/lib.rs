@@ -298,7 +298,8 @@ impl Range<'_> {
 }
 
 /// The numbers of a schema that are declared without a least or a most value, by type and field.
-/// Those that have a reason to be are listed in the tests of the crates whose descriptions these are.
+/// Those that have a reason to be are listed in the tests of the crates whose descriptions these
+/// are.
 pub fn without_range(schema: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     search(

@@ -95,11 +95,11 @@ impl Counted for u64 {
 /// `fields!(self, walker, Type { field, other: cycle, spec: fixed })`.
 ///
 /// How a field is walked: without a word as its type says; `cycle` and `count` as [`Walker`] says,
-/// `maybe_cycle` for an option of a cycle, and `cycles` for an array or a slice of them; `slice` and
-/// `octets` for items and bytes whose number is fixed; `inside` for an option that is there or not
-/// for good; `own` by a method `walk` that is not [`State`]'s; `fixed` not at all. Before any of them,
-/// or alone, `exact`: only if all is walked ([`Purpose::Exact`]); `apart`: not in a comparison
-/// ([`Purpose::Compare`]), for which the component shows it in another way.
+/// `maybe_cycle` for an option of a cycle, and `cycles` for an array or a slice of them; `slice`
+/// and `octets` for items and bytes whose number is fixed; `inside` for an option that is there or
+/// not for good; `own` by a method `walk` that is not [`State`]'s; `fixed` not at all. Before any
+/// of them, or alone, `exact`: only if all is walked ([`Purpose::Exact`]); `apart`: not in a
+/// comparison ([`Purpose::Compare`]), for which the component shows it in another way.
 #[macro_export]
 macro_rules! fields {
     ($self:expr, $walker:expr, $name:ident {
@@ -172,8 +172,8 @@ macro_rules! component {
     };
 }
 
-/// Declares a struct with, for each field, its type, how it is walked ([`fields`]) and what it begins
-/// as; implements [`State`] and the constructor:
+/// Declares a struct with, for each field, its type, how it is walked ([`fields`]) and what it
+/// begins as; implements [`State`] and the constructor:
 ///
 /// ```
 /// state::declare! {

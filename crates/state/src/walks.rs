@@ -276,8 +276,9 @@ pub fn maybe_cycle(cycle: &mut Option<u64>, walker: &mut dyn Walker) {
     }
 }
 
-/// The places of a set of `ways` that begins at `start`, the most recently used first, from the ranks
-/// of its ways, at most 64. In which way something is makes no difference, so sets are compared in this order.
+/// The places of a set of `ways` that begins at `start`, the most recently used first, from the
+/// ranks of its ways, at most 64. In which way something is makes no difference, so sets are
+/// compared in this order.
 pub fn by_rank(ranks: &[u8], start: usize) -> impl Iterator<Item = usize> {
     let mut ways = [0; 64];
     for (way, &rank) in ranks.iter().enumerate() {

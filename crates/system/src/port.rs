@@ -5,15 +5,16 @@ use energy::{Split, leaked, spent};
 use network::rack::LineRate;
 
 energy::costs! {
-    /// The port of a network interface: media access control, coding, and the transceiver. McPAT 1.3
-    /// has them in its network interface unit (`iocontrollers.cc`), of 10 Gb/s at 65 nm and 1.1 V.
+    /// The port of a network interface: media access control, coding, and the transceiver. McPAT
+    /// 1.3 has them in its network interface unit (`iocontrollers.cc`), of 10 Gb/s at 65 nm and 1.1
+    /// V.
     PortEnergySpec {
         /// A byte through media access control and coding, in either direction: 2.19 and 0.27 nJ a
         /// cycle, in which 8 bytes pass; times 32/65 and (0.9/1.1)^2.
         byte_pj = 101.3,
-        /// What the transceiver draws for each Gb/s of the link, whether anything crosses it or not:
-        /// 10 mW at 90 nm and 1.2 V ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS", ISSCC 2006), times
-        /// the root of 32/90 and (0.9/1.2)^2.
+        /// What the transceiver draws for each Gb/s of the link, whether anything crosses it or
+        /// not: 10 mW at 90 nm and 1.2 V ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS", ISSCC 2006),
+        /// times the root of 32/90 and (0.9/1.2)^2.
         static_mw_per_gbit_per_s = 3.354,
     }
 }

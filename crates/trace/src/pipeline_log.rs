@@ -32,8 +32,8 @@ pub struct PipelineLog<W: Write> {
 }
 
 impl<W: Write> PipelineLog<W> {
-    /// Shows the instructions that are dispatched in the cycles of `windows`, which are in order and
-    /// apart from each other, by a core that has `front_end_cycles` before dispatch.
+    /// Shows the instructions that are dispatched in the cycles of `windows`, which are in order
+    /// and apart from each other, by a core that has `front_end_cycles` before dispatch.
     pub fn new(mut out: W, windows: Vec<Range<u64>>, front_end_cycles: u8) -> PipelineLog<W> {
         let error = out.write_all(b"Kanata\t0004\n").err();
         PipelineLog {

@@ -39,8 +39,8 @@ impl Profile {
         self.counted_until = self.counted_until.max(until);
     }
 
-    /// The run ends in cycle `end`, and the hart has halted for `halted_cycles` in all: what has not
-    /// been counted, the instruction at `pc` has waited.
+    /// The run ends in cycle `end`, and the hart has halted for `halted_cycles` in all: what has
+    /// not been counted, the instruction at `pc` has waited.
     pub fn finish(&mut self, pc: u64, end: u64, halted_cycles: u64) {
         let function = self.tree.function(pc);
         let line = self.tree.line(function, pc);

@@ -125,8 +125,8 @@ pub struct Request {
     pub done_at: Time,
 }
 
-/// Something that is shown on a track of its own, which may overlap with others. The viewer shows tracks of
-/// one group and name as one.
+/// Something that is shown on a track of its own, which may overlap with others. The viewer shows
+/// tracks of one group and name as one.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     /// The group that the track is in.
@@ -414,8 +414,8 @@ pub struct CoreTimeline<W: Write> {
 }
 
 impl<W: Write> CoreTimeline<W> {
-    /// The part of the core, or of the hart of a core with several, that has this clock and name. Of several
-    /// servers, `server` tells them apart.
+    /// The part of the core, or of the hart of a core with several, that has this clock and name.
+    /// Of several servers, `server` tells them apart.
     pub fn new(
         timeline: SharedTimeline<W>,
         clock: Clock,

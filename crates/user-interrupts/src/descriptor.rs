@@ -1,8 +1,8 @@
-//! What is in memory: the receiver's descriptor, and the sender's table. The layouts are Intel's (*Software
-//! Developer's Manual*, Volume 2, `SENDUIPI`).
+//! What is in memory: the receiver's descriptor, and the sender's table. The layouts are Intel's
+//! (*Software Developer's Manual*, Volume 2, `SENDUIPI`).
 
-/// Outstanding notification: the hart has been notified, and has not taken the vectors yet. Bit 0 of the first
-/// word of a user posted-interrupt descriptor (UPID), which is 16 bytes long.
+/// Outstanding notification: the hart has been notified, and has not taken the vectors yet. Bit 0
+/// of the first word of a user posted-interrupt descriptor (UPID), which is 16 bytes long.
 pub const OUTSTANDING: u64 = 1 << 0;
 /// Notifications are suppressed: vectors are posted, and nobody is notified.
 pub const SUPPRESSED: u64 = 1 << 1;

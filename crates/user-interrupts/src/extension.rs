@@ -14,8 +14,8 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The CSRs' numbers: `CSR_...` in `guest/include/user_interrupt.h`. They are among those that RISC-V leaves to
-/// unprivileged extensions.
+/// The CSRs' numbers: `CSR_...` in `guest/include/user_interrupt.h`. They are among those that
+/// RISC-V leaves to unprivileged extensions.
 pub mod csr {
     fabric::registers! { u16:
         /// The handler's address; 0: nothing is delivered.
@@ -39,7 +39,8 @@ pub mod csr {
     }
 }
 
-/// Of the timer's second operand: it starts again when it has expired. The lower six bits are its vector.
+/// Of the timer's second operand: it starts again when it has expired. The lower six bits are its
+/// vector.
 pub const PERIODIC: u64 = 1 << 8;
 
 /// What a hart asks of the controller.
@@ -253,8 +254,8 @@ impl UserInterrupts {
         Action::Done(self.handler)
     }
 
-    /// The first steps of `senduipi` and of the routing of a source: an entry of the table is loaded. The
-    /// operand is its index.
+    /// The first steps of `senduipi` and of the routing of a source: an entry of the table is
+    /// loaded. The operand is its index.
     fn load_target(&mut self, step: u32, index: u64, value: u64) -> Option<Action> {
         let entry = self.targets.wrapping_add(index.wrapping_mul(TARGET_BYTES));
         match step {

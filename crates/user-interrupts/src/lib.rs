@@ -1,19 +1,21 @@
 //! User-level interrupts: posted to a hart's program and delivered to it without its kernel.
 //!
-//! After Intel's user interrupts (*Intel 64 and IA-32 Architectures Software Developer's Manual*, Volume 3,
-//! chapter "User Interrupts", and the page of `SENDUIPI` in Volume 2), and what Aydogmus et al. add to them in
-//! "Extended User Interrupts (xUI): Fast and Flexible Notification without Polling" (ASPLOS 2025): tracked
-//! delivery, forwarding of devices' interrupts, and a timer for each hart. An interrupt's way:
+//! After Intel's user interrupts (*Intel 64 and IA-32 Architectures Software Developer's Manual*,
+//! Volume 3, chapter "User Interrupts", and the page of `SENDUIPI` in Volume 2), and what Aydogmus
+//! et al. add to them in "Extended User Interrupts (xUI): Fast and Flexible Notification without
+//! Polling" (ASPLOS 2025): tracked delivery, forwarding of devices' interrupts, and a timer for
+//! each hart. An interrupt's way:
 //!
-//! 1. Somebody sends it. A hart executes `senduipi`, which finds the receiver's [descriptor] in a table and
-//!    posts the vector there; a device sends a message to the [`InterruptController`], which posts for it, or
-//!    forwards the vector to the hart; a hart's own timer expires.
+//! 1. Somebody sends it. A hart executes `senduipi`, which finds the receiver's [descriptor] in a
+//!    table and posts the vector there; a device sends a message to the [`InterruptController`],
+//!    which posts for it, or forwards the vector to the hart; a hart's own timer expires.
 //! 2. Whoever posts the first vector notifies the hart's [`UserInterrupts`].
-//! 3. At a boundary between instructions the hart takes the posted vectors over into a register, leaves the
-//!    program for its handler, and comes back with `uiret`.
+//! 3. At a boundary between instructions the hart takes the posted vectors over into a register,
+//!    leaves the program for its handler, and comes back with `uiret`.
 //!
-//! The instructions and CSRs are those of `guest/include/user_interrupt.h`. As in RISC-V's traps, the program
-//! counter and the vector are saved in CSRs; Intel's processors push them onto a stack in memory.
+//! The instructions and CSRs are those of `guest/include/user_interrupt.h`. As in RISC-V's traps,
+//! the program counter and the vector are saved in CSRs; Intel's processors push them onto a stack
+//! in memory.
 
 mod controller;
 pub mod descriptor;
@@ -34,7 +36,8 @@ use fabric::{AgentId, Attachment, CacheSpec, Fabric, FabricSpec, Time};
 /// The numbers of the CSRs, by their names in `guest/include/user_interrupt.h`.
 pub const CSRS: &[(&str, u16)] = csr::ALL;
 
-/// The longest way of a message over the mesh: interrupts travel as writes do, and none takes longer.
+/// The longest way of a message over the mesh: interrupts travel as writes do, and none takes
+/// longer.
 fn longest_way(fabric: &FabricSpec) -> Time {
     let mesh = &fabric.mesh;
     let hops = (mesh.columns - 1 + mesh.rows - 1) as u64;
@@ -42,8 +45,8 @@ fn longest_way(fabric: &FabricSpec) -> Time {
     fabric.clock().time(cycles)
 }
 
-/// Puts the interrupt controller on a fabric that `described` describes, on the first tile; the extension is
-/// for all harts.
+/// Puts the interrupt controller on a fabric that `described` describes, on the first tile; the
+/// extension is for all harts.
 pub fn attach(
     fabric: &mut Fabric,
     described: &FabricSpec,

@@ -32,11 +32,11 @@ impl From<DeliveryKind> for Delivery {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserInterruptSpec {
-    /// What happens to instructions in flight when an interrupt is delivered: `tracked` lets them go on
-    /// (xUI), `flushing` undoes them (Intel's processors).
+    /// What happens to instructions in flight when an interrupt is delivered: `tracked` lets them
+    /// go on (xUI), `flushing` undoes them (Intel's processors).
     pub delivery: DeliveryKind,
-    /// Whether a device's interrupt goes straight to the hart (xUI's interrupt forwarding). If not, it is
-    /// posted in the descriptor in memory as an interrupt from another hart is.
+    /// Whether a device's interrupt goes straight to the hart (xUI's interrupt forwarding). If not,
+    /// it is posted in the descriptor in memory as an interrupt from another hart is.
     pub forwarding: bool,
 }
 

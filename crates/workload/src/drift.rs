@@ -1,28 +1,30 @@
 //! Whether something has changed with time while it was measured.
 //!
-//! A line is drawn through the means of batches. Its slope is tested with Student's t, and the error of the
-//! slope is that of dependent means: neighbouring batches of a queue go up and down together. Of a series
-//! that does not drift, one in 1000 is said to grow, and one in 1000 to fall; the tests below count it.
+//! A line is drawn through the means of batches. Its slope is tested with Student's t, and the
+//! error of the slope is that of dependent means: neighbouring batches of a queue go up and down
+//! together. Of a series that does not drift, one in 1000 is said to grow, and one in 1000 to fall;
+//! the tests below count it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The 99.9 % quantile of Student's t distribution with 28 degrees of freedom: a line has two parameters.
+/// The 99.9 % quantile of Student's t distribution with 28 degrees of freedom: a line has two
+/// parameters.
 const STUDENT_T: f64 = 3.4082;
 /// More than this says that the run is too short to tell how dependent its batches are.
 const LARGEST_CORRELATION: f64 = 0.9;
-/// A smaller change, as a part of the mean, does not matter, however sure it is: response times that are
-/// nearly equal differ by the phases of two clocks, which drift.
+/// A smaller change, as a part of the mean, does not matter, however sure it is: response times
+/// that are nearly equal differ by the phases of two clocks, which drift.
 const MIN_CHANGE: f64 = 0.01;
 
-/// How a quantity has changed from the beginning to the end of what was measured: a straight line through
-/// its course.
+/// How a quantity has changed from the beginning to the end of what was measured: a straight line
+/// through its course.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drift {
     /// By how much it has grown, as a part of its mean.
     pub change: f64,
-    /// By how much `change` may differ from that of the process of which this is a sample: it does not by more
-    /// on either side with a probability of 99.9 %.
+    /// By how much `change` may differ from that of the process of which this is a sample: it does
+    /// not by more on either side with a probability of 99.9 %.
     pub error: f64,
 }
 
@@ -65,8 +67,8 @@ impl Drift {
             return Drift { change, error: 0.0 };
         }
         let neighbours: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
-        // Around a line that was drawn through them, residuals correlate by (2 + 4 r) / n less than they should
-        // (Shaman and Stine, Journal of the American Statistical Association 83, 1988).
+        // Around a line that was drawn through them, residuals correlate by (2 + 4 r) / n less than
+        // they should (Shaman and Stine, Journal of the American Statistical Association 83, 1988).
         let found = neighbours / squares;
         let correlation = (found + (2.0 + 4.0 * found) / count).clamp(0.0, LARGEST_CORRELATION);
         // As in `statistics.rs`: the variance is that of a first-order autoregression.
@@ -77,7 +79,8 @@ impl Drift {
         }
     }
 
-    /// Whether the quantity grows: by more than may be chance, and by more than one part in a hundred.
+    /// Whether the quantity grows: by more than may be chance, and by more than one part in a
+    /// hundred.
     pub fn grows(&self) -> bool {
         self.change > self.error.max(MIN_CHANGE)
     }
@@ -104,8 +107,8 @@ mod tests {
     use super::*;
     use crate::{Random, Stream};
 
-    /// Times in an M/M/1 queue with mean service time 1 (Lindley's recursion), whose first request finds what
-    /// any request finds if there is a steady state, and nobody if there is none.
+    /// Times in an M/M/1 queue with mean service time 1 (Lindley's recursion), whose first request
+    /// finds what any request finds if there is a steady state, and nobody if there is none.
     fn queue(load: f64, requests: usize, seed: u64) -> Drift {
         let mut random = Random::new(seed, Stream::Arrivals);
         let mut time = match load < 1.0 {
@@ -124,8 +127,9 @@ mod tests {
         (0..runs).filter(|&seed| is(seed)).count()
     }
 
-    /// One in 500 drifts up or down by chance, so of 1000 runs 2, and with probability 99.9 % at most 8. At a
-    /// load of 0.9 the times of 380 service times depend on each other: 2000 requests are six of those.
+    /// One in 500 drifts up or down by chance, so of 1000 runs 2, and with probability 99.9 % at
+    /// most 8. At a load of 0.9 the times of 380 service times depend on each other: 2000 requests
+    /// are six of those.
     #[test]
     fn a_queue_in_a_steady_state_does_not_drift() {
         for (load, requests) in [(0.5, 2000), (0.8, 2000), (0.9, 2000), (0.9, 20_000)] {
@@ -137,8 +141,8 @@ mod tests {
         }
     }
 
-    /// With a load of 1.3 times in the queue grow by 0.3 a request, which 2000 always show; with 1.05 by a
-    /// twentieth, which 20,000 show nearly always.
+    /// With a load of 1.3 times in the queue grow by 0.3 a request, which 2000 always show; with
+    /// 1.05 by a twentieth, which 20,000 show nearly always.
     #[test]
     fn an_overloaded_queue_grows() {
         for (load, requests, least) in [(1.3, 2000, 200), (1.1, 2000, 140), (1.05, 20_000, 195)] {
@@ -150,7 +154,8 @@ mod tests {
 
     #[test]
     fn a_line_is_found_exactly() {
-        // From 100 to 200 in 3000 steps: a change of 100 around a mean of 150, less half a batch at each end.
+        // From 100 to 200 in 3000 steps: a change of 100 around a mean of 150, less half a batch at
+        // each end.
         let values = (0..3000u32).map(|place| 100.0 + f64::from(place) / 30.0);
         let drift = Drift::of(values).expect("there are enough");
         assert!((drift.change - 100.0 / 150.0).abs() < 1e-3, "{drift:?}");

@@ -13,9 +13,9 @@ const RESTS: f64 = (1u64 << REST_BITS) as f64;
 /// The distribution F(x) = exp(-t), with t = (1 + shape (x - location) / scale)^(-1 / shape), which
 /// has the density t^(shape + 1) exp(-t) / scale.
 ///
-/// Values are cut into strips of equal probability. A random number's first bits choose a strip. What
-/// is below the least density in a strip is uniform, and comes from the bits that are left: that is
-/// 98 % of all values, and takes no logarithm. The others, above the least density, come by
+/// Values are cut into strips of equal probability. A random number's first bits choose a strip.
+/// What is below the least density in a strip is uniform, and comes from the bits that are left:
+/// that is 98 % of all values, and takes no logarithm. The others, above the least density, come by
 /// rejection (von Neumann 1951). In the first and the last strip, where the density goes down to
 /// nothing, all come by inversion. So the distribution is the exact one, as far as numbers go.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,8 +130,8 @@ impl ExtremeValues {
         exp((self.shape + 1.0) * ln(exponent) - exponent) / self.scale
     }
 
-    /// The least and the greatest density in a strip that is neither the first nor the last. There is
-    /// one maximum, where t is shape + 1.
+    /// The least and the greatest density in a strip that is neither the first nor the last. There
+    /// is one maximum, where t is shape + 1.
     fn densities(&self, strip: usize) -> (f64, f64) {
         let (begin, end) = (exponent_of(strip), exponent_of(strip + 1));
         let (one, other) = (self.density(begin), self.density(end));
@@ -157,8 +157,8 @@ mod tests {
 
     const VALUES: usize = 1_000_000;
 
-    /// Of Daglis et al. (ASPLOS 2019, Section 5), and two that are nearly Gumbel's and nearly without
-    /// a mean.
+    /// Of Daglis et al. (ASPLOS 2019, Section 5), and two that are nearly Gumbel's and nearly
+    /// without a mean.
     fn several() -> [ExtremeValues; 3] {
         [(363.0, 100.0, 0.65), (200.0, 10.0, 0.05), (1.0, 0.9, 0.95)]
             .map(|(location, scale, shape)| ExtremeValues::new(location, scale, shape))

@@ -1,6 +1,7 @@
-//! The workload of a server and what is measured of it: when requests come ([`Arrivals`]), to which queue
-//! ([`Shape`]), what they are ([`Packets`], [`ItemKind`]) and how long they take ([`ServiceTimes`]); every
-//! latency ([`Recorder`]), and what can be said of them with which confidence.
+//! The workload of a server and what is measured of it: when requests come ([`Arrivals`]), to which
+//! queue ([`Shape`]), what they are ([`Packets`], [`ItemKind`]) and how long they take
+//! ([`ServiceTimes`]); every latency ([`Recorder`]), and what can be said of them with which
+//! confidence.
 //!
 //! Nothing here knows by what means requests reach a server.
 

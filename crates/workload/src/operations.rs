@@ -1,7 +1,7 @@
 //! Requests for key-value stores: which operations, on which keys.
 //!
-//! The format is that of `guest/include/operations.h`: a head of eight bytes, the key, and for a put
-//! the value. Numbers have the hart's byte order, the least significant byte first.
+//! The format is that of `guest/include/operations.h`: a head of eight bytes, the key, and for a
+//! put the value. Numbers have the hart's byte order, the least significant byte first.
 
 use crate::Random;
 use crate::elementary::{exp, ln};
@@ -56,8 +56,8 @@ pub struct OperationsSpec {
     /// Bytes of a value. HERD's are 32.
     #[schemars(range(min = 1, max = 1024))]
     pub value_bytes: u32,
-    /// The part of the requests that read one value. What is neither a get nor a scan is a put, of a
-    /// new value of the same length. 0.95 for HERD and 0.99 for Masstree in Daglis et al. (ASPLOS
+    /// The part of the requests that read one value. What is neither a get nor a scan is a put, of
+    /// a new value of the same length. 0.95 for HERD and 0.99 for Masstree in Daglis et al. (ASPLOS
     /// 2019).
     #[schemars(range(min = 0.0, max = 1.0))]
     pub gets: f64,
@@ -182,8 +182,8 @@ impl Operations {
     }
 }
 
-/// The key with a number: 16 bytes that look random, as the hashes do that HERD has for keys. No two
-/// numbers have the same.
+/// The key with a number: 16 bytes that look random, as the hashes do that HERD has for keys. No
+/// two numbers have the same.
 fn key_of(number: u64) -> [u8; KEY_BYTES as usize] {
     let first = mix(number);
     let mut key = [0; KEY_BYTES as usize];

@@ -335,8 +335,8 @@ fn ipv4_packet(link: DataLink, frame: &[u8]) -> Option<&[u8]> {
     packet.get(..total)
 }
 
-/// What a UDP packet carries; `None` if `packet`, an IPv4 packet of the length that its header says,
-/// is another one, a fragment, or not whole.
+/// What a UDP packet carries; `None` if `packet`, an IPv4 packet of the length that its header
+/// says, is another one, a fragment, or not whole.
 fn udp_payload(packet: &[u8]) -> Option<&[u8]> {
     let header_bytes = 4 * usize::from(packet[0] & 0xf);
     let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff;
@@ -366,8 +366,8 @@ pub fn checksum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// The checksum of the UDP packet in an IPv4 packet without options, whatever stands there now: over
-/// addresses, protocol and length too (RFC 768). 0 would mean that there is none.
+/// The checksum of the UDP packet in an IPv4 packet without options, whatever stands there now:
+/// over addresses, protocol and length too (RFC 768). 0 would mean that there is none.
 pub(crate) fn udp_checksum(packet: &[u8]) -> u16 {
     let (header, datagram) = packet.split_at(IPV4_HEADER_BYTES);
     let pseudo_header = [0, PROTOCOL_UDP, datagram[4], datagram[5]];

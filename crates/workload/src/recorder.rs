@@ -22,8 +22,8 @@ pub type Interval = [f64; 2];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Warmup {
-    /// What the rule MSER-5 says of latencies; with [`Recorder::with_full_rings`], what it says of slots
-    /// that are used for the first time and of the times between completions.
+    /// What the rule MSER-5 says of latencies; with [`Recorder::with_full_rings`], what it says of
+    /// slots that are used for the first time and of the times between completions.
     #[default]
     Auto,
     /// This many requests.
@@ -48,8 +48,8 @@ pub struct LatencySummary {
     pub max: f64,
     /// How many requests were measured.
     pub samples: u64,
-    /// 95 % confidence interval of the mean, by means of batches of whole rounds over the queues; `None`
-    /// with less than 60 samples, or less than five rounds.
+    /// 95 % confidence interval of the mean, by means of batches of whole rounds over the queues;
+    /// `None` with less than 60 samples, or less than five rounds.
     pub mean_ci95: Option<Interval>,
     /// 95 % confidence interval of `p50`.
     pub p50_ci95: Option<Interval>,
@@ -73,22 +73,23 @@ pub struct Measurement {
     pub latency_ns: LatencySummary,
     /// How many requests at the beginning are left out.
     pub warmup_samples: u64,
-    /// How many of the measured requests were in a slot of their queue's ring in which there had been
-    /// none before, that is, in memory that no cache had. Only the rings of I/O sources count.
+    /// How many of the measured requests were in a slot of their queue's ring in which there had
+    /// been none before, that is, in memory that no cache had. Only the rings of I/O sources count.
     pub cold_samples: u64,
-    /// Whether the rule for the warm-up found its end, and neither latency nor the number of requests
-    /// under way drifts behind it. If not, the run was too short, or the system does not settle: what
-    /// was measured may still change with time. If the rule found no end, only the last `requests` are
-    /// measured. Drift means nothing where rings are kept full: latencies say how long these are.
+    /// Whether the rule for the warm-up found its end, and neither latency nor the number of
+    /// requests under way drifts behind it. If not, the run was too short, or the system does not
+    /// settle: what was measured may still change with time. If the rule found no end, only the
+    /// last `requests` are measured. Drift means nothing where rings are kept full: latencies say
+    /// how long these are.
     pub steady: bool,
-    /// Requests that came, those that were dropped included, in millions a second: from the first to the
-    /// last of those that were measured. `None` if they came all at once.
+    /// Requests that came, those that were dropped included, in millions a second: from the first
+    /// to the last of those that were measured. `None` if they came all at once.
     pub offered_mrps: Option<f64>,
-    /// How latency and the number of requests under way have changed with time; `None` with less than 60
-    /// samples, or of several recorders together.
+    /// How latency and the number of requests under way have changed with time; `None` with less
+    /// than 60 samples, or of several recorders together.
     pub drift: Option<Drifts>,
-    /// Whether the system serves what it is offered: nothing is said in `overload`. Not of one that is
-    /// offered more than it can take on purpose.
+    /// Whether the system serves what it is offered: nothing is said in `overload`. Not of one that
+    /// is offered more than it can take on purpose.
     pub keeps_up: bool,
     /// Why the system does not keep up, a sentence each: requests were lost, fewer were served than
     /// came, or they are under way for longer and longer.
@@ -361,10 +362,10 @@ impl Recorder {
         }
     }
 
-    /// Goes on until half of the 95 % confidence interval of the p99 is at most this part of the p99.
-    /// It looks at `requests` behind the warm-up, and then each time that the interval, which gets
-    /// shorter with the square root of the number, should be short enough. The p99 may be that of
-    /// the requests of one kind alone; `requests` are of all kinds.
+    /// Goes on until half of the 95 % confidence interval of the p99 is at most this part of the
+    /// p99. It looks at `requests` behind the warm-up, and then each time that the interval, which
+    /// gets shorter with the square root of the number, should be short enough. The p99 may be that
+    /// of the requests of one kind alone; `requests` are of all kinds.
     pub fn with_precision(self, precision: Option<f64>, of: Option<u8>) -> Recorder {
         Recorder {
             precision,
@@ -373,17 +374,18 @@ impl Recorder {
         }
     }
 
-    /// The source offers more than can be taken, so that latencies say how long the rings are, and those
-    /// of a ring that fills up get longer and longer. With [`Warmup::Auto`] something else ends the
-    /// warm-up then, the later of two:
+    /// The source offers more than can be taken, so that latencies say how long the rings are, and
+    /// those of a ring that fills up get longer and longer. With [`Warmup::Auto`] something else
+    /// ends the warm-up then, the later of two:
     ///
-    /// - Slots are no longer used for the first time, in memory that no cache has: MSER on whether each
-    ///   request's slot was.
-    /// - The times between completions have settled: MSER on their means over laps, each once round all
-    ///   rings, if there are as many laps as it takes.
+    /// - Slots are no longer used for the first time, in memory that no cache has: MSER on whether
+    ///   each request's slot was.
+    /// - The times between completions have settled: MSER on their means over laps, each once round
+    ///   all rings, if there are as many laps as it takes.
     ///
-    /// All rings are in step, and what a request costs depends on where in them it is. So whole laps are
-    /// measured. Rings that a run of the longest length goes round less than twice are not gone round.
+    /// All rings are in step, and what a request costs depends on where in them it is. So whole
+    /// laps are measured. Rings that a run of the longest length goes round less than twice are not
+    /// gone round.
     pub fn with_full_rings(self, rings: Option<Rings>) -> Recorder {
         let mut recorder = Recorder {
             full_rings: rings,
@@ -596,8 +598,8 @@ impl Recorder {
         is_settled && (self.full_rings.is_some() || !drifts())
     }
 
-    /// Why the system does not keep up with what it is offered, as far as the measured requests show it: fewer
-    /// were served than came, or they are under way for longer and longer.
+    /// Why the system does not keep up with what it is offered, as far as the measured requests
+    /// show it: fewer were served than came, or they are under way for longer and longer.
     fn overload(&self) -> Vec<String> {
         let measured = self.measured_samples();
         let Some(drift) = Drifts::of(measured) else {
@@ -607,8 +609,8 @@ impl Recorder {
             )];
         };
         let served = throughput_mrps(measured).unwrap_or_default();
-        // Without an interval nobody can say that fewer were served; that they wait for longer shows all the
-        // same. Equal numbers may differ in their last digits.
+        // Without an interval nobody can say that fewer were served; that they wait for longer
+        // shows all the same. Equal numbers may differ in their last digits.
         let rates = throughput_interval(measured).zip(offered_mrps(measured));
         let less = rates.filter(|([_, most], offered)| *offered > most * (1.0 + 1e-9));
         let less = less.map(|([_, most], offered)| {
@@ -631,9 +633,10 @@ impl Recorder {
         self.measured_samples().iter().map(Sample::came_at).min()
     }
 
-    /// What several recorders, each of requests of its own, have to report together; `None` if nothing was
-    /// recorded. They keep up if each does, and are steady if each is. Each of their measured requests counts once. Their throughputs add up, though each may have
-    /// been measured in a time of its own.
+    /// What several recorders, each of requests of its own, have to report together; `None` if
+    /// nothing was recorded. They keep up if each does, and are steady if each is. Each of their
+    /// measured requests counts once. Their throughputs add up, though each may have been measured
+    /// in a time of its own.
     pub fn measurement_together(recorders: &[&Recorder]) -> Option<Measurement> {
         let parts = || recorders.iter().map(|recorder| recorder.measured_samples());
         let rates = || parts().filter_map(|part| Some((throughput_mrps(part)?, part)));
@@ -697,8 +700,9 @@ impl Recorder {
         Recorder::by(&[self], |_, sample| queues.contains(&sample.queue)).remove(&true)
     }
 
-    /// What several recorders, each of requests of its own, have measured of each kind of requests, together
-    /// as in [`Recorder::measurement_together`]. `name` says what a number of a kind means to one of them.
+    /// What several recorders, each of requests of its own, have measured of each kind of requests,
+    /// together as in [`Recorder::measurement_together`]. `name` says what a number of a kind means
+    /// to one of them.
     pub fn by_kind_together<Name: Ord>(
         recorders: &[&Recorder],
         name: impl Fn(usize, u8) -> Name,
@@ -711,7 +715,8 @@ impl Recorder {
         recorders: &[&Recorder],
         value: impl Fn(usize, &Sample) -> K,
     ) -> BTreeMap<K, KindMeasurement> {
-        // The rate of each value, which has its part of its recorder's, its rounds, and its samples.
+        // The rate of each value, which has its part of its recorder's, its rounds, and its
+        // samples.
         let mut kinds: BTreeMap<K, (f64, usize, Vec<Sample>)> = BTreeMap::new();
         for (number, recorder) in recorders.iter().enumerate() {
             let measured = recorder.measured_samples();
@@ -798,13 +803,15 @@ fn slower_than(measured: &[Sample], probability: f64) -> Vec<Range<Time>> {
 }
 
 /// A load is light when at most one in so many requests finds another one under way: by PASTA a
-/// server is busy for a tenth of the time then, and the mean wait of M/D/1 is 0.06 of a service time.
-/// Neighbouring latencies hardly depend on each other, and the intervals allow for what is left.
+/// server is busy for a tenth of the time then, and the mean wait of M/D/1 is 0.06 of a service
+/// time. Neighbouring latencies hardly depend on each other, and the intervals allow for what is
+/// left.
 const SELDOM: usize = 10;
 
-/// How many requests make a round: as many as there are queues that they were in, for a data plane that
-/// has work everywhere goes round its queues and serves each at its own cost. One at light load: requests
-/// come to queues at random and find an idle data plane, so that they do not depend on one another.
+/// How many requests make a round: as many as there are queues that they were in, for a data plane
+/// that has work everywhere goes round its queues and serves each at its own cost. One at light
+/// load: requests come to queues at random and find an idle data plane, so that they do not depend
+/// on one another.
 fn round_of(samples: &[Sample]) -> usize {
     let met = samples.iter().filter(|sample| sample.under_way > 1).count();
     if met * SELDOM <= samples.len() {
@@ -816,8 +823,8 @@ fn round_of(samples: &[Sample]) -> usize {
     queues.len()
 }
 
-/// What there is to report of some requests with rounds of so many, beside how they were chosen; not of
-/// none.
+/// What there is to report of some requests with rounds of so many, beside how they were chosen;
+/// not of none.
 fn of_samples(
     measured: &[Sample],
     round: usize,
@@ -876,9 +883,9 @@ fn services_ns(samples: &[Sample]) -> Vec<f64> {
         .collect()
 }
 
-/// From which request on slots are no longer used for the first time, after MSER: what may go on are
-/// those of queues that are hardly served. `None` while most requests are cold, which may be because all
-/// are.
+/// From which request on slots are no longer used for the first time, after MSER: what may go on
+/// are those of queues that are hardly served. `None` while most requests are cold, which may be
+/// because all are.
 fn end_of_cold(samples: &[Sample]) -> Option<usize> {
     let cold: Vec<f64> = samples
         .iter()
@@ -888,11 +895,11 @@ fn end_of_cold(samples: &[Sample]) -> Option<usize> {
     if is_most { None } else { least_error(&cold) }
 }
 
-/// From which request on the times between completions have settled; `None` if that is in the second
-/// half.
+/// From which request on the times between completions have settled; `None` if that is in the
+/// second half.
 ///
-/// The first request if there are less than ten laps: of those MSER would choose among less than five
-/// cuts, and over a part of a lap a mean differs from that of another.
+/// The first request if there are less than ten laps: of those MSER would choose among less than
+/// five cuts, and over a part of a lap a mean differs from that of another.
 fn end_of_drift(samples: &[Sample], rings: Rings) -> Option<usize> {
     const MIN_LAPS: usize = 10;
     // Not less than the batches of MSER-5.
@@ -1073,9 +1080,9 @@ mod tests {
         assert_eq!(measurement.latency_ns.samples, 1000);
     }
 
-    /// A saturated data plane that goes round 100 rings of 16 slots. Slots cost 100 ns each, and 2 ns more
-    /// or less in the two halves of a ring; those that are used for the first time cost 20 less. Latencies
-    /// are those of a ring that fills up.
+    /// A saturated data plane that goes round 100 rings of 16 slots. Slots cost 100 ns each, and 2
+    /// ns more or less in the two halves of a ring; those that are used for the first time cost 20
+    /// less. Latencies are those of a ring that fills up.
     fn saturated(requests: u64, cost: impl Fn(u32) -> f64) -> Recorder {
         let rings = Rings {
             queues: 100,
@@ -1103,8 +1110,9 @@ mod tests {
         recorder
     }
 
-    /// 300 requests would be less than a lap, all in cold slots, 20 % too fast. One lap is left out and one
-    /// measured, whose mean is 100 ns: 10 million a second. Its 1599 gaps lack one, of 102 ns.
+    /// 300 requests would be less than a lap, all in cold slots, 20 % too fast. One lap is left out
+    /// and one measured, whose mean is 100 ns: 10 million a second. Its 1599 gaps lack one, of 102
+    /// ns.
     #[test]
     fn a_saturated_run_is_measured_over_whole_laps() {
         for requests in [300, 1600] {
@@ -1121,10 +1129,10 @@ mod tests {
         assert_eq!(measurement.latency_ns.samples, 3200);
     }
 
-    /// What gets slower with a time constant of 4000 requests, from 70 ns to 100, is found where a run has
-    /// enough laps. 40 runs with exponential noise: 38 of 40 intervals of 95 % are right on average, and at
-    /// least 34 with probability 99.5 %; the bias that is left at four time constants is 0.5 ns, and
-    /// half an interval is about as long.
+    /// What gets slower with a time constant of 4000 requests, from 70 ns to 100, is found where a
+    /// run has enough laps. 40 runs with exponential noise: 38 of 40 intervals of 95 % are right on
+    /// average, and at least 34 with probability 99.5 %; the bias that is left at four time
+    /// constants is 0.5 ns, and half an interval is about as long.
     #[test]
     fn a_slow_transient_is_left_out() {
         let (mut hits, mut first) = (0, 0);
@@ -1151,8 +1159,8 @@ mod tests {
         assert_eq!(first, 0);
     }
 
-    /// Rings of which the longest run, of 100 times as many requests as asked, goes round one and a half
-    /// times: it is given up early, and says so.
+    /// Rings of which the longest run, of 100 times as many requests as asked, goes round one and a
+    /// half times: it is given up early, and says so.
     #[test]
     fn rings_that_are_too_large_are_not_gone_round() {
         let rings = Rings {
@@ -1178,7 +1186,8 @@ mod tests {
         assert_eq!(measurement.cold_samples, 300);
     }
 
-    /// A request each microsecond is served, and one is dropped; each waits for as long as a full queue takes.
+    /// A request each microsecond is served, and one is dropped; each waits for as long as a full
+    /// queue takes.
     #[test]
     fn a_full_queue_is_steady_and_does_not_keep_up() {
         let fill = |offered: u64| {
@@ -1217,8 +1226,8 @@ mod tests {
         assert!((together.offered_mrps.unwrap() - 3.0).abs() < 1e-9);
     }
 
-    /// The number of those under way grows by one with each request, though their latencies do not: some
-    /// are never served.
+    /// The number of those under way grows by one with each request, though their latencies do not:
+    /// some are never served.
     #[test]
     fn requests_that_stay_under_way_are_noticed() {
         let mut recorder = Recorder::new(1000, Warmup::Requests(0));
@@ -1302,8 +1311,8 @@ mod tests {
         assert_eq!(alone, one.by_kind());
     }
 
-    /// One of 1000 requests that take 1 to 1000 ns, 100 ns apart, and one of 3000 that take 2000 ns, 50 ns
-    /// apart, both behind a warm-up.
+    /// One of 1000 requests that take 1 to 1000 ns, 100 ns apart, and one of 3000 that take 2000
+    /// ns, 50 ns apart, both behind a warm-up.
     #[test]
     fn recorders_report_together() {
         let fill = |requests: u32, gap: f64, latency: &dyn Fn(u32) -> f64| {
@@ -1351,8 +1360,8 @@ mod tests {
         assert_eq!(alone.histogram, one.measurement().unwrap().histogram);
     }
 
-    /// What was enough may have been saved, as another recorder had not got enough; it has to be enough again,
-    /// and no more.
+    /// What was enough may have been saved, as another recorder had not got enough; it has to be
+    /// enough again, and no more.
     #[test]
     fn a_recorder_that_has_enough_can_be_put_back() {
         let fill = |requests| {
@@ -1431,7 +1440,8 @@ mod tests {
             let truth = 1000.0 * 100.0f64.ln();
             hits += u32::from(low <= truth && truth <= high);
         }
-        // Two series, each of which one in 500 says to drift: 1.6 of 400, and nearly surely at most 7.
+        // Two series, each of which one in 500 says to drift: 1.6 of 400, and nearly surely at
+        // most 7.
         assert!(unsteady <= 7, "{unsteady}");
         // 95 % of 400, as far as chance goes; stopping when the interval is short costs little.
         assert!((364..=393).contains(&hits), "{hits}");
@@ -1519,8 +1529,8 @@ mod tests {
         assert!(recorder.recorded() < 1000, "{}", recorder.recorded());
     }
 
-    /// Five rounds over 400 queues have an interval, and less do not; with 8 queues, and where one request
-    /// in ten meets another, 60 requests are the fewest.
+    /// Five rounds over 400 queues have an interval, and less do not; with 8 queues, and where one
+    /// request in ten meets another, 60 requests are the fewest.
     #[test]
     fn intervals_need_five_rounds_over_the_queues() {
         let latency = |requests: u32, queues, meets_each: u32| {

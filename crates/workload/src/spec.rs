@@ -53,7 +53,8 @@ pub struct TrafficSpec {
     /// for the program to say.
     pub packets: String,
     /// Bytes in a generated item, a packet from its IPv4 header on; with a pcap file, the most that
-    /// a packet may have. The papers on data planes do not say; 1024 is one of the sizes of RFC 2544.
+    /// a packet may have. The papers on data planes do not say; 1024 is one of the sizes of
+    /// RFC 2544.
     #[schemars(range(min = MINIMUM_PACKET_BYTES, max = MAXIMUM_PACKET_BYTES))]
     pub packet_bytes: u32,
     /// Slots in each ring, a power of two. A device queue holds one item less, since the consumer
@@ -67,8 +68,8 @@ pub struct TrafficSpec {
     pub imbalance: f64,
     /// What key-value stores are asked for, and have.
     pub operations: OperationsSpec,
-    /// How long a program that does synthetic work takes for each item, which generated packets then
-    /// say. Without it they say nothing.
+    /// How long a program that does synthetic work takes for each item, which generated packets
+    /// then say. Without it they say nothing.
     pub work: Option<WorkSpec>,
     /// Static load imbalance between two sockets: the queues of the first one get
     /// `1 + socket_imbalance` times an equal share of the traffic; the others share the rest.

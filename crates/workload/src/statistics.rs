@@ -1,7 +1,7 @@
 //! Estimates from the output of one simulation, whose samples depend on each other.
 
-/// The most batches that confidence intervals use: beyond 30, intervals hardly get shorter, and batches
-/// only get more dependent (Schmeiser, Operations Research 30(3), 1982).
+/// The most batches that confidence intervals use: beyond 30, intervals hardly get shorter, and
+/// batches only get more dependent (Schmeiser, Operations Research 30(3), 1982).
 const MAX_BATCHES: usize = 30;
 /// The fewest. Student's t is exact for any number of independent normal means, but with fewer than
 /// five it is so large (3.2 for four) that the interval says little.
@@ -30,19 +30,19 @@ pub fn mser5(values: &[f64]) -> Option<usize> {
     Some(mser(&batches)? * 5)
 }
 
-/// How many of the means of batches to leave out: [`least_error`]. `None` if that is more than half of
-/// them: then there are too few to tell.
+/// How many of the means of batches to leave out: [`least_error`]. `None` if that is more than half
+/// of them: then there are too few to tell.
 pub(crate) fn mser(batches: &[f64]) -> Option<usize> {
     least_error(batches).filter(|&cut| cut <= batches.len() / 2)
 }
 
-/// How many of the means of batches to leave out so that the squared standard error of what remains is
-/// the least. `None` with less than five batches.
+/// How many of the means of batches to leave out so that the squared standard error of what remains
+/// is the least. `None` with less than five batches.
 pub(crate) fn least_error(batches: &[f64]) -> Option<usize> {
     // The last cuts leave so few batches that they may be equal by chance.
     let last_cut = batches.len().checked_sub(5)?;
-    // Around the last one, so that the difference of the squares keeps its digits, and is exactly 0 for
-    // those that are equal to it.
+    // Around the last one, so that the difference of the squares keeps its digits, and is exactly 0
+    // for those that are equal to it.
     let center = batches.last()?;
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
     let (mut best_cut, mut least) = (0, f64::INFINITY);
@@ -77,9 +77,9 @@ struct Batches {
 }
 
 impl Batches {
-    /// Batches of whole rounds of `round` values, of `values` in all: a data plane that goes round its
-    /// queues serves each at its own cost, so that the mean of a part of a round is the mean of some
-    /// queues. `None` with less than 60 values or less than five rounds.
+    /// Batches of whole rounds of `round` values, of `values` in all: a data plane that goes round
+    /// its queues serves each at its own cost, so that the mean of a part of a round is the mean of
+    /// some queues. `None` with less than 60 values or less than five rounds.
     fn of(values: usize, round: usize) -> Option<Batches> {
         let rounds = values.checked_div(round)?;
         if values < MIN_VALUES || rounds < MIN_BATCHES {
@@ -97,12 +97,12 @@ impl Batches {
         STUDENT_T[self.count - MIN_BATCHES]
     }
 
-    /// The mean of the values in batches, and half the length of its 95 % confidence interval, by the
-    /// method of non-overlapping batch means: batches so long that their means are nearly independent. Where
-    /// neighbouring means still go together, the variance is taken as that of a first-order
-    /// autoregression, (1 + r) / (1 - r) times as large, with r their correlation (the method Skart:
-    /// Tafazzoli, Wilson, Lada and Steiger, INFORMS Journal on Computing 23(2), 2011). A correlation
-    /// below 0 is chance here, and does not make intervals shorter.
+    /// The mean of the values in batches, and half the length of its 95 % confidence interval, by
+    /// the method of non-overlapping batch means: batches so long that their means are nearly
+    /// independent. Where neighbouring means still go together, the variance is taken as that of a
+    /// first-order autoregression, (1 + r) / (1 - r) times as large, with r their correlation (the
+    /// method Skart: Tafazzoli, Wilson, Lada and Steiger, INFORMS Journal on Computing 23(2),
+    /// 2011). A correlation below 0 is chance here, and does not make intervals shorter.
     fn mean(self, values: impl Iterator<Item = f64>) -> (f64, f64) {
         let count = self.count as f64;
         let mut means = vec![0.0; self.count];
@@ -122,20 +122,22 @@ impl Batches {
     }
 }
 
-/// The 95 % confidence interval of the mean, by batch means and Student's t. Batches are whole rounds
-/// of `round` values: of as many as there are queues that are served in turn. The interval is around
-/// the mean of whole rounds, and holds that of all values too. `None` with less than 60 values or less
-/// than five rounds.
+/// The 95 % confidence interval of the mean, by batch means and Student's t. Batches are whole
+/// rounds of `round` values: of as many as there are queues that are served in turn. The interval
+/// is around the mean of whole rounds, and holds that of all values too. `None` with less than 60
+/// values or less than five rounds.
 pub fn mean_interval(values: &[f64], round: usize) -> Option<[f64; 2]> {
     let all = values.iter().sum::<f64>() / values.len() as f64;
     let (mean, half) = Batches::of(values.len(), round)?.mean(values.iter().copied());
     Some([(mean - half).min(all), (mean + half).max(all)])
 }
 
-/// The shares of values at whose quantiles the 95 % confidence interval of a quantile begins and ends.
+/// The shares of values at whose quantiles the 95 % confidence interval of a quantile begins and
+/// ends.
 ///
 /// The share of values at or below the estimated quantile is a mean, of ones and zeros; batch means
-/// say how far it may be off. Its standard error is not taken as less than that of independent values.
+/// say how far it may be off. Its standard error is not taken as less than that of independent
+/// values.
 fn share_interval(
     values: &[f64],
     sorted: &[f64],
@@ -165,8 +167,8 @@ fn share_interval(
 ///
 /// Its ends are the quantiles at `probability` plus and minus what the share of values below it may
 /// be off (Heidelberger and Lewis, Operations Research 32(1), 1984, compare such methods). Where
-/// the upper end would need more values than there are, it is the largest. Batches and `None` are those
-/// of [`mean_interval`].
+/// the upper end would need more values than there are, it is the largest. Batches and `None` are
+/// those of [`mean_interval`].
 pub fn quantile_interval(
     values: &[f64],
     sorted: &[f64],
@@ -180,8 +182,8 @@ pub fn quantile_interval(
     ])
 }
 
-/// Half the length of a quantile's 95 % confidence interval, as a part of the quantile. `None` where
-/// there are too few values for one with both ends.
+/// Half the length of a quantile's 95 % confidence interval, as a part of the quantile. `None`
+/// where there are too few values for one with both ends.
 pub fn quantile_precision(
     values: &[f64],
     sorted: &[f64],
@@ -354,8 +356,8 @@ mod tests {
         );
     }
 
-    /// Queues that are served in turn, each with exponential times of its own mean, from 1 for the first
-    /// to 3 for the last; from a queue on that is drawn.
+    /// Queues that are served in turn, each with exponential times of its own mean, from 1 for the
+    /// first to 3 for the last; from a queue on that is drawn.
     fn in_rounds(queues: u32, length: usize) -> [f64; 3] {
         let mean = move |queue| 1.0 + 2.0 * f64::from(queue) / f64::from(queues - 1);
         let above = |value: f64| {
@@ -390,8 +392,8 @@ mod tests {
         assert_is_95_percent(in_rounds(200, 8300));
     }
 
-    /// With five rounds, and half of one in no batch, intervals of quantiles are longer than need be: the
-    /// error that five batches show is often too large, and never taken as too small.
+    /// With five rounds, and half of one in no batch, intervals of quantiles are longer than need
+    /// be: the error that five batches show is often too large, and never taken as too small.
     #[test]
     fn intervals_of_five_rounds_are_long_enough() {
         let shares = in_rounds(400, 2200);
@@ -399,9 +401,9 @@ mod tests {
         assert!(shares.iter().all(|&share| share >= 0.91), "{shares:?}");
     }
 
-    /// What a queue costs is all that differs: whole rounds have the same mean, and the interval has it,
-    /// though the mean of all values is not in the middle. 5.5 rounds of ones and threes, the ones first:
-    /// (5 x 2 + 0.5) / 5.5 = 1.909.
+    /// What a queue costs is all that differs: whole rounds have the same mean, and the interval
+    /// has it, though the mean of all values is not in the middle. 5.5 rounds of ones and threes,
+    /// the ones first: (5 x 2 + 0.5) / 5.5 = 1.909.
     #[test]
     fn a_part_of_a_round_does_not_move_the_interval() {
         let values: Vec<f64> = (0..550)

@@ -32,10 +32,11 @@
 //!   after the Put.
 //! - *WriteAtHome* is performed when nobody holds the line any more. Snoopers of ownership are told
 //!   then. A line that was dropped while requests wait for it is fetched again for them.
-//! - *A miss* takes a way that is not busy, chosen by the replacement policy. Its holders are recalled first
-//!   (Invalidate, or ForwardGetM for the home). Misses of a set for which there is no way yet wait
-//!   in order. A later request for such a line can find it present and overtake, which harms
-//!   nobody: a cache has one request for a line at a time, and its Puts never wait for a way.
+//! - *A miss* takes a way that is not busy, chosen by the replacement policy. Its holders are
+//!   recalled first (Invalidate, or ForwardGetM for the home). Misses of a set for which there is
+//!   no way yet wait in order. A later request for such a line can find it present and overtake,
+//!   which harms nobody: a cache has one request for a line at a time, and its Puts never wait for
+//!   a way.
 //! - Every answer leaves after the same latency of the bank, so that the order of the bank's
 //!   decisions is the order in which a cache learns of them.
 //!
@@ -280,9 +281,9 @@ pub(crate) struct Bank {
     set_mask: u64,
     /// How many bits of a line's number choose its set.
     set_bits: u32,
-    /// The directory: the first ways of all sets, then their second ones, and so on. What is read one
-    /// after the other is next to each other, and does not share the few lines of the host's caches that
-    /// sets a power of two apart would have.
+    /// The directory: the first ways of all sets, then their second ones, and so on. What is read
+    /// one after the other is next to each other, and does not share the few lines of the host's
+    /// caches that sets a power of two apart would have.
     entries: Vec<Entry>,
     /// How many entries of each set are in use: to look for a free one means to read them all.
     used: Vec<u16>,

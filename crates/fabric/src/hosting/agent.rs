@@ -45,8 +45,8 @@ pub struct Attachment {
     pub snoops: Option<AddressRange>,
     /// A private cache, for agents that read and write memory.
     pub cache: Option<CacheSpec>,
-    /// Of two sockets it is on both: it has such a cache on the same tile of the other one, too, and
-    /// accesses each line from the socket that the line belongs to.
+    /// Of two sockets it is on both: it has such a cache on the same tile of the other one, too,
+    /// and accesses each line from the socket that the line belongs to.
     pub on_each_socket: bool,
 }
 
@@ -82,8 +82,8 @@ pub struct Request {
 
 state::plain!(Request { reply_to, kind });
 
-/// An atomic change of a little-endian `u64` in memory: it becomes `before & keep | set`, unless one of
-/// the bits `unless` is set before.
+/// An atomic change of a little-endian `u64` in memory: it becomes `before & keep | set`, unless
+/// one of the bits `unless` is set before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update {
     /// Nothing changes if one of these bits is set.
@@ -153,10 +153,10 @@ pub enum MemoryAccess {
         /// Any byte of the line.
         address: u64,
     },
-    /// Writes as DMA does: at the line's home, after all private caches have given up their
-    /// copies. It is done when the home's acknowledgement is back. Writes to different lines may be
-    /// performed in any order: who needs one to be seen before another waits until it is done. Needs
-    /// no private cache.
+    /// Writes as DMA does: at the line's home, after all private caches have given up their copies.
+    /// It is done when the home's acknowledgement is back. Writes to different lines may be
+    /// performed in any order: who needs one to be seen before another waits until it is done.
+    /// Needs no private cache.
     DmaWrite {
         /// First byte.
         address: u64,
@@ -228,8 +228,8 @@ pub trait Agent {
     /// home and DMA reads never cause it.
     fn ownership_granted(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
-    /// Whether it wants to hear of ownership now. As long as it does not, [`Agent::ownership_granted`]
-    /// is not called.
+    /// Whether it wants to hear of ownership now. As long as it does not,
+    /// [`Agent::ownership_granted`] is not called.
     fn is_snooping(&self) -> bool {
         true
     }
@@ -394,9 +394,9 @@ impl AgentContext<'_> {
         });
     }
 
-    /// Raises or lowers a hart's interrupt line after `delay`. The first harts are those of the cores in
-    /// their order; if the cores have more hardware threads, the harts behind them are the second ones,
-    /// in the same order.
+    /// Raises or lowers a hart's interrupt line after `delay`. The first harts are those of the
+    /// cores in their order; if the cores have more hardware threads, the harts behind them are the
+    /// second ones, in the same order.
     pub fn interrupt(&mut self, hart: u16, bit: u8, level: bool, delay: Time) {
         self.effects.push(Effect::Interrupt {
             hart,
@@ -406,14 +406,15 @@ impl AgentContext<'_> {
         });
     }
 
-    /// Tells a core to fetch `line` into its data cache, so that it can write it, as the stash hints of
-    /// AMBA CHI do (ARM IHI 0050, "Cache stashing"). It gets there as soon as anything can.
+    /// Tells a core to fetch `line` into its data cache, so that it can write it, as the stash
+    /// hints of AMBA CHI do (ARM IHI 0050, "Cache stashing"). It gets there as soon as anything
+    /// can.
     pub fn stash(&mut self, core: CoreId, line: LineAddress) {
         self.effects.push(Effect::Stash { core, line });
     }
 
-    /// Tells the extension of a hart's core something, over wires on which it takes `delay`. Harts are
-    /// numbered as in [`AgentContext::interrupt`].
+    /// Tells the extension of a hart's core something, over wires on which it takes `delay`. Harts
+    /// are numbered as in [`AgentContext::interrupt`].
     pub fn notify(&mut self, hart: u16, header: u64, delay: Time) {
         self.effects.push(Effect::Notify {
             hart,

@@ -27,7 +27,8 @@ pub struct LineChange {
 }
 
 /// Agents, and what they want. Their accesses, answers and interrupts take no time; only their
-/// alarms wait. There are no owners of lines, and so no grants to snoop, and nobody observes stores.
+/// alarms wait. There are no owners of lines, and so no grants to snoop, and nobody observes
+/// stores.
 #[derive(Default)]
 pub struct UntimedAgents {
     agents: Vec<(Box<dyn Agent>, Option<AddressRange>)>,

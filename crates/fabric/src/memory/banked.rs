@@ -1,11 +1,11 @@
-//! Banks that each keep a row open. A request whose row is open is served before older ones whose row
-//! is not; among those that are ready the oldest is first (FR-FCFS: Rixner et al., "Memory Access
-//! Scheduling", ISCA 2000). A row is closed only when no request for it waits.
+//! Banks that each keep a row open. A request whose row is open is served before older ones whose
+//! row is not; among those that are ready the oldest is first (FR-FCFS: Rixner et al., "Memory
+//! Access Scheduling", ISCA 2000). A row is closed only when no request for it waits.
 //!
 //! Consecutive lines of a controller are in one row, and consecutive rows in different banks. Banks
-//! open their rows side by side; the channel carries one line at a time, and the bank that it carries
-//! it from or to does nothing else meanwhile. Refresh, and what turning the channel from reads to
-//! writes costs, are left out.
+//! open their rows side by side; the channel carries one line at a time, and the bank that it
+//! carries it from or to does nothing else meanwhile. Refresh, and what turning the channel from
+//! reads to writes costs, are left out.
 
 use super::{Controller, Decisions, MemoryRequest, Ticket};
 use crate::{DramSpec, LINE_BYTES, LineAddress, MemorySpec, Time};
@@ -172,9 +172,9 @@ impl Controller for Banked {
 mod tests {
     use super::*;
 
-    /// Two banks with rows of two lines: lines 0 and 1 are row 0 of bank 0, 2 and 3 that of bank 1, 4
-    /// and 5 row 1 of bank 0. A row opens in 10 ns, after 20 ns if another was open. A line takes the
-    /// channel for 1 ns, and the answer leaves 30 ns after its turn.
+    /// Two banks with rows of two lines: lines 0 and 1 are row 0 of bank 0, 2 and 3 that of bank 1,
+    /// 4 and 5 row 1 of bank 0. A row opens in 10 ns, after 20 ns if another was open. A line takes
+    /// the channel for 1 ns, and the answer leaves 30 ns after its turn.
     fn controller() -> Banked {
         let dram = DramSpec {
             banks: 2,
@@ -191,8 +191,8 @@ mod tests {
         Banked::new(&spec, &dram)
     }
 
-    /// When the answers to requests (nanoseconds, line, whether it is a read) leave, in the order in
-    /// which they are decided.
+    /// When the answers to requests (nanoseconds, line, whether it is a read) leave, in the order
+    /// in which they are decided.
     fn answers(requests: &[(u64, u64, bool)]) -> Vec<(u64, u64)> {
         let ns = |time: Time| time.as_fs() / 1_000_000;
         let mut controller = controller();
@@ -234,8 +234,8 @@ mod tests {
         assert_eq!(answers(&requests), [(0, 40), (1, 41), (0, 130)]);
     }
 
-    /// Two rows of a bank: the second is opened when the first line has been carried, at 11, and can
-    /// be used at 11 + 20 + 10.
+    /// Two rows of a bank: the second is opened when the first line has been carried, at 11, and
+    /// can be used at 11 + 20 + 10.
     #[test]
     fn another_row_has_to_wait_for_the_bank() {
         let requests = [(0, 0, true), (0, 4, true)];
@@ -252,16 +252,16 @@ mod tests {
         assert_eq!(answers(&requests), [(0, 40), (2, 41)]);
     }
 
-    /// Line 1 overtakes line 4, which has come before it: at 11 its row is open. Then the bank turns
-    /// to line 4: 12 + 20 + 10 + 30.
+    /// Line 1 overtakes line 4, which has come before it: at 11 its row is open. Then the bank
+    /// turns to line 4: 12 + 20 + 10 + 30.
     #[test]
     fn an_open_row_is_served_first() {
         let requests = [(0, 0, true), (5, 4, true), (6, 1, true)];
         assert_eq!(answers(&requests), [(0, 40), (1, 41), (4, 72)]);
     }
 
-    /// Writes have turns and open rows, and no answers: the write has its turn at 10, and the row is
-    /// there for line 5 at 11.
+    /// Writes have turns and open rows, and no answers: the write has its turn at 10, and the row
+    /// is there for line 5 at 11.
     #[test]
     fn writes_open_rows() {
         let requests = [(0, 4, false), (0, 5, true)];

@@ -81,7 +81,8 @@ state::plain!(PrefetchStatistics {
 pub(crate) struct Prefetching {
     model: Model,
     memory: MemoryMap,
-    /// For each place of the cache the line that was prefetched into it and has not been needed yet.
+    /// For each place of the cache the line that was prefetched into it and has not been needed
+    /// yet.
     waiting: Vec<Option<LineAddress>>,
     /// Lines that are on their way and have not been needed yet.
     under_way: Vec<LineAddress>,

@@ -1,5 +1,6 @@
-//! Least recently used. The bytes are the order in which the ways of a set were used: 0 for the most
-//! recently used, up to ways - 1. There are at most 64 ways, so the upper bit of each byte is free.
+//! Least recently used. The bytes are the order in which the ways of a set were used: 0 for the
+//! most recently used, up to ways - 1. There are at most 64 ways, so the upper bit of each byte is
+//! free.
 
 const ONES: u64 = u64::MAX / 255;
 const UPPER: u64 = ONES << 7;

@@ -5,8 +5,8 @@
 //! [used](Policy::touch), or it has been [chosen](Policy::victim) and is
 //! [evicted](Policy::evict). A line that is taken away by the coherence protocol is not told.
 //!
-//! A new policy is a file with these four functions, a variant of [`Replacement`], and an arm in each
-//! `match` below.
+//! A new policy is a file with these four functions, a variant of [`Replacement`], and an arm in
+//! each `match` below.
 
 mod lru;
 mod random;
@@ -82,8 +82,8 @@ impl Policy {
         walker.number(&mut u64::from(self.register.bits()));
     }
 
-    /// Whether the bytes of a set are the order of use of its ways, and nothing else decides on what
-    /// makes room. Then it makes no difference in which way a line is.
+    /// Whether the bytes of a set are the order of use of its ways, and nothing else decides on
+    /// what makes room. Then it makes no difference in which way a line is.
     #[inline]
     pub(crate) fn is_order_of_use(&self) -> bool {
         self.replacement == Replacement::Lru
@@ -125,8 +125,8 @@ impl Policy {
         }
     }
 
-    /// The way that a new line would take: a `free` one, or the one that makes room among those that
-    /// `may_go`. Asking changes nothing.
+    /// The way that a new line would take: a `free` one, or the one that makes room among those
+    /// that `may_go`. Asking changes nothing.
     #[inline]
     pub(crate) fn victim(
         &self,

@@ -1,7 +1,7 @@
-//! Static re-reference interval prediction, with hit priority (SRRIP-HP): each line has a prediction
-//! of how long it takes until it is used again. A line that comes is expected late, and one that has
-//! been used again at once; the victim is the first that is expected last. Before it goes, all of its
-//! set are moved on by as much as it lacked to the last value.
+//! Static re-reference interval prediction, with hit priority (SRRIP-HP): each line has a
+//! prediction of how long it takes until it is used again. A line that comes is expected late, and
+//! one that has been used again at once; the victim is the first that is expected last. Before it
+//! goes, all of its set are moved on by as much as it lacked to the last value.
 
 /// One more than the largest prediction of two bits. No byte is 0: to be used again changes more
 /// than the byte, namely which line was used last.

@@ -252,10 +252,11 @@ proptest! {
     }
 }
 
-/// Four ways filled in order and used in the order 0, 2, 1: LRU's victim is 3. The tree's bits point
-/// away from 1 within the lower half, and at the root away from the lower half; in the upper half away
-/// from 2: at 3. Then 3 comes and is used: the root points to the lower half, and there to 0, which
-/// was used before 2, but that is not known. Of the predictions that of 3 is the largest.
+/// Four ways filled in order and used in the order 0, 2, 1: LRU's victim is 3. The tree's bits
+/// point away from 1 within the lower half, and at the root away from the lower half; in the upper
+/// half away from 2: at 3. Then 3 comes and is used: the root points to the lower half, and there
+/// to 0, which was used before 2, but that is not known. Of the predictions that of 3 is the
+/// largest.
 #[test]
 fn victims_of_four_ways() {
     let victims = |replacement| {
@@ -331,8 +332,8 @@ impl Set {
 }
 
 proptest! {
-    /// Hits and victims of a private cache, of which sets are of no concern to each other but for the
-    /// register of random replacement, are those of a textbook's.
+    /// Hits and victims of a private cache, of which sets are of no concern to each other but for
+    /// the register of random replacement, are those of a textbook's.
     #[test]
     fn private_caches(bits in 0u32..=6, more in 0u32..=3, steps in steps()) {
         for replacement in Replacement::ALL {

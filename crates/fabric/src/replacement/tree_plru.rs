@@ -1,9 +1,10 @@
-//! Pseudo-LRU: a binary tree of bits over the ways. Each bit points to the half of its ways that was
-//! not used last.
+//! Pseudo-LRU: a binary tree of bits over the ways. Each bit points to the half of its ways that
+//! was not used last.
 //!
 //! A node splits the ways from `low` up to `high` before way `middle`, and its bit is the byte of
-//! that way: each way but the first begins the upper half of one node. So any number of ways has its
-//! tree; of a number that is no power of two the lower half is the larger one where they differ.
+//! that way: each way but the first begins the upper half of one node. So any number of ways has
+//! its tree; of a number that is no power of two the lower half is the larger one where they
+//! differ.
 
 /// A bit that points to the lower half. No byte is 0: a byte does not tell whether its way was used
 /// last.

@@ -193,9 +193,9 @@ fn accesses_to_one_line_keep_their_order_and_others_overlap() {
         of_line,
         [("1", "0"), ("4", "3"), ("5", "5"), ("6", "5"), ("7", "6")]
     );
-    // The first two overlap: lookup 3, 1 + 10, 1 -> 3 control 6, memory 50, 3 -> 1 data 6 + 4,
-    // bank 10, 1. The second is a cycle behind at the bank, 5.4 more at the channel, and enters
-    // the mesh with the next cycle. The third has to wait for one of the two miss status holding registers.
+    // The first two overlap: lookup 3, 1 + 10, 1 -> 3 control 6, memory 50, 3 -> 1 data 6 + 4, bank
+    // 10, 1. The second is a cycle behind at the bank, 5.4 more at the channel, and enters the mesh
+    // with the next cycle. The third has to wait for one of the two miss status holding registers.
     assert_eq!(done[0], "access 1 done at 1091 ns: 0");
     assert_eq!(done[1], "access 2 done at 1098 ns: 0");
     let third_at: f64 = done

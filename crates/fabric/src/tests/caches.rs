@@ -159,8 +159,8 @@ fn a_line_that_loses_its_directory_entry_leaves_the_private_caches() {
     assert_eq!(bench.fabric.ram().read_line(line).read(0, 8), 42);
 }
 
-/// Banks of two ways in one set. Core 0 has read the lines `held` of tile 5, and then the last-level cache was
-/// warmed with lines 0 to 4 of it.
+/// Banks of two ways in one set. Core 0 has read the lines `held` of tile 5, and then the
+/// last-level cache was warmed with lines 0 to 4 of it.
 fn warmed(inclusion: Inclusion, held: std::ops::Range<u64>) -> Bench {
     let mut spec = quiet_spec();
     spec.last_level = LastLevelSpec {
@@ -192,10 +192,10 @@ fn warmed(inclusion: Inclusion, held: std::ops::Range<u64>) -> Bench {
 #[test]
 fn a_warm_last_level_cache_has_what_was_written_last() {
     // From home 5 to core 6 is one hop: 3 + 10 + 3 + 4; from memory, as in
-    // `latencies_are_those_described`, 3 + 10 + 9 + 50 + 13 + 10 + 7 = 102. A line that is newer than
-    // memory goes there first. In an inclusive cache that is before the request: it comes 5 cycles later,
-    // and waits until the 6.4 ns from 13 on are over, at 19.4 instead of 9. In the other it is when the
-    // new line has come, and both take the same first link.
+    // `latencies_are_those_described`, 3 + 10 + 9 + 50 + 13 + 10 + 7 = 102. A line that is newer
+    // than memory goes there first. In an inclusive cache that is before the request: it comes 5
+    // cycles later, and waits until the 6.4 ns from 13 on are over, at 19.4 instead of 9. In the
+    // other it is when the new line has come, and both take the same first link.
     let near = ns(20.0);
     let cases = [
         (Inclusion::Inclusive, ns(102.0 + 11.0)),
@@ -219,8 +219,8 @@ fn a_warm_last_level_cache_has_what_was_written_last() {
     let mut bench = warmed(Inclusion::Inclusive, 0..2);
     assert_eq!(bench.miss(6, line_at(5, 4), false), ns(128.0));
     assert_eq!(bench.fabric.statistics().recalls, 1);
-    // A non-inclusive one loses it, and still knows who has it: 6 -> 5 3, bank 10, 5 -> 0 control 6,
-    // forward 4, 0 -> 6 data 9 + 4.
+    // A non-inclusive one loses it, and still knows who has it: 6 -> 5 3, bank 10, 5 -> 0 control
+    // 6, forward 4, 0 -> 6 data 9 + 4.
     let mut bench = warmed(Inclusion::NonInclusive, 1..2);
     assert_eq!(bench.miss(6, line_at(5, 3), false), near);
     assert_eq!(bench.miss(6, line_at(5, 1), false), ns(36.0));
@@ -330,8 +330,9 @@ fn a_dma_write_takes_a_newer_line_with_it() {
     }
 }
 
-/// Any way makes room, free or not: the one that a register of 16 bits tells, which moves on by its definition, the
-/// polynomial x^16 + x^14 + x^13 + x^11 + 1, with each line that comes. It goes through all numbers but 0.
+/// Any way makes room, free or not: the one that a register of 16 bits tells, which moves on by its
+/// definition, the polynomial x^16 + x^14 + x^13 + x^11 + 1, with each line that comes. It goes
+/// through all numbers but 0.
 #[test]
 fn a_random_way_is_replaced() {
     let spec = CacheSpec {
@@ -357,8 +358,8 @@ fn a_random_way_is_replaced() {
     assert_eq!(register, 1);
 }
 
-/// A second-level cache of one set with a next-line prefetcher, and the first levels before it, driven
-/// by hand.
+/// A second-level cache of one set with a next-line prefetcher, and the first levels before it,
+/// driven by hand.
 struct Prefetched {
     second: SecondLevel,
     first: [PrivateCache; 2],
@@ -435,8 +436,9 @@ impl Prefetched {
     }
 }
 
-/// A miss fetches the next line, and so does the first use of a line that was prefetched, whether it
-/// has come or not; another use does not. The line behind a page and one that is here are not fetched.
+/// A miss fetches the next line, and so does the first use of a line that was prefetched, whether
+/// it has come or not; another use does not. The line behind a page and one that is here are not
+/// fetched.
 #[test]
 fn the_next_line_is_prefetched() {
     let mut caches = Prefetched::new(8);
@@ -461,8 +463,8 @@ fn the_next_line_is_prefetched() {
     assert_eq!(caches.counts(), [3, 1, 1, 0]);
 }
 
-/// Of two places, lines 0 and 1 have to make room for 10 and 11: nobody has needed line 1. Then 20 and
-/// 21 take the place of 10, which was needed, and of 11, which was not.
+/// Of two places, lines 0 and 1 have to make room for 10 and 11: nobody has needed line 1. Then 20
+/// and 21 take the place of 10, which was needed, and of 11, which was not.
 #[test]
 fn prefetched_lines_that_leave_unused_are_counted() {
     let mut caches = Prefetched::new(2);

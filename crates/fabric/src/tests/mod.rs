@@ -1,5 +1,5 @@
-//! Tests of the fabric as a whole, and what they share: a quiet fabric driven by hand, and agents that
-//! do what they are told.
+//! Tests of the fabric as a whole, and what they share: a quiet fabric driven by hand, and agents
+//! that do what they are told.
 
 mod agents;
 mod caches;
@@ -82,7 +82,8 @@ pub(crate) fn memory_of_two_sockets() -> Ram {
 }
 
 /// Seeds of random scenarios: the same ones each time, which are known to reach every place, and a
-/// fifth as many others if `NANOPLANE_TEST_SEED` chooses them. `FABRIC_SEEDS` sets how many there are.
+/// fifth as many others if `NANOPLANE_TEST_SEED` chooses them. `FABRIC_SEEDS` sets how many there
+/// are.
 pub(crate) fn seeds(default: u64) -> impl Iterator<Item = u64> {
     let variable = |name: &str| Some(std::env::var(name).ok()?.parse().expect("a number"));
     let count = variable("FABRIC_SEEDS").unwrap_or(default);

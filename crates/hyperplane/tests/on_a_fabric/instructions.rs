@@ -190,8 +190,8 @@ fn qwait_takes_50_cycles() {
 }
 
 /// Two harts ask at the same time, and a third one cycle later; a `QWAIT` takes 25 ns, of which the
-/// selection is 12.25: the second has its answer one selection later, and the third two selections after
-/// the first, of which one cycle is over when it asks.
+/// selection is 12.25: the second has its answer one selection later, and the third two selections
+/// after the first, of which one cycle is over when it asks.
 #[test]
 fn selections_are_made_one_after_the_other() {
     let control = [
@@ -707,7 +707,8 @@ fn one_ready_set_serves_both_sockets() {
     let selection = Time::from_ns(12.25 * 21.0 / 19.0);
     let (begin, end) = test.times(0, 4);
     assert_eq!(end - begin, selection + Time::from_ns(12.75));
-    // From the other socket a message there, the selection, to the next cycle of the mesh, and one back.
+    // From the other socket a message there, the selection, to the next cycle of the mesh, and one
+    // back.
     assert_eq!(test.results(1)[1], Ok(3));
     let (begin, end) = test.times(1, 1);
     assert_eq!(end - begin, Time::from_ns(27.0 + 14.0 + 27.0 + 12.75));

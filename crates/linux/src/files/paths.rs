@@ -4,10 +4,10 @@
 //! host are mounted in it beside things that only this server has. A path is followed component by
 //! component in this tree. A component in a directory of the host is opened by `openat2` with one
 //! name beneath that directory, and without following a link; a symbolic link is read, and its text
-//! is followed in the program's tree. `..` removes a component of the directory's path in this tree.
-//! So nothing leads out of what is mounted: neither `..`, nor a symbolic or magic link, nor another
-//! process of the host that changes names meanwhile. What has been opened is checked for its kind of
-//! file system ([`admit`]) before anything is done with it.
+//! is followed in the program's tree. `..` removes a component of the directory's path in this
+//! tree. So nothing leads out of what is mounted: neither `..`, nor a symbolic or magic link, nor
+//! another process of the host that changes names meanwhile. What has been opened is checked for
+//! its kind of file system ([`admit`]) before anything is done with it.
 
 use super::view::{DESCRIPTORS, Entry};
 use super::{FileReference, Files};
@@ -161,7 +161,8 @@ pub(crate) enum Node {
     /// A file that only this server has, and its content.
     Text(Rc<[u8]>),
     Device(Device),
-    /// A symbolic link that only this server has. One that leads to something without a path has it.
+    /// A symbolic link that only this server has. One that leads to something without a path has
+    /// it.
     Link(Vec<u8>, Option<Box<Node>>),
     /// An open file of the program.
     Open(FileReference),

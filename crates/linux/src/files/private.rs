@@ -8,7 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "nanoplane-guest-";
-/// What the program is given is in it, so that the program cannot open the outer directory to others.
+/// What the program is given is in it, so that the program cannot open the outer directory to
+/// others.
 const INNER: &str = "tmp";
 
 /// A directory that is locked while it is used, and removed with everything in it afterwards.

@@ -2,8 +2,8 @@
 
 use super::Cores;
 
-/// The queue to take from, of which there is one, and the core: the one with the fewest messages, if they
-/// are fewer than `most`.
+/// The queue to take from, of which there is one, and the core: the one with the fewest messages,
+/// if they are fewer than `most`.
 pub fn next(cores: &Cores, most: u32) -> Option<(usize, usize)> {
     Some((0, cores.least_loaded(most)?))
 }

@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 /// The cores of one context.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cores {
-    /// Whether each core runs a thread that is bound to the context: the first table of Section 3.3.
+    /// Whether each core runs a thread that is bound to the context: the first table of Section
+    /// 3.3.
     pub bound: Vec<bool>,
     /// Messages that each core has or is being sent: the second table.
     pub outstanding: Vec<u32>,
@@ -20,7 +21,8 @@ pub(crate) struct Cores {
 state::component!(Cores { bound, outstanding });
 
 impl Cores {
-    /// The core with the fewest messages of those that have fewer than `most`; of several the first.
+    /// The core with the fewest messages of those that have fewer than `most`; of several the
+    /// first.
     fn least_loaded(&self, most: u32) -> Option<usize> {
         let cores = self.bound.iter().zip(&self.outstanding).enumerate();
         let cores = cores.filter(|&(_, (&bound, &outstanding))| bound && outstanding < most);

@@ -4,8 +4,8 @@ use super::{Cores, flow};
 use network::packet::{Endpoint, Message};
 use std::collections::VecDeque;
 
-/// The key of Microsoft's verification suite, "Verifying the RSS Hash Calculation"; as many bytes as 96
-/// bits of input need.
+/// The key of Microsoft's verification suite, "Verifying the RSS Hash Calculation"; as many bytes
+/// as 96 bits of input need.
 const KEY: [u8; 16] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
 ];

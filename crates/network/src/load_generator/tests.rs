@@ -3,7 +3,8 @@ use crate::rack::{LinkFaultSpec, LinkSpec, Network, NodeId, Switch, SwitchSpec};
 use crate::transport::Protocol;
 use workload::Warmup;
 
-/// A server that works on one request after the other, for as many nanoseconds as each one's first word says.
+/// A server that works on one request after the other, for as many nanoseconds as each one's first
+/// word says.
 struct Echo {
     address: u32,
     transport: Box<dyn Transport>,
@@ -212,8 +213,8 @@ fn all(requests: u64) -> Recorder {
     Recorder::new(requests, Warmup::Requests(0))
 }
 
-/// A message of 16 bytes is a packet of 80, 3.2 ns at 200 Gb/s. Its way: 43 ns of link, 300 ns of switch,
-/// which begins with the first bit, 3.2 ns, and 43 ns: 389.2 ns.
+/// A message of 16 bytes is a packet of 80, 3.2 ns at 200 Gb/s. Its way: 43 ns of link, 300 ns of
+/// switch, which begins with the first bit, 3.2 ns, and 43 ns: 389.2 ns.
 const ONE_WAY_NS: f64 = 389.2;
 
 #[test]
@@ -275,8 +276,8 @@ fn an_open_loop_is_what_queueing_theory_says() {
     assert!(low < 0.7 && 0.7 < high, "{low} {high}");
 }
 
-/// Eighty hosts send a message of one packet to one host at once, through a switch with room for fifteen of
-/// them: nanoPU's incast (Section 5.2.3).
+/// Eighty hosts send a message of one packet to one host at once, through a switch with room for
+/// fifteen of them: nanoPU's incast (Section 5.2.3).
 #[test]
 fn trimming_ends_an_incast_without_timeouts() {
     let mut spec = spec(Offer::Simultaneous {
@@ -305,8 +306,8 @@ fn trimming_ends_an_incast_without_timeouts() {
             .map(|report| report.measurement.as_ref().unwrap().latency_ns.max)
             .fold(0.0, f64::max)
     };
-    // What is trimmed is pulled behind what was not, without a gap: 80 packets of 43.52 ns on the last
-    // link; before and behind that less than three ways.
+    // What is trimmed is pulled behind what was not, without a gap: 80 packets of 43.52 ns on the
+    // last link; before and behind that less than three ways.
     let with = longest(true);
     assert!(
         with > 80.0 * 43.52 && with < 80.0 * 43.52 + 3.0 * 450.0,
@@ -439,8 +440,8 @@ fn requests_are_as_described() {
     assert_eq!(report.by_kind["long"].latency_ns.samples, long.len() as u64);
 }
 
-/// Requests that have only the words of their program: one of 8 bytes, which the server takes for a service time.
-/// Responses are known by their order.
+/// Requests that have only the words of their program: one of 8 bytes, which the server takes for a
+/// service time. Responses are known by their order.
 #[test]
 fn requests_need_not_be_stamped() {
     let mut spec = spec(Offer::Simultaneous {
@@ -455,7 +456,8 @@ fn requests_need_not_be_stamped() {
     let server: &mut Echo = star.network.node_mut(star.servers[0]).unwrap();
     let payload = 100u64.to_be_bytes();
     assert!(server.seen.iter().all(|message| message.payload == payload));
-    // 43 + 300 + 43 ns each way, 2.88 ns for the 72 bytes at 200 Gb/s; and each waits for those before it.
+    // 43 + 300 + 43 ns each way, 2.88 ns for the 72 bytes at 200 Gb/s; and each waits for those
+    // before it.
     let ways_ns = 2.0 * (386.0 + 2.88);
     let latency = &measured.latency_ns;
     assert!((latency.mean - ways_ns - 200.0).abs() < 1.0, "{latency:?}");
@@ -492,7 +494,8 @@ fn requests_are_taken_from_a_trace() {
     );
 }
 
-/// Each server has its opening before the first request, and what it answers to that is not measured.
+/// Each server has its opening before the first request, and what it answers to that is not
+/// measured.
 #[test]
 fn the_opening_comes_before_all_requests() {
     let mut spec = spec(Offer::Closed {

@@ -4,8 +4,8 @@ use super::{LineRate, Record};
 use crate::packet::Packet;
 use fabric::Time;
 
-/// A server's network interface, seen from the network. It is an [`fabric::Agent`] on the fabric of its
-/// server, too.
+/// A server's network interface, seen from the network. It is an [`fabric::Agent`] on the fabric of
+/// its server, too.
 ///
 /// Servers and network advance alternately, neither by more than the shortest link's latency. A
 /// packet is thus known before it arrives, and collected after it was sent.
@@ -13,14 +13,15 @@ pub trait Interface {
     /// It has got this IPv4 address, and a link of this rate.
     fn connect(&mut self, address: u32, rate: LineRate);
 
-    /// The last bit of `packet` arrives at `at`, which is still to come; packets are given in the order of
-    /// time. When it has come, the agent's timer is called with the token that this returns.
+    /// The last bit of `packet` arrives at `at`, which is still to come; packets are given in the
+    /// order of time. When it has come, the agent's timer is called with the token that this
+    /// returns.
     fn receive(&mut self, at: Time, packet: Packet) -> u64;
 
-    /// Appends the packets that it has sent since this was last called, in the order of time: with the times
-    /// at which their first bits enter the link. Between two of these is at least the time that the first
-    /// of them takes ([`LineRate::duration`] of [`Packet::wire_bytes`]); if it is less, the second one waits
-    /// in front of the link, and the interface does not learn of it.
+    /// Appends the packets that it has sent since this was last called, in the order of time: with
+    /// the times at which their first bits enter the link. Between two of these is at least the
+    /// time that the first of them takes ([`LineRate::duration`] of [`Packet::wire_bytes`]); if it
+    /// is less, the second one waits in front of the link, and the interface does not learn of it.
     fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>);
 
     /// Keeps a record of what it does with messages from now on, if it can tell.

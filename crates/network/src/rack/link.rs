@@ -33,8 +33,8 @@ impl LineRate {
 
 /// A link, the same in both directions.
 ///
-/// Defaults: nanoPU's, 200 Gb/s, and "all links have a latency of 43ns" (OSDI 2021, Sections 2.3 and
-/// 5.3), which is 140 cycles of 3.2 GHz in its published experiments, rounded down.
+/// Defaults: nanoPU's, 200 Gb/s, and "all links have a latency of 43ns" (OSDI 2021, Sections 2.3
+/// and 5.3), which is 140 cycles of 3.2 GHz in its published experiments, rounded down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkSpec {
@@ -177,8 +177,8 @@ impl Direction {
         self.latency
     }
 
-    /// Carries `packet`, whose first bit enters at `start`: what becomes of it, and when the next one can
-    /// enter.
+    /// Carries `packet`, whose first bit enters at `start`: what becomes of it, and when the next
+    /// one can enter.
     pub(super) fn carry(&mut self, start: Time, packet: &Packet) -> (Arrivals, Time) {
         let bytes = packet.wire_bytes();
         let duration = self.rate.duration(bytes);
@@ -239,8 +239,9 @@ mod tests {
             let (arrivals, _) = direction.carry(Time::ZERO, &Packet::default());
             late += (arrivals.times.0 - Time::from_ns(43.0)).as_ns();
         }
-        // Half is lost; of the other 5000 a quarter comes twice and a tenth late, by 15 ns on average.
-        // Three standard deviations are 150, 106 (of 1250, with the uncertainty of 5000) and 67.
+        // Half is lost; of the other 5000 a quarter comes twice and a tenth late, by 15 ns on
+        // average. Three standard deviations are 150, 106 (of 1250, with the uncertainty of 5000)
+        // and 67.
         let counts = direction.counts;
         assert_eq!((counts.packets, counts.bytes), (10_000, 640_000));
         assert!((4850..5150).contains(&counts.lost), "{counts:?}");

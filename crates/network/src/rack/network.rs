@@ -33,12 +33,12 @@ state::choice!(Happening { Arrival { packet }, Timer { token }, Free });
 struct Event {
     at: Time,
     node: u16,
-    /// The order of kinds at one time: arrivals, timers, and links that are free, so that a link's next
-    /// packet is chosen among all that are there.
+    /// The order of kinds at one time: arrivals, timers, and links that are free, so that a link's
+    /// next packet is chosen among all that are there.
     rank: u8,
     port: u16,
-    /// The order of what is the same in all this. Such events have one cause, so they always come in the
-    /// same order.
+    /// The order of what is the same in all this. Such events have one cause, so they always come
+    /// in the same order.
     count: u64,
     what: Happening,
 }
@@ -213,14 +213,15 @@ impl Network {
         self.add(None)
     }
 
-    /// Puts a link between two members, which get a new port each: the numbers of these. A member's ports
-    /// are numbered from 0, as they come.
+    /// Puts a link between two members, which get a new port each: the numbers of these. A member's
+    /// ports are numbered from 0, as they come.
     pub fn connect(&mut self, one: NodeId, other: NodeId, spec: &LinkSpec) -> (usize, usize) {
         let port = |id: NodeId| self.members[usize::from(id.0)].ports.len();
         let ends = [(one, port(one)), (other, port(other))];
         for (from, to) in [(0, 1), (1, 0)] {
             let (to, port) = (ends[to].0, ends[to].1);
-            // Far apart, so that the seeds of two runs that follow each other have nothing in common.
+            // Far apart, so that the seeds of two runs that follow each other have nothing in
+            // common.
             let seed = self.seed.wrapping_add(self.links << 32);
             self.links += 1;
             let random = Random::new(seed, Stream::LinkFaults);
@@ -237,8 +238,8 @@ impl Network {
         (ends[0].1, ends[1].1)
     }
 
-    /// The shortest latency of the links that lead to or from servers: what a server sends cannot reach
-    /// anybody sooner.
+    /// The shortest latency of the links that lead to or from servers: what a server sends cannot
+    /// reach anybody sooner.
     pub fn shortest_server_latency(&self) -> Time {
         let is_server = |member: u16| self.members[usize::from(member)].node.is_none();
         let latencies = self
@@ -270,8 +271,8 @@ impl Network {
         self.send(server, 0, at, packet);
     }
 
-    /// Puts `packet` on the link of `from` at `port`, at `at` or as soon as that is free; returns when it is
-    /// free again.
+    /// Puts `packet` on the link of `from` at `port`, at `at` or as soon as that is free; returns
+    /// when it is free again.
     fn send(&mut self, from: NodeId, port: usize, at: Time, packet: Packet) -> Time {
         let member = &mut self.members[usize::from(from.0)];
         let (state, link) = (&mut member.ports[port], &mut member.links[port]);
@@ -359,8 +360,8 @@ impl Network {
         }
     }
 
-    /// The packets that have arrived at servers since this was last called, in the order of time: when
-    /// the last bit came, and to which server.
+    /// The packets that have arrived at servers since this was last called, in the order of time:
+    /// when the last bit came, and to which server.
     pub fn take_arrived(&mut self) -> std::vec::Drain<'_, (Time, NodeId, Packet)> {
         self.arrived.drain(..)
     }

@@ -1,5 +1,5 @@
-//! What takes part in a network beside the servers: switches, and hosts of which only the network's side is
-//! simulated.
+//! What takes part in a network beside the servers: switches, and hosts of which only the network's
+//! side is simulated.
 
 use super::network::Calendar;
 use super::record::{MessageName, Records, Step};
@@ -14,8 +14,8 @@ pub trait Node: Any {
     /// A name for reports.
     fn name(&self) -> String;
 
-    /// Whether it is told of a packet when its first bit arrives, as a switch that cuts through, and not when
-    /// its last bit has.
+    /// Whether it is told of a packet when its first bit arrives, as a switch that cuts through,
+    /// and not when its last bit has.
     fn cuts_through(&self) -> bool {
         false
     }
@@ -27,8 +27,8 @@ pub trait Node: Any {
     fn timer(&mut self, _context: &mut NodeContext<'_>, _token: u64) {}
 
     /// The link at `port` is free: the packet that goes first. This is called once after
-    /// [`NodeContext::offer`], when all that happens to the node at the same time has happened, and again
-    /// after each packet, until there is none.
+    /// [`NodeContext::offer`], when all that happens to the node at the same time has happened, and
+    /// again after each packet, until there is none.
     fn next_packet(&mut self, context: &mut NodeContext<'_>, port: usize) -> Option<Packet>;
 
     /// Shows its state to `walker`, for a checkpoint.
@@ -81,8 +81,8 @@ impl NodeContext<'_> {
         self.ports[port].rate
     }
 
-    /// Lets [`Node::timer`] be called at `at`, or now if that is past. Timers of the same time come in the
-    /// order in which they were asked for.
+    /// Lets [`Node::timer`] be called at `at`, or now if that is past. Timers of the same time come
+    /// in the order in which they were asked for.
     pub fn wake(&mut self, at: Time, token: u64) {
         self.calendar.wake(at.max(self.now), self.node, token);
     }
@@ -103,8 +103,8 @@ impl NodeContext<'_> {
         });
     }
 
-    /// There is a packet to be sent at `port`: [`Node::next_packet`] is called as soon as its link is free.
-    /// Within [`Node::next_packet`] it has no effect on the same port.
+    /// There is a packet to be sent at `port`: [`Node::next_packet`] is called as soon as its link
+    /// is free. Within [`Node::next_packet`] it has no effect on the same port.
     pub fn offer(&mut self, port: usize) {
         let state = &mut self.ports[port];
         if !state.is_offered {

@@ -11,7 +11,8 @@ pub struct MessageName {
     pub from: u32,
     /// Address of the receiver.
     pub to: u32,
-    /// What tells it from others of the same sender and receiver, as far as the sender sees to that.
+    /// What tells it from others of the same sender and receiver, as far as the sender sees to
+    /// that.
     pub tag: u64,
 }
 

@@ -21,27 +21,28 @@ pub enum Forwarding {
 
 /// A switch.
 ///
-/// Each output port has a buffer of its own. What waits for it is sent by priority, 0 first, and in the order
-/// of arrival within a priority. A packet that finds its buffer full is dropped. With `trimming` its payload
-/// is cut off instead, and the rest goes on at the highest priority (NDP; Handley et al., SIGCOMM 2017).
+/// Each output port has a buffer of its own. What waits for it is sent by priority, 0 first, and in
+/// the order of arrival within a priority. A packet that finds its buffer full is dropped. With
+/// `trimming` its payload is cut off instead, and the rest goes on at the highest priority (NDP;
+/// Handley et al., SIGCOMM 2017).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwitchSpec {
-    /// From a packet's arrival until it can leave. 300 ns are nanoPU's (OSDI 2021, Section 5.3), "typical of
-    /// modern cut-through commercial switch ASICs".
+    /// From a packet's arrival until it can leave. 300 ns are nanoPU's (OSDI 2021, Section 5.3),
+    /// "typical of modern cut-through commercial switch ASICs".
     #[schemars(range(min = 0.0, max = 1e6))]
     pub forwarding_latency_ns: f64,
     /// When it begins to forward a packet: the latency counts from its first bit, or from its last.
     pub forwarding: Forwarding,
-    /// Bytes that can wait for each port: with `trimming` those of packets with a payload, otherwise all. A
-    /// packet that is being sent does not count. No paper says; 128 KiB are some six times what 200 Gb/s
-    /// have in flight in a round trip through one switch.
+    /// Bytes that can wait for each port: with `trimming` those of packets with a payload,
+    /// otherwise all. A packet that is being sent does not count. No paper says; 128 KiB are some
+    /// six times what 200 Gb/s have in flight in a round trip through one switch.
     #[schemars(range(min = 1088, max = 1_000_000_000))]
     pub buffer_bytes: u64,
     /// Whether the payload of a packet that finds the buffer full is cut off.
     pub trimming: bool,
-    /// With `trimming`, bytes of packets without a payload that can wait for each port. What finds no room
-    /// there is dropped. 65536 are 1024 headers; NDP has 1125.
+    /// With `trimming`, bytes of packets without a payload that can wait for each port. What finds
+    /// no room there is dropped. 65536 are 1024 headers; NDP has 1125.
     #[schemars(range(min = 64, max = 1_000_000_000))]
     pub header_buffer_bytes: u64,
     /// How many priorities it tells apart; packets of lower ones have the lowest.
@@ -348,8 +349,9 @@ mod tests {
 
     #[test]
     fn packets_wait_for_their_port_by_priority() {
-        // Three hosts send at once to the fourth: 72 bytes take 2.88 ns each. The first port's is sent
-        // first, as all arrive at one time and have one priority; then that of the higher priority.
+        // Three hosts send at once to the fourth: 72 bytes take 2.88 ns each. The first port's is
+        // sent first, as all arrive at one time and have one priority; then that of the higher
+        // priority.
         let urgent = Packet {
             priority: 0,
             ..packet(103, 72, 9)
@@ -372,14 +374,15 @@ mod tests {
         assert_eq!(got(&mut network, hosts[3]), expected);
         let counts = counts(&mut network, switch, 3);
         assert_eq!((counts.forwarded, counts.dropped), (4, 0));
-        // The last one comes in the instant in which the first has left, and before the next one does.
+        // The last one comes in the instant in which the first has left, and before the next one
+        // does.
         assert_eq!(counts.most_queued_bytes, 3 * 72);
     }
 
     #[test]
     fn a_full_buffer_drops() {
-        // Ten packets of 1088 bytes come in the same instant, before any of them leaves, and there is room for
-        // four.
+        // Ten packets of 1088 bytes come in the same instant, before any of them leaves, and there
+        // is room for four.
         let sends: Vec<_> = (0..10)
             .map(|host| (host, 0.0, packet(110, 1088, host as u64)))
             .collect();
@@ -431,8 +434,8 @@ mod tests {
         let links = vec![LinkSpec::default(); 11];
         let (mut network, switch, hosts) = star(&spec, &links, &sends);
         network.run_until(Time::NEVER);
-        // Four fit, five of the other six as headers, which are at once sent first: 2.56 ns each. The
-        // acknowledgement passes the data that waits when it comes, 100 ns behind.
+        // Four fit, five of the other six as headers, which are at once sent first: 2.56 ns each.
+        // The acknowledgement passes the data that waits when it comes, 100 ns behind.
         let begin = 2.0 * 43.0 + 300.0;
         let mut at = begin;
         let mut expected = Vec::new();
@@ -515,9 +518,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// What has been sent arrives once, whole or trimmed, or has been dropped and counted; no port is
-        /// faster than its link; packets of one sender, receiver and priority keep their order if none is
-        /// trimmed; and it makes no difference in which steps time advances.
+        /// What has been sent arrives once, whole or trimmed, or has been dropped and counted; no
+        /// port is faster than its link; packets of one sender, receiver and priority keep their
+        /// order if none is trimmed; and it makes no difference in which steps time advances.
         #[test]
         fn packets_are_conserved((spec, sends) in traffic(), step in 1u32..200) {
             let links = vec![LinkSpec::default(); 5];

@@ -93,8 +93,8 @@ fn pair(spec: &LinkSpec, packets: &[(f64, Packet)], answers: bool) -> (Network, 
 
 #[test]
 fn a_packet_takes_its_length_and_that_of_the_link() {
-    // 72 bytes at 200 Gb/s take 2.88 ns, 1088 bytes 43.52 ns, the link 43 ns. The second packet waits for
-    // the first one's last bit, the third for nothing.
+    // 72 bytes at 200 Gb/s take 2.88 ns, 1088 bytes 43.52 ns, the link 43 ns. The second packet
+    // waits for the first one's last bit, the third for nothing.
     let packets = [
         (10.0, packet(1, 72, 1)),
         (11.0, packet(1, 1088, 2)),

@@ -1,5 +1,6 @@
-//! The two buffers of a transport: that of messages which are cut into packets, and that of messages
-//! which are put together from them. A message's state is found by its place in a small table.
+//! The two buffers of a transport: that of messages which are cut into packets, and that of
+//! messages which are put together from them. A message's state is found by its place in a small
+//! table.
 
 use super::TransportSpec;
 use super::bits::Bits;
@@ -247,8 +248,8 @@ pub(super) enum Found {
 
 /// The messages that a host receives.
 ///
-/// A buffer is taken when the first packet of a message comes and is free again when the application
-/// has taken the message.
+/// A buffer is taken when the first packet of a message comes and is free again when the
+/// application has taken the message.
 #[derive(Clone, Debug)]
 pub(super) struct Receiving<E> {
     pub(super) slots: Vec<Option<Incoming<E>>>,
@@ -305,8 +306,8 @@ impl<E> Receiving<E> {
         seen
     }
 
-    /// Where a packet of a message of so many packets belongs. A new message gets a buffer; if none is
-    /// free, that of one of which nothing has come since `forgotten_at`.
+    /// Where a packet of a message of so many packets belongs. A new message gets a buffer; if none
+    /// is free, that of one of which nothing has come since `forgotten_at`.
     pub(super) fn find_or_begin(
         &mut self,
         now: Time,

@@ -1,21 +1,24 @@
 //! Homa (Montazeri et al., SIGCOMM 2018) for one-way messages.
 //!
-//! The first bytes of a message, those of a round trip, are sent *unscheduled*: at once, and with a priority
-//! that depends on the message's size. For the rest the sender waits for grants. The receiver grants to the
-//! few messages that have fewest bytes left, as many at once as its `overcommitment`, so much that the
-//! bytes of a round trip are always under way of each; and says at which priority they are to be sent:
-//! the fewer bytes are left, the higher, but never higher than is needed to tell the active messages
-//! apart, so that a shorter one that comes later finds a higher one free (Section 3.4). The sender sends
-//! packets of the message first that has fewest bytes left to be sent (SRPT).
+//! The first bytes of a message, those of a round trip, are sent *unscheduled*: at once, and with a
+//! priority that depends on the message's size. For the rest the sender waits for grants. The
+//! receiver grants to the few messages that have fewest bytes left, as many at once as its
+//! `overcommitment`, so much that the bytes of a round trip are always under way of each; and says
+//! at which priority they are to be sent: the fewer bytes are left, the higher, but never higher
+//! than is needed to tell the active messages apart, so that a shorter one that comes later finds a
+//! higher one free (Section 3.4). The sender sends packets of the message first that has fewest
+//! bytes left to be sent (SRPT).
 //!
-//! When nothing comes for `timeout_ns` of what a receiver has granted, it asks for what is missing, in a
-//! `NACK` (Homa's RESEND); the sender sends it again, or says that it is `BUSY` with other messages.
+//! When nothing comes for `timeout_ns` of what a receiver has granted, it asks for what is missing,
+//! in a `NACK` (Homa's RESEND); the sender sends it again, or says that it is `BUSY` with other
+//! messages.
 //!
-//! Homa is made of remote procedure calls, in which the response acknowledges the request. Here messages go
-//! one way, so that the receiver acknowledges each one when it is whole, and a sender that hears nothing
-//! for twice `timeout_ns` sends again: what it has sent, if it has never heard of the message, and else one
-//! packet, which a receiver that has it all answers with an acknowledgement. nanoPU's Homa has such
-//! acknowledgements, too. A packet that has been trimmed is asked for at once, as there.
+//! Homa is made of remote procedure calls, in which the response acknowledges the request. Here
+//! messages go one way, so that the receiver acknowledges each one when it is whole, and a sender
+//! that hears nothing for twice `timeout_ns` sends again: what it has sent, if it has never heard
+//! of the message, and else one packet, which a receiver that has it all answers with an
+//! acknowledgement. nanoPU's Homa has such acknowledgements, too. A packet that has been trimmed is
+//! asked for at once, as there.
 
 use super::TransportSpec;
 use super::buffers::{Found, Outgoing, Receiving, Sending};
@@ -115,9 +118,9 @@ impl Homa {
         self.spec.homa.unscheduled_up_to_bytes.len() as u8 + 1
     }
 
-    /// The priority of the message with this rank among so many active ones, the one with fewest bytes
-    /// left first. The last one has the lowest of all; if there are more messages than priorities, those
-    /// at the end share it.
+    /// The priority of the message with this rank among so many active ones, the one with fewest
+    /// bytes left first. The last one has the lowest of all; if there are more messages than
+    /// priorities, those at the end share it.
     fn scheduled_priority(&self, rank: usize, active: usize) -> u8 {
         let first = self.unscheduled_priorities();
         let levels = usize::from(self.spec.homa.priorities - first);
@@ -125,8 +128,8 @@ impl Homa {
     }
 
     fn set_timeout(&mut self, at: Time, actions: &mut Vec<TransportAction>) {
-        // Messages that are received time out sooner than those that are sent: an earlier timer takes
-        // the place of a later one, which then finds nothing to do.
+        // Messages that are received time out sooner than those that are sent: an earlier timer
+        // takes the place of a later one, which then finds nothing to do.
         if at < self.timeout_at {
             self.timeout_at = at;
             actions.push(TransportAction::Wake(at, 0));
@@ -169,7 +172,8 @@ impl Homa {
         let number = u32::from(packet.header.packet);
         let incoming = self.receiving.at(slot);
         if !incoming.missing.contains(number) {
-            // Its sender may not have heard of the message for long: it is told what it knows already.
+            // Its sender may not have heard of the message for long: it is told what it knows
+            // already.
             self.statistics.duplicates += 1;
             let granted = incoming.own.granted;
             self.tell(slot, PULL, 0, granted);
@@ -207,8 +211,8 @@ impl Homa {
         });
     }
 
-    /// Says to the sender of a message what it may send, or (with `NACK`) has to send again from a packet
-    /// on, up to so many bytes.
+    /// Says to the sender of a message what it may send, or (with `NACK`) has to send again from a
+    /// packet on, up to so many bytes.
     fn tell(&mut self, slot: u16, flags: u8, packet: u32, bytes: u32) {
         let incoming = self.receiving.at(slot);
         let packet = Packet {

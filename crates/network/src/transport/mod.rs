@@ -1,11 +1,11 @@
-//! Transport of one-way messages, as a network interface does it in hardware: [`Ndp`] and [`Homa`], which
-//! are reliable, and [`Datagrams`], which are not, behind [`Transport`].
+//! Transport of one-way messages, as a network interface does it in hardware: [`Ndp`] and [`Homa`],
+//! which are reliable, and [`Datagrams`], which are not, behind [`Transport`].
 //!
-//! A message goes into a *buffer for sending*, is cut into packets there, and stays until the receiver
-//! has acknowledged all of it. The receiver puts it together in a *buffer for receiving*, which it
-//! takes when the first packet comes, and which is free again when the application has taken the
-//! message. If no buffer is free, the packet is dropped without a word, as in nanoPU's prototype, and the
-//! sender's timeout repairs it.
+//! A message goes into a *buffer for sending*, is cut into packets there, and stays until the
+//! receiver has acknowledged all of it. The receiver puts it together in a *buffer for receiving*,
+//! which it takes when the first packet comes, and which is free again when the application has
+//! taken the message. If no buffer is free, the packet is dropped without a word, as in nanoPU's
+//! prototype, and the sender's timeout repairs it.
 //!
 //! What is delivered is delivered once: see [`peers`].
 
@@ -45,18 +45,18 @@ pub enum Protocol {
     /// switches cut off the payload of what they have no room for. nanoPU's prototype has it.
     #[default]
     Ndp,
-    /// Homa (Montazeri et al., SIGCOMM 2018): receivers grant bytes to the messages that have fewest
-    /// left, at priorities that they choose.
+    /// Homa (Montazeri et al., SIGCOMM 2018): receivers grant bytes to the messages that have
+    /// fewest left, at priorities that they choose.
     Homa,
-    /// None: a message is one packet, which is sent once. For hosts that talk to a server whose network
-    /// interface has no transport, as nanoPU's traditional one (Section 5.1).
+    /// None: a message is one packet, which is sent once. For hosts that talk to a server whose
+    /// network interface has no transport, as nanoPU's traditional one (Section 5.1).
     Datagrams,
 }
 
 /// The transport of a host.
 ///
-/// Defaults: nanoPU's prototype, where it has them (the constants of its `LNIC.scala`, and Section 3.2
-/// of the paper).
+/// Defaults: nanoPU's prototype, where it has them (the constants of its `LNIC.scala`, and Section
+/// 3.2 of the paper).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransportSpec {
@@ -69,28 +69,29 @@ pub struct TransportSpec {
     /// (Section 3.2); the prototype was tried with messages of up to 38 packets.
     #[schemars(range(min = 8, max = MAX_MESSAGE_BYTES))]
     pub largest_message_bytes: u32,
-    /// How many packets of a message are sent before the receiver has said anything: those of a round
-    /// trip. 2 in the prototype's experiments.
+    /// How many packets of a message are sent before the receiver has said anything: those of a
+    /// round trip. 2 in the prototype's experiments.
     #[schemars(range(min = 1, max = 65535))]
     pub rtt_packets: u32,
-    /// Messages that can be under way from the host at once: the prototype has 64 buffers of one packet and 64
-    /// of two, so 128 for messages of one packet.
+    /// Messages that can be under way from the host at once: the prototype has 64 buffers of one
+    /// packet and 64 of two, so 128 for messages of one packet.
     #[schemars(range(min = 1, max = MAX_BUFFERS))]
     pub send_buffers: u32,
     /// Messages that can be put together, or wait to be taken, at once: as many in the prototype.
     #[schemars(range(min = 1, max = MAX_BUFFERS))]
     pub receive_buffers: u32,
-    /// Nanoseconds without a word of the other side until what is missing is sent, or asked for, again:
-    /// 30,000 cycles at 3.2 GHz, the prototype's default before it became a parameter of each
-    /// experiment.
+    /// Nanoseconds without a word of the other side until what is missing is sent, or asked for,
+    /// again: 30,000 cycles at 3.2 GHz, the prototype's default before it became a parameter of
+    /// each experiment.
     #[schemars(range(min = 1.0, max = 1e9))]
     pub timeout_ns: f64,
     /// How many timeouts without a word in between end in giving a message up. The prototype never
     /// gives up; 1000 are 9 ms, in which a host that lives answers.
     #[schemars(range(min = 1, max = 1000000))]
     pub most_timeouts: u32,
-    /// Whether packets that a switch has trimmed are answered and sent again. If not, they are dropped,
-    /// and only timeouts tell that they are missing ("when NDP is disabled", Section 5.2.3).
+    /// Whether packets that a switch has trimmed are answered and sent again. If not, they are
+    /// dropped, and only timeouts tell that they are missing ("when NDP is disabled", Section
+    /// 5.2.3).
     pub answer_trimmed: bool,
     /// What only Homa needs.
     pub homa: HomaSpec,
@@ -105,14 +106,14 @@ pub struct HomaSpec {
     /// Priorities in switches: 4 in the prototype, 8 in Homa's paper.
     #[schemars(range(min = 2, max = 8))]
     pub priorities: u8,
-    /// Sizes of messages, in bytes and in ascending order, at which the priority of packets that are sent
-    /// unasked changes: messages of up to the first one get 0, those of up to the second one 1, and so
-    /// on. The scheduled packets have the rest. None in the prototype, where all have 0. Homa's receivers
-    /// choose them by the sizes that they see; here they are given.
+    /// Sizes of messages, in bytes and in ascending order, at which the priority of packets that
+    /// are sent unasked changes: messages of up to the first one get 0, those of up to the second
+    /// one 1, and so on. The scheduled packets have the rest. None in the prototype, where all
+    /// have 0. Homa's receivers choose them by the sizes that they see; here they are given.
     #[schemars(inner(range(min = 1, max = MAX_MESSAGE_BYTES)))]
     pub unscheduled_up_to_bytes: Vec<u32>,
-    /// How many messages a receiver grants bytes to at once: 3 in the prototype; in Homa's paper as many
-    /// as there are scheduled priorities.
+    /// How many messages a receiver grants bytes to at once: 3 in the prototype; in Homa's paper as
+    /// many as there are scheduled priorities.
     #[schemars(range(min = 1, max = 65000))]
     pub overcommitment: u32,
 }
@@ -170,8 +171,8 @@ impl TransportSpec {
         )
     }
 
-    /// The transport of the host with this address, whose link has this rate. The description must have
-    /// passed [`TransportSpec::check`].
+    /// The transport of the host with this address, whose link has this rate. The description must
+    /// have passed [`TransportSpec::check`].
     pub fn open(&self, address: u32, rate: LineRate) -> Box<dyn Transport> {
         match self.protocol {
             Protocol::Ndp => Box::new(Ndp::new(self.clone(), address, rate)),

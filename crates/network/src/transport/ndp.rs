@@ -1,15 +1,15 @@
 //! NDP (Handley et al., SIGCOMM 2017), with the state that nanoPU's prototype keeps for a message.
 //!
 //! The sender of a message sends the packets of the first round trip at once, and then one for each
-//! credit that the receiver gives it. The receiver acknowledges each packet that comes whole, says of each
-//! that comes trimmed that it must be sent again, and for both gives a credit, as long as packets are
-//! missing: in the same packet if it may, and if not in a `PULL` that waits for its turn. It gives no more
-//! than one credit in the time that the largest packet takes on its link, so that what it pulls comes
-//! as fast as its link can carry it. Credits are numbered, so that a `PULL` that is lost is made good by
-//! the next one.
+//! credit that the receiver gives it. The receiver acknowledges each packet that comes whole, says
+//! of each that comes trimmed that it must be sent again, and for both gives a credit, as long as
+//! packets are missing: in the same packet if it may, and if not in a `PULL` that waits for its
+//! turn. It gives no more than one credit in the time that the largest packet takes on its link, so
+//! that what it pulls comes as fast as its link can carry it. Credits are numbered, so that a
+//! `PULL` that is lost is made good by the next one.
 //!
-//! Only when nothing has been heard of a message for `timeout_ns` does its sender send again what has not
-//! been acknowledged, without waiting for credit.
+//! Only when nothing has been heard of a message for `timeout_ns` does its sender send again what
+//! has not been acknowledged, without waiting for credit.
 
 use super::bits::Bits;
 use super::buffers::{Found, Receiving, Sending};

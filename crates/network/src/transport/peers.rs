@@ -7,9 +7,9 @@
 //! however late they come.
 //!
 //! Numbers are compared modulo 2^16. A packet is taken for one of another message only if it has
-//! been under way while its sender has sent its receiver 2^15 - 256 other messages, and has had them
-//! acknowledged. The smallest packets, 64 bytes, take at least 83 us for that at 200 Gb/s; the buffer of
-//! a switch's port is empty after a few.
+//! been under way while its sender has sent its receiver 2^15 - 256 other messages, and has had
+//! them acknowledged. The smallest packets, 64 bytes, take at least 83 us for that at 200 Gb/s; the
+//! buffer of a switch's port is empty after a few.
 
 /// How many messages a host may have under way to another one. A power of two.
 pub(super) const WINDOW: u16 = 256;
@@ -130,8 +130,8 @@ impl Peers {
         }
     }
 
-    /// What is known of a message from it. The slots of messages that it must have given up, because
-    /// they are a window before, are put into `given_up`.
+    /// What is known of a message from it. The slots of messages that it must have given up,
+    /// because they are a window before, are put into `given_up`.
     pub(super) fn look_up(&mut self, peer: u32, number: u16, given_up: &mut Vec<u16>) -> Seen {
         let peer = &mut self.peers[peer as usize];
         let ahead = number.wrapping_sub(peer.newest);

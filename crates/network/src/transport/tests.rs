@@ -241,8 +241,9 @@ impl World {
         assert_eq!(sum(|host| host.delivered), all);
     }
 
-    /// Credits come no faster than full packets fit on the link. One that waits for the packet that is being
-    /// sent, and for another credit, is late by less than two full packets, and the next one is not.
+    /// Credits come no faster than full packets fit on the link. One that waits for the packet that
+    /// is being sent, and for another credit, is late by less than two full packets, and the next
+    /// one is not.
     fn check_pull_rate(&self, spec: &TransportSpec) {
         let gap = super::packet_time(spec.packet_bytes, rate()).as_fs();
         for pulls in &self.pulls {
@@ -350,8 +351,8 @@ proptest! {
     }
 }
 
-/// Sixteen bits number 65,536 messages; here are 70,000 from one host to another, of which packets come
-/// twice, late, in any order, and not at all.
+/// Sixteen bits number 65,536 messages; here are 70,000 from one host to another, of which packets
+/// come twice, late, in any order, and not at all.
 #[test]
 fn numbers_may_wrap() {
     for protocol in [Protocol::Ndp, Protocol::Homa] {
@@ -377,8 +378,8 @@ fn numbers_may_wrap() {
 /// Without anything in the way: the times of a message of four packets, with two sent unasked.
 ///
 /// A full packet is 1088 bytes, 43.52 ns at 200 Gb/s, and one of headers 64 bytes, 2.56 ns; the way
-/// is 100 ns. The first packet is there at 143.52, the answer to it at 246.08 ns, and packets 2 and 3 go
-/// out one gap apart: the first credit goes at once, the second one 43.52 ns later.
+/// is 100 ns. The first packet is there at 143.52, the answer to it at 246.08 ns, and packets 2 and
+/// 3 go out one gap apart: the first credit goes at once, the second one 43.52 ns later.
 #[test]
 fn a_message_takes_the_time_of_its_packets_and_round_trips() {
     for protocol in [Protocol::Ndp, Protocol::Homa] {
@@ -426,8 +427,8 @@ impl Gap<'_> {
     }
 }
 
-/// A packet that was dropped comes after a timeout, one that was trimmed after a round trip: what NDP is
-/// for, and what is different "when NDP is disabled" (nanoPU, Section 5.2.3).
+/// A packet that was dropped comes after a timeout, one that was trimmed after a round trip: what
+/// NDP is for, and what is different "when NDP is disabled" (nanoPU, Section 5.2.3).
 #[test]
 fn trimming_spares_the_timeout() {
     for protocol in [Protocol::Ndp, Protocol::Homa] {
@@ -447,8 +448,8 @@ fn trimming_spares_the_timeout() {
             assert_eq!(world.statistics()[1].trimmed, 1);
             world.delivered_at[&tag].as_ns()
         };
-        // Twice a packet of 72 bytes, 2.88 ns (the world sends the trimmed one as long as it was), an
-        // answer of 64, and three times 100 ns.
+        // Twice a packet of 72 bytes, 2.88 ns (the world sends the trimmed one as long as it was),
+        // an answer of 64, and three times 100 ns.
         let with = time(true);
         assert!((with - (2.0 * 2.88 + 2.56 + 300.0)).abs() < 1e-6, "{with}");
         // A timeout after it was sent; Homa's sender waits for two.
@@ -505,8 +506,8 @@ fn homa_asks_for_what_is_missing() {
     assert_eq!(world.statistics()[0].repeated_packets, 2);
 }
 
-/// Eighty hosts send one packet to the same host at once, all are trimmed, and the host pulls them at the
-/// rate of its link: NDP's way out of an incast.
+/// Eighty hosts send one packet to the same host at once, all are trimmed, and the host pulls them
+/// at the rate of its link: NDP's way out of an incast.
 #[test]
 fn an_incast_is_pulled_at_line_rate() {
     let spec = TransportSpec {
@@ -535,8 +536,8 @@ fn an_incast_is_pulled_at_line_rate() {
             .sum::<u64>(),
         0
     );
-    // The headers come at 143.52 ns (this world sends a packet as long as it was); the last of 80 credits
-    // goes 79 gaps later, and its packet is there a round trip of 246.08 ns after that.
+    // The headers come at 143.52 ns (this world sends a packet as long as it was); the last of 80
+    // credits goes 79 gaps later, and its packet is there a round trip of 246.08 ns after that.
     let last = world.delivered_at.values().max().unwrap().as_ns();
     let expected = 143.52 + 79.0 * 43.52 + 246.08;
     assert!((last - expected).abs() < 1e-6, "{last} {expected}");
@@ -649,8 +650,8 @@ fn homa_sends_the_shortest_message_first() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// However messages and packets follow each other: each packet is of the message with fewest bytes left,
-    /// and of the oldest one of these.
+    /// However messages and packets follow each other: each packet is of the message with fewest
+    /// bytes left, and of the oldest one of these.
     #[test]
     fn homa_always_sends_what_has_fewest_bytes_left(
         steps in prop::collection::vec((prop::option::of(1usize..8192), 0usize..6), 1..40),
@@ -693,8 +694,8 @@ fn first_packet(spec: &TransportSpec, from: usize, bytes: usize) -> Packet {
     host.next_packet(Time::ZERO).unwrap()
 }
 
-/// SRPT at the receiver: grants go to the shortest messages, as many at once as it overcommits, and the
-/// shortest has the highest of the priorities that are needed.
+/// SRPT at the receiver: grants go to the shortest messages, as many at once as it overcommits, and
+/// the shortest has the highest of the priorities that are needed.
 #[test]
 fn homa_grants_to_the_shortest_messages() {
     let spec = homa(16, 2);
@@ -730,7 +731,8 @@ fn homa_says_that_it_is_busy() {
     sender.send(Time::ZERO, message(0, 1, 4096), &mut actions);
     let first = sender.next_packet(Time::ZERO).unwrap();
     receiver.arrived(Time::ZERO, first, &mut Vec::new());
-    // The grant is lost, and nothing more comes: after a timeout the receiver asks for packets 1 and 2.
+    // The grant is lost, and nothing more comes: after a timeout the receiver asks for packets 1
+    // and 2.
     assert_eq!(packets_of(&mut receiver, Time::ZERO)[0].header.flags, PULL);
     let timeout = ns(spec.timeout_ns);
     receiver.timer(timeout, 0, &mut Vec::new());
@@ -752,7 +754,8 @@ fn homa_says_that_it_is_busy() {
     assert_eq!(sender.statistics().repeated_packets, 0);
 }
 
-/// Unscheduled packets have a priority by their message's size, and scheduled ones what was granted.
+/// Unscheduled packets have a priority by their message's size, and scheduled ones what was
+/// granted.
 #[test]
 fn homa_gives_short_messages_a_higher_priority() {
     let mut spec = homa(16, 3);
@@ -862,8 +865,8 @@ fn what_cannot_be_is_dropped() {
     }
 }
 
-/// A host is written down in the middle of everything, and another one that gets its state goes on as it
-/// would have.
+/// A host is written down in the middle of everything, and another one that gets its state goes on
+/// as it would have.
 #[test]
 fn state_can_be_put_back() {
     struct Walked<'a>(&'a mut Box<dyn Transport>);

@@ -1,7 +1,8 @@
 //! A network interface on a chip of one tile, a scripted core, and a wire.
 //!
-//! The clock has a gigahertz, so that a cycle is a nanosecond; every way on the tile takes one, the bank of
-//! the last-level cache ten. So a read or a write at home takes 12 once the line is on the chip.
+//! The clock has a gigahertz, so that a cycle is a nanosecond; every way on the tile takes one, the
+//! bank of the last-level cache ten. So a read or a write at home takes 12 once the line is on the
+//! chip.
 
 // Both test files use a part of this.
 #![allow(dead_code)]

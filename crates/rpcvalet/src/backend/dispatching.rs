@@ -37,7 +37,8 @@ pub(crate) struct Dispatcher {
     latency: Time,
     /// Cores take messages out by themselves.
     is_software: bool,
-    /// If they do: the place of each message that is in the shared queue, by its entry. An instrument.
+    /// If they do: the place of each message that is in the shared queue, by its entry. An
+    /// instrument.
     places: Vec<u64>,
     classes: [SharedQueue; CLASSES],
     /// It reads the entry for this core.
@@ -96,7 +97,8 @@ impl Dispatcher {
         self.cores.iter().position(|&one| one as u64 == core)
     }
 
-    /// What it waits for, as a sentence, if messages wait in its queue, one of `queues` on the chip.
+    /// What it waits for, as a sentence, if messages wait in its queue, one of `queues` on the
+    /// chip.
     pub(super) fn waiting_for(&self, queues: usize) -> Option<String> {
         let waiting: u64 = self.classes.iter().map(|one| one.tail - one.head).sum();
         if waiting == 0 || self.is_software {

@@ -1,8 +1,9 @@
 //! A backend at the edge of the chip: takes packets from the network and gives packets to it, reads
 //! and writes memory, and dispatches the messages of the queues that it has.
 //!
-//! How messages come in is here; what becomes of them then, in `dispatching.rs`; what cores send, and one-sided
-//! operations in both directions, in `transfers.rs`; the program's registers, in `registers.rs`.
+//! How messages come in is here; what becomes of them then, in `dispatching.rs`; what cores send,
+//! and one-sided operations in both directions, in `transfers.rs`; the program's registers, in
+//! `registers.rs`.
 
 mod dispatching;
 pub(crate) mod registers;
@@ -34,8 +35,8 @@ const LINE: u64 = LINE_BYTES as u64;
 /// Bytes of a message between parts of the network interface that carries a header alone.
 pub(crate) const NOTICE_BYTES: u64 = 16;
 
-/// What an access or a timer was for: the upper 8 bits of its token. The rest is a message in short,
-/// or an index.
+/// What an access or a timer was for: the upper 8 bits of its token. The rest is a message in
+/// short, or an index.
 mod purpose {
     pub const PAYLOAD: u64 = 1 << 56;
     pub const COUNT: u64 = 2 << 56;
@@ -52,8 +53,8 @@ mod purpose {
     pub const MASK: u64 = 0xff << 56;
 }
 
-/// Where a token has the queue of a message whose type is looked for: behind the message in short. There is room
-/// for more queues than there can be cores.
+/// Where a token has the queue of a message whose type is looked for: behind the message in short.
+/// There is room for more queues than there can be cores.
 const QUEUE_AT: u32 = 48;
 /// Where a message in short has its slot, its context and its length.
 const SLOT_AT: u32 = MAX_NODES.ilog2();
@@ -189,7 +190,8 @@ impl Backend {
         }
     }
 
-    /// How to attach it. The first one has the registers. Its cache is for counters and shared queues.
+    /// How to attach it. The first one has the registers. Its cache is for counters and shared
+    /// queues.
     pub(crate) fn attachment(number: usize, tile: usize, registers: AddressRange) -> Attachment {
         Attachment {
             tile,

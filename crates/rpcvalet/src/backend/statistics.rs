@@ -27,7 +27,8 @@ pub struct BackendStatistics {
     /// Blocks of one-sided operations that a node has refused: it has no such context, or they are
     /// not in its segment.
     pub faults: u64,
-    /// Blocks that a node wanted to read or write, and that are in no segment of the context that it named.
+    /// Blocks that a node wanted to read or write, and that are in no segment of the context that
+    /// it named.
     pub refused_one_sided: u64,
     /// The most messages that have waited in one shared queue.
     pub longest_queue: u64,

@@ -1,5 +1,5 @@
-//! What cores have posted and is under way: messages that they send, and one-sided operations. And what other
-//! nodes do with this server's memory.
+//! What cores have posted and is under way: messages that they send, and one-sided operations. And
+//! what other nodes do with this server's memory.
 
 use super::{Backend, LINE, NOTICE_BYTES, at_length, in_short, purpose};
 use crate::context::MAX_SEGMENT_BYTES;

@@ -1,7 +1,7 @@
 //! The dispatcher: which core gets the next message of a queue, and when (Section 4.3).
 //!
-//! It counts the messages that each core has been given and has not replenished. A core can be given
-//! one as long as it has fewer than the threshold. Each policy is a file.
+//! It counts the messages that each core has been given and has not replenished. A core can be
+//! given one as long as it has fewer than the threshold. Each policy is a file.
 
 mod greedy;
 mod jbsq;

@@ -60,8 +60,8 @@ mod tests {
             let core = policy.choose(&load(&[0, 1, 2, 3], 16)).unwrap();
             counts[core] += 1;
         }
-        // The longest queue is never the shorter of two. Of six pairs three have core 0, two more have
-        // core 1, and one is left for core 2; each has a standard deviation of some 50.
+        // The longest queue is never the shorter of two. Of six pairs three have core 0, two more
+        // have core 1, and one is left for core 2; each has a standard deviation of some 50.
         assert_eq!(counts[3], 0);
         for (count, expected) in counts.into_iter().zip([6000, 4000, 2000]) {
             assert!(

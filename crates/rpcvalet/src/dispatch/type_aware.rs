@@ -51,8 +51,8 @@ impl TypeAware {
         }
     }
 
-    /// The core that gets the next message of a class. A long one does not join a queue, in which it
-    /// would hold up short ones.
+    /// The core that gets the next message of a class. A long one does not join a queue, in which
+    /// it would hold up short ones.
     pub fn choose(&mut self, class: usize, load: &Load) -> Option<usize> {
         if class == SHORT {
             return self.any.choose(load);

@@ -37,8 +37,9 @@ pub struct RackMeasureSpec {
     /// Requests that each client measures, at least, beside those that are cut as warm-up.
     #[schemars(range(min = 100, max = 1_000_000_000))]
     pub requests: u64,
-    /// If given, each client goes on until its p99 is this precise: until half of its 95 % confidence
-    /// interval is at most this part of it. It ends at 100 times `requests` at the latest.
+    /// If given, each client goes on until its p99 is this precise: until half of its 95 %
+    /// confidence interval is at most this part of it. It ends at 100 times `requests` at the
+    /// latest.
     #[schemars(range(min = 0.001, max = 1.0))]
     pub precision: Option<f64>,
     /// How the beginning is cut: "auto", or a number of requests.
@@ -58,15 +59,16 @@ impl Default for RackMeasureSpec {
     }
 }
 
-/// Servers, clients, and the network between them. The addresses are 10.0.0.1 and those that follow, in the
-/// order of the servers, and then of the clients.
+/// Servers, clients, and the network between them. The addresses are 10.0.0.1 and those that
+/// follow, in the order of the servers, and then of the clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RackSpec {
     /// The links between servers, clients and the switch.
     #[serde(default)]
     pub link: LinkSpec,
-    /// The switch, to which all are connected. Without one there are two of them, with a link in between.
+    /// The switch, to which all are connected. Without one there are two of them, with a link in
+    /// between.
     #[serde(default)]
     pub switch: Option<SwitchSpec>,
     /// The servers.
@@ -110,8 +112,8 @@ fn default_count() -> u32 {
     1
 }
 
-/// A load generator, or several that are alike: a host of which only the network's side is simulated. It
-/// measures as many requests as `measure.requests` says.
+/// A load generator, or several that are alike: a host of which only the network's side is
+/// simulated. It measures as many requests as `measure.requests` says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RackClientSpec {
@@ -122,8 +124,8 @@ pub struct RackClientSpec {
     #[serde(default = "default_count")]
     #[schemars(range(min = 1, max = MAX_HOSTS))]
     pub count: u32,
-    /// The names of the servers, as in `rack.servers`, that it sends requests to. Without any: all that
-    /// serve.
+    /// The names of the servers, as in `rack.servers`, that it sends requests to. Without any: all
+    /// that serve.
     #[serde(default)]
     pub servers: Vec<String>,
     /// When it begins. Servers need some time until they take requests.

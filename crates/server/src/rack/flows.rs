@@ -1,5 +1,5 @@
-//! The way of each request through a rack, for a timeline: from its client over links and switch to the network
-//! interface of a server, to a core, and back.
+//! The way of each request through a rack, for a timeline: from its client over links and switch to
+//! the network interface of a server, to a core, and back.
 
 use crate::traces::Writer;
 use fabric::Time;
@@ -109,8 +109,8 @@ impl Way<'_> {
         }
     }
 
-    /// A server's network interface and its cores, with a message that comes, one that goes, or one that
-    /// answers the other.
+    /// A server's network interface and its cores, with a message that comes, one that goes, or one
+    /// that answers the other.
     fn through_server(&self, coming: &[Step], going: &[Step]) {
         let servers = |node: &NodeId| self.flows.role(*node) == Some(Role::Server);
         // All of it has come, or been sent.

@@ -42,8 +42,8 @@ pub struct RackResult {
     pub servers: Vec<RackServerResult>,
     /// The clients.
     pub clients: Vec<RackClientResult>,
-    /// What all clients have measured together: each of their measured requests counts once, and their
-    /// throughputs add up. `None` if there was no response.
+    /// What all clients have measured together: each of their measured requests counts once, and
+    /// their throughputs add up. `None` if there was no response.
     pub measurement: Option<Measurement>,
     /// Throughput and latencies of the requests of each kind, by its name, of all clients together.
     pub by_kind: BTreeMap<String, KindMeasurement>,
@@ -337,8 +337,8 @@ fn wire_up(description: &RackDescription, files: &Files) -> Result<(Network, Wir
     Ok((network, wires))
 }
 
-/// Builds the rack of a description, and puts a checkpoint into it if one is given. `programs`: an ELF file for
-/// each entry of `rack.servers`. Traces show what happens in the times of `shown`.
+/// Builds the rack of a description, and puts a checkpoint into it if one is given. `programs`: an
+/// ELF file for each entry of `rack.servers`. Traces show what happens in the times of `shown`.
 fn prepare<'a>(
     description: &'a RackDescription,
     programs: &[Vec<u8>],
@@ -506,8 +506,8 @@ impl Prepared<'_> {
         Ok(())
     }
 
-    /// The part that is done; 1 when all servers that are waited for have exited, and all clients have
-    /// measured.
+    /// The part that is done; 1 when all servers that are waited for have exited, and all clients
+    /// have measured.
     fn done(&mut self) -> Result<f64, RunError> {
         let mut least: f64 = 1.0;
         for (server, spec) in self.rack.servers.iter_mut().zip(&self.specs) {
@@ -543,8 +543,8 @@ impl Prepared<'_> {
         }
     }
 
-    /// The rack will never be done, as `summary` says: what has become of the clients' requests, which programs
-    /// have ended, what was dropped, and who waits for what.
+    /// The rack will never be done, as `summary` says: what has become of the clients' requests,
+    /// which programs have ended, what was dropped, and who waits for what.
     fn stuck(&mut self, summary: &str) -> RunError {
         let mut text = summary.to_string();
         for (id, _) in &self.wires.clients {
@@ -589,8 +589,8 @@ impl Prepared<'_> {
         }
     }
 
-    /// Advances until all is done, or nothing happens any more. The end does not depend on how far anybody
-    /// runs ahead, for all that is done before it has been done when it is looked for.
+    /// Advances until all is done, or nothing happens any more. The end does not depend on how far
+    /// anybody runs ahead, for all that is done before it has been done when it is looked for.
     fn simulate(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
         let mut watchdog = Watchdog::new(self.rack.now(), self.wires.clients.len());
         let mut look_at = Time::ZERO;
@@ -633,8 +633,8 @@ impl Prepared<'_> {
     }
 }
 
-/// Runs a rack: an ELF file for each entry of `rack.servers`. `progress` is told the part that is done, now
-/// and then, and may stop the run by returning false.
+/// Runs a rack: an ELF file for each entry of `rack.servers`. `progress` is told the part that is
+/// done, now and then, and may stop the run by returning false.
 pub fn run_rack(
     description: &RackDescription,
     programs: &[Vec<u8>],
@@ -650,7 +650,8 @@ pub fn run_rack(
     })
 }
 
-/// One run, and what its clients have recorded; its traces show what happens in the times of `shown`.
+/// One run, and what its clients have recorded; its traces show what happens in the times of
+/// `shown`.
 fn run_once(
     description: &RackDescription,
     programs: &[Vec<u8>],

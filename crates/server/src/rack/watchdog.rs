@@ -20,7 +20,8 @@ struct Waiting {
     failures: u64,
     /// For how long it has waited since, as far as it was waiting at two looks one after the other.
     waited: Time,
-    /// Whether it was at the last one: what lies between two looks may be long, if nothing happens in it.
+    /// Whether it was at the last one: what lies between two looks may be long, if nothing happens
+    /// in it.
     was_waiting: bool,
 }
 
@@ -44,8 +45,8 @@ impl Watchdog {
         }
     }
 
-    /// Looks at the clients `at` a time, up to which so many packets have been sent: a sentence without its full
-    /// stop, if the rack will never be done.
+    /// Looks at the clients `at` a time, up to which so many packets have been sent: a sentence
+    /// without its full stop, if the rack will never be done.
     pub(super) fn look<'a>(
         &mut self,
         at: Time,

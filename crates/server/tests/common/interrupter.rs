@@ -153,8 +153,8 @@ impl Extension for Interrupter {
     }
 }
 
-/// Emits a handler that counts in the 8 bytes at `counter`, and lets interrupts begin, which come every
-/// `period` cycles. It changes `gp` and `tp`, and `t0` before the first.
+/// Emits a handler that counts in the 8 bytes at `counter`, and lets interrupts begin, which come
+/// every `period` cycles. It changes `gp` and `tp`, and `t0` before the first.
 pub fn emit_handler(asm: &mut Assembler, counter: u64, period: u64) {
     let over = asm.label();
     asm.jump(over);

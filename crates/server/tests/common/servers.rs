@@ -114,7 +114,8 @@ pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
     spec
 }
 
-/// A server of the paper's cores, cut down to as many as are needed for `harts`, on as small a mesh.
+/// A server of the paper's cores, cut down to as many as are needed for `harts`, on as small a
+/// mesh.
 pub fn server(harts: usize, core: &CoreSpec) -> ServerSpec {
     let cores = harts.div_ceil(core.threads.into());
     let mut spec = presets()
