@@ -657,8 +657,8 @@ fn the_latency_of_a_message_is_the_sum_of_its_way() {
     let dispatched = look_up // The entry of the shared queue is written, and read behind that;
         + 1; // the decision.
     let completing = way + 3 + look_up; // The notice; request completion; the entry is not owned:
-    let seen = way + bank + way // the home is asked, and invalidates the copy of the core, which polls,
-        + core_look_up + way // looks for it again,
+    let seen = way + bank + way // the home is asked, and invalidates the copy of the core, which
+        + core_look_up + way // polls, looks for it again,
         + bank + way + forward + way; // and gets it from the frontend.
     let posted = core_look_up // The core writes the entry of its work queue, which both have:
         + way + bank + way + way + bank + way; // the frontend's copy is invalidated first.
