@@ -271,15 +271,17 @@ def test_interfaces_are_compared_with_the_same_requests() -> None:
     results = run("compare.key-value")
     rows = find("compare.key-value").rows(results)
     # Six systems: the peak, the largest loads within two limits; and at three rates two latencies,
-    # the energy, its five parts and leakage. At the fake's peaks all rates can be taken.
-    assert len(rows) == 6 * (1 + 2 + 3 * (2 + 1 + 5 + 1))
+    # the energy, its six parts and leakage. At the fake's peaks all rates can be taken.
+    assert len(rows) == 6 * (1 + 2 + 3 * (2 + 1 + 6 + 1))
     racks = {
         system: results[key_value.Case(system, 7.5)].description for system in key_value.SYSTEMS
     }
     # The same requests, link, cores, caches, mesh and memory for all.
     for table in ("clients", "link"):
         assert len({repr(one["rack"][table]) for one in racks.values()}) == 1
-    assert len({repr(one["rack"]["servers"][0]["server"]) for one in racks.values()}) == 1
+    machines = [one["rack"]["servers"][0]["server"] for one in racks.values()]
+    for table in ("core", "fabric", "data_plane_cores"):
+        assert len({repr(machine[table]) for machine in machines}) == 1
     # Ten service times of the rings, 80 ns, are 800 ns, which the fake's p99 keeps up to the peak,
     # and nanoPU's is eight times that of the rings.
     within = results[key_value.Case("nanopu", limit="service-times")].result
@@ -289,7 +291,8 @@ def test_interfaces_are_compared_with_the_same_requests() -> None:
     assert spent == pytest.approx(
         {
             **{"all": 10, "cores": 3, "last-level cache and directory": 2, "mesh": 1},
-            **{"memory": 2, "HyperPlane": 2, key_value.LEAKAGE: 4},
+            **{"memory": 2, "HyperPlane": 2, "network port and PCI Express": 0},
+            key_value.LEAKAGE: 4,
         }
     )
 
