@@ -403,8 +403,8 @@ mod tests {
         ] {
             assert_eq!(of(used), (true, true), "{used:#x}");
         }
-        // 64 MiB, the page of the code and 128 save areas of 512 bytes.
-        assert_eq!(pages.limit(), 64 * 256 + 1 + 16);
+        // 64 MiB, the page of the code and 256 save areas of 512 bytes.
+        assert_eq!(pages.limit(), 64 * 256 + 1 + 32);
     }
 
     #[test]
