@@ -316,6 +316,10 @@ fn frames_without_a_buffer_are_counted() {
         statistics(&mut bench),
         NicStatistics {
             frames_received: 7,
+            // Six frames of 72 bytes, and one of 1521.
+            link_bytes: 6 * 72 + 1521,
+            // A read of four descriptors, a frame, four used descriptors, and two registers.
+            express_bytes: (24 + 20 + 64) + (24 + 72) + 4 * (24 + 16) + 2 * (24 + 8),
             frames_delivered: 1,
             dropped_no_descriptor: 2,
             dropped_bad_descriptor: 3,

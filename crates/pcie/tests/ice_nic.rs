@@ -338,6 +338,7 @@ fn frames_without_room_are_counted() {
         found,
         NicStatistics {
             frames_received: 66,
+            link_bytes: 65 * 1088 + 1521,
             dropped_buffer_full: 5,
             dropped_too_long: 1,
             ..NicStatistics::default()

@@ -331,6 +331,7 @@ mod tests {
         let service_times = json!({"distribution": "generalized-extreme-value"});
         let mut server = json!(preset.server);
         server["core"]["l2"] = json!(fabric::SecondLevelSpec::default());
+        server["fabric"]["memory"]["dram"] = json!({});
         server["fabric"]["last_level"]["directory"] = json!(fabric::DirectorySpec::default());
         for kind in SYSTEMS {
             server[kind.key] = json!({});
