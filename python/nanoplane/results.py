@@ -118,13 +118,13 @@ class PrefetchStatistics(TypedDict):
     """What a prefetcher has done."""
 
     issued: int
-    """Lines that were asked for."""
+    """Lines that the prefetcher has asked for."""
     late: int
-    """Those that were still on their way."""
+    """Prefetched lines that were still on their way when they were needed."""
     unused: int
-    """Those that were never needed before another line took their place."""
+    """Prefetched lines that were never needed before another line took their place."""
     useful: int
-    """Those that had come when they were needed."""
+    """Prefetched lines that had come when they were needed."""
 
 
 class Operations(TypedDict):

@@ -131,7 +131,7 @@ def test_weights_do_not_matter_to_who_offers_little(run: Any) -> None:
     [
         (
             {"data_plane__policy": "weighted-round-robin", "data_plane__notify": "spin"},
-            "the weights are kept by HyperPlane's ready set",
+            "weights are kept by hardware",
         ),
         ({"data_plane__weights": [2, 1]}, "data_plane.weights is a list of 2; it has no meaning"),
         (

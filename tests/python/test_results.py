@@ -40,7 +40,7 @@ RUNS = {
 
 
 def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Results of runs that write traces."""
+    """Results of runs that write traces, of which one has user-level interrupts."""
     of_exec = directory / "exec.json"
     trace = ("--trace", directory / "exec.pftrace", "--stats", of_exec)
     nanoplane("exec", *trace, ROOT / "examples" / "doorbells.c")
@@ -48,10 +48,12 @@ def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     options = {"trace": {"timeline": str(directory / "timeline.pftrace")}}
     for example in ("encapsulation", "rack-pair"):
         description = Description.from_toml(ROOT / "examples" / f"{example}.toml")
-        resolved = description.set("measure.requests", 100).resolve()
+        description = description.set("measure.requests", 100)
         if description.is_rack:
+            resolved = description.resolve()
             yield "rack", simulator.rack(resolved.data, compiler.unpack(resolved.elf()), options)
         else:
+            resolved = description.set("data_plane.notify", "user-interrupt").resolve()
             yield "run", simulator.run(resolved.data, resolved.elf(), options)
 
 
@@ -76,6 +78,9 @@ def present(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> I
 
 def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
     results = [(kind, same_results.RUNS[name]()) for kind in RUNS for name in RUNS[kind]]
+    interrupted = same_results._rack("traditional/loopback", "ice-nic", systems=["user_interrupts"])
+    fetching = 'server.core.l2={ size_bytes = 65536, prefetcher = "next-line" }'
+    results += [("rack", interrupted()), ("run", same_results._server(fetching)())]
     found = set()
     for kind, result in [*results, *traced(tmp_path)]:
         schema = simulator.result_schema(kind)

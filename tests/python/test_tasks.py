@@ -69,7 +69,7 @@ def run(program: str, capture: int, *assignments: str) -> Mapping[str, Any]:
         description = description.assign(assignment)
     options = {"capture_packets": capture}
     resolved = description.resolve()
-    result = simulator.run(resolved.data, elf(program), options, files=resolved.contents())
+    result = simulator.run(resolved.data, resolved.elf(), options, files=resolved.contents())
     assert result["dropped"] == 0
     return result
 

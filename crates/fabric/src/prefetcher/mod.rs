@@ -52,13 +52,13 @@ enum Model {
 /// What a prefetcher has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PrefetchStatistics {
-    /// Lines that were asked for.
+    /// Lines that the prefetcher has asked for.
     pub issued: u64,
-    /// Those that had come when they were needed.
+    /// Prefetched lines that had come when they were needed.
     pub useful: u64,
-    /// Those that were still on their way.
+    /// Prefetched lines that were still on their way when they were needed.
     pub late: u64,
-    /// Those that were never needed before another line took their place.
+    /// Prefetched lines that were never needed before another line took their place.
     pub unused: u64,
 }
 
@@ -81,8 +81,7 @@ state::plain!(PrefetchStatistics {
 pub(crate) struct Prefetching {
     model: Model,
     memory: MemoryMap,
-    /// For each place of the cache the line that was prefetched into it and has not been needed
-    /// yet.
+    /// For each place of the cache the line that was prefetched into it and has not been needed yet.
     waiting: Vec<Option<LineAddress>>,
     /// Lines that are on their way and have not been needed yet.
     under_way: Vec<LineAddress>,
