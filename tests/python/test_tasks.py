@@ -53,8 +53,8 @@ ITEMS = 100
 
 
 @functools.cache
-def elf(program: str) -> bytes:
-    return compiler.build(GUEST / "programs" / f"{program}.c")
+def elf(program: str, mechanism: str | None) -> bytes:
+    return compiler.build(GUEST / "programs" / f"{program}.c", None, mechanism)
 
 
 def run(program: str, capture: int, *assignments: str) -> Mapping[str, Any]:
@@ -69,7 +69,8 @@ def run(program: str, capture: int, *assignments: str) -> Mapping[str, Any]:
         description = description.assign(assignment)
     options = {"capture_packets": capture}
     resolved = description.resolve()
-    result = simulator.run(resolved.data, resolved.elf(), options, files=resolved.contents())
+    program_elf = elf(program, resolved.mechanism)
+    result = simulator.run(resolved.data, program_elf, options, files=resolved.contents())
     assert result["dropped"] == 0
     return result
 
