@@ -8,7 +8,7 @@ import pytest
 
 import fake_simulator
 import seeds
-from nanoplane import description, simulator
+from nanoplane import simulator
 from nanoplane.papers.hyperplane import monitoring_set
 
 ROOT = Path(__file__).parents[2]
@@ -33,17 +33,7 @@ def pytest_report_header() -> str:
 
 
 def _forget() -> None:
-    for cached in (
-        simulator.schema,
-        simulator.queueing_schema,
-        simulator.rack_schema,
-        simulator.presets,
-        simulator.version,
-        description.user_schema,
-        description.queueing_schema,
-        description.rack_schema,
-        monitoring_set._shares,
-    ):
+    for cached in (simulator.presets, simulator.version, monitoring_set._shares):
         cached.cache_clear()
 
 
@@ -58,16 +48,3 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     _forget()
     yield
     _forget()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without the compiled simulator its tests are skipped; in CI they then fail."""
-    try:
-        import nanoplane._simulator  # noqa: F401
-    except ImportError:
-        if os.environ.get("CI"):
-            return
-        skip = pytest.mark.skip(reason="the simulator is not built: make build")
-        for item in items:
-            if "simulator" in item.keywords:
-                item.add_marker(skip)

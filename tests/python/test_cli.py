@@ -41,7 +41,12 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 def test_run_tells_of_each_messaging_domain_if_there_are_several(command: Command) -> None:
-    settings = ("--set", "data_plane.notify=rpcvalet", "--set", "server.rpcvalet.domains=[{}, {}]")
+    domain = "{ nodes = 500, cores = 1 }"
+    settings = (
+        *("--set", "data_plane.notify=rpcvalet"),
+        *("--set", f"server.rpcvalet.domains=[{domain}, {domain}]"),
+        *("--set", "server.data_plane_cores=2"),
+    )
     status, output, _ = command("run", "example.toml", *settings)
     assert status == 0
     first, second = (line.split() for line in output.splitlines() if "domain " in line)
@@ -122,7 +127,7 @@ def test_list(command: Command) -> None:
     status, output, _ = command("list")
     assert "hyperplane.8: Peak throughput" in output
     assert "  nanopu/raft: A replicated key-value store: one server of several" in output
-    assert "  scale-up-2: scale-up-2\n" in output  # With the schema's own note.
+    assert "  scale-up-2: Two cores share queues\n" in output  # With the schema's own note.
 
 
 def test_figure(command: Command) -> None:
@@ -235,6 +240,7 @@ def test_every_command_has_help_with_an_example(command: Command) -> None:
         (["run", "exmple.toml"], 'did you mean "example.toml"?'),
         (["run", "example.toml", "--jsn"], "No such option: --jsn"),
         (["run", "example.toml", "--set", "data_plane.queues"], "write key=value"),
+        (["run", "example.toml", "--set", "data_plane.queues=1025"], "holds 1024 at most"),
         (["figure", "hyperplane.88"], 'did you mean "hyperplane.8"?'),
         (["figure", "nonsense"], "there are hyperplane.8, hyperplane.9"),
         (["claims", "hyperplan"], 'did you mean "hyperplane"?'),
@@ -253,8 +259,8 @@ def test_every_command_has_help_with_an_example(command: Command) -> None:
         (["build", "example.toml"], "the name of a C program must end in .c"),
         (["exec", "."], ".: cannot be read: Is a directory"),
         (["run", "example.toml", "--capture", "-1"], "greater than or equal to 0"),
-        (["run", "example.toml", "--set", "data_plane.queues=-1"], "from 1 to 65536"),
-        (["run", "example.toml", "--set", f"data_plane.queues={10**30}"], "from 1 to 65536"),
+        (["run", "example.toml", "--set", "data_plane.queues=-1"], "from 1 to 8192"),
+        (["run", "example.toml", "--set", f"data_plane.queues={10**30}"], "from 1 to 8192"),
         (["run", "example.toml", "--set", "traffic.load=1e-9"], "a number from 0.0001 to 10"),
         (["run", "example.toml", "--set", "traffic.packets=."], "this is a directory, not a file"),
         (["figure", "hyperplane.8", "--workers", "0"], "greater than or equal to 1"),

@@ -100,10 +100,10 @@ def test_claims_measure_what_they_say() -> None:
     assert measured["nanopu.3.times"] == pytest.approx(3)
     # What is put in is no result.
     assert rows["nanopu.2.ndp"]["verdict"] == BY_CONSTRUCTION
-    # 26 ns; 11, 2, 1 and 4 cycles of 3.2 GHz; and 576 bits at 200 Gb/s.
-    assert measured["nanopu.1.arrival"] == pytest.approx(26 + 18 / 3.2 + 2.88)
-    assert measured["nanopu.1.arrival-without-mac"] == pytest.approx(18 / 3.2 + 2.88)
-    assert measured["nanopu.2.ndp"] == pytest.approx(22 / 3.2 + 2.88)
+    # 26 ns; 7, 3, 1 and 3 cycles of 3.2 GHz; and 576 bits at 200 Gb/s.
+    assert measured["nanopu.1.arrival"] == pytest.approx(26 + 14 / 3.2 + 2.88)
+    assert measured["nanopu.1.arrival-without-mac"] == pytest.approx(14 / 3.2 + 2.88)
+    assert measured["nanopu.2.ndp"] == pytest.approx(9 / 3.2 + 2.88)
     assert "put in" in rows["nanopu.1.arrival"]["why"]
     # Its cores take 10 and 70 ns for a request: 100 Mrps, of 72 bytes 57.6 Gb/s.
     assert measured["nanopu.4.rate"] == pytest.approx(100)

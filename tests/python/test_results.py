@@ -9,9 +9,11 @@ import jsonschema
 import pytest
 import same_results
 
+import fake_simulator
 from command_line import nanoplane
 from nanoplane import _simulator, compiler, fields, simulator
 from nanoplane.description import Description
+from nanoplane.sweep import sweep
 
 pytestmark = pytest.mark.simulator
 
@@ -37,6 +39,11 @@ RUNS = {
     "execute-functionally": ["exec integer code, functional"],
     "queueing": ["example queueing"],
 }
+
+FAKED = (
+    *("encapsulation.toml", "key-value.toml", "ordered-store.toml", "queueing.toml"),
+    *("rack.toml", "rack-pair.toml", "two-domains.toml"),
+)
 
 
 def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -98,6 +105,20 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
         if not field.name.startswith("host_")
     }
     assert sorted(declared - found) == []
+
+
+@pytest.mark.usefixtures("fake")
+def test_the_results_of_the_fake_simulator_have_the_declared_fields() -> None:
+    described = [Description.from_toml(ROOT / "examples" / name) for name in FAKED]
+    for outcome in sweep(described):
+        kind = next((one for one in ("rack", "queueing") if one in outcome.description), "run")
+        jsonschema.validate(outcome.result, simulator.result_schema(kind))
+    for kind, run in (
+        ("execute", fake_simulator.execute),
+        ("execute-functionally", fake_simulator.execute_functionally),
+    ):
+        result = json.loads(run({"arguments": []}, "{}", "{}"))
+        jsonschema.validate(result, simulator.result_schema(kind))
 
 
 def test_every_field_has_a_sentence_of_its_own() -> None:
