@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -856,7 +856,7 @@ _WITH_SOURCE = ("programs", "rack_programs", "co_runners")
 def list_names(as_document: Json = False) -> None:
     """Name the programs, presets, traffic shapes, figures and so on."""
     presets = simulator.presets()
-    names: dict[str, list[str]] = {
+    names: dict[str, Sequence[str]] = {
         "programs": compiler.programs(),
         "rack_programs": compiler.rack_programs(),
         "co_runners": compiler.co_runners(),

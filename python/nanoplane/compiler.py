@@ -48,23 +48,26 @@ _USES_LNIC = re.compile(rb'^\s*#\s*include\s*[<"](lnic\w*\.h|nanopu/)', re.MULTI
 """How a program says that it uses nanoPU's registers for messages."""
 
 
-def programs() -> list[str]:
+@functools.cache
+def programs() -> tuple[str, ...]:
     """Return the names of the built-in programs."""
-    return sorted(path.stem for path in (GUEST / "programs").glob("*.c"))
+    return tuple(sorted(path.stem for path in (GUEST / "programs").glob("*.c")))
 
 
-def rack_programs() -> list[str]:
+@functools.cache
+def rack_programs() -> tuple[str, ...]:
     """Return the names of the built-in programs of racks: `nanopu/mica`, `traditional/mica`.
 
     Their directory tells which network interface they are for.
     """
     paths = (GUEST / "programs").glob("*/*.c")
-    return sorted(f"{path.parent.name}/{path.stem}" for path in paths)
+    return tuple(sorted(f"{path.parent.name}/{path.stem}" for path in paths))
 
 
-def co_runners() -> list[str]:
+@functools.cache
+def co_runners() -> tuple[str, ...]:
     """Return the names of the built-in co-runners."""
-    return sorted(path.stem for path in (GUEST / "co-runners").glob("*.c"))
+    return tuple(sorted(path.stem for path in (GUEST / "co-runners").glob("*.c")))
 
 
 def about(program: str) -> str:

@@ -81,8 +81,7 @@ _LARGEST = {"uint8": 2**8 - 1, "uint16": 2**16 - 1, "uint32": 2**32 - 1}
 _LARGEST |= {"uint64": 2**64 - 1, "uint": 2**64 - 1}
 
 
-def _canonical(data: object) -> str:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -195,7 +194,7 @@ class Description:
             )
         if len(parents) > _DEEPEST:
             raise DescriptionError(f"--set {_short(key)}: {_TOO_DEEP}")
-        _check_plain({key: value}, "--set")
+        _check_plain({key: value}, "--set", len(parents))
         data = self.data
         table: Any = data
         for parent in parents:
@@ -215,8 +214,7 @@ class Description:
             other := {"traffic.load": "rate_mrps", "traffic.rate_mrps": "load"}.get(key)
         ) is not None:
             table.pop(other, None)
-        changed = Description.from_dict(data, self.directory, self.source)
-        return dataclasses.replace(changed, overrides=self.overrides | {key})
+        return dataclasses.replace(self, text=_canonical(data), overrides=self.overrides | {key})
 
     def assign(self, assignment: str) -> "Description":
         """Apply one `key=value` of the command line; a path in it starts where the user is."""
@@ -247,8 +245,7 @@ class Description:
         data = self.data
         for name in ("precision", "precision_of", "warmup"):
             data.get("measure", {}).pop(name, None)
-        changed = Description.from_dict(data, self.directory, self.source)
-        changed = dataclasses.replace(changed, overrides=self.overrides)
+        changed = dataclasses.replace(self, text=_canonical(data))
         return changed.set("measure.requests", requests)
 
     @property
@@ -341,8 +338,7 @@ class Description:
         for place, one in enumerate(servers if isinstance(servers, list) else []):
             if isinstance(one, dict) and "server" in one:
                 one["server"] = self._machine(one["server"], f"rack.servers.{place}.server")
-        _validate(self, data, schema)
-        data = dict(_with_defaults(data, schema))
+        data = _completed(self, data, rack_schema)
         self._check_relations(data)
         return data
 
@@ -359,10 +355,7 @@ class Description:
             return self._complete_rack()
         if self.is_queueing:
             return self._complete_queueing()
-        data = self._merged()
-        schema = user_schema()
-        _validate(self, data, schema)
-        data = dict(_with_defaults(data, schema))
+        data = _completed(self, self._merged(), user_schema)
         traffic = data["traffic"]
         if traffic.get("load") is not None and traffic.get("rate_mrps") is not None:
             raise DescriptionError(
@@ -374,14 +367,13 @@ class Description:
         return data
 
     def _complete_queueing(self) -> dict[str, Any]:
-        data, schema = self.data, queueing_schema()
+        data = self.data
         if others := sorted(data.keys() - {"queueing"}):
             raise DescriptionError(
                 f"{self._origin(others[0])}: a queueing system has no server; keep either the "
                 f"table queueing or {_alternatives(others)}"
             )
-        _validate(self, data, schema)
-        return dict(_with_defaults(data, schema))
+        return _completed(self, data, queueing_schema)
 
     def _check_relations(self, data: dict[str, Any]) -> None:
         """Check what no schema says: whether the parameters go together."""
@@ -603,14 +595,15 @@ _DEEPEST = 32
 _TOO_DEEP = f"tables or arrays are more than {_DEEPEST} deep in each other, and no key takes that"
 
 
-def _check_plain(data: Mapping[str, Any], source: str) -> None:
+def _check_plain(data: Mapping[str, Any], source: str, depth: int = 0) -> None:
     """Refuse what a description cannot have, whatever its keys are.
 
     That is what JSON does not know, such as the dates of TOML; numbers that are beyond those of the
-    simulator; and what is so deep that functions that call themselves come to no end.
+    simulator; and what is so deep that functions that call themselves come to no end. `depth` is
+    how many tables `data` is in already.
     """
     # By hand, as this must come to one.
-    waiting: list[tuple[str, Any, int]] = [("", data, 0)]
+    waiting: list[tuple[str, Any, int]] = [("", data, depth)]
     while waiting:
         key, value, depth = waiting.pop()
         if isinstance(value, (Mapping, list)):
@@ -815,10 +808,27 @@ def _validator() -> Any:
     return extend(jsonschema.Draft202012Validator, type_checker=types)
 
 
-def _validate(description: Description, data: dict[str, Any], schema: dict[str, Any]) -> None:
-    errors = list(_validator()(schema).iter_errors(data))
-    if errors:
-        raise DescriptionError(_sentence(description, _first(errors), schema))
+@functools.lru_cache(maxsize=1000)
+def _filled(schema: Callable[[], dict[str, Any]], name: str, table: str) -> str | None:
+    """Return a table of a description with all defaults, as JSON; None if it is not right."""
+    of, value = schema()["properties"].get(name, False), json.loads(table)
+    if not _validator()(of).is_valid(value):
+        return None
+    return json.dumps(_with_defaults(value, of))
+
+
+def _completed(
+    description: Description, data: dict[str, Any], schema: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Check what a schema says of a description, and put in every default of the schema."""
+    known = schema()["properties"]
+    tables = {name: of["default"] for name, of in known.items() if "default" in of} | data
+    # In a sweep most tables are alike: each is looked at once.
+    filled = {name: _filled(schema, name, json.dumps(one)) for name, one in tables.items()}
+    if data.keys() >= set(schema()["required"]) and None not in filled.values():
+        return {name: json.loads(text) for name, text in filled.items() if text is not None}
+    errors = _validator()(schema()).iter_errors(data)
+    raise DescriptionError(_sentence(description, _first(errors), schema()))
 
 
 def _sentence(
