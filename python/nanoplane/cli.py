@@ -13,16 +13,10 @@ import os
 import re
 import signal
 import sys
-import tempfile
-import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
-import rich.box
-import rich.console
-import rich.table
-import rich.text
 import typer
 import typer.core
 
@@ -54,6 +48,10 @@ from nanoplane.sweep import (
     sweep,
 )
 from nanoplane.traces import Traces
+
+if TYPE_CHECKING:  # A fifth of the start of the command, and only tables need it.
+    import rich.console
+    import rich.table
 
 
 class _Commands(typer.core.TyperGroup):
@@ -305,6 +303,9 @@ def _complain(sentence: str, status: int) -> int:
 
 
 def _defect(error: BaseException) -> str:
+    import tempfile
+    import traceback
+
     with tempfile.NamedTemporaryFile(
         "w", prefix="nanoplane-", suffix=".log", delete=False, encoding="utf-8"
     ) as log:
@@ -323,7 +324,9 @@ def _print_json(document: object) -> None:
     print(_NUMBERS.sub(lambda found: "[" + " ".join(found[1].split()) + "]", text))
 
 
-def _console() -> rich.console.Console:
+def _console() -> "rich.console.Console":
+    import rich.console
+
     # In a file or a pipe, lines must not be folded at 80 columns.
     # What is in brackets is text: names come from guests and files.
     width = None if sys.stdout.isatty() else 200
@@ -465,7 +468,7 @@ _FEW_QUEUES = 16
 """So many have a line each."""
 
 
-def _add_queues(table: rich.table.Table, result: Mapping[str, Any]) -> None:
+def _add_queues(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
     """Add what was refused, and a line for each queue if there are several, but few."""
     if result.get("refused"):
         table.add_row("refused", f"{result['refused']:,}", "found their queue closed")
@@ -484,7 +487,7 @@ def _add_queues(table: rich.table.Table, result: Mapping[str, Any]) -> None:
         )
 
 
-def _add_domains(table: rich.table.Table, result: Mapping[str, Any]) -> None:
+def _add_domains(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
     """Add a line for each messaging domain, if there are several."""
     systems = (part for part in result.values() if isinstance(part, dict))
     domains: list[Any] = next((part["domains"] for part in systems if "domains" in part), [])
@@ -513,7 +516,7 @@ def _power(result: Mapping[str, Any]) -> str:
     return f"{report.number(power['total'])} W: {names}"
 
 
-def _add_services(table: rich.table.Table, result: Mapping[str, Any]) -> None:
+def _add_services(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
     """Add how long harts worked on requests, and the same and more of each kind."""
     if (service := result.get("service_ns")) is not None:
         table.add_row("service_ns mean", report.number(service["mean"]), "from take to reply")
@@ -525,7 +528,10 @@ def _add_services(table: rich.table.Table, result: Mapping[str, Any]) -> None:
         table.add_row(f"latency_ns p99 of {kind}", report.number(latency["p99"]), note)
 
 
-def _result_table() -> rich.table.Table:
+def _result_table() -> "rich.table.Table":
+    import rich.box
+    import rich.table
+
     table = rich.table.Table(box=rich.box.SIMPLE, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")
@@ -533,7 +539,7 @@ def _result_table() -> rich.table.Table:
     return table
 
 
-def _add_latencies(table: rich.table.Table, name: str, latency: dict[str, Any]) -> None:
+def _add_latencies(table: "rich.table.Table", name: str, latency: dict[str, Any]) -> None:
     for statistic in ("mean", "p50", "p90", "p99", "p999"):
         interval = latency.get(f"{statistic}_ci95")
         note = "no interval: it needs 60 samples, and five for each queue in use"
@@ -542,14 +548,14 @@ def _add_latencies(table: rich.table.Table, name: str, latency: dict[str, Any]) 
         table.add_row(f"{name} {statistic}", report.number(latency[statistic]), note)
 
 
-def _add_overload(table: rich.table.Table, outcome: Outcome) -> None:
+def _add_overload(table: "rich.table.Table", outcome: Outcome) -> None:
     """Add why the system does not keep up with its load, unless it is to be saturated."""
     if not saturates(outcome.description):
         for number, reason in enumerate(measurement(outcome.result)["overload"]):
             table.add_row("" if number else "DOES NOT KEEP UP", "", reason)
 
 
-def _add_host(table: rich.table.Table, outcome: Outcome) -> None:
+def _add_host(table: "rich.table.Table", outcome: Outcome) -> None:
     """Add what the run has cost the host."""
     result = outcome.result
     note = f"of processor time; {report.number(result['host_wall_seconds'])} on the clock"
@@ -581,7 +587,7 @@ _FEW_HOSTS = 8
 """So many servers have a line each, and so many clients."""
 
 
-def _add_hosts(table: rich.table.Table, result: Mapping[str, Any]) -> None:
+def _add_hosts(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
     """Add what all clients and each of them have measured, and what each server has done."""
     together = result.get("measurement")
     if together is not None and len(result["clients"]) > 1:
@@ -1119,6 +1125,9 @@ def _print_table(figure: Figure, rows: list[Row]) -> None:
 
     If half of such a table were empty, because x was measured too, it has a line for each point.
     """
+    import rich.box
+    import rich.table
+
     xs = sorted({row.x for row in rows})
     units = " and ".join(sorted({row.y_unit for row in rows}))
     x_unit = rows[0].x_unit if rows else ""
@@ -1197,6 +1206,10 @@ def _print_claims(rows: list[dict[str, Any]], every: bool) -> None:
 
 
 def _print_claim_table(rows: list[dict[str, Any]]) -> None:
+    import rich.box
+    import rich.table
+    import rich.text
+
     table = rich.table.Table(box=rich.box.SIMPLE, pad_edge=False)
     for name, justify in (("claim", "left"), ("paper", "right"), ("measured", "right")):
         table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)

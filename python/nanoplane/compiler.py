@@ -39,7 +39,7 @@ _FLAGS = [
 ]
 _GCC = ["riscv64-unknown-elf-gcc", "-march=rv64gc"]
 _ZIG = [
-    *(sys.executable, "-m", "ziglang", "cc"),
+    "cc",
     *("-target", "riscv64-freestanding-none"),
     "-mcpu=generic_rv64+m+a+f+d+c+zicsr+zifencei",
     "-fno-sanitize=undefined",
@@ -72,8 +72,8 @@ def co_runners() -> tuple[str, ...]:
 
 def about(program: str) -> str:
     """Return what a built-in program says that it is: the first sentence of its first comment."""
-    (path,) = GUEST.glob(f"*/{program}.c")
-    text = path.read_text(encoding="utf-8")
+    files = (GUEST / kind / f"{program}.c" for kind in ("programs", "co-runners"))
+    text = next(filter(is_file, files)).read_text(encoding="utf-8")
     comment = " ".join(line.removeprefix(" *").strip() for line in text.splitlines()[1:])
     return comment.split(". ")[0] + "."
 
@@ -225,13 +225,13 @@ def build(
 
 def _reserve_registers(command: list[str]) -> list[str]:
     """Return a compiler's command that leaves x30 and x31 to nanoPU; lnic.h wants to be told so."""
-    if command is _ZIG:  # It ignores -ffixed.
+    if command == _GCC:
+        command = [*command, "-ffixed-x30", "-ffixed-x31"]
+    else:  # Zig ignores -ffixed.
         command = [
             f"{part}+reserve_x30+reserve_x31" if part.startswith("-mcpu=") else part
             for part in command
         ]
-    else:
-        command = [*command, "-ffixed-x30", "-ffixed-x31"]
     return [*command, "-DLNIC_REGISTERS_RESERVED"]
 
 
@@ -287,8 +287,10 @@ def _unusable(directory: Path) -> str | None:
 
 @functools.cache
 def _compiler() -> list[str]:
-    if importlib.util.find_spec("ziglang") is not None:
-        return _ZIG
+    package = importlib.util.find_spec("ziglang")
+    if package is not None and package.origin is not None:
+        # Not `python -m ziglang`, which starts Python only to execute this.
+        return [str(Path(package.origin).with_name("zig")), *_ZIG]
     if shutil.which(_GCC[0]) is not None:
         return _GCC
     raise Failure(

@@ -4,10 +4,10 @@ import contextlib
 import sys
 import time
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import rich.console
-import rich.progress
+if TYPE_CHECKING:  # A fifth of the start of the command, and only a bar needs it.
+    import rich.progress
 
 _QUIET_SECONDS = 1.0
 _LINE_EVERY_SECONDS = 5.0
@@ -64,6 +64,9 @@ class Progress:
             print(f"{finished} of {runs} runs done, {fraction:.0%}{left}", file=sys.stderr)
 
     def _show(self, fraction: float, finished: int, runs: int) -> None:
+        import rich.console
+        import rich.progress
+
         if self._bar is None or self._task is None:
             self._bar = rich.progress.Progress(
                 rich.progress.TextColumn("{task.description}"),

@@ -482,6 +482,34 @@ def test_standard_output_that_is_closed_gets_1(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["example.toml"]
 
 
+_NEEDED_LATER = ("altair", "jsonschema", "numpy", "rich", "vl_convert")
+"""What takes longer to import than all of nanoplane, and no command needs before it has results."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "others"),
+    [
+        # What Typer needs to read arguments is its own, and is imported with the first of them.
+        (None, ["nanoplane.papers.plots", "nanoplane.fields", "pydantic"]),
+        (["list"], ["nanoplane.fields"]),
+        (["explain", "server.fabric.cores"], ["nanoplane.fields", "nanoplane.papers.plots"]),
+        (["run", "--help"], ["nanoplane.fields", "nanoplane.papers.plots"]),
+    ],
+)
+def test_a_command_starts_without_what_it_does_not_need(
+    arguments: list[str] | None, others: list[str]
+) -> None:
+    program = (
+        "import json, sys\nfrom nanoplane import cli\n"
+        f"if {arguments}: cli.app({arguments}, standalone_mode=False)\n"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    modules = set(json.loads(done.stdout.splitlines()[-1]))
+    assert modules >= {"nanoplane.cli", "typer"}
+    assert modules.isdisjoint((*_NEEDED_LATER, *others))
+
+
 @pytest.mark.parametrize("by", ["module", "script"])
 def test_ctrl_c_while_it_is_loaded_is_no_traceback(tmp_path: Path, by: str) -> None:
     """A module that it imports gets the signal, and would then take its time."""

@@ -1,12 +1,17 @@
-"""Plots that the papers' figures share: lines over a quantity, with intervals, in panels."""
+"""Plots that the papers' figures share: lines over a quantity, with intervals, in panels.
+
+Here and in the papers' modules, what draws imports altair: it takes longer than all that a command
+does which names or runs a figure's points.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.figures import Row
+
+if TYPE_CHECKING:
+    import altair
 
 COLOURS = ("#D55E00", "#0A7FC2", "#009E73", "#CC79A7", "#B8860B", "#7570B3")
 """Colours that everybody can tell apart, on white and on black."""
@@ -33,37 +38,37 @@ class Series:
         """Make a series of a label of the rows; `texts` has its values and what is shown."""
         return cls(title, lambda row: texts[row.labels[name]], list(texts.values()), styles)
 
-    def scale(self, shown: Sequence[str]) -> altair.Scale:
+    def scale(self, shown: Sequence[str]) -> dict[str, Any]:
         """Return the scale of the values that are shown, each with its own style."""
         kept = [pair for pair in zip(self.values, self.styles, strict=False) if pair[0] in shown]
-        return altair.Scale(domain=[value for value, _ in kept], range=[style for _, style in kept])
+        return {"domain": [value for value, _ in kept], "range": [style for _, style in kept]}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of a plot."""
+    """An axis of a plot, as Vega-Lite describes it."""
 
     title: str
-    scale: altair.Scale
-    axis: altair.Axis
+    scale: dict[str, Any]
+    axis: dict[str, Any]
 
 
 def queues(values: Sequence[int]) -> Axis:
     """Return the axis of the number of queues."""
-    scale = altair.Scale(type="log", domain=[min(values), max(values)])
-    return Axis("number of queues", scale, altair.Axis(values=list(values), format="d"))
+    scale = {"type": "log", "domain": [min(values), max(values)]}
+    return Axis("number of queues", scale, {"values": list(values), "format": "d"})
 
 
 def linear(title: str) -> Axis:
     """Return an axis that begins at zero."""
-    return Axis(title, altair.Scale(zero=True), altair.Axis(tickCount=6))
+    return Axis(title, {"zero": True}, {"tickCount": 6})
 
 
 def logarithmic(title: str) -> Axis:
     """Return a logarithmic axis."""
     ticks = [step * 10**power for power in range(-2, 6) for step in (1, 2, 5)]
-    scale = altair.Scale(type="log", nice=False, padding=12)
-    return Axis(title, scale, altair.Axis(values=ticks, format="~g"))
+    scale = {"type": "log", "nice": False, "padding": 12}
+    return Axis(title, scale, {"values": ticks, "format": "~g"})
 
 
 def panels(
@@ -76,8 +81,10 @@ def panels(
     dash: Series,
     columns: int = 3,
     shared_y: bool = True,
-) -> altair.TopLevelMixin:
+) -> "altair.TopLevelMixin":
     """Put the rows of each title into a panel of lines, in the order in which titles come."""
+    import altair
+
     titles = list(dict.fromkeys(title(row) for row in rows))
     drawn: list[Any] = [
         _panel([row for row in rows if title(row) == one], rows, x, y, colour, dash).properties(
@@ -96,12 +103,14 @@ def _drawn_interval(row: Row, y: Axis) -> tuple[float, float]:
     it begins at the point.
     """
     low, high = row.ci95 or (row.y, row.y)
-    return (row.y if y.scale.type == "log" and low <= 0 else low), high
+    return (row.y if y.scale.get("type") == "log" and low <= 0 else low), high
 
 
 def _panel(
     rows: Sequence[Row], all_rows: Sequence[Row], x: Axis, y: Axis, colour: Series, dash: Series
 ) -> Any:
+    import altair
+
     values = [
         {
             "x": row.x,
@@ -154,8 +163,10 @@ def bars(
     group: Callable[[Row], str],
     y: Axis,
     colour: Series,
-) -> altair.TopLevelMixin:
+) -> "altair.TopLevelMixin":
     """Put the rows of each title into a panel of bars, side by side in each group."""
+    import altair
+
     titles = list(dict.fromkeys(title(row) for row in rows))
     groups = list(dict.fromkeys(group(row) for row in rows))
     colours = colour.scale([colour.of(row) for row in rows])

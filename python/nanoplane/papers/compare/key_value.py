@@ -8,9 +8,7 @@ messages that the interface gives to cores (RPCValet, ASPLOS 2019), and messages
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim
 from nanoplane.compiler import GUEST
@@ -18,6 +16,9 @@ from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.sweep import Limit, Run, measurement, settled
+
+if TYPE_CHECKING:
+    import altair
 
 CORES = 16
 BUFFERS = 2048
@@ -312,7 +313,9 @@ def _rows(results: Results) -> list[Row]:
 _DASHES = ([6, 4], [6, 4], [2, 2], [2, 2], [8, 3, 2, 3], [1, 0])
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+    import altair
+
     names = {name: system.name for name, system in SYSTEMS.items()}
 
     def panel(statistic: str, title: str) -> Any:

@@ -5,9 +5,7 @@ network interface gives to cores (RPCValet, ASPLOS 2019).
 """
 
 import dataclasses
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, above, below
 from nanoplane.description import Description
@@ -15,6 +13,9 @@ from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet.stores import STORES
 from nanoplane.sweep import Limit, Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 PROGRAM = "key-value"
 CORES = 16
@@ -174,7 +175,7 @@ def _row(results: Results, case: Case) -> Row:
     )
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     names = {name: system.name for name, system in SYSTEMS.items()}
     shown = [row for row in rows if row.labels.get("limit") != f"{LIMITS[1]}"]
     return plots.panels(

@@ -7,9 +7,7 @@ listens to, each rung as often as the monitored one. `guest/programs/false-shari
 
 import dataclasses
 import itertools
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, Part, exactly, part
 from nanoplane.description import Description
@@ -22,6 +20,9 @@ from nanoplane.papers.hyperplane.cases import (
     with_used_rings,
 )
 from nanoplane.sweep import Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 QUEUES = 100
 REQUESTS = 20_000
@@ -146,12 +147,14 @@ def _rows(results: Results) -> list[Row]:
     ]
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+    import altair
+
     shown = [*LOADS.values(), SATURATED]
     x = plots.Axis(
         "doorbells on a line",
-        altair.Scale(type="log", domain=[DOORBELLS[0], DOORBELLS[-1]]),
-        altair.Axis(values=list(DOORBELLS), format="d"),
+        {"type": "log", "domain": [DOORBELLS[0], DOORBELLS[-1]]},
+        {"values": list(DOORBELLS), "format": "d"},
     )
     panels = {
         "spurious wake-ups a request": ("spurious wake-ups",),

@@ -9,13 +9,14 @@ import dataclasses
 import functools
 import math
 import statistics
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane import simulator
 from nanoplane.claims import Claim, Estimate, at_most
 from nanoplane.figures import Figure, Results, Row
+
+if TYPE_CHECKING:
+    import altair
 
 BANKS = 16
 """One for each tile of the server of Table I."""
@@ -103,8 +104,10 @@ def _rows(_: Results) -> list[Row]:
     ]
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     """Put the ways of choosing lines side by side, with the paper's 0.1 % as a line."""
+    import altair
+
     names = [table.name for table in TABLES_TRIED]
     colours = altair.Scale(domain=names, range=["#D55E00", "#CC79A7", "#0A7FC2", "#56B4E9"])
     # A logarithm has no zero: what is below is drawn at the edge.

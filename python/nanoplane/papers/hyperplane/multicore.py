@@ -3,8 +3,7 @@
 import dataclasses
 import itertools
 import math
-
-import altair
+from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, Part, above, below, between, part, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -21,6 +20,9 @@ from nanoplane.papers.hyperplane.cases import (
     organisation,
 )
 from nanoplane.sweep import Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 TASK = "packet-encapsulation"
 CORES = 4
@@ -164,7 +166,7 @@ def _rows(results: Results) -> list[Row]:
     return [row for row in rows if row is not None]
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     organisations = list(dict.fromkeys(row.labels["organisation"] for row in rows))
     return plots.panels(
         rows,

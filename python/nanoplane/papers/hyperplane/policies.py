@@ -6,15 +6,16 @@ the number of queues, and the tail over load.
 """
 
 import itertools
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, Part, at_most, part
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import SHAPES, WEIGHTS, Case
 from nanoplane.sweep import Run
+
+if TYPE_CHECKING:
+    import altair
 
 TASK = "packet-encapsulation"
 ROUND_ROBIN = "round-robin"
@@ -89,7 +90,9 @@ def _rows(results: Results) -> list[Row]:
     return [row for case in cases if (row := _row(results, case)) is not None]
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+    import altair
+
     policy = plots.Series.label("policy", "policy", POLICIES, plots.COLOURS)
     shape = plots.Series.label("traffic", "shape", SHAPES, plots.DASHES)
     panels: dict[str, tuple[str, plots.Axis, plots.Axis]] = {

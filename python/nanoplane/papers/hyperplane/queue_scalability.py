@@ -4,8 +4,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable
-
-import altair
+from typing import TYPE_CHECKING
 
 from nanoplane.claims import (
     Claim,
@@ -35,6 +34,9 @@ from nanoplane.papers.hyperplane.cases import (
     tasks,
 )
 from nanoplane.sweep import Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 PEAK_REQUESTS = 5_000
 
@@ -132,7 +134,7 @@ def _light_rows(results: Results) -> list[Row]:
     return rows
 
 
-def _peak_chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _peak_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     return plots.panels(
         rows,
         lambda row: TASKS[row.labels["task"]],
@@ -144,7 +146,7 @@ def _peak_chart(rows: list[Row]) -> altair.TopLevelMixin:
     )
 
 
-def _light_chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _light_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     statistic = plots.Series(
         "latency", lambda row: row.statistic.split()[0], ("mean", "p99"), plots.DASHES
     )

@@ -1,14 +1,16 @@
 """Section V-E, ready set implementation: Figure 13, and what the paper claims of it."""
 
 import itertools
-
-import altair
+from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, above, between, part
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import SHAPES, TASKS, Case, tasks
 from nanoplane.sweep import Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 QUEUES = 1000
 REQUESTS = 5_000
@@ -60,7 +62,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     return plots.bars(
         rows,
         lambda row: SHAPES[row.labels["shape"]],

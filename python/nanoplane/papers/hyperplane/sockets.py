@@ -2,8 +2,7 @@
 
 import dataclasses
 import itertools
-
-import altair
+from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, above, below
 from nanoplane.description import Description
@@ -16,6 +15,9 @@ from nanoplane.papers.hyperplane.cases import (
     with_used_rings,
 )
 from nanoplane.sweep import Limit, Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 CORES = 8
 """Four on each socket."""
@@ -138,7 +140,7 @@ def _rows(results: Results) -> list[Row]:
     return [row for row in rows if row is not None]
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     system = plots.Series.label("data plane", "system", SYSTEMS, plots.COLOURS)
     return plots.panels(
         sorted(rows, key=lambda row: float(row.labels["imbalance"])),

@@ -4,9 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, Part, above, at_most, between, part
 from nanoplane.figures import Figure, Results, Row, labels
@@ -25,6 +23,9 @@ from nanoplane.papers.hyperplane.cases import (
     with_used_rings,
 )
 from nanoplane.sweep import Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 TASK = "packet-encapsulation"
 BASELINE, TIGHTEST = "spin-poll-mode", "spin"
@@ -165,7 +166,9 @@ def _ipc_rows(results: Results) -> list[Row]:
     return rows
 
 
-def _ipc_chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _ipc_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+    import altair
+
     beside = [row for row in rows if row.statistic == BESIDE]
     own: Any = _own_ipc_chart([row for row in rows if row.statistic != BESIDE])
     if not beside:
@@ -184,7 +187,7 @@ def _ipc_chart(rows: list[Row]) -> altair.TopLevelMixin:
     return chart
 
 
-def _own_ipc_chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _own_ipc_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     return plots.panels(
         rows,
         lambda row: f"{SYSTEMS[row.labels['notify']]}, {row.labels['queues']} queues",
@@ -294,7 +297,9 @@ def _power_rows(results: Results) -> list[Row]:
     return rows + [row for row in tails if row is not None]
 
 
-def _power_chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _power_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+    import altair
+
     mode = plots.Series("data plane", _mode, list(MODES.values()), plots.COLOURS)
     dashes = plots.Series("data plane", _mode, list(MODES.values()), _MODE_DASHES)
     charts: list[Any] = []

@@ -4,9 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -24,6 +22,9 @@ from nanoplane.papers.nanopu.racks import (
     uniform,
 )
 from nanoplane.sweep import Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 OPTIMAL, NAIVE = "optimal", "naive"
 SYSTEMS = {
@@ -145,7 +146,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     return plots.panels(
         rows,
         lambda _: "one core",

@@ -12,9 +12,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, above, below, between, part, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -36,6 +34,9 @@ from nanoplane.papers.nanopu.racks import (
     saturating,
 )
 from nanoplane.sweep import Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 BYTES = (8, 16, 32, 64, 128, 256, 512, 1024)
 SHORTEST, LONGEST = BYTES[0], BYTES[-1]
@@ -191,7 +192,7 @@ def _part_rows(results: Results) -> list[Row]:
     ]
 
 
-def _part_chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _part_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     return plots.bars(
         rows,
         lambda _: f"a message of {SHORTEST} bytes",
@@ -244,7 +245,7 @@ def _row(results: Results, point: Loopback) -> Row:
 
 
 def _chart(title: str) -> Any:
-    def chart(rows: list[Row]) -> altair.TopLevelMixin:
+    def chart(rows: list[Row]) -> "altair.TopLevelMixin":
         return plots.panels(
             rows,
             lambda _: "one core",

@@ -5,9 +5,7 @@ The paper has no figures of these; what is run are its two experiments.
 
 import dataclasses
 import itertools
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, LeftOutError, Results, Row, labels
@@ -29,6 +27,9 @@ from nanoplane.papers.nanopu.racks import (
     saturating,
 )
 from nanoplane.sweep import Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 SHORT_CYCLES, LONG_CYCLES, LONG_PART = 1600, 16_000, 0.005
 CORES = 4
@@ -119,7 +120,7 @@ def _selection_rows(results: Results) -> list[Row]:
     return rows
 
 
-def _selection_chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _selection_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     return plots.panels(
         rows,
         lambda _: "four cores",
@@ -202,7 +203,7 @@ def _incast_rows(results: Results) -> list[Row]:
     ]
 
 
-def _incast_chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _incast_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     return plots.panels(
         rows,
         lambda _: "80 to 1",

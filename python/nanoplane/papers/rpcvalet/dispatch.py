@@ -7,9 +7,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import altair
+from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, Combine, Part, Rule, above, between, part, within
 from nanoplane.description import Description
@@ -26,6 +24,9 @@ from nanoplane.papers.rpcvalet.theory import (
     System,
 )
 from nanoplane.sweep import Limit, Run, mean_service_ns, settled
+
+if TYPE_CHECKING:
+    import altair
 
 MODES = {
     "one-queue": "1x16",
@@ -366,7 +367,7 @@ def _rows_9(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     modes = {**MODES, "theory": "theory, 1x16"}
     units = rows[0].y_unit if rows else ""
     ordered = sorted(rows, key=lambda row: list(NAMES).index(row.labels["distribution"]))

@@ -2,14 +2,16 @@
 
 import dataclasses
 import itertools
-
-import altair
+from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, Part, above, between, part
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.sweep import Limit, Run, settled
+
+if TYPE_CHECKING:
+    import altair
 
 ORGANISATIONS = {
     "1x16": (1, 16),
@@ -159,7 +161,7 @@ def _plotted(row: Row) -> Row:
     return row if drawn else dataclasses.replace(row, ci95=None)
 
 
-def _chart(rows: list[Row]) -> altair.TopLevelMixin:
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     organisations = {name: name for name in ORGANISATIONS}
     tails = [_plotted(row) for row in rows if row.x_unit == "% load" and row.y <= PLOTTED]
     parts = {
