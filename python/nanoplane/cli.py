@@ -919,9 +919,22 @@ def explain(
         _explain_field(key, as_document)
         return
     found = parameters.find(key)
+    document = {"key": key, **_told(key, found)}
+    if (of_rack := parameters.of_rack(found)) is not None:
+        document["of_rack"] = _told(key, of_rack)
+    if as_document:
+        _print_json(document)
+        return
+    print(f"{key}\n")
+    _print_told(document)
+    if of_rack is not None:
+        print("\nOf a rack:\n")
+        _print_told(document["of_rack"])
+
+
+def _told(key: str, found: parameters.Parameter) -> dict[str, Any]:
     sources = {name: of["source"] for name, of in simulator.presets().items()}
-    document = {
-        "key": key,
+    return {
         "takes": found.takes,
         "unit": found.unit,
         "default": found.default,
@@ -933,21 +946,21 @@ def explain(
         "text": found.text,
         "parameters": [one._asdict() for one in parameters.lines(found)],
     }
-    if as_document:
-        _print_json(document)
-        return
-    print(f"{key}\n\n{found.text}\n")
+
+
+def _print_told(told: Mapping[str, Any]) -> None:
+    print(f"{told['text']}\n")
     for name in ("takes", "unit", "default", "source"):
-        if (value := document[name]) not in (None, ""):
+        if (value := told[name]) not in (None, ""):
             print(f"{name:8} {json.dumps(value) if name == 'default' else value}")
-    for name, value in found.presets.items():
-        print(f"{name}: {json.dumps(value)}, {sources[name]}")
-    for name, note in descriptions.notes(key).items():
+    for name, of in told["presets"].items():
+        print(f"{name}: {json.dumps(of['value'])}, {of['source']}")
+    for name, note in told["choices"].items():
         print(f"{name}: {note}")
-    for one in parameters.lines(found):
-        default = f"default {one.default}" if one.default else ""
-        what = ", ".join(part for part in (one.takes, one.unit, default) if part)
-        print(f"{one.name}: {what}. {one.sentence}")
+    for one in told["parameters"]:
+        default = f"default {one['default']}" if one["default"] else ""
+        what = ", ".join(part for part in (one["takes"], one["unit"], default) if part)
+        print(f"{one['name']}: {what}. {one['sentence']}")
 
 
 def _explain_field(key: str, as_document: bool) -> None:

@@ -7,6 +7,7 @@ with `Defaults:` is the source of its defaults, and of those of the tables in it
 import difflib
 import json
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,10 +17,12 @@ from nanoplane import simulator
 from nanoplane.errors import DescriptionError
 
 _DEFAULTS = "Defaults: "
-_SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
-    "queueing": descriptions.queueing_schema,
-    "rack": descriptions.rack_schema,
-}
+_SCHEMAS: tuple[Callable[[], dict[str, Any]], ...] = (
+    descriptions.user_schema,
+    descriptions.queueing_schema,
+    descriptions.rack_schema,
+)
+"""Of the kinds of descriptions: of a server, of a queueing system, of a rack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +115,29 @@ def _at(value: Any, key: str) -> Any:
 
 
 def find(key: str) -> Parameter:
-    """Return the parameter of a dotted key."""
-    root = _SCHEMAS.get(key.split(".")[0], descriptions.user_schema)()
-    found = Parameter("", root)
+    """Return the parameter of a dotted key: a server's, if descriptions of others have it, too."""
+    for root in _roots():
+        if (found := _inside(root, key)) is not None:
+            return found
+    raise DescriptionError(f"{key} is not known; {_near(key)}")
+
+
+def of_rack(found: Parameter) -> Parameter | None:
+    """Return what the key of a parameter is in a rack, if it is there and something else."""
+    other = _inside(Parameter("", descriptions.rack_schema()), found.key)
+    if other is None or other == found or (found.is_table and lines(other) == lines(found)):
+        return None
+    return other
+
+
+def _inside(table: Parameter, key: str) -> Parameter | None:
     for name in key.split("."):
-        inside = {one.key.rsplit(".", 1)[-1]: one for one in found.inside()}
+        inside = {one.key.rsplit(".", 1)[-1]: one for one in table.inside()}
         place = "0" if name.isdecimal() else name
         if place not in inside:
-            raise DescriptionError(f"{key} is not known; {_near(key)}")
-        found = inside[place]
-    return found
+            return None
+        table = inside[place]
+    return table
 
 
 def _near(key: str) -> str:
@@ -142,9 +158,9 @@ def _near(key: str) -> str:
     return f"did you mean {' or '.join(meant)}?"
 
 
-def _roots() -> list[Parameter]:
-    schemas = (descriptions.user_schema(), *(of() for of in _SCHEMAS.values()))
-    return [Parameter("", schema) for schema in schemas]
+def _roots() -> Iterator[Parameter]:
+    for schema in _SCHEMAS:
+        yield Parameter("", schema())
 
 
 class Line(NamedTuple):
@@ -188,7 +204,7 @@ def markdown() -> str:
     """Return the reference: all tables with their parameters, in the order of a description."""
     known: list[list[Line]] = []
     places: list[str] = []
-    written = [_HEAD.replace("PRESETS", ", ".join(simulator.presets()))]
+    written = [_HEAD.replace("PRESETS.", _wrapped(", ".join(simulator.presets()) + "."))]
 
     def add(table: Parameter) -> str:
         """Write a table and those in it, unless it is there; return the key under which it is."""
@@ -207,7 +223,8 @@ def markdown() -> str:
                 takes = f"{takes.split(',')[0]}: [{place}](#{place.replace('.', '')})"
             cells = (f"`{name}`", takes, f"`{default}`" if default else "", unit, sentence)
             rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        text = "\n\n".join(dict.fromkeys([table.text, table.source and _DEFAULTS + table.source]))
+        paragraphs = [*table.text.split("\n\n"), table.source and _DEFAULTS + table.source]
+        text = "\n\n".join(_wrapped(one) for one in dict.fromkeys(paragraphs))
         head = "| key | range | default | unit | |\n| --- | --- | --- | --- | --- |"
         written.insert(at, f"## {heading}\n\n{text.strip()}\n\n{head}\n" + "\n".join(rows) + "\n")
         return heading
@@ -216,3 +233,7 @@ def markdown() -> str:
         for table in root.inside():
             add(table)
     return "\n".join(written)
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)

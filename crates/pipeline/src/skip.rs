@@ -17,7 +17,7 @@ use fabric::{Outbox, PrivateCache, Slot};
 use state::{Plain, Purpose, State, Walker};
 
 /// Iterations of quiet looping before looking for a period.
-const QUIET_TURNS: u64 = 32;
+const QUIET_ITERATIONS: u64 = 32;
 
 /// Looks for a period, by Brent's method: remember a state, compare with those that follow, and
 /// remember a new one after twice as many iterations.
@@ -93,7 +93,7 @@ impl SpinSkip {
             return false;
         }
         self.quiet_iterations += 1;
-        self.quiet_iterations >= QUIET_TURNS
+        self.quiet_iterations >= QUIET_ITERATIONS
             && (registers[usize::from(self.telltale)] == self.told
                 || self.quiet_iterations.is_power_of_two())
     }
