@@ -4,7 +4,9 @@ use super::servers::small_server;
 use flate2::Compression;
 use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use server::{CheckpointOptions, Description, ExecuteOptions, Limits, Program, RunError, execute};
+use server::{
+    CheckpointOptions, ExecuteOptions, Limits, Program, RunError, ServerDescription, execute,
+};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::{Read, Write};
@@ -39,7 +41,7 @@ fn program() -> Program {
     }
 }
 
-fn description() -> Description {
+fn description() -> ServerDescription {
     let mut server = small_server();
     server.fabric.cores = 2;
     serde_json::from_value(serde_json::json!({

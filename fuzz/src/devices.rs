@@ -92,7 +92,7 @@ pub fn devices(bytes: &[u8]) {
         ..Options::default()
     };
     let mut looks = 0;
-    ended(server::run(&description, &program, &options, |_| {
+    ended(server::run(&description, &[program], &options, |_| {
         looks += 1;
         looks < MAX_LOOKS
     }));

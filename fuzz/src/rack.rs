@@ -1,7 +1,7 @@
 use super::input::{Input, replace_numbers};
 use super::program::of_accesses;
 use super::servers::{ended, small_server};
-use server::{Limits, Options, RackDescription, ServerSpec, presets, run_rack};
+use server::{Description, Limits, Options, ServerSpec, presets};
 
 const DMA_NIC_REGISTERS: u64 = 0x1030_0000;
 const ICE_NIC_REGISTERS: u64 = 0x1001_6000;
@@ -62,14 +62,13 @@ pub fn rack(bytes: &[u8]) {
     value["rack"]["servers"] = serde_json::json!([{
         "count": 1, "program": "", "serves": true, "interface": interface, "server": server,
     }]);
-    let Ok(description) = serde_json::from_value::<RackDescription>(value) else {
+    let Ok(description) = serde_json::from_value::<Description>(value) else {
         return;
     };
-    let hosts = description
-        .rack
-        .clients
-        .iter()
-        .map(|client| client.count as usize);
+    let Description::Rack(rack) = &description else {
+        panic!("it is a rack");
+    };
+    let hosts = rack.rack.clients.iter().map(|client| client.count as usize);
     if hosts.sum::<usize>() >= MAX_HOSTS {
         return;
     }
@@ -90,7 +89,7 @@ pub fn rack(bytes: &[u8]) {
         ..Options::default()
     };
     let mut looks = 0;
-    ended(run_rack(&description, &[program], &options, |_| {
+    ended(server::run(&description, &[program], &options, |_| {
         looks += 1;
         looks < MAX_LOOKS
     }));

@@ -606,6 +606,10 @@ def _add_hosts(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
         table.add_row(f"{name} throughput_mrps", report.number(measured["throughput_mrps"]), note)
         _add_latencies(table, f"{name} latency_ns", measured["latency_ns"])
     for server in result["servers"][:_FEW_HOSTS]:
+        if (measured := server.get("data_plane")) is not None:
+            rate = report.number(measured["throughput_mrps"])
+            table.add_row(f"{server['name']} throughput_mrps", rate, "of its data plane")
+            _add_latencies(table, f"{server['name']} latency_ns", measured["latency_ns"])
         sent, received = server["sent"], server["received"]
         table.add_row(
             f"{server['name']} instructions",
@@ -621,7 +625,8 @@ def _add_hosts(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
 def _print_rack(outcome: Outcome) -> None:
     result, rack = outcome.result, outcome.description["rack"]
     console = _console()
-    programs = dict.fromkeys(Path(one["program"]).stem for one in rack["servers"])
+    named = [one.get("data_plane", one)["program"] for one in rack["servers"]]
+    programs = dict.fromkeys(Path(one).stem for one in named)
     console.print(
         f"{len(result['servers'])} servers ({', '.join(programs)}), "
         f"{len(result['clients'])} clients"
@@ -920,16 +925,11 @@ def explain(
         return
     found = parameters.find(key)
     document = {"key": key, **_told(key, found)}
-    if (of_rack := parameters.of_rack(found)) is not None:
-        document["of_rack"] = _told(key, of_rack)
     if as_document:
         _print_json(document)
         return
     print(f"{key}\n")
     _print_told(document)
-    if of_rack is not None:
-        print("\nOf a rack:\n")
-        _print_told(document["of_rack"])
 
 
 def _told(key: str, found: parameters.Parameter) -> dict[str, Any]:

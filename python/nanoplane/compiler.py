@@ -167,7 +167,9 @@ def pack(elves: list[bytes]) -> bytes:
 
 
 def unpack(packed: bytes) -> list[bytes]:
-    """Take apart what :func:`pack` has put together."""
+    """Take apart what :func:`pack` has put together; an ELF file is the only one."""
+    if packed.startswith(b"\x7fELF"):
+        return [packed]
     elves = []
     while packed:
         end = 8 + int.from_bytes(packed[:8], "little")

@@ -34,17 +34,24 @@ _FILES: Mapping[str, Callable[[str], bool]] = {
     "traffic.packets": lambda text: text != _GENERATED,
     "traffic.work.service_times.file": lambda _: True,
     "queueing.service_times.file": lambda _: True,
+    "rack.clients.N.load.requests.N.service_times.file": lambda _: True,
 }
 """Keys that can name a file with data, and which of their texts do."""
 _PATHS: Mapping[str, Callable[[str], bool]] = {
     "data_plane.program": compiler.is_path,
     "data_plane.co_runner": compiler.is_path,
+    "rack.servers.N.program": compiler.is_path,
     **_FILES,
 }
 """Keys whose texts can be paths, and which of their texts are."""
 
-_RACK_PROGRAM = re.compile(r"rack\.servers\.\d+\.program")
-_RACK_FILE = re.compile(r"rack\.clients\.\d+\.load\.requests\.\d+\.service_times\.file")
+_RACK_SERVER = re.compile(r"rack\.servers\.\d+\.(?=traffic\.|data_plane\.)")
+
+
+def _general(key: str) -> str:
+    """Return a key with N for the numbers of entries, and as one of a server alone if it can be."""
+    return re.sub(r"\.\d+(?=\.|$)", ".N", _RACK_SERVER.sub("", key))
+
 
 # The unit in a key's name (its end, after an underscore), as a sentence names it.
 _UNITS = {
@@ -85,31 +92,51 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Guest:
+    """What a server executes."""
+
+    program: Path
+    """C source or an ELF file."""
+    co_runner: Path | None = None
+    """C source of what runs on the other hardware threads, if anything."""
+    mechanism: str | None = None
+    """The header of the way to learn of work, if it has to be compiled in."""
+
+    def elf(self, *, debug: bool = False) -> bytes:
+        """Return its ELF file; `debug`: with its lines' numbers."""
+        return compiler.elf(self.program, self.co_runner, self.mechanism, debug=debug)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Resolved:
     """What the simulator is given: every key has its value, and files are found."""
 
     text: str
     """Canonical JSON of all tables; `data` is the same as a dictionary."""
-    program: Path | None
-    """The guest: C source or an ELF file; None for a queueing system without a server."""
+    guests: tuple[Guest, ...]
+    """The guest of each entry of `rack.servers`, or of the only server; none for a queueing system
+    without a server."""
     files: Mapping[str, Path]
     """The files with data that it names, by their keys: a pcap file, recorded service times. The
     data have their paths as texts."""
-    co_runner: Path | None = None
-    """C source of what runs on the other hardware threads, if anything."""
-    programs: tuple[Path, ...] = ()
-    """Of a rack, the guest of each entry of `rack.servers`."""
-    mechanism: str | None = None
-    """The header of the way to learn of work, if it has to be compiled in."""
+
+    @property
+    def program(self) -> Path:
+        """The program of the only server."""
+        return self.guests[0].program
+
+    @property
+    def mechanism(self) -> str | None:
+        """The header of the only server's way to learn of work, if it has to be compiled in."""
+        return self.guests[0].mechanism
 
     def elf(self, *, debug: bool = False) -> bytes:
         """Return the guest's ELF file; `debug`: with its lines' numbers.
 
-        Of a rack, those of all guests in one; `compiler.unpack` takes them apart.
+        Of several guests, their files in one; `compiler.unpack` takes them apart.
         """
-        if self.programs:
-            return compiler.pack([compiler.elf(one, debug=debug) for one in self.programs])
-        return compiler.elf(self.program, self.co_runner, self.mechanism, debug=debug)
+        elves = [guest.elf(debug=debug) for guest in self.guests]
+        return elves[0] if len(elves) == 1 else compiler.pack(elves)
 
     def contents(self) -> dict[str, bytes]:
         """Read the files with data; return what is in them by their paths."""
@@ -224,11 +251,7 @@ class Description:
                 f'--set {assignment}: write key=value, such as "data_plane.queues=100"'
             )
         key, value = key.strip(), value.strip()
-        is_path = _PATHS.get(key)
-        if _RACK_PROGRAM.fullmatch(key):
-            is_path = compiler.is_path
-        elif _RACK_FILE.fullmatch(key):
-            is_path = bool
+        is_path = _PATHS.get(_general(key))
         if is_path is not None and is_path(value):
             value = str(Path(value).absolute())
         return self.set(key, value)
@@ -268,12 +291,7 @@ class Description:
 
     def check(self) -> None:
         """Raise a DescriptionError with one sentence for the first thing that is wrong."""
-        data = self._complete()
-        if self.is_rack:
-            self._programs(data)
-        elif not self.is_queueing:
-            self._program(data)
-            self.co_runner()
+        self._guests(self._complete())
         self._files()
 
     def resolve(self) -> Resolved:
@@ -287,17 +305,7 @@ class Description:
         files = self._files()
         for key, path in files.items():
             put(data, key, str(path))
-        if self.is_rack:
-            return Resolved(_canonical(data), None, files, programs=self._programs(data))
-        if self.is_queueing:
-            return Resolved(_canonical(data), None, files)
-        return Resolved(
-            _canonical(data),
-            self._program(data),
-            files,
-            self.co_runner(),
-            mechanism=compiler.mechanism(data["data_plane"]["notify"]),
-        )
+        return Resolved(_canonical(data), self._guests(data), files)
 
     def _origin(self, key: str) -> str:
         """Name the place where a key, something in it, or the list it is in was last written."""
@@ -338,17 +346,39 @@ class Description:
         for place, one in enumerate(servers if isinstance(servers, list) else []):
             if isinstance(one, dict) and "server" in one:
                 one["server"] = self._machine(one["server"], f"rack.servers.{place}.server")
+            if isinstance(one, dict) and "data_plane" in one:
+                one.setdefault("traffic", {})
         data = _completed(self, data, rack_schema)
+        for one in data["rack"]["servers"]:
+            if "traffic" in one:
+                _saturate(one["traffic"])
         self._check_relations(data)
         return data
 
-    def _programs(self, data: dict[str, Any]) -> tuple[Path, ...]:
-        """Find the guest of each entry of rack.servers."""
-        keys = [f"rack.servers.{place}.program" for place in range(len(data["rack"]["servers"]))]
-        return tuple(
-            compiler.find_program(one["program"], self.directory, f"{self._origin(key)}: {key}")
-            for key, one in zip(keys, data["rack"]["servers"], strict=True)
+    def _guests(self, data: Mapping[str, Any]) -> tuple[Guest, ...]:
+        """Find the guest of each server."""
+        if self.is_queueing:
+            return ()
+        if not self.is_rack:
+            return (self._guest(data, ""),)
+        servers = enumerate(data["rack"]["servers"])
+        return tuple(self._guest(one, f"rack.servers.{place}.") for place, one in servers)
+
+    def _guest(self, server: Mapping[str, Any], table: str) -> Guest:
+        """Find the guest of a server, whose keys begin with `table`."""
+        data_plane = server.get("data_plane")
+        if data_plane is None:
+            return Guest(self._find(compiler.find_program, server["program"], f"{table}program"))
+        key = f"{table}data_plane."
+        co_runner = data_plane.get("co_runner")
+        return Guest(
+            self._find(compiler.find_program, data_plane["program"], f"{key}program"),
+            co_runner and self._find(compiler.find_co_runner, co_runner, f"{key}co_runner"),
+            compiler.mechanism(data_plane["notify"]),
         )
+
+    def _find(self, find: Callable[[str, Path, str], Path], name: str, key: str) -> Path:
+        return find(name, self.directory, f"{self._origin(key)}: {key}")
 
     def _complete(self) -> dict[str, Any]:
         if self.is_rack:
@@ -361,8 +391,7 @@ class Description:
             raise DescriptionError(
                 f"{self.source}: traffic has both load and rate_mrps; keep the one you mean"
             )
-        if traffic.get("rate_mrps") is None and traffic.get("load") is None:
-            traffic["load"] = "saturate"
+        _saturate(traffic)
         self._check_relations(data)
         return data
 
@@ -379,34 +408,19 @@ class Description:
         """Check what no schema says: whether the parameters go together."""
         if self.part_of_peak() is not None:
             data = {**data, "traffic": {**data["traffic"], "load": "saturate"}}
-        if wrong := simulator.check(data, is_rack=self.is_rack):
+        if wrong := simulator.check(data):
             key, sentence = wrong
             raise DescriptionError(f"{self._origin(key)}: {sentence}")
 
     def program(self) -> Path:
         """Return the guest's file: C source or ELF."""
-        return self._program(self._complete())
-
-    def _program(self, data: dict[str, Any]) -> Path:
-        return compiler.find_program(
-            data["data_plane"]["program"],
-            self.directory,
-            f"{self._origin('data_plane.program')}: data_plane.program",
-        )
-
-    def co_runner(self) -> Path | None:
-        """Return the file of what runs on the other hardware threads, if anything does."""
-        name = self.get("data_plane.co_runner")
-        if name is None:
-            return None
-        what = f"{self._origin('data_plane.co_runner')}: data_plane.co_runner"
-        return compiler.find_co_runner(str(name), self.directory, what)
+        return self._guests(self._complete())[0].program
 
     def _files(self) -> dict[str, Path]:
         """Find the files with data."""
         files = {}
         for key, text in _texts(self.data):
-            is_path = bool if _RACK_FILE.fullmatch(key) else _FILES.get(key)
+            is_path = _FILES.get(_general(key))
             if is_path is None or not is_path(text):
                 continue
             path = (self.directory / text).absolute()
@@ -416,13 +430,19 @@ class Description:
         return files
 
 
+def _saturate(traffic: dict[str, Any]) -> None:
+    """Offer all that the server can take, if nothing else is said."""
+    if traffic.get("rate_mrps") is None and traffic.get("load") is None:
+        traffic["load"] = "saturate"
+
+
 @functools.cache
 def user_schema() -> dict[str, Any]:
     """Return the schema of a description whose preset has been put in.
 
     It is the simulator's, and the keys that Python resolves.
     """
-    schema = _expanded(simulator.schema())
+    schema = _expanded(simulator.schema("server"))
     schema["properties"]["traffic"]["properties"]["load"] = {
         "description": "The offered load: all that the server can take, or a part of the peak "
         "that is measured first.",
@@ -439,13 +459,13 @@ def user_schema() -> dict[str, Any]:
 @functools.cache
 def queueing_schema() -> dict[str, Any]:
     """Return the schema of a description of a queueing system without a server."""
-    return _expanded(simulator.queueing_schema())
+    return _expanded(simulator.schema("queueing"))
 
 
 @functools.cache
 def rack_schema() -> dict[str, Any]:
     """Return the schema of a description of a rack whose presets have been put in."""
-    return _expanded(simulator.rack_schema())
+    return _expanded(simulator.schema("rack"))
 
 
 def _entry(key: str, listed: list[Any], place: str) -> Any:

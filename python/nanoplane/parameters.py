@@ -122,14 +122,6 @@ def find(key: str) -> Parameter:
     raise DescriptionError(f"{key} is not known; {_near(key)}")
 
 
-def of_rack(found: Parameter) -> Parameter | None:
-    """Return what the key of a parameter is in a rack, if it is there and something else."""
-    other = _inside(Parameter("", descriptions.rack_schema()), found.key)
-    if other is None or other == found or (found.is_table and lines(other) == lines(found)):
-        return None
-    return other
-
-
 def _inside(table: Parameter, key: str) -> Parameter | None:
     for name in key.split("."):
         inside = {one.key.rsplit(".", 1)[-1]: one for one in table.inside()}
@@ -211,10 +203,8 @@ def markdown() -> str:
         shape = lines(table)
         if shape in known:
             return places[known.index(shape)]
-        # A rack measures otherwise.
-        heading = table.key if table.key not in places else f"{table.key} of a rack"
         known.append(shape)
-        places.append(heading)
+        places.append(table.key)
         at = len(written)
         rows = []
         for one, (name, takes, default, unit, sentence) in zip(table.inside(), shape, strict=True):
@@ -226,8 +216,8 @@ def markdown() -> str:
         paragraphs = [*table.text.split("\n\n"), table.source and _DEFAULTS + table.source]
         text = "\n\n".join(_wrapped(one) for one in dict.fromkeys(paragraphs))
         head = "| key | range | default | unit | |\n| --- | --- | --- | --- | --- |"
-        written.insert(at, f"## {heading}\n\n{text.strip()}\n\n{head}\n" + "\n".join(rows) + "\n")
-        return heading
+        written.insert(at, f"## {table.key}\n\n{text.strip()}\n\n{head}\n" + "\n".join(rows) + "\n")
+        return table.key
 
     for root in _roots():
         for table in root.inside():

@@ -634,7 +634,7 @@ class UserInterruptStatistics(TypedDict):
 
 
 class RunResult(TypedDict):
-    """What came out of a run."""
+    """What came out of a run of a data plane on one server."""
 
     by_kind: NotRequired[dict[str, KindMeasurement]]
     """Throughput and latencies of the requests of each kind, by its name, if the program takes
@@ -928,6 +928,92 @@ class RackClientResult(TypedDict):
     """What the client's transport has counted."""
 
 
+class DataPlaneResult(TypedDict):
+    """What was measured of a data plane."""
+
+    by_kind: NotRequired[dict[str, KindMeasurement]]
+    """Throughput and latencies of the requests of each kind, by its name, if the program takes
+    several kinds.
+    """
+    captured: list[str]
+    """Delivered packets, in hexadecimal, if asked for."""
+    cold_samples: int
+    """How many of the measured requests were in a slot of their queue's ring in which there had
+    been none before, that is, in memory that no cache had. Only the rings of I/O sources count.
+    """
+    delivered: int
+    """Items that their tenant has taken; those with errors too."""
+    doorbell_conflicts: int
+    """Doorbells that were given another address because of a conflict."""
+    drift: Drifts | None
+    """How latency and the number of requests under way have changed with time; `None` with less
+    than 60 samples, or of several recorders together.
+    """
+    dropped: int
+    """Items that found their queue full."""
+    entering: int
+    """Items on their way from the source into their queue."""
+    errors: int
+    """Items delivered with the flag that says that the data plane could not process them."""
+    generated: int
+    """Items that arrived at the source."""
+    histogram: str
+    """An HdrHistogram of the latencies in nanoseconds, with four digits (1 ns up to 32 us), as in
+    HdrHistogram's log files: V2, compressed, in base64.
+    """
+    inside: int
+    """Items in a queue, in the data plane, or in a tenant's queue."""
+    keeps_up: bool
+    """Whether the system serves what it is offered: nothing is said in `overload`. Not of one that
+    is offered more than it can take on purpose.
+    """
+    latency_ns: LatencySummary
+    """From an item's arrival in its queue to the ring of the tenant's doorbell."""
+    offered_mrps: float | None
+    """Requests that came, those that were dropped included, in millions a second: from the first to
+    the last of those that were measured. `None` if they came all at once.
+    """
+    overload: list[str]
+    """Why the system does not keep up, a sentence each: requests were lost, fewer were served than
+    came, or they are under way for longer and longer.
+    """
+    precise: bool
+    """Whether the 95 % confidence interval of the p99 is as narrow as `measure.precision` asks;
+    true if it asks for nothing. If not, the run was given up at 100 times `measure.requests`, or
+    because it was not steady.
+    """
+    program_counters: dict[str, int]
+    """What the program has counted, by the names that it gave."""
+    queues: QueueResults
+    """Where the items of each queue went."""
+    refused: int
+    """Items that found their queue closed."""
+    reordered: int
+    """Items delivered before an older item of their queue."""
+    service_histogram: str | None
+    """A histogram of the times of `service_ns`, in the form of `histogram`."""
+    service_ns: LatencySummary | None
+    """How long harts worked on the requests: from the take of an item, when it is counted off its
+    queue, to the ring of the tenant's doorbell; for the later ones of a batch, from the ring
+    before. `None` if no take was seen.
+    """
+    steady: bool
+    """Whether the rule for the warm-up found its end, and neither latency nor the number of
+    requests under way drifts behind it. If not, the run was too short, or the system does not
+    settle: what was measured may still change with time. If the rule found no end, only the last
+    `requests` are measured. Drift means nothing where rings are kept full: latencies say how long
+    these are.
+    """
+    throughput_mrps: float
+    """Requests that completed in the measured time, in millions a second."""
+    throughput_mrps_ci95: list[float] | None
+    """95 % confidence interval of `throughput_mrps`, by means of batches of the times between
+    completions; `None` with less than 61 samples, or less than five rounds over the queues.
+    """
+    warmup_samples: int
+    """How many requests at the beginning are left out."""
+
+
 class RpcValetInterface(TypedDict):
     """What RPCValet's network interface has counted in a rack."""
 
@@ -1018,6 +1104,8 @@ class RackServerResult(TypedDict):
     """The cores."""
     cycles: int
     """Cycles of the server's clock."""
+    data_plane: NotRequired[DataPlaneResult]
+    """What was measured of the data plane, if it has one."""
     energy_nj: EnergyResult
     """What the cores, and what they share, have cost since the first client began, in nanojoules;
     for each response, too, if no other server serves.

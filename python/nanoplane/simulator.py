@@ -36,23 +36,9 @@ def _module() -> types.ModuleType:
 
 
 @functools.cache
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of a resolved description."""
-    parsed: dict[str, Any] = json.loads(_module().schema())
-    return parsed
-
-
-@functools.cache
-def queueing_schema() -> dict[str, Any]:
-    """Return the JSON schema of a description of a queueing system without a server."""
-    parsed: dict[str, Any] = json.loads(_module().queueing_schema())
-    return parsed
-
-
-@functools.cache
-def rack_schema() -> dict[str, Any]:
-    """Return the JSON schema of a resolved description of a rack."""
-    parsed: dict[str, Any] = json.loads(_module().rack_schema())
+def schema(kind: str) -> dict[str, Any]:
+    """Return the JSON schema of a resolved description of a `server`, a `rack` or a `queueing`."""
+    parsed: dict[str, Any] = json.loads(_module().schema(kind))
     return parsed
 
 
@@ -94,6 +80,26 @@ def _translate(error: BaseException) -> NanoplaneError | None:
     return _WRONG_QUESTION.get(kind, Failure)(str(error))
 
 
+def _run(
+    description: Mapping[str, Any],
+    elves: Sequence[bytes],
+    options: Mapping[str, Any] | None,
+    progress: Callable[[float], None] | None,
+    files: Mapping[str, bytes] | None,
+) -> Any:
+    try:
+        text = _module().run(
+            json.dumps(description),
+            list(elves),
+            dict(files or {}),
+            json.dumps(options or {}),
+            progress,
+        )
+    except (Exception, KeyboardInterrupt) as error:
+        raise _translate(error) or error from None
+    return json.loads(text)
+
+
 def run(
     description: Mapping[str, Any],
     elf: bytes,
@@ -107,23 +113,32 @@ def run(
     `Resolved.contents`. `progress` is called now and then with the part that is done, from 0 to 1;
     the run ends early with whatever exception it raises.
     """
-    try:
-        text = _module().run(
-            json.dumps(description), elf, dict(files or {}), json.dumps(options or {}), progress
-        )
-    except (Exception, KeyboardInterrupt) as error:
-        raise _translate(error) or error from None
-    result: RunResult = json.loads(text)
+    result: RunResult = _run(description, [elf], options, progress, files)
     return result
 
 
-def check(description: Mapping[str, Any], *, is_rack: bool) -> tuple[str, str] | None:
+def rack(
+    description: Mapping[str, Any],
+    elves: Sequence[bytes],
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[float], None] | None = None,
+    files: Mapping[str, bytes] | None = None,
+) -> "RackResult":
+    """Run one resolved description of a rack, with the ELF file of each entry of `rack.servers`.
+
+    `options`, `progress` and `files` are as in `run`.
+    """
+    result: RackResult = _run(description, elves, options, progress, files)
+    return result
+
+
+def check(description: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return what is wrong with a resolved description, as far as that is known without a run.
 
     That is the key of the wrong parameter and a sentence, or None if a run can be made of it.
     """
     try:
-        wrong: tuple[str, str] | None = _module().check(json.dumps(description), is_rack)
+        wrong: tuple[str, str] | None = _module().check(json.dumps(description))
     except Exception as error:
         raise _translate(error) or error from None
     return wrong
@@ -164,31 +179,6 @@ def queueing(
     return result
 
 
-def rack(
-    description: Mapping[str, Any],
-    elves: Sequence[bytes],
-    options: Mapping[str, Any] | None = None,
-    progress: Callable[[float], None] | None = None,
-    files: Mapping[str, bytes] | None = None,
-) -> "RackResult":
-    """Run one resolved description of a rack, with the ELF file of each entry of `rack.servers`.
-
-    `options`, `progress` and `files` are as in `run`.
-    """
-    try:
-        text = _module().rack(
-            json.dumps(description),
-            list(elves),
-            dict(files or {}),
-            json.dumps(options or {}),
-            progress,
-        )
-    except (Exception, KeyboardInterrupt) as error:
-        raise _translate(error) or error from None
-    result: RackResult = json.loads(text)
-    return result
-
-
 def warm_up(
     description: Mapping[str, Any],
     elf: bytes,
@@ -198,7 +188,7 @@ def warm_up(
 ) -> None:
     """Run the warm start of a resolved description, and save a checkpoint of its end."""
     try:
-        _module().warm_up(json.dumps(description), elf, dict(files or {}), checkpoint, progress)
+        _module().warm_up(json.dumps(description), [elf], dict(files or {}), checkpoint, progress)
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None
 

@@ -59,12 +59,10 @@ def warm_start_key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -
 
     None if there is no warm start.
     """
-    if resolved.program is None:
-        return None
     data = resolved.data
-    measure, traffic = data["measure"], data["traffic"]
-    if measure.get("warm_start") is None:
+    if "traffic" not in data or data["measure"].get("warm_start") is None:
         return None
+    measure, traffic = data["measure"], data["traffic"]
     for table, name in (
         (measure, "requests"),
         (measure, "precision"),
@@ -79,12 +77,10 @@ def warm_start_key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -
 
 def _key(resolved: Resolved, data: dict[str, Any], elf: bytes, files: Mapping[str, bytes]) -> str:
     data.pop("simulator", None)
-    if resolved.program is not None:
-        data["data_plane"].pop("program", None)
-        data["data_plane"].pop("co_runner", None)
-    if resolved.programs:
-        for server in data["rack"]["servers"]:
-            server.pop("program")
+    for server in data["rack"]["servers"] if "rack" in data else [data]:
+        server.pop("program", None)
+        for name in ("program", "co_runner"):
+            (server.get("data_plane") or {}).pop(name, None)
     for name, path in resolved.files.items():
         put(data, name, hexdigest(files[str(path)]))
     parts = {"description": data, "guest": hexdigest(elf), "simulator": simulator.version()}

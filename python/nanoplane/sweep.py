@@ -23,7 +23,7 @@ from typing import Any
 
 from nanoplane import compiler, scratch, simulator
 from nanoplane import store as stores
-from nanoplane.description import Description, Resolved, read
+from nanoplane.description import Description, Guest, Resolved, read
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
 from nanoplane.progress import Watcher
 
@@ -505,7 +505,7 @@ class _Sweep:
         self.ready: list[tuple[float, int, _Job]] = []
         self.order = itertools.count()
         self.resolved: dict[Description, Resolved] = {}
-        self.elves: dict[tuple[Path | None, Path | None, tuple[Path, ...], str | None], bytes] = {}
+        self.elves: dict[tuple[Guest, ...], bytes] = {}
         # Each is read once: what the key is made of is what the run gets.
         self.files: dict[Path, bytes] = {}
         # Results that the store has not taken.
@@ -771,7 +771,7 @@ class _Sweep:
         return self.resolved[description]
 
     def _elf(self, resolved: Resolved) -> bytes:
-        guest = (resolved.program, resolved.co_runner, resolved.programs, resolved.mechanism)
+        guest = resolved.guests
         if guest not in self.elves:
             self.elves[guest] = resolved.elf()
         return self.elves[guest]
@@ -1003,10 +1003,10 @@ def _cost(resolved: Resolved, rate_mrps: float | None) -> float:
     costs nothing.
     """
     data = resolved.data
-    if resolved.programs:
+    if "rack" in data:
         clients = sum(one["count"] for one in data["rack"]["clients"])
         return float(1000.0 * data["measure"]["requests"] * max(1, clients))
-    if resolved.program is None:
+    if not resolved.guests:
         # Some 40 ns of the host, where a server takes more than 100 us for a simulated microsecond.
         return float(0.4 * data["queueing"]["requests"])
     request_ns = 1000.0  # Taking, processing and giving away.

@@ -467,7 +467,7 @@ load = 0.5
 def test_a_queueing_system_has_no_server() -> None:
     description = Description.from_toml(write(QUEUEING))
     resolved = description.resolve()
-    assert resolved.program is None
+    assert resolved.guests == ()
     assert resolved.data["queueing"]["requests"] == 1_000_000
     assert description.set("queueing.fixed_part", "1").resolve().data["queueing"] == {
         "queues": 1,

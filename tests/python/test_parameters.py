@@ -51,23 +51,6 @@ def test_a_table_has_a_line_for_each_parameter() -> None:
     assert "takes    a number above 0 and below 1\n" in shape
 
 
-def test_a_rack_says_otherwise_what_is_measured() -> None:
-    told = json.loads(nanoplane("explain", "measure.requests", "--json"))
-    assert told["text"] == ("Requests to measure, at least, beside those that are cut as warm-up.")
-    assert told["of_rack"]["text"] == (
-        "Requests that each client measures, at least, beside those that are cut as warm-up."
-    )
-    assert told["of_rack"]["takes"] == told["takes"]
-    lines = nanoplane("explain", "measure").splitlines()
-    at = lines.index("Of a rack:")
-    assert any(line.startswith("warm_start: ") for line in lines[:at])
-    names = [line.split(":")[0] for line in lines[at + 1 :] if ": " in line]
-    assert names == ["precision", "requests", "seed", "warmup"]
-    # What is the same in both, and what only one of them has, is told once.
-    for key in ("measure.seed", "measure.warm_start", "simulator", "rack.link", "queueing"):
-        assert "of_rack" not in json.loads(nanoplane("explain", key, "--json"))
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

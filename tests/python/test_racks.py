@@ -107,6 +107,81 @@ def test_81_servers_of_which_two_are_busy() -> None:
     assert {server["received"]["packets"] for server in idle} == {0}
 
 
+MIXED = ROOT / "examples" / "rack-data-plane.toml"
+
+
+@pytest.mark.parametrize("warm_start", [None, {"requests": 200, "rate_mrps": 1.0}])
+def test_a_data_plane_in_a_rack_is_measured_as_it_is_alone(warm_start: Any) -> None:
+    """The random choices of the first server are those of one alone, and its link is idle."""
+    mixed = Description.from_toml(MIXED).set("measure.requests", 300)
+    if warm_start is not None:
+        mixed = mixed.set("measure.warm_start", warm_start)
+    entry = mixed.data["rack"]["servers"][0]
+    tables = {name: entry[name] for name in ("server", "data_plane", "traffic")}
+    alone = Description.from_dict({**tables, "measure": mixed.data["measure"]}).resolve()
+    expected: Mapping[str, Any] = simulator.run(alone.data, alone.elf())
+    server, loopback = simulate(mixed)["servers"]
+    measured = server["data_plane"]
+    # The rack goes on until its client has measured, and items come until then.
+    counts = ("entering", "inside", "delivered", "dropped", "refused")
+    later = {"generated", "queues", *counts}
+    assert {name: measured[name] for name in measured.keys() - later} == {
+        name: expected[name] for name in measured.keys() - later
+    }
+    # Conservation.
+    assert measured["generated"] == sum(measured[name] for name in counts)
+    assert "data_plane" not in loopback
+    assert server["energy_nj"]["per_request"] > 0
+
+
+def test_a_rack_of_data_planes_ends_when_all_have_measured() -> None:
+    mixed = Description.from_toml(MIXED).set("measure.requests", 300)
+    data = mixed.data
+    entry = data["rack"]["servers"][0]
+    slow = {**entry, "name": "slow", "traffic": {"rate_mrps": 0.5}}
+    data["rack"] |= {"servers": [entry, slow], "clients": []}
+    result = simulate(Description.from_dict(data))
+    fast, slow = (server["data_plane"] for server in result["servers"])
+    for measured in (fast, slow):
+        assert measured["latency_ns"]["samples"] >= 300
+    # The rates are 2 and 0.5 million a second, and both go on until the slower one is done.
+    assert 3 < fast["generated"] / slow["generated"] < 5.5
+    together = result["measurement"]["latency_ns"]["samples"]
+    assert together == fast["latency_ns"]["samples"] + slow["latency_ns"]["samples"]
+
+
+def test_a_rack_with_a_data_plane_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    mixed = Description.from_toml(MIXED).set("measure.requests", 300)
+    whole = simulate(mixed)
+    checkpoint = str(tmp_path / "checkpoint")
+    simulate(mixed, checkpoint={"save": checkpoint, "at_requests": 200})
+    resumed = simulate(mixed, checkpoint={"from": checkpoint})
+    assert simulator.without_host(resumed) == simulator.without_host(whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"program": "nanopu/loopback"}, "a server has either a program or a data plane"),
+        ({"data_plane": None}, "rack.servers.0"),
+        ({"interface": "rpcvalet", "data_plane": {"notify": "rpcvalet", "queues": 4}},
+         "rack.servers.0.data_plane.notify is \"rpcvalet\"; it is the interface or one of"),
+        ({"systems": ["hyperplane"]}, "a server has each of them once"),
+    ],
+)  # fmt: skip
+def test_what_a_data_plane_in_a_rack_cannot_be(changes: dict[str, Any], sentence: str) -> None:
+    data = Description.from_toml(MIXED).data
+    data["rack"]["servers"][0] |= changes
+    with pytest.raises(DescriptionError, match=re.escape(sentence)):
+        Description.from_dict(data).check()
+
+
+def test_what_only_data_planes_are_measured_by() -> None:
+    wrong = Description.from_toml(EXAMPLE).set("measure.warm_start", {"requests": 100})
+    with pytest.raises(DescriptionError, match="no server of the rack has one"):
+        wrong.check()
+
+
 def test_several_guests_are_one_piece() -> None:
     elves = [b"one", b"", b"three"]
     assert compiler.unpack(compiler.pack(elves)) == elves

@@ -48,10 +48,10 @@ def test_a_file_that_changes_after_the_key_was_made(monkeypatch: pytest.MonkeyPa
     Path("one.pcap").write_bytes(b"packets")
     run, given = fake_simulator.run, []
 
-    def changing(description: str, elf: bytes, files: dict[str, bytes], *others: Any) -> str:
+    def changing(description: str, elves: list[bytes], files: dict[str, bytes], *rest: Any) -> str:
         given.append(files)
         Path("one.pcap").write_bytes(b"other packets")
-        return run(description, elf, files, *others)
+        return run(description, elves, files, *rest)
 
     monkeypatch.setattr(fake_simulator, "run", changing)
     half = describe(packets="one.pcap").set("traffic.load", "0.5")

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use server::{
     Access, Description, ExecuteOptions, ExecuteResult, Files, FunctionalResult, HostClock,
-    HostCost, Limits, Options, Program, RackDescription, RackResult, Reach, RunError, RunResult,
+    HostCost, Limits, Options, Program, RackResult, Reach, RunError, RunResult, ServerDescription,
 };
 use spec::Under;
 use std::collections::BTreeMap;
@@ -40,10 +40,20 @@ fn to_json<T: serde::Serialize>(py: Python<'_>, value: &T) -> PyResult<String> {
     serde_json::to_string(value).map_err(|cause| error(py, "internal", cause.to_string()))
 }
 
-/// The JSON schema of a resolved description.
+/// The JSON schema of a resolved description: of a run of one server, of a rack, or of a queueing
+/// system without a server.
 #[pyfunction]
-fn schema(py: Python<'_>) -> PyResult<String> {
-    to_json(py, &server::schema())
+fn schema(py: Python<'_>, kind: &str) -> PyResult<String> {
+    let schema = match kind {
+        "server" => server::server_schema(),
+        "rack" => server::rack_schema(),
+        "queueing" => schemars::schema_for!(queueing::Description),
+        other => {
+            let sentence = format!("there are no descriptions of {other:?}");
+            return Err(error(py, "description", sentence));
+        }
+    };
+    to_json(py, &schema)
 }
 
 /// The papers' machines: name to `server`, `description` and `source`.
@@ -69,14 +79,15 @@ fn version() -> &'static str {
     server::VERSION
 }
 
-/// Runs a resolved description with an ELF file and returns the results. `files` has the contents
-/// of the files with data that the description names, by their paths there.
+/// Runs a resolved description with an ELF file for each entry of a rack's servers, or with one for
+/// a server alone, and returns the results. `files` has the contents of the files with data that
+/// the description names, by their paths there.
 #[pyfunction]
-#[pyo3(signature = (description_json, elf, files, options_json, progress))]
+#[pyo3(signature = (description_json, elves, files, options_json, progress))]
 fn run(
     py: Python<'_>,
     description_json: &str,
-    elf: Vec<u8>,
+    elves: Vec<Vec<u8>>,
     files: BTreeMap<String, Vec<u8>>,
     options_json: &str,
     progress: Option<Py<PyAny>>,
@@ -87,19 +98,21 @@ fn run(
         serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
     options.files = Files::new(files);
     let mut reporter = Reporter::new(progress);
-    let result =
-        py.detach(|| server::run(&description, &elf, &options, |done| reporter.goes_on(done)));
+    let result = py.detach(|| {
+        server::run(&description, &elves, &options, |done| {
+            reporter.goes_on(done)
+        })
+    });
     finish(py, reporter.raised, result)
 }
 
-/// Runs the warm start of a resolved description with an ELF file, and saves a checkpoint of its
-/// end.
+/// Runs the warm start of a resolved description as `run` does, and saves a checkpoint of its end.
 #[pyfunction]
-#[pyo3(signature = (description_json, elf, files, checkpoint, progress))]
+#[pyo3(signature = (description_json, elves, files, checkpoint, progress))]
 fn warm_up(
     py: Python<'_>,
     description_json: &str,
-    elf: Vec<u8>,
+    elves: Vec<Vec<u8>>,
     files: BTreeMap<String, Vec<u8>>,
     checkpoint: PathBuf,
     progress: Option<Py<PyAny>>,
@@ -109,7 +122,7 @@ fn warm_up(
     let files = Files::new(files);
     let mut reporter = Reporter::new(progress);
     let result = py.detach(|| {
-        server::warm_up(&description, &elf, &checkpoint, files, |done| {
+        server::warm_up(&description, &elves, &checkpoint, files, |done| {
             reporter.goes_on(done)
         })
     });
@@ -148,12 +161,6 @@ impl Reporter {
             self.raised.is_none()
         })
     }
-}
-
-/// The JSON schema of a description of a queueing system, without a server.
-#[pyfunction]
-fn queueing_schema(py: Python<'_>) -> PyResult<String> {
-    to_json(py, &schemars::schema_for!(queueing::Description))
 }
 
 /// The JSON schema of what comes out of the function `kind`.
@@ -219,37 +226,6 @@ fn simulate_queueing(
     }
 }
 
-/// The JSON schema of a resolved description of a rack.
-#[pyfunction]
-fn rack_schema(py: Python<'_>) -> PyResult<String> {
-    to_json(py, &server::rack_schema())
-}
-
-/// Runs a resolved description of a rack, with an ELF file for each entry of `rack.servers`.
-#[pyfunction]
-#[pyo3(name = "rack")]
-fn run_rack(
-    py: Python<'_>,
-    description_json: &str,
-    elves: Vec<Vec<u8>>,
-    files: BTreeMap<String, Vec<u8>>,
-    options_json: &str,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<String> {
-    let description: RackDescription =
-        serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
-    let mut options: Options =
-        serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
-    options.files = Files::new(files);
-    let mut reporter = Reporter::new(progress);
-    let result = py.detach(|| {
-        server::run_rack(&description, &elves, &options, |done| {
-            reporter.goes_on(done)
-        })
-    });
-    finish(py, reporter.raised, result)
-}
-
 /// A program with what it is given, as a dictionary.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -295,7 +271,7 @@ fn execute(
     options_json: &str,
 ) -> PyResult<String> {
     let program = program.into();
-    let description: Description =
+    let description: ServerDescription =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
     let options: ExecuteOptions =
         serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
@@ -314,20 +290,10 @@ fn execute(
 /// What is wrong with a resolved description of a server or of a rack, as far as that can be said
 /// without its program: the parameter's key, and a sentence.
 #[pyfunction]
-fn check(
-    py: Python<'_>,
-    description_json: &str,
-    is_rack: bool,
-) -> PyResult<Option<(String, String)>> {
-    let read_error = |cause: serde_json::Error| description_error(py, &cause);
-    let checked = if is_rack {
-        let read: Result<RackDescription, _> = serde_json::from_str(description_json);
-        read.map_err(read_error)?.check()
-    } else {
-        let read: Result<Description, _> = serde_json::from_str(description_json);
-        server::check(&read.map_err(read_error)?)
-    };
-    let wrong = checked.err();
+fn check(py: Python<'_>, description_json: &str) -> PyResult<Option<(String, String)>> {
+    let description: Description =
+        serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
+    let wrong = description.check().err();
     Ok(wrong.map(|error| (error.key.clone(), error.to_string())))
 }
 
@@ -375,7 +341,7 @@ fn execute_functionally(
     limits_json: &str,
 ) -> PyResult<String> {
     let program = program.into();
-    let description: Description =
+    let description: ServerDescription =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
     let limits: Limits =
         serde_json::from_str(limits_json).map_err(|cause| description_error(py, &cause))?;
@@ -413,10 +379,7 @@ fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(warm_up, module)?)?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;
-    module.add_function(wrap_pyfunction!(queueing_schema, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_queueing, module)?)?;
-    module.add_function(wrap_pyfunction!(rack_schema, module)?)?;
-    module.add_function(wrap_pyfunction!(run_rack, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(result_schema, module)?)?;
     module.add_function(wrap_pyfunction!(conflicts, module)?)?;

@@ -190,8 +190,6 @@ impl Subject {
             ));
         }
         let mut may_change = MAY_CHANGE.to_vec();
-        // Clients of a rack are precise in all requests.
-        may_change.retain(|key| self.kind != Kind::Rack || *key != "measure.precision_of");
         if self.warm_start_ends {
             may_change.extend(MAY_CHANGE_AFTER_WARM_START);
             // Without a rate of its own the warm start is offered this one.
@@ -306,6 +304,11 @@ impl Saver {
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
+    }
+
+    /// Whether the run has ended with what was saved.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stops && self.waiting.is_none()
     }
 
     /// Saves `machine`, in which so many requests have been delivered, if it is time to.

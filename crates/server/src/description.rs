@@ -1,21 +1,79 @@
 //! What a run is described by. The doc comment of a field is its help text, wherever that is
 //! shown.
 
+use crate::hosts::HostSpec;
+use crate::machine::Machine;
 use crate::memory_map::MOST_HARTS;
 pub use crate::notify::Notify;
+use crate::rack::RackDescription;
 pub use crate::registry::ServerSpec;
 use crate::registry::mechanisms;
 use queues::{MAX_NAME_BYTES, TRAFFIC_PARAMETERS};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use workload::{OperationKind, TrafficSpec, Warmup};
 
-/// A run: a server, the program on it, the traffic that it gets, and what is measured.
+/// What is simulated, and what is measured of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Description {
+    /// A server alone.
+    Server(ServerDescription),
+    /// Several servers and a network.
+    Rack(RackDescription),
+}
+
+impl<'de> Deserialize<'de> for Description {
+    /// A description with the table `rack` is one of a rack.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Description, D::Error> {
+        let table = Value::deserialize(deserializer)?;
+        let read = match table.get("rack") {
+            Some(_) => serde_json::from_value(table).map(Description::Rack),
+            None => serde_json::from_value(table).map(Description::Server),
+        };
+        read.map_err(D::Error::custom)
+    }
+}
+
+impl Description {
+    /// Whether a run can be made of it, as far as that can be said without its programs.
+    pub fn check(&self) -> Result<(), SpecError> {
+        match self {
+            Description::Server(description) => spec::check(description)?,
+            Description::Rack(description) => {
+                spec::check(description)?;
+                return description.check();
+            }
+        }
+        self.hosts().iter().try_for_each(HostSpec::check)
+    }
+
+    /// What is measured.
+    pub(crate) fn measure(&self) -> &MeasureSpec {
+        match self {
+            Description::Server(description) => &description.measure,
+            Description::Rack(description) => &description.measure,
+        }
+    }
+
+    /// How the simulator goes about it.
+    pub(crate) fn simulator(&self) -> &SimulatorSpec {
+        match self {
+            Description::Server(description) => &description.simulator,
+            Description::Rack(description) => &description.simulator,
+        }
+    }
+}
+
+/// A run of one server: the server, the program on it, the traffic that it gets, and what is
+/// measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Description {
+pub struct ServerDescription {
     /// The simulated server.
     pub server: ServerSpec,
     /// The software data plane that runs on it.
@@ -228,12 +286,13 @@ fn default_program() -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeasureSpec {
-    /// Requests to measure, at least, beside those that are cut as warm-up.
+    /// Requests to measure, at least, beside those that are cut as warm-up: of each data plane, and
+    /// by each client of a rack.
     #[schemars(range(min = 100, max = 1_000_000_000))]
     pub requests: u64,
-    /// If given, the run goes on until the p99 is this precise: until half of its 95 % confidence
-    /// interval is at most this part of it, as in 0.05. It ends at 100 times `requests` at the
-    /// latest; the result says whether it is `precise`.
+    /// If given, each of them goes on until its p99 is this precise: until half of its 95 %
+    /// confidence interval is at most this part of it, as in 0.05. It ends at 100 times `requests`
+    /// at the latest; the result says whether it is `precise`.
     #[schemars(range(min = 0.001, max = 1.0))]
     pub precision: Option<f64>,
     /// If given, `precision` applies to the p99 of this kind of requests alone, for programs that
@@ -300,21 +359,34 @@ impl Default for SimulatorSpec {
     }
 }
 
+impl SimulatorSpec {
+    /// Lets `machine` go about it so.
+    pub(crate) fn apply(&self, machine: &mut Machine) {
+        let engine = &mut machine.engine;
+        engine.set_speed(self.lookahead_cycles, self.skip_spinning);
+    }
+}
+
 /// A value as it is written in a description.
 pub(crate) fn written(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// The JSON schema of a [`Description`].
-pub fn schema() -> schemars::Schema {
-    schemars::schema_for!(Description)
+/// The JSON schema of a [`ServerDescription`].
+pub fn server_schema() -> schemars::Schema {
+    schemars::schema_for!(ServerDescription)
+}
+
+/// The JSON schema of a [`RackDescription`].
+pub fn rack_schema() -> schemars::Schema {
+    schemars::schema_for!(RackDescription)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::registry::SYSTEMS;
-    use crate::{Preset, RackDescription, presets};
+    use crate::{Preset, presets};
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
@@ -382,7 +454,7 @@ mod tests {
     }
 
     /// Numbers that may be any, and why.
-    const UNRANGED: [(&str, &str); 9] = [
+    const UNRANGED: [(&str, &str); 8] = [
         (
             "DataPlaneSpec.parameters",
             "the program knows what it takes",
@@ -392,7 +464,6 @@ mod tests {
             "a type is any number in a message",
         ),
         ("MeasureSpec.seed", "each is as random as the others"),
-        ("RackMeasureSpec.seed", "each is as random as the others"),
         ("OpeningSpec.words", "a message has any words"),
         ("RequestSpec.rows", "a message has any words"),
         ("Word", "a message has any words"),
@@ -402,7 +473,7 @@ mod tests {
 
     #[test]
     fn every_number_has_a_declared_range() {
-        let schemas = [schema(), crate::rack_schema()].map(|schema| schema.to_value());
+        let schemas = [server_schema(), rack_schema()].map(|schema| schema.to_value());
         let found = schemas.iter().flat_map(spec::without_range);
         let known = UNRANGED.iter().map(|(key, _)| key.to_string());
         assert_eq!(
@@ -486,13 +557,15 @@ mod tests {
     #[test]
     fn ranges_are_checked_as_they_are_declared() {
         let (one, racks) = complete();
-        let mut met = try_bounds::<Description>(&one, crate::run::check);
-        for rack in &racks {
-            met.append(&mut try_bounds(rack, RackDescription::check));
+        let server = |one: &ServerDescription| Description::Server(one.clone()).check();
+        let mut met = try_bounds(&one, server);
+        let rack = |one: &RackDescription| Description::Rack(one.clone()).check();
+        for one in &racks {
+            met.append(&mut try_bounds(one, rack));
         }
         let mut declared = BTreeSet::new();
-        declarations(&schema().to_value(), &mut declared);
-        declarations(&crate::rack_schema().to_value(), &mut declared);
+        declarations(&server_schema().to_value(), &mut declared);
+        declarations(&rack_schema().to_value(), &mut declared);
         assert_eq!(
             declared.difference(&met).collect::<Vec<_>>(),
             Vec::<&String>::new()
@@ -504,7 +577,7 @@ mod tests {
     #[test]
     fn numbers_survive_being_written_and_read() {
         let preset = preset("hyperplane-table1");
-        let mut description = Description {
+        let mut description = ServerDescription {
             server: preset.server,
             data_plane: DataPlaneSpec {
                 co_runner: None,
@@ -528,7 +601,7 @@ mod tests {
         for rate in rates {
             description.traffic.rate_mrps = Some(rate);
             let text = serde_json::to_string(&description).unwrap();
-            let again: Description = serde_json::from_str(&text).unwrap();
+            let again: ServerDescription = serde_json::from_str(&text).unwrap();
             assert_eq!(again, description, "{rate:?}");
         }
     }

@@ -1,99 +1,25 @@
 //! Programs on a server without a data plane: bare-metal, or for Linux.
 
-use crate::checkpoint::{CheckpointOptions, Kind, Saver, Subject};
-use crate::description::Description;
+use crate::checkpoint::{CheckpointOptions, Kind};
+use crate::description::ServerDescription;
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
-use crate::hardware::{Hardware, Wanted};
 use crate::host::{HostClock, HostCost};
+use crate::hosts::{Common, HostSpec, is_linux, prepare_linux};
 use crate::limits::{Guard, Limits};
-use crate::machine::{Machine, NO_CHECKPOINTS_OF_LINUX, UntimedServer};
-use crate::memory_map::MAIN_MEMORY;
-use crate::meter::{Meter, Reading};
-use crate::plan::{Plan, program_doorbells};
-use crate::preparation::Preparation;
+use crate::machine::{NO_CHECKPOINTS_OF_LINUX, UntimedServer};
+use crate::plan::program_doorbells;
+use crate::prepared::{Prepared, Wanted};
 use crate::program::{Program, check_given, load};
-use crate::totals::Totals;
-use crate::traces::{TraceOptions, TraceReport, Watched};
-use fabric::Fabric;
-use riscv::elf;
+use crate::results::ExecuteResult;
+use crate::traces::TraceOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::Under;
-use system::Setting;
 use workload::Files;
 
-/// Steps of the engine between two looks at whether to go on.
-const STEPS: u32 = 256;
-/// The same in rounds of a functional run.
+/// Rounds of a functional run between two looks at whether to go on.
 const ROUNDS: u32 = 64;
-
-/// What came out of a program.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ExecuteResult {
-    /// The guest's exit status; after a signal 128 and its number.
-    pub exit_status: u64,
-    /// The signal that ended it, such as `SIGABRT`.
-    pub signal: Option<&'static str>,
-    /// What every run has.
-    #[serde(flatten)]
-    pub totals: Totals,
-    /// What has become of the traces that were asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub traces: Vec<TraceReport>,
-}
-
-/// A bare-metal program without I/O, on a server that has every system which `description`
-/// describes and which needs no network.
-fn bare_metal(
-    description: &Description,
-    image: elf::Image,
-    program: &Program,
-    is_restored: bool,
-    guard: &mut Guard<'_>,
-) -> Result<(Machine, Hardware), RunError> {
-    check_given(&image, program)?;
-    let plan = Plan {
-        server: &description.server,
-        simulator: &description.simulator,
-        wanted: Wanted::described(&description.server),
-        setting: Setting::Alone,
-        doorbells: program_doorbells(),
-        memory: vec![program_doorbells()],
-        is_live: true,
-    };
-    plan.wanted.check(plan.server, &plan.setting, "server")?;
-    let preparation = match is_restored {
-        true => None,
-        false => Preparation::live(&plan.untimed(), &image, guard)?,
-    };
-    let place = (description.measure.seed, None);
-    let nothing = |_: &mut Fabric, _: &Hardware| Ok(());
-    let built = plan.build(image, preparation.as_ref(), guard, place, None, nothing);
-    built.map(|(machine, hardware, ())| (machine, hardware))
-}
-
-/// A Linux program with what it is given.
-fn prepare_linux(
-    description: &Description,
-    image: elf::Image,
-    program: &Program,
-    output_bytes: u64,
-) -> Result<linux::Prepared, RunError> {
-    let spec = &description.server;
-    let mut arguments = vec![program.path.clone()];
-    arguments.extend_from_slice(&program.arguments);
-    let setup = linux::Setup {
-        arguments,
-        environment: program.environment.clone(),
-        harts: spec.harts(),
-        memory_bytes: spec.memory_mib * 1024 * 1024,
-        seed: description.measure.seed,
-        access: program.access.clone(),
-        output_bytes,
-    };
-    linux::prepare(image, &setup).map_err(|error| RunError::Program(error.to_string()))
-}
 
 /// What the caller of [`execute`] wants beside the program's output.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -110,12 +36,13 @@ pub struct ExecuteOptions {
 /// Runs any program on the server that `description` names: bare-metal, or for Linux. What it
 /// writes goes to the standard output as it comes.
 pub fn execute(
-    description: &Description,
+    description: &ServerDescription,
     program: &Program,
     options: &ExecuteOptions,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<ExecuteResult, RunError> {
-    description.server.check().under("server")?;
+    let host = HostSpec::alone(&description.server, program);
+    host.check()?;
     let begin = HostClock::start();
     let ExecuteOptions {
         trace,
@@ -124,69 +51,30 @@ pub fn execute(
     } = options;
     let mut progress = |_| go_on();
     let mut guard = Guard::new(limits, &mut progress);
-    let image = load(&program.elf)?;
-    let is_linux = linux::is_linux(&image, MAIN_MEMORY.start);
-    if is_linux && *checkpoint != CheckpointOptions::default() {
+    if *checkpoint != CheckpointOptions::default() && is_linux(&load(&program.elf)?) {
         return Err(RunError::Description(NO_CHECKPOINTS_OF_LINUX.to_string()));
     }
-    let subject = Subject::new(Kind::Program, description, [&image], &Files::default())?;
-    let (mut machine, hardware) = if is_linux {
-        let prepared = prepare_linux(description, image, program, guard.output_bytes())?;
-        let mut machine = Machine::with_linux(&description.server, prepared)?;
-        machine.engine.set_speed(
-            description.simulator.lookahead_cycles,
-            description.simulator.skip_spinning,
-        );
-        (machine, Hardware::default())
-    } else {
-        let is_restored = checkpoint.from.is_some();
-        bare_metal(description, image, program, is_restored, &mut guard)?
+    let files = Files::default();
+    let wanted = Wanted {
+        hosts: vec![host],
+        programs: vec![&program.elf],
+        rack: None,
+        common: Common {
+            measure: &description.measure,
+            simulator: &description.simulator,
+            files: &files,
+            capture_packets: 0,
+            is_restored: checkpoint.from.is_some(),
+        },
     };
-    let mut saver = Saver::new(checkpoint, subject, false)?;
-    saver.restore(checkpoint, &mut machine)?;
-    let brought = machine.instructions();
-    let window = trace.window()?;
-    let mut watched = Watched::new(trace, vec![window], &machine, &program.elf)?;
-    let mut steps = 0u32;
-    let ended = loop {
-        watched.tracer.prepare(&mut machine, u64::MAX);
-        match machine.advance() {
-            Ok(true) => {}
-            other => break other.and_then(|_| saver.check()),
-        }
-        if saver.is_waiting()
-            && let Err(error) = saver.look(&mut machine, 0)
-        {
-            break Err(error);
-        }
-        steps = steps.wrapping_add(1);
-        if (steps.is_multiple_of(STEPS) || machine.take_interrupted())
-            && let Err(error) = guard.check(0.0, machine.spent())
-        {
-            break Err(error);
-        }
-    };
-    let traces = watched.finish(&mut machine);
+    let subject = (Kind::Program, description);
+    let traces = (trace, vec![trace.window()?]);
+    let mut prepared = Prepared::of(wanted, subject, checkpoint, traces, &mut guard)?;
+    let ended = prepared.simulate(&mut guard);
+    let traces = prepared.finish_traces();
     ended?;
-    if let Some(sentence) = machine.unwritten() {
-        return Err(RunError::Output(sentence));
-    }
-    guard.check_amount(machine.spent_in_all())?;
-    let meter = Meter {
-        server: &description.server,
-        shown: usize::MAX,
-        hardware: &hardware,
-    };
-    let end = machine.end();
-    let last = meter.read(&mut machine, end, 0);
-    let readings = (&Reading::default(), &last);
-    let totals = Totals::of(&mut machine, &meter, (begin, brought), readings);
-    Ok(ExecuteResult {
-        exit_status: machine.exit().map_or(0, |(_, status)| status),
-        signal: machine.signal(),
-        totals,
-        traces,
-    })
+    prepared.check_amount(&guard)?;
+    prepared.program(begin, traces)
 }
 
 /// One hart's part of a functional run.
@@ -217,7 +105,7 @@ pub struct FunctionalResult {
 /// Runs any program as [`execute`] does, but only for what it computes: no time is simulated. Of
 /// the description the number of cores, the clock, the size of memory and the seed count.
 pub fn execute_functionally(
-    description: &Description,
+    description: &ServerDescription,
     program: &Program,
     limits: &Limits,
     mut go_on: impl FnMut() -> bool,
@@ -227,9 +115,16 @@ pub fn execute_functionally(
     let mut progress = |_| go_on();
     let mut guard = Guard::new(limits, &mut progress);
     let image = load(&program.elf)?;
+    let seed = description.measure.seed;
     let server = UntimedServer::of(&description.server, &[program_doorbells()]);
-    let mut machine = if linux::is_linux(&image, MAIN_MEMORY.start) {
-        let prepared = prepare_linux(description, image, program, guard.output_bytes())?;
+    let mut machine = if is_linux(&image) {
+        let prepared = prepare_linux(
+            &description.server,
+            image,
+            program,
+            seed,
+            guard.output_bytes(),
+        )?;
         FunctionalMachine::with_linux(&server, prepared)?
     } else {
         check_given(&image, program)?;

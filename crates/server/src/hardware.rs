@@ -16,48 +16,58 @@ use system::{Attached, Cores, Host, Kind, Refusal, Setting, Site, System, Wire};
 pub type SystemResults = BTreeMap<&'static str, Value>;
 
 /// Systems that are to take part in a server.
-pub(crate) struct Wanted {
-    systems: Vec<(&'static Kind, Box<dyn System>)>,
+pub(crate) struct Wanted<'a> {
+    server: &'a ServerSpec,
+    /// What the server is for.
+    setting: Setting<'a>,
+    /// Each with what it is there for.
+    systems: Vec<(&'static Kind, Box<dyn System>, Setting<'a>)>,
 }
 
-impl Wanted {
-    /// Those with these keys.
-    pub fn of<'a>(server: &ServerSpec, keys: impl IntoIterator<Item = &'a str>) -> Wanted {
-        let find = |key: &str| {
-            let kind = SYSTEMS.iter().find(|kind| kind.key == key)?;
-            Some((kind, server.system(key)?))
-        };
-        let systems = keys.into_iter().filter_map(find).collect();
-        Wanted { systems }
+impl<'a> Wanted<'a> {
+    /// None, in a server with this `setting`.
+    pub fn none(server: &'a ServerSpec, setting: Setting<'a>) -> Wanted<'a> {
+        Wanted {
+            server,
+            setting,
+            systems: Vec::new(),
+        }
+    }
+
+    /// And the one with this key, which is there for `setting`.
+    pub fn and(mut self, key: &str, setting: &Setting<'a>) -> Wanted<'a> {
+        let kind = SYSTEMS.iter().find(|kind| kind.key == key);
+        let system = self.server.system(key);
+        let found = kind.zip(system);
+        let with_setting = found.map(|(kind, system)| (kind, system, setting.clone()));
+        self.systems.extend(with_setting);
+        self
     }
 
     /// Those that `server` describes and that need no network: what a program alone can use.
-    pub fn described(server: &ServerSpec) -> Wanted {
+    pub fn described(server: &'a ServerSpec, setting: Setting<'a>) -> Wanted<'a> {
         let kinds = SYSTEMS.iter().filter(|kind| {
             // An interface that is not also a part of the cores has nothing to do without a link.
             kind.extends_cores && server.describes(kind.key)
         });
-        Wanted::of(server, kinds.map(|kind| kind.key))
+        let none = Wanted::none(server, setting.clone());
+        kinds.fold(none, |wanted, kind| wanted.and(kind.key, &setting))
     }
 
-    /// Whether they can be part of a server with this `setting`, and what else it describes can be
-    /// there. `key`: which key of the description asks for them.
-    pub fn check(
-        &self,
-        server: &ServerSpec,
-        setting: &Setting<'_>,
-        key: &str,
-    ) -> Result<(), SpecError> {
+    /// Whether they can be part of the server, and what else it describes can be there. `key`:
+    /// which key of the description asks for them.
+    pub fn check(&self, key: &str) -> Result<(), SpecError> {
         for kind in SYSTEMS {
-            let is_used = self.systems.iter().any(|(used, _)| used.key == kind.key);
-            if is_used || server.describes(kind.key) {
-                let host = server.host(setting, is_used);
-                let system = server.system(kind.key);
+            let used = self.systems.iter().find(|(used, ..)| used.key == kind.key);
+            if used.is_some() || self.server.describes(kind.key) {
+                let setting = used.map_or(&self.setting, |(.., setting)| setting);
+                let host = self.server.host(setting, used.is_some());
+                let system = self.server.system(kind.key);
                 system.map_or(Ok(()), |system| system.check(&host))?;
             }
         }
-        let extending = self.systems.iter().filter(|(kind, _)| kind.extends_cores);
-        let extending: Vec<&str> = extending.map(|(kind, _)| kind.key).collect();
+        let extending = self.systems.iter().filter(|(kind, ..)| kind.extends_cores);
+        let extending: Vec<&str> = extending.map(|(kind, ..)| kind.key).collect();
         require(
             extending.len() <= 1,
             key,
@@ -68,23 +78,22 @@ impl Wanted {
     }
 
     /// Memory that they need beside the main memory.
-    pub fn memory(&self, server: &ServerSpec, setting: &Setting<'_>) -> Vec<AddressRange> {
+    pub fn memory(&self) -> Vec<AddressRange> {
         let systems = self.systems.iter();
-        let host = server.host(setting, true);
         systems
-            .flat_map(|(_, system)| system.memory(&host))
+            .flat_map(|(_, system, setting)| system.memory(&self.server.host(setting, true)))
             .collect()
     }
 
-    /// Attaches them, each where `site` says.
-    pub fn attach<'a>(
-        &self,
+    /// Attaches them, each where `site` says of a host.
+    pub fn attach<'s>(
+        &'s self,
         fabric: &mut Fabric,
-        mut site: impl FnMut() -> Site<'a>,
+        mut site: impl FnMut(Host<'s>) -> Site<'s>,
     ) -> Result<Hardware, RunError> {
         let mut hardware = Hardware::default();
-        for (kind, system) in &self.systems {
-            let attached = system.attach(fabric, site());
+        for (kind, system, setting) in &self.systems {
+            let attached = system.attach(fabric, site(self.server.host(setting, true)));
             let attached = attached.map_err(|Refusal(why)| RunError::Description(why))?;
             hardware.systems.push((kind, attached));
         }

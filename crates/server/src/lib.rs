@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod clint;
+mod data_plane;
 mod description;
 mod engine;
 mod error;
@@ -9,6 +10,7 @@ mod execute;
 mod functional;
 mod hardware;
 mod host;
+mod hosts;
 mod htif;
 mod limits;
 mod machine;
@@ -19,10 +21,12 @@ mod output;
 mod period;
 mod plan;
 mod preparation;
+mod prepared;
 mod presets;
 mod program;
 mod rack;
 mod registry;
+mod results;
 mod run;
 mod schema;
 mod totals;
@@ -33,14 +37,14 @@ mod traces;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NANOPLANE_BUILD"));
 
 pub use checkpoint::{CheckpointOptions, Resumable};
+pub use data_plane::{DataPlaneResult, QueueResults};
 pub use description::{
-    DataPlaneSpec, Description, MeasureSpec, Policy, SimulatorSpec, WarmStartSpec, schema,
+    DataPlaneSpec, Description, MeasureSpec, Policy, ServerDescription, SimulatorSpec,
+    WarmStartSpec, rack_schema, server_schema,
 };
 pub use engine::{Advance, Engine};
 pub use error::RunError;
-pub use execute::{
-    ExecuteOptions, ExecuteResult, FunctionalResult, HartResult, execute, execute_functionally,
-};
+pub use execute::{ExecuteOptions, FunctionalResult, HartResult, execute, execute_functionally};
 pub use hardware::SystemResults;
 pub use host::{HostClock, HostCost};
 pub use limits::Limits;
@@ -50,12 +54,13 @@ pub use notify::{InterfaceKind, Notify};
 pub use presets::{Preset, presets};
 pub use program::Program;
 pub use rack::{
-    Rack, RackAdvance, RackClientResult, RackClientSpec, RackDescription, RackMeasureSpec,
-    RackResult, RackServer, RackServerResult, RackServerSpec, RackSpec, SwitchResult, rack_schema,
-    run_rack,
+    Rack, RackAdvance, RackClientSpec, RackDescription, RackServer, RackServerSpec, RackSpec,
 };
 pub use registry::{SYSTEMS, ServerSpec};
-pub use run::{Options, RunResult, check, run, warm_up};
+pub use results::{
+    ExecuteResult, Outcome, RackClientResult, RackResult, RackServerResult, RunResult, SwitchResult,
+};
+pub use run::{Options, run, warm_up};
 pub use schema::result_schema;
 pub use system::Wire;
 pub use totals::{CoreResult, EnergyResult, Totals};

@@ -10,7 +10,7 @@ use crate::preparation::Preparation;
 use fabric::{AddressRange, Fabric};
 use network::rack::LineRate;
 use riscv::elf::Image;
-use system::{Requests, Setting, Site};
+use system::{Requests, Site};
 
 /// A range of `lines` doorbells, each with a line of its own.
 pub(crate) fn doorbell_range(start: u64, lines: u64) -> AddressRange {
@@ -30,9 +30,7 @@ pub(crate) struct Plan<'a> {
     pub server: &'a ServerSpec,
     pub simulator: &'a SimulatorSpec,
     /// The systems that it has.
-    pub wanted: Wanted,
-    /// What it is for.
-    pub setting: Setting<'a>,
+    pub wanted: Wanted<'a>,
     /// Where doorbells are.
     pub doorbells: AddressRange,
     /// Memory beside the main memory, but for that of systems.
@@ -44,7 +42,7 @@ pub(crate) struct Plan<'a> {
 impl Plan<'_> {
     /// All memory beside the main memory.
     fn more_memory(&self) -> Vec<AddressRange> {
-        let of_systems = self.wanted.memory(self.server, &self.setting);
+        let of_systems = self.wanted.memory();
         self.memory.iter().copied().chain(of_systems).collect()
     }
 
@@ -69,8 +67,8 @@ impl Plan<'_> {
         let memory = self.more_memory();
         let mut machine = Machine::new(self.server, image, &memory, self.is_live, |fabric| {
             let mut requests = requests;
-            let mut hardware = self.wanted.attach(fabric, || Site {
-                host: self.server.host(&self.setting, true),
+            let mut hardware = self.wanted.attach(fabric, |host| Site {
+                host,
                 doorbells: self.doorbells,
                 io_registers: IO_REGISTERS,
                 link,
@@ -85,10 +83,7 @@ impl Plan<'_> {
         let Some((hardware, beside)) = built else {
             return Err(RunError::Description("nothing was attached".to_string()));
         };
-        let simulator = self.simulator;
-        machine
-            .engine
-            .set_speed(simulator.lookahead_cycles, simulator.skip_spinning);
+        self.simulator.apply(&mut machine);
         if let Some(preparation) = preparation {
             preparation.begin(&mut machine);
         }

@@ -63,13 +63,6 @@ pub(crate) fn check_bare_metal(image: &elf::Image) -> Result<(), RunError> {
     Ok(())
 }
 
-/// A program that can run without an operating system and end.
-pub(crate) fn load_bare_metal(program: &[u8]) -> Result<elf::Image, RunError> {
-    let image = load(program)?;
-    check_given(&image, &Program::default())?;
-    Ok(image)
-}
-
 /// What a program has written, to follow a sentence.
 pub(crate) fn said(output: &str) -> String {
     let lines: Vec<String> = output

@@ -9,52 +9,52 @@
 
 mod description;
 mod flows;
-mod run;
 mod watchdog;
+mod wires;
 
-pub use description::{
-    RackClientSpec, RackDescription, RackMeasureSpec, RackServerSpec, RackSpec, rack_schema,
-};
-pub use run::{RackClientResult, RackResult, RackServerResult, SwitchResult, run_rack};
+pub use description::{RackClientSpec, RackDescription, RackServerSpec, RackSpec};
+pub(crate) use flows::Flows;
+pub(crate) use watchdog::Watchdog;
+pub(crate) use wires::{Wires, address_of, name_of, wire_up};
 
 use crate::checkpoint::Resumable;
+use crate::data_plane::DataPlane;
 use crate::engine::Advance;
 use crate::error::RunError;
 use crate::machine::Machine;
 use crate::traces::Tracer;
-use fabric::{Fabric, Time};
+use fabric::Time;
 use network::packet::Packet;
 use network::rack::{Interface, LineRate, Network, NodeId, Record};
+use pipeline::NEVER;
 use state::{Reader, Writer};
 use system::Wire;
 
-/// The interface at `wire`.
-fn interface<'a>(wire: &Wire, fabric: &'a mut Fabric) -> Result<&'a mut dyn Interface, RunError> {
-    wire.interface(fabric).ok_or_else(|| {
-        RunError::Description("the server has another network interface".to_string())
-    })
-}
-
-/// One of the servers.
+/// One of the servers, or the only one, without a network.
 pub struct RackServer {
     /// What is told of it.
     pub name: String,
     /// The server.
     pub machine: Machine,
-    wire: Wire,
-    place: NodeId,
+    /// What its packets come through, and its place in the network, if there is one.
+    wire: Option<(Wire, NodeId)>,
+    /// What is measured of it beside what clients measure.
+    pub(crate) data_plane: Option<DataPlane>,
+    /// The cycle at which it waits until its energy has been read.
+    pub(crate) reading_due: Option<u64>,
     /// When it next does something.
-    next: Time,
-    has_ended: bool,
+    pub(crate) next: Time,
+    pub(crate) has_ended: bool,
     /// What is traced of it.
-    tracer: Option<Tracer>,
+    pub(crate) tracer: Option<Tracer>,
 }
 
 state::component!(RackServer {
     name: fixed,
     machine,
     wire: fixed,
-    place: fixed,
+    data_plane: fixed,
+    reading_due: fixed,
     next,
     has_ended,
     tracer: fixed,
@@ -64,20 +64,45 @@ impl RackServer {
     /// `machine`, whose interface is at `wire`, at `place` of the network.
     pub fn new(name: String, machine: Machine, wire: Wire, place: NodeId) -> RackServer {
         RackServer {
+            wire: Some((wire, place)),
+            ..RackServer::alone(name, machine, None)
+        }
+    }
+
+    /// `machine` without a network.
+    pub(crate) fn alone(
+        name: String,
+        machine: Machine,
+        data_plane: Option<DataPlane>,
+    ) -> RackServer {
+        RackServer {
             name,
             machine,
-            wire,
-            place,
+            wire: None,
+            data_plane,
+            reading_due: None,
             next: Time::ZERO,
             has_ended: false,
             tracer: None,
         }
     }
 
+    /// Its interface and the fabric that has it.
+    fn interface(&mut self) -> Result<Option<&mut dyn Interface>, RunError> {
+        let Some((wire, _)) = &self.wire else {
+            return Ok(None);
+        };
+        let interface = wire.interface(&mut self.machine.engine.fabric);
+        interface.map(Some).ok_or_else(|| {
+            RunError::Description("the server has another network interface".to_string())
+        })
+    }
+
     /// Tells its interface its address and the rate of its link.
     pub fn connect(&mut self, address: u32, rate: LineRate) -> Result<(), RunError> {
-        let fabric = &mut self.machine.engine.fabric;
-        interface(&self.wire, fabric)?.connect(address, rate);
+        if let Some(interface) = self.interface()? {
+            interface.connect(address, rate);
+        }
         Ok(())
     }
 
@@ -91,39 +116,89 @@ impl RackServer {
         }
     }
 
+    /// To be called when something has been changed from outside.
+    pub(crate) fn refresh(&mut self) {
+        self.next = self.next_time();
+    }
+
     fn receive(&mut self, at: Time, packet: Packet) -> Result<(), RunError> {
         if self.has_ended {
             return Ok(());
         }
-        let fabric = &mut self.machine.engine.fabric;
-        let token = interface(&self.wire, fabric)?.receive(at, packet);
-        fabric.wake_agent(self.wire.agent, at, token);
+        let Some(token) = self
+            .interface()?
+            .map(|interface| interface.receive(at, packet))
+        else {
+            return Ok(());
+        };
+        if let Some((wire, _)) = &self.wire {
+            let fabric = &mut self.machine.engine.fabric;
+            fabric.wake_agent(wire.agent, at, token);
+        }
         self.next = self.next.min(at);
+        Ok(())
+    }
+
+    /// Does what happens before cycle `pause`, in at most so many steps of the engine. It comes
+    /// back sooner when its energy is to be read, or when the host has interrupted the guest.
+    fn run(&mut self, pause: u64, steps: u32) -> Result<(), RunError> {
+        // What arrives later may come inside of the cycle that `pause` is in.
+        self.machine.engine.set_pause(pause);
+        for _ in 0..steps {
+            // A server in which nothing will ever happen again never comes to a pause.
+            if pause != NEVER && self.machine.engine.now() >= pause {
+                break;
+            }
+            let due = match &self.data_plane {
+                Some(data_plane) => data_plane.reading_due(&self.machine),
+                None => NEVER,
+            };
+            match &mut self.tracer {
+                Some(tracer) => tracer.prepare(&mut self.machine, pause.min(due)),
+                None if self.data_plane.is_some() => self.machine.engine.set_pause(pause.min(due)),
+                None => {}
+            }
+            if due != NEVER && self.machine.engine.now() >= due {
+                self.reading_due = Some(due);
+                break;
+            }
+            let is_running = self.machine.advance().or_else(|crash| {
+                // What the program has done wrong before is why it crashes now.
+                self.data_plane.as_ref().map_or(Ok(()), DataPlane::check)?;
+                Err(crash)
+            })?;
+            if !is_running {
+                self.has_ended = true;
+                break;
+            }
+            if self.wire.is_none() {
+                let done_at = self.data_plane.as_ref().and_then(DataPlane::done_at);
+                if let Some(at) = done_at {
+                    let cycle = self.machine.engine.clock().cycle_at_or_after(at);
+                    self.machine.end_after(cycle);
+                }
+                if self.machine.take_interrupted() {
+                    break;
+                }
+            }
+        }
+        self.refresh();
         Ok(())
     }
 
     /// Does what happens in whole cycles before `end`, and appends what it sends.
     fn run_until(&mut self, end: Time, sent: &mut Vec<(Time, Packet)>) -> Result<(), RunError> {
-        let engine = &mut self.machine.engine;
-        // What arrives later may come inside of the cycle that `end` is in.
-        let pause = engine.clock().cycle_of(end);
-        engine.set_pause(pause);
-        while self.machine.engine.now() < pause {
-            if let Some(tracer) = &mut self.tracer {
-                tracer.prepare(&mut self.machine, pause);
-            }
-            if !self.machine.advance()? {
-                self.has_ended = true;
-                break;
-            }
-        }
-        if self.machine.is_ending() && pause >= self.machine.end() && !self.has_ended {
+        let pause = self.machine.engine.clock().cycle_of(end);
+        self.run(pause, u32::MAX)?;
+        let is_over = self.machine.is_ending() && pause >= self.machine.end();
+        if is_over && self.reading_due.is_none() && !self.has_ended {
             self.machine.finish();
             self.has_ended = true;
         }
-        self.next = self.next_time();
-        let engine = &mut self.machine.engine;
-        interface(&self.wire, &mut engine.fabric)?.take_sent(sent);
+        self.refresh();
+        if let Some(interface) = self.interface()? {
+            interface.take_sent(sent);
+        }
         Ok(())
     }
 }
@@ -196,9 +271,11 @@ impl Rack {
         };
         let mut places = Vec::new();
         for (number, server) in servers.iter().enumerate() {
-            let place = usize::from(server.place.0);
-            places.resize(places.len().max(place + 1), None);
-            places[place] = Some(number);
+            if let Some((_, NodeId(place))) = server.wire {
+                let place = usize::from(place);
+                places.resize(places.len().max(place + 1), None);
+                places[place] = Some(number);
+            }
         }
         Ok(Rack {
             servers,
@@ -209,6 +286,32 @@ impl Rack {
             pause: Time::NEVER,
             turns: 0,
             sent: Vec::new(),
+        })
+    }
+
+    /// Servers without a network.
+    pub(crate) fn alone(servers: Vec<RackServer>) -> Rack {
+        Rack {
+            servers,
+            network: Network::new(0),
+            places: Vec::new(),
+            window: Time::NEVER,
+            end: Time::NEVER,
+            pause: Time::NEVER,
+            turns: 0,
+            sent: Vec::new(),
+        }
+    }
+
+    /// Advances servers without a network by at most so many steps of their engines.
+    pub(crate) fn advance_alone(&mut self, steps: u32) -> Result<RackAdvance, RunError> {
+        for server in &mut self.servers {
+            server.run(NEVER, steps)?;
+        }
+        let has_ended = self.servers.iter().all(|server| server.has_ended);
+        Ok(match has_ended {
+            true => RackAdvance::End,
+            false => RackAdvance::Running,
         })
     }
 
@@ -269,8 +372,10 @@ impl Rack {
             server
                 .run_until(end, &mut self.sent)
                 .map_err(|error| error.of(&server.name))?;
-            for (at, packet) in self.sent.drain(..) {
-                self.network.enter(server.place, at, packet);
+            if let Some((_, place)) = server.wire {
+                for (at, packet) in self.sent.drain(..) {
+                    self.network.enter(place, at, packet);
+                }
             }
         }
         // What is left is in the cycle that the pause is in.
@@ -294,21 +399,23 @@ impl Rack {
     }
 
     /// Keeps a record of what happens to messages from now on.
-    fn keep_records(&mut self) -> Result<(), RunError> {
+    pub(crate) fn keep_records(&mut self) -> Result<(), RunError> {
         self.network.keep_records();
         for server in &mut self.servers {
-            let fabric = &mut server.machine.engine.fabric;
-            interface(&server.wire, fabric)?.keep_records();
+            if let Some(interface) = server.interface()? {
+                interface.keep_records();
+            }
         }
         Ok(())
     }
 
     /// Appends what has happened to messages since this was last called.
-    fn take_records(&mut self, records: &mut Vec<Record>) -> Result<(), RunError> {
+    pub(crate) fn take_records(&mut self, records: &mut Vec<Record>) -> Result<(), RunError> {
         self.network.take_records(records);
         for server in &mut self.servers {
-            let fabric = &mut server.machine.engine.fabric;
-            interface(&server.wire, fabric)?.take_records(records);
+            if let Some(interface) = server.interface()? {
+                interface.take_records(records);
+            }
         }
         Ok(())
     }
@@ -336,7 +443,8 @@ impl Resumable for Rack {
     }
 
     fn is_ending(&self) -> bool {
-        self.end != Time::NEVER
+        let mut servers = self.servers.iter();
+        self.end != Time::NEVER || servers.all(|server| server.machine.is_ending())
     }
 
     fn save(&mut self) -> Result<Vec<u8>, RunError> {

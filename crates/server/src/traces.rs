@@ -482,36 +482,3 @@ fn report(path: &Path, entries: u64, written: io::Result<()>) -> TraceReport {
         }),
     }
 }
-
-/// The traces of the run of one server.
-pub(crate) struct Watched {
-    pub traces: Traces,
-    pub tracer: Tracer,
-}
-
-impl Watched {
-    /// Of `machine` with the program in the ELF file `elf`: what happens in the times of `shown`.
-    pub fn new(
-        options: &TraceOptions,
-        shown: Vec<Range<Time>>,
-        machine: &Machine,
-        elf: &[u8],
-    ) -> Result<Watched, RunError> {
-        let threads = usize::from(machine.threads());
-        let harts = Harts {
-            count: machine.engine.cores.len() * threads,
-            share_cores: threads > 1,
-            of: "the server has",
-        };
-        let mut traces = Traces::new(options, shown, &harts)?;
-        let program = traces.program(machine.image(), elf);
-        let tracer = traces.watch(None, machine, program.as_ref());
-        Ok(Watched { traces, tracer })
-    }
-
-    /// The run is over, or has been cut off.
-    pub fn finish(&mut self, machine: &mut Machine) -> Vec<TraceReport> {
-        self.tracer.finish(machine);
-        self.traces.finish()
-    }
-}

@@ -5,8 +5,8 @@ mod common;
 use common::assembler::*;
 use common::servers::{models, server, with_total_store_order};
 use server::{
-    DataPlaneSpec, Description, ExecuteOptions, ExecuteResult, MeasureSpec, Notify, Policy,
-    Program, RunError, SimulatorSpec, execute,
+    DataPlaneSpec, ExecuteOptions, ExecuteResult, MeasureSpec, Notify, Policy, Program, RunError,
+    ServerDescription, SimulatorSpec, execute,
 };
 use std::sync::mpsc;
 use std::time::Duration;
@@ -16,8 +16,12 @@ const HOST: u64 = 0x8010_0000;
 /// Nobody's address.
 const NOTHING: u64 = 0x4000_0040;
 
-fn description(harts: usize, core: &pipeline::CoreSpec, simulator: SimulatorSpec) -> Description {
-    Description {
+fn description(
+    harts: usize,
+    core: &pipeline::CoreSpec,
+    simulator: SimulatorSpec,
+) -> ServerDescription {
+    ServerDescription {
         server: server(harts, core),
         data_plane: DataPlaneSpec {
             co_runner: None,

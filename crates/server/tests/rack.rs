@@ -12,8 +12,8 @@ use network::rack::{
 use pipeline::{CoreSpec, NoExtension};
 use riscv::elf::Image;
 use server::{
-    Machine, Options, Rack, RackAdvance, RackDescription, RackServer, Resumable, RunError,
-    ServerSpec, Wire, presets, run_rack,
+    Description, Machine, Options, Rack, RackAdvance, RackServer, Resumable, RunError, ServerSpec,
+    Wire, presets,
 };
 use state::{State, Walker};
 use std::any::Any;
@@ -567,7 +567,7 @@ fn prototype() -> ServerSpec {
 }
 
 /// A description of servers of nanoPU that serve, and of a client.
-fn description(text: serde_json::Value) -> RackDescription {
+fn description(text: serde_json::Value) -> Description {
     let server = prototype();
     let mut description = serde_json::json!({
         "rack": {
@@ -595,8 +595,8 @@ fn merge(into: &mut serde_json::Value, from: serde_json::Value) {
 }
 
 /// What has come out, without what it has cost the host.
-fn measured(description: &RackDescription) -> serde_json::Value {
-    let result = run_rack(description, &[loops_back()], &Options::default(), |_| true)
+fn measured(description: &Description) -> serde_json::Value {
+    let result = server::run(description, &[loops_back()], &Options::default(), |_| true)
         .expect("nothing goes wrong");
     let mut value = serde_json::to_value(result).expect("it can be written");
     let object = value.as_object_mut().expect("it is a table");
@@ -682,11 +682,14 @@ fn time_goes_on_when_packets_arrive_in_the_cycle_before_a_look() {
         "measure": {"requests": 100, "warmup": 0},
     }));
     let mut looks = 0;
-    let result = run_rack(&description, &[loops_back()], &Options::default(), |_| {
+    let result = server::run(&description, &[loops_back()], &Options::default(), |_| {
         looks += 1;
         looks < 1000
     });
     let result = result.expect("it comes to its end");
+    let server::Outcome::Rack(result) = result else {
+        panic!("it is a rack");
+    };
     // The first answer comes within the fifth microsecond, and the hundredth 99 later.
     assert_eq!(result.simulated_seconds, 104e-6);
 }
@@ -710,7 +713,7 @@ fn difference(key: &str, one: &serde_json::Value, other: &serde_json::Value) -> 
 #[test]
 fn what_cannot_be_is_told_in_a_sentence() {
     let told = |text: serde_json::Value| {
-        let result = run_rack(
+        let result = server::run(
             &description(text),
             &[loops_back()],
             &Options::default(),

@@ -1,17 +1,15 @@
 //! The description of a rack.
 
-use crate::description::{ServerSpec, SimulatorSpec, written};
-use crate::hardware::Wanted;
+use crate::data_plane::DataPlanePlan;
+use crate::description::{DataPlaneSpec, MeasureSpec, ServerSpec, SimulatorSpec, written};
+use crate::hosts::{HostSpec, Runs};
 use crate::notify::InterfaceKind;
-use crate::registry::SYSTEMS;
 use network::LoadGeneratorSpec;
 use network::rack::{LinkSpec, SwitchSpec};
-use network::transport::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
-use system::Setting;
-use workload::Warmup;
+use workload::TrafficSpec;
 
 /// Servers and clients that can be in a rack, at most.
 const MAX_HOSTS: usize = 1000;
@@ -22,41 +20,12 @@ const MAX_HOSTS: usize = 1000;
 pub struct RackDescription {
     /// Servers and network.
     pub rack: RackSpec,
-    /// What each client measures.
+    /// What is measured: by each client, and of each data plane.
     #[serde(default)]
-    pub measure: RackMeasureSpec,
+    pub measure: MeasureSpec,
     /// How the simulator goes about it.
     #[serde(default)]
     pub simulator: SimulatorSpec,
-}
-
-/// What is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RackMeasureSpec {
-    /// Requests that each client measures, at least, beside those that are cut as warm-up.
-    #[schemars(range(min = 100, max = 1_000_000_000))]
-    pub requests: u64,
-    /// If given, each client goes on until its p99 is this precise: until half of its 95 %
-    /// confidence interval is at most this part of it. It ends at 100 times `requests` at the
-    /// latest.
-    #[schemars(range(min = 0.001, max = 1.0))]
-    pub precision: Option<f64>,
-    /// How the beginning is cut: "auto", or a number of requests.
-    pub warmup: Warmup,
-    /// All randomness comes from this number.
-    pub seed: u64,
-}
-
-impl Default for RackMeasureSpec {
-    fn default() -> RackMeasureSpec {
-        RackMeasureSpec {
-            requests: 20_000,
-            precision: None,
-            warmup: Warmup::Auto,
-            seed: 1,
-        }
-    }
 }
 
 /// Servers, clients, and the network between them. The addresses are 10.0.0.1 and those that
@@ -89,8 +58,17 @@ pub struct RackServerSpec {
     #[serde(default = "default_count")]
     #[schemars(range(min = 1, max = MAX_HOSTS))]
     pub count: u32,
-    /// The program: a built-in one by its name, or the path of a `.c` or `.elf` file.
-    pub program: String,
+    /// The program: a built-in one by its name, or the path of a `.c` or `.elf` file. A server with
+    /// a data plane has that program instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The data plane that runs on it, beside what its program does with the network. It is
+    /// measured, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_plane: Option<DataPlaneSpec>,
+    /// What comes in through the data plane's I/O device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficSpec>,
     /// Whether its program only serves others, so that the run does not wait until it exits.
     #[serde(default)]
     pub serves: bool,
@@ -146,8 +124,18 @@ fn default_begin_ns() -> f64 {
 
 impl RackDescription {
     /// Whether a run can be made of it, but for what depends on the machines' clocks.
-    pub fn check(&self) -> Result<(), SpecError> {
-        spec::check(self)?;
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        let of_data_planes = [
+            ("precision_of", self.measure.precision_of.is_some()),
+            ("warm_start", self.measure.warm_start.is_some()),
+        ];
+        let mut servers = self.rack.servers.iter();
+        if !servers.any(|server| server.data_plane.is_some())
+            && let Some((key, _)) = of_data_planes.iter().find(|(_, is_given)| *is_given)
+        {
+            let why = "it is for data planes, and no server of the rack has one";
+            return Err(SpecError::new(*key, "given", why)).under("measure");
+        }
         self.rack.check()
     }
 }
@@ -235,7 +223,7 @@ impl RackSpec {
         let other = self.servers.iter().find(|server| {
             let is_meant =
                 client.servers.is_empty() && server.serves || client.servers.contains(&server.name);
-            is_meant && server.protocol() != protocol
+            is_meant && server.host().protocol() != protocol
         });
         let Some(server) = other else {
             return Ok(());
@@ -243,43 +231,56 @@ impl RackSpec {
         Err(SpecError::new(
             "load.transport.protocol",
             written(&protocol),
-            format!("that of {} is {}", server.name, written(&server.protocol())),
+            format!(
+                "that of {} is {}",
+                server.name,
+                written(&server.host().protocol())
+            ),
         ))
     }
 }
 
 impl RackServerSpec {
+    /// The server as one of a run.
+    pub(crate) fn host(&self) -> HostSpec<'_> {
+        HostSpec {
+            name: Some(&self.name),
+            count: self.count,
+            server: &self.server,
+            runs: match (&self.data_plane, &self.traffic) {
+                (Some(spec), Some(traffic)) => Runs::DataPlane(DataPlanePlan {
+                    spec,
+                    traffic,
+                    server: &self.server,
+                }),
+                _ => Runs::Networked,
+            },
+            serves: self.serves,
+            interface: Some(self.interface),
+            systems: &self.systems,
+        }
+    }
+
     /// Whether there can be such a server, with its network interface.
     fn check(&self) -> Result<(), SpecError> {
-        self.server.check().under("server")?;
-        for (place, key) in self.systems.iter().enumerate() {
-            let known = SYSTEMS.iter().filter(|kind| kind.interface.is_none());
-            let known: Vec<&str> = known.map(|kind| kind.key).collect();
-            require(
-                known.contains(&&**key) && !self.systems[..place].contains(key),
-                &format!("systems.{place}"),
-                written(key),
-                format!("each of {} can be in it once", written(&known)),
-            )?;
-        }
-        self.wanted().check(&self.server, &Setting::Rack, "systems")
+        require(
+            self.program.is_some() != self.data_plane.is_some(),
+            "program",
+            self.program.as_ref().map_or("absent".to_string(), written),
+            "a server has either a program or a data plane (data_plane), which names its program",
+        )?;
+        let (is, other) = match self.traffic.is_some() {
+            true => (
+                "given",
+                "it comes to a data plane, and there is no data_plane",
+            ),
+            false => (
+                "absent",
+                "a data plane has traffic of its own; `traffic = {}` is the default",
+            ),
+        };
+        let is_whole = self.traffic.is_some() == self.data_plane.is_some();
+        require(is_whole, "traffic", is, other)?;
+        self.host().check()
     }
-
-    /// Its interface, and the systems beside that.
-    pub(crate) fn wanted(&self) -> Wanted {
-        let interface = self.interface.system().key;
-        let systems = self.systems.iter().map(String::as_str);
-        Wanted::of(&self.server, [interface].into_iter().chain(systems))
-    }
-
-    /// What its interface speaks.
-    fn protocol(&self) -> Protocol {
-        let system = self.server.system(self.interface.system().key);
-        system.map_or(Protocol::Datagrams, |system| system.protocol())
-    }
-}
-
-/// The JSON schema of a [`RackDescription`].
-pub fn rack_schema() -> schemars::Schema {
-    schemars::schema_for!(RackDescription)
 }

@@ -12,7 +12,7 @@ const NETWORK: &str = "network";
 
 /// Somebody in the network.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub(crate) struct Member {
     /// What it is called.
     pub name: String,
     /// What it is.
@@ -21,14 +21,14 @@ pub(super) struct Member {
 
 /// What a member of the network is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Server,
     Client,
     Switch,
 }
 
 /// Shows messages on a timeline.
-pub(super) struct Flows {
+pub(crate) struct Flows {
     timeline: SharedTimeline<Writer>,
     /// By their numbers in the network.
     members: Vec<Member>,

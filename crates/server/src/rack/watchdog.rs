@@ -27,7 +27,7 @@ struct Waiting {
 
 /// Looks at a rack now and then. What it says depends only on what has happened in it by then.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watchdog {
+pub(crate) struct Watchdog {
     looked_at: Time,
     clients: Vec<Waiting>,
     packets: u64,
@@ -37,7 +37,7 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     /// Of a rack with so many clients, which is at `now`.
-    pub(super) fn new(now: Time, clients: usize) -> Watchdog {
+    pub(crate) fn new(now: Time, clients: usize) -> Watchdog {
         Watchdog {
             looked_at: now,
             clients: vec![Waiting::default(); clients],
@@ -47,7 +47,7 @@ impl Watchdog {
 
     /// Looks at the clients `at` a time, up to which so many packets have been sent: a sentence
     /// without its full stop, if the rack will never be done.
-    pub(super) fn look<'a>(
+    pub(crate) fn look<'a>(
         &mut self,
         at: Time,
         packets: u64,

@@ -1,0 +1,549 @@
+//! A data plane on a server: the I/O device that fills its queues, the tenants that empty them, and
+//! what is measured of its requests.
+
+use crate::description::{DataPlaneSpec, MeasureSpec, Policy, ServerSpec, written};
+use crate::error::RunError;
+use crate::hardware::Hardware;
+use crate::machine::{Machine, second_half};
+use crate::memory_map::{CONSUMERS, DOORBELLS, IO_REGISTERS, IO_TENANTS, TENANT_DOORBELLS};
+use crate::plan::doorbell_range;
+use crate::preparation::Told;
+use crate::program::said;
+use fabric::{AddressRange, AgentId, Fabric, Time};
+use pipeline::NEVER;
+use queues::{
+    CONSUMER_BYTES, IoSetup, IoSource, ItemCounts, Ledger, ProgramPreparation, ProgramSettings,
+    SharedLedger, TenantSide,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use spec::{SpecError, Under, require};
+use std::collections::BTreeMap;
+use system::Requests;
+use workload::{
+    Files, KindMeasurement, Measurement, Random, Recorder, Rings, Stream, TrafficSpec,
+    lost_requests,
+};
+
+/// A guest that has let work wait for this long without finishing any is stuck.
+const PATIENCE_NS: f64 = 50e6;
+/// While one core processes an item of a queue whose items need not be in order, each core of its
+/// cluster can take this many of the same queue before they have to wait for it.
+const SLOTS_APART: u32 = 4;
+
+/// What became of each queue's items: lists with an element for each queue.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct QueueResults {
+    /// Items that arrived at the I/O source.
+    pub generated: Vec<u64>,
+    /// Items that found the queue full.
+    pub dropped: Vec<u64>,
+    /// Items that found the queue closed.
+    pub refused: Vec<u64>,
+    /// Items that the tenant has taken.
+    pub delivered: Vec<u64>,
+    /// How many of the measured requests were in the queue.
+    pub samples: Vec<u64>,
+    /// The mean latency of the measured requests; `None` without any.
+    pub mean_latency_ns: Vec<Option<f64>>,
+    /// The 99th percentile of the latencies of the measured requests; `None` without any.
+    pub p99_latency_ns: Vec<Option<f64>>,
+}
+
+impl QueueResults {
+    fn of(ledger: &Ledger) -> QueueResults {
+        let counts = ledger.queue_counts();
+        let latencies = ledger.recorder().by_queue(counts.len());
+        // Picoseconds are enough, and keep a thousand queues short.
+        let rounded = |ns: Option<f64>| ns.map(|ns| (ns * 1e3).round() / 1e3);
+        QueueResults {
+            generated: counts.iter().map(|queue| queue.generated).collect(),
+            dropped: counts.iter().map(|queue| queue.dropped).collect(),
+            refused: counts.iter().map(|queue| queue.refused).collect(),
+            delivered: counts.iter().map(|queue| queue.delivered).collect(),
+            samples: latencies.iter().map(|queue| queue.samples).collect(),
+            mean_latency_ns: latencies
+                .iter()
+                .map(|queue| rounded(queue.mean_ns))
+                .collect(),
+            p99_latency_ns: latencies
+                .iter()
+                .map(|queue| rounded(queue.p99_ns))
+                .collect(),
+        }
+    }
+}
+
+/// What was measured of a data plane.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct DataPlaneResult {
+    /// Throughput, latencies, their intervals and histogram.
+    #[serde(flatten)]
+    pub measurement: Measurement,
+    /// Throughput and latencies of the requests of each kind, by its name, if the program takes
+    /// several kinds.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_kind: BTreeMap<&'static str, KindMeasurement>,
+    /// Where all items went.
+    #[serde(flatten)]
+    pub items: ItemCounts,
+    /// Where the items of each queue went.
+    pub queues: QueueResults,
+    /// What the program has counted, by the names that it gave.
+    pub program_counters: BTreeMap<String, u64>,
+    /// Doorbells that were given another address because of a conflict.
+    pub doorbell_conflicts: u64,
+    /// Delivered packets, in hexadecimal, if asked for.
+    pub captured: Vec<String>,
+}
+
+/// A data plane as it is described, with the server that it runs on.
+#[derive(Clone, Copy)]
+pub(crate) struct DataPlanePlan<'a> {
+    pub spec: &'a DataPlaneSpec,
+    pub traffic: &'a TrafficSpec,
+    pub server: &'a ServerSpec,
+}
+
+impl<'a> DataPlanePlan<'a> {
+    /// Whether it can run on the server; keys are those of the table that has `data_plane`.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let server = self.server;
+        self.traffic.check().under("traffic")?;
+        let (running, cores) = (server.data_plane_cores, server.fabric.cores);
+        require(
+            running <= cores,
+            "server.data_plane_cores",
+            running,
+            format!("it must be server.fabric.cores, {cores}, or less"),
+        )?;
+        self.check_threads()?;
+        self.spec.check().under("data_plane")?;
+        self.check_organisation()
+    }
+
+    /// Whether what is asked of a core's hardware threads is possible.
+    fn check_threads(&self) -> Result<(), SpecError> {
+        let Some(program) = &self.spec.co_runner else {
+            return Ok(());
+        };
+        require(
+            self.server.core.threads > 1,
+            "data_plane.co_runner",
+            format_args!("{program:?}"),
+            "it runs on the second hardware thread of each data plane core, and the cores have one: \
+             set server.core.threads = 2",
+        )
+    }
+
+    /// Whether the data plane's cores can be organised so.
+    fn check_organisation(&self) -> Result<(), SpecError> {
+        let cores = self.server.data_plane_cores as u32;
+        let cluster = self.spec.cluster_cores(cores);
+        require(
+            cluster <= cores && cores.is_multiple_of(cluster),
+            "data_plane.organisation",
+            format!("{cluster} cores that share queues"),
+            format!(
+                "there are {cores} data plane cores (server.data_plane_cores), and they must make \
+                 whole clusters"
+            ),
+        )
+    }
+
+    /// What systems are told of it.
+    pub fn setting(&self) -> system::DataPlane<'a> {
+        system::DataPlane {
+            mechanism: self.spec.notify.mechanism(),
+            queues: self.spec.queues,
+            batch: self.spec.batch(),
+            policy: written(&self.spec.policy),
+            organisation: self.spec.organisation.as_ref().map(written),
+            traffic: self.traffic,
+        }
+    }
+
+    /// What the I/O device is set up to.
+    pub fn setup(&self) -> IoSetup {
+        let (spec, traffic) = (self.spec, self.traffic);
+        let queues = spec.queues;
+        let data_plane_cores = self.server.data_plane_cores as u32;
+        let cluster_cores = spec.cluster_cores(data_plane_cores);
+        let queue_capacity = traffic.queue_capacity;
+        // A queue never holds more.
+        let batch = spec.batch().min(queue_capacity - 1);
+        let mechanism = spec.notify.mechanism();
+        // Requests that a system brings go to whichever core it says.
+        let in_order = (spec.in_order || cluster_cores == 1) && !mechanism.brings_requests;
+        // Slots that are counted down and may still be being read: those of one visit; without
+        // order, those of all cores, which may be far apart (see `struct data_plane_sharing` in the
+        // guest's `data_plane.h`).
+        let reading = if in_order {
+            match mechanism.reads_one {
+                true => 1,
+                false => batch,
+            }
+        } else {
+            SLOTS_APART * cluster_cores * batch
+        };
+        IoSetup {
+            registers: IO_REGISTERS,
+            tenant_registers: IO_TENANTS.start,
+            queues,
+            queue_capacity,
+            ring_slots: (queue_capacity - 1 + reading).next_power_of_two(),
+            slot_bytes: traffic.slot_bytes(),
+            packet_bytes: traffic.packet_bytes,
+            data_plane_cores,
+            cluster_cores,
+            batch,
+            in_order,
+            notify: mechanism.code,
+            policy: match spec.policy {
+                Policy::RoundRobin => 0,
+                Policy::WeightedRoundRobin => 1,
+                Policy::StrictPriority => 2,
+            },
+            // Twice what is needed, so that a doorbell in conflict can be given another address.
+            doorbells: doorbell_range(DOORBELLS.start, 2 * u64::from(queues)),
+            tenant_doorbells: doorbell_range(TENANT_DOORBELLS.start, u64::from(queues)),
+            consumers: AddressRange {
+                start: CONSUMERS.start,
+                length: u64::from(queues) * CONSUMER_BYTES,
+            },
+            second_socket: match self.server.fabric.sockets {
+                1 => None,
+                _ => Some(second_half(self.server)),
+            },
+        }
+    }
+
+    /// What the program is told by the device, without what it will have prepared.
+    fn settings(&self) -> ProgramSettings {
+        ProgramSettings {
+            weights: self.spec.weights.clone(),
+            parameters: self.spec.parameters.clone(),
+            operations: self.traffic.operations.clone(),
+            prepared: ProgramPreparation::default(),
+        }
+    }
+
+    /// What `prepare()` of its program is told.
+    pub fn told(&self) -> Told {
+        Told::new(IO_REGISTERS, &self.settings())
+    }
+
+    /// The queues that have traffic.
+    fn active_queues(&self, seed: u64) -> Vec<u32> {
+        let mut choice = Random::new(seed, Stream::ActiveQueues);
+        self.traffic
+            .shape
+            .active_queues(self.spec.queues, &mut choice)
+    }
+
+    /// The rings that a saturated run keeps full: those of the I/O source, if it fills the queues.
+    fn full_rings(&self, setup: &IoSetup, seed: u64) -> Option<Rings> {
+        let has_rings = !self.spec.notify.mechanism().brings_requests;
+        (has_rings && self.traffic.saturates()).then(|| Rings {
+            queues: self.active_queues(seed).len(),
+            slots: setup.ring_slots as usize,
+        })
+    }
+}
+
+/// The traffic of a data plane before it is attached to a server.
+pub(crate) struct Io<'a> {
+    plan: DataPlanePlan<'a>,
+    setup: IoSetup,
+    ledger: SharedLedger,
+    measure: &'a MeasureSpec,
+    settings: ProgramSettings,
+    files: &'a Files,
+    seed: u64,
+    capture_packets: usize,
+}
+
+impl<'a> Io<'a> {
+    /// That of `plan`, whose program has left `prepared`, and whose random choices begin with
+    /// `seed`. So many packets are captured.
+    pub fn new(
+        plan: DataPlanePlan<'a>,
+        measure: &'a MeasureSpec,
+        prepared: ProgramPreparation,
+        (seed, files, capture_packets): (u64, &'a Files, usize),
+    ) -> Io<'a> {
+        let setup = plan.setup();
+        let precision_of = measure.precision_of.map(|kind| kind as u8);
+        let recorder = Recorder::new(measure.requests, measure.warmup)
+            .with_precision(measure.precision, precision_of)
+            .with_full_rings(plan.full_rings(&setup, seed));
+        let ledger = Ledger::shared(recorder);
+        if !setup.in_order {
+            ledger.borrow_mut().allow_reordering();
+        }
+        if let Some(warm) = &measure.warm_start {
+            ledger.borrow_mut().warm_up(warm.requests);
+        }
+        let settings = ProgramSettings {
+            prepared,
+            ..plan.settings()
+        };
+        Io {
+            plan,
+            setup,
+            ledger,
+            measure,
+            settings,
+            files,
+            seed,
+            capture_packets,
+        }
+    }
+
+    /// The requests, for a mechanism that brings them itself.
+    pub fn requests(&self) -> Option<Requests<'_>> {
+        let mechanism = self.plan.spec.notify.mechanism();
+        let warm_start = self.measure.warm_start.as_ref();
+        mechanism.brings_requests.then(|| Requests {
+            setup: &self.setup,
+            traffic: self.plan.traffic,
+            files: self.files,
+            settings: self.settings.clone(),
+            ledger: &self.ledger,
+            warm_start_mrps: warm_start.map(|warm| warm.rate_mrps),
+            capture_packets: self.capture_packets,
+        })
+    }
+
+    /// Attaches the I/O device that fills the queues, and the tenants that empty them; unless
+    /// `hardware` brings the requests.
+    pub fn attach(&self, fabric: &mut Fabric, hardware: &Hardware) -> Result<DataPlane, RunError> {
+        let (setup, ledger, plan) = (self.setup, &self.ledger, &self.plan);
+        let mut data_plane = DataPlane {
+            ledger: ledger.clone(),
+            setup,
+            source: AgentId(0),
+            tenants: None,
+            requests: self.measure.requests,
+            delivered: 0,
+            delivered_at: 0,
+        };
+        if let Some(source) = hardware.source() {
+            data_plane.source = source;
+            return Ok(data_plane);
+        }
+        let (traffic, seed) = (plan.traffic, self.seed);
+        // Of the first socket, if there are two.
+        let tiles = plan.server.fabric.tiles_of_socket();
+        let mut source = IoSource::new(
+            setup,
+            traffic.arrival_process(seed),
+            plan.active_queues(seed),
+            Random::new(seed, Stream::Queues),
+            traffic
+                .open_packets(seed, self.files)
+                .map_err(|error| RunError::Description(error.to_string()))?,
+            ledger.clone(),
+        )
+        .with_settings(self.settings.clone())
+        .with_signal(hardware.signal())
+        .with_imbalance(traffic.imbalance)
+        .and_then(|source| source.with_socket_imbalance(traffic.socket_imbalance))
+        .map_err(RunError::Description)?;
+        if let Some(warm) = &self.measure.warm_start {
+            source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
+        }
+        // Producers and consumers are far from the data plane's first core.
+        let source = fabric.attach(Box::new(source), IoSource::attachment(&setup, tiles - 1))?;
+        let tenants = TenantSide::new(setup, ledger.clone(), self.capture_packets);
+        let tenants = fabric.attach(
+            Box::new(tenants),
+            TenantSide::attachment(&setup, tiles.saturating_sub(2)),
+        )?;
+        fabric.wake_agent(tenants, Time::ZERO, 0);
+        Ok(DataPlane {
+            source,
+            tenants: Some(tenants),
+            ..data_plane
+        })
+    }
+}
+
+/// A data plane that runs.
+pub(crate) struct DataPlane {
+    pub(crate) ledger: SharedLedger,
+    pub(crate) setup: IoSetup,
+    /// Who takes over at the end of the warm start.
+    source: AgentId,
+    /// The tenants, unless a system brings the requests and takes the replies.
+    tenants: Option<AgentId>,
+    /// How many requests are to be measured.
+    requests: u64,
+    /// Items delivered when it was last looked at and something had happened, and the cycle.
+    delivered: u64,
+    delivered_at: u64,
+}
+
+impl DataPlane {
+    /// Watches what begins and ends a request's service.
+    pub(crate) fn watch(&self, machine: &mut Machine, hardware: &Hardware) {
+        let watched = hardware.watched();
+        for core in &mut machine.engine.cores {
+            core.watch(watched.unwrap_or(self.setup.all_doorbells()));
+        }
+    }
+
+    /// The cycle at which the energy is to be read, if that is known and has not been done: when
+    /// the traffic has begun, or what is measured of it after the warm start; otherwise `NEVER`.
+    pub(crate) fn reading_due(&self, machine: &Machine) -> u64 {
+        if machine.first_reading.is_some() {
+            return NEVER;
+        }
+        let ledger = self.ledger.borrow();
+        let at = match ledger.measures() {
+            true => ledger.started_at(),
+            false => ledger.warm_at(),
+        };
+        let engine = &machine.engine;
+        at.map_or(NEVER, |at| {
+            engine.settled_after(engine.clock().cycle_at_or_after(at))
+        })
+    }
+
+    /// Whether the warm start is over, and the traffic has not changed yet.
+    pub(crate) fn ends_warm_start(&self) -> bool {
+        self.ledger.borrow().warm_at().is_some()
+    }
+
+    /// Changes the traffic at the cycle `now`, at the end of the warm start.
+    pub(crate) fn end_warm_start(&self, machine: &mut Machine, now: u64) {
+        // Whether a checkpoint was saved or not, the run goes on in the same way.
+        machine.engine.forget_loops();
+        self.ledger.borrow_mut().end_warm_start();
+        let at = machine.engine.time(now);
+        let fabric = &mut machine.engine.fabric;
+        fabric.wake_agent(self.source, at, IoSource::CHANGE);
+    }
+
+    /// Items that have been delivered.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.ledger.borrow().counts().delivered
+    }
+
+    /// When enough had been measured.
+    #[inline]
+    pub(crate) fn done_at(&self) -> Option<Time> {
+        self.ledger.borrow().recorder().done_at()
+    }
+
+    /// The part of what is to be measured that has been; 1 when all has.
+    pub(crate) fn progress(&self) -> f64 {
+        match self.done_at() {
+            Some(_) => 1.0,
+            // There may be as many samples as are wanted, and the warm-up not be over yet.
+            None => self
+                .ledger
+                .borrow()
+                .progress(self.requests)
+                .min(1.0 - f64::EPSILON),
+        }
+    }
+
+    /// Keeps a record of each item from now on.
+    pub(crate) fn keep_records(&self) {
+        self.ledger.borrow_mut().keep_records();
+    }
+
+    /// Whether what the program has done with its queues and its settings is right.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        let ledger = self.ledger.borrow();
+        if let Some(sentence) = ledger.wrong_description() {
+            return Err(RunError::Description(sentence.to_string()));
+        }
+        match ledger.fault() {
+            Some(fault) => Err(RunError::Guest(fault.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the program, if it has ended, has let enough be measured before.
+    pub(crate) fn check_exit(&self, machine: &mut Machine) -> Result<(), RunError> {
+        let ledger = self.ledger.borrow();
+        match machine.exit() {
+            Some((_, status)) if !ledger.recorder().is_done() => Err(RunError::Guest(format!(
+                "the program ended with status {status} after {} requests, before enough had been \
+                 measured{}",
+                ledger.recorder().recorded(),
+                said(&machine.output())
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why it will never be done, if it has let work wait for too long.
+    pub(crate) fn look(&mut self, machine: &Machine) -> Option<String> {
+        let (counts, started) = {
+            let ledger = self.ledger.borrow();
+            (ledger.counts(), ledger.is_started())
+        };
+        let now = machine.engine.now();
+        if counts.delivered > self.delivered || (started && counts.inside == 0) {
+            self.delivered = counts.delivered;
+            self.delivered_at = now;
+            return None;
+        }
+        let clock = machine.engine.clock();
+        let patience = clock.cycle_at_or_after(Time::from_ns(PATIENCE_NS));
+        let waits = || match started {
+            true => format!("{} items wait in its queues", counts.inside),
+            false => "it has not started its I/O device".to_string(),
+        };
+        (now.saturating_sub(self.delivered_at) > patience).then(|| {
+            format!(
+                "the data plane has done nothing for {} ms of simulated time, and {}",
+                PATIENCE_NS / 1e6,
+                waits()
+            )
+        })
+    }
+
+    /// What was measured.
+    pub(crate) fn result(
+        &self,
+        machine: &mut Machine,
+        hardware: &Hardware,
+    ) -> Result<DataPlaneResult, RunError> {
+        let ledger = self.ledger.borrow();
+        let mut measurement = ledger.recorder().measurement().ok_or_else(|| {
+            RunError::Guest(format!(
+                "the program ended without delivering a single item{}",
+                said(&machine.output())
+            ))
+        })?;
+        let fabric = &mut machine.engine.fabric;
+        let doorbell_conflicts = fabric
+            .agent_mut::<IoSource>(self.source)
+            .map_or(0, |source| source.conflicts());
+        let delivered = match self.tenants {
+            Some(tenants) => fabric
+                .agent_mut::<TenantSide>(tenants)
+                .map_or_else(Vec::new, |tenants| tenants.delivered().to_vec()),
+            None => hardware.replies(fabric),
+        };
+        let items = ledger.counts();
+        measurement.add_overload(lost_requests(items.dropped, "dropped: the queue was full"));
+        Ok(DataPlaneResult {
+            measurement,
+            by_kind: ledger.by_kind(),
+            items,
+            queues: QueueResults::of(&ledger),
+            program_counters: ledger.program_counters().iter().cloned().collect(),
+            doorbell_conflicts,
+            captured: delivered.iter().map(|item| hex(&item.bytes)).collect(),
+        })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,308 @@
+//! The servers of a run, whether one alone or those of a rack, as they are described: how each is
+//! checked and built.
+
+use crate::data_plane::{DataPlanePlan, Io};
+use crate::description::{Description, MeasureSpec, ServerSpec, SimulatorSpec, written};
+use crate::error::RunError;
+use crate::hardware::{Hardware, Wanted};
+use crate::limits::Guard;
+use crate::machine::Machine;
+use crate::memory_map::MAIN_MEMORY;
+use crate::notify::InterfaceKind;
+use crate::plan::{Plan, program_doorbells};
+use crate::preparation::Preparation;
+use crate::program::{Program, check_bare_metal, check_given, load};
+use crate::rack::{RackServer, RackServerSpec};
+use crate::registry::SYSTEMS;
+use fabric::Fabric;
+use network::rack::{LineRate, NodeId};
+use network::transport::Protocol;
+use riscv::elf::Image;
+use spec::{SpecError, Under, require};
+use std::sync::Arc;
+use system::Setting;
+use workload::Files;
+
+/// What runs on a server.
+#[derive(Clone, Copy)]
+pub(crate) enum Runs<'a> {
+    /// A data plane with traffic of its own.
+    DataPlane(DataPlanePlan<'a>),
+    /// A bare-metal program that uses the network.
+    Networked,
+    /// A program alone, with what it is given.
+    Alone(&'a Program),
+}
+
+/// A server, or several that are alike.
+#[derive(Clone, Copy)]
+pub(crate) struct HostSpec<'a> {
+    /// What it is called, if there are others.
+    pub name: Option<&'a str>,
+    pub count: u32,
+    pub server: &'a ServerSpec,
+    pub runs: Runs<'a>,
+    /// Whether the run does not wait until its program exits.
+    pub serves: bool,
+    /// What connects it to the network, if there is one.
+    pub interface: Option<InterfaceKind>,
+    /// The keys of the systems that it has beside those that interface and data plane are.
+    pub systems: &'a [String],
+}
+
+/// What all servers of a run have in common when they are built.
+#[derive(Clone, Copy)]
+pub(crate) struct Common<'a> {
+    pub measure: &'a MeasureSpec,
+    pub simulator: &'a SimulatorSpec,
+    pub files: &'a Files,
+    /// How many packets to capture.
+    pub capture_packets: usize,
+    /// A checkpoint brings what was prepared.
+    pub is_restored: bool,
+}
+
+/// Where one server is.
+pub(crate) struct Place {
+    pub name: String,
+    /// Where its random choices begin.
+    pub seed: u64,
+    /// Its address, the rate of its link, and its place in the network.
+    pub link: Option<(u32, LineRate, NodeId)>,
+}
+
+impl Description {
+    /// The servers.
+    pub(crate) fn hosts(&self) -> Vec<HostSpec<'_>> {
+        match self {
+            Description::Server(one) => vec![HostSpec {
+                name: None,
+                count: 1,
+                server: &one.server,
+                runs: Runs::DataPlane(DataPlanePlan {
+                    spec: &one.data_plane,
+                    traffic: &one.traffic,
+                    server: &one.server,
+                }),
+                serves: false,
+                interface: None,
+                systems: &[],
+            }],
+            Description::Rack(rack) => rack.rack.servers.iter().map(RackServerSpec::host).collect(),
+        }
+    }
+}
+
+impl<'a> HostSpec<'a> {
+    /// `program` alone on `server`.
+    pub fn alone(server: &'a ServerSpec, program: &'a Program) -> HostSpec<'a> {
+        HostSpec {
+            name: None,
+            count: 1,
+            server,
+            runs: Runs::Alone(program),
+            serves: false,
+            interface: None,
+            systems: &[],
+        }
+    }
+
+    /// Whether there can be such a server. Keys are those of the table that has `server`.
+    pub fn check(&self) -> Result<(), SpecError> {
+        self.server.check().under("server")?;
+        for (place, key) in self.systems.iter().enumerate() {
+            let known = SYSTEMS.iter().filter(|kind| kind.interface.is_none());
+            let known: Vec<&str> = known.map(|kind| kind.key).collect();
+            require(
+                known.contains(&&**key) && !self.systems[..place].contains(key),
+                &format!("systems.{place}"),
+                written(key),
+                format!("each of {} can be in it once", written(&known)),
+            )?;
+        }
+        let key = match &self.runs {
+            Runs::DataPlane(plan) => {
+                plan.check()?;
+                self.check_own_system(plan)?;
+                "data_plane.notify"
+            }
+            Runs::Networked => "systems",
+            Runs::Alone(_) => "server",
+        };
+        self.wanted().check(key)
+    }
+
+    /// Whether the system of a data plane's mechanism is not also something else in the server.
+    fn check_own_system(&self, plan: &DataPlanePlan<'_>) -> Result<(), SpecError> {
+        let own = plan.spec.notify.system().map(|kind| kind.key);
+        let interface = self.interface.map(|interface| interface.system().key);
+        let is_taken = |own| interface == Some(own) || self.systems.iter().any(|key| key == own);
+        require(
+            !own.is_some_and(is_taken),
+            "data_plane.notify",
+            written(&plan.spec.notify),
+            "it is the interface or one of the systems already, and a server has each of them once",
+        )
+    }
+
+    /// The systems that it has, each told what it is there for.
+    fn wanted(&self) -> Wanted<'a> {
+        let (setting, own) = match &self.runs {
+            Runs::DataPlane(plan) => {
+                let own = plan.spec.notify.system().map(|kind| kind.key);
+                (Setting::DataPlane(plan.setting()), own)
+            }
+            Runs::Networked => (Setting::Rack, None),
+            Runs::Alone(_) => return Wanted::described(self.server, Setting::Alone),
+        };
+        let interface = self.interface.map(|interface| interface.system().key);
+        let others = interface
+            .into_iter()
+            .chain(self.systems.iter().map(String::as_str));
+        let wanted = Wanted::none(self.server, setting.clone());
+        let wanted = own
+            .into_iter()
+            .fold(wanted, |wanted, key| wanted.and(key, &setting));
+        others.fold(wanted, |wanted, key| wanted.and(key, &Setting::Rack))
+    }
+
+    /// What its interface speaks.
+    pub fn protocol(&self) -> Protocol {
+        let system = self.interface.map(|interface| interface.system().key);
+        let system = system.and_then(|key| self.server.system(key));
+        system.map_or(Protocol::Datagrams, |system| system.protocol())
+    }
+
+    /// How it is built.
+    fn plan(&self, simulator: &'a SimulatorSpec) -> Plan<'a> {
+        let mut plan = Plan {
+            server: self.server,
+            simulator,
+            wanted: self.wanted(),
+            doorbells: program_doorbells(),
+            memory: vec![program_doorbells()],
+            is_live: false,
+        };
+        match &self.runs {
+            Runs::DataPlane(data_plane) => {
+                let setup = data_plane.setup();
+                plan.doorbells = setup.doorbells;
+                plan.memory = vec![setup.doorbells, setup.consumers, setup.tenant_doorbells];
+            }
+            Runs::Networked if self.systems.is_empty() => plan.memory.clear(),
+            Runs::Networked => {}
+            Runs::Alone(_) => plan.is_live = true,
+        }
+        plan
+    }
+
+    /// Reads the ELF file of its program.
+    pub fn load(&self, elf: &[u8]) -> Result<Image, RunError> {
+        let image = load(elf)?;
+        match &self.runs {
+            Runs::DataPlane(_) => check_bare_metal(&image)?,
+            Runs::Networked => check_given(&image, &Program::default())?,
+            Runs::Alone(_) if is_linux(&image) => {}
+            Runs::Alone(program) => check_given(&image, program)?,
+        }
+        Ok(image)
+    }
+
+    /// What `prepare()` of its program leaves, if it has one.
+    pub fn prepare(
+        &self,
+        image: &Image,
+        common: &Common<'a>,
+        guard: &mut Guard<'_>,
+    ) -> Result<Option<Arc<Preparation>>, RunError> {
+        if common.is_restored || is_linux(image) {
+            return Ok(None);
+        }
+        let server = self.plan(common.simulator).untimed();
+        match &self.runs {
+            Runs::DataPlane(plan) => Preparation::kept(server, image, Some(plan.told()), guard),
+            Runs::Networked => Preparation::kept(server, image, None, guard),
+            Runs::Alone(_) => Ok(Preparation::live(&server, image, guard)?.map(Arc::new)),
+        }
+    }
+
+    /// Builds one of it with the program `image`, which begins where `preparation` has left it.
+    pub fn build(
+        &self,
+        image: &Image,
+        preparation: Option<&Preparation>,
+        common: &Common<'a>,
+        place: Place,
+        guard: &Guard<'_>,
+    ) -> Result<(RackServer, Hardware), RunError> {
+        let image = image.clone();
+        if let Runs::Alone(program) = &self.runs
+            && is_linux(&image)
+        {
+            let seed = place.seed;
+            let linux = prepare_linux(self.server, image, program, seed, guard.output_bytes())?;
+            let mut machine = Machine::with_linux(self.server, linux)?;
+            common.simulator.apply(&mut machine);
+            let server = RackServer::alone(place.name, machine, None);
+            return Ok((server, Hardware::default()));
+        }
+        let plan = self.plan(common.simulator);
+        let link = place.link.map(|(address, rate, _)| (address, rate));
+        let position = (place.seed, link);
+        let (machine, hardware, data_plane) = match &self.runs {
+            Runs::DataPlane(of) => {
+                let prepared = preparation.map(|preparation| preparation.program.clone());
+                let begin = (place.seed, common.files, common.capture_packets);
+                let io = Io::new(*of, common.measure, prepared.unwrap_or_default(), begin);
+                let attach = |fabric: &mut Fabric, hardware: &Hardware| io.attach(fabric, hardware);
+                let built = plan.build(image, preparation, guard, position, io.requests(), attach);
+                let (mut machine, hardware, data_plane) = built?;
+                data_plane.watch(&mut machine, &hardware);
+                (machine, hardware, Some(data_plane))
+            }
+            Runs::Networked | Runs::Alone(_) => {
+                let nothing = |_: &mut Fabric, _: &Hardware| Ok(());
+                let built = plan.build(image, preparation, guard, position, None, nothing);
+                let (machine, hardware, ()) = built?;
+                (machine, hardware, None)
+            }
+        };
+        let Some((address, rate, id)) = place.link else {
+            return Ok((RackServer::alone(place.name, machine, data_plane), hardware));
+        };
+        let Some(wire) = hardware.wire() else {
+            return Err(RunError::Description("it has no link".to_string()));
+        };
+        let mut server = RackServer::new(place.name, machine, wire, id);
+        server.data_plane = data_plane;
+        server.connect(address, rate)?;
+        Ok((server, hardware))
+    }
+}
+
+/// Whether a program is one for Linux.
+pub(crate) fn is_linux(image: &Image) -> bool {
+    linux::is_linux(image, MAIN_MEMORY.start)
+}
+
+/// A Linux program with what it is given.
+pub(crate) fn prepare_linux(
+    server: &ServerSpec,
+    image: Image,
+    program: &Program,
+    seed: u64,
+    output_bytes: u64,
+) -> Result<linux::Prepared, RunError> {
+    let mut arguments = vec![program.path.clone()];
+    arguments.extend_from_slice(&program.arguments);
+    let setup = linux::Setup {
+        arguments,
+        environment: program.environment.clone(),
+        harts: server.harts(),
+        memory_bytes: server.memory_mib * 1024 * 1024,
+        seed,
+        access: program.access.clone(),
+        output_bytes,
+    };
+    linux::prepare(image, &setup).map_err(|error| RunError::Program(error.to_string()))
+}

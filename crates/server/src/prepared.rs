@@ -1,0 +1,694 @@
+//! Servers and network, ready to run: how they are built, run and read. A server alone is a rack of
+//! one without a network.
+
+use crate::checkpoint::{CheckpointOptions, Kind, Resumable, Saver, Subject, When};
+use crate::data_plane::DataPlane;
+use crate::error::RunError;
+use crate::hardware::Hardware;
+use crate::host::{HostClock, HostCost};
+use crate::hosts::{Common, HostSpec, Place, Runs};
+use crate::limits::{Guard, Spent};
+use crate::machine::Machine;
+use crate::meter::Meter;
+use crate::program::said;
+use crate::rack::{
+    Flows, Rack, RackAdvance, RackDescription, RackServer, Watchdog, Wires, address_of, name_of,
+    wire_up,
+};
+use crate::results::{
+    ExecuteResult, RackClientResult, RackResult, RackServerResult, RunResult, SwitchResult,
+    overload,
+};
+use crate::totals::Totals;
+use crate::traces::{Harts, TraceOptions, TraceReport, Traces};
+use fabric::Time;
+use network::LoadGenerator;
+use network::rack::Switch;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use workload::Recorder;
+
+/// Steps of the engine of a server alone between two looks at whether to go on.
+const STEPS: u32 = 256;
+/// The time between two such looks at a rack, whose run ends at a multiple of it.
+const LOOK_EVERY: Time = Time::from_fs(1_000_000_000);
+
+/// What is to be built.
+pub(crate) struct Wanted<'a, 'p> {
+    pub hosts: Vec<HostSpec<'a>>,
+    /// The ELF file of each entry of `hosts`.
+    pub programs: Vec<&'p [u8]>,
+    /// What connects the hosts, if there are several.
+    pub rack: Option<&'a RackDescription>,
+    pub common: Common<'a>,
+}
+
+/// What of a server is not simulated.
+struct Host<'a> {
+    spec: HostSpec<'a>,
+    hardware: Hardware,
+}
+
+impl Host<'_> {
+    /// An error of the server, which is called `name` if there are several.
+    fn told(&self, name: &str, error: RunError) -> RunError {
+        match self.spec.name {
+            Some(_) => error.of(name),
+            None => error,
+        }
+    }
+
+    /// What reads the energy of the cores that are shown, and of what all cores share.
+    fn meter(&self) -> Meter<'_> {
+        let server = self.spec.server;
+        Meter {
+            server,
+            shown: match (&self.spec.runs, self.spec.name) {
+                (Runs::DataPlane(_), None) => server.data_plane_cores,
+                _ => usize::MAX,
+            },
+            hardware: &self.hardware,
+        }
+    }
+
+    /// Reads what `server` has counted before `cycle`, up to which it has delivered so many items.
+    fn read(&self, server: &mut RackServer, cycle: u64, delivered: u64) {
+        let machine = &mut server.machine;
+        machine.engine.settle(cycle);
+        machine.first_reading = Some(self.meter().read(machine, cycle, delivered));
+        server.refresh();
+    }
+
+    /// The totals of a run that `machine` has ended, with so many items delivered. It had begun at
+    /// `begin` with instructions that a checkpoint had brought.
+    fn totals(&self, machine: &mut Machine, delivered: u64, begin: (HostClock, u64)) -> Totals {
+        let meter = self.meter();
+        let last = meter.read(machine, machine.end(), delivered);
+        let first = machine.first_reading.take().unwrap_or_default();
+        Totals::of(machine, &meter, begin, (&first, &last))
+    }
+}
+
+/// Servers and network, ready to run.
+pub(crate) struct Prepared<'a> {
+    rack: Rack,
+    /// By server.
+    hosts: Vec<Host<'a>>,
+    /// Who is where in the network, if there is one.
+    wires: Option<Wires>,
+    saver: Saver,
+    traces: Traces,
+    flows: Option<Flows>,
+    /// Instructions that a checkpoint has brought.
+    brought: u64,
+    /// When the first client begins.
+    begin: Time,
+}
+
+impl<'a> Prepared<'a> {
+    /// Builds what is `wanted`, as the description of `subject` says, and puts a checkpoint into it
+    /// if one is given. Traces show what happens in the given times.
+    pub fn of(
+        wanted: Wanted<'a, '_>,
+        (kind, description): (Kind, &impl Serialize),
+        checkpoint: &CheckpointOptions,
+        (trace, shown): (&TraceOptions, Vec<Range<Time>>),
+        guard: &mut Guard<'_>,
+    ) -> Result<Prepared<'a>, RunError> {
+        let Wanted {
+            hosts: specs,
+            programs,
+            rack,
+            common,
+        } = wanted;
+        if programs.len() != specs.len() {
+            return Err(RunError::Program(format!(
+                "there are {} programs for {} servers",
+                programs.len(),
+                specs.len()
+            )));
+        }
+        let of = |spec: &HostSpec<'_>, error: RunError| match spec.name {
+            Some(name) => error.of(name),
+            None => error,
+        };
+        let mut images = Vec::new();
+        for (spec, elf) in specs.iter().zip(&programs) {
+            images.push(spec.load(elf).map_err(|error| of(spec, error))?);
+        }
+        let files = common.files;
+        let subject = Subject::new(kind, description, &images, files)?;
+        let has_warm_start = rack.is_none() && common.measure.warm_start.is_some();
+        let saver = Saver::new(checkpoint, subject, has_warm_start)?;
+        let mut traces = Traces::new(trace, shown, &harts(&specs))?;
+        let wired = rack.map(|rack| wire_up(rack, files)).transpose()?;
+        let (network, wires) = wired.unzip();
+        let (mut servers, mut hosts) = (Vec::new(), Vec::new());
+        for (spec, (image, elf)) in specs.iter().zip(images.iter().zip(&programs)) {
+            let preparation = spec.prepare(image, &common, guard);
+            let preparation = preparation.map_err(|error| of(spec, error))?;
+            let mut traced = None;
+            for number in 0..spec.count {
+                let host = servers.len();
+                let link = wires.as_ref().zip(rack);
+                let place = Place {
+                    name: spec
+                        .name
+                        .map_or_else(String::new, |name| name_of(name, spec.count, number)),
+                    // Far apart, as those of clients.
+                    seed: common.measure.seed.wrapping_add((host as u64) << 32),
+                    link: link.map(|(wires, rack)| {
+                        (address_of(host), rack.rack.link.rate(), wires.servers[host])
+                    }),
+                };
+                let preparation = preparation.as_deref();
+                let built = spec.build(image, preparation, &common, place, guard);
+                let (mut server, hardware) = built.map_err(|error| of(spec, error))?;
+                let machine = &server.machine;
+                if number == 0 {
+                    traced = traces.program(machine.image(), elf);
+                }
+                let name = spec.name.map(|_| server.name.as_str());
+                let tracer = traces.watch(name, machine, traced.as_ref());
+                server.tracer = tracer.is_wanted().then_some(tracer);
+                if let Some(data_plane) = &server.data_plane
+                    && trace.timeline.is_some()
+                {
+                    data_plane.keep_records();
+                }
+                servers.push(server);
+                let spec = *spec;
+                hosts.push(Host { spec, hardware });
+            }
+        }
+        let lookahead_cycles = common.simulator.lookahead_cycles;
+        let mut simulated = match network {
+            Some(network) => Rack::new(servers, network, lookahead_cycles)?,
+            None => Rack::alone(servers),
+        };
+        saver.restore(checkpoint, &mut simulated)?;
+        let mut flows = None;
+        if let (Some(timeline), Some(wires)) = (traces.timeline(), &wires) {
+            simulated.keep_records()?;
+            let addresses = wires.hosts().enumerate();
+            let addresses = addresses.map(|(host, id)| (address_of(host), id)).collect();
+            flows = Some(Flows::new(timeline, wires.members(&simulated), addresses));
+        }
+        let brought = simulated
+            .servers
+            .iter()
+            .map(|one| one.machine.instructions());
+        let clients = rack.iter().flat_map(|rack| &rack.rack.clients);
+        let begin_ns = clients
+            .map(|client| client.begin_ns)
+            .fold(f64::INFINITY, f64::min);
+        Ok(Prepared {
+            brought: brought.sum(),
+            rack: simulated,
+            hosts,
+            wires,
+            saver,
+            traces,
+            flows,
+            begin: Time::from_ns(begin_ns.min(1e9)),
+        })
+    }
+
+    /// Ends the run when a checkpoint has been saved.
+    pub fn stop_after_checkpoint(&mut self) {
+        self.saver.stops = true;
+    }
+
+    fn servers(&mut self) -> impl Iterator<Item = (&mut RackServer, &Host<'a>)> {
+        self.rack.servers.iter_mut().zip(&self.hosts)
+    }
+
+    fn clients(&self) -> impl Iterator<Item = &LoadGenerator> {
+        let clients = self.wires.iter().flat_map(|wires| &wires.clients);
+        clients.filter_map(|(id, _)| self.rack.network.node::<LoadGenerator>(*id))
+    }
+
+    /// Packets that have been sent so far.
+    fn packets(&self) -> u64 {
+        let counts = |id| self.rack.network.link_counts(id, 0).packets;
+        let hosts = self.wires.iter().flat_map(Wires::hosts);
+        hosts.map(counts).sum()
+    }
+
+    /// Requests that have been answered so far.
+    fn responses(&self) -> u64 {
+        let data_planes = self.rack.servers.iter();
+        let data_planes = data_planes.filter_map(|server| server.data_plane.as_ref());
+        let delivered: u64 = data_planes.map(DataPlane::delivered).sum();
+        delivered + self.clients().map(LoadGenerator::responses).sum::<u64>()
+    }
+
+    /// What all servers together have taken of the host, each `of` its own.
+    fn spent(&mut self, of: impl Fn(&mut Machine) -> Spent) -> Spent {
+        let servers = self.rack.servers.iter_mut();
+        let spent = servers.map(|server| of(&mut server.machine));
+        spent.fold(Spent::default(), Spent::and)
+    }
+
+    /// Whether the guests, which have ended, have stayed within their limits.
+    pub fn check_amount(&mut self, guard: &Guard<'_>) -> Result<(), RunError> {
+        let spent = self.spent(Machine::spent_in_all);
+        guard.check_amount(spent)
+    }
+
+    /// Shows requests that are over.
+    fn show_requests(&mut self) -> Result<(), RunError> {
+        for server in &self.rack.servers {
+            if let Some(data_plane) = &server.data_plane {
+                self.traces.requests(&data_plane.ledger, &data_plane.setup);
+            }
+        }
+        if let Some(flows) = &mut self.flows {
+            let mut records = Vec::new();
+            self.rack.take_records(&mut records)?;
+            flows.take(&mut records);
+        }
+        Ok(())
+    }
+
+    /// The run is over, or has been cut off: completes the traces.
+    pub fn finish_traces(&mut self) -> Vec<TraceReport> {
+        // What led to the end is told already.
+        let _ = self.show_requests();
+        if let Some(flows) = &mut self.flows {
+            flows.finish();
+        }
+        for server in &mut self.rack.servers {
+            if let Some(tracer) = &mut server.tracer {
+                tracer.finish(&mut server.machine);
+            }
+        }
+        self.traces.finish()
+    }
+
+    /// Whether devices and queues have been used as they can be.
+    fn check(&mut self) -> Result<(), RunError> {
+        for (server, host) in self.servers() {
+            let fabric = &mut server.machine.engine.fabric;
+            let mut checked = Ok(());
+            if let Some(error) = fabric.errors().first() {
+                checked = Err(RunError::Guest(format!("a device fails: {error}")));
+            } else if let Some(fault) = host.hardware.fault(fabric) {
+                checked = Err(RunError::Guest(fault));
+            } else if let Some(data_plane) = &server.data_plane {
+                checked = data_plane.check();
+            }
+            checked.map_err(|error| host.told(&server.name, error))?;
+        }
+        Ok(())
+    }
+
+    /// The part that is done; 1 when all programs that are waited for have exited, and all clients
+    /// and data planes have measured. A server alone that has no data plane is done when it ends.
+    fn done(&mut self) -> Result<f64, RunError> {
+        let mut least: f64 = 1.0;
+        for (server, host) in self.servers() {
+            let of = |error| host.told(&server.name, error);
+            let exit = server.machine.exit();
+            if let Some(data_plane) = &server.data_plane {
+                if server.has_ended {
+                    data_plane.check_exit(&mut server.machine).map_err(of)?;
+                }
+                least = least.min(data_plane.progress());
+                continue;
+            }
+            match (&host.spec.runs, exit) {
+                (Runs::Alone(_), _) => least = 0.0,
+                (_, Some((_, status))) if status != 0 => {
+                    let said = said(&server.machine.output());
+                    let sentence = format!("the program ended with status {status}{said}");
+                    return Err(of(RunError::Guest(sentence)));
+                }
+                (_, None) if !host.spec.serves => least = 0.0,
+                _ => {}
+            }
+        }
+        let progress = self.clients().map(LoadGenerator::progress);
+        Ok(progress.fold(least, f64::min))
+    }
+
+    /// Reads what the servers without a data plane have counted until now: the rack pauses at `at`.
+    fn read_energy(&mut self, at: Time) {
+        for (server, host) in self.rack.servers.iter_mut().zip(&self.hosts) {
+            if !server.has_ended && server.data_plane.is_none() {
+                let cycle = server.machine.engine.clock().cycle_of(at);
+                host.read(server, cycle, 0);
+            }
+        }
+    }
+
+    /// Begins what is measured of each data plane whose energy is to be read now; true if the run
+    /// ends because a checkpoint of the warm start has been saved.
+    fn begin_measuring(&mut self) -> Result<bool, RunError> {
+        for number in 0..self.hosts.len() {
+            let server = &mut self.rack.servers[number];
+            let (Some(due), Some(data_plane)) = (server.reading_due.take(), &server.data_plane)
+            else {
+                continue;
+            };
+            let ends_warm_start = data_plane.ends_warm_start();
+            let delivered = data_plane.delivered();
+            if ends_warm_start && self.saver.save_at(&mut self.rack, When::WarmStartEnds)? {
+                return Ok(true);
+            }
+            let server = &mut self.rack.servers[number];
+            self.hosts[number].read(server, due, delivered);
+            if let Some(data_plane) = server.data_plane.as_ref().filter(|_| ends_warm_start) {
+                data_plane.end_warm_start(&mut server.machine, due);
+                server.refresh();
+            }
+        }
+        Ok(false)
+    }
+
+    /// The run will never be done, as `summary` says: what has become of the clients' requests,
+    /// which programs have ended, what was dropped, and who waits for what.
+    fn stuck(&mut self, summary: &str) -> RunError {
+        let Some(wires) = &self.wires else {
+            let servers = self.rack.servers.iter_mut();
+            let waiting = servers.map(|server| server.machine.describe_waiting(summary));
+            return RunError::Deadlock(waiting.collect());
+        };
+        let mut text = summary.to_string();
+        for client in self.clients() {
+            text += &format!("\n{}", client.describe());
+        }
+        let servers = self.rack.servers.iter_mut().zip(&self.hosts);
+        for (number, (server, host)) in servers.enumerate() {
+            let name = &server.name;
+            if let Some((_, status)) = server.machine.exit() {
+                text += &format!("\n{name}: the program has ended with status {status}");
+            }
+            let fabric = &mut server.machine.engine.fabric;
+            let dropped = host.hardware.dropped_packets(fabric);
+            let (_, received) = wires.counts(&self.rack.network, number);
+            if dropped > 0 {
+                text += &format!(
+                    "\n{name}: its interface has dropped {dropped} of {} packets that came",
+                    received.packets - received.lost
+                );
+            }
+        }
+        RunError::Deadlock(self.rack.describe_waiting(&text))
+    }
+
+    /// Advances by a window of the network, or without one by at most so many steps, and saves the
+    /// checkpoint that was asked for when it is time to.
+    fn advance(&mut self, steps: u32) -> Result<RackAdvance, RunError> {
+        let advance = match self.wires {
+            Some(_) => self.rack.advance()?,
+            None => self.rack.advance_alone(steps)?,
+        };
+        if self.begin_measuring()? {
+            return Ok(RackAdvance::End);
+        }
+        if self.saver.is_waiting() {
+            let responses = self.responses();
+            self.saver.look(&mut self.rack, responses)?;
+        }
+        Ok(advance)
+    }
+
+    /// Advances to `pause`, or until nothing happens any more; without a network, some steps.
+    fn advance_to(&mut self, pause: Time) -> Result<RackAdvance, RunError> {
+        self.rack.set_pause(pause);
+        // A checkpoint is saved as soon as it can be.
+        let steps = if self.saver.is_waiting() { 1 } else { STEPS };
+        let mut rounds = STEPS / steps;
+        loop {
+            match self.advance(steps) {
+                Ok(RackAdvance::Running) if self.wires.is_some() => {}
+                Ok(RackAdvance::Running) if rounds > 1 => rounds -= 1,
+                Ok(other) => return Ok(other),
+                Err(error) => {
+                    // What the program did with its interface may be why it crashed.
+                    self.check()?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Advances until all is done, or nothing happens any more. The end of a rack does not depend on
+    /// how far anybody runs ahead, for all that is done before it has been done when it is looked
+    /// for.
+    pub fn simulate(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
+        let clients = self.clients().count();
+        let mut watchdog = Watchdog::new(self.rack.now(), clients);
+        let mut look_at = Time::ZERO;
+        // A checkpoint may have brought what was read.
+        let has_read = |server: &RackServer| server.machine.first_reading.is_some();
+        let mut has_read = clients == 0 || self.rack.servers.iter().any(has_read);
+        loop {
+            let looks = self.rack.now().as_fs() / LOOK_EVERY.as_fs();
+            let next = looks.saturating_add(1).saturating_mul(LOOK_EVERY.as_fs());
+            // What is left in a cycle that the last pause was in is before it.
+            look_at = Time::from_fs(next).max(look_at.saturating_add(LOOK_EVERY));
+            if !has_read && self.begin <= look_at {
+                has_read = true;
+                self.advance_to(self.begin)?;
+                self.read_energy(self.begin);
+            }
+            let advance = self.advance_to(look_at)?;
+            if self.saver.has_stopped() {
+                return Ok(());
+            }
+            self.check()?;
+            self.show_requests()?;
+            let done = self.done()?;
+            match (&self.wires, advance) {
+                (None, RackAdvance::End) => return self.saver.check(),
+                (None, _) => {}
+                (Some(_), _) if done >= 1.0 => {
+                    self.rack.set_end(look_at);
+                    while self.rack.advance()? != RackAdvance::End {}
+                    self.check()?;
+                    return self.saver.check();
+                }
+                (Some(_), RackAdvance::Idle | RackAdvance::End) => {
+                    let stop = "the rack has come to a stop: nothing will ever happen again";
+                    return Err(self.stuck(stop));
+                }
+                (Some(_), _) => {
+                    let packets = self.packets();
+                    let summary = watchdog.look(look_at, packets, self.clients());
+                    if let Some(summary) = summary {
+                        return Err(self.stuck(&summary));
+                    }
+                }
+            }
+            let mut servers = self.rack.servers.iter_mut();
+            let looked = servers.find_map(|server| {
+                let data_plane = server.data_plane.as_mut()?;
+                data_plane.look(&server.machine)
+            });
+            if let Some(summary) = looked {
+                return Err(self.stuck(&summary));
+            }
+            guard.check(done, self.spent(Machine::spent))?;
+        }
+    }
+
+    /// What was recorded of requests: by each client, or of each data plane without any.
+    pub fn recorders(&self) -> Vec<Recorder> {
+        let clients = self.clients().map(|client| client.recorder().clone());
+        let clients: Vec<Recorder> = clients.collect();
+        if !clients.is_empty() {
+            return clients;
+        }
+        let servers = self.rack.servers.iter();
+        let data_planes = servers.filter_map(|server| server.data_plane.as_ref());
+        data_planes
+            .map(|data_plane| data_plane.ledger.borrow().recorder().clone())
+            .collect()
+    }
+
+    /// The only server.
+    fn only(&mut self) -> Result<(&mut RackServer, &Host<'a>), RunError> {
+        let only = self.rack.servers.first_mut().zip(self.hosts.first());
+        only.ok_or_else(|| RunError::Description("there is no server".to_string()))
+    }
+
+    /// The results of a data plane on the only server, whose run began at `begin`.
+    pub fn server(
+        mut self,
+        begin: HostClock,
+        traces: Vec<TraceReport>,
+    ) -> Result<RunResult, RunError> {
+        let brought = self.brought;
+        let (server, host) = self.only()?;
+        let machine = &mut server.machine;
+        let Some(data_plane) = &server.data_plane else {
+            return Err(RunError::Description("there is no data plane".to_string()));
+        };
+        let measured = data_plane.result(machine, &host.hardware)?;
+        let end = machine.engine.time(machine.end());
+        let ledger = data_plane.ledger.borrow();
+        let fabric = &mut machine.engine.fabric;
+        let systems = host.hardware.statistics(fabric, end, Some(&ledger));
+        let totals = host.totals(machine, measured.items.delivered, (begin, brought));
+        Ok(RunResult {
+            data_plane: measured,
+            totals,
+            systems,
+            output: machine.output(),
+            traces,
+        })
+    }
+
+    /// The results of the program that was alone, whose run began at `begin`.
+    pub fn program(
+        mut self,
+        begin: HostClock,
+        traces: Vec<TraceReport>,
+    ) -> Result<ExecuteResult, RunError> {
+        let brought = self.brought;
+        let (server, host) = self.only()?;
+        let machine = &mut server.machine;
+        if let Some(sentence) = machine.unwritten() {
+            return Err(RunError::Output(sentence));
+        }
+        Ok(ExecuteResult {
+            exit_status: machine.exit().map_or(0, |(_, status)| status),
+            signal: machine.signal(),
+            totals: host.totals(machine, 0, (begin, brought)),
+            traces,
+        })
+    }
+
+    /// The results of a rack, whose run began at `begin`.
+    pub fn rack(
+        self,
+        description: &RackDescription,
+        recorders: &[Recorder],
+        begin: HostClock,
+        traces: Vec<TraceReport>,
+    ) -> Result<RackResult, RunError> {
+        let responses = self.responses();
+        let Prepared {
+            mut rack,
+            hosts,
+            wires: Some(wires),
+            brought,
+            ..
+        } = self
+        else {
+            return Err(RunError::Description("there is no network".to_string()));
+        };
+        let is_alone = hosts.iter().filter(|host| host.spec.serves).count() == 1;
+        let (mut servers, mut host_skipped_cycles) = (Vec::new(), Vec::new());
+        let mut simulated_seconds: f64 = 0.0;
+        for (number, (server, host)) in rack.servers.iter_mut().zip(&hosts).enumerate() {
+            let machine = &mut server.machine;
+            let data_plane = server.data_plane.as_ref();
+            let measured = data_plane.map(|one| one.result(machine, &host.hardware));
+            let measured = measured
+                .transpose()
+                .map_err(|error| error.of(&server.name))?;
+            let served = match &measured {
+                Some(measured) => measured.items.delivered,
+                None if is_alone => responses,
+                None => 0,
+            };
+            let totals = host.totals(machine, served, (begin, 0));
+            simulated_seconds = simulated_seconds.max(totals.simulated_seconds);
+            host_skipped_cycles.extend(totals.host.host_skipped_cycles);
+            let end = machine.engine.time(machine.end());
+            let fabric = &mut machine.engine.fabric;
+            let dropped_packets = host.hardware.dropped_packets(fabric);
+            let ledger = data_plane.map(|data_plane| data_plane.ledger.borrow());
+            let mut systems = host.hardware.statistics(fabric, end, ledger.as_deref());
+            let interface = host.spec.interface.map(|interface| interface.system().key);
+            let interface = interface.and_then(|key| systems.remove(key));
+            let (sent, received) = wires.counts(&rack.network, number);
+            servers.push(RackServerResult {
+                name: server.name.clone(),
+                address: Ipv4Addr::from(address_of(number)),
+                exit_status: machine.exit().map(|(_, status)| status),
+                output: machine.output(),
+                data_plane: measured,
+                interface: interface.unwrap_or_default(),
+                dropped_packets,
+                systems,
+                sent,
+                received,
+                cores: totals.cores,
+                instructions: totals.instructions,
+                cycles: totals.cycles,
+                fabric: totals.fabric,
+                energy_nj: totals.energy_nj,
+                power_w: totals.power_w,
+            });
+        }
+        let (mut clients, mut kinds) = (Vec::new(), Vec::new());
+        for (number, (id, name)) in wires.clients.iter().enumerate() {
+            let host = servers.len() + number;
+            let (sent, received) = wires.counts(&rack.network, host);
+            if let Some(client) = rack.network.node_mut::<LoadGenerator>(*id) {
+                kinds.push(client.kind_names());
+                clients.push(RackClientResult {
+                    name: name.clone(),
+                    address: Ipv4Addr::from(address_of(host)),
+                    report: client.report(),
+                    sent,
+                    received,
+                });
+            }
+        }
+        let switch = wires.switch.and_then(|id| {
+            let switch = rack.network.node_mut::<Switch>(id)?;
+            Some(SwitchResult {
+                ports: switch.port_counts().collect(),
+                unroutable: switch.unroutable(),
+            })
+        });
+        let instructions: u64 = servers.iter().map(|server| server.instructions).sum();
+        let all: Vec<&Recorder> = recorders.iter().collect();
+        let mut result = RackResult {
+            servers,
+            measurement: Recorder::measurement_together(&all),
+            by_kind: match clients.is_empty() {
+                true => BTreeMap::new(),
+                false => Recorder::by_kind_together(&all, |client, kind| {
+                    kinds[client][usize::from(kind)].clone()
+                }),
+            },
+            clients,
+            switch,
+            instructions,
+            simulated_seconds,
+            host: HostCost {
+                host_skipped_cycles,
+                ..begin.cost(Some(instructions.saturating_sub(brought)))
+            },
+            version: crate::VERSION,
+            traces,
+        };
+        let reasons = overload(description, &result);
+        if let Some(measurement) = &mut result.measurement {
+            measurement.overload.clear();
+            measurement.add_overload(reasons);
+        }
+        Ok(result)
+    }
+}
+
+/// The harts that can be traced.
+fn harts(specs: &[HostSpec<'_>]) -> Harts {
+    let harts = |spec: &HostSpec<'_>| spec.count as usize * spec.server.harts();
+    Harts {
+        count: specs.iter().map(harts).sum(),
+        share_cores: specs.iter().any(|spec| spec.server.core.threads > 1),
+        of: match specs {
+            [HostSpec { name: None, .. }] => "the server has",
+            _ => "the rack has, server by server,",
+        },
+    }
+}

@@ -1,0 +1,132 @@
+//! Who is where in the network of a rack.
+
+use super::flows::{Member, Role};
+use super::{Rack, RackDescription};
+use crate::error::RunError;
+use fabric::Time;
+use network::LoadGenerator;
+use network::rack::{LinkCounts, Network, NodeId, Switch};
+use workload::{Files, Recorder};
+
+/// The address of the first server.
+const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 0, 1]);
+
+/// Where everybody is in the network.
+pub(crate) struct Wires {
+    pub servers: Vec<NodeId>,
+    /// With their names.
+    pub clients: Vec<(NodeId, String)>,
+    pub switch: Option<NodeId>,
+}
+
+impl Wires {
+    pub fn hosts(&self) -> impl Iterator<Item = NodeId> {
+        let clients = self.clients.iter().map(|&(id, _)| id);
+        self.servers.iter().copied().chain(clients)
+    }
+
+    /// Who is who, by the numbers in the network.
+    pub fn members(&self, rack: &Rack) -> Vec<Member> {
+        let member = |name: &str, role| Member {
+            name: name.to_string(),
+            role,
+        };
+        let servers = rack.servers.iter().zip(&self.servers);
+        let servers = servers.map(|(server, &id)| (id, member(&server.name, Role::Server)));
+        let clients = self.clients.iter();
+        let clients = clients.map(|(id, name)| (*id, member(name, Role::Client)));
+        let switch = self.switch.map(|id| (id, member("switch", Role::Switch)));
+        let mut members: Vec<(NodeId, Member)> = servers.chain(clients).chain(switch).collect();
+        members.sort_by_key(|(id, _)| *id);
+        members.into_iter().map(|(_, member)| member).collect()
+    }
+
+    /// What the link of a host has carried from it, and to it.
+    pub fn counts(&self, network: &Network, host: usize) -> (LinkCounts, LinkCounts) {
+        let id = |host| self.hosts().nth(host).unwrap_or(NodeId(0));
+        let towards = match self.switch {
+            Some(switch) => network.link_counts(switch, host),
+            None => network.link_counts(id(1 - host.min(1)), 0),
+        };
+        (network.link_counts(id(host), 0), towards)
+    }
+}
+
+/// The address of a server or a client; clients follow the servers.
+pub(crate) fn address_of(host: usize) -> u32 {
+    FIRST_ADDRESS + host as u32
+}
+
+/// One of several that are alike, or the only one.
+pub(crate) fn name_of(name: &str, count: u32, number: u32) -> String {
+    match count {
+        1 => name.to_string(),
+        _ => format!("{name} {number}"),
+    }
+}
+
+/// The network of a rack, with places for its servers.
+pub(crate) fn wire_up(
+    description: &RackDescription,
+    files: &Files,
+) -> Result<(Network, Wires), RunError> {
+    let spec = &description.rack;
+    let measure = &description.measure;
+    let mut network = Network::new(measure.seed);
+    let hosts = spec.hosts();
+    let servers: Vec<NodeId> = (0..spec.servers()).map(|_| network.add_server()).collect();
+    let mut clients = Vec::new();
+    for (place, client) in spec.clients.iter().enumerate() {
+        let addresses: Vec<u32> = spec
+            .servers_of(client)
+            .into_iter()
+            .map(address_of)
+            .collect();
+        for number in 0..client.count {
+            let host = servers.len() + clients.len();
+            let name = name_of(&client.name, client.count, number);
+            // Far apart, as those of links.
+            let seed = measure.seed.wrapping_add((host as u64) << 32);
+            let recorder = Recorder::new(measure.requests, measure.warmup)
+                .with_precision(measure.precision, None);
+            let load_generator = LoadGenerator::new(
+                name.clone(),
+                client.load.clone(),
+                (address_of(host), spec.link.rate()),
+                addresses.clone(),
+                recorder,
+                seed,
+                files,
+            );
+            let load_generator = load_generator.map_err(|sentence| {
+                RunError::Description(format!("rack.clients.{place}: {sentence}"))
+            })?;
+            let id = network.add_node(Box::new(load_generator));
+            network.wake(id, Time::from_ns(client.begin_ns), LoadGenerator::BEGIN);
+            clients.push((id, name));
+        }
+    }
+    let switch = spec.switch.as_ref().map(|switch| {
+        let routes = (0..hosts).map(|port| (address_of(port), port));
+        let switch = Switch::new(switch, "the switch".to_string(), hosts, routes.collect());
+        network.add_node(Box::new(switch))
+    });
+    let wires = Wires {
+        servers,
+        clients,
+        switch,
+    };
+    let ids: Vec<NodeId> = wires.hosts().collect();
+    match (switch, &*ids) {
+        (Some(switch), _) => {
+            for &id in &ids {
+                network.connect(switch, id, &spec.link);
+            }
+        }
+        (None, &[one, other]) => {
+            network.connect(one, other, &spec.link);
+        }
+        (None, _) => {}
+    }
+    Ok((network, wires))
+}

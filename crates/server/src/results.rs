@@ -1,0 +1,214 @@
+//! What comes out of a run.
+
+use crate::data_plane::DataPlaneResult;
+use crate::hardware::SystemResults;
+use crate::host::HostCost;
+use crate::rack::{RackClientSpec, RackDescription};
+use crate::schema;
+use crate::totals::{CoreResult, EnergyResult, Totals};
+use crate::traces::TraceReport;
+use energy::Energy;
+use fabric::FabricStatistics;
+use network::LoadGeneratorReport;
+use network::rack::{LinkCounts, PortCounts};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use workload::{KindMeasurement, Measurement};
+
+/// What came out of a run of a description.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Outcome {
+    /// Of a server alone.
+    Server(Box<RunResult>),
+    /// Of several servers and a network.
+    Rack(Box<RackResult>),
+}
+
+/// What came out of a run of a data plane on one server.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RunResult {
+    /// What was measured of the data plane.
+    #[serde(flatten)]
+    pub data_plane: DataPlaneResult,
+    /// What every run has.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// What the systems that took part have counted, each under its key.
+    #[serde(flatten)]
+    #[schemars(schema_with = "schema::systems")]
+    pub systems: SystemResults,
+    /// What the guest printed.
+    pub output: String,
+    /// What has become of the traces that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceReport>,
+}
+
+/// What came out of a program.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ExecuteResult {
+    /// The guest's exit status; after a signal 128 and its number.
+    pub exit_status: u64,
+    /// The signal that ended it, such as `SIGABRT`.
+    pub signal: Option<&'static str>,
+    /// What every run has.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// What has become of the traces that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceReport>,
+}
+
+/// What came out of a run of a rack.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RackResult {
+    /// The servers.
+    pub servers: Vec<RackServerResult>,
+    /// The clients.
+    pub clients: Vec<RackClientResult>,
+    /// What all clients have measured together: each of their measured requests counts once, and
+    /// their throughputs add up. `None` if there was no response.
+    pub measurement: Option<Measurement>,
+    /// Throughput and latencies of the requests of each kind, by its name, of all clients together.
+    pub by_kind: BTreeMap<String, KindMeasurement>,
+    /// The switch; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch: Option<SwitchResult>,
+    /// Instructions of all servers.
+    pub instructions: u64,
+    /// Simulated time.
+    pub simulated_seconds: f64,
+    /// What it has cost the host.
+    #[serde(flatten)]
+    pub host: HostCost,
+    /// Version of the simulator.
+    pub version: &'static str,
+    /// What has become of the traces that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceReport>,
+}
+
+/// A server's part of the results.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RackServerResult {
+    /// The name of the server.
+    pub name: String,
+    /// The server's IPv4 address.
+    pub address: Ipv4Addr,
+    /// The exit status of the program; `None` if it still runs.
+    pub exit_status: Option<u64>,
+    /// What the program has written.
+    pub output: String,
+    /// What was measured of the data plane, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_plane: Option<DataPlaneResult>,
+    /// What the network interface has counted.
+    #[schemars(schema_with = "schema::interface")]
+    pub interface: Value,
+    /// Packets that its systems have dropped.
+    #[serde(skip)]
+    pub(crate) dropped_packets: u64,
+    /// What the systems beside its interface have counted, each under its key.
+    #[serde(flatten)]
+    #[schemars(schema_with = "schema::systems_beside_interfaces")]
+    pub systems: SystemResults,
+    /// What the link has carried from the server.
+    pub sent: LinkCounts,
+    /// What the link has carried to the server.
+    pub received: LinkCounts,
+    /// The cores.
+    pub cores: Vec<CoreResult>,
+    /// Instructions of all cores of the server.
+    pub instructions: u64,
+    /// Cycles of the server's clock.
+    pub cycles: u64,
+    /// What the fabric has counted.
+    pub fabric: FabricStatistics,
+    /// What the cores, and what they share, have cost since the first client began, in nanojoules;
+    /// for each response, too, if no other server serves.
+    pub energy_nj: EnergyResult,
+    /// The mean power in the time of `energy_nj`, in watts.
+    #[schemars(with = "schema::ServerEnergy")]
+    pub power_w: Energy,
+}
+
+/// A client's part of the results.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RackClientResult {
+    /// The name of the client.
+    pub name: String,
+    /// The client's IPv4 address.
+    pub address: Ipv4Addr,
+    /// What it has measured and counted.
+    #[serde(flatten)]
+    pub report: LoadGeneratorReport,
+    /// What the link has carried from the client.
+    pub sent: LinkCounts,
+    /// What the link has carried to the client.
+    pub received: LinkCounts,
+}
+
+/// Why the servers do not serve all that they are offered, a sentence each.
+pub(crate) fn overload(description: &RackDescription, result: &RackResult) -> Vec<String> {
+    let name = |name: &str, many: usize, sentence: &str| match many {
+        1 => sentence.to_string(),
+        _ => format!("{name}: {sentence}"),
+    };
+    let mut reasons = Vec::new();
+    for client in &result.clients {
+        let mut tell = |sentence: &str| {
+            reasons.push(name(&client.name, result.clients.len(), sentence));
+        };
+        match &client.report.measurement {
+            Some(measurement) => measurement.overload.iter().for_each(|one| tell(one)),
+            None => tell("no request was answered"),
+        }
+    }
+    let packets = |count: u64, by: &str| match count {
+        0 => None,
+        1 => Some(format!("1 packet was {by}")),
+        _ => Some(format!("{count} packets were {by}")),
+    };
+    for server in &result.servers {
+        let dropped = server.dropped_packets;
+        let sentence = packets(dropped, "dropped by the network interface");
+        let of_data_plane = server.data_plane.iter();
+        let of_data_plane = of_data_plane.flat_map(|one| one.measurement.overload.clone());
+        let reason = |text: String| name(&server.name, result.servers.len(), &text);
+        reasons.extend(sentence.into_iter().chain(of_data_plane).map(reason));
+    }
+    // A transport sends again what gets lost; datagrams are gone.
+    let is_datagram = |client: &RackClientSpec| {
+        client.load.transport.protocol == network::transport::Protocol::Datagrams
+    };
+    if description.rack.clients.iter().any(is_datagram) {
+        let ports = result.switch.iter().flat_map(|switch| &switch.ports);
+        let dropped = ports.map(|port| port.dropped).sum();
+        reasons.extend(packets(dropped, "dropped by the switch"));
+        let clients = result.clients.iter();
+        let links = clients.map(|client| (client.sent, client.received));
+        let servers = result.servers.iter();
+        let links = links.chain(servers.map(|server| (server.sent, server.received)));
+        let lost = links.map(|(sent, received)| sent.lost + received.lost);
+        let lost = match result.switch.is_some() {
+            true => lost.sum::<u64>(),
+            // Both ends of the only link tell of it.
+            false => lost.sum::<u64>() / 2,
+        };
+        reasons.extend(packets(lost, "lost on the links"));
+    }
+    reasons
+}
+
+/// The switch's part of the results.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SwitchResult {
+    /// By port, in the order of the servers and then of the clients.
+    pub ports: Vec<PortCounts>,
+    /// Packets to addresses that nobody has; they were dropped.
+    pub unroutable: u64,
+}
