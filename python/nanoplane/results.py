@@ -121,6 +121,10 @@ class PrefetchStatistics(TypedDict):
     """Lines that the prefetcher has asked for."""
     late: int
     """Prefetched lines that were still on their way when they were needed."""
+    polluting: int
+    """Misses of lines that a prefetched line had replaced, and whose place no other line had taken
+    since.
+    """
     unused: int
     """Prefetched lines that were never needed before another line took their place."""
     useful: int
@@ -169,6 +173,8 @@ class CoreResult(TypedDict):
     """Instructions, without those that were undone."""
     ipc: float
     """Instructions in a cycle, in the time in which `energy_nj` was spent."""
+    l1_prefetches: NotRequired[PrefetchStatistics]
+    """What the prefetcher of the first-level data cache has done, if it has done anything."""
     l2_hits: int
     """Misses of both first-level caches for which the second-level cache had the line."""
     l2_misses: int

@@ -87,7 +87,8 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
     results = [(kind, same_results.RUNS[name]()) for kind in RUNS for name in RUNS[kind]]
     interrupted = same_results._rack("traditional/loopback", "ice-nic", systems=["user_interrupts"])
     fetching = 'server.core.l2={ size_bytes = 65536, prefetcher = "next-line" }'
-    results += [("rack", interrupted()), ("run", same_results._server(fetching)())]
+    striding = "server.core.l1_data_prefetcher=stride"
+    results += [("rack", interrupted()), ("run", same_results._server(fetching, striding)())]
     found = set()
     for kind, result in [*results, *traced(tmp_path)]:
         schema = simulator.result_schema(kind)

@@ -71,8 +71,11 @@ pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
     RequestKind, Source, ToCache, ToHome, Transit,
 };
-pub use prefetcher::{PrefetchStatistics, PrefetcherKind};
-pub use private_cache::{CacheNotice, PrivateCache, RequestOutcome, Slot, State};
+pub use prefetcher::{
+    DataPrefetcherKind, LoadInstruction, PrefetchStatistics, PrefetcherKind, Prefetching,
+    StreamerSpec, StrideSpec,
+};
+pub use private_cache::{CacheNotice, LookUp, PrivateCache, RequestOutcome, Slot, State};
 pub use ram::Ram;
 pub use replacement::Replacement;
 pub use second_level::{

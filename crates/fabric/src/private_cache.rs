@@ -71,6 +71,17 @@ state::choice!(State {
     Modified
 });
 
+/// A line has been looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct LookUp {
+    /// Which line.
+    pub line: LineAddress,
+    /// Where it is, if the cache holds it.
+    pub slot: Option<Slot>,
+    /// The first place of its set.
+    pub(crate) set: usize,
+}
+
 /// What became of a request for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
@@ -383,6 +394,15 @@ impl PrivateCache {
             }
         }
         None
+    }
+
+    /// The same with what a prefetcher has to know.
+    pub fn look_up(&self, line: LineAddress) -> LookUp {
+        LookUp {
+            line,
+            slot: self.find(line),
+            set: self.set_start(line),
+        }
     }
 
     /// Where `line` is, if it is the most recently used of its set.
@@ -934,9 +954,21 @@ impl PrivateCache {
         self.misses.len()
     }
 
-    /// Miss status holding registers that are not in use.
-    pub(crate) fn free_misses(&self) -> usize {
-        self.mshrs - self.misses.len()
+    /// What comes of it if a prefetcher asks for `line`, which is pending also if it is here. One
+    /// miss register is kept for what is needed.
+    pub fn may_prefetch(&self, line: LineAddress) -> RequestOutcome {
+        if self.find(line).is_some() || self.is_pending(line) {
+            RequestOutcome::Pending
+        } else if self.misses.len() + 1 < self.mshrs {
+            RequestOutcome::Sent
+        } else {
+            RequestOutcome::Full
+        }
+    }
+
+    /// Ways of each set.
+    pub(crate) fn ways(&self) -> usize {
+        self.ways
     }
 
     /// Places for lines.

@@ -28,7 +28,7 @@
 use crate::prefetcher::Prefetching;
 use crate::{
     CacheId, CacheNotice, CacheSpec, Clock, LineAddress, MemoryMap, Outbox, PrefetchStatistics,
-    PrefetcherKind, PrivateCache, RequestOutcome, Slot, Source, State, ToCache,
+    PrivateCache, RequestOutcome, SecondLevelSpec, Slot, Source, State, ToCache,
 };
 
 /// One of the first-level caches.
@@ -180,12 +180,18 @@ impl SecondLevel {
         }
     }
 
-    /// The same cache with a prefetcher of that kind, which fetches only what `memory` has.
-    pub fn with_prefetcher(self, kind: PrefetcherKind, memory: &MemoryMap) -> SecondLevel {
-        let prefetching = Prefetching::new(kind, self.cache.slots(), memory);
+    /// The cache that `spec` describes, with its prefetcher, which fetches only what `memory` has.
+    pub fn with_prefetcher(
+        spec: &SecondLevelSpec,
+        id: CacheId,
+        clock: Clock,
+        memory: &MemoryMap,
+    ) -> SecondLevel {
+        let second = SecondLevel::new(&spec.cache(), id, clock);
+        let prefetching = Prefetching::of_second_level(spec, &second.cache, memory);
         SecondLevel {
             prefetching: prefetching.map(Box::new),
-            ..self
+            ..second
         }
     }
 
@@ -261,15 +267,15 @@ impl SecondLevel {
         let Some(prefetching) = &mut self.prefetching else {
             return;
         };
-        let place = self.cache.find(miss.line).map(|slot| slot as usize);
+        let look_up = self.cache.look_up(miss.line);
         let is_hit = matches!(miss.waits_for, WaitsFor::LookUp { .. });
         let at = self.clock.time(cycle + self.hit_latency_cycles);
         let cache = &mut self.cache;
-        prefetching.accessed((miss.line, place), is_hit, |line| {
-            cache.find(line).is_none()
-                && !cache.is_pending(line)
-                && cache.free_misses() > 1
-                && cache.request(line, false, at, out) == RequestOutcome::Sent
+        prefetching.accessed(look_up, is_hit, None, |line| {
+            match cache.may_prefetch(line) {
+                RequestOutcome::Sent => cache.request(line, false, at, out),
+                other => other,
+            }
         });
     }
 
@@ -408,7 +414,7 @@ impl SecondLevel {
         };
         self.filling = Some(line);
         if let Some(prefetching) = &mut self.prefetching {
-            prefetching.filled(line, slot as usize);
+            prefetching.filled(line, slot, evicted);
         }
         let mut data = None;
         // The data cache first, for a store takes the line from the instruction cache.

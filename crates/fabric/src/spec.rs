@@ -1,7 +1,7 @@
 //! Descriptions of the fabric's parts, with their defaults, and the check that they make sense.
 
 use crate::mesh::Mesh;
-use crate::{Clock, LINE_BYTES, PrefetcherKind, Replacement, Time};
+use crate::{Clock, LINE_BYTES, PrefetcherKind, Replacement, StreamerSpec, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
@@ -108,8 +108,11 @@ pub struct SecondLevelSpec {
     /// Miss status holding registers: lines that can be asked for at one time.
     #[schemars(range(min = 1, max = 1024))]
     pub mshrs: u32,
-    /// `none` or `next-line`: which lines are fetched before a first-level cache asks for them.
+    /// `none`, `next-line`, `streamer` or `adjacent-line`: which lines are fetched before a
+    /// first-level cache asks for them.
     pub prefetcher: PrefetcherKind,
+    /// The table of the prefetcher `streamer`.
+    pub streamer: StreamerSpec,
 }
 
 impl Default for SecondLevelSpec {
@@ -121,6 +124,7 @@ impl Default for SecondLevelSpec {
             hit_latency_cycles: 9,
             mshrs: 16,
             prefetcher: PrefetcherKind::None,
+            streamer: StreamerSpec::default(),
         }
     }
 }

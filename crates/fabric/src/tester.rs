@@ -69,6 +69,8 @@ struct System {
     fabric: FabricSpec,
     first_level: CacheSpec,
     second_level: Option<CacheSpec>,
+    /// Of the first-level data caches.
+    data_prefetcher: DataPrefetcherKind,
     /// Of the second levels.
     prefetcher: PrefetcherKind,
     cached_agents: usize,
@@ -247,6 +249,8 @@ struct TestCore {
     instruction: PrivateCache,
     data: PrivateCache,
     second: Option<SecondLevel>,
+    /// Of the data cache.
+    prefetching: Option<Prefetching>,
     /// Operations that wait for their line, in order.
     waiting: Vec<usize>,
     /// Those that have found no miss register.
@@ -354,8 +358,43 @@ impl TestCore {
     fn begin(&mut self, index: usize, now: Time, out: &mut Outbox) {
         let line = self.operations[index].line;
         self.shared.borrow_mut().begin(index, line);
+        let look_up = self.data.look_up(line);
         if !self.attempt(index, now, false) {
             self.ask(index, now, out);
+        }
+        if self.operations[index].kind == Kind::Load {
+            self.prefetch(index, look_up, now, out);
+        }
+    }
+
+    /// Tells the prefetcher of the data cache of a load.
+    fn prefetch(&mut self, index: usize, look_up: LookUp, now: Time, out: &mut Outbox) {
+        let Some(mut prefetching) = self.prefetching.take() else {
+            return;
+        };
+        // Loads of the same word are those of one instruction.
+        let word = self.operations[index].word as u64;
+        let load = LoadInstruction {
+            pc: word * 2,
+            address: look_up.line.base() + word * 8,
+        };
+        let cycle = self.cycle(now);
+        prefetching.accessed(look_up, look_up.slot.is_some(), Some(load), |line| {
+            match (self.data.may_prefetch(line), self.split()) {
+                (RequestOutcome::Sent, (Some(second), first)) => {
+                    second.request(first, (Side::Data, line, false), cycle, out)
+                }
+                (RequestOutcome::Sent, (None, first)) => first.data.request(line, false, now, out),
+                (other, _) => other,
+            }
+        });
+        self.prefetching = Some(prefetching);
+    }
+
+    /// A line has come to the data cache.
+    fn filled(&mut self, line: LineAddress, slot: Slot, evicted: Option<LineAddress>) {
+        if let Some(prefetching) = &mut self.prefetching {
+            prefetching.filled(line, slot, evicted);
         }
     }
 
@@ -449,6 +488,14 @@ impl TestCore {
                     use_once,
                     ..
                 } => {
+                    if let Some(FirstFill {
+                        line,
+                        slot,
+                        evicted,
+                    }) = data
+                    {
+                        self.filled(line, slot, evicted);
+                    }
                     for line in evicted
                         .into_iter()
                         .chain(data.and_then(|fill| fill.evicted))
@@ -466,8 +513,14 @@ impl TestCore {
                 CacheNotice::None | CacheNotice::Downgraded(_) => {}
                 CacheNotice::Lost(line) => self.lost(line, now),
                 CacheNotice::Filled {
-                    evicted, use_once, ..
+                    slot,
+                    evicted,
+                    use_once,
+                    ..
                 } => {
+                    if side == Side::Data {
+                        self.filled(line, slot, evicted);
+                    }
                     if let Some(evicted) = evicted {
                         self.lost(evicted, now);
                     }
@@ -513,8 +566,11 @@ impl TestCore {
             let Some((side, fill)) = second.found(first, cycle, out) else {
                 break;
             };
-            if let (Side::Data, Some(evicted)) = (side, fill.evicted) {
-                self.lost(evicted, now);
+            if side == Side::Data {
+                self.filled(fill.line, fill.slot, fill.evicted);
+                if let Some(evicted) = fill.evicted {
+                    self.lost(evicted, now);
+                }
             }
             let again = self.used(side, fill.line, false, now);
             self.finish(side, fill.line, now, out);
@@ -528,6 +584,19 @@ impl TestCore {
                 self.receive(CacheId::data(self.id), line, message, now, out);
             }
         }
+    }
+}
+
+/// A second-level cache like `cache`.
+fn with_prefetcher(cache: &CacheSpec, prefetcher: PrefetcherKind) -> SecondLevelSpec {
+    SecondLevelSpec {
+        size_bytes: cache.size_bytes,
+        ways: cache.ways,
+        replacement: cache.replacement,
+        hit_latency_cycles: cache.hit_latency_cycles,
+        mshrs: cache.mshrs,
+        prefetcher,
+        ..SecondLevelSpec::default()
     }
 }
 
@@ -560,13 +629,16 @@ impl Run {
             let id = CoreId(core);
             let first = |id| PrivateCache::new(&system.first_level, id);
             let second = system.second_level.as_ref();
+            let data = first(CacheId::data(id));
+            let kind = (system.data_prefetcher, StrideSpec::default());
             TestCore {
                 id,
                 instruction: first(CacheId::instruction(id)),
-                data: first(CacheId::data(id)),
+                prefetching: Prefetching::of_data(kind, &data, &map),
+                data,
                 second: second.map(|spec| {
-                    SecondLevel::new(spec, CacheId::data(id), clock)
-                        .with_prefetcher(system.prefetcher, &map)
+                    let spec = with_prefetcher(spec, system.prefetcher);
+                    SecondLevel::with_prefetcher(&spec, CacheId::data(id), clock, &map)
                 }),
                 waiting: Vec::new(),
                 refused: Vec::new(),
@@ -850,6 +922,7 @@ impl System {
             },
             first_level,
             second_level,
+            data_prefetcher: DataPrefetcherKind::None,
             prefetcher: PrefetcherKind::None,
             cached_agents: choose(&[0, 1, 2]) as usize,
             dma_agents: if dma { choose(&[1, 2]) as usize } else { 0 },
@@ -864,7 +937,16 @@ impl System {
             ..DramSpec::default()
         });
         if random.below(2) == 0 {
-            system.prefetcher = PrefetcherKind::NextLine;
+            let kinds = [
+                PrefetcherKind::NextLine,
+                PrefetcherKind::Streamer,
+                PrefetcherKind::AdjacentLine,
+            ];
+            system.prefetcher = kinds[random.below(3) as usize];
+        }
+        if random.below(2) == 0 {
+            let kinds = [DataPrefetcherKind::NextLine, DataPrefetcherKind::Stride];
+            system.data_prefetcher = kinds[random.below(2) as usize];
         }
         let mut replacement = || Replacement::ALL[random.below(4) as usize];
         system.first_level.replacement = replacement();

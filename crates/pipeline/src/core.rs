@@ -27,8 +27,8 @@ use crate::thread_policy::ThreadPolicy;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::{
     AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, LineData,
-    MemoryMap, Observation, Outbox, PrivateCache, SecondLevel, SecondLevelStatistics, State, Time,
-    ToCache,
+    MemoryMap, Observation, Outbox, Prefetching, PrivateCache, SecondLevel, SecondLevelStatistics,
+    State, Time, ToCache,
 };
 use riscv::{Attempts, Hart, Privilege, SINK, Trap};
 use state::Walker;
@@ -185,12 +185,13 @@ state::declare! {
             PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id)),
         pub data_cache: PrivateCache =
             PrivateCache::new(&spec.l1_data, CacheId::data(id)),
+        /// The prefetcher of the data cache. A core that has one takes the general path.
+        pub data_prefetching: Option<Box<Prefetching>> => inside = None,
         pub second_level: Option<Box<SecondLevel>> => inside = spec
             .l2
             .as_ref()
             .map(|l2| {
-                SecondLevel::new(&l2.cache(), CacheId::data(id), clock)
-                    .with_prefetcher(l2.prefetcher, &memory_map)
+                SecondLevel::with_prefetcher(l2, CacheId::data(id), clock, &memory_map)
             })
             .map(Box::new),
         /// When the second level has a line for the first.
@@ -293,17 +294,22 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 .map(|thread| (thread > 0).then(|| hart(thread)))
                 .collect(),
         };
-        Core {
+        let mut core = Core {
             shared: Shared::new(spec, id, clock, memory_map, Calendar::new(spec)),
             hart: hart(0),
             others,
-        }
+        };
+        core.attach_data_prefetcher();
+        core
     }
 
     /// Whether the general path must be taken because something observes the window: floating-point
-    /// flags, a probe, or the recording of branches.
+    /// flags, a probe, the recording of branches, or a prefetcher of the data cache.
     pub(crate) fn is_observed(&self) -> bool {
-        self.hart.float_in_window || self.hart.probed.is_some() || self.shared.records_branches
+        self.hart.float_in_window
+            || self.hart.probed.is_some()
+            || self.shared.records_branches
+            || self.shared.data_prefetching.is_some()
     }
 
     /// Sets an integer register of all harts before the core starts.
@@ -330,7 +336,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Turns the skipping of spinning on or off. It never changes a result.
     pub fn set_skip_spinning(&mut self, on: bool) {
         let probed = self.harts().any(|hart| hart.probed.is_some());
-        self.shared.spin.allow(on && !probed);
+        // No two iterations are alike to the prefetcher of a data cache.
+        let prefetches = self.shared.data_prefetching.is_some();
+        self.shared.spin.allow(on && !probed && !prefetches);
     }
 
     /// Counts of what the core has done before `cycle`: all its harts together.
@@ -343,6 +351,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let SecondLevelStatistics { hits, misses } = second.statistics();
             (statistics.l2_hits, statistics.l2_misses) = (hits, misses);
             statistics.l2_prefetches = second.prefetches();
+        }
+        if let Some(prefetching) = &self.shared.data_prefetching {
+            statistics.l1_prefetches = prefetching.statistics();
         }
         statistics
     }

@@ -781,6 +781,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 bytes,
             });
             self.hart.statistics.data_hits += 1;
+            if self.hart.observes {
+                self.tell_prefetcher((self.hart.pc, address), issue, outbox);
+            }
             let value = i.load_value(raw);
             self.push(&i, SlotKind::Load, Unit::Load, issue, value, done, 0);
             self.step(&i);

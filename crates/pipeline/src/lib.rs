@@ -15,6 +15,7 @@ mod period;
 mod port;
 mod ports;
 mod predictor;
+mod prefetching;
 mod probe;
 mod queues;
 mod quick;

@@ -138,6 +138,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if let Some(slot) = self.shared.data_cache.find(line) {
             self.shared.data_cache.touch(slot);
             self.hart.statistics.data_hits += 1;
+            if self.hart.observes {
+                self.tell_prefetcher_of(index, issue, outbox);
+            }
             let done = issue + self.shared.spec.l1_data.hit_latency_cycles;
             self.take_value(index, slot, issue, done);
             return;
@@ -171,6 +174,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 self.hart.statistics.data_misses += 1;
                 self.shared.activity += 1;
                 self.hart.missing.push(load);
+                if self.hart.observes {
+                    self.tell_prefetcher_of(index, issue, outbox);
+                }
             }
         }
     }
@@ -687,6 +693,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         outbox: &mut Outbox,
     ) {
         self.hart.statistics.lines_filled += 1;
+        if let Some(prefetching) = &mut self.shared.data_prefetching {
+            prefetching.filled(line, slot, evicted);
+        }
         if let Some(evicted) = evicted {
             self.hart.statistics.lines_evicted += 1;
             self.line_lost(evicted, now);

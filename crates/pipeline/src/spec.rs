@@ -1,6 +1,6 @@
 //! Descriptions of cores.
 
-use fabric::{CacheSpec, Replacement, SecondLevelSpec};
+use fabric::{CacheSpec, DataPrefetcherKind, Replacement, SecondLevelSpec, StrideSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
@@ -135,6 +135,13 @@ pub struct CoreSpec {
     pub l1_instruction: CacheSpec,
     /// Private data cache.
     pub l1_data: CacheSpec,
+    /// `none`, `next-line` or `stride`: which lines the data cache fetches before a load asks for
+    /// them. Only loads are observed.
+    #[serde(default, skip_serializing_if = "DataPrefetcherKind::is_none")]
+    pub l1_data_prefetcher: DataPrefetcherKind,
+    /// The table of the prefetcher `stride`.
+    #[serde(default, skip_serializing_if = "StrideSpec::is_default")]
+    pub l1_data_stride: StrideSpec,
     /// Private second-level cache, if there is one.
     #[serde(default)]
     pub l2: Option<SecondLevelSpec>,
@@ -279,6 +286,8 @@ impl CoreSpec {
                 mshrs: 12,
                 ..CacheSpec::default()
             },
+            l1_data_prefetcher: DataPrefetcherKind::None,
+            l1_data_stride: StrideSpec::default(),
             l2: None,
         }
     }
@@ -334,6 +343,8 @@ impl CoreSpec {
                 mshrs: 32,
                 ..CacheSpec::default()
             },
+            l1_data_prefetcher: DataPrefetcherKind::None,
+            l1_data_stride: StrideSpec::default(),
             l2: None,
         }
     }
@@ -393,6 +404,8 @@ impl CoreSpec {
                 mshrs: 1,
                 replacement: Replacement::Random,
             },
+            l1_data_prefetcher: DataPrefetcherKind::None,
+            l1_data_stride: StrideSpec::default(),
             l2: None,
         }
     }

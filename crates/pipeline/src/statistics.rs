@@ -89,6 +89,9 @@ pub struct CoreStatistics {
     pub l2_hits: u64,
     /// Misses of both first-level caches for which the line's home had to be asked.
     pub l2_misses: u64,
+    /// What the prefetcher of the first-level data cache has done, if it has done anything.
+    #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
+    pub l1_prefetches: PrefetchStatistics,
     /// What the prefetcher of the second-level cache has done, if it has done anything.
     #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
     pub l2_prefetches: PrefetchStatistics,
@@ -123,6 +126,7 @@ state::plain!(CoreStatistics {
     instruction_misses: count,
     l2_hits: count,
     l2_misses: count,
+    l1_prefetches,
     l2_prefetches,
     lines_filled: count,
     lines_evicted: count,

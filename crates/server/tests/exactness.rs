@@ -154,8 +154,7 @@ struct Shape {
     exits: bool,
     small_caches: bool,
     second_level: bool,
-    /// In the second level.
-    prefetcher: bool,
+    prefetchers: Option<servers::Prefetchers>,
     total_store_order: bool,
     /// Cores that wait for room and ports more often, and the in-order one with two ways.
     tight: bool,
@@ -182,6 +181,11 @@ fn replacement() -> impl Strategy<Value = Option<Replacement>> {
     prop::option::of(prop::sample::select(policies.to_vec()))
 }
 
+/// Prefetchers, or none.
+fn prefetchers() -> impl Strategy<Value = Option<servers::Prefetchers>> {
+    prop::option::of(prop::sample::select(servers::PREFETCHERS.to_vec()))
+}
+
 fn shape(harts: usize) -> impl Strategy<Value = Shape> {
     (
         2..=harts,
@@ -192,7 +196,7 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
             any::<bool>(),
             any::<bool>(),
             any::<bool>(),
-            any::<bool>(),
+            prefetchers(),
         ),
         (prop::bool::weighted(0.3), any::<bool>(), any::<bool>()),
         replacement(),
@@ -206,7 +210,7 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
                 exits,
                 small_caches: private.0,
                 second_level: private.1,
-                prefetcher: private.4,
+                prefetchers: private.4,
                 tight: private.2,
                 total_store_order: private.3,
                 small_last_level: last_level.0,
@@ -460,8 +464,8 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
     if shape.second_level {
         core = servers::with_second_level(core);
     }
-    if shape.prefetcher {
-        core = servers::with_prefetcher(core);
+    if let Some(prefetchers) = shape.prefetchers {
+        core = servers::with_prefetchers(prefetchers, core);
     }
     if shape.tight {
         core = servers::tight(core);
@@ -988,7 +992,7 @@ fn skipping_changes_nothing(core: &CoreSpec) {
     let sleeps = prop::collection::vec(0u8..6, 1..4);
     let (skipped, cycles) = (Cell::new(0), Cell::new(0));
     let fabric = (
-        (any::<bool>(), any::<bool>()),
+        (any::<bool>(), prefetchers()),
         prop::bool::weighted(0.3),
         any::<bool>(),
         replacement(),
@@ -1001,12 +1005,12 @@ fn skipping_changes_nothing(core: &CoreSpec) {
             core.clone()
         };
         let (second_level, small_last_level, non_inclusive, replacement) = fabric;
-        let (has_second_level, has_prefetcher) = second_level;
+        let (has_second_level, prefetchers) = second_level;
         if has_second_level {
             core = servers::with_second_level(core);
         }
-        if has_prefetcher {
-            core = servers::with_prefetcher(core);
+        if let Some(prefetchers) = prefetchers {
+            core = servers::with_prefetchers(prefetchers, core);
         }
         let mut spec = if small_last_level {
             servers::server_with_small_last_level(2, &core)
@@ -1227,7 +1231,7 @@ fn a_hold_that_ends_during_a_fill_is_exact() {
         exits: false,
         small_caches: false,
         second_level: true,
-        prefetcher: false,
+        prefetchers: None,
         total_store_order: false,
         tight: false,
         small_last_level: false,

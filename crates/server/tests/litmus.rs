@@ -11,9 +11,10 @@ mod common;
 
 use common::assembler::*;
 use common::servers::{
-    halted, models, non_inclusive, read, server, with_prefetcher, with_second_level, with_threads,
-    with_total_store_order,
+    PREFETCHERS, halted, models, non_inclusive, read, server, with_prefetchers, with_second_level,
+    with_threads, with_total_store_order,
 };
+use fabric::{DataPrefetcherKind, PrefetcherKind};
 use pipeline::{CoreSpec, MemoryModel};
 use riscv::elf::Image;
 use server::{Machine, ServerSpec};
@@ -900,6 +901,17 @@ fn program(
         for line in 0..crowd {
             asm.load_double(ZERO, S4, 64 * i64::from(line));
         }
+        if core.l1_data_prefetcher == DataPrefetcherKind::Stride {
+            // One load in strides of a line, from line 0 to line 7 of x and of y: those behind are
+            // fetched while the test runs.
+            asm.load_immediate(S5, X + 1024 * (hart as u64 % 2));
+            asm.load_immediate(S6, 8);
+            let again = asm.label_here();
+            asm.load_double(ZERO, S5, 0);
+            asm.add_immediate(S5, S5, 64);
+            asm.add_immediate(S6, S6, -1);
+            asm.branch(When::NotEqual, S6, ZERO, again);
+        }
         body(asm, hart);
         asm.halt();
     });
@@ -915,12 +927,21 @@ fn try_all(
 ) {
     // And behind a second level, without inclusion.
     let behind = models().map(with_second_level);
-    let fetching = behind.clone().map(with_prefetcher);
+    let of_all = |prefetchers| {
+        behind
+            .clone()
+            .map(|core| with_prefetchers(prefetchers, core))
+    };
+    let fetching = PREFETCHERS.into_iter().flat_map(of_all);
+    let first = [DataPrefetcherKind::NextLine, DataPrefetcherKind::Stride];
+    let first =
+        first.map(|kind| with_prefetchers((kind, PrefetcherKind::None), models()[0].clone()));
     let shared = [2, 4].map(|threads| with_threads(threads, CoreSpec::hyperplane_table1()));
     for core in models()
         .into_iter()
-        .chain(behind)
+        .chain(behind.clone())
         .chain(fetching)
+        .chain(first)
         .chain(shared)
     {
         let mut spec = spec(harts, &core);

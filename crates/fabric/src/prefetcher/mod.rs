@@ -6,18 +6,52 @@
 //!
 //! The host's own prefetching is in the module `prefetch`.
 
+mod adjacent_line;
 mod next_line;
+mod streamer;
+mod stride;
 
-use crate::{LINE_BYTES, LineAddress, MemoryMap, Region};
+pub use streamer::StreamerSpec;
+pub use stride::StrideSpec;
+
+use crate::private_cache::LookUp;
+use crate::{
+    LINE_BYTES, LineAddress, MemoryMap, PrivateCache, Region, RequestOutcome, SecondLevelSpec, Slot,
+};
+use adjacent_line::AdjacentLine;
 use next_line::NextLine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::{Purpose, State, Walker};
+use streamer::Streamer;
+use stride::Stride;
 
 /// Lines of a page. No prefetcher crosses its end: behind it is other memory, as a rule.
 const PAGE_LINES: u64 = 4096 / LINE_BYTES as u64;
 
-/// Which lines are fetched before they are needed.
+/// Which lines a first-level data cache fetches before they are needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataPrefetcherKind {
+    /// None.
+    #[default]
+    None,
+    /// The next one, after each miss and after the first use of a line that was prefetched (tagged
+    /// prefetching: Smith, "Cache Memories", ACM Computing Surveys 14(3), 1982).
+    NextLine,
+    /// Those that each load instruction will need if it goes on in its stride (Baer and Chen, "An
+    /// Effective On-Chip Preloading Scheme to Reduce Data Access Penalty", Supercomputing 1991).
+    Stride,
+}
+
+impl DataPrefetcherKind {
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        *self == DataPrefetcherKind::None
+    }
+}
+
+/// Which lines a second-level cache fetches before they are needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrefetcherKind {
@@ -27,26 +61,79 @@ pub enum PrefetcherKind {
     /// The next one, after each miss and after the first use of a line that was prefetched (tagged
     /// prefetching: Smith, "Cache Memories", ACM Computing Surveys 14(3), 1982).
     NextLine,
+    /// Those ahead of an ascending or descending stream of look-ups within a page (Intel's
+    /// Optimization Reference Manual: the streamer).
+    Streamer,
+    /// After a miss, the other line of an aligned pair of 128 bytes (the same: the spatial
+    /// prefetcher).
+    AdjacentLine,
+}
+
+/// A load instruction that has looked into a first-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadInstruction {
+    /// Where the instruction is.
+    pub pc: u64,
+    /// What it reads.
+    pub address: u64,
 }
 
 /// A demand access to a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DemandAccess {
-    pub(crate) line: LineAddress,
+struct DemandAccess {
+    line: LineAddress,
     /// The cache has the line, with the permission that is needed.
-    pub(crate) is_hit: bool,
+    is_hit: bool,
     /// It is the first one to a line that was prefetched.
-    pub(crate) is_first_use: bool,
+    is_first_use: bool,
+    /// Who wants it; only first-level caches know.
+    load: Option<LoadInstruction>,
 }
 
 trait Prefetcher {
     /// A demand access has been looked up. Lines that would be of use are appended to `wanted`.
-    fn accessed(&mut self, access: DemandAccess, wanted: &mut Vec<LineAddress>);
+    fn accessed(&mut self, access: &DemandAccess, wanted: &mut Vec<LineAddress>);
+
+    /// There was no miss register for the line that it wanted last, nor for those behind it.
+    fn refused(&mut self, _line: LineAddress) {}
 }
 
 #[derive(Clone, Debug)]
 enum Model {
     NextLine(NextLine),
+    AdjacentLine(AdjacentLine),
+    Streamer(Streamer),
+    Stride(Stride),
+}
+
+impl Model {
+    fn accessed(&mut self, access: &DemandAccess, wanted: &mut Vec<LineAddress>) {
+        match self {
+            Model::NextLine(model) => model.accessed(access, wanted),
+            Model::AdjacentLine(model) => model.accessed(access, wanted),
+            Model::Streamer(model) => model.accessed(access, wanted),
+            Model::Stride(model) => model.accessed(access, wanted),
+        }
+    }
+
+    fn refused(&mut self, line: LineAddress) {
+        match self {
+            Model::NextLine(model) => model.refused(line),
+            Model::AdjacentLine(model) => model.refused(line),
+            Model::Streamer(model) => model.refused(line),
+            Model::Stride(model) => model.refused(line),
+        }
+    }
+}
+
+impl State for Model {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        match self {
+            Model::NextLine(NextLine) | Model::AdjacentLine(AdjacentLine) => {}
+            Model::Streamer(model) => model.walk(walker),
+            Model::Stride(model) => model.walk(walker),
+        }
+    }
 }
 
 /// What a prefetcher has done.
@@ -60,6 +147,9 @@ pub struct PrefetchStatistics {
     pub late: u64,
     /// Prefetched lines that were never needed before another line took their place.
     pub unused: u64,
+    /// Misses of lines that a prefetched line had replaced, and whose place no other line had taken
+    /// since.
+    pub polluting: u64,
 }
 
 impl PrefetchStatistics {
@@ -74,15 +164,19 @@ state::plain!(PrefetchStatistics {
     useful: count,
     late: count,
     unused: count,
+    polluting: count,
 });
 
 /// A prefetcher beside a cache, with what is known of the lines that it has fetched.
 #[derive(Clone, Debug)]
-pub(crate) struct Prefetching {
+pub struct Prefetching {
     model: Model,
     memory: MemoryMap,
+    ways: usize,
     /// For each place of the cache the line that was prefetched into it and has not been needed yet.
     waiting: Vec<Option<LineAddress>>,
+    /// For each place the line that the prefetched one has replaced and that has not come back.
+    replaced: Vec<Option<LineAddress>>,
     /// Lines that are on their way and have not been needed yet.
     under_way: Vec<LineAddress>,
     /// A buffer, empty between accesses.
@@ -102,9 +196,11 @@ impl State for Prefetching {
             self,
             walker,
             Prefetching {
-                model: fixed,
+                model: exact,
                 memory: fixed,
+                ways: fixed,
                 waiting: exact slice,
+                replaced: exact slice,
                 under_way: exact,
                 wanted: fixed,
                 accesses: count,
@@ -115,76 +211,127 @@ impl State for Prefetching {
 }
 
 impl Prefetching {
-    /// A prefetcher for a cache of so many `places`, if there is one of that kind. It fetches only
+    /// The prefetcher of a first-level data cache, if there is one of that kind. It fetches only
     /// what `memory` has.
-    pub(crate) fn new(
-        kind: PrefetcherKind,
-        places: usize,
+    pub fn of_data(
+        (kind, stride): (DataPrefetcherKind, StrideSpec),
+        cache: &PrivateCache,
         memory: &MemoryMap,
     ) -> Option<Prefetching> {
         let model = match kind {
+            DataPrefetcherKind::None => return None,
+            DataPrefetcherKind::NextLine => Model::NextLine(NextLine),
+            DataPrefetcherKind::Stride => Model::Stride(Stride::new(stride)),
+        };
+        Some(Prefetching::new(model, cache, memory))
+    }
+
+    /// The prefetcher of a second-level cache, if it has one. It fetches only what `memory` has.
+    pub(crate) fn of_second_level(
+        spec: &SecondLevelSpec,
+        cache: &PrivateCache,
+        memory: &MemoryMap,
+    ) -> Option<Prefetching> {
+        let model = match spec.prefetcher {
             PrefetcherKind::None => return None,
             PrefetcherKind::NextLine => Model::NextLine(NextLine),
+            PrefetcherKind::AdjacentLine => Model::AdjacentLine(AdjacentLine),
+            PrefetcherKind::Streamer => Model::Streamer(Streamer::new(spec.streamer)),
         };
-        Some(Prefetching {
+        Some(Prefetching::new(model, cache, memory))
+    }
+
+    fn new(model: Model, cache: &PrivateCache, memory: &MemoryMap) -> Prefetching {
+        Prefetching {
             model,
             memory: memory.clone(),
-            waiting: vec![None; places],
+            ways: cache.ways(),
+            waiting: vec![None; cache.slots()],
+            replaced: vec![None; cache.slots()],
             under_way: Vec::new(),
             wanted: Vec::new(),
             accesses: 0,
             statistics: PrefetchStatistics::default(),
-        })
+        }
     }
 
-    pub(crate) fn statistics(&self) -> PrefetchStatistics {
+    /// What it has done so far.
+    pub fn statistics(&self) -> PrefetchStatistics {
         self.statistics
     }
 
-    /// A demand access to `line` has been looked up; `place` is where it is, if the cache has it.
-    /// Asks for each line that would be of use and is in the same page; `ask` returns whether that
-    /// was possible.
-    pub(crate) fn accessed(
+    /// A demand access, of `load` if that is known, has been looked up. Asks for each line that
+    /// would be of use and is in the same page, by `ask`, as far as there are miss registers.
+    pub fn accessed(
         &mut self,
-        (line, place): (LineAddress, Option<usize>),
+        LookUp { line, slot, set }: LookUp,
         is_hit: bool,
-        mut ask: impl FnMut(LineAddress) -> bool,
+        load: Option<LoadInstruction>,
+        mut ask: impl FnMut(LineAddress) -> RequestOutcome,
     ) {
         self.accesses += 1;
-        let came =
-            place.is_some_and(|place| self.waiting[place].take_if(|one| *one == line).is_some());
-        let index = self.under_way.iter().position(|&one| one == line);
-        let comes = index
-            .map(|index| self.under_way.swap_remove(index))
-            .is_some();
+        let came = slot.is_some_and(|slot| {
+            let waiting = &mut self.waiting[slot as usize];
+            waiting.take_if(|one| *one == line).is_some()
+        });
+        let comes = self.is_under_way(line);
         self.statistics.useful += u64::from(came);
         self.statistics.late += u64::from(comes);
+        if slot.is_none() && self.forget_replaced(line, set) {
+            self.statistics.polluting += 1;
+        }
         let access = DemandAccess {
             line,
             is_hit,
             is_first_use: came || comes,
+            load,
         };
         let mut wanted = std::mem::take(&mut self.wanted);
-        match &mut self.model {
-            Model::NextLine(model) => model.accessed(access, &mut wanted),
-        }
+        self.model.accessed(&access, &mut wanted);
         for other in wanted.drain(..) {
             let is_near = other.0 / PAGE_LINES == line.0 / PAGE_LINES;
             let is_memory = || self.memory.classify(other.base()) == Region::Ram;
-            if is_near && is_memory() && ask(other) {
-                self.statistics.issued += 1;
-                self.under_way.push(other);
+            if !is_near || !is_memory() {
+                continue;
+            }
+            match ask(other) {
+                RequestOutcome::Sent => {
+                    self.statistics.issued += 1;
+                    self.under_way.push(other);
+                }
+                RequestOutcome::Pending => {}
+                RequestOutcome::Full => {
+                    self.model.refused(other);
+                    break;
+                }
             }
         }
         self.wanted = wanted;
     }
 
-    /// `line` has come to `place`.
-    pub(crate) fn filled(&mut self, line: LineAddress, place: usize) {
-        let index = self.under_way.iter().position(|&one| one == line);
-        let fetched = index.map(|index| self.under_way.swap_remove(index));
+    /// `line` has come to `slot`, where it has replaced `evicted`.
+    pub fn filled(&mut self, line: LineAddress, slot: Slot, evicted: Option<LineAddress>) {
+        let place = slot as usize;
+        let fetched = self.is_under_way(line).then_some(line);
         // A line that was asked for anew, in order to write it, comes to where it was.
         let old = std::mem::replace(&mut self.waiting[place], fetched);
         self.statistics.unused += u64::from(old.is_some_and(|old| old != line));
+        self.forget_replaced(line, place - place % self.ways);
+        self.replaced[place] = fetched.and(evicted);
+    }
+
+    /// Whether `line` was prefetched and has not come; from now on it is no longer on its way.
+    fn is_under_way(&mut self, line: LineAddress) -> bool {
+        let index = self.under_way.iter().position(|&one| one == line);
+        index
+            .map(|index| self.under_way.swap_remove(index))
+            .is_some()
+    }
+
+    /// Whether a prefetched line has replaced `line` in the set that begins at `set`; from now on it
+    /// has not.
+    fn forget_replaced(&mut self, line: LineAddress, set: usize) -> bool {
+        let mut places = self.replaced[set..set + self.ways].iter_mut();
+        places.any(|place| place.take_if(|one| *one == line).is_some())
     }
 }

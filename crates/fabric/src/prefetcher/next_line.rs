@@ -7,7 +7,7 @@ use crate::LineAddress;
 pub(super) struct NextLine;
 
 impl Prefetcher for NextLine {
-    fn accessed(&mut self, access: DemandAccess, wanted: &mut Vec<LineAddress>) {
+    fn accessed(&mut self, access: &DemandAccess, wanted: &mut Vec<LineAddress>) {
         if !access.is_hit || access.is_first_use {
             wanted.push(LineAddress(access.line.0 + 1));
         }

@@ -358,8 +358,8 @@ fn a_random_way_is_replaced() {
     assert_eq!(register, 1);
 }
 
-/// A second-level cache of one set with a next-line prefetcher, and the first levels before it,
-/// driven by hand.
+/// A second-level cache of one set with a prefetcher, and the first levels before it, driven by
+/// hand.
 struct Prefetched {
     second: SecondLevel,
     first: [PrivateCache; 2],
@@ -368,16 +368,21 @@ struct Prefetched {
 
 impl Prefetched {
     fn new(ways: u32) -> Prefetched {
-        let spec = CacheSpec {
+        Prefetched::with(PrefetcherKind::NextLine, ways)
+    }
+
+    fn with(prefetcher: PrefetcherKind, ways: u32) -> Prefetched {
+        let second = SecondLevelSpec {
             size_bytes: u64::from(ways) * 64,
             ways,
-            ..CacheSpec::default()
+            prefetcher,
+            ..SecondLevelSpec::default()
         };
+        let spec = second.cache();
         let id = CacheId::data(CoreId(0));
         let map = quiet_fabric().memory_map();
-        let second = SecondLevel::new(&spec, id, Clock::from_ghz(1.0));
         Prefetched {
-            second: second.with_prefetcher(PrefetcherKind::NextLine, &map),
+            second: SecondLevel::with_prefetcher(&second, id, Clock::from_ghz(1.0), &map),
             first: [0, 1].map(|cache| PrivateCache::new(&spec, CacheId(cache))),
             cycle: 0,
         }
@@ -431,8 +436,13 @@ impl Prefetched {
             useful,
             late,
             unused,
+            polluting: _,
         } = self.second.prefetches();
         [issued, useful, late, unused]
+    }
+
+    fn polluting(&self) -> u64 {
+        self.second.prefetches().polluting
     }
 }
 
@@ -473,6 +483,52 @@ fn prefetched_lines_that_leave_unused_are_counted() {
         caches.come(&[line, line + 1]);
         assert_eq!(caches.counts(), [line / 10 + 1, 0, 0, unused]);
     }
+}
+
+/// A miss fetches the other line of its pair; a hit, even the first use of a line that was
+/// prefetched, fetches nothing.
+#[test]
+fn the_adjacent_line_is_prefetched() {
+    let mut caches = Prefetched::with(PrefetcherKind::AdjacentLine, 8);
+    assert_eq!(caches.load(6), [6, 7]);
+    caches.come(&[6, 7]);
+    assert!(caches.load(7).is_empty());
+    assert_eq!(caches.load(9), [9, 8]);
+    assert_eq!(caches.load(8), [0_u64; 0]);
+    caches.come(&[9, 8]);
+    assert_eq!(caches.counts(), [2, 1, 1, 0]);
+}
+
+/// The third look-up of a stream fetches two lines; the next one two more.
+#[test]
+fn a_stream_is_prefetched() {
+    let mut caches = Prefetched::with(PrefetcherKind::Streamer, 16);
+    for line in [10, 11] {
+        assert_eq!(caches.load(line), [line]);
+    }
+    assert_eq!(caches.load(12), [12, 13, 14]);
+    caches.come(&[10, 11, 12, 13, 14]);
+    assert_eq!(caches.load(13), [15, 16]);
+    assert_eq!(caches.load(15), [17, 18]);
+    assert_eq!(caches.counts(), [6, 1, 1, 0]);
+}
+
+/// Three places. Line 0 brings 1, and line 10 takes the last place. Line 11, prefetched, replaces
+/// line 0, which was used longest ago: to miss it is pollution. It comes back to the place of line 1:
+/// to miss that is none, as a line replaced it that was needed.
+#[test]
+fn lines_that_prefetched_ones_replaced_are_counted_if_they_are_missed() {
+    let mut caches = Prefetched::new(3);
+    assert_eq!(caches.load(0), [0, 1]);
+    caches.come(&[0, 1]);
+    assert_eq!(caches.load(10), [10, 11]);
+    caches.come(&[10, 11]);
+    assert_eq!(caches.polluting(), 0);
+    assert_eq!(caches.load(0), [0]);
+    assert_eq!(caches.polluting(), 1);
+    caches.come(&[0]);
+    assert_eq!(caches.load(1), [1, 2]);
+    assert_eq!(caches.polluting(), 1);
 }
 
 /// Behind the end of memory nothing is fetched, nor when only one miss register is left.

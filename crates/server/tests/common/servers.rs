@@ -1,8 +1,8 @@
 //! Servers for tests, and what is in their memory in the end.
 
 use fabric::{
-    CacheSpec, DirectorySpec, Inclusion, LastLevelSpec, LineAddress, MemorySpec, MeshSpec,
-    PrefetcherKind, Replacement, SecondLevelSpec,
+    CacheSpec, DataPrefetcherKind, DirectorySpec, Inclusion, LastLevelSpec, LineAddress,
+    MemorySpec, MeshSpec, PrefetcherKind, Replacement, SecondLevelSpec,
 };
 use pipeline::{CoreSpec, MemoryModel, NEVER, NoExtension};
 use riscv::elf::Image;
@@ -13,10 +13,26 @@ pub fn models() -> [CoreSpec; 2] {
     [CoreSpec::hyperplane_table1(), CoreSpec::five_stage()]
 }
 
-/// The same core, whose second level has a prefetcher.
-pub fn with_prefetcher(mut core: CoreSpec) -> CoreSpec {
+/// The prefetchers of a first-level data cache and of a second level.
+pub type Prefetchers = (DataPrefetcherKind, PrefetcherKind);
+
+/// Each prefetcher at least once.
+pub const PREFETCHERS: [Prefetchers; 5] = [
+    (DataPrefetcherKind::NextLine, PrefetcherKind::NextLine),
+    (DataPrefetcherKind::Stride, PrefetcherKind::Streamer),
+    (DataPrefetcherKind::None, PrefetcherKind::NextLine),
+    (DataPrefetcherKind::None, PrefetcherKind::Streamer),
+    (DataPrefetcherKind::None, PrefetcherKind::AdjacentLine),
+];
+
+/// The same core with prefetchers, and a register of its data cache for their misses.
+pub fn with_prefetchers((data, second): Prefetchers, mut core: CoreSpec) -> CoreSpec {
+    core.l1_data_prefetcher = data;
+    if data != DataPrefetcherKind::None {
+        core.l1_data.mshrs = core.l1_data.mshrs.max(4);
+    }
     if let Some(l2) = &mut core.l2 {
-        l2.prefetcher = PrefetcherKind::NextLine;
+        l2.prefetcher = second;
     }
     core
 }

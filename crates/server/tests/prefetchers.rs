@@ -1,0 +1,240 @@
+//! Small programs whose cycles with each prefetcher are arithmetic.
+//!
+//! All of them follow chains of pointers, one load after the other, through lines that are met for
+//! the first time, and what is measured is a difference between two lengths of the same program.
+//!
+//! Let link `i` issue at `u(i)`. Its value can be used 79 cycles after its line was asked for (4 to
+//! look into the cache, 1 to the bank, 10 there, 1 to the controller, 50 of memory, 1 back, 10 in
+//! the bank, 1 to the core, 1 to the use), but no sooner than 4 after it has issued. Without a
+//! prefetcher, `u(i + 1) = u(i) + 79`. If link `i - d` has asked for the line of link `i`,
+//! `u(i + 1) = max(u(i) + 4, u(i - d) + 79)`: then `d + 1` links take 79 cycles.
+
+mod common;
+
+use common::assembler::*;
+use common::servers::{halted, read, server};
+use fabric::{DataPrefetcherKind, PrefetchStatistics, PrefetcherKind, SecondLevelSpec, StrideSpec};
+use pipeline::{CoreSpec, CoreStatistics, NEVER};
+use server::ServerSpec;
+
+const RESULTS: u64 = 0x8010_0000;
+const DATA: u64 = 0x8020_0000;
+const PAGE: u64 = 4096;
+
+/// One core on one tile at a gigahertz, so that a nanosecond is a cycle, whose memory never limits.
+fn one_tile(core: &CoreSpec) -> ServerSpec {
+    let mut spec = server(1, core);
+    spec.fabric.clock_ghz = 1.0;
+    spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
+    spec
+}
+
+fn core() -> CoreSpec {
+    CoreSpec::hyperplane_table1()
+}
+
+fn with_first(kind: DataPrefetcherKind) -> CoreSpec {
+    CoreSpec {
+        l1_data_prefetcher: kind,
+        ..core()
+    }
+}
+
+/// 9 cycles more until a miss leaves.
+fn with_second(kind: PrefetcherKind) -> CoreSpec {
+    CoreSpec {
+        l2: Some(SecondLevelSpec {
+            prefetcher: kind,
+            ..SecondLevelSpec::default()
+        }),
+        ..core()
+    }
+}
+
+/// Follows so many links through places `place(0)`, `place(1)` and so on, `loads` of them in each
+/// turn of a loop, and then `additions` to the last one's value. Returns the cycles, and what the
+/// core has counted.
+fn follow(
+    core: &CoreSpec,
+    turns: u64,
+    (loads, additions): (u64, u64),
+    place: impl Fn(u64) -> u64,
+) -> (u64, CoreStatistics) {
+    let mut asm = Assembler::new();
+    asm.load_immediate(S6, RESULTS);
+    asm.load_immediate(T1, place(0));
+    asm.load_immediate(T2, turns);
+    asm.fence(RW, RW);
+    asm.csr_read(S10, CYCLE);
+    asm.align(64);
+    let again = asm.label_here();
+    for _ in 0..loads {
+        asm.load_double(T1, T1, 0);
+    }
+    for _ in 0..additions {
+        asm.add_immediate(T1, T1, 0);
+    }
+    asm.add_immediate(T2, T2, -1);
+    asm.branch(When::NotEqual, T2, ZERO, again);
+    asm.fence(RW, RW);
+    asm.csr_read(S11, CYCLE);
+    asm.operate(SUB, S11, S11, S10);
+    asm.store_double(S11, S6, 0);
+    asm.halt();
+    let mut pages = vec![0; 64 * PAGE as usize];
+    for link in 0..turns * loads {
+        let at = (place(link) - DATA) as usize;
+        pages[at..at + 8].copy_from_slice(&place(link + 1).to_le_bytes());
+    }
+    let machine = halted(&one_tile(core), asm.finish(&[(DATA, pages)]));
+    (
+        read(&machine, RESULTS),
+        machine.engine.cores[0].statistics(NEVER),
+    )
+}
+
+/// The cycles of the links from the `short`th turn to the `long`th.
+fn between(
+    core: &CoreSpec,
+    (short, long): (u64, u64),
+    turn: (u64, u64),
+    place: impl Fn(u64) -> u64 + Copy,
+) -> u64 {
+    follow(core, long, turn, place).0 - follow(core, short, turn, place).0
+}
+
+fn lines(stride: u64) -> impl Fn(u64) -> u64 + Copy {
+    move |link| DATA + link * stride * 64
+}
+
+#[test]
+fn a_strided_walk() {
+    assert_eq!(between(&core(), (12, 28), (1, 0), lines(2)), 16 * 79);
+    let stride = with_first(DataPrefetcherKind::Stride);
+    assert_eq!(between(&stride, (12, 28), (1, 0), lines(2)), 16 / 2 * 79);
+    // Down again: from the last but one line of the page.
+    let down = |link| DATA + PAGE - 128 - link * 128;
+    assert_eq!(between(&stride, (12, 28), (1, 0), down), 16 / 2 * 79);
+    // Three strides ahead.
+    let far = CoreSpec {
+        l1_data_stride: StrideSpec {
+            distance: 3,
+            ..StrideSpec::default()
+        },
+        ..stride
+    };
+    assert_eq!(between(&far, (12, 28), (1, 0), lines(2)), 16 / 4 * 79);
+    // The next line is never the one that is needed.
+    let next = with_first(DataPrefetcherKind::NextLine);
+    assert_eq!(between(&next, (12, 28), (1, 0), lines(2)), 16 * 79);
+}
+
+/// Each link asks for the line of the next one, whichever prefetcher does it.
+#[test]
+fn a_sequential_walk() {
+    for kind in [DataPrefetcherKind::NextLine, DataPrefetcherKind::Stride] {
+        let core = with_first(kind);
+        assert_eq!(
+            between(&core, (20, 60), (1, 0), lines(1)),
+            40 / 2 * 79,
+            "{kind:?}"
+        );
+    }
+}
+
+/// The first two loads of a stride of two lines predict nothing; from then on each asks for the
+/// next one's line, up to the end of the page, which has 32 such lines. The 30 lines that were asked
+/// for have not come when they are needed, or just have: by turns.
+#[test]
+fn what_a_stride_prefetcher_does_is_counted() {
+    let (_, counts) = follow(
+        &with_first(DataPrefetcherKind::Stride),
+        32,
+        (1, 0),
+        lines(2),
+    );
+    let PrefetchStatistics {
+        issued,
+        useful,
+        late,
+        unused,
+        polluting,
+    } = counts.l1_prefetches;
+    assert_eq!([issued, useful + late, unused, polluting], [30, 30, 0, 0]);
+    assert_eq!(
+        (counts.data_hits, counts.data_misses),
+        (useful, 32 - useful)
+    );
+}
+
+/// A line of each page, at distances that are never the same: nothing is predicted for long, and
+/// what is predicted is in another page.
+#[test]
+fn a_pointer_chase_gains_nothing() {
+    let scattered = |link| DATA + link * PAGE + link * (link + 1) / 2 % 63 * 64;
+    for kind in [DataPrefetcherKind::NextLine, DataPrefetcherKind::Stride] {
+        let core = with_first(kind);
+        assert_eq!(
+            between(&core, (20, 60), (1, 0), scattered),
+            40 * 79,
+            "{kind:?}"
+        );
+    }
+    let (_, counts) = follow(
+        &with_first(DataPrefetcherKind::Stride),
+        60,
+        (1, 0),
+        scattered,
+    );
+    assert_eq!(counts.l1_prefetches, PrefetchStatistics::default());
+    let beyond = 79 + 9;
+    let kinds = [
+        PrefetcherKind::NextLine,
+        PrefetcherKind::Streamer,
+        PrefetcherKind::AdjacentLine,
+    ];
+    for kind in kinds {
+        let core = with_second(kind);
+        assert_eq!(
+            between(&core, (20, 60), (1, 0), scattered),
+            40 * beyond,
+            "{kind:?}"
+        );
+    }
+}
+
+/// Two loads in turn, one a line further each time in its page, one two lines in another. Each asks
+/// for its own next line two links ahead, so that three links take 79 cycles. By one address after
+/// the other there is no stride.
+#[test]
+fn a_loop_with_two_strides() {
+    let place = |link: u64| match link % 2 {
+        0 => DATA + link / 2 * 64,
+        _ => DATA + PAGE + link / 2 * 128,
+    };
+    assert_eq!(between(&core(), (10, 25), (2, 0), place), 30 * 79);
+    let stride = with_first(DataPrefetcherKind::Stride);
+    assert_eq!(between(&stride, (10, 25), (2, 0), place), 30 / 3 * 79);
+}
+
+/// Behind a first level, a miss takes 9 cycles more, and a hit of the second level 4 + 9 + 1.
+///
+/// The adjacent line is asked for together with a line that misses. It comes a cycle after that
+/// one: the load that the miss was waited for has just issued, and takes its value 4 cycles later.
+#[test]
+fn walks_through_a_second_level() {
+    let (memory, hit) = (79 + 9, 4 + 9 + 1);
+    let cycles = |kind| between(&with_second(kind), (32, 48), (1, 0), lines(1));
+    assert_eq!(cycles(PrefetcherKind::None), 16 * memory);
+    assert_eq!(cycles(PrefetcherKind::AdjacentLine), 8 * (memory + 4));
+    // 20 additions in between leave the streamer time to get ahead: then every link hits.
+    let streamer = with_second(PrefetcherKind::Streamer);
+    let slowly = between(&streamer, (32, 48), (1, 20), lines(1));
+    assert_eq!(slowly, 16 * (hit + 20));
+    // A link asks for the next one's line, as a first level's prefetcher would.
+    assert_eq!(cycles(PrefetcherKind::NextLine), 16 / 2 * memory);
+    // Every other line: each pair is met once.
+    let apart = |kind| between(&with_second(kind), (8, 24), (1, 0), lines(2));
+    assert_eq!(apart(PrefetcherKind::AdjacentLine), 16 * memory);
+    assert_eq!(apart(PrefetcherKind::NextLine), 16 * memory);
+}
