@@ -3,7 +3,7 @@
 use crate::Operation;
 use fabric::{AgentId, LineAddress, Time, Transit};
 use pipeline::{Action, Extension, Invocation};
-use riscv::{Instruction, Privilege};
+use riscv::{Instruction, Names, Privilege};
 use state::Walker;
 
 /// Opcode custom-0.
@@ -109,7 +109,28 @@ fn doorbell(operation: Operation, invocation: &Invocation) -> u64 {
     }
 }
 
+const fn code(operation: Operation) -> u32 {
+    Names::r_type(OPCODE, operation as u32)
+}
+
 impl Extension for QwaitExtension {
+    const NAMES: &'static Names = &Names {
+        instructions: &[
+            (code(Operation::Qwait), "qwait {rd}, {rs1}"),
+            (code(Operation::QwaitNonBlocking), "qwait.nb {rd}, {rs1}"),
+            (code(Operation::Verify), "qwait.verify {rd}, {rs1}"),
+            (code(Operation::Reconsider), "qwait.reconsider {rs1}, {rs2}"),
+            (code(Operation::Enable), "qwait.enable {rs1}"),
+            (code(Operation::Disable), "qwait.disable {rs1}"),
+            (code(Operation::Init), "qwait.init {rd}, {rs1}, {rs2}"),
+            (code(Operation::Add), "qwait.add {rd}, {rs1}, {rs2}"),
+            (code(Operation::Remove), "qwait.remove {rd}, {rs1}"),
+            (code(Operation::Weight), "qwait.weight {rs1}, {rs2}"),
+            (code(Operation::Partition), "qwait.partition {rs1}, {rs2}"),
+        ],
+        ..Names::STANDARD
+    };
+
     fn is_barrier(&self, instruction: &Instruction) -> bool {
         !matches!(
             decode(instruction.bits),
@@ -255,6 +276,25 @@ mod tests {
             begin(&invocation(encode(0, 0, 0, 0) ^ 0x20, 0, 0)),
             Action::Illegal
         );
+    }
+
+    fn text(bits: u32) -> String {
+        riscv::disassemble_with(&riscv::decode(bits), 0, QwaitExtension::NAMES)
+    }
+
+    #[test]
+    fn instructions_have_names() {
+        assert_eq!(text(encode(0, 10, 11, 0)), "qwait a0, a1");
+        assert_eq!(text(encode(3, 0, 10, 11)), "qwait.reconsider a0, a1");
+        assert_eq!(text(encode(6, 10, 11, 12)), "qwait.init a0, a1, a2");
+        // An instruction has a name if it is legal, whatever its fields are.
+        for funct7 in 0..128 {
+            for fields in 0..8 {
+                let bits = encode(funct7, fields & 1, fields >> 1 & 1, fields >> 2);
+                let is_legal = begin(&invocation(bits, 8, 64)) != Action::Illegal;
+                assert_eq!(text(bits).starts_with("qwait"), is_legal, "{bits:#x}");
+            }
+        }
     }
 
     #[test]

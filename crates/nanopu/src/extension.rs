@@ -6,7 +6,7 @@ use crate::scheduler::Scheduler;
 use crate::spec::NanoPuSpec;
 use fabric::{AgentId, Clock, CoreId, Time};
 use pipeline::{Action, CsrAccess, Extension, Invocation, Sent, Word};
-use riscv::{Cause, Instruction, Register, Trap, csr_update};
+use riscv::{Cause, Instruction, Names, Register, Trap, csr_update};
 use state::{State, Walker};
 use std::collections::VecDeque;
 
@@ -244,6 +244,11 @@ impl Extension for NetworkRegisters {
     const HAS_REGISTERS: bool = true;
     const INPUT: Register = NET_RX;
     const OUTPUT: Register = NET_TX;
+    const NAMES: &'static Names = &Names {
+        registers: &[(NET_RX, "netrx"), (NET_TX, "nettx")],
+        csrs: csr::ALL,
+        ..Names::STANDARD
+    };
 
     fn place(&mut self, core: CoreId, _hart: u64) {
         self.core = usize::from(core.0);
@@ -402,5 +407,27 @@ impl Extension for NetworkRegisters {
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_have_names() {
+        let names = [
+            // addi x31, x30, 0, and the same compressed
+            (0x000f_0f93, "addi nettx, netrx, 0"),
+            (0x8ffa, "add nettx, zero, netrx"),
+            // csrrw a0, 0x50 + 4, x0
+            (0x0540_1573, "csrrw a0, lniccmd, zero"),
+            (0x0015_0513, "addi a0, a0, 1"),
+        ];
+        for (bits, text) in names {
+            let instruction = riscv::decode(bits);
+            let shown = riscv::disassemble_with(&instruction, 0, NetworkRegisters::NAMES);
+            assert_eq!(shown, text);
+        }
     }
 }

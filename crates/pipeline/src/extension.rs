@@ -2,7 +2,7 @@
 //! more than registers.
 
 use fabric::{AgentId, CoreId, Time, Transit, Update};
-use riscv::{Instruction, Privilege, Register, Trap};
+use riscv::{Instruction, Names, Privilege, Register, Trap};
 use state::Walker;
 
 /// What a core does next for an extension's instruction, or for the delivery of its interrupt.
@@ -151,6 +151,8 @@ pub trait Extension {
     const INPUT: Register = riscv::SINK;
     /// An instruction that writes this register gives the extension the next word.
     const OUTPUT: Register = riscv::SINK;
+    /// Its instructions, registers and CSRs in assembly language, for traces and messages.
+    const NAMES: &'static Names = &Names::STANDARD;
 
     /// Tells a copy of the extension which core it is part of, and of which hart.
     fn place(&mut self, _core: CoreId, _hart: u64) {}

@@ -11,7 +11,7 @@ use fabric::{
     AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, Observation, Outbox,
     State,
 };
-use riscv::{Hart, Trap};
+use riscv::{Hart, Names, Trap};
 use state::Walker;
 
 /// A core of any model.
@@ -36,6 +36,8 @@ pub trait CoreModel: state::State {
     fn observations(&mut self) -> &mut Vec<Observation>;
     /// See [`Core::explain`].
     fn explain(&self, trap: &Trap) -> Option<String>;
+    /// How its extension names things in assembly language.
+    fn names(&self) -> &'static Names;
     /// See [`Core::is_halted`].
     fn is_halted(&self) -> bool;
     /// See [`Core::waiting_for`].
@@ -113,6 +115,10 @@ impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
 
     fn explain(&self, trap: &Trap) -> Option<String> {
         Core::explain(self, trap)
+    }
+
+    fn names(&self) -> &'static Names {
+        X::NAMES
     }
 
     fn is_halted(&self) -> bool {

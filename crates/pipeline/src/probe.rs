@@ -7,7 +7,7 @@ use crate::ring::Ring;
 use crate::serializing::Serializing;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::Source;
-use riscv::{Instruction, SINK};
+use riscv::{Instruction, Names, SINK};
 
 /// Where a load found its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct Executed {
     pub pc: u64,
     /// What it is.
     pub instruction: Instruction,
+    /// How the core's extension names things.
+    pub names: &'static Names,
     /// The cycle in which it was dispatched; its fetch began the front end's length before.
     pub dispatched: u64,
     /// The cycle in which it was issued, if it came to that before it was undone.
@@ -45,6 +47,13 @@ pub struct Executed {
     pub address: Option<u64>,
     /// Where a load found its value.
     pub found: Option<Found>,
+}
+
+impl Executed {
+    /// The instruction in assembly language.
+    pub fn text(&self) -> String {
+        riscv::disassemble_with(&self.instruction, self.pc, self.names)
+    }
 }
 
 /// Sees each instruction of a core once its fate is known: committed ones in program order,
@@ -183,6 +192,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         Executed {
             pc: slot.tags.pc,
             instruction: note.instruction,
+            names: X::NAMES,
             dispatched: note.dispatched,
             issued,
             completed,
@@ -225,6 +235,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             probed.probe.executed(&Executed {
                 pc: serial.pc,
                 instruction,
+                names: X::NAMES,
                 dispatched: serial.since,
                 issued: Some(serial.since),
                 completed: Some(ended),

@@ -46,17 +46,81 @@ pub fn register_name(register: Register) -> &'static str {
     NAMES.get(usize::from(register)).copied().unwrap_or("?")
 }
 
-fn csr_name(number: u16) -> String {
-    CSRS.iter()
-        .find(|(known, _)| *known == number)
-        .map_or_else(|| format!("{number:#x}"), |(_, name)| (*name).to_string())
+/// What an extension adds to the assembly language.
+#[derive(Debug)]
+pub struct Names {
+    /// Instructions of type R in custom opcode spaces: their [`Names::r_type`] bits, and their text
+    /// with `{rd}`, `{rs1}` and `{rs2}` for the registers. A field that the text does not name is
+    /// zero.
+    pub instructions: &'static [(u32, &'static str)],
+    /// Integer registers that are more than registers.
+    pub registers: &'static [(Register, &'static str)],
+    /// CSRs; they appear in lower case.
+    pub csrs: &'static [(&'static str, u16)],
+}
+
+impl Names {
+    /// Without an extension.
+    pub const STANDARD: Names = Names {
+        instructions: &[],
+        registers: &[],
+        csrs: &[],
+    };
+
+    /// The bits that tell an instruction of type R from others; its `funct3` is 0.
+    pub const fn r_type(opcode: u32, funct7: u32) -> u32 {
+        funct7 << 25 | opcode
+    }
+
+    fn register(&self, register: Register) -> &'static str {
+        let mut own = self.registers.iter();
+        own.find(|(known, _)| *known == register)
+            .map_or_else(|| register_name(register), |(_, name)| name)
+    }
+
+    fn csr(&self, number: u16) -> String {
+        let mut own = self.csrs.iter();
+        if let Some((name, _)) = own.find(|(_, known)| *known == number) {
+            return name.to_lowercase();
+        }
+        let mut standard = CSRS.iter();
+        standard
+            .find(|(known, _)| *known == number)
+            .map_or_else(|| format!("{number:#x}"), |(_, name)| (*name).to_string())
+    }
+
+    /// The text of a custom instruction, if it is one of the extension's.
+    fn custom(&self, bits: u32) -> Option<String> {
+        const IDENTITY: u32 = 0xfe00_707f;
+        let mut own = self.instructions.iter();
+        let (_, text) = own.find(|(identity, _)| bits & IDENTITY == *identity)?;
+        let mut shown = (*text).to_string();
+        for (name, shift) in [("{rd}", 7), ("{rs1}", 15), ("{rs2}", 20)] {
+            let register = bits >> shift & 0x1f;
+            if !text.contains(name) && register != 0 {
+                return None;
+            }
+            shown = shown.replace(name, self.register(register as Register));
+        }
+        Some(shown)
+    }
 }
 
 /// The instruction as assembler would have it; `pc` is its address, from which the targets of
 /// jumps and branches follow. No pseudo-instructions, and compressed instructions appear as
 /// the ones they stand for. What is no instruction is given as data.
 pub fn disassemble(i: &Instruction, pc: u64) -> String {
-    let [rd, rs1, rs2, rs3] = [i.rd, i.rs1, i.rs2, i.rs3].map(register_name);
+    disassemble_with(i, pc, &Names::STANDARD)
+}
+
+/// The same on a hart with the extension that has these `names`.
+pub fn disassemble_with(i: &Instruction, pc: u64, names: &Names) -> String {
+    if i.operation == Operation::Custom
+        && let Some(text) = names.custom(i.bits)
+    {
+        return text;
+    }
+    let [rd, rs1, rs2, rs3] = [i.rd, i.rs1, i.rs2, i.rs3].map(|one| names.register(one));
     let immediate = i.immediate;
     let target = format!("{:#x}", pc.wrapping_add(immediate as u64));
     let operands = match i.operation.format() {
@@ -70,9 +134,9 @@ pub fn disassemble(i: &Instruction, pc: u64) -> String {
         Format::Register | Format::Float3 | Format::FloatCompare => format!("{rd}, {rs1}, {rs2}"),
         Format::Reserve => format!("{rd}, ({rs1})"),
         Format::Atomic => format!("{rd}, {rs2}, ({rs1})"),
-        Format::Csr => format!("{rd}, {}, {rs1}", csr_name(i.csr_number())),
+        Format::Csr => format!("{rd}, {}, {rs1}", names.csr(i.csr_number())),
         Format::CsrImmediate => {
-            format!("{rd}, {}, {}", csr_name(i.csr_number()), i.csr_immediate())
+            format!("{rd}, {}, {}", names.csr(i.csr_number()), i.csr_immediate())
         }
         Format::Fence => return fence(i),
         Format::Float4 => format!("{rd}, {rs1}, {rs2}, {rs3}"),

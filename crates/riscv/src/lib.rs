@@ -41,7 +41,7 @@ pub use absent::absent_extension;
 pub use attempts::Attempts;
 pub use csr::{Counters, Csrs, Hart, Privilege, SystemOutcome, TimeOut, csr_update};
 pub use decode::{decode, is_compressed};
-pub use disassemble::{disassemble, register_name};
+pub use disassemble::{Names, disassemble, disassemble_with, register_name};
 pub use execute::{
     Evaluator, branch_taken, evaluate, evaluate_integer, evaluator, illegal_rounding,
 };

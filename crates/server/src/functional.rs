@@ -22,7 +22,7 @@ use riscv::elf::Image;
 use riscv::interpreter::{Machine, Memory, Step};
 use riscv::paged::{PageTable, Paged, PagedMemory};
 use riscv::threaded::Threaded;
-use riscv::{Cause, Class, Counters, Hart, Operation, Trap};
+use riscv::{Cause, Class, Counters, Hart, Names, Operation, Trap};
 
 /// Instructions of each hart in a round. A hart that spins does so to the end of its turn, so long
 /// rounds delay all that wait for others; short ones take more turns.
@@ -469,7 +469,7 @@ impl FunctionalMachine {
             registers,
             instruction: instruction.map(|instruction| instruction.bits),
         };
-        let mut text = describe_crash(&self.image, self.is_linux(), &fault);
+        let mut text = describe_crash(&self.image, self.is_linux(), &fault, &Names::STANDARD);
         if instruction.is_some_and(|instruction| instruction.class == Class::Custom) {
             text += "\n  instructions of hardware beside the harts need a timed run: \
                      leave --functional out";
@@ -499,7 +499,12 @@ impl FunctionalMachine {
     fn has_ended(&mut self) -> Result<bool, RunError> {
         if let Some((_, Ending::Fault(fault))) = self.linux().and_then(|linux| linux.ending()) {
             let fault = fault.clone();
-            return Err(RunError::Guest(describe_crash(&self.image, true, &fault)));
+            return Err(RunError::Guest(describe_crash(
+                &self.image,
+                true,
+                &fault,
+                &Names::STANDARD,
+            )));
         }
         let unwritten = match self.personality {
             Personality::Host(id) => self.bus.agents.agent_mut::<Htif>(id),

@@ -13,7 +13,7 @@ use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, 
 use linux::{Allowance, Ending, Fault, Linux};
 use pipeline::{MemoryModel, NoExtension, Why};
 use riscv::elf::Image;
-use riscv::{Attempts, Cause, Class, Instruction};
+use riscv::{Attempts, Cause, Class, Instruction, Names};
 use state::{Reader, Writer};
 use std::cell::Cell;
 use system::Cores;
@@ -325,7 +325,7 @@ impl Machine {
                 registers: crash.registers,
                 instruction: crash.instruction,
             };
-            let mut text = self.describe_crash(&fault);
+            let mut text = self.describe_crash(&fault, self.engine.cores[core].names());
             if let Some(meaning) = self.engine.cores[core].explain(&fault.trap) {
                 text += &format!("\n  {meaning}");
             }
@@ -333,7 +333,9 @@ impl Machine {
         }
         if let Some((_, Ending::Fault(fault))) = self.linux().and_then(|linux| linux.ending()) {
             let fault = fault.clone();
-            return Err(RunError::Guest(self.describe_crash(&fault)));
+            return Err(RunError::Guest(
+                self.describe_crash(&fault, &Names::STANDARD),
+            ));
         }
         match advance {
             Advance::Running => {
@@ -510,9 +512,9 @@ impl Machine {
         }
     }
 
-    fn describe_crash(&self, crash: &Fault) -> String {
+    fn describe_crash(&self, crash: &Fault, names: &Names) -> String {
         let is_linux = matches!(self.personality, Personality::Linux(_));
-        describe_crash(&self.image, is_linux, crash)
+        describe_crash(&self.image, is_linux, crash, names)
     }
 
     /// `summary`, and then who waits for what.
@@ -621,7 +623,12 @@ pub(crate) fn in_vain(image: &Image, hart: usize, pc: u64, attempts: &Attempts) 
 }
 
 /// Where and why the guest crashed, and its registers.
-pub(crate) fn describe_crash(image: &Image, is_linux: bool, crash: &Fault) -> String {
+pub(crate) fn describe_crash(
+    image: &Image,
+    is_linux: bool,
+    crash: &Fault,
+    names: &Names,
+) -> String {
     let hart = crash.hart;
     let mut text = format!(
         "the guest crashed: hart {hart}, {} at pc {}",
@@ -648,7 +655,7 @@ pub(crate) fn describe_crash(image: &Image, is_linux: bool, crash: &Fault) -> St
     }
     if let Some(bits) = crash.instruction {
         let instruction = riscv::decode(bits);
-        let shown = riscv::disassemble(&instruction, crash.pc);
+        let shown = riscv::disassemble_with(&instruction, crash.pc, names);
         text += &format!("\n  instruction  {bits:08x}  {shown}");
         if crash.trap.cause == Cause::IllegalInstruction {
             text += &why_illegal(&instruction);

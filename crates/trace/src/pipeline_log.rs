@@ -3,7 +3,6 @@
 
 use fabric::Source;
 use pipeline::{Executed, Found, Probe};
-use riscv::disassemble;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Write};
@@ -102,7 +101,7 @@ impl<W: Write> PipelineLog<W> {
         self.shown += 1;
         let fetched = executed.dispatched.saturating_sub(self.front_end_cycles);
         self.line(fetched, format!("I\t{number}\t{number}\t0"));
-        let text = disassemble(&executed.instruction, executed.pc);
+        let text = executed.text();
         let pc = executed.pc;
         self.line(fetched, format!("L\t{number}\t0\t{pc:x}: {text}"));
         if let Some(details) = details(executed) {
@@ -165,6 +164,7 @@ mod tests {
         Executed {
             pc,
             instruction: riscv::decode(0x0015_0513), // addi a0, a0, 1
+            names: &riscv::Names::STANDARD,
             dispatched,
             issued: Some(dispatched + 1),
             completed: Some(dispatched + 2),

@@ -120,6 +120,7 @@ mod tests {
         Executed {
             pc,
             instruction: riscv::decode(bits),
+            names: &riscv::Names::STANDARD,
             dispatched: 0,
             issued: None,
             completed: None,

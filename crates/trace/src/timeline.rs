@@ -9,7 +9,7 @@ use crate::program::SharedProgram;
 use fabric::{Clock, Time};
 use pipeline::{Executed, Probe};
 use prost::Message;
-use riscv::{Class, disassemble};
+use riscv::Class;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -495,7 +495,7 @@ impl<W: Write> Probe for CoreTimeline<W> {
         if matches!(executed.instruction.class, Class::Custom | Class::System) {
             let track = self.track();
             let mut timeline = self.timeline.borrow_mut();
-            let text = disassemble(&executed.instruction, executed.pc);
+            let text = executed.text();
             timeline.begin(track, began.max(since), &text);
             timeline.end(track, now);
         }

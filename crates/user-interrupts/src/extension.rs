@@ -3,11 +3,11 @@
 use crate::descriptor::{
     self, NOTIFY, OUTSTANDING, REQUESTS, TARGET_BYTES, TARGET_DESCRIPTOR, vector,
 };
-use crate::instruction::Operation;
+use crate::instruction::{self, Operation};
 use crate::spec::UserInterruptSpec;
 use fabric::{AgentId, Time, Transit, Update};
 use pipeline::{Action, CsrAccess, Delivery, Extension, Invocation, NEVER, Sent};
-use riscv::{Instruction, csr_update};
+use riscv::{Instruction, Names, csr_update};
 use serde::Serialize;
 use state::{State, Walker};
 use std::cell::RefCell;
@@ -352,6 +352,11 @@ impl UserInterrupts {
 
 impl Extension for UserInterrupts {
     const IS_ACTIVE: bool = true;
+    const NAMES: &'static Names = &Names {
+        instructions: instruction::NAMES,
+        csrs: csr::ALL,
+        ..Names::STANDARD
+    };
 
     fn access_csr(&mut self, _cycle: u64, i: &Instruction, rs1: u64) -> Option<CsrAccess> {
         let register = self.register(i.csr_number())?;

@@ -1,6 +1,6 @@
 //! The instructions: opcode custom-1 (0x2B), type R, `funct3` 0, `funct7` the operation.
 
-use riscv::Instruction;
+use riscv::{Instruction, Names};
 
 const CUSTOM_1: u32 = 0x2b;
 
@@ -23,6 +23,21 @@ pub enum Operation {
     Route = 6,
 }
 
+const fn code(operation: Operation) -> u32 {
+    Names::r_type(CUSTOM_1, operation as u32)
+}
+
+/// The instructions in assembly language: Intel's names, where there are any, and xUI's.
+pub const NAMES: &[(u32, &str)] = &[
+    (code(Operation::Return), "uiret"),
+    (code(Operation::Send), "senduipi {rs1}"),
+    (code(Operation::Clear), "clui"),
+    (code(Operation::Set), "stui"),
+    (code(Operation::Test), "testui {rd}"),
+    (code(Operation::Timer), "set_timer {rs1}, {rs2}"),
+    (code(Operation::Route), "route {rs1}, {rs2}"),
+];
+
 impl Operation {
     /// The operation of an instruction.
     pub fn of(instruction: &Instruction) -> Option<Operation> {
@@ -40,5 +55,33 @@ impl Operation {
         let code = bits >> 25;
         ALL.into_iter()
             .find(|&operation| is_ours && operation as u32 == code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::UserInterrupts;
+    use pipeline::Extension;
+
+    #[test]
+    fn instructions_and_registers_have_names() {
+        let texts = [
+            (0x0000_002b, "uiret"),
+            (0x0205_802b, "senduipi a1"),
+            (0x0400_002b, "clui"),
+            (0x0600_002b, "stui"),
+            (0x0800_052b, "testui a0"),
+            (0x0ab5_002b, "set_timer a0, a1"),
+            (0x0cb5_002b, "route a0, a1"),
+            (0x8005_1073, "csrrw zero, ui_handler, a0"),
+            // No operation 7, and no `uiret` with an operand.
+            (0x0e00_002b, ".insn 0x4, 0x0e00002b"),
+            (0x0005_802b, ".insn 0x4, 0x0005802b"),
+        ];
+        for (bits, text) in texts {
+            let instruction = riscv::decode(bits);
+            let shown = riscv::disassemble_with(&instruction, 0, UserInterrupts::NAMES);
+            assert_eq!(shown, text);
+        }
     }
 }
