@@ -51,7 +51,8 @@ enum {
 #define DMA_NIC_RING_ENTRIES 0x08
 #define DMA_NIC_TAIL 0x10
 #define DMA_NIC_HEAD 0x18
-#define DMA_NIC_DOORBELL 0x40 /* In the queue's page. */
+#define DMA_NIC_DOORBELL 0x40  /* In the queue's page. */
+#define DMA_NIC_INTERRUPT 0x48 /* Likewise. */
 
 struct dma_nic_descriptor {
   uint64_t address;
@@ -154,6 +155,13 @@ static inline void *dma_nic_receive(struct dma_nic_queue *queue, uint64_t *bytes
   }
   *bytes = descriptor->bytes;
   return (void *)descriptor->address;
+}
+
+/** Lets a queue interrupt once: at once if a frame has come that has not been received, or else
+ * with the next one. The source of the interrupt is the queue's number. With systems that take
+ * interrupts (user_interrupt.h). */
+static inline void dma_nic_interrupt(struct dma_nic_queue *queue) {
+  reg_write64(queue->registers + DMA_NIC_INTERRUPT, queue->taken);
 }
 
 /** Sends a frame that is in the buffer of one that was received. There is always room: there are no

@@ -60,7 +60,7 @@ def _small(system: str) -> dict[str, Any]:
     server["data_plane_cores"] = 4
     server["rpcvalet"] = {"backends": 2}
     if entry["interface"] == "dma-nic":
-        server["dma_nic"]["queues"] = 8 if entry["systems"] else 4
+        server["dma_nic"]["queues"] = 8 if system.startswith("qwait") else 4
     return entry
 
 
@@ -114,7 +114,38 @@ def test_no_request_is_lost(system: str) -> None:
     assert energy["seconds"] == pytest.approx(result["simulated_seconds"] - 100e-6)
 
 
-@pytest.mark.parametrize("system", ["qwait", "rpcvalet"])
+@pytest.mark.parametrize("forwarding", [True, False])
+def test_no_wake_up_is_lost(forwarding: bool) -> None:
+    """Two requests under way, and the next when one is answered: a lost interrupt ends the run."""
+    description = _loaded("interrupts", 1.0, 200)
+    (client,), (server,) = (description["rack"][key] for key in ("clients", "servers"))
+    client["load"]["offer"] = {"mode": "closed", "clients": 2, "think_ns": 0.0}
+    server["server"]["user_interrupts"] = {"forwarding": forwarding}
+    for seed in range(20):
+        description["measure"]["seed"] = seed
+        result = _run(description)
+        (server_result,), (client_result,) = result["servers"], result["clients"]
+        counts = server_result["user_interrupts"]
+        assert client_result["statistics"]["responses"] >= 200
+        assert counts["forwarded" if forwarding else "posted"] >= counts["delivered"] > 0
+        assert counts["unrouted"] == 0
+
+
+def test_cores_sleep_between_requests() -> None:
+    """At 0.1 million requests a second four cores have 40 us for each, and it takes some 1.5."""
+
+    def asleep(system: str) -> float:
+        cores = _run(_loaded(system, 0.1, 100))["servers"][0]["cores"]
+        return float(
+            sum(core["halted_cycles"] for core in cores) / sum(core["cycles"] for core in cores)
+        )
+
+    # Before they begin, cores wait for the first one.
+    assert asleep("rings") < 0.01
+    assert 0.9 < asleep("interrupts") < 1
+
+
+@pytest.mark.parametrize("system", ["qwait", "rpcvalet", "interrupts"])
 def test_results_do_not_depend_on_how_they_are_found(system: str) -> None:
     """How far cores run ahead and what is skipped changes nothing, energy included."""
     description = _loaded(system, 2.0, 100)

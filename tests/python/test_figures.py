@@ -273,8 +273,10 @@ def test_interfaces_are_compared_with_the_same_requests() -> None:
     # Six systems: the peak, the largest loads within two limits; and at three rates two latencies,
     # the energy, its six parts and leakage. At the fake's peaks all rates can be taken.
     assert len(rows) == 6 * (1 + 2 + 3 * (2 + 1 + 6 + 1))
+    interrupted = run("compare.key-value", f"system={','.join(key_value.INTERRUPTED)}")
     racks = {
-        system: results[key_value.Case(system, 7.5)].description for system in key_value.SYSTEMS
+        system: {**results, **interrupted}[key_value.Case(system, 7.5)].description
+        for system in key_value.SYSTEMS
     }
     # The same requests, link, cores, caches, mesh and memory for all.
     for table in ("clients", "link"):

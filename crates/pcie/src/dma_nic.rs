@@ -13,11 +13,17 @@
 //! | page + 0x10, 0x30 | `TAIL` | write: how many descriptors have ever been given, modulo 2^32: the doorbell |
 //! | page + 0x18, 0x38 | `HEAD` | read: how many of them have been used, modulo 2^32 |
 //! | page + 0x40 | `DOORBELL` | write: the address of a word, a multiple of 8, to which 1 is added for each frame when its descriptor is written; 0, as at first: none |
+//! | page + 0x48 | `INTERRUPT` | write: how many frames the program has taken, modulo 2^32: it is interrupted once, when more have come |
 //!
 //! A descriptor has 16 bytes: the address of a frame or a buffer (8), its bytes (2), its status (2:
 //! bit 0 done, bit 1 error), and the receive-side scaling's hash (4). The interface reads it, and
 //! when it has used it writes its upper half, behind the frame: the bytes of the frame, the status,
 //! the hash. So a program polls memory, and never a register.
+//!
+//! A program that is going to sleep writes `INTERRUPT`. The vector is the queue's number. The
+//! interrupt is sent at once if a frame has come that the program had not seen, so none is lost
+//! however long the write takes: as the completion queues of Mellanox's adapters are armed, with
+//! the consumer's index (`CQ` doorbell, "Adapters Programmer's Reference Manual").
 
 use crate::express::{self, AtDevice, Express};
 use crate::frames::is_memory;
@@ -25,7 +31,7 @@ use crate::port::{self, NicStatistics, Port};
 use crate::rss;
 use crate::spec::DmaNicSpec;
 use fabric::{
-    AddressRange, Agent, AgentContext, Attachment, CacheSpec, LineData, MemoryAccess,
+    AddressRange, Agent, AgentContext, AgentId, Attachment, CacheSpec, LineData, MemoryAccess,
     RegisterAccess, Request, Time,
 };
 use network::packet::{Packet, hardware_address};
@@ -58,6 +64,7 @@ pub(crate) mod register {
         TAIL = 0x10;
         HEAD = 0x18;
         DOORBELL = 0x40;
+        INTERRUPT = 0x48;
     }
 }
 
@@ -167,6 +174,8 @@ pub struct DmaNic {
     rings: Vec<Ring>,
     /// The word that is told of the frames of each queue; 0: none.
     doorbells: Vec<u64>,
+    /// Of each queue that is to interrupt: how many frames its program has taken.
+    armed: Vec<Option<u32>>,
     /// Frames of each queue that wait for their buffers, with their hashes.
     input: Vec<VecDeque<(u32, Vec<u8>)>>,
     input_bytes: u32,
@@ -194,6 +203,7 @@ impl State for DmaNic {
                 express,
                 rings,
                 doorbells: slice,
+                armed: slice,
                 input,
                 input_bytes,
                 sending,
@@ -223,6 +233,7 @@ impl DmaNic {
             express: Express::new(&spec.express, spec.ddio),
             rings: vec![Ring::default(); 2 * queues],
             doorbells: vec![0; queues],
+            armed: vec![None; queues],
             input: vec![VecDeque::new(); queues],
             input_bytes: 0,
             sending: VecDeque::new(),
@@ -259,6 +270,12 @@ impl DmaNic {
             express_bytes: self.express.bytes(),
             ..self.statistics
         }
+    }
+
+    /// Its interrupts go to this agent, which has the number of their queue as the header of a
+    /// message.
+    pub fn connect_interrupts(&mut self, to: AgentId) {
+        self.express.connect_interrupts(to);
     }
 
     /// The rate of its link.
@@ -323,6 +340,18 @@ impl DmaNic {
                 ));
             }
             *doorbell = value;
+            return Ok(());
+        }
+        if offset % PAGE_BYTES == register::INTERRUPT {
+            let queue = (offset / PAGE_BYTES).checked_sub(1).ok_or_else(none)? as usize;
+            let armed = self.armed.get_mut(queue).ok_or_else(none)?;
+            if !self.express.takes_interrupts() {
+                return Err(format!(
+                    "queue {queue} was to interrupt, and nothing in this server takes interrupts"
+                ));
+            }
+            *armed = Some(value as u32);
+            self.interrupt(context, queue);
             return Ok(());
         }
         let (number, register) = self.ring(offset).ok_or_else(none)?;
@@ -484,7 +513,19 @@ impl DmaNic {
             let doorbell = self.doorbells.get(queue).copied().unwrap_or(0);
             self.express.write(context, token, write, behind, doorbell);
         }
+        self.interrupt(context, queue);
         self.read_descriptors(context, 2 * queue);
+    }
+
+    /// Interrupts if a queue is to, and has frames that its program has not taken.
+    fn interrupt(&mut self, context: &mut AgentContext<'_>, queue: usize) {
+        let (Some(ring), Some(armed)) = (self.rings.get(2 * queue), self.armed.get_mut(queue))
+        else {
+            return;
+        };
+        if armed.take_if(|taken| *taken != ring.used).is_some() {
+            self.express.interrupt(context, queue as u64);
+        }
     }
 
     /// Begins to read frames that are to be sent, of the queues in turn, as far as there is room

@@ -10,10 +10,12 @@
 //!   ordering), except what is written *behind* others, as the notice that a frame is there: that
 //!   is done when all those are. Behind that again it may ring a *doorbell*: a fetch-and-add (an
 //!   atomic operation of PCI Express 2.1) that the root port completes, coherently.
+//! - An *interrupt* of the device is a posted write without relaxed ordering: the root port sends it
+//!   on when all writes are done that the device has begun before it, doorbells included.
 
 use crate::frames::{Piece, lines, pieces};
 use crate::spec::ExpressSpec;
-use fabric::{AgentContext, LineData, MemoryAccess, ReplyTo, Time};
+use fabric::{AgentContext, AgentId, AgentMessage, LineData, MemoryAccess, ReplyTo, Time};
 use network::rack::LineRate;
 use std::collections::VecDeque;
 
@@ -24,6 +26,8 @@ const REQUEST_BYTES: u64 = 24;
 const COMPLETION_BYTES: u64 = 20;
 /// Bytes of a register.
 const REGISTER_BYTES: u64 = 8;
+/// Data of a message-signalled interrupt (PCI Local Bus Specification, Revision 3.0, Section 6.8).
+const INTERRUPT_BYTES: u64 = 4;
 
 /// What an access or a timer was for: the upper 8 bits of its token, of which these are this
 /// module's. The rest is an index.
@@ -79,6 +83,10 @@ enum Up {
         data: Vec<u8>,
         doorbell: u64,
     },
+    Interrupt {
+        vector: u64,
+        behind: u64,
+    },
     Answer {
         reply_to: ReplyTo,
         value: Option<u64>,
@@ -86,7 +94,7 @@ enum Up {
 }
 
 state::choice!(Down { RegisterWritten { offset, value }, RegisterRead { reply_to, offset }, Completion { read } });
-state::choice!(Up { Read { read }, Write { group, address, data }, Behind { group, address, data, doorbell }, Answer { reply_to, value } });
+state::choice!(Up { Read { read }, Write { group, address, data }, Behind { group, address, data, doorbell }, Interrupt { vector, behind }, Answer { reply_to, value } });
 
 /// A read of the device that has a tag.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +117,8 @@ state::plain!(Read {
 #[derive(Clone, Debug, Default)]
 struct Group {
     is_used: bool,
+    /// How many have begun before it.
+    number: u64,
     /// Bytes that are not written.
     missing: u64,
     /// Where and what is to be written behind them, when it has come.
@@ -121,6 +131,7 @@ struct Group {
 
 state::plain!(Group {
     is_used,
+    number,
     missing,
     behind,
     doorbell,
@@ -161,6 +172,13 @@ pub(crate) struct Express {
     /// Reads that wait for a tag: token, address and bytes.
     wanted: VecDeque<(u64, u64, u32)>,
     groups: Vec<Group>,
+    /// Groups that have begun.
+    begun: u64,
+    /// Who takes interrupts.
+    interrupts_to: Option<AgentId>,
+    /// Interrupts at the root port that wait for writes: how many groups had begun before each, and
+    /// its vector.
+    interrupts: VecDeque<(u64, u64)>,
     bytes: u64,
 }
 
@@ -174,6 +192,9 @@ state::component!(Express {
     reads,
     wanted,
     groups,
+    begun,
+    interrupts_to: fixed,
+    interrupts,
     bytes: count
 });
 
@@ -195,6 +216,9 @@ impl Express {
             reads: vec![None; spec.reads as usize],
             wanted: VecDeque::new(),
             groups: Vec::new(),
+            begun: 0,
+            interrupts_to: None,
+            interrupts: VecDeque::new(),
             bytes: 0,
         }
     }
@@ -202,6 +226,16 @@ impl Express {
     /// Bytes of packets that have been sent, in both directions together.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The device's interrupts go to this agent.
+    pub fn connect_interrupts(&mut self, to: AgentId) {
+        self.interrupts_to = Some(to);
+    }
+
+    /// Whether anybody takes them.
+    pub fn takes_interrupts(&self) -> bool {
+        self.interrupts_to.is_some()
     }
 
     fn send_up(&mut self, context: &mut AgentContext<'_>, packet: Up) {
@@ -217,6 +251,7 @@ impl Express {
                 };
                 REQUEST_BYTES + data.len() as u64 + ring
             }
+            Up::Interrupt { .. } => REQUEST_BYTES + INTERRUPT_BYTES,
             Up::Answer { .. } => COMPLETION_BYTES + REGISTER_BYTES,
         };
         self.bytes += bytes;
@@ -315,11 +350,13 @@ impl Express {
         }
         self.groups[group] = Group {
             is_used: true,
+            number: self.begun,
             missing: content.len() as u64,
             behind: None,
             doorbell,
             token,
         };
+        self.begun += 1;
         let group = group as u64;
         for piece in self.parts(address, content.len()) {
             let write = Up::Write {
@@ -337,6 +374,34 @@ impl Express {
             doorbell,
         };
         self.send_up(context, behind);
+    }
+
+    /// The device interrupts, behind all that it has written.
+    pub fn interrupt(&mut self, context: &mut AgentContext<'_>, vector: u64) {
+        let behind = self.begun;
+        self.send_up(context, Up::Interrupt { vector, behind });
+    }
+
+    /// Sends the interrupts on that are at the root port and need not wait for writes.
+    fn send_interrupts(&mut self, context: &mut AgentContext<'_>) {
+        if self.interrupts.is_empty() {
+            return;
+        }
+        let under_way = self.groups.iter().filter(|group| group.is_used);
+        let oldest = under_way.map(|group| group.number).min();
+        let oldest = oldest.unwrap_or(self.begun);
+        while let Some((_, vector)) = self
+            .interrupts
+            .pop_front_if(|&mut (behind, _)| behind <= oldest)
+        {
+            if let Some(to) = self.interrupts_to {
+                let message = AgentMessage {
+                    header: vector,
+                    data: LineData::ZERO,
+                };
+                context.send(to, INTERRUPT_BYTES, message);
+            }
+        }
     }
 
     /// Writes what is behind a group if it has come and the group is done.
@@ -404,6 +469,10 @@ impl Express {
                 self.groups.get_mut(group as usize)?.behind = Some((address, data));
                 self.write_behind(context, group);
             }
+            Up::Interrupt { vector, behind } => {
+                self.interrupts.push_back((behind, vector));
+                self.send_interrupts(context);
+            }
             Up::Answer { reply_to, value } => context.answer(reply_to, value),
         }
         None
@@ -445,7 +514,9 @@ impl Express {
                     return None;
                 }
                 group.is_used = false;
-                Some(group.token)
+                let token = group.token;
+                self.send_interrupts(context);
+                Some(token)
             }
             _ => None,
         }

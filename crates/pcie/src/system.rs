@@ -100,14 +100,13 @@ fn attach<N: Conventional>(
     express: Option<ExpressSpec>,
 ) -> Result<Attached, SpecError> {
     let agent = fabric.attach(Box::new(nic), attachment)?;
-    let told = |fabric: &mut Fabric, agent| {
-        let nic = fabric.agent_mut::<N>(agent)?;
-        Some(nic.told())
-    };
     Ok(Attached {
         wire: Some(Wire::of::<N>(agent)),
         ..Attached::new(Part {
-            told,
+            find: |fabric, agent| {
+                let nic = fabric.agent_mut::<N>(agent)?;
+                Some(nic)
+            },
             agent,
             energy,
             express,
@@ -118,6 +117,9 @@ fn attach<N: Conventional>(
 /// An interface that moves frames to and from memory.
 trait Conventional: Agent + Interface + 'static {
     fn told(&self) -> Told;
+
+    /// Its interrupts go to this agent, if it has any that are messages.
+    fn connect_interrupts(&mut self, _to: AgentId) {}
 }
 
 impl Conventional for IceNic {
@@ -138,6 +140,10 @@ impl Conventional for DmaNic {
             fault: self.fault().map(str::to_string),
         }
     }
+
+    fn connect_interrupts(&mut self, to: AgentId) {
+        DmaNic::connect_interrupts(self, to);
+    }
 }
 
 /// What an interface tells.
@@ -150,7 +156,7 @@ struct Told {
 
 /// An interface in a server.
 struct Part {
-    told: fn(&mut Fabric, AgentId) -> Option<Told>,
+    find: fn(&mut Fabric, AgentId) -> Option<&mut dyn Conventional>,
     agent: AgentId,
     energy: PortEnergySpec,
     /// The way to the chip, unless it is on the chip.
@@ -159,11 +165,17 @@ struct Part {
 
 impl Part {
     fn told(&self, fabric: &mut Fabric) -> Option<Told> {
-        (self.told)(fabric, self.agent)
+        Some((self.find)(fabric, self.agent)?.told())
     }
 }
 
 impl Hardware for Part {
+    fn connect_signal(&self, fabric: &mut Fabric, to: AgentId) {
+        if let Some(nic) = (self.find)(fabric, self.agent) {
+            nic.connect_interrupts(to);
+        }
+    }
+
     fn statistics(&self, fabric: &mut Fabric, _now: Time, _ledger: Option<&Ledger>) -> Value {
         json!(self.told(fabric).map(|told| told.statistics))
     }

@@ -17,6 +17,7 @@ const ENTRIES: u64 = 0x08;
 const TAIL: u64 = 0x10;
 const HEAD: u64 = 0x18;
 const DOORBELL: u64 = 0x1040;
+const INTERRUPT: u64 = 0x1048;
 const PAGE: u64 = 0x1000;
 
 const RECEIVE_RING: u64 = MEMORY + 0x1000;
@@ -184,6 +185,99 @@ fn a_doorbell_counts_frames() {
     }
     bench.run_for::<DmaNic>(4000.0);
     assert_eq!(bench.load::<DmaNic>(doorbell, 8), 103u64.to_le_bytes());
+}
+
+/// With the interrupts of a queue 2 taken by the test, and four buffers.
+fn interrupting() -> Bench {
+    let spec = DmaNicSpec {
+        queues: 3,
+        ..spec()
+    };
+    let mut bench = bench(&spec);
+    let listener = bench.memory;
+    bench.nic::<DmaNic>().connect_interrupts(listener);
+    begin(&mut bench, RECEIVE + 2 * PAGE, RECEIVE_RING + 0x800, 4);
+    bench.load::<DmaNic>(BUFFERS + 8 * SLOT, 72);
+    give_buffers(&mut bench, (2, 4), 0, 4);
+    bench.run_for::<DmaNic>(4000.0);
+    bench
+}
+
+/// A frame for queue 2 of 3: by its port.
+fn request_of_queue_2() -> Packet {
+    let of = |port: u16| {
+        let mut input = vec![10, 0, 0, 3, 10, 0, 0, 2];
+        input.extend(port.to_be_bytes());
+        input.extend([0, 1]);
+        toeplitz(&MICROSOFT_KEY, &input) % INDIRECTION_ENTRIES % 3
+    };
+    let port = (1..).find(|&port| of(port) == 2).unwrap();
+    request(u64::from(port), 8)
+}
+
+/// The interrupt is 24 + 4 bytes behind the frame and its descriptor, 24 + 72 and 24 + 8, and so
+/// sooner at the root port than they are written; that it waits for. Then it takes 1 on the mesh.
+#[test]
+fn an_interrupt_comes_behind_the_frame() {
+    let mut bench = interrupting();
+    bench.write(INTERRUPT + 2 * PAGE, 8, 0);
+    bench.run_for::<DmaNic>(4000.0);
+    assert_eq!(bench.take_heard(), []);
+    let (start, before) = (bench.now, statistics(&mut bench).express_bytes);
+    bench.give::<DmaNic>(0.0, &request_of_queue_2());
+    bench.run_for::<DmaNic>(4000.0);
+    let written = 26.0 + 96.0 / 8.0 + 250.0 + 13.0 + 12.0;
+    assert!(26.0 + (96.0 + 32.0 + 28.0) / 8.0 + 250.0 < written);
+    assert_eq!(bench.take_heard(), [(start + ns(written + 1.0), 2)]);
+    let bytes = statistics(&mut bench).express_bytes - before;
+    assert_eq!(bytes, 96 + 32 + 28);
+}
+
+/// The same with a doorbell, which takes its line to the root port: 1 after that.
+#[test]
+fn an_interrupt_comes_behind_the_doorbell() {
+    let mut bench = interrupting();
+    bench.write(DOORBELL + 2 * PAGE, 8, MEMORY + 0x4000);
+    bench.write(INTERRUPT + 2 * PAGE, 8, 0);
+    bench.run_for::<DmaNic>(4000.0);
+    bench.give::<DmaNic>(0.0, &request_of_queue_2());
+    while statistics(&mut bench).frames_delivered == 0 {
+        bench.run_for::<DmaNic>(0.5);
+    }
+    // It was delivered within the last half of a nanosecond.
+    let delivered = bench.now;
+    bench.run_for::<DmaNic>(4000.0);
+    let heard = bench.take_heard();
+    assert_eq!(heard.len(), 1);
+    let later = heard[0].0 - (delivered - ns(0.5));
+    assert!((ns(1.0)..=ns(2.0)).contains(&later), "{later}");
+}
+
+/// A queue interrupts once, until the register is written again; at once if there are frames that
+/// the program has not taken: 1 to the root port, 24 + 8 bytes down, 24 + 4 up, and 1 on the mesh
+/// from the next cycle on.
+#[test]
+fn a_queue_interrupts_once() {
+    let mut bench = interrupting();
+    bench.write(INTERRUPT + 2 * PAGE, 8, 0);
+    bench.run_for::<DmaNic>(4000.0);
+    for _ in 0..2 {
+        bench.give::<DmaNic>(0.0, &request_of_queue_2());
+        bench.run_for::<DmaNic>(4000.0);
+    }
+    assert_eq!(bench.take_heard().len(), 1);
+    let start = bench.now;
+    bench.write(INTERRUPT + 2 * PAGE, 8, 1);
+    bench.run_for::<DmaNic>(4000.0);
+    let crossing = 1.0 + (32.0 / 8.0 + 250.0) + (28.0_f64 / 8.0 + 250.0).ceil() + 1.0;
+    assert_eq!(bench.take_heard(), [(start + ns(crossing), 2)]);
+    // It has taken both.
+    bench.write(INTERRUPT + 2 * PAGE, 8, 2);
+    bench.run_for::<DmaNic>(4000.0);
+    assert_eq!(bench.take_heard(), []);
+    bench.give::<DmaNic>(0.0, &request_of_queue_2());
+    bench.run_for::<DmaNic>(4000.0);
+    assert_eq!(bench.take_heard().len(), 1);
 }
 
 /// Frames of 1088 bytes, faster than PCI Express takes them: each takes 5 packets (256, 256, 256,
@@ -406,6 +500,10 @@ fn wrong_writes_are_told() {
         (
             &[(DOORBELL, MEMORY + 4)],
             "the doorbell of queue 0 was to be at 0x80000004; it must be in memory, at a multiple of 8",
+        ),
+        (
+            &[(INTERRUPT, 0)],
+            "queue 0 was to interrupt, and nothing in this server takes interrupts",
         ),
         (
             &[(0x40, 7)],

@@ -97,6 +97,11 @@ impl<'a> Wanted<'a> {
             let attached = attached.map_err(|Refusal(why)| RunError::Description(why))?;
             hardware.systems.push((kind, attached));
         }
+        if let Some(to) = hardware.signal() {
+            for (_, attached) in &hardware.systems {
+                attached.hardware.connect_signal(fabric, to);
+            }
+        }
         Ok(hardware)
     }
 }
@@ -142,7 +147,7 @@ impl Hardware {
         self.find(|attached| attached.source)
     }
 
-    /// Whom the I/O device tells of items.
+    /// Who takes the interrupts of devices.
     pub fn signal(&self) -> Option<AgentId> {
         self.find(|attached| attached.signal)
     }

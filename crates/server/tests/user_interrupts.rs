@@ -8,6 +8,9 @@ use common::servers::{self, Ending, models, read};
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, LineData, Request, RequestKind, Time,
 };
+use network::packet::{DATA, Endpoint, Packet, TransportHeader};
+use network::rack::{Interface, LineRate};
+use pcie::{DmaNic, DmaNicSpec, ExpressSpec};
 use pipeline::{CoreSpec, Executed, Probe};
 use proptest::prelude::*;
 use riscv::elf::Image;
@@ -663,6 +666,132 @@ fn devices_interrupt() {
                 if forwarding { (3, 0) } else { (0, 3) }
             );
         }
+    }
+}
+
+const NIC: u64 = 0x1030_0000;
+const RING: u64 = 0x8010_4000;
+const BUFFER: u64 = 0x8010_5000;
+
+/// When the handler's first instruction is dispatched after a frame of 72 bytes has come to a
+/// network interface behind PCI Express, in nanoseconds, which are cycles.
+///
+/// The last hart sleeps. It is the second frame: the first one has left handler, buffer and
+/// descriptor where they are used.
+fn interrupted_by_a_frame_after(spec: &ServerSpec, interrupts: &UserInterruptSpec) -> f64 {
+    let hart = spec.fabric.cores - 1;
+    const FRAMES_NS: [u64; 2] = [20_000, 40_000];
+    let mut asm = Assembler::new();
+    let mut first = 0;
+    asm.harts(spec.fabric.cores, |asm, number| {
+        if number < hart {
+            return asm.halt();
+        }
+        handler(asm, |asm| {
+            first = asm.here();
+            count(asm, RESULTS);
+        });
+        receive(asm, hart as u64);
+        send_to(asm, &[11]);
+        operation(asm, Operation::Route, ZERO, ZERO, ZERO);
+        // Four descriptors of one buffer.
+        asm.load_immediate(S0, NIC + 0x1000);
+        asm.load_immediate(S1, RING);
+        asm.load_immediate(S2, BUFFER);
+        asm.load_immediate(S3, 2048);
+        for place in 0..4 {
+            asm.store_double(S2, S1, 16 * place);
+            asm.store_double(S3, S1, 16 * place + 8);
+        }
+        asm.fence(RW | O, RW | O);
+        asm.add_immediate(T0, ZERO, 4);
+        asm.store_double(S1, S0, 0x00);
+        asm.store_double(T0, S0, 0x08);
+        asm.store_double(T0, S0, 0x10);
+        plain(asm, Operation::Set);
+        asm.align(64);
+        for taken in 0..2 {
+            asm.add_immediate(T0, ZERO, taken);
+            asm.store_double(T0, S0, 0x48);
+            asm.wait_for_interrupt();
+        }
+        asm.halt();
+    });
+    let mut nic = AgentId(0);
+    let built = Machine::new(spec, asm.finish(&[]), &[], false, |fabric| {
+        let (controller, extension) = user_interrupts::attach(fabric, &spec.fabric, interrupts)?;
+        let described = DmaNicSpec {
+            express: ExpressSpec {
+                rate_gbit_per_s: 64.0,
+                ..ExpressSpec::default()
+            },
+            ..DmaNicSpec::default()
+        };
+        let mut one = DmaNic::new(&described, NIC)?;
+        one.connect(0x0a00_0001, LineRate::from_gbit_per_s(200.0));
+        one.connect_interrupts(controller);
+        let attachment = one.attachment(0);
+        nic = fabric.attach(Box::new(one), attachment)?;
+        Ok(extension)
+    });
+    let mut machine = built.expect("the machine can be built");
+    let fabric = &mut machine.engine.fabric;
+    for number in FRAMES_NS {
+        let host = |address| Endpoint { address, port: 0 };
+        let packet = Packet {
+            from: host(0x0a00_0002),
+            to: host(0x0a00_0001),
+            header: TransportHeader {
+                flags: DATA,
+                ..TransportHeader::default()
+            },
+            priority: 0,
+            payload: vec![0; 8],
+            tag: number,
+        };
+        let at = Time::from_ns(number as f64);
+        let one: &mut DmaNic = fabric.agent_mut(nic).unwrap();
+        let token = one.receive(at, packet);
+        fabric.wake_agent(nic, at, token);
+    }
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let times = Times {
+        of: [first; 2],
+        seen: seen.clone(),
+    };
+    machine.engine.cores[hart].set_probe(0, Box::new(times));
+    assert_eq!(servers::run(&mut machine), Ending::Halted);
+    machine.engine.cores[hart].remove_probes(1 << 40);
+    assert_eq!(read(&machine, RESULTS), 2);
+    assert_eq!(statistics(&mut machine).delivered, 2);
+    let seen = seen.borrow();
+    (seen[1].dispatched - FRAMES_NS[1]) as f64
+}
+
+/// The MAC takes 26; 24 + 72 bytes go up at 8 bytes in a nanosecond, and take 250. The first line
+/// of the frame is written in the bank's time and two ways on the tile, and the second one a cycle
+/// later; then the descriptor, which has come meanwhile, and the interrupt behind it, too. That
+/// takes a way to the controller, and from there the time of a notice, the least that brings a core
+/// anything: this is the latency of an answer, and a way. WFI ends, the delivery begins in the next
+/// cycle, and the handler comes to dispatch a front end's length later.
+#[test]
+fn an_interface_behind_pci_express_interrupts() {
+    for core in models() {
+        let mut spec = servers::server(1, &core);
+        spec.fabric.clock_ghz = 1.0;
+        let fabric = &spec.fabric;
+        let way = fabric.mesh.local_latency_cycles as f64;
+        let write = fabric.last_level.latency_cycles as f64 + 2.0 * way;
+        let answer = fabric
+            .last_level
+            .latency_cycles
+            .min(fabric.forward_latency_cycles) as f64;
+        let up = 26.0 + (24.0 + 72.0) / 8.0 + 250.0;
+        let raised = up + (write + 1.0) + write + way;
+        let delivered = answer + way + 1.0 + f64::from(core.front_end_cycles);
+        let interrupts = UserInterruptSpec::default();
+        let one_socket = interrupted_by_a_frame_after(&spec, &interrupts);
+        assert_eq!(one_socket, raised + delivered);
     }
 }
 

@@ -220,7 +220,9 @@ pub struct Attached {
     pub wire: Option<Wire>,
     /// The agent that takes over at the end of a warm start, if the requests come from it.
     pub source: Option<AgentId>,
-    /// The agent that the I/O device tells of each doorbell that it has rung, if there is one.
+    /// The agent that takes the interrupts of devices, if there is one: of the I/O device, which
+    /// tells it of queues that were empty, and of what has [`Hardware::connect_signal`]. The header
+    /// of a message is the number of the source, which is that of a queue.
     pub signal: Option<AgentId>,
     /// Stores to these addresses begin and end the service of a request. Without: doorbells.
     pub watched: Option<AddressRange>,
@@ -242,6 +244,10 @@ impl Attached {
 
 /// What tells of a system that is part of a server.
 pub trait Hardware {
+    /// Once, when all systems are attached: what it has to signal goes to this agent
+    /// ([`Attached::signal`]).
+    fn connect_signal(&self, _fabric: &mut Fabric, _to: AgentId) {}
+
     /// Its part of the results: what it has counted until `now`. `ledger` has the requests of a
     /// data plane.
     fn statistics(&self, fabric: &mut Fabric, now: Time, ledger: Option<&Ledger>) -> Value;

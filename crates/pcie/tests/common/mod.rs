@@ -8,9 +8,9 @@
 #![allow(dead_code)]
 
 use fabric::{
-    Agent, AgentContext, AgentId, Attachment, CoreId, DeliveryKind, Fabric, FabricSpec, Inbox,
-    LastLevelSpec, LineData, MemoryAccess, MemorySpec, MeshSpec, Outbox, OutgoingKind, Ram,
-    RequestKind, Time, Transit,
+    Agent, AgentContext, AgentId, AgentMessage, Attachment, CoreId, DeliveryKind, Fabric,
+    FabricSpec, Inbox, LastLevelSpec, LineData, MemoryAccess, MemorySpec, MeshSpec, Outbox,
+    OutgoingKind, Ram, RequestKind, Time, Transit,
 };
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};
@@ -33,12 +33,16 @@ pub fn ns(nanoseconds: f64) -> Time {
 
 /// What has been read, and when.
 type Reads = Rc<RefCell<Vec<(Time, LineData)>>>;
+/// The headers of messages that have come, and when.
+type Messages = Rc<RefCell<Vec<(Time, u64)>>>;
 /// What is to be written, and where.
 type Writes = Rc<RefCell<Vec<(u64, Vec<u8>)>>>;
 
 /// Reads and writes lines at home, when it is woken: the token is the address of a line to be read.
+/// It hears messages.
 struct Memory {
     read: Reads,
+    heard: Messages,
     to_write: Writes,
 }
 
@@ -76,6 +80,11 @@ impl Agent for Memory {
         }
     }
 
+    fn message(&mut self, context: &mut AgentContext<'_>, _from: AgentId, message: AgentMessage) {
+        let heard = (context.now(), message.header);
+        self.heard.borrow_mut().push(heard);
+    }
+
     /// What it has read and is to write is the test's.
     fn walk(&mut self, _walker: &mut dyn state::Walker) {}
 
@@ -89,8 +98,10 @@ pub struct Bench {
     pub inboxes: [Inbox; 1],
     pub now: Time,
     nic: AgentId,
-    memory: AgentId,
+    /// Who hears messages.
+    pub memory: AgentId,
     read: Reads,
+    heard: Messages,
     to_write: Writes,
     /// Answers that have come: when, the request's token, and what.
     pub answers: Vec<(Time, u64, Result<u64, ()>)>,
@@ -128,8 +139,10 @@ impl Bench {
         nic.connect(SERVER, LineRate::from_gbit_per_s(64.0));
         let nic = fabric.attach(Box::new(nic), attachment).unwrap();
         let (read, to_write) = (Reads::default(), Writes::default());
+        let heard = Messages::default();
         let memory = Memory {
             read: Rc::clone(&read),
+            heard: Rc::clone(&heard),
             to_write: Rc::clone(&to_write),
         };
         let memory = fabric
@@ -142,6 +155,7 @@ impl Bench {
             nic,
             memory,
             read,
+            heard,
             to_write,
             answers: Vec::new(),
             sent: Vec::new(),
@@ -170,6 +184,11 @@ impl Bench {
     pub fn run_for<N: Interface + 'static>(&mut self, nanoseconds: f64) {
         let until = self.now + ns(nanoseconds);
         self.run_until::<N>(until);
+    }
+
+    /// The messages that have come since this was asked last.
+    pub fn take_heard(&mut self) -> Vec<(Time, u64)> {
+        self.heard.take()
     }
 
     /// The core asks now.

@@ -1,8 +1,9 @@
 """One key-value store behind four network interfaces: the same server, program and requests.
 
-Rings of descriptors that each core polls, the same rings with QWAIT (HyperPlane, MICRO 2020),
-messages that the interface gives to cores (RPCValet, ASPLOS 2019), and messages in registers
-(nanoPU, OSDI 2021). docs/comparison.md says what is equal and what differs.
+Rings of descriptors that each core polls, the same rings with QWAIT (HyperPlane, MICRO 2020) and
+with user-level interrupts (xUI, ASPLOS 2025), messages that the interface gives to cores (RPCValet,
+ASPLOS 2019), and messages in registers (nanoPU, OSDI 2021). docs/comparison.md says what is equal
+and what differs.
 """
 
 import dataclasses
@@ -70,10 +71,14 @@ class System:
     """Of the entry of `rack.servers`, beside what all have."""
 
 
+_BESIDE = {"store-qwait": ["hyperplane"], "store-interrupts": ["user_interrupts"]}
+"""The systems that programs need beside the interface."""
+
+
 def _rings(name: str, program: str, queues: int, express: Mapping[str, float | int]) -> System:
     described = {
         "interface": "dma-nic",
-        "systems": ["hyperplane"] if program == "store-qwait" else [],
+        "systems": _BESIDE.get(program, []),
         "server": {**SERVER, "dma_nic": {"queues": queues, "express": dict(express)}},
     }
     return System(name, program, described)
@@ -86,8 +91,14 @@ SYSTEMS = {
     "qwait-on-chip": _rings("rings on the chip, QWAIT", "store-qwait", 64, ON_CHIP),
     "rpcvalet": System("RPCValet", "store-messages", {"interface": "rpcvalet"}),
     "nanopu": System("nanoPU", "store-registers", {"interface": "nanopu"}),
+    "interrupts": _rings(
+        "rings behind PCI Express, user interrupts", "store-interrupts", CORES, EXPRESS
+    ),
+    "interrupts-on-chip": _rings(
+        "rings on the chip, user interrupts", "store-interrupts", CORES, ON_CHIP
+    ),
 }
-RINGS, RINGS_ON_CHIP, QWAIT, QWAIT_ON_CHIP, RPCVALET, NANOPU = SYSTEMS
+RINGS, RINGS_ON_CHIP, QWAIT, QWAIT_ON_CHIP, RPCVALET, NANOPU, *INTERRUPTED = SYSTEMS
 
 
 def requests(keys: int = KEYS) -> list[dict[str, Any]]:
@@ -310,7 +321,8 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-_DASHES = ([6, 4], [6, 4], [2, 2], [2, 2], [8, 3, 2, 3], [1, 0])
+_COLOURS = (*plots.COLOURS, "#8C564B", "#7F7F7F")
+_DASHES = ([6, 4], [6, 4], [2, 2], [2, 2], [8, 3, 2, 3], [1, 0], [4, 2], [4, 2])
 
 
 def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
@@ -325,7 +337,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
             lambda row: row.statistic,
             x=plots.linear(MRPS),
             y=plots.logarithmic(title),
-            colour=plots.Series.label("interface", "system", names, plots.COLOURS),
+            colour=plots.Series.label("interface", "system", names, _COLOURS),
             dash=plots.Series.label("interface", "system", names, _DASHES),
         )
 
@@ -351,6 +363,7 @@ FIGURES = (
         points=_points,
         rows=_rows,
         chart=_chart,
+        optional={"system": tuple(INTERRUPTED)},
     ),
 )
 

@@ -1,0 +1,78 @@
+/**
+ * The key-value store behind a network interface with rings of descriptors, and user-level
+ * interrupts: each hart serves its own ring, and sleeps while there is nothing.
+ *
+ * Interrupts are off while a hart has work, as with Linux's NAPI. A hart that finds no frame tells
+ * the interface how many it has taken, looks once more, and waits. No wake-up is lost: for a frame
+ * that has come meanwhile the interface interrupts at once, and an interrupt that is pending ends
+ * WFI. services/store.h has the messages.
+ */
+#define DMA_NIC_ENTRIES                                                                            \
+  128 /* Of 16 harts together 2048 buffers, as behind the other interfaces.                        \
+       */
+#include <dma_nic.h>
+#include <frames.h>
+#include <services/wire_store.h>
+#include <user_interrupt.h>
+
+/* The vector under which harts are notified of what is in their descriptors: any. */
+enum { NOTIFICATION = 0xec };
+
+static struct dma_nic_queue *queues;
+static struct user_interrupt_descriptor *descriptors;
+
+void prepare(void) { store_prepare_as(STORE_WIRE); }
+
+/* A hart has one queue, so that there is nothing to find out. */
+static __attribute__((naked, aligned(64))) void handler(void) {
+  __asm__ volatile(USER_INTERRUPT_RETURN);
+}
+
+/* Waits for a frame. */
+static inline struct frame *await(struct dma_nic_queue *queue, uint64_t *bytes) {
+  for (;;) {
+    struct frame *frame = dma_nic_receive(queue, bytes);
+    if (frame != NULL)
+      return frame;
+    dma_nic_interrupt(queue);
+    frame = dma_nic_receive(queue, bytes);
+    if (frame != NULL)
+      return frame;
+    __asm__ volatile("wfi" ::: "memory");
+    user_interrupt_on();
+    user_interrupt_off();
+  }
+}
+
+int hart_main(int hart) {
+  struct dma_nic_queue *queue = &queues[hart];
+  user_interrupt_receive(&descriptors[hart], handler);
+  for (;;) {
+    uint64_t bytes;
+    struct frame *frame = await(queue, &bytes);
+    bytes = frame_payload_bytes(frame, bytes);
+    uint64_t reply_bytes = wire_store_answer(frame->payload, bytes, frame->payload);
+    swap_addresses(frame);
+    frame_set_payload_bytes(frame, reply_bytes);
+    dma_nic_send(queue, frame, sizeof *frame + reply_bytes);
+  }
+}
+
+int main(void) {
+  if (reg_read64(DMA_NIC_QUEUES) != harts)
+    fail("There are %lu harts; the network interface must have as many queues.", harts);
+  queues = aligned_alloc(64, harts * sizeof *queues);
+  descriptors = aligned_alloc(64, harts * sizeof *descriptors);
+  struct user_interrupt_target *targets = aligned_alloc(64, harts * sizeof *targets);
+  user_interrupt_write_csr(CSR_UI_TARGETS, (uint64_t)targets);
+  user_interrupt_write_csr(CSR_UI_TARGET_COUNT, harts);
+  for (uint64_t hart = 0; hart < harts; hart++) {
+    descriptors[hart].control = user_interrupt_control(hart, NOTIFICATION);
+    descriptors[hart].requests = 0;
+    targets[hart] = (struct user_interrupt_target){.control = 1, .descriptor = &descriptors[hart]};
+    user_interrupt_route(hart, hart);
+    dma_nic_open(&queues[hart], (int)hart);
+  }
+  harts_release();
+  return hart_main(0);
+}
