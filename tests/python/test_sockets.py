@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nanoplane import Description, compiler, simulator
+from nanoplane import Description, simulator
 from nanoplane.errors import NanoplaneError
 
 pytestmark = pytest.mark.simulator
@@ -38,7 +38,7 @@ def run(settings: dict[str, Any], **checkpoint: Any) -> Any:
     for key, value in settings.items():
         described = described.set(key, value)
     resolved = described.resolve()
-    program = compiler.elf(resolved.program)
+    program = resolved.elf()
     options = {"capture_packets": 0, "checkpoint": checkpoint}
     return simulator.run(resolved.data, program, options, None)
 
@@ -64,6 +64,33 @@ def test_nothing_is_lost_and_nothing_depends_on_how(hardware: str, in_order: boo
     assert (result["hyperplane"]["steals"] > 0) == (hardware == "stealing")
     slow = {"simulator.lookahead_cycles": 1, "simulator.skip_spinning": False}
     assert comparable(run({**settings, **slow})) == comparable(result)
+
+
+@pytest.mark.parametrize("forwarding", [True, False])
+@pytest.mark.parametrize("organisation", ["scale-out", "scale-up"])
+def test_interrupts_reach_both_sockets(forwarding: bool, organisation: str, tmp_path: Path) -> None:
+    """An interrupt that got lost would leave items behind. Harts that share queues wake others."""
+    settings = {
+        "data_plane.notify": "user-interrupt",
+        "data_plane.organisation": organisation,
+        "server.user_interrupts.forwarding": forwarding,
+    }
+
+    def told(**more: Any) -> Any:
+        result = run({**settings, **more.pop("settings", {})}, **more)
+        names = ("latency_ns", "queues", "user_interrupts", "fabric", "cycles", "delivered")
+        return {name: result[name] for name in names}
+
+    saved = str(tmp_path / "saved.checkpoint")
+    result = told(save=saved, at_requests=150)
+    queues = result["queues"]
+    counts = zip(queues["generated"], queues["dropped"], queues["delivered"], strict=True)
+    assert all(0 <= came - dropped - delivered <= 32 for came, dropped, delivered in counts)
+    assert all(delivered > 0 for delivered in queues["delivered"])
+    assert result["user_interrupts"]["forwarded" if forwarding else "posted"] > 0
+    slow = {"simulator.lookahead_cycles": 1, "simulator.skip_spinning": False}
+    assert told(settings=slow) == result
+    assert told(**{"from": saved}) == result
 
 
 def test_what_is_under_way_is_saved(tmp_path: Path) -> None:

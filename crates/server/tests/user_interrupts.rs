@@ -502,10 +502,14 @@ fn nothing_is_lost(core: &CoreSpec, cases: u32) {
         0u64..12,
         prop::sample::select(KINDS.to_vec()),
         1u64..60,
-        any::<bool>(),
+        (any::<bool>(), any::<bool>()),
     );
-    check(cases, &strategy, |(senders, work, delivery, step, fast)| {
+    check(cases, &strategy, |(senders, work, delivery, step, how)| {
+        let (fast, two_sockets) = how;
         let mut spec = servers::server(1 + senders.len(), core);
+        if two_sockets && spec.fabric.cores.is_multiple_of(2) {
+            spec.fabric.sockets = 2;
+        }
         if fast {
             // Notifications come as soon as they can.
             spec.fabric.mesh.hop_latency_cycles = 1;
@@ -792,6 +796,27 @@ fn an_interface_behind_pci_express_interrupts() {
         let interrupts = UserInterruptSpec::default();
         let one_socket = interrupted_by_a_frame_after(&spec, &interrupts);
         assert_eq!(one_socket, raised + delivered);
+        // To the other socket: a way on the tile of the link, 16 bytes over it and its latency, up
+        // to the next cycle, and a way on the tile at its other end.
+        spec.fabric.cores = 2;
+        spec.fabric.sockets = 2;
+        let link = &spec.fabric.socket_link;
+        let link_latency_ns = link.latency_ns;
+        let crossing = (16.0 / link.bandwidth_gb_per_s + link.latency_ns).ceil() + 2.0 * way;
+        let two_sockets = interrupted_by_a_frame_after(&spec, &interrupts);
+        assert_eq!(two_sockets, one_socket + crossing);
+        // A posted one crosses three times at least: the controller asks for the descriptor, which the
+        // hart has had last, and gets it; then the notice.
+        let posting = UserInterruptSpec {
+            forwarding: false,
+            ..interrupts
+        };
+        let posted = interrupted_by_a_frame_after(&spec, &posting);
+        spec.fabric.cores = 1;
+        spec.fabric.sockets = 1;
+        let near = interrupted_by_a_frame_after(&spec, &posting);
+        assert!(near > one_socket, "{near} {one_socket}");
+        assert!(posted - near >= 3.0 * link_latency_ns, "{posted} {near}");
     }
 }
 

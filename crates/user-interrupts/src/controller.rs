@@ -3,6 +3,7 @@
 use crate::descriptor::{self, NOTIFY, REQUESTS};
 use crate::extension::{SharedStatistics, notice, request};
 use crate::spec::UserInterruptSpec;
+use crate::ways::Ways;
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, LineData, MemoryAccess, Request, RequestKind, Time,
 };
@@ -10,6 +11,9 @@ use state::{State, Walker};
 
 /// Sources of devices, at most.
 const MAXIMUM_SOURCES: u64 = 1 << 16;
+
+/// Where devices are, and what posts for them.
+const DEVICE_SOCKET: usize = 0;
 
 /// Where a device's interrupt goes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,8 +43,7 @@ const NOTIFYING: u64 = 1 << 32;
 /// I/O memory-management unit that posts the message-signalled interrupts of devices.
 pub struct InterruptController {
     forwarding: bool,
-    /// From a source to a hart.
-    latency: Time,
+    ways: Ways,
     /// By the number of the source.
     routes: Vec<Route>,
     statistics: SharedStatistics,
@@ -49,12 +52,12 @@ pub struct InterruptController {
 impl InterruptController {
     pub(crate) fn new(
         spec: &UserInterruptSpec,
-        latency: Time,
+        ways: Ways,
         statistics: SharedStatistics,
     ) -> InterruptController {
         InterruptController {
             forwarding: spec.forwarding,
-            latency,
+            ways,
             routes: Vec::new(),
             statistics,
         }
@@ -77,7 +80,7 @@ impl InterruptController {
         if self.forwarding {
             statistics.forwarded += 1;
             let header = notice::forward(route.vector);
-            context.notify(route.hart, header, self.latency);
+            self.ways.notify(context, DEVICE_SOCKET, route.hart, header);
         } else {
             statistics.posted += 1;
             let access = MemoryAccess::Update {
@@ -103,7 +106,8 @@ impl Agent for InterruptController {
             request::NOTIFY => {
                 let hart = descriptor::destination(first);
                 let header = notice::notify(descriptor::notification_vector(first));
-                context.notify(hart, header, self.latency);
+                let from = self.ways.socket_of(request.reply_to.core.0);
+                self.ways.notify(context, from, hart, header);
             }
             request::ROUTE => {
                 let (source, vector, hart) = request::decode_route(first);
@@ -154,8 +158,13 @@ impl Agent for InterruptController {
         if descriptor::notifies(word) {
             let hart = descriptor::destination(word);
             let header = notice::notify(descriptor::notification_vector(word));
-            context.notify(hart, header, self.latency);
+            self.ways.notify(context, DEVICE_SOCKET, hart, header);
         }
+    }
+
+    /// A notice has come from the other socket.
+    fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
+        self.ways.arrive(context, token);
     }
 
     fn walk(&mut self, walker: &mut dyn Walker) {
@@ -164,7 +173,7 @@ impl Agent for InterruptController {
             walker,
             InterruptController {
                 forwarding: fixed,
-                latency: fixed,
+                ways: fixed,
                 routes,
                 statistics: fixed,
             }

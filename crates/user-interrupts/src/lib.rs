@@ -23,6 +23,7 @@ mod extension;
 mod instruction;
 mod spec;
 mod system;
+mod ways;
 
 pub use crate::spec::{DeliveryKind, UserInterruptSpec};
 pub use controller::InterruptController;
@@ -31,33 +32,24 @@ pub use instruction::Operation;
 pub use system::KIND;
 
 use ::spec::SpecError;
-use fabric::{AgentId, Attachment, CacheSpec, Fabric, FabricSpec, Time};
+use fabric::{AgentId, Attachment, CacheSpec, Fabric, FabricSpec};
+use ways::Ways;
 
 /// The numbers of the CSRs, by their names in `guest/include/user_interrupt.h`.
 pub const CSRS: &[(&str, u16)] = csr::ALL;
 
-/// The longest way of a message over the mesh: interrupts travel as writes do, and none takes
-/// longer.
-fn longest_way(fabric: &FabricSpec) -> Time {
-    let mesh = &fabric.mesh;
-    let hops = (mesh.columns - 1 + mesh.rows - 1) as u64;
-    let cycles = mesh.local_latency_cycles + hops * mesh.hop_latency_cycles;
-    fabric.clock().time(cycles)
-}
-
-/// Puts the interrupt controller on a fabric that `described` describes, on the first tile; the
-/// extension is for all harts.
+/// Puts the interrupt controller on a fabric that `described` describes, on the first tile, that is
+/// on the socket of the devices; the extension is for all harts.
 pub fn attach(
     fabric: &mut Fabric,
     described: &FabricSpec,
     spec: &UserInterruptSpec,
 ) -> Result<(AgentId, UserInterrupts), SpecError> {
-    spec.check(described)?;
     let statistics = SharedStatistics::default();
     let agent = fabric.next_agent();
     let extension = UserInterrupts::new(spec, agent, statistics.clone());
-    let latency = longest_way(described).max(fabric.minimum_delivery_latency());
-    let controller = InterruptController::new(spec, latency, statistics);
+    let ways = Ways::of(fabric, described);
+    let controller = InterruptController::new(spec, ways, statistics);
     let attachment = Attachment {
         cache: Some(CacheSpec::default()),
         ..Attachment::default()

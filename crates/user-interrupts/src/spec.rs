@@ -1,10 +1,8 @@
 //! The description of user-level interrupts.
 
-use fabric::FabricSpec;
 use pipeline::Delivery;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use spec::{SpecError, require};
 
 /// What happens to instructions in flight when an interrupt is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,17 +44,5 @@ impl Default for UserInterruptSpec {
             delivery: DeliveryKind::Tracked,
             forwarding: true,
         }
-    }
-}
-
-impl UserInterruptSpec {
-    /// Whether it can be built on such a fabric.
-    pub fn check(&self, fabric: &FabricSpec) -> Result<(), SpecError> {
-        require(
-            fabric.sockets == 1,
-            "server.fabric.sockets",
-            fabric.sockets,
-            "user-level interrupts are for one socket".to_string(),
-        )
     }
 }

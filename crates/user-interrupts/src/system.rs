@@ -24,8 +24,8 @@ pub const KIND: Kind = Kind {
 };
 
 impl System for UserInterruptSpec {
-    fn check(&self, host: &Host<'_>) -> Result<(), SpecError> {
-        UserInterruptSpec::check(self, host.fabric)
+    fn check(&self, _host: &Host<'_>) -> Result<(), SpecError> {
+        Ok(())
     }
 
     fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal> {
