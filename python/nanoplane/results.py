@@ -304,6 +304,8 @@ class EnergyResult(TypedDict):
     """Leakage, and what is drawn whether anything happens or not."""
     total: float
     """All of it."""
+    user_interrupts: NotRequired[Split]
+    """User-level interrupts: the harts' registers, the routes of devices' interrupts, notices."""
 
 
 class FabricStatistics(TypedDict):
@@ -454,6 +456,8 @@ class Energy(TypedDict):
     """Leakage, and what is drawn whether anything happens or not."""
     total: float
     """All of it."""
+    user_interrupts: NotRequired[Split]
+    """User-level interrupts: the harts' registers, the routes of devices' interrupts, notices."""
 
 
 class QueueResults(TypedDict):

@@ -131,6 +131,33 @@ def test_no_wake_up_is_lost(forwarding: bool) -> None:
         assert counts["unrouted"] == 0
 
 
+def test_interrupts_cost_what_happens() -> None:
+    """Each cost alone, a nanojoule or a milliwatt, counts its events; none happens before."""
+    description = _loaded("interrupts", 1.0, 100)
+    (server,) = description["rack"]["servers"]
+    names = "register_write_pj delivery_pj look_up_pj hop_pj hart_static_mw routes_static_mw"
+
+    def spent(of: str) -> tuple[float, float, Mapping[str, Any], float]:
+        costs = {name: 0.0 if name != of else 1000.0 for name in names.split()}
+        server["server"]["user_interrupts"] = {"energy": costs}
+        result = _run(description)["servers"][0]
+        energy = result["energy_nj"]
+        part = energy["user_interrupts"]
+        return part["dynamic"], part["static"], result["user_interrupts"], energy["seconds"]
+
+    dynamic, static, counts, seconds = spent("delivery_pj")
+    assert (dynamic, static) == pytest.approx((counts["delivered"], 0))
+    assert spent("look_up_pj")[:2] == pytest.approx((counts["forwarded"], 0))
+    # The longest way over 2 x 2 tiles.
+    assert spent("hop_pj")[:2] == pytest.approx((2 * counts["forwarded"], 0))
+    # The notice, and `stui`, `uiret` and `clui`; at the end of the run one may be under way.
+    writes = spent("register_write_pj")[0]
+    assert 4 * counts["delivered"] <= writes <= 4 * counts["forwarded"] + 3
+    # Watts are nanojoules in a nanosecond: of each of four harts, and once.
+    assert spent("hart_static_mw")[:2] == pytest.approx((0, 4e9 * seconds))
+    assert spent("routes_static_mw")[:2] == pytest.approx((0, 1e9 * seconds))
+
+
 def test_cores_sleep_between_requests() -> None:
     """At 0.1 million requests a second four cores have 40 us for each, and it takes some 1.5."""
 

@@ -271,8 +271,8 @@ def test_interfaces_are_compared_with_the_same_requests() -> None:
     results = run("compare.key-value")
     rows = find("compare.key-value").rows(results)
     # Six systems: the peak, the largest loads within two limits; and at three rates two latencies,
-    # the energy, its six parts and leakage. At the fake's peaks all rates can be taken.
-    assert len(rows) == 6 * (1 + 2 + 3 * (2 + 1 + 6 + 1))
+    # the energy, its seven parts and leakage. At the fake's peaks all rates can be taken.
+    assert len(rows) == 6 * (1 + 2 + 3 * (2 + 1 + 7 + 1))
     interrupted = run("compare.key-value", f"system={','.join(key_value.INTERRUPTED)}")
     racks = {
         system: {**results, **interrupted}[key_value.Case(system, 7.5)].description
@@ -293,7 +293,8 @@ def test_interfaces_are_compared_with_the_same_requests() -> None:
     assert spent == pytest.approx(
         {
             **{"all": 10, "cores": 3, "last-level cache and directory": 2, "mesh": 1},
-            **{"memory": 2, "HyperPlane": 2, "network port and PCI Express": 0},
+            **{"memory": 2, "HyperPlane": 2, "user-level interrupts": 0},
+            **{"network port and PCI Express": 0},
             key_value.LEAKAGE: 4,
         }
     )

@@ -1,7 +1,7 @@
 //! The interrupt controller: carries interrupts to harts, and posts those of devices.
 
 use crate::descriptor::{self, NOTIFY, REQUESTS};
-use crate::extension::{SharedStatistics, notice, request};
+use crate::extension::{Counts, SharedCounts, notice, request};
 use crate::spec::UserInterruptSpec;
 use crate::ways::Ways;
 use fabric::{
@@ -46,43 +46,52 @@ pub struct InterruptController {
     ways: Ways,
     /// By the number of the source.
     routes: Vec<Route>,
-    statistics: SharedStatistics,
+    counts: SharedCounts,
 }
 
 impl InterruptController {
     pub(crate) fn new(
         spec: &UserInterruptSpec,
         ways: Ways,
-        statistics: SharedStatistics,
+        counts: SharedCounts,
     ) -> InterruptController {
         InterruptController {
             forwarding: spec.forwarding,
             ways,
             routes: Vec::new(),
-            statistics,
+            counts,
         }
     }
 
     /// What has happened so far.
     pub fn statistics(&self) -> crate::Statistics {
-        *self.statistics.borrow()
+        self.counts().told
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        *self.counts.borrow()
+    }
+
+    /// Sends a notice from a socket to a hart.
+    fn notify(&self, context: &mut AgentContext<'_>, from: usize, hart: u16, header: u64) {
+        let hops = self.ways.notify(context, from, hart, header);
+        self.counts.borrow_mut().hops += hops;
     }
 
     /// A device's source interrupts.
     fn raise(&mut self, context: &mut AgentContext<'_>, source: u64) {
         let route = self.routes.get(source as usize).copied();
         let route = route.filter(|route| route.descriptor != 0);
-        let mut statistics = self.statistics.borrow_mut();
         let Some(route) = route else {
-            statistics.unrouted += 1;
+            self.counts.borrow_mut().told.unrouted += 1;
             return;
         };
         if self.forwarding {
-            statistics.forwarded += 1;
+            self.counts.borrow_mut().told.forwarded += 1;
             let header = notice::forward(route.vector);
-            self.ways.notify(context, DEVICE_SOCKET, route.hart, header);
+            self.notify(context, DEVICE_SOCKET, route.hart, header);
         } else {
-            statistics.posted += 1;
+            self.counts.borrow_mut().told.posted += 1;
             let access = MemoryAccess::Update {
                 address: route.descriptor + REQUESTS,
                 update: descriptor::post(route.vector),
@@ -107,7 +116,7 @@ impl Agent for InterruptController {
                 let hart = descriptor::destination(first);
                 let header = notice::notify(descriptor::notification_vector(first));
                 let from = self.ways.socket_of(request.reply_to.core.0);
-                self.ways.notify(context, from, hart, header);
+                self.notify(context, from, hart, header);
             }
             request::ROUTE => {
                 let (source, vector, hart) = request::decode_route(first);
@@ -158,7 +167,7 @@ impl Agent for InterruptController {
         if descriptor::notifies(word) {
             let hart = descriptor::destination(word);
             let header = notice::notify(descriptor::notification_vector(word));
-            self.ways.notify(context, DEVICE_SOCKET, hart, header);
+            self.notify(context, DEVICE_SOCKET, hart, header);
         }
     }
 
@@ -175,11 +184,11 @@ impl Agent for InterruptController {
                 forwarding: fixed,
                 ways: fixed,
                 routes,
-                statistics: fixed,
+                counts: fixed,
             }
         );
         // The harts have it, too; it is walked once.
-        self.statistics.borrow_mut().walk(walker);
+        self.counts.borrow_mut().walk(walker);
     }
 
     fn as_any(&mut self) -> &mut dyn std::any::Any {

@@ -115,8 +115,25 @@ state::component!(Statistics {
     spurious,
 });
 
+/// Everything that is counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// What results have.
+    pub told: Statistics,
+    /// Writes of harts' registers outside of deliveries: by instructions, notices and timers.
+    pub register_writes: u64,
+    /// Hops of notices over the mesh.
+    pub hops: u64,
+}
+
+state::component!(Counts {
+    told,
+    register_writes: count,
+    hops: count,
+});
+
 /// One for all harts and the controller.
-pub type SharedStatistics = Rc<RefCell<Statistics>>;
+pub(crate) type SharedCounts = Rc<RefCell<Counts>>;
 
 /// What a hart was in before a delivery.
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,7 +149,7 @@ state::component!(Before { pc, vector });
 pub struct UserInterrupts {
     agent: AgentId,
     delivery: Delivery,
-    statistics: SharedStatistics,
+    counts: SharedCounts,
     handler: u64,
     pc: u64,
     vector: u64,
@@ -164,7 +181,7 @@ state::component!(UserInterrupts {
     agent: fixed,
     delivery: fixed,
     // The controller walks it.
-    statistics: fixed,
+    counts: fixed,
     handler,
     pc,
     vector,
@@ -191,12 +208,12 @@ impl UserInterrupts {
     pub(crate) fn new(
         spec: &UserInterruptSpec,
         agent: AgentId,
-        statistics: SharedStatistics,
+        counts: SharedCounts,
     ) -> UserInterrupts {
         UserInterrupts {
             agent,
             delivery: spec.delivery.into(),
-            statistics,
+            counts,
             handler: 0,
             pc: 0,
             vector: 0,
@@ -219,6 +236,10 @@ impl UserInterrupts {
         }
     }
 
+    fn count_write(&self) {
+        self.counts.borrow_mut().register_writes += 1;
+    }
+
     fn register(&mut self, number: u16) -> Option<&mut u64> {
         Some(match number {
             csr::UI_HANDLER => &mut self.handler,
@@ -237,7 +258,7 @@ impl UserInterrupts {
     /// Leaves the program, if a vector is pending.
     fn leave(&mut self, pc: u64) -> Action {
         if self.requests == 0 {
-            self.statistics.borrow_mut().spurious += 1;
+            self.counts.borrow_mut().told.spurious += 1;
             return Action::Done(pc);
         }
         // The highest goes first, as in Intel's processors.
@@ -250,7 +271,7 @@ impl UserInterrupts {
         self.is_enabled = false;
         self.pc = pc;
         self.vector = u64::from(vector);
-        self.statistics.borrow_mut().delivered += 1;
+        self.counts.borrow_mut().told.delivered += 1;
         Action::Done(self.handler)
     }
 
@@ -291,7 +312,7 @@ impl UserInterrupts {
                 update: NOTIFY,
             },
             _ => {
-                self.statistics.borrow_mut().sent += 1;
+                self.counts.borrow_mut().told.sent += 1;
                 if descriptor::notifies(value) {
                     self.sent.push_back(Sent {
                         cycle: invocation.cycle,
@@ -363,6 +384,9 @@ impl Extension for UserInterrupts {
         let old = *register;
         let new = csr_update(i, old, rs1);
         *register = new.unwrap_or(old);
+        if new.is_some() {
+            self.count_write();
+        }
         // Whoever posted in it before may have notified in vain.
         let has_descriptor = i.csr_number() == csr::UI_DESCRIPTOR && new.is_some_and(|it| it != 0);
         self.is_notified |= has_descriptor;
@@ -374,12 +398,13 @@ impl Extension for UserInterrupts {
     }
 
     fn notice(&mut self, _cycle: u64, header: u64) {
+        self.count_write();
         let (vector, is_forwarded) = notice::decode(header);
         if is_forwarded {
             self.requests |= 1 << vector;
         } else if self.descriptor != 0 && u64::from(vector) == self.notification {
             self.is_notified = true;
-            self.statistics.borrow_mut().notifications += 1;
+            self.counts.borrow_mut().told.notifications += 1;
         }
     }
 
@@ -388,13 +413,14 @@ impl Extension for UserInterrupts {
     }
 
     fn event(&mut self, cycle: u64) {
+        self.count_write();
         self.requests |= 1 << self.timer_vector;
         self.timer = if self.period == 0 {
             NEVER
         } else {
             cycle + self.period
         };
-        self.statistics.borrow_mut().timers += 1;
+        self.counts.borrow_mut().told.timers += 1;
     }
 
     fn wants_delivery(&self) -> Option<Delivery> {
@@ -442,9 +468,9 @@ impl Extension for UserInterrupts {
         self.is_enabled = true;
         self.pc = self.before.pc;
         self.vector = self.before.vector;
-        let mut statistics = self.statistics.borrow_mut();
-        statistics.delivered -= 1;
-        statistics.redelivered += 1;
+        let told = &mut self.counts.borrow_mut().told;
+        told.delivered -= 1;
+        told.redelivered += 1;
     }
 
     fn take_sent(&mut self) -> Option<Sent> {
@@ -469,6 +495,7 @@ impl Extension for UserInterrupts {
         };
         match operation {
             Operation::Return => {
+                self.count_write();
                 self.is_enabled = true;
                 return Action::Jump(self.pc);
             }
@@ -479,6 +506,7 @@ impl Extension for UserInterrupts {
             Operation::Set => self.is_enabled = true,
             Operation::Timer => self.set_timer(invocation),
         }
+        self.count_write();
         Action::Done(0)
     }
 

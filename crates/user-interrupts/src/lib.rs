@@ -25,13 +25,14 @@ mod spec;
 mod system;
 mod ways;
 
-pub use crate::spec::{DeliveryKind, UserInterruptSpec};
+pub use crate::spec::{DeliveryKind, UserInterruptEnergySpec, UserInterruptSpec};
 pub use controller::InterruptController;
-pub use extension::{SharedStatistics, Statistics, UserInterrupts, csr};
+pub use extension::{Statistics, UserInterrupts, csr};
 pub use instruction::Operation;
 pub use system::KIND;
 
 use ::spec::SpecError;
+use extension::SharedCounts;
 use fabric::{AgentId, Attachment, CacheSpec, Fabric, FabricSpec};
 use ways::Ways;
 
@@ -45,11 +46,11 @@ pub fn attach(
     described: &FabricSpec,
     spec: &UserInterruptSpec,
 ) -> Result<(AgentId, UserInterrupts), SpecError> {
-    let statistics = SharedStatistics::default();
+    let counts = SharedCounts::default();
     let agent = fabric.next_agent();
-    let extension = UserInterrupts::new(spec, agent, statistics.clone());
+    let extension = UserInterrupts::new(spec, agent, counts.clone());
     let ways = Ways::of(fabric, described);
-    let controller = InterruptController::new(spec, ways, statistics);
+    let controller = InterruptController::new(spec, ways, counts);
     let attachment = Attachment {
         cache: Some(CacheSpec::default()),
         ..Attachment::default()

@@ -1,12 +1,14 @@
 //! User-level interrupts as a part of a server.
 
-use crate::{InterruptController, Statistics, UserInterruptSpec, attach};
+use crate::extension::Counts;
+use crate::{InterruptController, Statistics, UserInterruptEnergySpec, UserInterruptSpec, attach};
+use energy::{Split, leaked, spent};
 use fabric::{AgentId, Fabric, Time};
 use queues::Ledger;
 use schemars::SchemaGenerator;
 use serde_json::Value;
 use spec::SpecError;
-use system::{Attached, Hardware, Host, Kind, Mechanism, Refusal, Site, System};
+use system::{Attached, Hardware, Host, Kind, Mechanism, Refusal, Setting, Site, System};
 
 /// What user-level interrupts are to a server.
 pub const KIND: Kind = Kind {
@@ -18,7 +20,10 @@ pub const KIND: Kind = Kind {
     )],
     interface: None,
     statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
-    components: &[],
+    components: &[(
+        "user_interrupts",
+        "User-level interrupts: the harts' registers, the routes of devices' interrupts, notices.",
+    )],
     extends_cores: true,
     memory_map: &[],
 };
@@ -30,10 +35,19 @@ impl System for UserInterruptSpec {
 
     fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal> {
         let (agent, extension) = attach(fabric, site.host.fabric, self)?;
+        // Energy is that of the cores that results show.
+        let cores = match site.host.setting {
+            Setting::DataPlane(_) => site.host.data_plane_cores,
+            Setting::Rack | Setting::Alone => site.host.fabric.cores,
+        };
         Ok(Attached {
             cores: Some(Box::new(extension)),
             signal: Some(agent),
-            ..Attached::new(Part { agent })
+            ..Attached::new(Part {
+                agent,
+                energy: self.energy,
+                harts: (cores * usize::from(site.host.core.threads)) as f64,
+            })
         })
     }
 }
@@ -41,12 +55,51 @@ impl System for UserInterruptSpec {
 /// User-level interrupts in a server.
 struct Part {
     agent: AgentId,
+    energy: UserInterruptEnergySpec,
+    harts: f64,
+}
+
+impl Part {
+    fn counts(&self, fabric: &mut Fabric) -> Counts {
+        let controller = fabric.agent_mut::<InterruptController>(self.agent);
+        controller.map_or_else(Counts::default, |one| one.counts())
+    }
 }
 
 impl Hardware for Part {
     fn statistics(&self, fabric: &mut Fabric, _now: Time, _ledger: Option<&Ledger>) -> Value {
-        let controller = fabric.agent_mut::<InterruptController>(self.agent);
-        let statistics = controller.map_or_else(Statistics::default, |one| one.statistics());
-        serde_json::json!(statistics)
+        serde_json::json!(self.counts(fabric).told)
+    }
+
+    fn events(&self, fabric: &mut Fabric, _now: Time) -> Vec<u64> {
+        let counts = self.counts(fabric);
+        let told = counts.told;
+        vec![
+            counts.register_writes,
+            told.delivered + told.redelivered + told.spurious,
+            told.forwarded + told.posted + told.unrouted,
+            counts.hops,
+        ]
+    }
+
+    fn energy(
+        &self,
+        _fabric: &mut Fabric,
+        events: &[u64],
+        seconds: f64,
+        _follows_sizes: bool,
+    ) -> Vec<Split> {
+        let &[register_writes, deliveries, look_ups, hops] = events else {
+            return Vec::new();
+        };
+        let costs = &self.energy;
+        let milliwatts = costs.hart_static_mw * self.harts + costs.routes_static_mw;
+        vec![Split {
+            dynamic: spent(costs.register_write_pj, register_writes)
+                + spent(costs.delivery_pj, deliveries)
+                + spent(costs.look_up_pj, look_ups)
+                + spent(costs.hop_pj, hops),
+            leakage: leaked(milliwatts, seconds),
+        }]
     }
 }

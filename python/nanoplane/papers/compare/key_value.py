@@ -239,6 +239,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "mesh": ("mesh",),
     "memory": ("memory_controllers", "dram"),
     "HyperPlane": ("monitoring_set", "ready_set"),
+    "user-level interrupts": ("user_interrupts",),
     "network port and PCI Express": ("network_port", "pci_express"),
 }
 """What the cores share, as the table has it."""
