@@ -196,7 +196,7 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
             any::<bool>(),
             any::<bool>(),
             any::<bool>(),
-            prefetchers(),
+            any::<bool>(),
         ),
         (prop::bool::weighted(0.3), any::<bool>(), any::<bool>()),
         replacement(),
@@ -210,7 +210,9 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
                 exits,
                 small_caches: private.0,
                 second_level: private.1,
-                prefetchers: private.4,
+                prefetchers: private
+                    .4
+                    .then(|| servers::PREFETCHERS[(harts + usize::from(rounds)) % 5]),
                 tight: private.2,
                 total_store_order: private.3,
                 small_last_level: last_level.0,

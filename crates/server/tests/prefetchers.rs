@@ -142,9 +142,9 @@ fn a_sequential_walk() {
     }
 }
 
-/// The first two loads of a stride of two lines predict nothing; from then on each asks for the
-/// next one's line, up to the end of the page, which has 32 such lines. The 30 lines that were asked
-/// for have not come when they are needed, or just have: by turns.
+/// The first load of a stride of two lines predicts nothing. From the second on each asks for the
+/// line of the next one, up to the end of the page, which has 32 such lines. The 30 lines that were
+/// asked for have not come when they are needed, or just have: by turns.
 #[test]
 fn what_a_stride_prefetcher_does_is_counted() {
     let (_, counts) = follow(

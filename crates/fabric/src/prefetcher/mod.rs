@@ -173,7 +173,7 @@ pub struct Prefetching {
     model: Model,
     memory: MemoryMap,
     ways: usize,
-    /// For each place of the cache the line that was prefetched into it and has not been needed yet.
+    /// For each place of the cache the line that was prefetched into it and has not been needed.
     waiting: Vec<Option<LineAddress>>,
     /// For each place the line that the prefetched one has replaced and that has not come back.
     replaced: Vec<Option<LineAddress>>,
@@ -328,8 +328,8 @@ impl Prefetching {
             .is_some()
     }
 
-    /// Whether a prefetched line has replaced `line` in the set that begins at `set`; from now on it
-    /// has not.
+    /// Whether a prefetched line has replaced `line` in the set that begins at `set`; from now on
+    /// none has.
     fn forget_replaced(&mut self, line: LineAddress, set: usize) -> bool {
         let mut places = self.replaced[set..set + self.ways].iter_mut();
         places.any(|place| place.take_if(|one| *one == line).is_some())

@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 
 /// The reference prediction table of the prefetcher `stride`.
 ///
-/// Defaults: 256 entries, as in Intel's Core (Doweck, "Inside Intel Core Microarchitecture and Smart
-/// Memory Access", 2006); one line at a time, and the next one, as in Baer and Chen's basic scheme
-/// (Supercomputing 1991).
+/// Defaults: 256 entries, as in Intel's Core (Doweck, "Inside Intel Core Microarchitecture and
+/// Smart Memory Access", 2006); one line at a time, and the next one, as in Baer and Chen's basic
+/// scheme (Supercomputing 1991).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StrideSpec {

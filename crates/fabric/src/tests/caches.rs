@@ -514,8 +514,8 @@ fn a_stream_is_prefetched() {
 }
 
 /// Three places. Line 0 brings 1, and line 10 takes the last place. Line 11, prefetched, replaces
-/// line 0, which was used longest ago: to miss it is pollution. It comes back to the place of line 1:
-/// to miss that is none, as a line replaced it that was needed.
+/// line 0, which was used longest ago: to miss it is pollution. It comes back to the place of line
+/// 1: to miss that is none, as a line replaced it that was needed.
 #[test]
 fn lines_that_prefetched_ones_replaced_are_counted_if_they_are_missed() {
     let mut caches = Prefetched::new(3);
