@@ -17,10 +17,10 @@ use crate::extension::Extension;
 use crate::hart::HartState;
 use crate::kind::{CoreKind, Place};
 use crate::ports::Calendar;
-use crate::predictor::{BranchStep, Predictor};
+use crate::predictor::Predictor;
 use crate::queues::StoreKind;
-use crate::skip::SpinSkip;
 use crate::spec::{CoreSpec, Model};
+use crate::spin::SpinSkip;
 use crate::stack::{CycleStack, Stall};
 use crate::statistics::CoreStatistics;
 use crate::thread_policy::ThreadPolicy;
@@ -174,9 +174,6 @@ state::declare! {
         pub unissued: u32 = 0,
         pub scheduler_cycle: u64 => cycle = 0,
         pub predictor: Predictor = Predictor::new(&spec.predictor),
-        /// What branches have done since a sample point, and whether that is being recorded.
-        pub branch_steps: Vec<BranchStep> => fixed = Vec::new(),
-        pub records_branches: bool => fixed = false,
         /// The `pc` of loads that once ran ahead of a store that they depended on, as bits (the
         /// wait table of the Alpha 21264). Two sets of tables are never needed.
         pub wait_table: Box<[bool; WAIT_TABLE_ENTRIES]> = Box::new([false; WAIT_TABLE_ENTRIES]),
@@ -205,19 +202,12 @@ state::declare! {
         /// Missing loads whose line has just come; empty otherwise.
         pub arrived: Vec<MissingLoad> => fixed = Vec::new(),
 
-        /// Counts everything that is not plain execution out of the caches.
-        pub activity: u64 => exact = 0,
         pub next_token: u64 => exact = 0,
-        /// How often the guest has asked for the time: what it does from then on may depend on
-        /// that.
-        pub clock_reads: u64 => fixed = 0,
         pub watch: AddressRange => fixed = AddressRange::default(),
         /// Stores performed to watched addresses, for the server to take.
         pub observations: Vec<Observation> => fixed = Vec::new(),
         /// Set when the guest has crashed; the core does nothing more.
         pub crash: Option<Crash> = None,
-        /// See [`Core::skipped_cycles`]. Neither compared nor written down: it is the host's.
-        pub skipped_cycles: u64 => fixed = 0,
         pub spin: SpinSkip => fixed = SpinSkip::default(),
     }
 
@@ -308,7 +298,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     pub(crate) fn is_observed(&self) -> bool {
         self.hart.float_in_window
             || self.hart.probed.is_some()
-            || self.shared.records_branches
+            || self.shared.spin.records_branches()
             || self.shared.data_prefetching.is_some()
     }
 
@@ -367,7 +357,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// these are depends on how far the core is allowed to run, so they are no part of what it has
     /// done.
     pub fn skipped_cycles(&self) -> u64 {
-        self.shared.skipped_cycles
+        self.shared.spin.skipped_cycles()
     }
 
     /// Counts of one hart before `cycle`. Line transfers and second-level accesses are not
@@ -529,7 +519,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         self.for_each_hart(|core| {
             if X::IS_ACTIVE && core.hart.extension.next_event() <= now {
-                core.shared.activity += 1;
+                core.shared.spin.disturb();
                 core.hart.extension.event(now);
                 core.extension_has_changed(now, outbox);
             }
@@ -543,7 +533,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     pub(crate) fn deliver(&mut self, now: u64, kind: &DeliveryKind, outbox: &mut Outbox) {
-        self.shared.activity += 1;
+        self.shared.spin.disturb();
         match *kind {
             DeliveryKind::Cache {
                 cache,
@@ -709,7 +699,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.abandon_delivery(now);
         }
         let squashed = self.hart.window.tail - position;
-        self.shared.activity += 1;
+        self.shared.spin.disturb();
         self.hart.statistics.squashed_instructions += squashed;
         self.hart.statistics.instructions -= squashed;
         for _ in 0..squashed {

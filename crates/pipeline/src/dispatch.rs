@@ -210,7 +210,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         let pc = self.hart.pc;
         self.dispatch_plain(outbox)?;
-        self.shared.activity += 1;
+        self.shared.spin.disturb();
         self.hart.at_port = Some(AtPort {
             pc,
             takes: registers.takes(&i),

@@ -172,7 +172,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     self.expect_answer(at);
                 }
                 self.hart.statistics.data_misses += 1;
-                self.shared.activity += 1;
+                self.shared.spin.disturb();
                 self.hart.missing.push(load);
                 if self.hart.observes {
                     self.tell_prefetcher_of(index, issue, outbox);
@@ -312,7 +312,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
         }
         self.hart.store_event = event;
-        self.shared.activity += 1;
+        self.shared.spin.disturb();
         true
     }
 
@@ -321,7 +321,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     fn perform_oldest(&mut self, slot: Slot, now: u64) {
         let head = self.hart.stores.get(self.hart.stores.head);
         let (address, bytes, data) = (head.address, head.bytes, head.data);
-        self.shared.activity += 1;
+        self.shared.spin.disturb();
         let bytes = usize::from(bytes);
         self.observe(now, slot, (address, bytes), data);
         self.shared
@@ -358,7 +358,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// Asks for the lines of committed stores, and performs the oldest if it can be.
     pub(crate) fn perform_stores(&mut self, now: u64, outbox: &mut Outbox) {
-        self.shared.activity += 1;
+        self.shared.spin.disturb();
         self.hart.store_event = NEVER;
         let hit_latency = self.shared.spec.l1_data.hit_latency_cycles;
         while self.hart.stores.requested < self.hart.stores.tail {
@@ -557,7 +557,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// The second-level cache has found lines for the first level.
     #[inline(never)]
     pub(crate) fn second_level_found(&mut self, now: u64, outbox: &mut Outbox) {
-        self.shared.activity += 1;
+        self.shared.spin.disturb();
         while let Some(second) = &mut self.shared.second_level {
             let first = FirstLevel {
                 instruction: &mut self.shared.instruction_cache,

@@ -3,19 +3,18 @@
 use crate::core::{Core, Crash};
 use crate::extension::Extension;
 use crate::kind::{CoreKind, InOrder, Multithreaded, OutOfOrder};
-use crate::period::ClosedLoop;
 use crate::probe::Probe;
 use crate::spec::{CoreSpec, Model};
+use crate::spin::Periodic;
 use crate::statistics::CoreStatistics;
 use fabric::{
     AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, Observation, Outbox,
     State,
 };
 use riscv::{Hart, Names, Trap};
-use state::Walker;
 
 /// A core of any model.
-pub trait CoreModel: state::State {
+pub trait CoreModel: Periodic + state::State {
     /// See [`Core::run`].
     fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox);
     /// See [`Core::catch_up`].
@@ -56,22 +55,6 @@ pub trait CoreModel: state::State {
     fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>);
     /// See [`Core::remove_probes`].
     fn remove_probes(&mut self, cycle: u64);
-    /// See [`Core::take_closed_loop`].
-    fn take_closed_loop(&mut self) -> Option<ClosedLoop>;
-    /// See [`Core::refuse_period`].
-    fn refuse_period(&mut self);
-    /// See [`Core::forget_loops`].
-    fn forget_loops(&mut self);
-    /// See [`Core::compare`].
-    fn compare(&mut self, now: u64, walker: &mut dyn Walker);
-    /// See [`Core::move_on`].
-    fn move_on(&mut self, now: u64, cycles: u64, ends: [ClosedLoop; 2], walker: &mut dyn Walker);
-    /// See [`Core::mark_branches`].
-    fn mark_branches(&mut self) -> usize;
-    /// See [`Core::repeat_branches`].
-    fn repeat_branches(&mut self, mark: usize, times: u64) -> u64;
-    /// See [`Core::end_branches`].
-    fn end_branches(&mut self);
     /// See [`Core::copy_of`].
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)>;
 }
@@ -155,38 +138,6 @@ impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
 
     fn remove_probes(&mut self, cycle: u64) {
         Core::remove_probes(self, cycle);
-    }
-
-    fn take_closed_loop(&mut self) -> Option<ClosedLoop> {
-        Core::take_closed_loop(self)
-    }
-
-    fn refuse_period(&mut self) {
-        Core::refuse_period(self);
-    }
-
-    fn forget_loops(&mut self) {
-        Core::forget_loops(self);
-    }
-
-    fn compare(&mut self, now: u64, walker: &mut dyn Walker) {
-        Core::compare(self, now, walker);
-    }
-
-    fn move_on(&mut self, now: u64, cycles: u64, ends: [ClosedLoop; 2], walker: &mut dyn Walker) {
-        Core::move_on(self, now, cycles, ends, walker);
-    }
-
-    fn mark_branches(&mut self) -> usize {
-        Core::mark_branches(self)
-    }
-
-    fn repeat_branches(&mut self, mark: usize, times: u64) -> u64 {
-        Core::repeat_branches(self, mark, times)
-    }
-
-    fn end_branches(&mut self) {
-        Core::end_branches(self);
     }
 
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {

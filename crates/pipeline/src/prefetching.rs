@@ -39,7 +39,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             };
             if outcome == RequestOutcome::Sent {
                 self.expect_answer(at);
-                self.shared.activity += 1;
+                self.shared.spin.disturb();
             }
             outcome
         });

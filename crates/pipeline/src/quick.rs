@@ -553,10 +553,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     #[inline(always)]
     fn loop_repeats<const KNOWN: bool>(&mut self, at: &Front, pc: u64) -> bool {
         if KNOWN {
-            return self
-                .shared
-                .spin
-                .repeats_quietly(self.shared.activity, &self.hart.registers);
+            return self.shared.spin.repeats_quietly(&self.hart.registers);
         }
         self.hart.dispatch_cycle = at.cycle;
         self.begins_iteration_at(pc);

@@ -568,7 +568,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     let written = csr_update(&i, old, rs1).is_some();
                     let refetch = K::IN_ORDER && written && !holds_words_only(i.csr_number());
                     if tells_time(i.csr_number()) {
-                        self.shared.clock_reads += 1;
+                        self.shared.spin.clock_is_read();
                     }
                     self.finish_csr(serial, old, refetch, now);
                 }
@@ -648,7 +648,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             } => {
                 self.finish_csr(*serial, old, refetch, now);
                 if quiet {
-                    self.shared.activity -= 1;
+                    self.shared.spin.excuse();
                 } else {
                     self.set_interrupt_line();
                     if X::HAS_REGISTERS {
@@ -722,7 +722,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         self.hart.serial = None;
         self.hart.serial_event = NEVER;
-        self.shared.activity += 1;
+        self.shared.spin.disturb();
     }
 
     fn trap(&mut self, serial: Serializing, trap: Trap, now: u64) {

@@ -302,7 +302,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         hart.loads.share_with(taken.loads);
         hart.stores.share_with(taken.stores);
         shared.others_watch = taken.watches;
-        shared.spin.enabled = shared.spin.wanted && !taken.is_awake;
+        shared.spin.allow_alone(!taken.is_awake);
         // As long as it is known that entries become free, room has to be looked for each cycle.
         let leaving = taken.is_leaving;
         let left = match shared.shared_cycle == now {

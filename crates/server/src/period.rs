@@ -49,7 +49,7 @@ struct SamplePoint {
     cycle: u64,
     state: Comparer,
     footprint: FootprintMark,
-    /// See [`pipeline::Core::mark_branches`].
+    /// See [`pipeline::Periodic::mark_branches`].
     branches: usize,
 }
 

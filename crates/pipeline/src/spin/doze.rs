@@ -8,99 +8,15 @@
 use crate::core::{Core, NEVER, REGISTERS};
 use crate::extension::Extension;
 use crate::kind::CoreKind;
-use crate::period::LoopMark;
 use crate::predictor::{BranchContext, Predictor};
 use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
 use crate::window::UNKNOWN;
 use fabric::{Outbox, PrivateCache, Slot};
-use state::{Plain, Purpose, State, Walker};
-
-/// Iterations of quiet looping before looking for a period.
-const QUIET_ITERATIONS: u64 = 32;
-
-/// Looks for a period, by Brent's method: remember a state, compare with those that follow, and
-/// remember a new one after twice as many iterations.
-#[derive(Default)]
-pub(crate) struct SpinSkip {
-    /// Whether a loop may be skipped.
-    pub enabled: bool,
-    /// The same, if the core's other harts do nothing.
-    pub wanted: bool,
-    activity: u64,
-    quiet_iterations: u64,
-    /// A register that has differed before from what is remembered, and its value there.
-    telltale: u8,
-    told: u64,
-    remembered: Option<Box<Remembered>>,
-    doze: Option<Doze>,
-    /// Loops that the caches cannot hold.
-    pub mark: LoopMark,
-}
-
-impl SpinSkip {
-    /// Forgets what has been seen of a loop in which the core does not doze.
-    pub(crate) fn forget(&mut self) {
-        self.quiet_iterations = 0;
-        self.remembered = None;
-    }
-
-    /// `of` is the core's predictor, and what a hart has of it. Loops are not compared.
-    pub(crate) fn walk(&mut self, of: (&Predictor, &BranchContext), walker: &mut dyn Walker) {
-        if walker.purpose() != Purpose::Exact {
-            return;
-        }
-        state::fields!(
-            self,
-            walker,
-            SpinSkip {
-                enabled: fixed,
-                wanted: fixed,
-                activity,
-                quiet_iterations,
-                telltale,
-                told,
-                remembered: fixed,
-                doze,
-                mark: fixed,
-            }
-        );
-        let mut remembers = self.remembered.is_some();
-        remembers.walk(walker);
-        if remembers != self.remembered.is_some() {
-            self.remembered = remembers.then(|| Box::new(Remembered::nothing(of)));
-        }
-        if let Some(remembered) = &mut self.remembered {
-            remembered.walk(walker);
-        }
-    }
-
-    /// Allows or forbids to skip loops, and returns whether it was allowed.
-    pub fn allow(&mut self, on: bool) -> bool {
-        self.enabled = on;
-        std::mem::replace(&mut self.wanted, on)
-    }
-
-    /// One more iteration of a loop, with this `activity`: returns whether to look for a period.
-    #[inline(always)]
-    pub fn repeats_quietly(&mut self, activity: u64, registers: &[u64; REGISTERS]) -> bool {
-        if !self.enabled {
-            return false;
-        }
-        if self.activity != activity {
-            self.activity = activity;
-            self.quiet_iterations = 0;
-            return false;
-        }
-        self.quiet_iterations += 1;
-        self.quiet_iterations >= QUIET_ITERATIONS
-            && (registers[usize::from(self.telltale)] == self.told
-                || self.quiet_iterations.is_power_of_two())
-    }
-}
+use state::Plain;
 
 /// The core is in a loop that it will not leave by itself.
-struct Doze {
+pub(super) struct Doze {
     period: u64,
     /// What had been counted one period ago.
     before: CoreStatistics,
@@ -117,7 +33,7 @@ impl Plain for Doze {
     }
 }
 
-struct Remembered {
+pub(super) struct Remembered {
     pc: u64,
     cycle: u64,
     registers: [u64; REGISTERS],
@@ -130,7 +46,7 @@ struct Remembered {
 }
 
 impl Remembered {
-    fn nothing((predictor, branches): (&Predictor, &BranchContext)) -> Remembered {
+    pub(super) fn nothing((predictor, branches): (&Predictor, &BranchContext)) -> Remembered {
         Remembered {
             pc: 0,
             cycle: 0,
@@ -160,11 +76,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     #[inline]
     pub(crate) fn closes_loop(&mut self, pc: u64) {
         self.begins_iteration_at(pc);
-        if self
-            .shared
-            .spin
-            .repeats_quietly(self.shared.activity, &self.hart.registers)
-        {
+        if self.shared.spin.repeats_quietly(&self.hart.registers) {
             self.look_for_period(pc);
         }
     }
@@ -182,7 +94,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let room = cycle.saturating_sub(self.hart.dispatch_cycle + 1);
             let periods = room / period;
             self.hart.statistics.repeat(&before, periods);
-            self.shared.skipped_cycles += periods * period;
+            self.shared.spin.skipped_cycles += periods * period;
             self.shift(periods * period);
         }
     }

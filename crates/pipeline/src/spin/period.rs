@@ -1,11 +1,11 @@
 //! A core's part in a period of core and fabric together.
 //!
-//! A loop over more lines than the caches hold never reaches a steady state that [`crate::skip`]
+//! A loop over more lines than the caches hold never reaches a steady state that [`super::doze`]
 //! could detect. But if nothing is stored, no other component acts and the time is not read, the
 //! whole server may return to the same state except for the time. The core detects a loop that
 //! closes with the same registers as some iterations ago. The engine compares sample points shortly
-//! after that ([`Core::compare`]), and if two are equal, advances everything by many periods
-//! ([`Core::move_on`]).
+//! after that ([`Periodic::compare`]), and if two are equal, advances everything by many periods
+//! ([`Periodic::move_on`]).
 
 use crate::core::{Core, NEVER};
 use crate::extension::Extension;
@@ -32,7 +32,7 @@ const MAX_BRANCH_STEPS: usize = 1 << 20;
 /// found before, its length is known: then sample points are proposed that are that far from each
 /// other.
 #[derive(Default)]
-pub(crate) struct LoopMark {
+pub(super) struct LoopMark {
     /// Since the last state change.
     iterations: u64,
     /// The iteration at which another state is remembered, or a sample point of a known period is
@@ -85,12 +85,156 @@ pub struct ClosedLoop {
     pub is_known: bool,
 }
 
+/// A core whose periods an engine can find and skip, together with those of the fabric.
+pub trait Periodic {
+    /// A loop at which a period may begin or have ended, if one has closed since this was last
+    /// asked.
+    fn take_closed_loop(&mut self) -> Option<ClosedLoop>;
+
+    /// What has closed was no period: the next comes after twice as many iterations.
+    fn refuse_period(&mut self);
+
+    /// Forgets what has been noticed of loops.
+    fn forget_loops(&mut self);
+
+    /// Shows what decides on all that the core does from the beginning of cycle `now` on, before
+    /// which it has done everything. Two sample points between which nothing has been stored, and
+    /// at which this is equal, are followed by the same, if the fabric is equal, too. Registers and
+    /// queues are numbered from their ends; what is over counts no more.
+    fn compare(&mut self, now: u64, walker: &mut dyn Walker);
+
+    /// Moves on by `cycles` from the beginning of cycle `now`, with a walker that does so in the
+    /// order of [`Periodic::compare`]. The period is between the loops that had closed before the
+    /// two sample points that are equal.
+    fn move_on(&mut self, now: u64, cycles: u64, ends: [ClosedLoop; 2], walker: &mut dyn Walker);
+
+    /// This is a sample point that others may be compared with: what branches do from now on is
+    /// recorded. Returns how much of that there has been, to be told to
+    /// [`Periodic::repeat_branches`]. In order nothing is: there the counters are compared.
+    fn mark_branches(&mut self) -> usize;
+
+    /// The core has come back to where it was at a sample point, but for the counters that predict
+    /// branches. Goes through what branches have done since, over and over again, up to `times`
+    /// times, as long as all predictions come out the same: then all else does, too. Returns how
+    /// often they did; the counters are what they are then.
+    fn repeat_branches(&mut self, mark: usize, times: u64) -> u64;
+
+    /// Branches are recorded no more, and what has been recorded is forgotten.
+    fn end_branches(&mut self);
+}
+
+impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
+    fn take_closed_loop(&mut self) -> Option<ClosedLoop> {
+        self.shared.spin.mark.proposed.take()
+    }
+
+    fn refuse_period(&mut self) {
+        let mark = &mut self.shared.spin.mark;
+        mark.patience = mark.iterations.saturating_mul(2);
+    }
+
+    fn forget_loops(&mut self) {
+        self.shared.spin.mark = LoopMark::default();
+        self.shared.spin.forget();
+    }
+
+    fn compare(&mut self, now: u64, walker: &mut dyn Walker) {
+        let quiet = self.hart.stores.is_empty()
+            && self.hart.serial.is_none()
+            && self.hart.posted.is_empty()
+            && self.hart.refused_store.is_none()
+            && self.shared.stashes.is_empty()
+            && self.shared.crash.is_none()
+            && self.hart.acquire.is_none()
+            && self.hart.probed.is_none()
+            && self.hart.held.is_empty()
+            && self.hart.waiting_loads.is_empty()
+            && self.hart.woken.is_empty()
+            && !self.hart.float_in_window
+            && !self.dozes()
+            && !self.is_multithreaded()
+            && !X::IS_ACTIVE;
+        if !quiet {
+            walker.refuse("the core does more than to read".to_string());
+            return;
+        }
+        self.advance_scheduler(now);
+        self.walk(walker);
+        // What is compared otherwise than it is written down: see `apart` of [`state::fields`].
+        self.compare_window(now, walker);
+        self.compare_loads(now, walker);
+        let mut ahead = Vec::new();
+        self.shared.calendar.ahead_of(now, &mut ahead);
+        ahead.walk(walker);
+        walker.number(&mut self.state_changes());
+        walker.number(&mut now.wrapping_sub(self.hart.charged));
+        walker.cycle(&mut self.hart.stores.last_performed);
+        self.shared.instruction_cache.compare_version(walker);
+        if K::IN_ORDER {
+            self.shared.predictor.walk_counters(walker);
+        }
+    }
+
+    fn move_on(&mut self, now: u64, cycles: u64, ends: [ClosedLoop; 2], walker: &mut dyn Walker) {
+        let before = self.hart.statistics.stack;
+        self.shared.calendar.shift_all(now, cycles);
+        self.walk(walker);
+        // What was counted when a branch was dispatched has been counted that much later.
+        let counted = before.parts_until(&self.hart.statistics.stack);
+        for prediction in self.hart.window.predictions.iter_mut() {
+            prediction.cycles.0.add_parts(&counted);
+        }
+        self.shared.spin.skipped_cycles += cycles;
+        let known = self.shared.spin.mark.known.take();
+        self.forget_loops();
+        if K::IN_ORDER {
+            // Most iterations are closed in the short way there, which does not count them.
+            return;
+        }
+        let [first, last] = ends;
+        // A loop has closed in it, or it would not have been proposed.
+        let mut known = KnownPeriod {
+            iterations: (last.iterations - first.iterations).max(1),
+            begin: known.map_or(1, |known| known.begin),
+            phase: 0,
+            proposals: 0,
+        };
+        if first.is_known {
+            // If the first sample point was one of a period already, an earlier one may be.
+            known.begin = match first.iterations == known.begin {
+                true => first.iterations.saturating_sub(known.stride()).max(1),
+                false => first.iterations,
+            };
+        }
+        self.shared.spin.mark.known = Some(known);
+    }
+
+    fn mark_branches(&mut self) -> usize {
+        if !K::IN_ORDER {
+            self.shared.spin.records_branches = true;
+            self.hart.observes = true;
+        }
+        self.shared.spin.branch_steps.len()
+    }
+
+    fn repeat_branches(&mut self, mark: usize, times: u64) -> u64 {
+        self.shared
+            .predictor
+            .repeat(&self.shared.spin.branch_steps[mark..], times)
+    }
+
+    fn end_branches(&mut self) {
+        self.interrupt_branches();
+        self.shared.spin.branch_steps.clear();
+    }
+}
+
 impl<X: Extension, K: CoreKind> Core<X, K> {
     /// How often something has been done after which no iteration of a loop is like those before: a
     /// store, or a look at the clock.
     #[inline(always)]
     fn state_changes(&self) -> u64 {
-        self.hart.statistics.stores + self.shared.clock_reads
+        self.hart.statistics.stores + self.shared.spin.clock_reads
     }
 
     /// A backward branch to `pc` is taken, or predicted to be.
@@ -168,66 +312,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         mark.pc = pc;
         mark.registers.clear();
         mark.registers.extend_from_slice(&self.hart.registers);
-    }
-
-    /// A loop at which a period may begin or have ended, if one has closed since this was last
-    /// asked.
-    #[inline]
-    pub fn take_closed_loop(&mut self) -> Option<ClosedLoop> {
-        self.shared.spin.mark.proposed.take()
-    }
-
-    /// What has closed was no period: the next comes after twice as many iterations.
-    pub fn refuse_period(&mut self) {
-        let mark = &mut self.shared.spin.mark;
-        mark.patience = mark.iterations.saturating_mul(2);
-    }
-
-    /// Forgets what has been noticed of loops.
-    pub fn forget_loops(&mut self) {
-        self.shared.spin.mark = LoopMark::default();
-        self.shared.spin.forget();
-    }
-
-    /// Shows what decides on all that the core does from the beginning of cycle `now` on, before
-    /// which it has done everything. Two sample points between which nothing has been stored, and
-    /// at which this is equal, are followed by the same, if the fabric is equal, too. Registers and
-    /// queues are numbered from their ends; what is over counts no more.
-    pub fn compare(&mut self, now: u64, walker: &mut dyn Walker) {
-        let quiet = self.hart.stores.is_empty()
-            && self.hart.serial.is_none()
-            && self.hart.posted.is_empty()
-            && self.hart.refused_store.is_none()
-            && self.shared.stashes.is_empty()
-            && self.shared.crash.is_none()
-            && self.hart.acquire.is_none()
-            && self.hart.probed.is_none()
-            && self.hart.held.is_empty()
-            && self.hart.waiting_loads.is_empty()
-            && self.hart.woken.is_empty()
-            && !self.hart.float_in_window
-            && !self.dozes()
-            && !self.is_multithreaded()
-            && !X::IS_ACTIVE;
-        if !quiet {
-            walker.refuse("the core does more than to read".to_string());
-            return;
-        }
-        self.advance_scheduler(now);
-        self.walk(walker);
-        // What is compared otherwise than it is written down: see `apart` of [`state::fields`].
-        self.compare_window(now, walker);
-        self.compare_loads(now, walker);
-        let mut ahead = Vec::new();
-        self.shared.calendar.ahead_of(now, &mut ahead);
-        ahead.walk(walker);
-        walker.number(&mut self.state_changes());
-        walker.number(&mut now.wrapping_sub(self.hart.charged));
-        walker.cycle(&mut self.hart.stores.last_performed);
-        self.shared.instruction_cache.compare_version(walker);
-        if K::IN_ORDER {
-            self.shared.predictor.walk_counters(walker);
-        }
     }
 
     fn compare_window(&mut self, now: u64, walker: &mut dyn Walker) {
@@ -362,83 +446,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         numbers.walk(walker);
     }
 
-    /// Moves on by `cycles` from the beginning of cycle `now`, with a walker that does so in the
-    /// order of [`Core::compare`]. The period is between the loops that had closed before the two
-    /// sample points that are equal.
-    pub fn move_on(
-        &mut self,
-        now: u64,
-        cycles: u64,
-        ends: [ClosedLoop; 2],
-        walker: &mut dyn Walker,
-    ) {
-        let before = self.hart.statistics.stack;
-        self.shared.calendar.shift_all(now, cycles);
-        self.walk(walker);
-        // What was counted when a branch was dispatched has been counted that much later.
-        let counted = before.parts_until(&self.hart.statistics.stack);
-        for prediction in self.hart.window.predictions.iter_mut() {
-            prediction.cycles.0.add_parts(&counted);
-        }
-        self.shared.skipped_cycles += cycles;
-        let known = self.shared.spin.mark.known.take();
-        self.forget_loops();
-        if K::IN_ORDER {
-            // Most iterations are closed in the short way there, which does not count them.
-            return;
-        }
-        let [first, last] = ends;
-        // A loop has closed in it, or it would not have been proposed.
-        let mut known = KnownPeriod {
-            iterations: (last.iterations - first.iterations).max(1),
-            begin: known.map_or(1, |known| known.begin),
-            phase: 0,
-            proposals: 0,
-        };
-        if first.is_known {
-            // If the first sample point was one of a period already, an earlier one may be.
-            known.begin = match first.iterations == known.begin {
-                true => first.iterations.saturating_sub(known.stride()).max(1),
-                false => first.iterations,
-            };
-        }
-        self.shared.spin.mark.known = Some(known);
-    }
-
-    /// This is a sample point that others may be compared with: what branches do from now on is
-    /// recorded. Returns how much of that there has been, to be told to [`Core::repeat_branches`].
-    /// In order nothing is: there the counters are compared.
-    pub fn mark_branches(&mut self) -> usize {
-        if !K::IN_ORDER {
-            self.shared.records_branches = true;
-            self.hart.observes = true;
-        }
-        self.shared.branch_steps.len()
-    }
-
-    /// The core has come back to where it was at a sample point, but for the counters that predict
-    /// branches. Goes through what branches have done since, over and over again, up to `times`
-    /// times, as long as all predictions come out the same: then all else does, too. Returns how
-    /// often they did; the counters are what they are then.
-    pub fn repeat_branches(&mut self, mark: usize, times: u64) -> u64 {
-        self.shared
-            .predictor
-            .repeat(&self.shared.branch_steps[mark..], times)
-    }
-
-    /// Branches are recorded no more, and what has been recorded is forgotten.
-    pub fn end_branches(&mut self) {
-        self.interrupt_branches();
-        self.shared.branch_steps.clear();
-    }
-
     /// Branches are not recorded until the next sample point: nothing comes back to those so far.
     /// So what comes may be dispatched quickly again.
     #[inline(never)]
     fn interrupt_branches(&mut self) {
-        if self.shared.records_branches {
-            self.shared.branch_steps.push(BranchStep::Gap);
-            self.shared.records_branches = false;
+        if self.shared.spin.records_branches {
+            self.shared.spin.branch_steps.push(BranchStep::Gap);
+            self.shared.spin.records_branches = false;
             self.hart.observes = self.is_observed();
         }
     }
@@ -446,9 +460,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Records what a branch does, if that is wanted.
     #[inline]
     pub(crate) fn note_branch(&mut self, step: BranchStep) {
-        if self.shared.records_branches {
-            self.shared.branch_steps.push(step);
-            if self.shared.branch_steps.len() >= MAX_BRANCH_STEPS {
+        if self.shared.spin.records_branches {
+            self.shared.spin.branch_steps.push(step);
+            if self.shared.spin.branch_steps.len() >= MAX_BRANCH_STEPS {
                 self.interrupt_branches();
             }
         }
