@@ -53,10 +53,12 @@ def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     nanoplane("exec", *trace, ROOT / "examples" / "doorbells.c")
     yield "execute", json.loads(of_exec.read_text())
     options = {"trace": {"timeline": str(directory / "timeline.pftrace")}}
-    for example in ("encapsulation", "rack-pair"):
+    for example in ("encapsulation", "rack-pair", "rack-data-plane"):
         description = Description.from_toml(ROOT / "examples" / f"{example}.toml")
         description = description.set("measure.requests", 100)
         if description.is_rack:
+            if example == "rack-data-plane":
+                description = description.set("rack.servers.0.data_plane.program", "key-value")
             resolved = description.resolve()
             yield "rack", simulator.rack(resolved.data, compiler.unpack(resolved.elf()), options)
         else:

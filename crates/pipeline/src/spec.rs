@@ -137,10 +137,10 @@ pub struct CoreSpec {
     pub l1_data: CacheSpec,
     /// `none`, `next-line` or `stride`: which lines the data cache fetches before a load asks for
     /// them. Only loads are observed.
-    #[serde(default, skip_serializing_if = "DataPrefetcherKind::is_none")]
+    #[serde(default)]
     pub l1_data_prefetcher: DataPrefetcherKind,
     /// The table of the prefetcher `stride`.
-    #[serde(default, skip_serializing_if = "StrideSpec::is_default")]
+    #[serde(default)]
     pub l1_data_stride: StrideSpec,
     /// Private second-level cache, if there is one.
     #[serde(default)]
