@@ -31,7 +31,7 @@ struct bucket {
 } __attribute__((aligned(LINE_BYTES)));
 
 static struct bucket *buckets;
-static uint64_t limited, tokens_per_us, most_tokens;
+static uint64_t limited, tokens_per_us, max_tokens;
 
 /* For each microsecond to come a list of the queues to be enabled in it. Any hart adds to a list by
  * an atomic exchange of its head; the timer's hart takes whole lists, so nothing is freed between.
@@ -72,8 +72,8 @@ static _Noreturn void serve(void) {
       uint64_t now_us = time_us();
       bucket->tokens += (now_us - bucket->filled_us) * tokens_per_us;
       bucket->filled_us = now_us;
-      if (bucket->tokens > most_tokens)
-        bucket->tokens = most_tokens;
+      if (bucket->tokens > max_tokens)
+        bucket->tokens = max_tokens;
       if (bucket->tokens >= TOKEN) {
         bucket->tokens -= TOKEN;
         queue_give(queue, queue_take(queue));
@@ -131,12 +131,12 @@ int main(void) {
          queues.count);
   tokens_per_us =
       (uint64_t)(rate_mrps * (double)TOKEN); /* A million a second is one a microsecond. */
-  most_tokens = (uint64_t)(burst_items * (double)TOKEN);
+  max_tokens = (uint64_t)(burst_items * (double)TOKEN);
   limited = (uint64_t)limited_queues;
   buckets = aligned_alloc(LINE_BYTES, queues.count * sizeof(struct bucket));
   wheel_us = time_us();
   for (uint64_t qid = 0; qid < limited; qid++)
-    buckets[qid] = (struct bucket){.tokens = most_tokens, .filled_us = wheel_us};
+    buckets[qid] = (struct bucket){.tokens = max_tokens, .filled_us = wheel_us};
   queues_monitor();
   harts_release();
   queues_start();

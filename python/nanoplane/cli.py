@@ -642,8 +642,8 @@ def _print_rack(outcome: Outcome) -> None:
         ports = switch["ports"]
         for name in ("forwarded", "trimmed", "dropped"):
             table.add_row(f"switch {name}", f"{sum(port[name] for port in ports):,}", "packets")
-        most = max(port["most_queued_bytes"] for port in ports)
-        table.add_row("switch most_queued_bytes", f"{most:,}", "in front of one port")
+        most = max(port["max_queued_bytes"] for port in ports)
+        table.add_row("switch max_queued_bytes", f"{most:,}", "in front of one port")
     table.add_row("instructions", f"{result['instructions']:,}", "")
     table.add_row("simulated_seconds", report.number(result["simulated_seconds"]), "")
     _add_host(table, outcome)

@@ -490,12 +490,12 @@ class BackendStatistics(TypedDict):
     """
     longest_queue: int
     """The most messages that have waited in one shared queue."""
+    max_outstanding: int
+    """The most messages that a core has had at one time."""
     messages_received: int
     """Complete messages received."""
     messages_sent: int
     """Messages sent."""
-    most_outstanding: int
-    """The most messages that a core has had at one time."""
     one_sided: int
     """One-sided reads and writes of this server's cores."""
     packets_received: int
@@ -535,10 +535,10 @@ class ClusterStatistics(TypedDict):
     """Blocks that the server would not let a node read."""
     lost: int
     """Packets lost, and sent again."""
+    max_slots_in_use: int
+    """The most slots of one node that have been in use."""
     messages: int
     """Messages sent to the server."""
-    most_slots_in_use: int
-    """The most slots of one node that have been in use."""
     packets: int
     """Blocks of messages sent to the server."""
     refused: int
@@ -865,8 +865,8 @@ class LoadGeneratorStatistics(TypedDict):
 
     given_up: int
     """Requests that the transport has given up."""
-    most_under_way: int
-    """The most requests that were under way at one time."""
+    max_under_way: int
+    """The largest number of requests that were under way at one time."""
     requests: int
     """Requests made."""
     responses: int
@@ -1151,7 +1151,7 @@ class PortCounts(TypedDict):
     """Packets that were dropped."""
     forwarded: int
     """Packets that were sent, those that had been trimmed included."""
-    most_queued_bytes: int
+    max_queued_bytes: int
     """The most bytes that have waited at one time."""
     trimmed: int
     """Packets whose payload was cut off here."""

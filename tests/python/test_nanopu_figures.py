@@ -215,8 +215,8 @@ def test_who_overruns_at_priority_0_delays_others_less() -> None:
     )
     assert kept < broken
     # On-core time and both links at least, and at most a wait as long as a request of 5 us.
-    least_us = (threads.SERVICE_CYCLES / 3.2 + 2 * 43) / 1000
-    assert least_us < kept < 5
+    min_us = (threads.SERVICE_CYCLES / 3.2 + 2 * 43) / 1000
+    assert min_us < kept < 5
 
 
 @pytest.mark.simulator

@@ -396,7 +396,7 @@ def test_a_rack_that_is_never_done_says_why(
 def test_a_client_that_seldom_sends_is_not_stuck() -> None:
     """One request in 100 ms, twice as long as anybody waits for an answer."""
     offer = 'rack.clients.0.load.offer={mode="closed", clients=1, think_ns=1e8}'
-    result = run(offer, "rack.servers.0.count=1", "rack.clients.0.load.most_requests=2")
+    result = run(offer, "rack.servers.0.count=1", "rack.clients.0.load.max_requests=2")
     assert result["clients"][0]["statistics"]["responses"] == 2
     assert result["simulated_seconds"] > 0.1
 
@@ -542,7 +542,7 @@ def test_a_rack_goes_on_from_the_command_line(
     assert "by `nanoplane run` with a rack" in nanoplane(
         *("run", ROOT / "examples" / "encapsulation.toml", "--from-checkpoint", "saved"), status=2
     )
-    assert "--checkpoint-at names another moment" in refused(*few, "--save-checkpoint", "other")
+    assert "--checkpoint-at names another time" in refused(*few, "--save-checkpoint", "other")
     late = ("--save-checkpoint", "other", "--checkpoint-at", "1s")
     assert "the run ended before it was time to" in refused(*few, *late, status=1)
     assert "no packets are printed; leave --capture out" in refused("--capture", "1")

@@ -189,7 +189,7 @@ def test_a_node_waits_for_a_slot() -> None:
     result = run("echo", SMALL, one)
     check(result)
     cluster = result["rpcvalet"]["cluster"]
-    assert cluster["most_slots_in_use"] == 1
+    assert cluster["max_slots_in_use"] == 1
     assert cluster["waits"] > 300
     assert cluster["waited_fs"] > 0
     assert result["dropped"] > 0

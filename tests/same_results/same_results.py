@@ -129,7 +129,7 @@ def _rack(
 
 
 def _store(program: str, interface: str, *settings: str, **more: Any) -> Callable[[], Result]:
-    key = [{"least": 0, "most": 9999}, 0, 0]
+    key = [{"min": 0, "max": 9999}, 0, 0]
     words = json.dumps([1, *key]).replace(":", " =").replace('"', "")
     read = f'rack.clients.0.load.requests=[{{ name = "read", words = {words} }}]'
     return _rack(f"compare/{program}", interface, read, *settings, **more)

@@ -24,7 +24,7 @@ pub(crate) enum Place {
     AtFree(u64),
 }
 
-/// Which pages of memory hold something for the program, at one moment.
+/// Which pages of memory hold something for the program, at one time.
 #[derive(Clone, Debug)]
 pub struct Pages {
     uses: Intervals<Use>,

@@ -89,8 +89,8 @@ pub struct NetworkRegisters {
     agent: AgentId,
     latency: Time,
     core: usize,
-    most_contexts: usize,
-    most_bytes: u64,
+    max_contexts: usize,
+    max_bytes: u64,
     /// Bytes of a context's transmit queue.
     queue_bytes: u64,
     mailbox: SharedMailbox,
@@ -108,8 +108,8 @@ state::component!(NetworkRegisters {
     agent: fixed,
     latency: fixed,
     core: fixed,
-    most_contexts: fixed,
-    most_bytes: fixed,
+    max_contexts: fixed,
+    max_bytes: fixed,
     queue_bytes: fixed,
     mailbox: fixed,
     scheduler,
@@ -128,15 +128,15 @@ impl NetworkRegisters {
         agent: AgentId,
         mailbox: SharedMailbox,
     ) -> NetworkRegisters {
-        let most_bytes = u64::from(spec.max_message_bytes);
+        let max_bytes = u64::from(spec.max_message_bytes);
         let interval = clock.cycle_at_or_after(Time::from_ns(spec.timer_interval_ns));
         NetworkRegisters {
             agent,
             latency: clock.time(spec.from_core_cycles),
             core: 0,
-            most_contexts: spec.contexts_per_core,
-            most_bytes,
-            queue_bytes: u64::from(spec.messages_per_core) * (most_bytes + 8),
+            max_contexts: spec.contexts_per_core,
+            max_bytes,
+            queue_bytes: u64::from(spec.messages_per_core) * (max_bytes + 8),
             mailbox,
             scheduler: Scheduler::new(spec.scheduler, interval, RESET_CYCLES),
             current: 0,
@@ -177,7 +177,7 @@ impl NetworkRegisters {
             csr::LNICRDY => 1,
             csr::LTARGETCONTEXT => target().map_or(self.current, |one| one.number).into(),
             csr::LTARGETPRIORITY => target().map_or(self.priority, |one| one.priority).into(),
-            csr::LMSGCYCLES => scheduler.most_cycles,
+            csr::LMSGCYCLES => scheduler.max_cycles,
             csr::LIDLECYCLES => self.idle_cycles,
             _ => return None,
         };
@@ -205,7 +205,7 @@ impl NetworkRegisters {
                 let goes_idle = value & 2 != 0 && self.scheduler.idle(cycle);
                 return Ok(value & 1 == 0 && !goes_idle);
             }
-            csr::LMSGCYCLES => self.scheduler.most_cycles = value,
+            csr::LMSGCYCLES => self.scheduler.max_cycles = value,
             csr::LIDLECYCLES => self.idle_cycles = value,
             _ => {}
         }
@@ -217,7 +217,7 @@ impl NetworkRegisters {
         let refused = trap(cause::NOT_BOUND, self.current.into());
         if value & 1 != 0 {
             let is_new = place.is_none();
-            let is_full = self.scheduler.contexts.len() == self.most_contexts;
+            let is_full = self.scheduler.contexts.len() == self.max_contexts;
             if is_new && (self.current == KERNEL_CONTEXT || is_full) {
                 return Err(refused);
             }
@@ -278,13 +278,13 @@ impl Extension for NetworkRegisters {
     }
 
     fn push(&mut self, cycle: u64, word: u64) -> Result<(), Trap> {
-        let (most_bytes, queue_bytes) = (self.most_bytes, self.queue_bytes);
+        let (max_bytes, queue_bytes) = (self.max_bytes, self.queue_bytes);
         let Some(context) = self.scheduler.running_mut() else {
             return Err(trap(cause::NO_CONTEXT, self.current.into()));
         };
         if !context.is_sending() {
             let bytes = word & 0xffff;
-            if bytes == 0 || bytes > most_bytes {
+            if bytes == 0 || bytes > max_bytes {
                 return Err(trap(cause::WRONG_LENGTH, word));
             }
             if context.is_stopped {
@@ -381,7 +381,7 @@ impl Extension for NetworkRegisters {
                  header",
                 trap.value,
                 trap.value & 0xffff,
-                self.most_bytes
+                self.max_bytes
             ),
             cause::NO_CONTEXT => format!(
                 "netTX (x31) was written while no thread runs: context {context} is not bound to this \
@@ -390,10 +390,10 @@ impl Extension for NetworkRegisters {
             cause::NOT_BOUND if context == u64::from(KERNEL_CONTEXT) => {
                 "context 0xffff is the kernel's, and cannot be bound".to_string()
             }
-            cause::NOT_BOUND if self.scheduler.contexts.len() == self.most_contexts => format!(
+            cause::NOT_BOUND if self.scheduler.contexts.len() == self.max_contexts => format!(
                 "context {context} cannot be bound: the core has queues for {} contexts, and all are \
                  in use",
-                self.most_contexts
+                self.max_contexts
             ),
             cause::NOT_BOUND => {
                 format!("context {context} cannot be removed: it is not bound to this hart")

@@ -49,7 +49,7 @@ pub(crate) struct Scheduler {
     /// Up to when the running thread has been charged for its message.
     since: u64,
     /// Most cycles for a message at priority 0: `lmsgcycles`.
-    pub most_cycles: u64,
+    pub max_cycles: u64,
     /// When a scheduler of kind `timer` decides next.
     tick_at: u64,
     /// The interrupt is raised.
@@ -62,21 +62,21 @@ state::component!(Scheduler {
     contexts,
     running,
     since: cycle,
-    most_cycles,
+    max_cycles,
     tick_at: cycle,
     wants_swap,
 });
 
 impl Scheduler {
     /// `interval_cycles`: between two decisions of a scheduler of kind `timer`.
-    pub fn new(kind: SchedulerKind, interval_cycles: u64, most_cycles: u64) -> Scheduler {
+    pub fn new(kind: SchedulerKind, interval_cycles: u64, max_cycles: u64) -> Scheduler {
         Scheduler {
             kind,
             interval_cycles,
             contexts: Vec::new(),
             running: None,
             since: 0,
-            most_cycles,
+            max_cycles,
             tick_at: NEVER,
             wants_swap: false,
         }
@@ -217,7 +217,7 @@ impl Scheduler {
     fn overrun_at(&self) -> u64 {
         match self.charged_since() {
             Some((context, since)) if context.priority == 0 => {
-                let left = self.most_cycles.saturating_sub(context.used_cycles);
+                let left = self.max_cycles.saturating_sub(context.used_cycles);
                 since.saturating_add(left)
             }
             _ => NEVER,

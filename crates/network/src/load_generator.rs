@@ -83,17 +83,17 @@ pub enum Word {
     Constant(u64),
     /// Any number from one to another, each as likely.
     Uniform {
-        /// The least.
-        least: u64,
-        /// The most.
-        most: u64,
+        /// The smallest.
+        min: u64,
+        /// The largest.
+        max: u64,
     },
     /// One of some numbers, of which the k-th comes in proportion to `k^-zipf_exponent`.
     Zipf {
         /// The first number.
         #[serde(default)]
         #[schemars(range(max = u64::MAX - (1 << 28)))]
-        zipf_least: u64,
+        zipf_min: u64,
         /// How many there are.
         #[schemars(range(min = 1, max = 1 << 28))]
         zipf_items: u64,
@@ -169,16 +169,11 @@ impl RequestSpec {
         );
         require(bytes <= most, "bytes", bytes, accepted)?;
         self.words.iter().enumerate().try_for_each(|(place, word)| {
-            let Word::Uniform { least, most } = *word else {
+            let Word::Uniform { min, max } = *word else {
                 return Ok(());
             };
-            let accepted = format!("it must be most, {most}, or less");
-            require(
-                least <= most,
-                &format!("words.{place}.least"),
-                least,
-                accepted,
-            )
+            let accepted = format!("it must be max, {max}, or less");
+            require(min <= max, &format!("words.{place}.min"), min, accepted)
         })
     }
 
@@ -237,7 +232,7 @@ pub struct LoadGeneratorSpec {
     /// How many requests it sends; without it, as many as the measurement needs.
     #[serde(default)]
     #[schemars(range(max = 100_000_000_000_u64))]
-    pub most_requests: Option<u64>,
+    pub max_requests: Option<u64>,
     /// Its transport. It must be that of the servers.
     #[serde(default)]
     pub transport: TransportSpec,
@@ -419,8 +414,8 @@ pub struct LoadGeneratorStatistics {
     pub unexpected: u64,
     /// Why messages answer no request.
     pub unexpected_because: UnexpectedMessages,
-    /// The most requests that were under way at one time.
-    pub most_under_way: u64,
+    /// The largest number of requests that were under way at one time.
+    pub max_under_way: u64,
     /// Requests that found no room in the transport, and waited for it.
     pub waits: u64,
 }
@@ -431,7 +426,7 @@ state::component!(LoadGeneratorStatistics {
     given_up: count,
     unexpected: count,
     unexpected_because,
-    most_under_way: count,
+    max_under_way: count,
     waits: count
 });
 
@@ -525,12 +520,12 @@ impl LoadGenerator {
             let service = request.service_times.open(files)?;
             let words = request.words.iter().map(|word| match *word {
                 Word::Constant(word) => WordSource::Constant(word),
-                Word::Uniform { least, most } => WordSource::Uniform(least, most),
+                Word::Uniform { min, max } => WordSource::Uniform(min, max),
                 Word::Zipf {
-                    zipf_least,
+                    zipf_min,
                     zipf_items,
                     zipf_exponent,
-                } => WordSource::Zipf(zipf_least, Zipf::new(zipf_items, zipf_exponent)),
+                } => WordSource::Zipf(zipf_min, Zipf::new(zipf_items, zipf_exponent)),
             });
             kinds.push(Kind {
                 up_to,
@@ -593,7 +588,7 @@ impl LoadGenerator {
     /// Whether it has sent all that it should.
     fn is_exhausted(&self) -> bool {
         self.spec
-            .most_requests
+            .max_requests
             .is_some_and(|most| self.statistics.requests >= most)
     }
 
@@ -838,7 +833,7 @@ impl LoadGenerator {
         self.made_between = Some((first, now));
         self.statistics.requests += 1;
         self.under_way += 1;
-        self.statistics.most_under_way = self.statistics.most_under_way.max(self.under_way);
+        self.statistics.max_under_way = self.statistics.max_under_way.max(self.under_way);
         if self.send_latency == Time::ZERO {
             self.hand_over(context, message);
         } else {

@@ -310,7 +310,7 @@ impl DmaNic {
         match offset {
             register::QUEUES => Some(u64::from(self.spec.queues)),
             register::ADDRESS => Some(hardware_address(self.port.address()).swap_bytes() >> 16),
-            register::MAX_FRAME_BYTES => Some(u64::from(self.spec.most_frame_bytes)),
+            register::MAX_FRAME_BYTES => Some(u64::from(self.spec.max_frame_bytes)),
             _ => None,
         }
     }
@@ -469,7 +469,7 @@ impl DmaNic {
             return;
         };
         let buffers = ring.given.wrapping_sub(ring.used) as usize;
-        if bytes > self.spec.most_frame_bytes {
+        if bytes > self.spec.max_frame_bytes {
             self.statistics.dropped_too_long += 1;
         } else if input.len() >= buffers {
             self.statistics.dropped_no_descriptor += 1;
@@ -545,7 +545,7 @@ impl DmaNic {
             };
             let bytes = usize::from(descriptor.bytes);
             let is_wrong = bytes == 0
-                || bytes > self.spec.most_frame_bytes as usize
+                || bytes > self.spec.max_frame_bytes as usize
                 || !is_memory(context, descriptor.address, bytes);
             let content = vec![0; if is_wrong { 0 } else { bytes }];
             let has_room = self.output_bytes == 0

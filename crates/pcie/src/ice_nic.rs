@@ -292,7 +292,7 @@ impl IceNic {
     /// What is wrong with a request to send.
     fn wrong_send(&self, context: &AgentContext<'_>, request: u64) -> Option<String> {
         let (address, bytes, _) = send_request(request);
-        let most = self.spec.most_frame_bytes as usize;
+        let most = self.spec.max_frame_bytes as usize;
         if bytes == 0 {
             return Some("a frame of no bytes was to be sent".to_string());
         }
@@ -310,7 +310,7 @@ impl IceNic {
 
     /// What is wrong with a buffer.
     fn wrong_buffer(&self, context: &AgentContext<'_>, address: u64) -> Option<String> {
-        let most = self.spec.most_frame_bytes as usize;
+        let most = self.spec.max_frame_bytes as usize;
         if !address.is_multiple_of(WORD_BYTES) {
             return Some(format!(
                 "a frame was to be received at {address:#x}, which is no multiple of {WORD_BYTES}"
@@ -477,7 +477,7 @@ impl IceNic {
     /// Sends what is here, in order.
     fn send(&mut self, context: &mut AgentContext<'_>) {
         let now = context.now();
-        let most = self.spec.most_frame_bytes as usize;
+        let most = self.spec.max_frame_bytes as usize;
         let is_here = |segment: &mut Segment| segment.here_at.is_some_and(|at| at <= now);
         while let Some(segment) = self.segments.pop_front_if(is_here) {
             self.first_segment += 1;
@@ -521,7 +521,7 @@ impl IceNic {
         let mut frame = packet.to_bytes();
         let room = self.spec.input_buffer_bytes - self.input_bytes;
         frame.resize(frame.len().next_multiple_of(WORD_BYTES as usize), 0);
-        if frame.len() > self.spec.most_frame_bytes as usize {
+        if frame.len() > self.spec.max_frame_bytes as usize {
             self.statistics.dropped_too_long += 1;
         } else if frame.len() > room as usize {
             self.statistics.dropped_buffer_full += 1;

@@ -7,7 +7,7 @@ use system::PortEnergySpec;
 
 /// Whether the longest frame can be put together before it is sent.
 fn check_output(buffer_bytes: u32, frame_bytes: u32) -> Result<(), SpecError> {
-    let accepted = format!("it must be most_frame_bytes, {frame_bytes}, or more");
+    let accepted = format!("it must be max_frame_bytes, {frame_bytes}, or more");
     let key = "output_buffer_bytes";
     require(buffer_bytes >= frame_bytes, key, buffer_bytes, accepted)
 }
@@ -34,7 +34,7 @@ pub struct IceNicSpec {
     pub output_buffer_bytes: u32,
     /// Bytes of the longest frame: `ETH_MAX_BYTES`.
     #[schemars(range(min = 64, max = 16384))]
-    pub most_frame_bytes: u32,
+    pub max_frame_bytes: u32,
     /// Each line of a frame that has come, when it is in the last-level cache, is hinted to core 0,
     /// which fetches it into its data cache: nanoPU's traditional interface if it "placed arriving
     /// messages directly in the L1 cache" (Section 5.2.1).
@@ -54,7 +54,7 @@ impl Default for IceNicSpec {
             transactions: 8,
             input_buffer_bytes: 65536,
             output_buffer_bytes: 2 * 1520,
-            most_frame_bytes: 1520,
+            max_frame_bytes: 1520,
             first_level: false,
             mac_latency_ns: 0.0,
             energy: PortEnergySpec::default(),
@@ -66,7 +66,7 @@ impl IceNicSpec {
     /// Whether there can be such an interface.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
-        check_output(self.output_buffer_bytes, self.most_frame_bytes)
+        check_output(self.output_buffer_bytes, self.max_frame_bytes)
     }
 }
 
@@ -144,7 +144,7 @@ pub struct DmaNicSpec {
     pub output_buffer_bytes: u32,
     /// Bytes of the longest frame.
     #[schemars(range(min = 64, max = 16384))]
-    pub most_frame_bytes: u32,
+    pub max_frame_bytes: u32,
     /// What it writes goes into the last-level cache (Intel's DDIO).
     pub ddio: bool,
     /// Nanoseconds in the MAC and serial I/O in each direction: half of what nanoPU adds for both
@@ -164,7 +164,7 @@ impl Default for DmaNicSpec {
             descriptors_ahead: 16,
             input_buffer_bytes: 512 * 1024,
             output_buffer_bytes: 160 * 1024,
-            most_frame_bytes: 1520,
+            max_frame_bytes: 1520,
             ddio: true,
             mac_latency_ns: 26.0,
             express: ExpressSpec::default(),
@@ -183,7 +183,7 @@ impl DmaNicSpec {
             self.express.payload_bytes,
             "it must be a power of two",
         )?;
-        check_output(self.output_buffer_bytes, self.most_frame_bytes)
+        check_output(self.output_buffer_bytes, self.max_frame_bytes)
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
         };
         assert_eq!(
             narrow.check().unwrap_err().to_string(),
-            "output_buffer_bytes is 1519; it must be most_frame_bytes, 1520, or more"
+            "output_buffer_bytes is 1519; it must be max_frame_bytes, 1520, or more"
         );
         let mut odd = DmaNicSpec::default();
         odd.express.payload_bytes = 96;

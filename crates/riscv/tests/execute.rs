@@ -21,7 +21,7 @@ fn run(i: &Instruction, a: u64, b: u64) -> u64 {
 #[test]
 fn division_corners() {
     let least = i64::MIN as u64;
-    let least_w = i32::MIN as u64;
+    let min_w = i32::MIN as u64;
     let minus = u64::MAX;
     let [div, divu, rem, remu] = [4, 5, 6, 7].map(|funct3| r(0x33, funct3, 1));
     for a in [0, 1, 7, least, minus] {
@@ -42,10 +42,10 @@ fn division_corners() {
     // The upper halves do not count, and results extend bit 31.
     assert_eq!(run(&divw, 1 << 40 | 7, 1 << 40), minus);
     assert_eq!(run(&divuw, 7, 1 << 32), minus);
-    assert_eq!(run(&remw, 1 << 40 | 0x8000_0000, 0), least_w);
+    assert_eq!(run(&remw, 1 << 40 | 0x8000_0000, 0), min_w);
     assert_eq!(run(&remuw, 0x8000_0001, 0), 0xffff_ffff_8000_0001);
-    assert_eq!(run(&divw, least_w, minus), least_w);
-    assert_eq!(run(&remw, least_w, minus), 0);
+    assert_eq!(run(&divw, min_w, minus), min_w);
+    assert_eq!(run(&remw, min_w, minus), 0);
     assert_eq!(run(&divuw, 0xffff_fffe, 1), -2_i64 as u64);
 }
 

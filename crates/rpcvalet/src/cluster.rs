@@ -145,7 +145,7 @@ pub struct ClusterStatistics {
     /// How long messages have waited for a slot, in femtoseconds.
     pub waited_fs: u64,
     /// The most slots of one node that have been in use.
-    pub most_slots_in_use: u64,
+    pub max_slots_in_use: u64,
     /// Replies that came back.
     pub replies: u64,
     /// Replies that belong to no message of their node.
@@ -170,7 +170,7 @@ state::component!(ClusterStatistics {
     packets: count,
     waits: count,
     waited_fs: count,
-    most_slots_in_use: count,
+    max_slots_in_use: count,
     replies: count,
     unexpected_replies: count,
     unexpected_replenishes: count,
@@ -618,7 +618,7 @@ impl Cluster {
         self.unanswered.insert(item, queue as u32);
 
         let in_use = slots as usize - self.nodes[queue].free.len();
-        let most = &mut self.statistics.most_slots_in_use;
+        let most = &mut self.statistics.max_slots_in_use;
         *most = (*most).max(in_use as u64);
         self.statistics.messages += 1;
         let header = Header {

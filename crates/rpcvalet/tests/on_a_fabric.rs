@@ -432,8 +432,8 @@ fn check(case: &Case, ran: &Ran) {
         "{cluster:?} {backends:?}"
     );
     assert!(backends.dispatched <= backends.messages_received);
-    assert!(backends.most_outstanding <= u64::from(case.spec.dispatch.threshold));
-    assert!(cluster.most_slots_in_use <= u64::from(case.spec.slots));
+    assert!(backends.max_outstanding <= u64::from(case.spec.dispatch.threshold));
+    assert!(cluster.max_slots_in_use <= u64::from(case.spec.slots));
     assert_eq!(
         backends.unexpected_replenishes + cluster.unexpected_replenishes,
         0
@@ -574,9 +574,9 @@ fn messages_wait_for_slots_and_no_longer() {
     let ran = run(&case);
     check(&case, &ran);
     let cluster = ran.statistics.cluster;
-    assert_eq!(cluster.most_slots_in_use, 1);
+    assert_eq!(cluster.max_slots_in_use, 1);
     assert!(cluster.waits > 150 && cluster.waited_fs > 0, "{cluster:?}");
-    assert_eq!(ran.statistics.backends.most_outstanding, 1);
+    assert_eq!(ran.statistics.backends.max_outstanding, 1);
     // A round trip of 100 ns on the network, 500 ns of service: less than 1.7 MRPS, so that of 5
     // most find the queue at their node full.
     assert!(ran.ledger.borrow().counts().dropped > 200);
@@ -679,9 +679,9 @@ fn the_latency_of_a_message_is_the_sum_of_its_way() {
     let backends = ran.statistics.backends;
     let dispatcher_ns = backends.unhindered_fs as f64 / backends.unhindered as f64 / 1e6;
     // The first message of 100 finds the line of the shared queue in memory, some 80 ns away.
-    let most_ns = f64::from(dispatched) + 1.0;
+    let max_ns = f64::from(dispatched) + 1.0;
     assert!(
-        (f64::from(dispatched)..most_ns).contains(&dispatcher_ns),
+        (f64::from(dispatched)..max_ns).contains(&dispatcher_ns),
         "{dispatcher_ns}"
     );
 }

@@ -275,7 +275,7 @@ impl Saver {
             if when == When::WarmStartEnds && !has_warm_start {
                 return Err(RunError::Description(format!(
                     "{}: a checkpoint is saved at the end of measure.warm_start, which there is \
-                     none of; --checkpoint-at names another moment",
+                     none of; --checkpoint-at names another time",
                     path.display()
                 )));
             }
@@ -331,7 +331,7 @@ impl Saver {
         Ok(())
     }
 
-    /// Saves `machine` if it is to be saved at this moment; true if the run ends with that.
+    /// Saves `machine` if it is to be saved now; true if the run ends with that.
     pub(crate) fn save_at(
         &mut self,
         machine: &mut impl Resumable,

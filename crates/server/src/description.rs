@@ -3,7 +3,7 @@
 
 use crate::hosts::HostSpec;
 use crate::machine::Machine;
-use crate::memory_map::MOST_HARTS;
+use crate::memory_map::MAX_HARTS;
 pub use crate::notify::Notify;
 use crate::rack::RackDescription;
 pub use crate::registry::ServerSpec;
@@ -96,12 +96,12 @@ impl ServerSpec {
         self.fabric.check().under("fabric")?;
         self.core.check().under("core")?;
         require(
-            self.harts() as u64 <= MOST_HARTS,
+            self.harts() as u64 <= MAX_HARTS,
             "core.threads",
             self.core.threads,
             format!(
                 "with fabric.cores = {} there are {} harts, and the memory map has stacks of \
-                 {MOST_HARTS}",
+                 {MAX_HARTS}",
                 self.fabric.cores,
                 self.harts()
             ),
@@ -434,11 +434,11 @@ mod tests {
                         "requests": [{
                             "service_times": service_times,
                             "words": [
-                                1, {"least": 1, "most": 2}, {"zipf_items": 1, "zipf_exponent": 0.99},
+                                1, {"min": 1, "max": 2}, {"zipf_items": 1, "zipf_exponent": 0.99},
                             ],
                             "rows": [[1]],
                         }],
-                        "most_requests": 1,
+                        "max_requests": 1,
                         "transport": {"homa": {"unscheduled_up_to_bytes": [1024]}},
                     }}],
                 },
@@ -467,8 +467,8 @@ mod tests {
         ("OpeningSpec.words", "a message has any words"),
         ("RequestSpec.rows", "a message has any words"),
         ("Word", "a message has any words"),
-        ("Word.least", "a message has any words"),
-        ("Word.most", "a message has any words"),
+        ("Word.min", "a message has any words"),
+        ("Word.max", "a message has any words"),
     ];
 
     #[test]

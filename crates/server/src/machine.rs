@@ -44,7 +44,7 @@ pub struct Machine {
     /// Pages that the guest may touch.
     page_limit: u64,
     /// Instructions that may be in the windows of all harts.
-    most_in_flight: u64,
+    max_in_flight: u64,
     /// Whether it is all over, and at which cycle.
     end: Option<u64>,
     /// What had been counted when the traffic began, or what is measured of it, if it has.
@@ -58,7 +58,7 @@ state::component!(Machine {
     front_end_cycles: fixed,
     threads: fixed,
     page_limit: fixed,
-    most_in_flight: fixed,
+    max_in_flight: fixed,
     end: maybe_cycle,
     first_reading,
 });
@@ -296,7 +296,7 @@ impl Machine {
             front_end_cycles: spec.core.front_end_cycles,
             threads: spec.core.threads,
             page_limit: u64::MAX,
-            most_in_flight: spec.harts() as u64 * u64::from(spec.core.rob_entries),
+            max_in_flight: spec.harts() as u64 * u64::from(spec.core.rob_entries),
             end: None,
             first_reading: None,
         })
@@ -492,7 +492,7 @@ impl Machine {
     /// What the guest has taken of the host so far: instructions are those that nothing can undo.
     pub(crate) fn spent(&mut self) -> Spent {
         Spent {
-            instructions: self.instructions().saturating_sub(self.most_in_flight),
+            instructions: self.instructions().saturating_sub(self.max_in_flight),
             exceeds_output: self.exceeds_output(),
         }
     }

@@ -59,7 +59,7 @@ pub const FIRST_STACK: u64 = STACKS.start + 0x10_0000;
 /// banks.
 pub const STACK_STRIDE: u64 = 0x10_0000 + 65 * 64;
 /// So many harts have room for their stacks.
-pub const MOST_HARTS: u64 = (STACKS.end() - FIRST_STACK) / STACK_STRIDE + 1;
+pub const MAX_HARTS: u64 = (STACKS.end() - FIRST_STACK) / STACK_STRIDE + 1;
 /// Bytes of each stack.
 pub const STACK_BYTES: u64 = 0x4_0000;
 /// Doorbells of programs that have no I/O device which would say how many.
@@ -264,8 +264,8 @@ mod tests {
         assert_eq!(TENANT_DOORBELLS.length, 64 * queues);
         const { assert!(FIRST_STACK - STACK_BYTES >= STACKS.start) };
         // Two short of 32 cores with 8 threads: see `ServerSpec::check`.
-        assert_eq!(MOST_HARTS, 254);
-        assert!(MOST_HARTS >= 2 * maximum::<fabric::FabricSpec>("cores"));
+        assert_eq!(MAX_HARTS, 254);
+        assert!(MAX_HARTS >= 2 * maximum::<fabric::FabricSpec>("cores"));
         let memory_mib = maximum::<ServerSpec>("memory_mib");
         assert_eq!(MAIN_MEMORY.length, memory_mib << 20);
     }

@@ -83,16 +83,16 @@ struct Kept {
 struct Shelf {
     /// That which was asked for last is the last.
     kept: Mutex<Vec<Arc<Kept>>>,
-    most_bytes: usize,
+    max_bytes: usize,
 }
 
 static SHELF: Shelf = Shelf::new(MAX_KEPT_BYTES);
 
 impl Shelf {
-    const fn new(most_bytes: usize) -> Shelf {
+    const fn new(max_bytes: usize) -> Shelf {
         Shelf {
             kept: Mutex::new(Vec::new()),
-            most_bytes,
+            max_bytes,
         }
     }
 
@@ -106,7 +106,7 @@ impl Shelf {
         let mut bytes = 0;
         let last = kept.iter().rev().take(MAX_KEPT).take_while(|one| {
             bytes += one.made.get().map_or(0, |made| made.bytes());
-            bytes <= self.most_bytes
+            bytes <= self.max_bytes
         });
         let count = last.count();
         kept.drain(..kept.len() - count);

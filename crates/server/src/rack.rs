@@ -216,8 +216,8 @@ pub struct Rack {
     end: Time,
     /// Nothing happens at this time or later before it has been moved on.
     pause: Time,
-    /// How often a server has been let run.
-    turns: u64,
+    /// Windows in which a server did something, counted for each server.
+    server_windows: u64,
     sent: Vec<(Time, Packet)>,
 }
 
@@ -228,7 +228,7 @@ state::component!(Rack {
     window: fixed,
     end,
     pause: fixed,
-    turns: count,
+    server_windows: count,
     sent: fixed,
 });
 
@@ -284,7 +284,7 @@ impl Rack {
             window: longest.min(asked).max(least),
             end: Time::NEVER,
             pause: Time::NEVER,
-            turns: 0,
+            server_windows: 0,
             sent: Vec::new(),
         })
     }
@@ -298,7 +298,7 @@ impl Rack {
             window: Time::NEVER,
             end: Time::NEVER,
             pause: Time::NEVER,
-            turns: 0,
+            server_windows: 0,
             sent: Vec::new(),
         }
     }
@@ -330,10 +330,10 @@ impl Rack {
         self.pause = pause;
     }
 
-    /// How often a server has been let run: what the simulation of racks costs is this and what
-    /// happens in the servers.
-    pub fn turns(&self) -> u64 {
-        self.turns
+    /// Windows in which a server did something, counted for each server: the simulation of a rack
+    /// costs these, and what happens in the servers.
+    pub fn server_windows(&self) -> u64 {
+        self.server_windows
     }
 
     /// Advances servers and network by one window.
@@ -368,7 +368,7 @@ impl Rack {
             if server.next >= end {
                 continue;
             }
-            self.turns += 1;
+            self.server_windows += 1;
             server
                 .run_until(end, &mut self.sent)
                 .map_err(|error| error.of(&server.name))?;

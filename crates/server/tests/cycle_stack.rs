@@ -43,7 +43,7 @@ fn stack(
     (statistics.stack, END - statistics.stack.halted)
 }
 
-/// `times` turns of `body`.
+/// `times` iterations of `body`.
 fn repeat(asm: &mut Assembler, times: u64, body: impl Fn(&mut Assembler)) {
     asm.load_immediate(S1, times);
     let again = asm.label_here();
@@ -52,7 +52,7 @@ fn repeat(asm: &mut Assembler, times: u64, body: impl Fn(&mut Assembler)) {
     asm.branch(When::NotEqual, S1, ZERO, again);
 }
 
-fn assert_most(what: &str, part: u64, busy: u64) {
+fn assert_at_most(what: &str, part: u64, busy: u64) {
     assert!(part * 10 > busy * 7, "{what}: {part} of {busy} cycles");
 }
 
@@ -62,7 +62,7 @@ fn a_chase_through_memory_waits_for_memory() {
         let (stack, busy) = stack(&core, 1, chain(500, 4096), |asm, _| {
             repeat(asm, 500, |asm| asm.load_double(S0, S0, 0));
         });
-        assert_most("memory", stack.memory, busy);
+        assert_at_most("memory", stack.memory, busy);
     }
 }
 
@@ -126,7 +126,7 @@ fn a_burst_of_stores_waits_for_the_store_buffer() {
                 asm.add(S0, S0, T0);
             });
         });
-        assert_most("store buffer", stack.store_buffer, busy);
+        assert_at_most("store buffer", stack.store_buffer, busy);
     }
 }
 
@@ -136,7 +136,7 @@ fn a_chain_of_divisions_waits_for_their_execution() {
         let (stack, busy) = stack(&core, 1, Vec::new(), |asm, _| {
             repeat(asm, 1000, |asm| asm.operate(DIVU, S0, S0, S0));
         });
-        assert_most("execution", stack.execution, busy);
+        assert_at_most("execution", stack.execution, busy);
     }
 }
 
@@ -176,6 +176,6 @@ fn instructions_that_flow_are_the_base() {
                 }
             });
         });
-        assert_most("base", stack.base, busy);
+        assert_at_most("base", stack.base, busy);
     }
 }

@@ -52,18 +52,18 @@ fn with_second(kind: PrefetcherKind) -> CoreSpec {
 }
 
 /// Follows so many links through places `place(0)`, `place(1)` and so on, `loads` of them in each
-/// turn of a loop, and then `additions` to the last one's value. Returns the cycles, and what the
+/// iteration of a loop, and then `additions` to the last one's value. Returns the cycles, and what the
 /// core has counted.
 fn follow(
     core: &CoreSpec,
-    turns: u64,
+    iterations: u64,
     (loads, additions): (u64, u64),
     place: impl Fn(u64) -> u64,
 ) -> (u64, CoreStatistics) {
     let mut asm = Assembler::new();
     asm.load_immediate(S6, RESULTS);
     asm.load_immediate(T1, place(0));
-    asm.load_immediate(T2, turns);
+    asm.load_immediate(T2, iterations);
     asm.fence(RW, RW);
     asm.csr_read(S10, CYCLE);
     asm.align(64);
@@ -82,7 +82,7 @@ fn follow(
     asm.store_double(S11, S6, 0);
     asm.halt();
     let mut pages = vec![0; 64 * PAGE as usize];
-    for link in 0..turns * loads {
+    for link in 0..iterations * loads {
         let at = (place(link) - DATA) as usize;
         pages[at..at + 8].copy_from_slice(&place(link + 1).to_le_bytes());
     }
@@ -144,7 +144,7 @@ fn a_sequential_walk() {
 
 /// The first load of a stride of two lines predicts nothing. From the second on each asks for the
 /// line of the next one, up to the end of the page, which has 32 such lines. The 30 lines that were
-/// asked for have not come when they are needed, or just have: by turns.
+/// asked for have not come when they are needed, or just have: by iterations.
 #[test]
 fn what_a_stride_prefetcher_does_is_counted() {
     let (_, counts) = follow(

@@ -22,9 +22,9 @@ fn assert_halts(spec: &ServerSpec, image: &Image, what: &str) -> server::Machine
     machine
 }
 
-/// Spends some cycles: two for each turn, or a few more.
-fn delay(asm: &mut Assembler, turns: u64) {
-    asm.load_immediate(T6, turns + 1);
+/// Spends some cycles: two for each iteration, or a few more.
+fn delay(asm: &mut Assembler, iterations: u64) {
+    asm.load_immediate(T6, iterations + 1);
     let again = asm.label_here();
     asm.add_immediate(T6, T6, -1);
     asm.branch(When::NotEqual, T6, ZERO, again);
@@ -130,7 +130,7 @@ fn a_reserved_line_that_is_replaced_is_given_up() {
     let behind = small.clone().map(with_second_level);
     for core in small.into_iter().chain(behind) {
         let spec = server(2, &core);
-        for turns in 0..60 {
+        for iterations in 0..60 {
             let mut asm = Assembler::new();
             asm.harts(2, |asm, hart| {
                 asm.load_immediate(S0, DATA);
@@ -143,7 +143,7 @@ fn a_reserved_line_that_is_replaced_is_given_up() {
                         asm.load_double(T0, S0, 512 * (line % 4));
                     }
                 } else {
-                    delay(asm, turns);
+                    delay(asm, iterations);
                     asm.store_double(T1, S0, 8);
                 }
                 asm.add_immediate(T1, T1, -1);
@@ -221,9 +221,9 @@ fn a_spinlock_excludes_and_is_given_on() {
     }
 }
 
-/// `harts` that each add 1 to a word so many `times`, with so many turns of a loop between `LR` and
+/// `harts` that each add 1 to a word so many `times`, with so many iterations of a loop between `LR` and
 /// `SC`.
-fn slow_additions(harts: usize, times: u64, turns: u64) -> Image {
+fn slow_additions(harts: usize, times: u64, iterations: u64) -> Image {
     let mut asm = Assembler::new();
     asm.harts(harts, |asm, _| {
         asm.load_immediate(S0, DATA);
@@ -231,7 +231,7 @@ fn slow_additions(harts: usize, times: u64, turns: u64) -> Image {
         let again = asm.label_here();
         asm.load_reserved(RELAXED, 8, T0, S0);
         asm.add_immediate(T0, T0, 1);
-        delay(asm, turns);
+        delay(asm, iterations);
         asm.store_conditional(RELAXED, 8, T1, T0, S0);
         asm.branch(When::NotEqual, T1, ZERO, again);
         asm.add_immediate(T2, T2, -1);
@@ -294,8 +294,8 @@ fn attempts_that_fail_for_ever_end_with_a_sentence() {
 fn slow_attempts_that_nobody_disturbs_succeed() {
     const TIMES: u64 = 20;
     for core in models_of_all_levels() {
-        for (harts, turns) in [(1, 5000), (2, 10), (4, 10)] {
-            let image = slow_additions(harts, TIMES, turns);
+        for (harts, iterations) in [(1, 5000), (2, 10), (4, 10)] {
+            let image = slow_additions(harts, TIMES, iterations);
             let machine = assert_halts(&server(harts, &core), &image, "slow attempts");
             assert_eq!(read(&machine, DATA), harts as u64 * TIMES);
         }
@@ -306,8 +306,8 @@ fn slow_attempts_that_nobody_disturbs_succeed() {
 #[test]
 fn attempts_longer_than_a_turn_end_with_a_sentence() {
     const HOST: u64 = 0x8010_1000;
-    let executed = |turns: u64| {
-        let image = with_host(slow_additions(2, 3, turns), HOST);
+    let executed = |iterations: u64| {
+        let image = with_host(slow_additions(2, 3, iterations), HOST);
         let program = Program {
             elf: elf(&image),
             ..Program::default()

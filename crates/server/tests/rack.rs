@@ -423,7 +423,7 @@ fn windows_of_any_length_and_skipping_give_the_same() {
             };
             assert_eq!(ending, expected);
             assert_eq!(skipped_cycles(&rack) > 0, skip);
-            (outcome(&mut rack), rack.turns())
+            (outcome(&mut rack), rack.server_windows())
         };
         for end in [None, Some(Time::from_ns(4321.0))] {
             let (longest, turns) = run_with(0, true, end);
@@ -463,7 +463,7 @@ fn a_rack_goes_on_where_it_was_saved() {
     second.restore(&saved).expect("it can be restored");
     run(&mut second);
     assert!(outcome(&mut second) == outcome(&mut straight));
-    assert_eq!(second.turns(), straight.turns());
+    assert_eq!(second.server_windows(), straight.server_windows());
 }
 
 /// Of 81 servers with 4 cores each, two talk: what 79 others cost that have nothing to do does not
@@ -482,7 +482,7 @@ fn idle_servers_cost_nothing() {
         );
         run(&mut rack);
         assert_eq!(log(&mut rack, 0).len(), 2 * rounds as usize);
-        rack.turns()
+        rack.server_windows()
     };
     let few = turns(81, 100);
     let many = turns(81, 1100);
@@ -615,8 +615,8 @@ fn a_described_rack_answers_its_client() {
     // interface's MAC and serial I/O, 52 ns, its pipelines, some 10 ns, and a few dozen cycles of
     // program.
     let wires_ns = 2.0 * (386.0 + 3.2);
-    let least_ns = number(&latency["p50"]) - wires_ns;
-    assert!((60.0..140.0).contains(&least_ns), "{latency}");
+    let min_ns = number(&latency["p50"]) - wires_ns;
+    assert!((60.0..140.0).contains(&min_ns), "{latency}");
     let servers = result["servers"].as_array().expect("there are servers");
     let received: f64 = servers
         .iter()

@@ -82,8 +82,8 @@ fn set_timer(asm: &mut Assembler, cycles: u64, how: u64) {
 }
 
 /// Spins for some cycles.
-fn delay(asm: &mut Assembler, turns: u64) {
-    asm.load_immediate(T6, turns + 1);
+fn delay(asm: &mut Assembler, iterations: u64) {
+    asm.load_immediate(T6, iterations + 1);
     let again = asm.label_here();
     asm.add_immediate(T6, T6, -1);
     asm.branch(When::NotEqual, T6, ZERO, again);
@@ -361,7 +361,7 @@ fn handlers_do_not_nest() {
             assert_eq!(read(&machine, RESULTS + 8), 1);
             let statistics = statistics(&mut machine);
             assert_eq!(statistics.delivered, read(&machine, RESULTS + 16));
-            // A turn of `delay` takes a cycle at least: four periods and more pass in a handler.
+            // An iteration of `delay` takes a cycle at least: four periods and more pass in a handler.
             assert!(
                 statistics.timers >= 4 * statistics.delivered - 4,
                 "{statistics:?}"
@@ -428,7 +428,7 @@ fn vectors_that_are_pending_are_one() {
     }
 }
 
-/// Hart 1 and the others count, and send an interrupt, after delays of so many turns; hart 0 sleeps
+/// Hart 1 and the others count, and send an interrupt, after delays of so many iterations; hart 0 sleeps
 /// whenever it has seen all that was counted, and ends when it has seen all that will be. An
 /// interrupt that got lost would let it sleep for ever. Beside that it computes for a while between
 /// interrupts, with misses and mispredictions.
@@ -481,8 +481,8 @@ fn waits_for_all(senders: &[Vec<u16>], work: u64) -> Image {
             let ready = asm.label_here();
             asm.load_double(T0, S2, 64);
             asm.branch(When::Equal, T0, ZERO, ready);
-            for &turns in &senders[hart - 1] {
-                delay(asm, turns.into());
+            for &iterations in &senders[hart - 1] {
+                delay(asm, iterations.into());
                 asm.add_immediate(T0, ZERO, 1);
                 asm.amo(AMO_ADD, RELAXED, 8, ZERO, T0, S2);
                 send(asm, 0);

@@ -42,7 +42,7 @@ impl Walker for Writer {
         false
     }
 
-    fn most_items(&self) -> u64 {
+    fn max_items(&self) -> u64 {
         u64::MAX
     }
 
@@ -112,7 +112,7 @@ impl Walker for Reader<'_> {
         true
     }
 
-    fn most_items(&self) -> u64 {
+    fn max_items(&self) -> u64 {
         // Each takes a byte at least.
         self.rest.len() as u64
     }

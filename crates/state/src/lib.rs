@@ -22,7 +22,7 @@ pub use walks::{by_rank, items, maybe_cycle, octets, slice};
 pub enum Purpose {
     /// All of the state, as it is.
     Exact,
-    /// What decides on all that comes, relative to a moment, so that two moments can be compared
+    /// What decides on all that comes, relative to a point in time, so that two of them can be compared
     /// between which nothing has been stored. Two that are equal go on equally.
     Compare,
     /// What is in time, to be moved on.
@@ -61,7 +61,7 @@ pub trait Walker {
     fn is_restoring(&self) -> bool;
 
     /// How many items there can be at most in what is being put back.
-    fn most_items(&self) -> u64;
+    fn max_items(&self) -> u64;
 
     /// The walk fails, because of what the sentence says; the first one counts.
     fn refuse(&mut self, sentence: String);

@@ -1,11 +1,11 @@
-//! Periods: two moments that are equal but for the time, and how all is moved on by many of them.
+//! Periods: two points in time whose states are equal but for the time, and how all is moved on by many of them.
 
 use crate::{Purpose, Walker};
 
 /// Cycles at or above this are none.
 const NO_CYCLE: u64 = 1 << 62;
 
-/// Gathers what decides on all that comes, relative to a moment. What is before the moment is as
+/// Gathers what decides on all that comes, relative to a point in time. What is before it is as
 /// good as at it.
 #[derive(Debug)]
 pub struct Comparer {
@@ -17,7 +17,7 @@ pub struct Comparer {
 }
 
 impl Comparer {
-    /// For the moment at which `cycle` begins, in femtoseconds. There will be about as much as in
+    /// For the beginning of `cycle`, in femtoseconds. There will be about as much as in
     /// `other`.
     pub fn new(cycle: u64, femtoseconds: u64, other: Option<&Comparer>) -> Comparer {
         let words = other.map_or(0, |other| other.words.len() + 1024);
@@ -30,7 +30,7 @@ impl Comparer {
         }
     }
 
-    /// Whether what `other` has gathered at another moment goes on in the same way.
+    /// Whether what `other` has gathered at another time goes on in the same way.
     pub fn is_equal(&self, other: &Comparer) -> bool {
         !self.refused && !other.refused && self.words == other.words
     }
@@ -93,7 +93,7 @@ impl Walker for Comparer {
         false
     }
 
-    fn most_items(&self) -> u64 {
+    fn max_items(&self) -> u64 {
         u64::MAX
     }
 
@@ -139,7 +139,7 @@ impl Walker for Mover {
         false
     }
 
-    fn most_items(&self) -> u64 {
+    fn max_items(&self) -> u64 {
         u64::MAX
     }
 

@@ -155,7 +155,7 @@ tuples!(A, B, C, D);
 fn length(length: usize, walker: &mut dyn Walker) -> usize {
     let mut number = length as u64;
     walker.number(&mut number);
-    if number > walker.most_items() && walker.is_restoring() {
+    if number > walker.max_items() && walker.is_restoring() {
         walker.refuse(format!("there cannot be {number} items"));
         return 0;
     }

@@ -2,7 +2,7 @@
 
 use crate::drift::Drift;
 use crate::statistics::{
-    least_error, mean_interval, mser, mser5, quantile, quantile_interval, quantile_precision,
+    mean_interval, min_error, mser, mser5, quantile, quantile_interval, quantile_precision,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -892,7 +892,7 @@ fn end_of_cold(samples: &[Sample]) -> Option<usize> {
         .map(|sample| f64::from(u8::from(sample.is_cold)))
         .collect();
     let is_most = 2.0 * cold.iter().sum::<f64>() > cold.len() as f64;
-    if is_most { None } else { least_error(&cold) }
+    if is_most { None } else { min_error(&cold) }
 }
 
 /// From which request on the times between completions have settled; `None` if that is in the

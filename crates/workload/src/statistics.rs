@@ -30,15 +30,15 @@ pub fn mser5(values: &[f64]) -> Option<usize> {
     Some(mser(&batches)? * 5)
 }
 
-/// How many of the means of batches to leave out: [`least_error`]. `None` if that is more than half
+/// How many of the means of batches to leave out: [`min_error`]. `None` if that is more than half
 /// of them: then there are too few to tell.
 pub(crate) fn mser(batches: &[f64]) -> Option<usize> {
-    least_error(batches).filter(|&cut| cut <= batches.len() / 2)
+    min_error(batches).filter(|&cut| cut <= batches.len() / 2)
 }
 
 /// How many of the means of batches to leave out so that the squared standard error of what remains
 /// is the least. `None` with less than five batches.
-pub(crate) fn least_error(batches: &[f64]) -> Option<usize> {
+pub(crate) fn min_error(batches: &[f64]) -> Option<usize> {
     // The last cuts leave so few batches that they may be equal by chance.
     let last_cut = batches.len().checked_sub(5)?;
     // Around the last one, so that the difference of the squares keeps its digits, and is exactly 0
@@ -231,7 +231,7 @@ mod tests {
             .map(|place| if place < 1000 { 0.1 } else { 0.7 })
             .collect();
         assert_eq!(mser5(&values), Some(1000));
-        assert_eq!(least_error(&values[500..1400]), Some(500));
+        assert_eq!(min_error(&values[500..1400]), Some(500));
         assert_eq!(mser(&values[500..1400]), None);
     }
 

@@ -19,11 +19,11 @@ static void busy_thread(uint64_t unused) {
 
 /** Runs both threads, with these priorities; one of priority 0 has so many cycles for a message. */
 static inline int busy_threads(uint64_t first_priority, uint64_t second_priority,
-                               uint64_t most_cycles) {
+                               uint64_t max_cycles) {
 #ifdef BUSY_ON_CORE
   busy_prepare();
 #endif
-  lnic_write_csr(CSR_LMSGCYCLES, most_cycles);
+  lnic_write_csr(CSR_LMSGCYCLES, max_cycles);
   lnic_add_thread(0, first_priority, busy_thread, 0);
   lnic_add_thread(1, second_priority, busy_thread, 0);
   lnic_run_threads();

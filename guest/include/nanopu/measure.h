@@ -29,7 +29,7 @@ static uint64_t measure_number; /* Of the last request. */
 /** Sends a request, `words` behind those of the load generator, and waits so long for its reply.
  * Returns the words in measure_reply, 0 if there is none, and how long it took. */
 static inline uint64_t measure_exchange(uint64_t to, const uint64_t *words, uint64_t count,
-                                        uint64_t most_cycles, uint64_t *taken_cycles) {
+                                        uint64_t max_cycles, uint64_t *taken_cycles) {
   uint64_t begin = clock_cycles();
   measure_number++;
   lnic_write_r(header_to(to, LOAD_WORDS + count));
@@ -39,7 +39,7 @@ static inline uint64_t measure_exchange(uint64_t to, const uint64_t *words, uint
     lnic_write_r(words[word]);
   for (;;) {
     while (!lnic_ready()) {
-      if (clock_cycles() - begin >= most_cycles)
+      if (clock_cycles() - begin >= max_cycles)
         return 0;
     }
     *taken_cycles = clock_cycles() - begin;

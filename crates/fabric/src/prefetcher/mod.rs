@@ -189,7 +189,7 @@ pub struct Prefetching {
 impl State for Prefetching {
     fn walk(&mut self, walker: &mut dyn Walker) {
         if walker.purpose() == Purpose::Compare {
-            // Two moments are never alike between which it was told of anything.
+            // States between which it was told of anything are never alike.
             walker.number(&mut self.accesses.clone());
         }
         state::fields!(

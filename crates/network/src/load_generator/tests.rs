@@ -105,7 +105,7 @@ fn spec(offer: Offer) -> LoadGeneratorSpec {
         requests: one_kind(),
         stamped: true,
         ports: 1,
-        most_requests: None,
+        max_requests: None,
         transport: TransportSpec {
             send_buffers: 1000,
             receive_buffers: 1000,
@@ -226,7 +226,7 @@ fn a_response_takes_the_way_there_and_back() {
     spec.requests[0].service = 1000.0;
     spec.send_latency_ns = 20.0;
     spec.receive_latency_ns = 30.0;
-    spec.most_requests = Some(50);
+    spec.max_requests = Some(50);
     for protocol in [Protocol::Ndp, Protocol::Homa, Protocol::Datagrams] {
         spec.transport.protocol = protocol;
         let mut star = star(&[spec.clone()], 1, &all(100));
@@ -240,13 +240,13 @@ fn a_response_takes_the_way_there_and_back() {
         let LoadGeneratorStatistics {
             requests,
             responses,
-            most_under_way,
+            max_under_way,
             given_up,
             unexpected,
             waits,
             ..
         } = report.statistics;
-        assert_eq!((requests, responses, most_under_way), (50, 50, 1));
+        assert_eq!((requests, responses, max_under_way), (50, 50, 1));
         assert_eq!((given_up, unexpected, waits), (0, 0, 0));
         assert_eq!(report.by_kind["request"].latency_ns, latency);
     }
@@ -285,7 +285,7 @@ fn trimming_ends_an_incast_without_timeouts() {
         every_ns: 1e6,
     });
     spec.requests[0].bytes = 1024;
-    spec.most_requests = Some(1);
+    spec.max_requests = Some(1);
     let longest = |trimming: bool| {
         let switch = SwitchSpec {
             buffer_bytes: 16 * 1024,
@@ -336,7 +336,7 @@ fn every_request_is_answered_once_on_bad_links() {
             think_ns: 0.0,
         });
         spec.requests[0].bytes = 1500;
-        spec.most_requests = Some(1000);
+        spec.max_requests = Some(1000);
         spec.transport.protocol = protocol;
         let specs = [spec.clone(), spec];
         let mut star = Star::new(&specs, 2, &all(2000), (&SwitchSpec::default(), &link));
@@ -363,7 +363,7 @@ fn requests_are_as_described() {
         rate_mrps: 5.0,
         burst_length: 1.0,
     });
-    spec.most_requests = Some(10_000);
+    spec.max_requests = Some(10_000);
     let short = RequestSpec {
         name: "short".to_string(),
         weight: 3.0,
@@ -371,9 +371,9 @@ fn requests_are_as_described() {
         bytes: 100,
         words: vec![
             Word::Constant(5),
-            Word::Uniform { least: 2, most: 4 },
+            Word::Uniform { min: 2, max: 4 },
             Word::Zipf {
-                zipf_least: 1,
+                zipf_min: 1,
                 zipf_items: 100,
                 zipf_exponent: 1.0,
             },
@@ -503,7 +503,7 @@ fn the_opening_comes_before_all_requests() {
         think_ns: 100.0,
     });
     spec.stamped = false;
-    spec.most_requests = Some(40);
+    spec.max_requests = Some(40);
     spec.requests[0].words = vec![Word::Constant(50)];
     let message = |word, then_ns| OpeningSpec {
         port: 3,
@@ -571,17 +571,14 @@ fn what_finds_no_room_waits() {
             requests_at_once: 100,
             every_ns: 1e9,
         });
-        spec.most_requests = Some(100);
+        spec.max_requests = Some(100);
         spec.transport.protocol = protocol;
         spec.transport.send_buffers = 4;
         let mut star = star(&[spec], 1, &all(1000));
         // The server answers at once, one after the other.
         star.run();
         let statistics = star.report(0).statistics;
-        assert_eq!(
-            (statistics.responses, statistics.most_under_way),
-            (100, 100)
-        );
+        assert_eq!((statistics.responses, statistics.max_under_way), (100, 100));
         assert_eq!(statistics.waits, 96, "{protocol:?}");
     }
 }
@@ -603,7 +600,7 @@ fn a_run_goes_on_where_another_was() {
     for spec in &mut specs {
         spec.requests[0].service = 200.0;
         spec.requests[0].service_times = ServiceTimes::Exponential;
-        spec.most_requests = Some(200);
+        spec.max_requests = Some(200);
         spec.send_latency_ns = 50.0;
         spec.opening = vec![OpeningSpec {
             port: 0,
@@ -656,7 +653,7 @@ fn wrong_descriptions_get_a_sentence() {
         ),
         (
             "requests.0.words.0.least is 3; it must be most, 2, or less",
-            |spec| spec.requests[0].words = vec![Word::Uniform { least: 3, most: 2 }],
+            |spec| spec.requests[0].words = vec![Word::Uniform { min: 3, max: 2 }],
         ),
         (
             "requests.0.rows is from 1 to 2 words; all rows must have as many words, and at least one",
@@ -685,12 +682,12 @@ fn wrong_descriptions_get_a_sentence() {
 fn descriptions_are_written_as_tables() {
     let spec: LoadGeneratorSpec = serde_json::from_str(
         r#"{"offer": {"mode": "open", "rate_mrps": 0.5},
-            "requests": [{"name": "read", "port": 2, "words": [1, {"least": 0, "most": 9}]}]}"#,
+            "requests": [{"name": "read", "port": 2, "words": [1, {"min": 0, "max": 9}]}]}"#,
     )
     .unwrap();
     assert_eq!(
         spec.requests[0].words,
-        [Word::Constant(1), Word::Uniform { least: 0, most: 9 }]
+        [Word::Constant(1), Word::Uniform { min: 0, max: 9 }]
     );
     assert_eq!(spec.transport, TransportSpec::default());
     let error = serde_json::from_str::<LoadGeneratorSpec>(
@@ -698,9 +695,9 @@ fn descriptions_are_written_as_tables() {
     );
     assert!(error.unwrap_err().to_string().contains("request"));
     for wrong in [
-        r#"{"least": 0, "most": 9, "zipf_items": 3}"#,
+        r#"{"min": 0, "max": 9, "zipf_items": 3}"#,
         "-1",
-        r#"{"most": 9}"#,
+        r#"{"max": 9}"#,
     ] {
         assert!(serde_json::from_str::<Word>(wrong).is_err(), "{wrong}");
     }

@@ -73,14 +73,14 @@ pub struct PortCounts {
     /// Packets that were dropped.
     pub dropped: u64,
     /// The most bytes that have waited at one time.
-    pub most_queued_bytes: u64,
+    pub max_queued_bytes: u64,
 }
 
 state::component!(PortCounts {
     forwarded: count,
     trimmed: count,
     dropped: count,
-    most_queued_bytes: count
+    max_queued_bytes: count
 });
 
 /// What waits for a port.
@@ -133,7 +133,7 @@ impl Output {
         }
         *self.bytes_of(&packet) += packet.wire_bytes();
         let queued = self.data_bytes + self.header_bytes;
-        self.counts.most_queued_bytes = self.counts.most_queued_bytes.max(queued);
+        self.counts.max_queued_bytes = self.counts.max_queued_bytes.max(queued);
         let priority = packet.priority.min(spec.priorities - 1);
         self.queues[usize::from(priority)].push_back(packet);
         None
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!((counts.forwarded, counts.dropped), (4, 0));
         // The last one comes in the instant in which the first has left, and before the next one
         // does.
-        assert_eq!(counts.most_queued_bytes, 3 * 72);
+        assert_eq!(counts.max_queued_bytes, 3 * 72);
     }
 
     #[test]
@@ -405,7 +405,7 @@ mod tests {
                 forwarded: 4,
                 trimmed: 0,
                 dropped: 6,
-                most_queued_bytes: 4 * 1088
+                max_queued_bytes: 4 * 1088
             }
         );
     }
@@ -460,7 +460,7 @@ mod tests {
                 forwarded: 10,
                 trimmed: 6,
                 dropped: 1,
-                most_queued_bytes: 4 * 1088 + 5 * 64
+                max_queued_bytes: 4 * 1088 + 5 * 64
             }
         );
     }
@@ -534,7 +534,7 @@ mod tests {
                 prop_assert_eq!(counts.forwarded, host.got.len() as u64);
                 let most = spec.buffer_bytes
                     + if spec.trimming { spec.header_buffer_bytes } else { 0 };
-                prop_assert!(counts.most_queued_bytes <= most);
+                prop_assert!(counts.max_queued_bytes <= most);
                 let trimmed = host.got_packets.iter().filter(|packet| packet.header.flags & CHOP != 0);
                 let trimmed = trimmed.count() as u64;
                 prop_assert!(trimmed <= counts.trimmed && counts.trimmed <= trimmed + counts.dropped);

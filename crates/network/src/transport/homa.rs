@@ -379,7 +379,7 @@ impl Homa {
                 continue;
             }
             self.statistics.timeouts += 1;
-            if outgoing.timeouts == self.spec.most_timeouts {
+            if outgoing.timeouts == self.spec.max_timeouts {
                 let message = self.sending.end(slot, &mut self.peers).message;
                 self.statistics.given_up += 1;
                 let why = self.spec.given_up(&message);

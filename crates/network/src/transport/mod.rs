@@ -88,7 +88,7 @@ pub struct TransportSpec {
     /// How many timeouts without a word in between end in giving a message up. The prototype never
     /// gives up; 1000 are 9 ms, in which a host that lives answers.
     #[schemars(range(min = 1, max = 1000000))]
-    pub most_timeouts: u32,
+    pub max_timeouts: u32,
     /// Whether packets that a switch has trimmed are answered and sent again. If not, they are
     /// dropped, and only timeouts tell that they are missing ("when NDP is disabled", Section
     /// 5.2.3).
@@ -138,7 +138,7 @@ impl Default for TransportSpec {
             send_buffers: 128,
             receive_buffers: 128,
             timeout_ns: 9375.0,
-            most_timeouts: 1000,
+            max_timeouts: 1000,
             answer_trimmed: true,
             homa: HomaSpec::default(),
         }
@@ -212,7 +212,7 @@ impl TransportSpec {
     /// repeats it, at most, so that the sender has given it up.
     fn memory(&self) -> Time {
         // Homa's senders wait for two timeouts each time.
-        let longest = 2 * (u64::from(self.most_timeouts) + 1);
+        let longest = 2 * (u64::from(self.max_timeouts) + 1);
         Time::from_fs(self.timeout().as_fs().saturating_mul(2 * longest))
     }
 
@@ -234,7 +234,7 @@ impl TransportSpec {
              it in {} timeouts of {} ns one after the other",
             message.payload.len(),
             message.to.port,
-            self.most_timeouts + 1,
+            self.max_timeouts + 1,
             self.timeout_ns
         )
     }

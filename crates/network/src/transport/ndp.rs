@@ -330,7 +330,7 @@ impl Ndp {
                 continue;
             }
             self.statistics.timeouts += 1;
-            if outgoing.timeouts == self.spec.most_timeouts {
+            if outgoing.timeouts == self.spec.max_timeouts {
                 let message = self.end(slot);
                 self.statistics.given_up += 1;
                 let why = self.spec.given_up(&message);

@@ -570,7 +570,7 @@ fn without_a_buffer_a_message_waits_for_a_timeout() {
 fn a_host_that_does_not_answer_is_given_up() {
     for protocol in [Protocol::Ndp, Protocol::Homa] {
         let spec = TransportSpec {
-            most_timeouts: 3,
+            max_timeouts: 3,
             ..spec(protocol)
         };
         let weather = Weather {

@@ -226,7 +226,7 @@ impl Backend {
                 return;
             };
             dispatcher.load.outstanding[core] += 1;
-            let most = &mut self.statistics.most_outstanding;
+            let most = &mut self.statistics.max_outstanding;
             *most = (*most).max(u64::from(dispatcher.load.outstanding[core]));
             dispatcher.reading = Some(core as u64);
             let address = domain.shared_entry(dispatcher.queue, class, queue.head);

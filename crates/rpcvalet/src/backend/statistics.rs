@@ -33,7 +33,7 @@ pub struct BackendStatistics {
     /// The most messages that have waited in one shared queue.
     pub longest_queue: u64,
     /// The most messages that a core has had at one time.
-    pub most_outstanding: u64,
+    pub max_outstanding: u64,
     /// From a message's end at its backend to its dispatch, summed, in femtoseconds: what it waited
     /// for a core, and the latency of the dispatcher.
     pub queued_fs: u64,
@@ -57,7 +57,7 @@ state::component!(BackendStatistics {
     faults: count,
     refused_one_sided: count,
     longest_queue: count,
-    most_outstanding: count,
+    max_outstanding: count,
     queued_fs: count,
     unhindered_fs: count,
     unhindered: count
@@ -79,7 +79,7 @@ impl BackendStatistics {
             faults: self.faults + other.faults,
             refused_one_sided: self.refused_one_sided + other.refused_one_sided,
             longest_queue: self.longest_queue.max(other.longest_queue),
-            most_outstanding: self.most_outstanding.max(other.most_outstanding),
+            max_outstanding: self.max_outstanding.max(other.max_outstanding),
             queued_fs: self.queued_fs + other.queued_fs,
             unhindered_fs: self.unhindered_fs + other.unhindered_fs,
             unhindered: self.unhindered + other.unhindered,

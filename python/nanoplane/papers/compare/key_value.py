@@ -103,8 +103,8 @@ RINGS, RINGS_ON_CHIP, QWAIT, QWAIT_ON_CHIP, RPCVALET, NANOPU, *INTERRUPTED = SYS
 
 def requests(keys: int = KEYS) -> list[dict[str, Any]]:
     """Return half reads and half writes, of keys that are equally likely, as nanoPU's MICA has."""
-    key: list[Any] = [{"least": 0, "most": keys - 1}, 0, 0]
-    anything = {"least": 0, "most": (1 << 64) - 1}
+    key: list[Any] = [{"min": 0, "max": keys - 1}, 0, 0]
+    anything = {"min": 0, "max": (1 << 64) - 1}
     return [
         {"name": "read", "words": [1, *key]},
         {"name": "write", "words": [2, *key, *[anything] * VALUE_WORDS]},

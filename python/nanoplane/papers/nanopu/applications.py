@@ -80,7 +80,7 @@ def _mica_requests() -> list[dict[str, Any]]:
 
 def _set_algebra_requests() -> list[dict[str, Any]]:
     """Return requests of one to four words, by Zipf's law."""
-    word = {"zipf_least": 1, "zipf_items": WORDS, "zipf_exponent": 1.0}
+    word = {"zipf_min": 1, "zipf_items": WORDS, "zipf_exponent": 1.0}
     counts = range(1, 5)
     return [{"name": f"words-{count}", "words": [count, *[word] * count]} for count in counts]
 

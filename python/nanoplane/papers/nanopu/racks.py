@@ -49,9 +49,9 @@ def saturating(clients: int) -> dict[str, Any]:
     return {"mode": "closed", "clients": clients, "think_ns": 0.0}
 
 
-def uniform(least: int, most: int) -> dict[str, int]:
+def uniform(first: int, last: int) -> dict[str, int]:
     """Return a word of a request: any number from one to another."""
-    return {"least": least, "most": most}
+    return {"min": first, "max": last}
 
 
 def rack(
