@@ -52,11 +52,14 @@ SERVER: Mapping[str, Any] = {
 last-level cache a core, as in nanoPU's prototype and RPCValet's chip; and that chip's mesh and
 memory."""
 
-EXPRESS: Mapping[str, float | int] = {"rate_gbit_per_s": 231.52, "reads": 256}
+EXPRESS: Mapping[str, Any] = {"rate_gbit_per_s": 231.52, "reads": 256}
 """16 lanes of PCI Express 4.0, as an interface of 200 Gb/s has: four times the bandwidth of the
 eight lanes of 3.0 that are the default, and extended tags."""
-ON_CHIP: Mapping[str, float | int] = {**EXPRESS, "rate_gbit_per_s": 10_000.0, "latency_ns": 0.0}
-"""The same rings without PCI Express in between."""
+ON_CHIP: Mapping[str, Any] = {
+    **{**EXPRESS, "rate_gbit_per_s": 10_000.0, "latency_ns": 0.0},
+    "energy": {"byte_pj": 0.0, "static_mw_per_gb_per_s": 0.0},
+}
+"""The same rings without PCI Express in between, which takes neither time nor energy."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ _BESIDE = {"store-qwait": ["hyperplane"], "store-interrupts": ["user_interrupts"
 """The systems that programs need beside the interface."""
 
 
-def _rings(name: str, program: str, queues: int, express: Mapping[str, float | int]) -> System:
+def _rings(name: str, program: str, queues: int, express: Mapping[str, Any]) -> System:
     described = {
         "interface": "dma-nic",
         "systems": _BESIDE.get(program, []),
