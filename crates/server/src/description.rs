@@ -22,9 +22,9 @@ use workload::{OperationKind, TrafficSpec, Warmup};
 #[serde(untagged)]
 pub enum Description {
     /// A server alone.
-    Server(ServerDescription),
+    Server(Box<ServerDescription>),
     /// Several servers and a network.
-    Rack(RackDescription),
+    Rack(Box<RackDescription>),
 }
 
 impl<'de> Deserialize<'de> for Description {
@@ -43,9 +43,9 @@ impl Description {
     /// Whether a run can be made of it, as far as that can be said without its programs.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
-            Description::Server(description) => spec::check(description)?,
+            Description::Server(description) => spec::check(&**description)?,
             Description::Rack(description) => {
-                spec::check(description)?;
+                spec::check(&**description)?;
                 return description.check();
             }
         }
@@ -557,9 +557,9 @@ mod tests {
     #[test]
     fn ranges_are_checked_as_they_are_declared() {
         let (one, racks) = complete();
-        let server = |one: &ServerDescription| Description::Server(one.clone()).check();
+        let server = |one: &ServerDescription| Description::Server(Box::new(one.clone())).check();
         let mut met = try_bounds(&one, server);
-        let rack = |one: &RackDescription| Description::Rack(one.clone()).check();
+        let rack = |one: &RackDescription| Description::Rack(Box::new(one.clone())).check();
         for one in &racks {
             met.append(&mut try_bounds(one, rack));
         }

@@ -43,7 +43,7 @@ fn prepare<'a>(
 ) -> Result<Prepared<'a>, RunError> {
     let (kind, rack) = match description {
         Description::Server(_) => (Kind::DataPlane, None),
-        Description::Rack(rack) => (Kind::Rack, Some(rack)),
+        Description::Rack(rack) => (Kind::Rack, Some(rack.as_ref())),
     };
     let wanted = Wanted {
         hosts: description.hosts(),
