@@ -419,7 +419,6 @@ impl Window {
 
     /// How many instructions have not issued before `cycle`, which never goes back.
     pub fn waiting(&mut self, cycle: u64) -> u64 {
-        // Some that had issued may have been undone, and their places taken by others.
         self.issued = self.issued.max(self.settled());
         while self.issued < self.tail && self.slots[self.issued].issue < cycle {
             self.issued += 1;
@@ -584,6 +583,8 @@ impl Window {
     /// Its place was that of an instruction that had left the reorder buffer before this one was
     /// dispatched, and that may be about to leave it once more: nobody has to wait for that one.
     pub fn unpush(&mut self) -> Slot {
+        // What has left the reorder buffer has issued, and its slot may hold what is undone now.
+        self.issued = self.issued.max(self.settled());
         self.tail -= 1;
         self.issued = self.issued.min(self.tail);
         self.commits[self.tail] = 0;
@@ -598,5 +599,39 @@ impl Window {
             self.commit_known = self.tail;
             self.last_commit = self.commits[self.tail - 1];
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_undone_leaves_nothing_that_waits() {
+        let mut window = Window::new(12, 3);
+        let slot = |issue| Slot {
+            issue,
+            complete: issue,
+            previous_value: 0,
+            previous_ready: 0,
+            tags: Tags {
+                pc: 0,
+                rd: SINK,
+                flags: 0,
+                kind: SlotKind::Plain,
+                unit: Unit::Integer,
+            },
+        };
+        for _ in 0..12 {
+            window.push(slot(1));
+        }
+        // These follow when those have committed, and take the slots of eight of them: there are 16.
+        for _ in 0..12 {
+            window.push(slot(UNKNOWN));
+        }
+        for _ in 0..12 {
+            window.unpush();
+        }
+        assert_eq!(window.waiting(2), 0);
     }
 }
