@@ -142,7 +142,7 @@ def _clocked(function: Callable[..., str]) -> Callable[..., str]:
 def run_row() -> None:
     """Do what the command line says, as `nanoplane` would."""
     module = simulator._module()
-    for name in ("run", "rack", "execute", "execute_functionally"):
+    for name in ("run", "execute", "execute_functionally"):
         setattr(module, name, _clocked(getattr(module, name)))
     cli.main()
 
