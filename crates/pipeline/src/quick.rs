@@ -123,7 +123,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// The same when nobody observes the instructions in flight, and dispatch has not been held up.
     /// `KNOWN`: all is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the
-    /// next cycle begins with each. Returns where a loop has come back to that turns quietly.
+    /// next cycle begins with each. Returns where a loop begins anew that repeats quietly.
     #[inline(never)]
     fn dispatch_many<const KNOWN: bool, const SINGLE: bool>(
         &mut self,

@@ -186,7 +186,7 @@ fn what_a_posted_store_costs() {
                 work(asm);
             })
         );
-        // The accesses of the next turn wait: store to store, ...
+        // The accesses of the next iteration wait: store to store, ...
         assert_eq!(cycles_of(&one, store), answer);
         assert_eq!(
             cycles_of(&one, |asm| (0..3).for_each(|_| store(asm))),

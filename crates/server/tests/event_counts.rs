@@ -18,7 +18,7 @@ fn counts(machine: &Machine, hart: usize) -> (CoreStatistics, FabricStatistics) 
     (core, machine.engine.fabric.statistics())
 }
 
-/// `times` turns of `body`.
+/// A loop of so many iterations of `body`.
 fn repeat(asm: &mut Assembler, times: u64, body: impl Fn(&mut Assembler)) {
     asm.load_immediate(S1, times);
     let again = asm.label_here();
@@ -132,13 +132,13 @@ fn lines_go_to_others() {
         let mut asm = Assembler::new();
         asm.harts(2, |asm, hart| {
             asm.load_immediate(S0, DATA);
-            let later = |asm: &mut Assembler, turns| repeat(asm, turns, |_| {});
+            let later = |asm: &mut Assembler, iterations| repeat(asm, iterations, |_| {});
             if hart == 0 {
-                for turn in 0..2 {
+                for round in 0..2 {
                     for line in 0..16 {
                         asm.store_double(S0, S0, line * 64);
                     }
-                    later(asm, 20_000 * (1 - turn) + 1);
+                    later(asm, 20_000 * (1 - round) + 1);
                 }
             } else {
                 later(asm, 10_000);

@@ -376,8 +376,8 @@ fn emit(
             asm.add_immediate(COUNTER, COUNTER, -1);
             asm.branch(When::NotEqual, COUNTER, ZERO, again);
         }
-        Op::Delay(turns) => {
-            asm.load_immediate(COUNTER, turns.into());
+        Op::Delay(iterations) => {
+            asm.load_immediate(COUNTER, iterations.into());
             let again = asm.label_here();
             asm.add_immediate(COUNTER, COUNTER, -1);
             asm.branch(When::NotEqual, COUNTER, ZERO, again);
@@ -576,7 +576,7 @@ fn outcome_of(mut machine: Machine) -> Outcome {
 }
 
 /// As [`outcome`], with the run saved and restored into a new machine each time when so many steps
-/// have passed, which it takes in turn.
+/// have passed, which it takes one after the other.
 fn outcome_saving(
     bench: &Bench,
     lookahead_cycles: u64,
@@ -589,13 +589,13 @@ fn outcome_saving(
         machine
     };
     let mut machine = build();
-    let (mut next, mut turn) = (steps[0], 0);
+    let (mut next, mut saves) = (steps[0], 0);
     let ending = servers::run_with(&mut machine, |machine, step| {
         if step < next {
             return;
         }
-        turn += 1;
-        next += steps[turn % steps.len()];
+        saves += 1;
+        next += steps[saves % steps.len()];
         let saved = machine.save().expect("the state can be written down");
         let mut other = build();
         other.restore(&saved).expect("the state fits");
@@ -859,7 +859,7 @@ enum Poll {
     Multiply(u8, u8),
     Divide(u8, u8),
     Add(u8, u8),
-    /// A register that comes back to its value after two to the power of so many turns.
+    /// A register that comes back to its value after two to the power of so many iterations.
     Count(u8),
     /// Skips the next parts if a bit of a register is set.
     Branch(u8, u8, u8),
@@ -890,7 +890,7 @@ fn emit_poll(asm: &mut Assembler, part: &Poll) -> Option<(Label, u8)> {
     let aligned = |place: u16| i64::from(place) & !7;
     match *part {
         Poll::Load(rd, place) => asm.load_double(data(rd), SHARED_BASE, aligned(place)),
-        // Masked: a value that is new in every turn would keep the loop from repeating.
+        // Masked: a value that is new in every iteration would keep the loop from repeating.
         Poll::Multiply(rd, rs1) => {
             asm.operate(MUL, data(rd), data(rs1), COUNTER);
             asm.and_immediate(data(rd), data(rd), 15);
@@ -1085,8 +1085,8 @@ fn polling_out_of_the_last_level_is_skipped() {
         machine.engine.set_speed(0, true);
         servers::run(&mut machine);
         let skipped = machine.engine.cores[1].skipped_cycles();
-        // 102 microseconds of 2300 cycles each, of which a turn takes some 2000 cycles, and some
-        // five of them are needed each time.
+        // 102 microseconds of 2300 cycles each. An iteration takes some 2000 cycles, and some five
+        // of them are needed each time.
         assert!(
             skipped > 100_000,
             "{:?}: {skipped} cycles were skipped",
@@ -1096,7 +1096,7 @@ fn polling_out_of_the_last_level_is_skipped() {
 }
 
 /// Hart 1 polls more lines than its caches hold until a time has come, while hart 0 sleeps: nothing
-/// but the clock tells one turn from another.
+/// but the clock tells one iteration from another.
 #[test]
 fn a_deadline_is_kept_while_polling() {
     const DEADLINE_CYCLE: u64 = 50_000;
@@ -1128,7 +1128,7 @@ fn a_deadline_is_kept_while_polling() {
         assert_eq!(plain.ending, Ending::Halted);
         let skipping = outcome(&bench, 0, true);
         assert!(plain == skipping, "{}", difference(&plain, &skipping));
-        // It sees the time once in a turn, which takes less than 5000 cycles.
+        // It sees the time once in an iteration, which takes less than 5000 cycles.
         let mut machine = bench.machine();
         servers::run(&mut machine);
         let ended = servers::read(&machine, DUMP + DUMP_BYTES);
@@ -1157,11 +1157,11 @@ fn the_last_cycle_is_complete() {
             (RING + line * STRIDE, next.to_le_bytes().to_vec())
         })
         .collect();
-    for turns in 0..200 {
+    for iterations in 0..200 {
         let mut asm = Assembler::new();
         asm.harts(2, |asm, hart| {
             if hart == 0 {
-                asm.load_immediate(T1, 1 + turns);
+                asm.load_immediate(T1, 1 + iterations);
                 let again = asm.label_here();
                 asm.add_immediate(T1, T1, -1);
                 asm.branch(When::NotEqual, T1, ZERO, again);
@@ -1188,7 +1188,7 @@ fn the_last_cycle_is_complete() {
         let other = outcome(&bench, 0, false);
         assert!(
             plain == other,
-            "after {turns} turns: {}",
+            "after {iterations} iterations: {}",
             difference(&plain, &other)
         );
     }
@@ -1199,11 +1199,11 @@ fn the_last_cycle_is_complete() {
 fn the_first_crash_is_reported() {
     let core = CoreSpec::hyperplane_table1();
     let spec = servers::server(2, &core);
-    for turns in 0..40 {
+    for more in 0..40 {
         let mut asm = Assembler::new();
         asm.harts(2, |asm, hart| {
             // Both have fetched what they execute before one of them crashes.
-            asm.load_immediate(T1, if hart == 0 { 320 } else { 300 + turns });
+            asm.load_immediate(T1, if hart == 0 { 320 } else { 300 + more });
             let again = asm.label_here();
             asm.add_immediate(T1, T1, -1);
             asm.branch(When::NotEqual, T1, ZERO, again);
@@ -1215,7 +1215,7 @@ fn the_first_crash_is_reported() {
             machine.engine.set_speed(lookahead_cycles, false);
             servers::run(&mut machine)
         };
-        assert_eq!(text(1), text(0), "hart 1 turns {} times", 300 + turns);
+        assert_eq!(text(1), text(0), "hart 1 iterates {} times", 300 + more);
     }
 }
 

@@ -317,7 +317,7 @@ fn a_program_that_exits_and_goes_on_has_ended() {
 }
 
 /// A loop without end can be interrupted by the caller, though nothing ever happens outside the
-/// core, and however fast its turns are skipped.
+/// core, and however fast its iterations are skipped.
 #[test]
 fn a_loop_without_end_can_be_interrupted() {
     type Body = fn(&mut Assembler);

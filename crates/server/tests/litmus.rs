@@ -1167,7 +1167,7 @@ fn a_read_does_not_overtake_one_whose_address_is_missing() {
 fn a_read_of_ones_own_store_is_not_older_than_the_read_before() {
     for core in models() {
         let spec = server(2, &core);
-        for turns in 0..60 {
+        for step in 0..60 {
             let mut asm = Assembler::new();
             asm.harts(2, |asm, hart| {
                 asm.load_immediate(S0, X);
@@ -1183,7 +1183,7 @@ fn a_read_of_ones_own_store_is_not_older_than_the_read_before() {
                     asm.store_double(T1, S2, 0);
                     asm.store_double(T2, S2, 8);
                 } else {
-                    delay(asm, 320 + 6 * turns);
+                    delay(asm, 320 + 6 * step);
                     asm.add_immediate(T0, ZERO, 2);
                     asm.store_double(T0, S0, 0);
                 }
@@ -1194,7 +1194,7 @@ fn a_read_of_ones_own_store_is_not_older_than_the_read_before() {
             assert_ne!(
                 (seen(&machine, 0, 0), seen(&machine, 0, 1)),
                 (2, 1),
-                "delay {turns} on {:?}",
+                "delay {step} on {:?}",
                 core.model
             );
         }
@@ -1212,7 +1212,7 @@ fn an_acquire_on_a_wrong_path_leaves_the_older_one() {
     {
         let spec = server(2, &core);
         let mut seen_both = false;
-        for turns in 0..60 {
+        for step in 0..60 {
             let mut asm = Assembler::new();
             asm.harts(2, |asm, hart| {
                 asm.load_immediate(S0, X);
@@ -1235,7 +1235,7 @@ fn an_acquire_on_a_wrong_path_leaves_the_older_one() {
                     asm.store_double(T2, S2, 8);
                 } else {
                     asm.amo(AMO_ADD, RELAXED, 8, ZERO, ZERO, S1);
-                    delay(asm, 260 + 6 * turns);
+                    delay(asm, 260 + 6 * step);
                     one(asm, S0);
                     asm.fence(W, W);
                     one(asm, S1);
@@ -1245,7 +1245,7 @@ fn an_acquire_on_a_wrong_path_leaves_the_older_one() {
             let image = asm.finish(&[(POINTERS, X.to_le_bytes().to_vec())]);
             let machine = halted(&spec, image);
             let outcome = (seen(&machine, 0, 0), seen(&machine, 0, 1));
-            assert_ne!(outcome, (1, 0), "delay {turns} on {core:?}");
+            assert_ne!(outcome, (1, 0), "delay {step} on {core:?}");
             seen_both |= outcome == (0, 0);
         }
         assert!(seen_both, "the reader always comes last");

@@ -340,8 +340,8 @@ fn loads_into_the_register_take_two_cycles_each() {
     assert!((loads - 3.0 * 32.0).abs() <= 9.0, "{loads}");
 }
 
-/// Each hart binds context 0 and takes `turns` turns of two cycles for a message of one word.
-fn slow_echo(turns: u64) -> Image {
+/// Each hart binds context 0 and takes `iterations` of two cycles each for a message of one word.
+fn slow_echo(iterations: u64) -> Image {
     let mut asm = Assembler::new();
     asm.harts(4, |asm, _| {
         bind(asm, 0, 0);
@@ -350,7 +350,7 @@ fn slow_echo(turns: u64) -> Image {
         asm.csr_read(A5, MESSAGE_READY);
         asm.branch(When::Equal, A5, ZERO, wait);
         asm.copy(NET_TX, NET_RX);
-        asm.load_immediate(A0, turns);
+        asm.load_immediate(A0, iterations);
         let again = asm.label_here();
         asm.add_immediate(A0, A0, -1);
         asm.branch(When::NotEqual, A0, ZERO, again);

@@ -93,14 +93,14 @@ fn follow(
     )
 }
 
-/// The cycles of the links from the `short`th turn to the `long`th.
+/// The cycles of the links from the `short`th iteration to the `long`th.
 fn between(
     core: &CoreSpec,
     (short, long): (u64, u64),
-    turn: (u64, u64),
+    iteration: (u64, u64),
     place: impl Fn(u64) -> u64 + Copy,
 ) -> u64 {
-    follow(core, long, turn, place).0 - follow(core, short, turn, place).0
+    follow(core, long, iteration, place).0 - follow(core, short, iteration, place).0
 }
 
 fn lines(stride: u64) -> impl Fn(u64) -> u64 + Copy {

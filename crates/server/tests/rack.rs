@@ -279,14 +279,15 @@ fn packets_between_servers_take_what_links_and_switch_take() {
             assert_eq!(came.0, out.0 + way);
             assert_eq!(back.0, went.0 + way);
         }
-        // All is in the caches then, so that a turn always takes as many cycles; but a packet comes
+        // All is in the caches then, so that an iteration always takes as many cycles; but a packet comes
         // at any time within a cycle, so that it may take one less.
         let period = rack.servers[1].machine.engine.time(1);
-        let turns: Vec<Time> = answering[4..]
+        let iterations: Vec<Time> = answering[4..]
             .chunks(2)
             .map(|pair| pair[1].0 - pair[0].0)
             .collect();
-        let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
+        let least = iterations.iter().min().unwrap();
+        let most = iterations.iter().max().unwrap();
         assert!(*most - *least < period, "{least} to {most}");
         turnarounds.push(*most);
     }
@@ -426,7 +427,7 @@ fn windows_of_any_length_and_skipping_give_the_same() {
             (outcome(&mut rack), rack.server_windows())
         };
         for end in [None, Some(Time::from_ns(4321.0))] {
-            let (longest, turns) = run_with(0, true, end);
+            let (longest, windows) = run_with(0, true, end);
             // 4 harts of 5 servers have sent 30 packets each, of which a part has been lost.
             let lines: usize = longest
                 .iter()
@@ -436,12 +437,12 @@ fn windows_of_any_length_and_skipping_give_the_same() {
             let simulated = run_with(0, false, end).0;
             assert!(simulated == longest, "with nothing skipped, until {end:?}");
             for (lookahead, skip) in [(1, true), (50, false)] {
-                let (shorter, more_turns) = run_with(lookahead, skip, end);
+                let (shorter, more_windows) = run_with(lookahead, skip, end);
                 assert!(
                     shorter == longest,
                     "with {lookahead} cycles, skipping {skip}, until {end:?}"
                 );
-                assert!(more_turns > turns);
+                assert!(more_windows > windows);
             }
         }
     }
@@ -470,7 +471,7 @@ fn a_rack_goes_on_where_it_was_saved() {
 /// grow with what these two do.
 #[test]
 fn idle_servers_cost_nothing() {
-    let turns = |servers: usize, rounds: u64| {
+    let windows = |servers: usize, rounds: u64| {
         let mut images = vec![idles(); servers];
         images[0] = asks(1, rounds);
         images[1] = answers();
@@ -484,10 +485,10 @@ fn idle_servers_cost_nothing() {
         assert_eq!(log(&mut rack, 0).len(), 2 * rounds as usize);
         rack.server_windows()
     };
-    let few = turns(81, 100);
-    let many = turns(81, 1100);
-    assert_eq!(many - few, turns(2, 1100) - turns(2, 100));
-    // Each turn of a round is one of two servers, and a round trip is some 800 ns, 19 windows, at
+    let few = windows(81, 100);
+    let many = windows(81, 1100);
+    assert_eq!(many - few, windows(2, 1100) - windows(2, 100));
+    // Each window is one of two servers, and a round trip is some 800 ns, 19 windows, at
     // least.
     assert!(many - few >= 2000, "{few} {many}");
 }

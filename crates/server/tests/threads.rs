@@ -17,7 +17,7 @@ const DATA: u64 = 0x8020_0000;
 const DATA_BYTES: u64 = 0x10_0000;
 /// Turns of a hart's loop that are not measured, and that are.
 const WARM_UP: u64 = 20;
-const TURNS: u64 = 1000;
+const ITERATIONS: u64 = 1000;
 
 type Body = fn(&mut Assembler);
 
@@ -30,8 +30,8 @@ fn spec(threads: u8) -> ServerSpec {
 }
 
 /// A loop around `body`, whose data is at s0.
-fn turn(asm: &mut Assembler, turns: u64, body: Body) {
-    asm.load_immediate(S1, turns);
+fn iterate(asm: &mut Assembler, iterations: u64, body: Body) {
+    asm.load_immediate(S1, iterations);
     asm.align(64);
     let again = asm.label_here();
     body(asm);
@@ -42,7 +42,7 @@ fn turn(asm: &mut Assembler, turns: u64, body: Body) {
     asm.bind(done);
 }
 
-/// Cycles that hart 0 takes for its turns on a core with so many threads; if there is a hart 1, it
+/// Cycles that hart 0 takes for its iterations on a core with so many threads; if there is a hart 1, it
 /// executes `other` all the time, or halts.
 fn cycles(threads: u8, body: Body, other: Option<Body>) -> u64 {
     let mut asm = Assembler::new();
@@ -50,9 +50,9 @@ fn cycles(threads: u8, body: Body, other: Option<Body>) -> u64 {
         asm.load_immediate(S0, DATA + DATA_BYTES * hart as u64);
         asm.load_immediate(S2, 1);
         if hart == 0 {
-            turn(asm, WARM_UP, body);
+            iterate(asm, WARM_UP, body);
             asm.csr_read(S10, CYCLE);
-            turn(asm, TURNS, body);
+            iterate(asm, ITERATIONS, body);
             asm.csr_read(S11, CYCLE);
             asm.operate(SUB, S11, S11, S10);
             asm.load_immediate(T0, RESULT);
@@ -61,7 +61,7 @@ fn cycles(threads: u8, body: Body, other: Option<Body>) -> u64 {
             asm.load_immediate(T0, HOST);
             asm.store_double(S2, T0, 0);
         } else if let Some(other) = other {
-            turn(asm, 1 << 40, other);
+            iterate(asm, 1 << 40, other);
         }
         asm.halt();
     });
@@ -172,10 +172,13 @@ fn two_chains_have_full_speed() {
 fn what_the_ports_limit_is_halved() {
     for body in [loads, multiplications] {
         let alone = cycles(1, body, None);
-        assert!((30 * TURNS..31 * TURNS).contains(&alone), "{alone} alone");
+        assert!(
+            (30 * ITERATIONS..31 * ITERATIONS).contains(&alone),
+            "{alone} alone"
+        );
         let together = cycles(2, body, Some(body));
         assert!(
-            (53 * TURNS..68 * TURNS).contains(&together),
+            (53 * ITERATIONS..68 * ITERATIONS).contains(&together),
             "{together} together"
         );
     }
@@ -200,7 +203,7 @@ fn misses_and_a_chain_get_on() {
     let alone = cycles(1, misses, None);
     let together = cycles(2, misses, Some(chain));
     assert!(
-        (alone..alone + 60 * TURNS).contains(&together),
+        (alone..alone + 60 * ITERATIONS).contains(&together),
         "{together} cycles beside a chain, {alone} alone"
     );
 }
@@ -216,9 +219,9 @@ fn equal_harts_get_equal_parts() {
         asm.harts(threads.into(), |asm, hart| {
             asm.load_immediate(S0, DATA + DATA_BYTES * hart as u64);
             asm.load_immediate(S2, 1);
-            turn(asm, WARM_UP, multiplications);
+            iterate(asm, WARM_UP, multiplications);
             asm.csr_read(S10, CYCLE);
-            turn(asm, TURNS, multiplications);
+            iterate(asm, ITERATIONS, multiplications);
             asm.csr_read(S11, CYCLE);
             asm.operate(SUB, S11, S11, S10);
             asm.load_immediate(T0, RESULT + 64 * hart as u64);
@@ -229,7 +232,7 @@ fn equal_harts_get_equal_parts() {
         let each: Vec<u64> = (0..u64::from(threads))
             .map(|hart| read(&machine, RESULT + 64 * hart))
             .collect();
-        let expected = 30 * TURNS * u64::from(threads);
+        let expected = 30 * ITERATIONS * u64::from(threads);
         let near = expected * 97 / 100..=expected * 102 / 100;
         assert!(each.iter().all(|one| near.contains(one)), "{each:?} cycles");
     }
@@ -247,7 +250,7 @@ fn equal_harts_execute_equal_numbers_of_instructions() {
             asm.harts(threads.into(), |asm, hart| {
                 asm.load_immediate(S0, DATA + DATA_BYTES * hart as u64);
                 asm.load_immediate(S2, 1);
-                turn(asm, if hart == 0 { 4 * TURNS } else { 1 << 40 }, body);
+                iterate(asm, if hart == 0 { 4 * ITERATIONS } else { 1 << 40 }, body);
                 asm.load_immediate(T0, HOST);
                 asm.store_double(S2, T0, 0);
                 asm.halt();
@@ -279,7 +282,7 @@ fn the_cycles_of_each_hart_add_up() {
             asm.load_immediate(S0, DATA + DATA_BYTES * hart as u64);
             asm.load_immediate(S2, 1);
             let body = [multiplications, loads, chain, stores][hart % 4];
-            turn(asm, TURNS, body);
+            iterate(asm, ITERATIONS, body);
             asm.halt();
         });
         let machine = servers::halted(&spec(threads), asm.finish(&[]));

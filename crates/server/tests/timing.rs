@@ -135,7 +135,7 @@ fn a_dependent_chain_takes_the_latencies() {
         );
     };
     chain("addition", ADD, 1, 1);
-    // Zero by zero, in order: two turns of the multiplier and two cycles beside.
+    // Zero by zero, in order: two steps of the multiplier and two cycles beside.
     chain("multiplication", MUL, 3, 4);
     chain("division", DIVU, 20, 33);
     chain("floating-point addition", FADD_D, 2, 4);
@@ -145,8 +145,8 @@ fn a_dependent_chain_takes_the_latencies() {
     chain("fused multiplication", (0x43, 7, 0x01), 4, 4);
 }
 
-/// The in-order core's multiplier takes 8 bits of the first operand in a turn, and one turn to see
-/// that nothing is left of it, up to 8 turns; 4 for products of 32 bits. Its result can be used 2
+/// The in-order core's multiplier takes 8 bits of the first operand in a step, and one step to see
+/// that nothing is left of it, up to 8 steps; 4 for products of 32 bits. Its result can be used 2
 /// cycles later.
 #[test]
 fn an_iterative_multiplier_ends_early() {
@@ -238,7 +238,7 @@ fn independent_operations_take_the_ports() {
     // 120 of them. Out of order: 6, 2 and 4 ports and so on, each taking one a cycle; dividers
     // take one for each latency. In order: one instruction a cycle; dividers likewise.
     independent("addition", ADD, [120 / 6, 120]);
-    // Zero by zero: two turns of the in-order core's multiplier, which takes one product at a time.
+    // Zero by zero: two steps of the in-order core's multiplier, which takes one product at a time.
     independent("multiplication", MUL, [120 / 2, 120 * 4]);
     independent("division", DIVU, [120 * 20, 120 * 33]);
     independent("floating-point addition", FADD_D, [120 / 4, 120]);
@@ -665,7 +665,7 @@ fn a_line_goes_to_and_fro_between_two_harts() {
             asm.load_immediate(S1, RESULTS + 64 * hart as u64);
             asm.load_immediate(T1, 12);
             asm.add_immediate(T2, ZERO, 1);
-            // Half a turn apart.
+            // Half an iteration apart.
             for _ in 0..if hart == 0 { 0 } else { 12 } {
                 asm.operate(DIVU, T2, T2, T2);
             }
@@ -985,7 +985,7 @@ fn first_link(columns: u64, from: u64, to: u64) -> Option<&'static str> {
 /// message goes behind the five flits of the line.
 #[test]
 fn a_contended_line_goes_round() {
-    const TURNS: u64 = 32;
+    const ITERATIONS: u64 = 32;
     for mut core in models() {
         // So that no other line that has been written makes room.
         core = with_lru(core);
@@ -998,11 +998,11 @@ fn a_contended_line_goes_round() {
             asm.harts(harts, |asm, hart| {
                 asm.load_immediate(S0, OWNED); // line 0 of bank 0
                 asm.load_immediate(S1, PASS_DATA + 0x1000 * hart as u64);
-                asm.load_immediate(T1, TURNS);
+                asm.load_immediate(T1, ITERATIONS);
                 asm.add_immediate(T2, ZERO, 1);
                 // Lines of its own for what it finds, so that nothing misses later.
-                for turn in 0..TURNS as i64 {
-                    asm.store_double(ZERO, S1, 16 * turn);
+                for iteration in 0..ITERATIONS as i64 {
+                    asm.store_double(ZERO, S1, 16 * iteration);
                 }
                 asm.fence(RW, RW);
                 let again = asm.label_here();
@@ -1019,9 +1019,12 @@ fn a_contended_line_goes_round() {
             });
             let machine = halted(&spec, asm.finish(&[]));
             let (harts, columns) = (harts as u64, columns as u64);
-            assert_eq!(read(&machine, OWNED), TURNS * harts);
-            let result = |hart: u64, turn: u64, word: u64| {
-                read(&machine, PASS_DATA + 0x1000 * hart + 16 * turn + 8 * word)
+            assert_eq!(read(&machine, OWNED), ITERATIONS * harts);
+            let result = |hart: u64, iteration: u64, word: u64| {
+                read(
+                    &machine,
+                    PASS_DATA + 0x1000 * hart + 16 * iteration + 8 * word,
+                )
             };
             // Who comes when in a round.
             let mut order: Vec<u64> = (0..harts).collect();
@@ -1038,11 +1041,15 @@ fn a_contended_line_goes_round() {
                 })
                 .sum();
             for &hart in &order {
-                // The first turns are a crowd, in the last some have done already.
-                for turn in 12..TURNS - 8 {
-                    let [found, cycles] =
-                        [0, 1].map(|word| result(hart, turn + 1, word) - result(hart, turn, word));
-                    let what = format!("hart {hart} of {harts}, turn {turn}, {:?}", core.model);
+                // The first iterations are a crowd, in the last some have done already.
+                for iteration in 12..ITERATIONS - 8 {
+                    let [found, cycles] = [0, 1].map(|word| {
+                        result(hart, iteration + 1, word) - result(hart, iteration, word)
+                    });
+                    let what = format!(
+                        "hart {hart} of {harts}, iteration {iteration}, {:?}",
+                        core.model
+                    );
                     assert_eq!(found, harts, "{what}: everybody once in a round");
                     // Who follows whom depends on the crowd at the beginning. Where two messages of
                     // a round meet on a link behind the first one, which is not counted above, one
@@ -1087,7 +1094,7 @@ fn a_line_goes_to_and_fro_across_the_mesh() {
             asm.load_immediate(S2, FLAG);
             asm.load_immediate(T1, 12);
             asm.add_immediate(T2, ZERO, 1);
-            // Half a turn apart.
+            // Half an iteration apart.
             if hart == 0 {
                 let wait = asm.label_here();
                 asm.load_double(T0, S2, 0);

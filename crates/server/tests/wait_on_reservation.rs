@@ -39,16 +39,16 @@ fn begin(asm: &mut Assembler) {
     asm.load_immediate(RESULT_BASE, RESULTS);
 }
 
-/// Spends some cycles: one or two for each turn, or a few more.
-fn delay(asm: &mut Assembler, turns: u64) {
-    asm.load_immediate(T6, turns + 1);
+/// Spends some cycles: one or two for each iteration, or a few more.
+fn delay(asm: &mut Assembler, iterations: u64) {
+    asm.load_immediate(T6, iterations + 1);
     let again = asm.label_here();
     asm.add_immediate(T6, T6, -1);
     asm.branch(When::NotEqual, T6, ZERO, again);
 }
 
-/// Waits until the flag is not the value of `unwanted`; its value comes to `T0`. `gap` turns of a
-/// delay are between `lr` and `wrs.nto`.
+/// Waits until the flag is not the value of `unwanted`; its value comes to `T0`. `gap` iterations of
+/// a delay are between `lr` and `wrs.nto`.
 fn wait_while(asm: &mut Assembler, unwanted: Register, gap: u64) {
     let again = asm.label_here();
     let done = asm.label();
@@ -69,7 +69,7 @@ fn counts(machine: &Machine, hart: usize) -> CoreStatistics {
 
 /// Hart 0 waits for the flag, which hart 1 writes after a delay. The results are what hart 0 has
 /// read, and the cycles when hart 1 begins to write and when hart 0 goes on.
-fn one_waits_for_another(gap: u64, turns: u64, reads_before: bool) -> Image {
+fn one_waits_for_another(gap: u64, iterations: u64, reads_before: bool) -> Image {
     let mut asm = Assembler::new();
     asm.harts(2, |asm, hart| {
         begin(asm);
@@ -80,11 +80,11 @@ fn one_waits_for_another(gap: u64, turns: u64, reads_before: bool) -> Image {
             asm.store_double(T1, RESULT_BASE, 8);
         } else {
             if reads_before {
-                delay(asm, turns / 2);
+                delay(asm, iterations / 2);
                 asm.load_double(T1, FLAG_BASE, 0);
-                delay(asm, turns / 2);
+                delay(asm, iterations / 2);
             } else {
-                delay(asm, turns);
+                delay(asm, iterations);
             }
             asm.csr_read(T1, CYCLE);
             asm.add_immediate(T0, ZERO, 7);
@@ -136,12 +136,12 @@ fn no_store_is_missed() {
     for core in models() {
         let spec = server(2, &core);
         for gap in [0, 1, 5, 20, 60] {
-            for turns in (0..400).step_by(7) {
-                let machine = halted(&spec, one_waits_for_another(gap, turns, false));
+            for iterations in (0..400).step_by(7) {
+                let machine = halted(&spec, one_waits_for_another(gap, iterations, false));
                 assert_eq!(
                     read(&machine, RESULTS),
                     7,
-                    "gap {gap}, {turns} turns, {:?}",
+                    "gap {gap}, {iterations} iterations, {:?}",
                     core.model
                 );
             }
@@ -150,14 +150,14 @@ fn no_store_is_missed() {
 }
 
 /// How many cycles hart 1's store takes while hart 0 has the line and does what `owner` says.
-fn cycles_of_a_store(core: &CoreSpec, turns: u64, owner: impl Fn(&mut Assembler)) -> u64 {
+fn cycles_of_a_store(core: &CoreSpec, iterations: u64, owner: impl Fn(&mut Assembler)) -> u64 {
     let mut asm = Assembler::new();
     asm.harts(2, |asm, hart| {
         begin(asm);
         if hart == 0 {
             owner(asm);
         } else {
-            delay(asm, turns);
+            delay(asm, iterations);
             asm.add_immediate(T0, ZERO, 7);
             asm.csr_read(T1, CYCLE);
             asm.store_double(T0, FLAG_BASE, 0);
@@ -184,10 +184,10 @@ fn the_writer_is_not_delayed() {
         assert_eq!(cycles_of_a_store(&core, 2000, waits), usual);
         // At worst the store comes with the line, and waits until the hart is at `wrs.nto`.
         let longest = (0..400)
-            .map(|turns| cycles_of_a_store(&core, turns, waits))
+            .map(|iterations| cycles_of_a_store(&core, iterations, waits))
             .max();
         let first = (0..400)
-            .map(|turns| cycles_of_a_store(&core, turns, owns))
+            .map(|iterations| cycles_of_a_store(&core, iterations, owns))
             .max();
         println!("{:?}: usually {usual}, {longest:?}, {first:?}", core.model);
         assert!(longest <= first.map(|cycles| cycles + 20));
@@ -515,12 +515,12 @@ fn waiting_for_ever_is_reported() {
 #[test]
 fn harts_that_wait_for_the_same_line_leave_each_other_alone() {
     for core in models() {
-        let [short, long] = [2000, 12_000].map(|turns| {
+        let [short, long] = [2000, 12_000].map(|iterations| {
             let mut asm = Assembler::new();
             asm.harts(4, |asm, hart| {
                 begin(asm);
                 if hart == 3 {
-                    delay(asm, turns);
+                    delay(asm, iterations);
                     asm.add_immediate(T0, ZERO, 7);
                     asm.store_double(T0, FLAG_BASE, 0);
                 } else {

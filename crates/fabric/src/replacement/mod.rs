@@ -95,7 +95,7 @@ impl Policy {
         match self.replacement {
             // What a byte becomes depends on the last uses alone.
             Replacement::Lru | Replacement::Random | Replacement::TreePlru => true,
-            // One that is used first and last in each turn is used again only in the second one.
+            // One that is used first and last in each iteration is used again only in the second.
             Replacement::Srrip => false,
         }
     }
