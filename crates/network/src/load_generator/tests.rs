@@ -652,7 +652,7 @@ fn wrong_descriptions_get_a_sentence() {
             |spec| spec.stamped = false,
         ),
         (
-            "requests.0.words.0.least is 3; it must be most, 2, or less",
+            "requests.0.words.0.min is 3; it must be max, 2, or less",
             |spec| spec.requests[0].words = vec![Word::Uniform { min: 3, max: 2 }],
         ),
         (
