@@ -373,8 +373,8 @@ def test_a_tmp_of_its_own_ends_with_the_run(program: Program, tmp_path: Path) ->
     command = [sys.executable, "-m", "nanoplane", "exec", str(program("arguments"))]
     (tmp_path / "work").mkdir()
     (tmp_path / "place").mkdir()
-    left = tmp_path / "place" / "nanoplane-guest-1-0" / "tmp" / "left"
-    left.mkdir(parents=True)  # by a run that was killed
+    left = tmp_path / "place" / "nanoplane-guest-1-0"
+    (left / "tmp" / "file").mkdir(parents=True)  # by a run that was killed
     with subprocess.Popen(
         command,
         cwd=tmp_path / "work",
