@@ -2,6 +2,7 @@
 
 use crate::replacement::Policy;
 use crate::{LineAddress, Replacement};
+use std::ops::Range;
 
 const NO_LINE: u64 = u64::MAX;
 
@@ -41,7 +42,7 @@ impl LineArray {
         }
     }
 
-    fn set(&self, index: u64) -> std::ops::Range<usize> {
+    fn set(&self, index: u64) -> Range<usize> {
         let start = (index & self.set_mask) as usize * self.ways;
         start..start + self.ways
     }
@@ -68,13 +69,19 @@ impl LineArray {
         found.is_some()
     }
 
-    /// Uses `line`, after having put it in if it was not here. Returns the line that had to make
-    /// room, and whether that was newer than memory.
+    /// How many lines a set has.
+    pub(crate) fn ways(&self) -> usize {
+        self.ways
+    }
+
+    /// Uses `line`, after having put it into one of `ways` if it was not here. Returns the line
+    /// that had to make room, and whether that was newer than memory.
     pub(crate) fn install(
         &mut self,
         index: u64,
         line: LineAddress,
         dirty: bool,
+        ways: Range<usize>,
     ) -> Option<(LineAddress, bool)> {
         let set = self.set(index);
         if let Some(place) = self.find(index, line) {
@@ -85,8 +92,8 @@ impl LineArray {
         }
         let lines = &self.lines[set.clone()];
         let order = &mut self.order[set.clone()];
-        let free = || lines.iter().position(|&other| other == NO_LINE);
-        let way = self.policy.victim(order, free, |_| true)?;
+        let free = || ways.clone().find(|&way| lines[way] == NO_LINE);
+        let way = self.policy.victim(order, free, |way| ways.contains(&way))?;
         let place = set.start + way;
         let old = self.lines[place];
         let evicted = (old != NO_LINE).then_some((LineAddress(old), self.dirty[place]));
@@ -128,7 +135,7 @@ mod tests {
         let line = |number: u64| (number, LineAddress(number));
         let install = |array: &mut LineArray, number, dirty| {
             let (index, line) = line(number);
-            array.install(index, line, dirty)
+            array.install(index, line, dirty, 0..2)
         };
         assert_eq!(install(&mut array, 0, true), None);
         assert_eq!(install(&mut array, 2, false), None);

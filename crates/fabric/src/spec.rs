@@ -211,6 +211,11 @@ pub struct LastLevelSpec {
     pub inclusion: Inclusion,
     /// The directory beside a non-inclusive cache; an inclusive one has none of its own.
     pub directory: Option<DirectorySpec>,
+    /// Ways of each set that lines fill which DMA brings into the cache; it updates a line that is
+    /// there in whatever way that is. Cores fill all ways. Intel's Data Direct I/O has 2 of
+    /// Skylake-SP's 11 (Farshin et al., "Reexamining Direct Cache Access", ATC 2020). Absent: all.
+    #[schemars(range(min = 1, max = 64))]
+    pub io_ways: Option<u32>,
 }
 
 impl Default for LastLevelSpec {
@@ -222,6 +227,7 @@ impl Default for LastLevelSpec {
             latency_cycles: 10,
             inclusion: Inclusion::Inclusive,
             directory: None,
+            io_ways: None,
         }
     }
 }
@@ -235,6 +241,13 @@ impl LastLevelSpec {
     fn check_sets(&self) -> Result<(), SpecError> {
         let size = self.size_bytes_per_bank;
         check_sets("size_bytes_per_bank", size, self.ways, LINE_BYTES)?;
+        let io_ways = self.io_ways.unwrap_or(1);
+        require(
+            io_ways <= self.ways,
+            "io_ways",
+            io_ways,
+            format!("the cache has {} ways", self.ways),
+        )?;
         let Some(directory) = &self.directory else {
             return Ok(());
         };

@@ -957,6 +957,9 @@ impl System {
         if let Some(directory) = &mut system.fabric.last_level.directory {
             directory.replacement = replacement();
         }
+        let last_level = &mut system.fabric.last_level;
+        let io_ways = 1 + random.below(u64::from(last_level.ways)) as u32;
+        last_level.io_ways = (random.below(2) == 0).then_some(io_ways);
         system
     }
 

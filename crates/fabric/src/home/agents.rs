@@ -79,7 +79,7 @@ impl Bank {
         data.0[start..start + bytes].copy_from_slice(&write.data.0[..bytes]);
         ram.write_line(line, &data);
         if write.allocate {
-            self.install(slot, line, true, out);
+            self.install(slot, line, true, Origin::Io, out);
         } else {
             // What is not written of it comes from here, or stays in memory as it is.
             out.push(HomeAction::WriteToMemory(line));

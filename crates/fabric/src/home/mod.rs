@@ -185,6 +185,22 @@ enum Request {
     },
 }
 
+impl Request {
+    fn origin(&self) -> Origin {
+        match self {
+            Request::Get { .. } | Request::Put { .. } => Origin::Core,
+            Request::ReadAtHome { .. } | Request::WriteAtHome(_) => Origin::Io,
+        }
+    }
+}
+
+/// Whose access brings a line into the last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Core,
+    Io,
+}
+
 state::choice!(Request { Get { cache, write }, ReadAtHome { agent }, WriteAtHome(write), Put { cache, data } });
 
 /// What a busy line waits for.
@@ -278,6 +294,8 @@ state::component!(BankStatistics {
 pub(crate) struct Bank {
     banks: Divisor,
     ways: usize,
+    /// [`LastLevelSpec::io_ways`]
+    io_ways: Option<usize>,
     set_mask: u64,
     /// How many bits of a line's number choose its set.
     set_bits: u32,
@@ -313,6 +331,7 @@ impl State for Bank {
             Bank {
                 banks: fixed,
                 ways: fixed,
+                io_ways: fixed,
                 set_mask: fixed,
                 set_bits: fixed,
                 entries: exact slice,
@@ -371,6 +390,7 @@ impl Bank {
         Bank {
             banks: Divisor::new(banks as u64),
             ways,
+            io_ways: spec.io_ways.map(|ways| ways as usize),
             set_mask: sets as u64 - 1,
             set_bits: sets.trailing_zeros(),
             entries: vec![EMPTY; sets * ways],
@@ -541,7 +561,7 @@ impl Bank {
             self.perform_write(None, line, &write, ram, out);
             return true;
         }
-        let Some(slot) = self.make_room(line, out) else {
+        let Some(slot) = self.make_room(line, request.origin(), out) else {
             return false;
         };
         self.insert(slot, line);
@@ -762,7 +782,7 @@ impl Bank {
             entry.owner = NO_OWNER;
             if let Some(data) = data {
                 ram.write_line(line, &data);
-                self.install(Some(slot), line, true, out);
+                self.install(Some(slot), line, true, Origin::Core, out);
             }
         } else if entry.owner == NO_OWNER {
             reached!("Put from a cache that is not the owner any more");
@@ -836,7 +856,7 @@ impl Bank {
         entry.sharers = if kept { bit(from) } else { 0 };
         if let Some((data, dirty)) = data {
             ram.write_line(line, data);
-            self.install(Some(slot), line, dirty, out);
+            self.install(Some(slot), line, dirty, Origin::Core, out);
         }
         match self.transactions[transaction as usize].step {
             Step::Forward { owner, request } if owner == from.0 => {
@@ -873,7 +893,7 @@ impl Bank {
             internal_error(line, "an answer of memory that nobody waits for");
         };
         self.footprint.fail();
-        self.install(Some(slot), line, false, out);
+        self.install(Some(slot), line, false, request.origin(), out);
         self.transactions[transaction as usize].step = Step::Between;
         let before = out.len();
         self.serve(slot, line, request, ram, out);

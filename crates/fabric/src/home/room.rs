@@ -1,6 +1,16 @@
 //! Which lines are in the directory and in the last-level cache, and which have to leave.
 
 use super::*;
+use std::ops::Range;
+
+/// The ways that a line may fill: for I/O the last ones, of which Intel's mask has the upper bits.
+#[inline]
+fn fillable(ways: usize, io_ways: Option<usize>, origin: Origin) -> Range<usize> {
+    match io_ways {
+        Some(io_ways) if origin == Origin::Io => ways - io_ways..ways,
+        _ => 0..ways,
+    }
+}
 
 impl Bank {
     pub(super) fn recall_in(&self, set: usize) -> bool {
@@ -38,10 +48,11 @@ impl Bank {
         slot: Option<usize>,
         line: LineAddress,
         dirty: bool,
+        origin: Origin,
         out: &mut Vec<HomeAction>,
     ) {
         if self.lines.is_some() {
-            self.install_line(line, dirty, out);
+            self.install_line(line, dirty, origin, out);
         } else if let Some(slot) = slot {
             self.entries[slot].present = true;
             self.entries[slot].dirty |= dirty;
@@ -54,11 +65,15 @@ impl Bank {
         &mut self,
         line: LineAddress,
         dirty: bool,
+        origin: Origin,
         out: &mut Vec<HomeAction>,
     ) {
         let index = self.banks.divide(line.0);
-        let lines = self.lines.as_mut();
-        let evicted = lines.and_then(|lines| lines.install(index, line, dirty));
+        let io_ways = self.io_ways;
+        let evicted = self.lines.as_mut().and_then(|lines| {
+            let ways = fillable(lines.ways(), io_ways, origin);
+            lines.install(index, line, dirty, ways)
+        });
         if let Some((evicted, dirty)) = evicted {
             cell!(self.note_eviction(evicted));
             self.statistics.evictions += 1;
@@ -83,12 +98,18 @@ impl Bank {
     pub(super) fn make_room(
         &mut self,
         line: LineAddress,
+        origin: Origin,
         out: &mut Vec<HomeAction>,
     ) -> Option<usize> {
         self.footprint.fail();
         let set = self.set(line);
         let is_idle = |entry: &Entry| entry.transaction == IDLE;
-        let victim = self.victim(set, is_idle);
+        // A directory beside the cache has no ways for I/O.
+        let ways = match self.lines {
+            None => fillable(self.ways, self.io_ways, origin),
+            Some(_) => 0..self.ways,
+        };
+        let victim = self.victim(set, ways, is_idle);
         if victim.is_none() {
             reached!("miss in a set where all lines are busy");
         }
@@ -118,16 +139,20 @@ impl Bank {
         None
     }
 
-    /// The entry that a line takes which comes to `set`, if that may go.
+    /// The entry that a line takes which comes to one of `ways` of `set`, if that may go.
     #[inline]
-    pub(super) fn victim(&self, set: usize, may_go: impl Fn(&Entry) -> bool) -> Option<usize> {
-        let ways = 0..self.ways;
+    pub(super) fn victim(
+        &self,
+        set: usize,
+        ways: Range<usize>,
+        may_go: impl Fn(&Entry) -> bool,
+    ) -> Option<usize> {
         let is_free = |&way: &usize| self.entry(set, way).line == NO_LINE;
         let free = || match usize::from(self.used[set]) < self.ways {
             true => ways.clone().find(is_free),
             false => None,
         };
-        let may_go = |way| may_go(self.entry(set, way));
+        let may_go = |way| ways.contains(&way) && may_go(self.entry(set, way));
         let way = self
             .policy
             .victim(&self.sets[self.order(set)], free, may_go);
@@ -152,14 +177,15 @@ impl Bank {
         }
         if let Some(lines) = &mut self.lines {
             // What leaves it has been written to memory by now.
-            lines.install(self.banks.divide(line.0), line, true);
+            let ways = 0..lines.ways();
+            lines.install(self.banks.divide(line.0), line, true, ways);
             return;
         }
         let slot = if let Some(slot) = found {
             self.touch(slot);
             slot
         } else {
-            let victim = self.victim(self.set(line), |entry| !is_held(entry));
+            let victim = self.victim(self.set(line), 0..self.ways, |entry| !is_held(entry));
             let Some(slot) = victim else { return };
             if self.entries[slot].line != NO_LINE {
                 self.evict(slot);

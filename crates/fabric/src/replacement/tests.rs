@@ -390,7 +390,7 @@ proptest! {
                     continue;
                 }
                 let is_hit = array.contains(line, address);
-                let victim = array.install(line, address, false);
+                let victim = array.install(line, address, false, 0..ways);
                 let found = (is_hit, victim.map(|one| one.0.0));
                 prop_assert_eq!(found, book.access(line));
             }

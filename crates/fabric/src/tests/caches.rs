@@ -294,6 +294,61 @@ fn dma_takes_the_ways_that_it_takes() {
     assert!(bench.fabric.errors().is_empty());
 }
 
+/// A set has four ways and holds three lines that a core has read. If one way is for I/O, each of
+/// eight lines that DMA writes takes the place of the one before, which goes to memory, and those
+/// that were read stay. Without ways of its own I/O fills all four, and they are gone. A line that
+/// is there is updated where it is.
+#[test]
+fn io_fills_the_ways_that_are_for_io() {
+    let cases = [(Some(1), 7, 0), (None, 4, 3)];
+    for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive] {
+        for (io_ways, evictions, read_again) in cases {
+            let mut spec = quiet_spec();
+            spec.last_level.inclusion = inclusion;
+            spec.last_level.size_bytes_per_bank = 4 * 64;
+            spec.last_level.ways = 4;
+            spec.last_level.io_ways = io_ways;
+            let mut fabric = Fabric::new(&spec, memory()).unwrap();
+            let agent = with_script(&mut fabric);
+            let mut bench = Bench::new(fabric);
+            for number in 0..3 {
+                bench.miss(0, line_at(5, number), false);
+            }
+            let write = |number| MemoryAccess::DmaWrite {
+                address: line_at(5, number).base(),
+                bytes: 64,
+                data: LineData::ZERO,
+                allocate: true,
+            };
+            for number in 10..18 {
+                bench.script(agent, &[write(number)]);
+            }
+            let before = bench.fabric.statistics();
+            assert_eq!(before.memory_writes, evictions);
+            let bank = &bench.fabric.banks[5];
+            let kept = (0..3).map(|number| line_at(5, number));
+            let kept = kept.filter(|&line| match inclusion {
+                Inclusion::Inclusive => bank.lines().any(|one| one.0 == line),
+                Inclusion::NonInclusive => bank.has_line(line),
+            });
+            assert_eq!(kept.count() as u64, 3 - read_again);
+            // A line of a non-inclusive cache that the first core still owns comes from there.
+            for number in 0..3 {
+                bench.miss(1, line_at(5, number), false);
+            }
+            let after = bench.fabric.statistics();
+            let expected = match inclusion {
+                Inclusion::Inclusive => read_again,
+                Inclusion::NonInclusive => 0,
+            };
+            assert_eq!(after.memory_reads - before.memory_reads, expected);
+            bench.script(agent, &[write(0), write(1), write(2)]);
+            let last = bench.fabric.statistics();
+            assert_eq!(last.memory_writes, after.memory_writes);
+        }
+    }
+}
+
 #[test]
 fn a_dma_write_takes_a_newer_line_with_it() {
     // Part of a line that a core has written: the rest is the core's.
