@@ -116,7 +116,12 @@ def test_list(command: Command) -> None:
     assert status == 0
     assert "packet-encapsulation" in names["programs"]
     assert {"nanopu/mica", "traditional/set-algebra"} < set(names["rack_programs"])
-    assert names["presets"] == ["hyperplane-table1", "nanopu-prototype", "rpcvalet-table1"]
+    assert names["presets"] == [
+        "hyperplane-table1",
+        "nanopu-prototype",
+        "rpcvalet-table1",
+        "skylake-sp",
+    ]
     assert names["notify"][:2] == ["spin", "spin-poll-mode"]
     assert names["organisations"] == ["scale-out", "scale-up-2", "scale-up-4", "scale-up"]
     assert {f"hyperplane.{number}" for number in range(8, 14)} < set(names["figures"])

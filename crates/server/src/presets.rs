@@ -1,4 +1,4 @@
-//! The machines of the papers.
+//! The machines of the papers, and a real one.
 
 use crate::registry::ServerSpec;
 use fabric::{
@@ -9,7 +9,7 @@ use nanopu::NanoPuSpec;
 use pipeline::{CoreSpec, MemoryModel};
 use rpcvalet::RpcValetSpec;
 
-/// A machine of a paper.
+/// A machine.
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
@@ -23,7 +23,12 @@ pub struct Preset {
 
 /// All presets.
 pub fn presets() -> Vec<Preset> {
-    vec![hyperplane_table1(), rpcvalet_table1(), nanopu_prototype()]
+    vec![
+        hyperplane_table1(),
+        rpcvalet_table1(),
+        nanopu_prototype(),
+        skylake_sp(),
+    ]
 }
 
 /// The 16-core server of HyperPlane's Table I.
@@ -197,6 +202,70 @@ fn nanopu_prototype() -> Preset {
     }
 }
 
+/// A socket of Intel's Skylake-SP: the Xeon Platinum 8160, with 24 cores.
+///
+/// Intel's product specification gives the cores, 33 MB of last-level cache, and six channels of
+/// DDR4-2666. The clock is that of its turbo with all cores busy, 2.8 GHz ("Intel Xeon Processor
+/// Scalable Family Specification Update", 336065); one core alone reaches 3.7 GHz. The last-level
+/// cache has 1.375 MB with 11 ways a tile and includes nothing (the optimisation manual); its
+/// directory is that of Yan et al. ([`DirectorySpec`]), and I/O fills two ways
+/// ([`LastLevelSpec::io_ways`]).
+///
+/// Intel publishes neither the latency of a bank nor that of a hop. Published are sums: from load
+/// to use, 54 to 56 cycles for 4 to 8 MB and 25 to 27 ns for 16 to 32 MB, and 89 to 91 ns from
+/// memory, of a Xeon Platinum 8176 (De Gelas and Cutress, "Sizing Up Servers: Intel's Skylake-SP
+/// Xeon versus AMD's EPYC 7000", AnandTech, 2017). Chosen here: 6 x 4 tiles, one cycle a hop with
+/// links of 32 bytes, which is the mesh's width, and the latencies of a bank and of a memory
+/// controller with which the sums come to 55 cycles and to 90 ns. `nanoplane figure
+/// substrate.latency` shows them.
+///
+/// Left out: that a line which a clean eviction takes from a second-level cache goes to the
+/// last-level one, the mesh's own clock, the second thread's partition of the store queue, and
+/// vector instructions.
+fn skylake_sp() -> Preset {
+    let core = CoreSpec::skylake_sp();
+    Preset {
+        name: "skylake-sp",
+        description: "24 out-of-order cores of two threads at 2.8 GHz, with 1 MB of second-level and 1.375 \
+                      MB of shared cache each, and six channels of DDR4-2666",
+        source: "Intel's Xeon Platinum 8160: its data sheets and optimisation manual",
+        server: ServerSpec::bare(
+            FabricSpec {
+                cores: 24,
+                sockets: 1,
+                socket_link: SocketLinkSpec::default(),
+                clock_ghz: 2.8,
+                forward_latency_cycles: core.l1_data.hit_latency_cycles,
+                last_level: LastLevelSpec {
+                    size_bytes_per_bank: 11 * 128 * 1024,
+                    ways: 11,
+                    latency_cycles: 31,
+                    inclusion: Inclusion::NonInclusive,
+                    directory: Some(DirectorySpec::default()),
+                    io_ways: Some(2),
+                    ..LastLevelSpec::default()
+                },
+                mesh: MeshSpec {
+                    columns: 6,
+                    rows: 4,
+                    hop_latency_cycles: 1,
+                    link_bytes: 32,
+                    local_latency_cycles: 1,
+                },
+                memory: MemorySpec {
+                    controllers: 6,
+                    latency_ns: 57.5,
+                    bandwidth_gb_per_s: 21.3,
+                    dram: None,
+                },
+            },
+            core,
+            1,
+            16384,
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +302,33 @@ mod tests {
         // "1024-entry monitoring and ready set".
         assert_eq!(server.hyperplane.unwrap().entries, 1024);
         assert_eq!(core.memory_model, MemoryModel::Tso);
+    }
+
+    /// What Intel publishes of the Xeon Platinum 8160.
+    #[test]
+    fn skylake_sp_is_intels() {
+        let server = skylake_sp().server;
+        server.core.check().unwrap();
+        server.fabric.check().unwrap();
+        let (core, fabric) = (&server.core, &server.fabric);
+        let last_level = &fabric.last_level;
+        let tiles = (fabric.mesh.columns * fabric.mesh.rows) as u64;
+        assert_eq!((fabric.cores, tiles, core.threads), (24, 24, 2));
+        assert_eq!(tiles * last_level.size_bytes_per_bank, 33 << 20);
+        assert_eq!((last_level.ways, last_level.io_ways), (11, Some(2)));
+        let l2 = core.l2.as_ref().unwrap();
+        assert_eq!((l2.size_bytes, l2.ways), (1 << 20, 16));
+        // 14 cycles from load to use: both look-ups, and one cycle.
+        assert_eq!(
+            core.l1_data.hit_latency_cycles + l2.hit_latency_cycles + 1,
+            14
+        );
+        assert_eq!((core.width, core.rob_entries), (4, 224));
+        assert_eq!(
+            (core.load_queue_entries, core.store_queue_entries),
+            (72, 56)
+        );
+        assert_eq!(fabric.memory.controllers, 6);
     }
 
     /// Each number of RPCValet's Table 1.

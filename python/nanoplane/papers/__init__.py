@@ -3,7 +3,7 @@
 import importlib
 from types import ModuleType
 
-NAMES = ("hyperplane", "rpcvalet", "nanopu", "compare")
+NAMES = ("hyperplane", "rpcvalet", "nanopu", "compare", "substrate")
 """The papers, in the order in which figures and claims are listed."""
 
 

@@ -1,0 +1,156 @@
+"""How much memory a number of cores read and write, one line after the other."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from nanoplane.claims import Claim, within
+from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.papers import plots
+from nanoplane.papers.substrate.latency import LARGEST_CACHE_BYTES, MIB
+from nanoplane.papers.substrate.machines import ANANDTECH, PRESETS, SKYLAKE, interval, run
+from nanoplane.sweep import Run, settled
+
+if TYPE_CHECKING:
+    import altair
+
+CORES = {
+    SKYLAKE: (1, 2, 4, 8, 16, 24),
+    "hyperplane-table1": (1, 2, 4, 8, 16),
+    "rpcvalet-table1": (1, 2, 4, 8, 16),
+    "nanopu-prototype": (1, 2, 4),
+}
+WORKING_SET_BYTES = 64 * MIB
+"""Of each core: more than any preset's last-level cache has, so that every line is fetched."""
+REQUEST_BYTES = 64 << 10
+REQUESTS, QUICK_REQUESTS = 50, 20
+"""For each core; at least a hundred."""
+READS, MIXED, WRITES = "reads", "mixed", "writes"
+KINDS = {READS: "reads", MIXED: "two reads to a write", WRITES: "writes"}
+_WRITTEN = {READS: 0.0, MIXED: 1 / 3, WRITES: 1.0}
+_QUICK_CORES = (1, 4, 16, 24)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stream:
+    """Cores that go through memory."""
+
+    preset: str
+    kind: str
+    cores: int
+
+    def run(self, quick: bool) -> Run:
+        """Return its run."""
+        return run(
+            self.preset,
+            "memory-stream",
+            {
+                "working_set_bytes": WORKING_SET_BYTES,
+                "bytes": REQUEST_BYTES,
+                "written_fraction": _WRITTEN[self.kind],
+            },
+            requests=max(100, self.cores * (QUICK_REQUESTS if quick else REQUESTS)),
+            # Until the caches evict as many lines as they get.
+            warmup=4 * self.cores + LARGEST_CACHE_BYTES // REQUEST_BYTES,
+            cores=self.cores,
+            memory_mib=64 + 2 * self.cores * WORKING_SET_BYTES // MIB,
+        )
+
+
+def _points(quick: bool) -> dict[Any, Run]:
+    points = (
+        Stream(preset, kind, cores)
+        for preset, counts in CORES.items()
+        for kind in KINDS
+        for cores in counts
+        if not quick or cores in _QUICK_CORES
+    )
+    return {point: point.run(quick) for point in points}
+
+
+GB_PER_S = REQUEST_BYTES / 1000
+"""Of a million requests a second."""
+
+
+def _gb_per_s(results: Results, point: Stream) -> float:
+    """Return the bytes that the program reads and writes, in gigabytes a second."""
+    return GB_PER_S * float(results[point].result["throughput_mrps"])
+
+
+def _rows(results: Results) -> list[Row]:
+    rows = []
+    for point in (one for one in results if isinstance(one, Stream)):
+        result = results[point].result
+        rows.append(
+            Row(
+                series=f"{PRESETS[point.preset]}, {KINDS[point.kind]}",
+                x=point.cores,
+                x_unit="cores",
+                y=_gb_per_s(results, point),
+                y_unit="GB/s",
+                statistic="bytes read and written by the cores",
+                labels=labels(point),
+                ci95=interval(result, "throughput_mrps_ci95", GB_PER_S),
+                samples=result["latency_ns"]["samples"],
+                steady=settled(results[point]),
+            )
+        )
+    return rows
+
+
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+    cores = plots.Axis("cores", {"zero": True}, {"values": [1, 2, 4, 8, 16, 24], "format": "d"})
+    return plots.panels(
+        rows,
+        lambda row: KINDS[row.labels["kind"]],
+        x=cores,
+        y=plots.linear("GB/s"),
+        colour=plots.Series.label("machine", "preset", PRESETS, plots.COLOURS),
+        dash=plots.Series.label("accesses", "kind", KINDS, plots.DASHES),
+    )
+
+
+FIGURES = (
+    Figure(
+        name="substrate.bandwidth",
+        title="Bandwidth of memory",
+        caption=(
+            "Each core goes through an array of its own of 64 MB, one line after the other. Bytes "
+            "that the program reads and writes count: a line that is written is also read from "
+            "memory, and goes back to it."
+        ),
+        points=_points,
+        rows=_rows,
+        chart=_chart,
+    ),
+)
+
+
+# What is published of Skylake-SP.
+
+_STREAM = "STREAM reads two arrays and writes a third; here cores only read"
+
+
+CLAIMS = (
+    Claim(
+        "substrate.bandwidth.one-core",
+        ANANDTECH,
+        "STREAM triad, one thread: 12 GB/s",
+        12,
+        "GB/s",
+        f"one core reads, preset {SKYLAKE}",
+        within(12, 0.2, below=_STREAM, above=_STREAM),
+        "substrate.bandwidth",
+        lambda results: _gb_per_s(results, Stream(SKYLAKE, READS, 1)),
+    ),
+    Claim(
+        "substrate.bandwidth.all-cores",
+        ANANDTECH,
+        "Intel claims 199 GB/s for two sockets",
+        99.5,
+        "GB/s",
+        f"24 cores read, preset {SKYLAKE}: a half of the number for two sockets",
+        within(99.5, 0.15, below=_STREAM, above=_STREAM),
+        "substrate.bandwidth",
+        lambda results: _gb_per_s(results, Stream(SKYLAKE, READS, 24)),
+    ),
+)

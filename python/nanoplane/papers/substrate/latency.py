@@ -1,0 +1,171 @@
+"""How long a load takes that needs the value of the one before, by the size of the working set."""
+
+import dataclasses
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from nanoplane.claims import Claim, between
+from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.papers import plots
+from nanoplane.papers.substrate.machines import ANANDTECH, PRESETS, SKYLAKE, interval, run
+from nanoplane.sweep import Run, settled
+
+if TYPE_CHECKING:
+    import altair
+
+KIB, MIB = 1 << 10, 1 << 20
+LINE_BYTES = 64
+LOADS = 4096
+"""Of a request. What the data plane does beside them, some 50 ns, is a hundredth of a ns a load."""
+REQUESTS = 100
+LARGEST_CACHE_BYTES = 33 * MIB
+"""Of any preset. Each of its lines has been used before anything is measured."""
+WORKING_SETS = tuple(4 * KIB << power for power in range(0, 19, 2))
+"""From 4 KB to 1 GB."""
+QUICK_WORKING_SETS = (16 * KIB, 256 * KIB, 4 * MIB, 16 * MIB, 64 * MIB)
+RANDOM, SEQUENTIAL = "random", "sequential"
+ORDERS = {RANDOM: "in random order", SEQUENTIAL: "one line after the other"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chase:
+    """A chase of pointers through all lines of a working set."""
+
+    preset: str
+    order: str
+    bytes: int
+
+    def run(self) -> Run:
+        """Return its run."""
+        lines_before = 2 * min(self.bytes, LARGEST_CACHE_BYTES) // LINE_BYTES
+        return run(
+            self.preset,
+            "pointer-chase",
+            {
+                "working_set_bytes": self.bytes,
+                "loads": LOADS,
+                "is_sequential": self.order == SEQUENTIAL,
+            },
+            requests=REQUESTS,
+            warmup=4 + lines_before // LOADS,
+            memory_mib=64 + 2 * self.bytes // MIB,
+        )
+
+
+def _points(quick: bool) -> dict[Any, Run]:
+    sizes = QUICK_WORKING_SETS if quick else WORKING_SETS
+    points = itertools.starmap(Chase, itertools.product(PRESETS, ORDERS, sizes))
+    return {point: point.run() for point in points}
+
+
+def _load_ns(results: Results, point: Chase) -> float:
+    """Return how long a load takes."""
+    return float(results[point].result["service_ns"]["mean"]) / LOADS
+
+
+def _rows(results: Results) -> list[Row]:
+    rows = []
+    for point in (one for one in results if isinstance(one, Chase)):
+        result = results[point].result
+        rows.append(
+            Row(
+                series=f"{PRESETS[point.preset]}, {ORDERS[point.order]}",
+                x=point.bytes,
+                x_unit="bytes of the working set",
+                y=_load_ns(results, point),
+                y_unit="ns a load",
+                statistic="mean time from load to use",
+                labels=labels(point),
+                ci95=interval(result["service_ns"], "mean_ci95", 1 / LOADS),
+                samples=result["service_ns"]["samples"] * LOADS,
+                steady=settled(results[point]),
+            )
+        )
+    return rows
+
+
+def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+    sizes = plots.Axis(
+        "bytes of the working set",
+        {"type": "log", "base": 2, "nice": False, "padding": 12},
+        {"values": list(WORKING_SETS), "format": ".0s", "labelAngle": -45},
+    )
+    return plots.panels(
+        rows,
+        lambda row: ORDERS[row.labels["order"]],
+        x=sizes,
+        y=plots.logarithmic("ns a load"),
+        colour=plots.Series.label("machine", "preset", PRESETS, plots.COLOURS),
+        dash=plots.Series.label("order", "order", ORDERS, plots.DASHES),
+    )
+
+
+FIGURES = (
+    Figure(
+        name="substrate.latency",
+        title="From load to use",
+        caption=(
+            "A chase of pointers through all lines of a working set, on one core of each preset: "
+            f"the time of requests of {LOADS} loads, divided by these. Each line of the caches has "
+            "been used before."
+        ),
+        points=_points,
+        rows=_rows,
+        chart=_chart,
+    ),
+)
+
+
+# What is published of Skylake-SP.
+
+CLOCK_GHZ = 2.8
+"""Of the preset."""
+_CHOSEN = "the description has the latencies whose sum this is"
+_PAGES = (
+    "pages of 4 KB, whose translations are walked for in such a working set, are not modelled by "
+    "the preset"
+)
+
+
+def _claim(
+    name: str,
+    quote: str,
+    ends: tuple[float, float],
+    unit: str,
+    size_bytes: int,
+    *,
+    scale: float = 1.0,
+    by_construction: bool = True,
+) -> Claim:
+    low, high = ends
+    return Claim(
+        f"substrate.latency.{name}",
+        ANANDTECH,
+        quote,
+        low if low == high else f"{low:g} to {high:g}",
+        unit,
+        f"random chase through {size_bytes // KIB:,} KB, preset {SKYLAKE}",
+        between(low, high, _PAGES),
+        "substrate.latency",
+        lambda results: scale * _load_ns(results, Chase(SKYLAKE, RANDOM, size_bytes)),
+        why=_CHOSEN if by_construction else "",
+        by_construction=by_construction,
+    )
+
+
+CLAIMS = (
+    _claim("l1", "L1 cache: 4 cycles", (4, 4), "cycles", 16 * KIB, scale=CLOCK_GHZ),
+    _claim("l2", "L2 cache: 14 to 22 cycles", (14, 22), "cycles", 256 * KIB, scale=CLOCK_GHZ),
+    _claim(
+        "l3", "L3 cache, 4 to 8 MB: 54 to 56 cycles", (54, 56), "cycles", 4 * MIB, scale=CLOCK_GHZ
+    ),
+    _claim(
+        "l3-large",
+        "L3 cache, 16 to 32 MB: 25 to 27 ns",
+        (25, 27),
+        "ns",
+        16 * MIB,
+        by_construction=False,
+    ),
+    _claim("memory", "memory, 384 to 512 MB: 89 to 91 ns", (89, 91), "ns", 64 * MIB),
+)

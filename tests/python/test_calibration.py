@@ -1,0 +1,63 @@
+"""The calibration programs, and the figures of the substrate."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nanoplane import Run, Store, sweep
+from nanoplane.papers.substrate import bandwidth, latency
+from nanoplane.papers.substrate.machines import SKYLAKE
+
+pytestmark = pytest.mark.simulator
+
+
+Measure = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def measure(tmp_path: Path) -> Measure:
+    """Return what makes the result of a run, with some keys of its description changed."""
+
+    def measured(run: Run, changed: Mapping[str, Any]) -> dict[str, Any]:
+        description = run.description
+        for key, value in changed.items():
+            description = description.set(key, value)
+        (outcome,) = sweep([description], store=Store(tmp_path / "store"))
+        return dict(outcome.result)
+
+    return measured
+
+
+def load_cycles(measure: Measure, size_bytes: int, order: str, **changed: Any) -> float:
+    result = measure(latency.Chase(SKYLAKE, order, size_bytes).run(), changed)
+    return float(result["service_ns"]["mean"]) / latency.LOADS * latency.CLOCK_GHZ
+
+
+NO_PREFETCHERS = {"server.core.l1_data_prefetcher": "none", "server.core.l2.prefetcher": "none"}
+
+
+def test_a_load_takes_what_the_caches_take(measure: Measure) -> None:
+    # 4 cycles from load to use in the first level, and 4 + 9 + 1 in the second. The data plane's
+    # own work for a request, some 150 cycles, is a twenty-fifth of a cycle a load.
+    for size_bytes, cycles in ((16 * latency.KIB, 4), (256 * latency.KIB, 14)):
+        took = load_cycles(measure, size_bytes, latency.RANDOM)
+        assert took == pytest.approx(cycles, abs=0.06)
+
+
+def test_prefetchers_shorten_a_sequential_chase(measure: Measure) -> None:
+    size_bytes = 256 * latency.KIB
+    without = load_cycles(measure, size_bytes, latency.SEQUENTIAL, **NO_PREFETCHERS)
+    assert without == pytest.approx(14, abs=0.06)
+    assert load_cycles(measure, size_bytes, latency.SEQUENTIAL) < without / 2
+
+
+def test_one_core_reads_no_faster_than_its_misses_allow(measure: Measure) -> None:
+    # At most 12 lines of 64 bytes are on their way, each for the latency of memory, some 90 ns:
+    # Little's law.
+    run = bandwidth.Stream(SKYLAKE, bandwidth.READS, 1).run(True)
+    result = measure(run, {**NO_PREFETCHERS, "measure.warmup": 10})
+    gb_per_s = bandwidth.GB_PER_S * float(result["throughput_mrps"])
+    most_gb_per_s = 12 * 64 / 90
+    assert 0.7 * most_gb_per_s < gb_per_s < 1.05 * most_gb_per_s
