@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from nanoplane import Run, Store, sweep
+from nanoplane.papers.compare import key_value
 from nanoplane.papers.substrate import bandwidth, latency
 from nanoplane.papers.substrate.machines import SKYLAKE
 
@@ -61,3 +62,20 @@ def test_one_core_reads_no_faster_than_its_misses_allow(measure: Measure) -> Non
     gb_per_s = bandwidth.GB_PER_S * float(result["throughput_mrps"])
     most_gb_per_s = 12 * 64 / 90
     assert 0.7 * most_gb_per_s < gb_per_s < 1.05 * most_gb_per_s
+
+
+def test_buffers_leak_out_of_too_few_ways(measure: Measure) -> None:
+    # The rings of 16 cores cycle through 2048 buffers of 2 KB, 4 MB of 16: they fit four of eight
+    # ways, and nothing is ever written to memory. One way has room for a half of them, so a buffer
+    # is evicted, newer than memory, before its turn comes again.
+    case = key_value.Case(key_value.RINGS_ON_CHIP, 5.0)
+    last_level = "rack.servers.0.server.fabric.last_level"
+    written = {
+        ways: measure(
+            Run(case.description(True)),
+            {f"{last_level}.size_bytes_per_bank": 1 << 20, f"{last_level}.io_ways": ways},
+        )["servers"][0]["fabric"]["memory_writes"]
+        for ways in (1, 4)
+    }
+    assert written[4] == 0
+    assert written[1] > 10_000

@@ -40,6 +40,14 @@ def outcome(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+def test_counters_of_events_count_where_there_are_events(run: Run) -> None:
+    # The second time all 64 lines, 4 KB, are in the first-level cache.
+    timed = outcome(run(GUESTS / "counters.c"))
+    assert timed == (0, "64 misses, then 0\nno such event: 0\n", "")
+    functional = outcome(run("--functional", GUESTS / "counters.c"))
+    assert functional == (0, "nothing is counted\n", "")
+
+
 @pytest.mark.parametrize(
     ("name", "status"),
     [

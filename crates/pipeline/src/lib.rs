@@ -6,6 +6,7 @@
 mod blocks;
 mod core;
 mod dispatch;
+mod events;
 mod extension;
 mod hart;
 mod kind;
@@ -31,6 +32,7 @@ mod window;
 
 pub use crate::core::{Core, Crash, NEVER, Why};
 pub use crate::spec::{CoreSpec, MemoryModel, Model, PredictorSpec, UnitSpec, UnitsSpec};
+pub use events::EVENTS;
 pub use extension::{Action, CsrAccess, Delivery, Extension, Invocation, NoExtension, Sent, Word};
 pub use model::{CoreModel, build_core};
 pub use probe::{Executed, Found, Probe};

@@ -3,6 +3,7 @@
 //! cross a line, `LR`, waits (`WFI`, `WRS`), and the instructions of extensions.
 
 use crate::core::{Core, Crash, NEVER, PostedStore, RESERVATION_HOLD_CYCLES, Why};
+use crate::events::{self, Counts};
 use crate::extension::{Action, CsrAccess, Delivery, Extension, Invocation};
 use crate::kind::CoreKind;
 use crate::port::AtPort;
@@ -12,7 +13,7 @@ use crate::stack::Stall;
 use crate::window::SlotKind;
 use fabric::{
     AddressRange, AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome,
-    Side, Slot, Time, Transit, Update,
+    SecondLevel, Side, Slot, Time, Transit, Update,
 };
 use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, Trap, csr_update};
 
@@ -521,7 +522,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     fn access_csr(&mut self, i: &Instruction, rs1: u64, now: u64) -> Result<u64, Trap> {
         let counters = self.counters(now);
-        self.hart.privileged.csr(i, rs1, counters)
+        let second_level = self.shared.second_level.as_deref();
+        let prefetching = self.shared.data_prefetching.as_ref();
+        let hart = &mut *self.hart;
+        let counts = Counts {
+            hart: &hart.statistics,
+            second_level: second_level.map_or_else(Default::default, SecondLevel::statistics),
+            l1_prefetches: prefetching.map_or_else(Default::default, |one| one.statistics()),
+            l2_prefetches: second_level.map_or_else(Default::default, SecondLevel::prefetches),
+        };
+        let events = |event: u8| events::count(event, &counts);
+        hart.privileged.csr(i, rs1, counters, &events)
     }
 
     fn counters(&self, now: u64) -> Counters {

@@ -78,7 +78,8 @@ pub struct Csrs {
     pub mcause: u64,
     /// `mtval`: with what address or encoding.
     pub mtval: u64,
-    /// `mcounteren`: counters that user mode may read (bits 0 to 2: cycle, time, instret).
+    /// `mcounteren`: counters that user mode may read (bits 0 to 2: cycle, time, instret; from bit
+    /// 3 on those of events).
     pub mcounteren: u64,
     /// `menvcfg`: FIOM only.
     pub menvcfg: u64,
@@ -94,7 +95,18 @@ pub struct Csrs {
     pub cycle_offset: u64,
     /// What software has added to `minstret` by writing it.
     pub instret_offset: u64,
+    /// `mhpmevent3` to `mhpmevent10`: what each counter counts; 0: nothing.
+    pub event: [u8; EVENT_COUNTERS],
+    /// What the counters of events have beyond the number of their events.
+    pub event_offset: [u64; EVENT_COUNTERS],
 }
+
+/// `mhpmcounter3` to `mhpmcounter10` count; the others are constant zero.
+pub const EVENT_COUNTERS: usize = 8;
+
+/// How often an event has happened, by its number; `None` if there is no such event. There is none
+/// with the number 0.
+pub type Events<'a> = &'a dyn Fn(u8) -> Option<u64>;
 
 state::component!(Csrs {
     mstatus,
@@ -113,7 +125,44 @@ state::component!(Csrs {
     pmpaddr,
     cycle_offset,
     instret_offset,
+    event,
+    event_offset,
 });
+
+/// Which of the counters of events an `mhpmevent`, `mhpmcounter` or `hpmcounter` is about.
+fn event_counter(number: u16) -> Option<usize> {
+    let counter = usize::from(number & 31).checked_sub(3)?;
+    (counter < EVENT_COUNTERS).then_some(counter)
+}
+
+impl Csrs {
+    /// The value of a counter of events.
+    fn events(&self, number: u16, events: Events<'_>) -> u64 {
+        event_counter(number).map_or(0, |one| {
+            let happened = events(self.event[one]).unwrap_or(0);
+            happened.wrapping_add(self.event_offset[one])
+        })
+    }
+
+    /// The counter has this value now.
+    fn set_events(&mut self, number: u16, value: u64, events: Events<'_>) {
+        if let Some(one) = event_counter(number) {
+            let happened = events(self.event[one]).unwrap_or(0);
+            self.event_offset[one] = value.wrapping_sub(happened);
+        }
+    }
+
+    /// The counter counts another event from now on, if there is such an event, and nothing if
+    /// not. It keeps its value.
+    fn select_event(&mut self, number: u16, event: u64, events: Events<'_>) {
+        if let Some(one) = event_counter(number) {
+            let value = self.events(number, events);
+            let event = u8::try_from(event).unwrap_or(0);
+            self.event[one] = events(event).map_or(0, |_| event);
+            self.set_events(number, value, events);
+        }
+    }
+}
 
 const MIE: u64 = 1 << 3;
 const MPIE: u64 = 1 << 7;
@@ -161,6 +210,8 @@ impl Hart {
             pmpaddr: [0; 16],
             cycle_offset: 0,
             instret_offset: 0,
+            event: [0; EVENT_COUNTERS],
+            event_offset: [0; EVENT_COUNTERS],
         };
         Hart {
             privilege: Privilege::Machine,
@@ -178,6 +229,7 @@ impl Hart {
         i: &Instruction,
         rs1_value: u64,
         counters: Counters,
+        events: Events<'_>,
     ) -> Result<u64, Trap> {
         let illegal = Trap {
             cause: Cause::IllegalInstruction,
@@ -189,18 +241,18 @@ impl Hart {
         if needs_machine && self.privilege != Privilege::Machine {
             return Err(illegal);
         }
-        let old = self.read(number, counters).ok_or(illegal)?;
+        let old = self.read(number, counters, events).ok_or(illegal)?;
         if let Some(new) = csr_update(i, old, rs1_value) {
             if number >> 10 == 3 {
                 return Err(illegal);
             }
-            self.write(number, new, counters);
+            self.write(number, new, counters, events);
         }
         Ok(old)
     }
 
     /// The value of a CSR that exists and that may be read now.
-    fn read(&self, number: u16, counters: Counters) -> Option<u64> {
+    fn read(&self, number: u16, counters: Counters, events: Events<'_>) -> Option<u64> {
         let csrs = &self.csrs;
         Some(match number {
             0x001..=0x003 if !self.float_enabled() => return None,
@@ -211,7 +263,7 @@ impl Hart {
             0xb00 | 0xc00 => counters.cycle.wrapping_add(csrs.cycle_offset),
             0xc01 => counters.time,
             0xb02 | 0xc02 => counters.instret.wrapping_add(csrs.instret_offset),
-            0xb03..=0xb1f | 0xc03..=0xc1f => 0, // mhpmcounter3..31, hpmcounter3..31
+            0xb03..=0xb1f | 0xc03..=0xc1f => csrs.events(number, events), // mhpmcounter3..31, hpmcounter3..31
             0x300 => {
                 let dirty = if csrs.mstatus & FS == FS { SD } else { 0 };
                 csrs.mstatus | UXL_64 | dirty
@@ -221,7 +273,8 @@ impl Hart {
             0x305 => csrs.mtvec,
             0x306 => csrs.mcounteren,
             0x30a => csrs.menvcfg,
-            0x320 | 0x323..=0x33f => 0, // mcountinhibit, mhpmevent3..31
+            0x320 => 0, // mcountinhibit
+            0x323..=0x33f => event_counter(number).map_or(0, |one| csrs.event[one].into()),
             0x340 => csrs.mscratch,
             0x341 => csrs.mepc,
             0x342 => csrs.mcause,
@@ -240,7 +293,7 @@ impl Hart {
     }
 
     /// Writes a CSR that exists; what is not legal in it is replaced by what is.
-    fn write(&mut self, number: u16, value: u64, counters: Counters) {
+    fn write(&mut self, number: u16, value: u64, counters: Counters, events: Events<'_>) {
         let csrs = &mut self.csrs;
         match number {
             0x001 => csrs.fcsr = csrs.fcsr & !0x1f | value & 0x1f,
@@ -255,7 +308,7 @@ impl Hart {
             }
             0x304 => csrs.mie = value & INTERRUPTS,
             0x305 => csrs.mtvec = value & !2,
-            0x306 => csrs.mcounteren = value & 7,
+            0x306 => csrs.mcounteren = value & ((1 << (3 + EVENT_COUNTERS)) - 1),
             0x30a => csrs.menvcfg = value & 1,
             0x340 => csrs.mscratch = value,
             0x341 => csrs.mepc = value & !1,
@@ -265,6 +318,8 @@ impl Hart {
             0x3b0..=0x3bf => csrs.pmpaddr[usize::from(number & 15)] = value & ((1 << 54) - 1),
             0xb00 => csrs.cycle_offset = value.wrapping_sub(counters.cycle),
             0xb02 => csrs.instret_offset = value.wrapping_sub(counters.instret).wrapping_sub(1),
+            0x323..=0x33f => csrs.select_event(number, value, events),
+            0xb03..=0xb1f => csrs.set_events(number, value, events),
             _ => {} // constant
         }
         if matches!(number, 0x001..=0x003) {

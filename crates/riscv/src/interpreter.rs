@@ -273,7 +273,7 @@ impl<M: Memory> Machine<M> {
             Class::Fence | Class::FenceI => 0, // one hart, and no caches
             Class::Csr => {
                 let counters = self.memory.counters(self.retired);
-                self.hart.csr(i, a, counters)?
+                self.hart.csr(i, a, counters, &|_| None)?
             }
             Class::System => {
                 match self.hart.system(i, self.pc)? {

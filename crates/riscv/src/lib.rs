@@ -39,7 +39,9 @@ mod trap;
 
 pub use absent::absent_extension;
 pub use attempts::Attempts;
-pub use csr::{Counters, Csrs, Hart, Privilege, SystemOutcome, TimeOut, csr_update};
+pub use csr::{
+    Counters, Csrs, EVENT_COUNTERS, Events, Hart, Privilege, SystemOutcome, TimeOut, csr_update,
+};
 pub use decode::{decode, is_compressed};
 pub use disassemble::{Names, disassemble, disassemble_with, register_name};
 pub use execute::{

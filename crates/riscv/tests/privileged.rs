@@ -4,6 +4,13 @@ use riscv::{
     Cause, Counters, Hart, Instruction, Privilege, SystemOutcome, TimeOut, Trap, csr_update, decode,
 };
 
+/// There are two events.
+const EVENTS: fn(u8) -> Option<u64> = |event| match event {
+    1 => Some(10),
+    2 => Some(100),
+    _ => None,
+};
+
 const COUNTERS: Counters = Counters {
     cycle: 1000,
     time: 2000,
@@ -27,11 +34,11 @@ fn csr(funct3: u32, number: u32, source: u32) -> Instruction {
 }
 
 fn write(hart: &mut Hart, number: u32, value: u64) -> Result<u64, Trap> {
-    hart.csr(&csr(1, number, 11), value, COUNTERS)
+    hart.csr(&csr(1, number, 11), value, COUNTERS, &EVENTS)
 }
 
 fn read(hart: &mut Hart, number: u32) -> Result<u64, Trap> {
-    hart.csr(&csr(2, number, 0), 0, COUNTERS)
+    hart.csr(&csr(2, number, 0), 0, COUNTERS, &EVENTS)
 }
 
 /// What reads back after a value is written.
@@ -71,7 +78,7 @@ fn six_ways_to_write() {
     let mut hart = Hart::new(0);
     let mut run = |funct3, source, value| {
         let old = hart
-            .csr(&csr(funct3, MSCRATCH, source), value, COUNTERS)
+            .csr(&csr(funct3, MSCRATCH, source), value, COUNTERS, &EVENTS)
             .unwrap();
         (old, hart.csrs.mscratch)
     };
@@ -102,9 +109,15 @@ fn read_only_csrs_can_be_read() {
     let mut hart = Hart::new(42);
     assert_eq!(read(&mut hart, 0xf14), Ok(42));
     let attempt = csr(1, 0xf14, 0);
-    assert_eq!(hart.csr(&attempt, 0, COUNTERS), Err(illegal(&attempt)));
+    assert_eq!(
+        hart.csr(&attempt, 0, COUNTERS, &EVENTS),
+        Err(illegal(&attempt))
+    );
     let attempt = csr(6, 0xc00, 1);
-    assert_eq!(hart.csr(&attempt, 0, COUNTERS), Err(illegal(&attempt)));
+    assert_eq!(
+        hart.csr(&attempt, 0, COUNTERS, &EVENTS),
+        Err(illegal(&attempt))
+    );
     for zero in [0xf11, 0xf12, 0xf13, 0xf15] {
         assert_eq!(read(&mut hart, zero), Ok(0));
     }
@@ -120,7 +133,7 @@ fn csrs_that_do_not_exist_trap() {
     ] {
         let attempt = csr(2, number, 0);
         assert_eq!(
-            hart.csr(&attempt, 0, COUNTERS),
+            hart.csr(&attempt, 0, COUNTERS, &EVENTS),
             Err(illegal(&attempt)),
             "{number:#x}"
         );
@@ -166,12 +179,17 @@ fn illegal_values_become_legal_ones() {
     assert_eq!(legal(&mut hart, MIE, u64::MAX), 0xffff_ffff_ffff_0888);
     assert_eq!(legal(&mut hart, MIP, u64::MAX), 0);
     assert_eq!(legal(&mut hart, MTVEC, 0x8000_0003), 0x8000_0001);
-    assert_eq!(legal(&mut hart, MCOUNTEREN, u64::MAX), 7);
+    assert_eq!(legal(&mut hart, MCOUNTEREN, u64::MAX), 0x7ff);
     assert_eq!(legal(&mut hart, MEPC, 0x8000_0003), 0x8000_0002);
     assert_eq!(legal(&mut hart, 0x30a, u64::MAX), 1);
     assert_eq!(legal(&mut hart, 0x320, u64::MAX), 0);
-    assert_eq!(legal(&mut hart, 0x323, u64::MAX), 0);
-    assert_eq!(legal(&mut hart, 0xb03, u64::MAX), 0);
+    // There are two events, and eight counters of them.
+    for (event, selected) in [(0, 0), (1, 1), (2, 2), (3, 0), (257, 0), (u64::MAX, 0)] {
+        assert_eq!(legal(&mut hart, 0x323, event), selected);
+    }
+    assert_eq!(legal(&mut hart, 0xb0a, u64::MAX), u64::MAX);
+    assert_eq!(legal(&mut hart, 0x32b, 1), 0);
+    assert_eq!(legal(&mut hart, 0xb0b, u64::MAX), 0);
     assert_eq!(legal(&mut hart, 0x3a0, u64::MAX), 0x1f1f_1f1f_1f1f_1f1f);
     assert_eq!(
         legal(&mut hart, 0x3a2, 0x1a1b),
@@ -185,6 +203,29 @@ fn illegal_values_become_legal_ones() {
     assert_eq!(legal(&mut hart, 0x343, u64::MAX), u64::MAX);
 }
 
+/// A counter keeps its value when it counts another event, and counts from what was written.
+#[test]
+fn counters_count_the_events_that_were_selected() {
+    let mut hart = Hart::new(0);
+    let reads = |hart: &mut Hart, times: u64| {
+        let events = |event: u8| match event {
+            1 => Some(10 * times),
+            2 => Some(100 * times),
+            _ => None,
+        };
+        hart.csr(&csr(2, 0xb04, 0), 0, COUNTERS, &events).unwrap()
+    };
+    assert_eq!(reads(&mut hart, 5), 0);
+    write(&mut hart, 0x324, 1).unwrap(); // Each has happened once by now.
+    assert_eq!(reads(&mut hart, 5), 40);
+    write(&mut hart, 0xb04, 3).unwrap();
+    assert_eq!(reads(&mut hart, 5), 43);
+    write(&mut hart, 0x324, 2).unwrap();
+    assert_eq!(reads(&mut hart, 2), 103);
+    write(&mut hart, 0x324, 9).unwrap();
+    assert_eq!(reads(&mut hart, 7), 3);
+}
+
 #[test]
 fn counters_can_be_set() {
     let mut hart = Hart::new(0);
@@ -195,11 +236,11 @@ fn counters_can_be_set() {
     };
     write(&mut hart, 0xb00, 5).unwrap();
     write(&mut hart, 0xb02, 7).unwrap();
-    assert_eq!(hart.csr(&csr(2, 0xb00, 0), 0, later), Ok(15));
-    assert_eq!(hart.csr(&csr(2, 0xc00, 0), 0, later), Ok(15));
+    assert_eq!(hart.csr(&csr(2, 0xb00, 0), 0, later, &EVENTS), Ok(15));
+    assert_eq!(hart.csr(&csr(2, 0xc00, 0), 0, later, &EVENTS), Ok(15));
     // The next instruction reads what was written: this one does not count.
-    assert_eq!(hart.csr(&csr(2, 0xb02, 0), 0, later), Ok(7));
-    assert_eq!(hart.csr(&csr(2, 0xc01, 0), 0, later), Ok(2010));
+    assert_eq!(hart.csr(&csr(2, 0xb02, 0), 0, later, &EVENTS), Ok(7));
+    assert_eq!(hart.csr(&csr(2, 0xc01, 0), 0, later, &EVENTS), Ok(2010));
 }
 
 #[test]

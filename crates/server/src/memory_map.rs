@@ -4,6 +4,7 @@
 use crate::clint;
 use crate::registry::{SYSTEMS, mechanisms};
 use fabric::{Answers, NamedRange};
+use pipeline::EVENTS;
 use std::fmt::Write;
 
 fabric::named_ranges! {
@@ -72,15 +73,17 @@ const DOCUMENT: &str = "docs/memory-map.md";
 
 /// How data planes learn of work.
 const NOTIFY_HEADER: &str = "guest/include/io_notify.h";
+const EVENTS_HEADER: &str = "guest/include/counter_events.h";
 
 /// What the files begin with.
 const ORIGIN: &str = "Written by `make docs` from crates/server/src/memory_map.rs";
 
-/// The files that have the map, with their paths in the repository.
-pub fn files() -> [(&'static str, String); 3] {
+/// The files that have the map and other numbers for programs, with their paths in the repository.
+pub fn files() -> [(&'static str, String); 4] {
     [
         (HEADER, header()),
         (NOTIFY_HEADER, notify_header()),
+        (EVENTS_HEADER, events_header()),
         (DOCUMENT, document()),
     ]
 }
@@ -101,6 +104,23 @@ fn notify_header() -> String {
         "/* Written by `make docs` from crates/server/src/registry.rs. */\n\
          #ifndef IO_NOTIFY_H\n#define IO_NOTIFY_H\n\n\
          /** How the data plane learns of work. */\nenum io_notify {{\n{values}}};\n\n#endif\n"
+    )
+}
+
+/// The numbers by which programs select what a counter counts.
+fn events_header() -> String {
+    let values: String = EVENTS
+        .iter()
+        .zip(1..)
+        .map(|((name, meaning), number)| {
+            format!("{}  COUNTER_{name} = {number},\n", comment(meaning))
+        })
+        .collect();
+    format!(
+        "/* Written by `make docs` from crates/pipeline/src/events.rs. */\n\
+         #ifndef COUNTER_EVENTS_H\n#define COUNTER_EVENTS_H\n\n\
+         /** What a counter counts. */\nenum counter_event {{\n  /** Nothing. */\n  \
+         COUNTER_NOTHING = 0,\n{values}}};\n\n#endif\n"
     )
 }
 

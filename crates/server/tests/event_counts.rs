@@ -3,9 +3,9 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, machine, models, run, server, with_lru, with_second_level};
+use common::servers::{halted, machine, models, read, run, server, with_lru, with_second_level};
 use fabric::FabricStatistics;
-use pipeline::{CoreSpec, CoreStatistics, Operations};
+use pipeline::{CoreSpec, CoreStatistics, EVENTS, Operations};
 use server::Machine;
 
 const DATA: u64 = 0x8020_0000;
@@ -52,6 +52,48 @@ fn operations_are_counted_by_their_units() {
             float_divisions: 2,
         };
         assert_eq!(counts(&machine, 0).0.operations, expected);
+    }
+}
+
+/// Programs read what their hart has counted: 24 lines are loaded twice, of which the first time
+/// misses, and three stores are performed. A counter that is set counts on from there.
+#[test]
+fn programs_read_what_is_counted() {
+    const RESULTS: u64 = FLAG;
+    const SET: u64 = 1000;
+    let selected = ["STORES", "L1_DATA_HITS", "L1_DATA_MISSES", "BRANCHES"];
+    let number = |name| 1 + EVENTS.iter().position(|one| one.0 == name).unwrap() as u64;
+    for core in models() {
+        let mut asm = Assembler::new();
+        asm.harts(1, |asm, _| {
+            asm.load_immediate(S0, DATA);
+            asm.load_immediate(S1, RESULTS);
+            for (counter, name) in (3..).zip(selected) {
+                asm.load_immediate(T0, number(name));
+                asm.csr_write(0x320 + counter, T0);
+                asm.csr_write(0xb00 + counter, ZERO);
+            }
+            asm.load_immediate(T0, SET);
+            asm.csr_write(0xb03, T0);
+            for _ in 0..2 {
+                for line in 0..24 {
+                    asm.load_double(T0, S0, 64 * line);
+                }
+                asm.fence(RW, RW);
+            }
+            for line in 0..3 {
+                asm.store_double(ZERO, S0, 64 * line);
+            }
+            asm.fence(RW, RW);
+            for (counter, offset) in (3..7).zip((0..).step_by(8)) {
+                asm.csr_read(T0, 0xb00 + counter);
+                asm.store_double(T0, S1, offset);
+            }
+            asm.halt();
+        });
+        let machine = halted(&server(1, &core), asm.finish(&[(DATA, vec![0; 64 * 24])]));
+        let counted = [0, 8, 16, 24].map(|offset| read(&machine, RESULTS + offset));
+        assert_eq!(counted, [SET + 3, 24, 24, 0], "{:?}", core.model);
     }
 }
 

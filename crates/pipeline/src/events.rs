@@ -1,0 +1,62 @@
+//! The events that the programmable counters of a hart, `mhpmcounter3` to `mhpmcounter10`, count.
+//!
+//! They are read off the counts that the simulator keeps anyway, so they cost nothing where nobody
+//! reads them.
+
+use crate::statistics::CoreStatistics;
+use fabric::{PrefetchStatistics, SecondLevelStatistics};
+
+/// What a core has counted when a hart reads one of its counters.
+pub(crate) struct Counts<'a> {
+    pub(crate) hart: &'a CoreStatistics,
+    /// The second-level cache's, of all harts of the core.
+    pub(crate) second_level: SecondLevelStatistics,
+    pub(crate) l1_prefetches: PrefetchStatistics,
+    pub(crate) l2_prefetches: PrefetchStatistics,
+}
+
+/// Declares the events, numbered from 1.
+macro_rules! events {
+    ($(#[doc = $meaning:literal] $name:literal => |$counts:ident| $count:expr,)*) => {
+        /// The name of each event, and what it counts. The first one is written into `mhpmevent` as
+        /// 1, the second one as 2, and so on.
+        pub const EVENTS: &[(&str, &str)] = &[$(($name, $meaning)),*];
+
+        const COUNT: &[fn(&Counts<'_>) -> u64] = &[$(|$counts| $count),*];
+    };
+}
+
+events! {
+    /// Loads that found their line in the first-level data cache.
+    "L1_DATA_HITS" => |counts| counts.hart.data_hits,
+    /// Loads that did not.
+    "L1_DATA_MISSES" => |counts| counts.hart.data_misses,
+    /// Fetches whose line was not in the first-level instruction cache.
+    "L1_INSTRUCTION_MISSES" => |counts| counts.hart.instruction_misses,
+    /// First-level misses of the core's harts that found their line in the second level.
+    "L2_HITS" => |counts| counts.second_level.hits,
+    /// First-level misses of the core's harts that did not.
+    "L2_MISSES" => |counts| counts.second_level.misses,
+    /// Conditional branches and indirect jumps.
+    "BRANCHES" => |counts| counts.hart.branches,
+    /// Those that were predicted wrongly.
+    "MISPREDICTIONS" => |counts| counts.hart.mispredictions,
+    /// Stores and atomics performed.
+    "STORES" => |counts| counts.hart.stores,
+    /// Loads that took the value of an older store.
+    "FORWARDED_LOADS" => |counts| counts.hart.forwarded_loads,
+    /// Loads that were undone for the order of memory accesses.
+    "MEMORY_ORDER_SQUASHES" => |counts| counts.hart.memory_order_squashes,
+    /// Instructions that were executed on a wrong path or had to be done again.
+    "SQUASHED_INSTRUCTIONS" => |counts| counts.hart.squashed_instructions,
+    /// Lines that the prefetcher of the first-level data cache fetched, for all harts of the core.
+    "L1_PREFETCHES" => |counts| counts.l1_prefetches.issued,
+    /// Lines that the prefetcher of the second-level cache fetched, for all harts of the core.
+    "L2_PREFETCHES" => |counts| counts.l2_prefetches.issued,
+}
+
+/// How often the event `number` has happened; `None` if there is no such event.
+pub(crate) fn count(number: u8, counts: &Counts<'_>) -> Option<u64> {
+    let index = usize::from(number).checked_sub(1)?;
+    Some(COUNT.get(index)?(counts))
+}

@@ -1,0 +1,37 @@
+/* Written by `make docs` from crates/pipeline/src/events.rs. */
+#ifndef COUNTER_EVENTS_H
+#define COUNTER_EVENTS_H
+
+/** What a counter counts. */
+enum counter_event {
+  /** Nothing. */
+  COUNTER_NOTHING = 0,
+  /** Loads that found their line in the first-level data cache. */
+  COUNTER_L1_DATA_HITS = 1,
+  /** Loads that did not. */
+  COUNTER_L1_DATA_MISSES = 2,
+  /** Fetches whose line was not in the first-level instruction cache. */
+  COUNTER_L1_INSTRUCTION_MISSES = 3,
+  /** First-level misses of the core's harts that found their line in the second level. */
+  COUNTER_L2_HITS = 4,
+  /** First-level misses of the core's harts that did not. */
+  COUNTER_L2_MISSES = 5,
+  /** Conditional branches and indirect jumps. */
+  COUNTER_BRANCHES = 6,
+  /** Those that were predicted wrongly. */
+  COUNTER_MISPREDICTIONS = 7,
+  /** Stores and atomics performed. */
+  COUNTER_STORES = 8,
+  /** Loads that took the value of an older store. */
+  COUNTER_FORWARDED_LOADS = 9,
+  /** Loads that were undone for the order of memory accesses. */
+  COUNTER_MEMORY_ORDER_SQUASHES = 10,
+  /** Instructions that were executed on a wrong path or had to be done again. */
+  COUNTER_SQUASHED_INSTRUCTIONS = 11,
+  /** Lines that the prefetcher of the first-level data cache fetched, for all harts of the core. */
+  COUNTER_L1_PREFETCHES = 12,
+  /** Lines that the prefetcher of the second-level cache fetched, for all harts of the core. */
+  COUNTER_L2_PREFETCHES = 13,
+};
+
+#endif
