@@ -29,17 +29,23 @@ def commands(document: Path) -> Iterator[str]:
             yield line.removeprefix("$ ")
 
 
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the store of all pages: a run that several of them show is made once."""
+    return tmp_path_factory.mktemp("store")
+
+
 @pytest.mark.simulator
 @pytest.mark.parametrize(
     "document",
     [path for path in DOCUMENTS if any(commands(path))],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
-def test_commands(document: Path, tmp_path: Path) -> None:
+def test_commands(document: Path, store: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "guest").symlink_to(ROOT / "guest")
     (tmp_path / ".venv").symlink_to(sys.prefix)
-    environment = {**os.environ, "NANOPLANE_STORE": str(tmp_path / "store")}
+    environment = {**os.environ, "NANOPLANE_STORE": str(store)}
     for command in commands(document):
         done = subprocess.run(
             command,

@@ -6,6 +6,7 @@ use fabric::{
 };
 use hyperplane::HyperPlaneSpec;
 use nanopu::NanoPuSpec;
+use pcie::{DmaNicSpec, ExpressSpec};
 use pipeline::{CoreSpec, MemoryModel};
 use rpcvalet::RpcValetSpec;
 
@@ -229,40 +230,50 @@ fn skylake_sp() -> Preset {
         description: "24 out-of-order cores of two threads at 2.8 GHz, with 1 MB of second-level and 1.375 \
                       MB of shared cache each, and six channels of DDR4-2666",
         source: "Intel's Xeon Platinum 8160: its data sheets and optimisation manual",
-        server: ServerSpec::bare(
-            FabricSpec {
-                cores: 24,
-                sockets: 1,
-                socket_link: SocketLinkSpec::default(),
-                clock_ghz: 2.8,
-                forward_latency_cycles: core.l1_data.hit_latency_cycles,
-                last_level: LastLevelSpec {
-                    size_bytes_per_bank: 11 * 128 * 1024,
-                    ways: 11,
-                    latency_cycles: 31,
-                    inclusion: Inclusion::NonInclusive,
-                    directory: Some(DirectorySpec::default()),
-                    io_ways: Some(2),
-                    ..LastLevelSpec::default()
+        server: ServerSpec {
+            // 16 lanes of the third generation: twice the default's.
+            dma_nic: Some(DmaNicSpec {
+                express: ExpressSpec {
+                    rate_gbit_per_s: 115.76,
+                    ..ExpressSpec::default()
                 },
-                mesh: MeshSpec {
-                    columns: 6,
-                    rows: 4,
-                    hop_latency_cycles: 1,
-                    link_bytes: 32,
-                    local_latency_cycles: 1,
+                ..DmaNicSpec::default()
+            }),
+            ..ServerSpec::bare(
+                FabricSpec {
+                    cores: 24,
+                    sockets: 1,
+                    socket_link: SocketLinkSpec::default(),
+                    clock_ghz: 2.8,
+                    forward_latency_cycles: core.l1_data.hit_latency_cycles,
+                    last_level: LastLevelSpec {
+                        size_bytes_per_bank: 11 * 128 * 1024,
+                        ways: 11,
+                        latency_cycles: 31,
+                        inclusion: Inclusion::NonInclusive,
+                        directory: Some(DirectorySpec::default()),
+                        io_ways: Some(2),
+                        ..LastLevelSpec::default()
+                    },
+                    mesh: MeshSpec {
+                        columns: 6,
+                        rows: 4,
+                        hop_latency_cycles: 1,
+                        link_bytes: 32,
+                        local_latency_cycles: 1,
+                    },
+                    memory: MemorySpec {
+                        controllers: 6,
+                        latency_ns: 57.5,
+                        bandwidth_gb_per_s: 21.3,
+                        dram: None,
+                    },
                 },
-                memory: MemorySpec {
-                    controllers: 6,
-                    latency_ns: 57.5,
-                    bandwidth_gb_per_s: 21.3,
-                    dram: None,
-                },
-            },
-            core,
-            1,
-            16384,
-        ),
+                core,
+                1,
+                16384,
+            )
+        },
     }
 }
 
