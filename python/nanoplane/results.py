@@ -308,6 +308,31 @@ class EnergyResult(TypedDict):
     """User-level interrupts: the harts' registers, the routes of devices' interrupts, notices."""
 
 
+class DramStatistics(TypedDict):
+    """Commands and row outcomes of all DRAM channels, each up to its last request."""
+
+    activates: int
+    """Activate commands."""
+    forwarded_reads: int
+    """Reads answered from the write queue."""
+    merged_writes: int
+    """Writes merged with a waiting write of the same line."""
+    precharges: int
+    """Rows closed: by a precharge, or by the precharge of all banks before a refresh."""
+    reads: int
+    """Read commands."""
+    refreshes: int
+    """Refresh commands, each to one rank."""
+    row_conflicts: int
+    """Reads and writes whose bank had another row open, which was closed first."""
+    row_hits: int
+    """Reads and writes that found their row open."""
+    row_misses: int
+    """Reads and writes whose bank had no open row."""
+    writes: int
+    """Write commands."""
+
+
 class FabricStatistics(TypedDict):
     """What has happened on the fabric so far."""
 
@@ -322,6 +347,8 @@ class FabricStatistics(TypedDict):
     """Lines, or parts of lines, that the banks were brought and took up."""
     bank_queueing_fs: int
     """Time that messages waited for their turn at a bank, in femtoseconds."""
+    dram: NotRequired[DramStatistics]
+    """The commands of all channels, with `server.fabric.memory.dram`."""
     events: int
     """Events processed."""
     forwards: int
@@ -343,7 +370,9 @@ class FabricStatistics(TypedDict):
     latency of a delivery, and came then.
     """
     memory_queueing_fs: int
-    """Time that reads and writes waited for a memory channel, in femtoseconds."""
+    """Time that reads and writes waited for a memory channel, in femtoseconds; with
+    `server.fabric.memory.dram`, that reads waited for their read command.
+    """
     memory_reads: int
     """Lines read from memory."""
     memory_writes: int

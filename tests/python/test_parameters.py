@@ -41,7 +41,7 @@ def test_a_table_has_a_line_for_each_parameter() -> None:
         "Gigabytes (1e9 bytes) a second that each controller reads and writes together.",
         "controllers: a whole number from 1 to 256, default 4. How many, spread evenly over the "
         "tiles at the mesh's edge; lines are interleaved over them.",
-        "dram: a table. Banks with rows behind each controller.",
+        "dram: a table. The DRAM behind each controller, command by command.",
         "latency_ns: a number from 0 to 1000000000, nanoseconds, default 50.0. Nanoseconds from a "
         "read's turn at the controller to the departure of its answer.",
     ]

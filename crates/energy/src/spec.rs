@@ -176,7 +176,8 @@ costs! {
         /// Leakage of each controller.
         static_mw_per_controller = 61.4,
         /// A line in the memory chips: eight words at 1.3 nJ (Horowitz, ISSCC 2014, gives 1.3 to
-        /// 2.6 nJ; eight words in a row share what the first one costs more).
+        /// 2.6 nJ; eight words in a row share what the first one costs more). With
+        /// `server.fabric.memory.dram`, too: the cost of a line does not depend on its commands.
         dram_line_pj = 10400.0,
     }
 }

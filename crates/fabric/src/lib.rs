@@ -56,7 +56,7 @@ mod tests;
 mod time;
 
 pub use crate::spec::{
-    CacheSpec, DirectorySpec, DramSpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
+    CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
     SecondLevelSpec, SocketLinkSpec,
 };
 pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
@@ -66,6 +66,7 @@ pub use hosting::{
     NamedRange, Observation, RegisterAccess, ReplyTo, Request, UntimedAgents, UntimedMemory,
     Update,
 };
+pub use memory::{DramDevice, DramSpec, DramStatistics, DramTimingSpec, PagePolicy};
 pub use memory_map::{MemoryMap, Region};
 pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,

@@ -1,7 +1,7 @@
 //! Descriptions of the fabric's parts, with their defaults, and the check that they make sense.
 
 use crate::mesh::Mesh;
-use crate::{Clock, LINE_BYTES, PrefetcherKind, Replacement, StreamerSpec, Time};
+use crate::{Clock, DramSpec, LINE_BYTES, PrefetcherKind, Replacement, StreamerSpec, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
@@ -307,47 +307,17 @@ pub struct MemorySpec {
     /// How many, spread evenly over the tiles at the mesh's edge; lines are interleaved over them.
     #[schemars(range(min = 1, max = MAXIMUM_TILES))]
     pub controllers: usize,
-    /// Nanoseconds from a read's turn at the controller to the departure of its answer. With `dram`
-    /// it has its turn when its row is open.
+    /// Nanoseconds from a read's turn at the controller to the departure of its answer. `dram`
+    /// replaces it.
     #[schemars(range(min = 0.0, max = 1e9))]
     pub latency_ns: f64,
-    /// Gigabytes (1e9 bytes) a second that each controller reads and writes together.
+    /// Gigabytes (1e9 bytes) a second that each controller reads and writes together. `dram`
+    /// replaces it.
     #[schemars(range(min = 0.001, max = 1e6))]
     pub bandwidth_gb_per_s: f64,
-    /// Banks with rows behind each controller. Without them a line's address makes no difference.
+    /// The DRAM behind each controller, command by command. Without it a line's address makes no
+    /// difference.
     pub dram: Option<DramSpec>,
-}
-
-/// The banks of one channel of DRAM, each with a row that stays open until another is needed.
-///
-/// Defaults: one rank of DDR4-2400T (JESD79-4): 16 banks, tRCD = tRP = 17 cycles of 1.2 GHz; eight
-/// devices with pages of 1 KB.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct DramSpec {
-    /// Banks of each channel.
-    #[schemars(range(min = 1, max = 1024))]
-    pub banks: usize,
-    /// Bytes of a row: a multiple of 64.
-    #[schemars(range(min = LINE_BYTES, max = 1 << 20))]
-    pub row_bytes: u64,
-    /// Nanoseconds to open a row (tRCD).
-    #[schemars(range(min = 0.0, max = 1e6))]
-    pub activate_ns: f64,
-    /// Nanoseconds to close another row before (tRP).
-    #[schemars(range(min = 0.0, max = 1e6))]
-    pub precharge_ns: f64,
-}
-
-impl Default for DramSpec {
-    fn default() -> DramSpec {
-        DramSpec {
-            banks: 16,
-            row_bytes: 8192,
-            activate_ns: 14.16,
-            precharge_ns: 14.16,
-        }
-    }
 }
 
 impl Default for MemorySpec {
@@ -483,13 +453,10 @@ impl FabricSpec {
             self.memory.controllers,
             format!("the mesh has {edge} tiles at its edge, and each has place for one"),
         )?;
-        let row_bytes = self.memory.dram.as_ref().map_or(0, |dram| dram.row_bytes);
-        require(
-            row_bytes.is_multiple_of(LINE_BYTES as u64),
-            "memory.dram.row_bytes",
-            row_bytes,
-            format!("a row has whole lines of {LINE_BYTES} bytes"),
-        )
+        match &self.memory.dram {
+            Some(dram) => dram.check().under("memory.dram"),
+            None => Ok(()),
+        }
     }
 
     /// Its clock.

@@ -1,7 +1,7 @@
 //! What has happened on a fabric.
 
-use crate::Fabric;
 use crate::home::BankStatistics;
+use crate::{DramStatistics, Fabric};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -67,8 +67,12 @@ pub struct FabricStatistics {
     pub socket_link_queueing_fs: u64,
     /// Time that messages waited for their turn at a bank, in femtoseconds.
     pub bank_queueing_fs: u64,
-    /// Time that reads and writes waited for a memory channel, in femtoseconds.
+    /// Time that reads and writes waited for a memory channel, in femtoseconds; with
+    /// `server.fabric.memory.dram`, that reads waited for their read command.
     pub memory_queueing_fs: u64,
+    /// The commands of all channels, with `server.fabric.memory.dram`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dram: Option<DramStatistics>,
     /// Answers and interrupts over wires of their own that were asked for sooner than the shortest
     /// latency of a delivery, and came then.
     pub lengthened_deliveries: u64,
@@ -106,6 +110,7 @@ state::plain!(FabricStatistics {
     socket_link_queueing_fs: count,
     bank_queueing_fs: count,
     memory_queueing_fs: count,
+    dram,
     lengthened_deliveries: count,
     events: count,
 });
@@ -121,6 +126,7 @@ impl Fabric {
             memory_reads: self.memory.reads,
             memory_writes: self.memory.writes,
             memory_queueing_fs: self.memory.queueing.as_fs(),
+            dram: self.memory.dram(),
             mesh_messages: self.mesh.messages,
             mesh_hops: self.mesh.hops,
             mesh_hop_cycles: self.mesh.hop_cycles,

@@ -18,7 +18,9 @@
 use crate::coverage::{
     INCLUSIVE_HOME, NON_INCLUSIVE_HOME, PRIVATE_CACHE, SECOND_LEVEL, report, trace,
 };
-use crate::tests::{MEMORY, PLACES, Random, memory, memory_of_two_sockets, places_reached, seeds};
+use crate::tests::{
+    MEMORY, PLACES, Random, memory, memory_of_two_sockets, places_reached, seeds, small_dram,
+};
 use crate::*;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -931,11 +933,9 @@ impl System {
             sabotage: Sabotage::Nothing,
         };
         let mut random = Random(system.jitter_seed);
-        system.fabric.memory.dram = (random.below(2) == 0).then(|| DramSpec {
-            banks: 2,
-            row_bytes: 128,
-            ..DramSpec::default()
-        });
+        system.fabric.memory.dram = [None, None, Some(PagePolicy::Open), Some(PagePolicy::Closed)]
+            [random.below(4) as usize]
+            .map(small_dram);
         if random.below(2) == 0 {
             let kinds = [
                 PrefetcherKind::NextLine,

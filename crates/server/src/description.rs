@@ -403,7 +403,12 @@ mod tests {
         let service_times = json!({"distribution": "generalized-extreme-value"});
         let mut server = json!(preset.server);
         server["core"]["l2"] = json!(fabric::SecondLevelSpec::default());
-        server["fabric"]["memory"]["dram"] = json!({});
+        let mut timings = json!(fabric::DramTimingSpec::default());
+        let all = timings.as_object_mut().unwrap().values_mut();
+        all.for_each(|cycles| *cycles = json!(4));
+        server["fabric"]["memory"]["dram"] = json!({
+            "bank_groups": 4, "banks_per_group": 4, "clock_ns": 0.75, "timings": timings,
+        });
         server["fabric"]["last_level"]["directory"] = json!(fabric::DirectorySpec::default());
         for kind in SYSTEMS {
             server[kind.key] = json!({});

@@ -5,12 +5,13 @@
 //! leave. It may say so at once, or ask to be woken at some time and decide then. So it can let
 //! requests wait for each other, and serve them in another order than that in which they came.
 
-mod banked;
+mod dram;
 mod fixed;
 
 use crate::home::TransactionId;
 use crate::{FabricSpec, LineAddress, Time};
-use banked::Banked;
+use dram::Dram;
+pub use dram::{DramDevice, DramSpec, DramStatistics, DramTimingSpec, PagePolicy};
 use fixed::Fixed;
 use state::{State, Walker};
 
@@ -55,14 +56,14 @@ trait Controller {
 #[derive(Clone, Debug)]
 enum Model {
     Fixed(Fixed),
-    Banked(Banked),
+    Dram(Box<Dram>),
 }
 
 impl State for Model {
     fn walk(&mut self, walker: &mut dyn Walker) {
         match self {
             Model::Fixed(one) => one.walk(walker),
-            Model::Banked(one) => one.walk(walker),
+            Model::Dram(one) => one.walk(walker),
         }
     }
 }
@@ -105,7 +106,7 @@ impl Memory {
             .collect();
         let controller = match &spec.dram {
             None => Model::Fixed(Fixed::new(spec)),
-            Some(dram) => Model::Banked(Banked::new(spec, dram)),
+            Some(dram) => Model::Dram(Box::new(Dram::new(dram, spec.controllers))),
         };
         Memory {
             controllers: vec![controller; tiles.len()],
@@ -116,6 +117,17 @@ impl Memory {
             writes: 0,
             queueing: Time::ZERO,
         }
+    }
+
+    /// What the channels of DRAM have done, if they are modelled.
+    pub(crate) fn dram(&self) -> Option<DramStatistics> {
+        let mut sum = None;
+        for controller in &self.controllers {
+            if let Model::Dram(one) = controller {
+                *sum.get_or_insert_default() += one.statistics;
+            }
+        }
+        sum
     }
 
     /// The controller of a line of `socket`.
@@ -138,7 +150,7 @@ impl Memory {
         let decisions = &mut self.decisions;
         match &mut self.controllers[controller] {
             Model::Fixed(one) => one.ask(now, request, decisions),
-            Model::Banked(one) => one.ask(now, request, decisions),
+            Model::Dram(one) => one.ask(now, request, decisions),
         }
         self.queueing += std::mem::take(&mut self.decisions.queueing);
     }
@@ -148,7 +160,7 @@ impl Memory {
         let decisions = &mut self.decisions;
         match &mut self.controllers[controller] {
             Model::Fixed(one) => one.wake(now, decisions),
-            Model::Banked(one) => one.wake(now, decisions),
+            Model::Dram(one) => one.wake(now, decisions),
         }
         self.queueing += std::mem::take(&mut self.decisions.queueing);
     }

@@ -170,21 +170,33 @@ fn a_bank_takes_one_message_a_cycle_and_a_channel_one_line_at_a_time() {
     assert_eq!(statistics.memory_queueing_fs, ns(5.4).as_fs());
 }
 
-/// A miss on the home's and the controller's own tile takes 74 ns, as above. With banks it takes
-/// what it takes to open its row besides: 10 ns for the first row, nothing if it is open, and 30 ns
-/// if another is. Rows of 8 KB of four controllers are 512 lines.
+/// A miss on the home's and the controller's own tile takes 74 ns, as above, of which memory's
+/// latency is 50 ns. With DRAM that is 20 ns of the controller and, with a clock of 1 ns,
+/// tRCD + tCL + 4 = 19 + 19 + 4 ns for the first row, tCL + 4 ns if it is open, and tRP = 19 ns more
+/// than for the first if another is. Rows of 8 KB of four controllers are 512 lines.
 #[test]
 fn rows_are_opened_and_closed() {
     let mut spec = quiet_spec();
     spec.memory.dram = Some(DramSpec {
-        banks: 1,
-        activate_ns: 10.0,
-        precharge_ns: 20.0,
+        bank_groups: Some(1),
+        banks_per_group: Some(1),
+        clock_ns: Some(1.0),
         ..DramSpec::default()
     });
     let mut bench = Bench::new(Fabric::new(&spec, memory()).unwrap());
-    for (number, more) in [(0, 10.0), (1, 0.0), (32, 30.0), (33, 0.0), (2, 30.0)] {
+    for (number, dram) in [(0, 42.0), (1, 23.0), (32, 61.0), (33, 23.0), (2, 61.0)] {
         let took = bench.miss(0, line_at(0, number), false);
-        assert_eq!(took, ns(74.0 + more), "line {number}");
+        assert_eq!(took, ns(24.0 + 20.0 + dram), "line {number}");
     }
+    let statistics = bench.fabric.statistics().dram.unwrap();
+    assert_eq!(
+        (
+            statistics.row_hits,
+            statistics.row_misses,
+            statistics.row_conflicts
+        ),
+        (2, 1, 2)
+    );
+    assert_eq!((statistics.activates, statistics.precharges), (3, 2));
+    assert_eq!((statistics.reads, statistics.writes), (5, 0));
 }

@@ -81,6 +81,26 @@ pub(crate) fn memory_of_two_sockets() -> Ram {
     memory().with_second_socket((0..64).map(second).collect())
 }
 
+/// DRAM of two banks with rows of two lines, low watermarks and frequent refreshes, so that a few
+/// lines are enough for row conflicts, drains, and reads answered from the write queue.
+pub(crate) fn small_dram(page: PagePolicy) -> DramSpec {
+    DramSpec {
+        bank_groups: Some(1),
+        banks_per_group: Some(2),
+        row_bytes: 128,
+        page,
+        controller_latency_ns: 1.0,
+        write_high_watermark: 3,
+        write_low_watermark: 1,
+        max_overtakes: 4,
+        timings: DramTimingSpec {
+            trefi_cycles: Some(1333),
+            ..DramTimingSpec::default()
+        },
+        ..DramSpec::default()
+    }
+}
+
 /// Seeds of random scenarios: the same ones each time, which are known to reach every place, and a
 /// fifth as many others if `NANOPLANE_TEST_SEED` chooses them. `FABRIC_SEEDS` sets how many there
 /// are.

@@ -254,6 +254,7 @@ struct Scenario {
     cache_ways: u32,
     memory_ns: f64,
     link_bytes: u64,
+    dram: Option<PagePolicy>,
 }
 
 impl Scenario {
@@ -297,6 +298,8 @@ impl Scenario {
             cache_ways,
             memory_ns: [1.0, 30.0][random.below(2) as usize],
             link_bytes: [4, 16, 128][random.below(3) as usize],
+            dram: [None, None, Some(PagePolicy::Open), Some(PagePolicy::Closed)]
+                [random.below(4) as usize],
         }
     }
 
@@ -320,6 +323,7 @@ impl Scenario {
             cache_ways: 1,
             memory_ns: 1.0,
             link_bytes: 128,
+            ..Scenario::of_one_socket(seed)
         }
     }
 
@@ -360,7 +364,7 @@ impl Scenario {
                 controllers: 2.min(self.columns * self.rows),
                 latency_ns: self.memory_ns,
                 bandwidth_gb_per_s: 20.0,
-                dram: None,
+                dram: self.dram.map(small_dram),
             },
         };
         Fabric::new(&spec, memory_of_two_sockets()).unwrap()
