@@ -8,7 +8,7 @@ use common::assembler::*;
 use common::cases::check;
 use common::interrupter::{Interrupter, Interrupts, emit_handler};
 use common::servers::{self, Ending};
-use fabric::{FabricStatistics, LineAddress, Replacement};
+use fabric::{FabricStatistics, LineAddress, PagePolicy, Replacement};
 use pipeline::{CoreSpec, CoreStatistics, CycleStack, Delivery, Executed, Probe};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -164,6 +164,8 @@ struct Shape {
     two_sockets: bool,
     /// In all caches, if it is not that of their descriptions.
     replacement: Option<Replacement>,
+    /// DRAM with this page policy in place of a fixed latency of memory.
+    dram: Option<PagePolicy>,
     /// Latencies of a cycle each, the least that the engine can have to do with.
     fast: bool,
     clock_ghz: f64,
@@ -179,6 +181,12 @@ fn replacement() -> impl Strategy<Value = Option<Replacement>> {
         Replacement::Srrip,
     ];
     prop::option::of(prop::sample::select(policies.to_vec()))
+}
+
+/// A page policy of DRAM, or memory of a fixed latency.
+fn dram() -> impl Strategy<Value = Option<PagePolicy>> {
+    let policies = vec![PagePolicy::Open, PagePolicy::Closed];
+    prop::option::weighted(0.3, prop::sample::select(policies))
 }
 
 /// Prefetchers, or none.
@@ -199,27 +207,30 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
             prefetchers(),
         ),
         (prop::bool::weighted(0.3), any::<bool>(), any::<bool>()),
-        replacement(),
+        (replacement(), dram()),
         prop::bool::weighted(0.3),
         prop::sample::select(vec![3.0, 2.3, 1.0]),
     )
         .prop_map(
-            |(harts, rounds, exits, private, last_level, replacement, fast, clock_ghz)| Shape {
-                harts,
-                rounds,
-                exits,
-                small_caches: private.0,
-                second_level: private.1,
-                prefetchers: private.4,
-                tight: private.2,
-                total_store_order: private.3,
-                small_last_level: last_level.0,
-                non_inclusive: last_level.1,
-                two_sockets: last_level.2,
-                replacement,
-                fast,
-                clock_ghz,
-                period: None,
+            |(harts, rounds, exits, private, last_level, (replacement, dram), fast, clock_ghz)| {
+                Shape {
+                    harts,
+                    rounds,
+                    exits,
+                    small_caches: private.0,
+                    second_level: private.1,
+                    prefetchers: private.4,
+                    tight: private.2,
+                    total_store_order: private.3,
+                    small_last_level: last_level.0,
+                    non_inclusive: last_level.1,
+                    two_sockets: last_level.2,
+                    replacement,
+                    dram,
+                    fast,
+                    clock_ghz,
+                    period: None,
+                }
             },
         )
 }
@@ -498,6 +509,9 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
         spec.fabric.last_level.latency_cycles = 1;
         spec.fabric.mesh.hop_latency_cycles = 1;
         spec.fabric.memory.latency_ns = 0.4;
+    }
+    if let Some(page) = shape.dram {
+        spec = servers::with_dram(spec, page);
     }
     match shape.replacement {
         None => spec,
@@ -995,7 +1009,7 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         (any::<bool>(), prefetchers()),
         prop::bool::weighted(0.3),
         any::<bool>(),
-        replacement(),
+        (replacement(), dram()),
     );
     let strategy = (parts, sleeps, any::<bool>(), fabric);
     check(300, &strategy, |(parts, sleeps, small_caches, fabric)| {
@@ -1004,7 +1018,7 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         } else {
             core.clone()
         };
-        let (second_level, small_last_level, non_inclusive, replacement) = fabric;
+        let (second_level, small_last_level, non_inclusive, (replacement, dram)) = fabric;
         let (has_second_level, prefetchers) = second_level;
         if has_second_level {
             core = servers::with_second_level(core);
@@ -1022,6 +1036,9 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         }
         if let Some(replacement) = replacement {
             spec = servers::with_replacement(spec, replacement);
+        }
+        if let Some(page) = dram {
+            spec = servers::with_dram(spec, page);
         }
         let bench = Bench::new(spec, polling(&parts, &sleeps));
         let plain = outcome(&bench, 0, false);
@@ -1238,6 +1255,7 @@ fn a_hold_that_ends_during_a_fill_is_exact() {
         non_inclusive: false,
         two_sockets: true,
         replacement: None,
+        dram: None,
         fast: false,
         clock_ghz: 1.0,
         period: None,
@@ -1282,6 +1300,7 @@ fn undone_instructions_do_not_decide_which_hart_goes_first() {
         non_inclusive: true,
         two_sockets: true,
         replacement: Some(Replacement::Random),
+        dram: None,
         fast: false,
         clock_ghz: 3.0,
         period: Some(1274),

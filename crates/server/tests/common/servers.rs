@@ -1,8 +1,9 @@
 //! Servers for tests, and what is in their memory in the end.
 
 use fabric::{
-    CacheSpec, DataPrefetcherKind, DirectorySpec, Inclusion, LastLevelSpec, LineAddress,
-    MemorySpec, MeshSpec, PrefetcherKind, Replacement, SecondLevelSpec,
+    CacheSpec, DataPrefetcherKind, DirectorySpec, DramSpec, DramTimingSpec, Inclusion,
+    LastLevelSpec, LineAddress, MemorySpec, MeshSpec, PagePolicy, PrefetcherKind, Replacement,
+    SecondLevelSpec,
 };
 use pipeline::{CoreSpec, MemoryModel, NEVER, NoExtension};
 use riscv::elf::Image;
@@ -126,6 +127,28 @@ pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
         entries_per_bank: 32,
         ways: 4,
         ..DirectorySpec::default()
+    });
+    spec
+}
+
+/// The same server with DRAM of two ranks of two banks, rows of two lines and low watermarks, so
+/// that a small program meets row conflicts, drains and turns of the bus; with a refresh of each
+/// rank every microsecond.
+pub fn with_dram(mut spec: ServerSpec, page: PagePolicy) -> ServerSpec {
+    spec.fabric.memory.dram = Some(DramSpec {
+        ranks: 2,
+        bank_groups: Some(1),
+        banks_per_group: Some(2),
+        row_bytes: 128,
+        page,
+        write_high_watermark: 3,
+        write_low_watermark: 1,
+        max_overtakes: 4,
+        timings: DramTimingSpec {
+            trefi_cycles: Some(1333),
+            ..DramTimingSpec::default()
+        },
+        ..DramSpec::default()
     });
     spec
 }
