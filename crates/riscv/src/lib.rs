@@ -10,8 +10,8 @@
 //! Sources: *The RISC-V Instruction Set Manual*, Volume I (Unprivileged ISA) and Volume II
 //! (Privileged Architecture), version 20240411.
 //!
-//! What is left out: supervisor mode, and with it delegation and virtual memory; physical
-//! memory protection, whose registers keep what is written but protect nothing (so `MPRV` has
+//! What is left out: supervisor mode, and with it delegation and `satp`, though [`paging`] has the
+//! page tables and the permissions of Sv39 and Sv48; physical memory protection, whose registers keep what is written but protect nothing (so `MPRV` has
 //! no effect either); event counters, which read as zero; debug mode, and
 //! triggers, of which there are none.
 //!
@@ -34,6 +34,7 @@ pub mod float;
 mod instruction;
 pub mod interpreter;
 pub mod paged;
+pub mod paging;
 pub mod threaded;
 mod trap;
 

@@ -38,6 +38,12 @@ pub enum Cause {
     EcallUser,
     /// `ecall` in machine mode.
     EcallMachine,
+    /// The page of an instruction cannot be executed.
+    InstructionPage,
+    /// The page of a load cannot be read.
+    LoadPage,
+    /// The page of a store or an atomic cannot be written.
+    StorePage,
     /// An exception of hardware beside the hart, with a number that the specification leaves to it:
     /// 24 to 31.
     Custom(u8),
@@ -56,6 +62,9 @@ state::choice!(Cause {
     StoreAccess,
     EcallUser,
     EcallMachine,
+    InstructionPage,
+    LoadPage,
+    StorePage,
     Custom(number),
     Interrupt(number)
 });
@@ -74,6 +83,9 @@ impl Cause {
             Cause::StoreAccess => 7,
             Cause::EcallUser => 8,
             Cause::EcallMachine => 11,
+            Cause::InstructionPage => 12,
+            Cause::LoadPage => 13,
+            Cause::StorePage => 15,
             Cause::Custom(number) => number as u64,
             Cause::Interrupt(number) => 1 << 63 | number as u64,
         }
@@ -97,6 +109,9 @@ impl Cause {
             Cause::StoreAccess => "store or atomic access fault",
             Cause::EcallUser => "environment call from user mode",
             Cause::EcallMachine => "environment call from machine mode",
+            Cause::InstructionPage => "instruction page fault",
+            Cause::LoadPage => "load page fault",
+            Cause::StorePage => "store or atomic page fault",
             Cause::Custom(_) => "exception of an extension",
             Cause::Interrupt(3) => "machine software interrupt",
             Cause::Interrupt(7) => "machine timer interrupt",

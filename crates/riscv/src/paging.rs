@@ -1,0 +1,296 @@
+//! Page tables of Sv39 and Sv48: their format, the walk through them, and permissions.
+//!
+//! Privileged Architecture, sections "Sv39: Page-Based 39-bit Virtual-Memory System", "Sv48" and
+//! "Virtual Address Translation Process". Bits A and D are never set here: an access that would
+//! have to set one is a page fault, as the extension Svade has it. Of Svnapot and Svpbmt there is
+//! nothing, so their bits are reserved.
+//!
+//! A [`Walk`] takes one entry at a time, so that a core can spend time on each. [`translate`] does
+//! all of it at once.
+
+use crate::trap::{Cause, Trap};
+
+/// Bytes of a page table, and of the smallest page.
+pub const TABLE_BYTES: u64 = 1 << TABLE_BITS;
+const TABLE_BITS: u32 = 12;
+/// Bits of an address that index the table of one level.
+const INDEX_BITS: u32 = 9;
+/// Physical page numbers have so many bits.
+const NUMBER_BITS: u32 = 44;
+/// Where the physical page number is in an entry.
+const NUMBER_SHIFT: u32 = 10;
+
+/// Which addresses are translated, and in how many levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Addresses of 39 bits, three levels of tables.
+    Sv39,
+    /// Addresses of 48 bits, four levels of tables.
+    Sv48,
+}
+
+impl Mode {
+    /// Levels of tables.
+    pub const fn levels(self) -> u32 {
+        match self {
+            Mode::Sv39 => 3,
+            Mode::Sv48 => 4,
+        }
+    }
+
+    /// Bits of an address.
+    pub const fn address_bits(self) -> u32 {
+        TABLE_BITS + INDEX_BITS * self.levels()
+    }
+
+    /// Whether the bits above an address's own are all equal to its highest one.
+    pub const fn is_canonical(self, address: u64) -> bool {
+        let unused = 64 - self.address_bits();
+        ((address << unused) as i64 >> unused) as u64 == address
+    }
+}
+
+/// What is done at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// An instruction is fetched.
+    Fetch,
+    /// A load, `LR` included.
+    Load,
+    /// A store or an atomic, `SC` included.
+    Store,
+}
+
+impl Access {
+    /// The trap of an access to `address` that its page does not allow.
+    pub fn page_fault(self, address: u64) -> Trap {
+        let cause = match self {
+            Access::Fetch => Cause::InstructionPage,
+            Access::Load => Cause::LoadPage,
+            Access::Store => Cause::StorePage,
+        };
+        let value = address;
+        Trap { cause, value }
+    }
+
+    /// The trap of an access to `address` for which an entry would have to be read where there is
+    /// no memory.
+    pub fn access_fault(self, address: u64) -> Trap {
+        let cause = match self {
+            Access::Fetch => Cause::InstructionAccess,
+            Access::Load => Cause::LoadAccess,
+            Access::Store => Cause::StoreAccess,
+        };
+        let value = address;
+        Trap { cause, value }
+    }
+}
+
+/// Who accesses memory: a mode of the hart, and the bits of `sstatus` that concern it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accessor {
+    /// User mode.
+    User {
+        /// `MXR`: what can be executed can be read.
+        executable_is_readable: bool,
+    },
+    /// Supervisor mode.
+    Supervisor {
+        /// `SUM`: pages of user mode can be read and written.
+        reaches_user: bool,
+        /// `MXR`: what can be executed can be read.
+        executable_is_readable: bool,
+    },
+}
+
+/// A page-table entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry(pub u64);
+
+impl Entry {
+    /// V: it is one.
+    pub const VALID: u64 = 1;
+    /// R: the page can be read.
+    pub const READ: u64 = 1 << 1;
+    /// W: the page can be written.
+    pub const WRITE: u64 = 1 << 2;
+    /// X: the page can be executed.
+    pub const EXECUTE: u64 = 1 << 3;
+    /// U: the page is user mode's.
+    pub const USER: u64 = 1 << 4;
+    /// G: the page is in all address spaces.
+    pub const GLOBAL: u64 = 1 << 5;
+    /// A: the page has been accessed.
+    pub const ACCESSED: u64 = 1 << 6;
+    /// D: the page has been written.
+    pub const DIRTY: u64 = 1 << 7;
+    /// The bits above the physical page number: Svnapot's, Svpbmt's, and such as nobody has.
+    const RESERVED: u64 = !0 << (NUMBER_SHIFT + NUMBER_BITS);
+
+    /// The entry with these bits for what begins at the physical address `base`.
+    pub const fn new(base: u64, bits: u64) -> Entry {
+        Entry(base >> TABLE_BITS << NUMBER_SHIFT | bits)
+    }
+
+    /// The physical address of what it leads to.
+    pub const fn base(self) -> u64 {
+        (self.0 & !Self::RESERVED) >> NUMBER_SHIFT << TABLE_BITS
+    }
+
+    const fn has(self, bits: u64) -> bool {
+        self.0 & bits != 0
+    }
+
+    /// Whether it maps a page; otherwise, if it is valid, it leads to a table.
+    const fn is_leaf(self) -> bool {
+        self.has(Self::READ | Self::EXECUTE)
+    }
+
+    /// Whether the page that it maps may be accessed in this way. "Virtual Address Translation
+    /// Process", step 7, and step 9 as Svade has it.
+    pub fn allows(self, access: Access, accessor: Accessor) -> bool {
+        let is_user = self.has(Self::USER);
+        let (reaches, executable_is_readable) = match accessor {
+            Accessor::User {
+                executable_is_readable,
+            } => (is_user, executable_is_readable),
+            Accessor::Supervisor {
+                reaches_user,
+                executable_is_readable,
+            } => {
+                // It never executes user mode's code.
+                let reaches = !is_user || reaches_user && access != Access::Fetch;
+                (reaches, executable_is_readable)
+            }
+        };
+        let permitted = match access {
+            Access::Fetch => self.has(Self::EXECUTE),
+            Access::Load => {
+                self.has(Self::READ) || executable_is_readable && self.has(Self::EXECUTE)
+            }
+            Access::Store => self.has(Self::WRITE),
+        };
+        let recorded =
+            self.has(Self::ACCESSED) && (access != Access::Store || self.has(Self::DIRTY));
+        reaches && permitted && recorded
+    }
+}
+
+/// A page, and what its entry says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its entry.
+    pub entry: Entry,
+    /// Its bytes are two to the power of this: 12, 21, 30, or 39 with Sv48.
+    pub bits: u32,
+}
+
+impl Page {
+    /// The physical address of `address`, which is in this page.
+    pub const fn physical(self, address: u64) -> u64 {
+        self.entry.base() | address & ((1 << self.bits) - 1)
+    }
+}
+
+/// What an entry has told a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The next entry is at [`Walk::entry_address`].
+    Next,
+    /// The walk has come to a page.
+    Page(Page),
+    /// There is no page at the address.
+    Fault,
+}
+
+/// A walk through page tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    address: u64,
+    table: u64,
+    /// Of the table that is looked into; that of the smallest pages is 0.
+    level: u32,
+}
+
+state::plain!(Walk {
+    address,
+    table,
+    level
+});
+
+impl Walk {
+    /// The walk for `address` that begins with the table at the physical address `root`; none for
+    /// an address that is not canonical, which is a page fault.
+    pub fn new(mode: Mode, root: u64, address: u64) -> Option<Walk> {
+        mode.is_canonical(address).then_some(Walk {
+            address,
+            table: root,
+            level: mode.levels() - 1,
+        })
+    }
+
+    /// The address that is translated.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    fn page_bits(&self) -> u32 {
+        TABLE_BITS + INDEX_BITS * self.level
+    }
+
+    /// The physical address of the next entry, of 8 bytes.
+    pub fn entry_address(&self) -> u64 {
+        let index = self.address >> self.page_bits() & ((1 << INDEX_BITS) - 1);
+        self.table + 8 * index
+    }
+
+    /// Goes on with the entry that is there.
+    pub fn step(&mut self, entry: u64) -> Step {
+        let entry = Entry(entry);
+        let writes_only = entry.has(Entry::WRITE) && !entry.has(Entry::READ);
+        if !entry.has(Entry::VALID) || writes_only || entry.has(Entry::RESERVED) {
+            return Step::Fault;
+        }
+        if entry.is_leaf() {
+            let bits = self.page_bits();
+            let is_misaligned = entry.base() & ((1 << bits) - 1) != 0;
+            return match is_misaligned {
+                true => Step::Fault,
+                false => Step::Page(Page { entry, bits }),
+            };
+        }
+        // "For non-leaf PTEs, the D, A, and U bits are reserved."
+        if self.level == 0 || entry.has(Entry::DIRTY | Entry::ACCESSED | Entry::USER) {
+            return Step::Fault;
+        }
+        self.level -= 1;
+        self.table = entry.base();
+        Step::Next
+    }
+}
+
+/// The page of `address`, with the tables that begin at the physical address `root`; a trap if
+/// there is none, or if it may not be accessed so. `read` reads 8 bytes at a physical address, if
+/// there is memory.
+pub fn translate(
+    mode: Mode,
+    root: u64,
+    address: u64,
+    access: Access,
+    accessor: Accessor,
+    mut read: impl FnMut(u64) -> Option<u64>,
+) -> Result<Page, Trap> {
+    let fault = access.page_fault(address);
+    let mut walk = Walk::new(mode, root, address).ok_or(fault)?;
+    loop {
+        let entry = read(walk.entry_address()).ok_or(access.access_fault(address))?;
+        match walk.step(entry) {
+            Step::Next => {}
+            Step::Page(page) if page.entry.allows(access, accessor) => return Ok(page),
+            Step::Page(_) | Step::Fault => return Err(fault),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
