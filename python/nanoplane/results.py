@@ -148,6 +148,23 @@ class Operations(TypedDict):
     """Multiplications of integers."""
 
 
+class TranslationStatistics(TypedDict):
+    """Counts of address translation."""
+
+    l1_data_tlb_misses: int
+    """Loads, stores and atomics that the first-level TLB did not have the page of. Those that
+    joined a page walk under way are not among them.
+    """
+    l1_instruction_tlb_misses: int
+    """The same of instruction fetches."""
+    page_walk_cycles: int
+    """Cycles of page walks, of each from its beginning to its end."""
+    page_walk_loads: int
+    """Page-table entries that page walks have read."""
+    second_level_tlb_misses: int
+    """Those of both that the second-level TLB had not either: the page walks."""
+
+
 class CoreResult(TypedDict):
     """One core's part of the results."""
 
@@ -205,6 +222,8 @@ class CoreResult(TypedDict):
     """Where the cycles went."""
     stores: int
     """Stores and atomics performed."""
+    translation: NotRequired[TranslationStatistics]
+    """What the translation of addresses has cost, if it has missed anything."""
 
 
 class Drift(TypedDict):

@@ -51,6 +51,19 @@ impl MemoryMap {
             .map(|mapped| mapped.range)
     }
 
+    /// All that belongs to memory or to an agent.
+    pub fn ranges(&self) -> impl Iterator<Item = AddressRange> {
+        self.ranges.iter().map(|mapped| mapped.range)
+    }
+
+    /// Hides the memory at `hidden`, which is all that the map has there, from programs.
+    #[must_use]
+    pub fn without(mut self, hidden: AddressRange) -> MemoryMap {
+        self.ranges
+            .retain(|mapped| !overlap(&mapped.range, &hidden));
+        self
+    }
+
     /// Keeps user mode from writing to memory and from reaching devices in `ranges`, each of which
     /// is all that the map has at its addresses. Code and data there can still be executed and
     /// read.

@@ -24,6 +24,7 @@ use crate::spin::SpinSkip;
 use crate::stack::{CycleStack, Stall};
 use crate::statistics::CoreStatistics;
 use crate::thread_policy::ThreadPolicy;
+use crate::translation::Translation;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::{
     AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, LineData,
@@ -184,6 +185,8 @@ state::declare! {
             PrivateCache::new(&spec.l1_data, CacheId::data(id)),
         /// The prefetcher of the data cache. A core that has one takes the general path.
         pub data_prefetching: Option<Box<Prefetching>> => inside = None,
+        /// A core that translates addresses takes the general path.
+        pub translation: Option<Box<Translation>> => inside = Translation::of(&spec.translation),
         pub second_level: Option<Box<SecondLevel>> => inside = spec
             .l2
             .as_ref()
@@ -294,12 +297,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// Whether the general path must be taken because something observes the window: floating-point
-    /// flags, a probe, the recording of branches, or a prefetcher of the data cache.
+    /// flags, a probe, the recording of branches, a prefetcher of the data cache, or translation.
     pub(crate) fn is_observed(&self) -> bool {
         self.hart.float_in_window
             || self.hart.probed.is_some()
             || self.shared.spin.records_branches()
             || self.shared.data_prefetching.is_some()
+            || self.shared.translation.is_some()
     }
 
     /// Sets an integer register of all harts before the core starts.
@@ -344,6 +348,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         if let Some(prefetching) = &self.shared.data_prefetching {
             statistics.l1_prefetches = prefetching.statistics();
+        }
+        if let Some(translation) = &self.shared.translation {
+            statistics.translation = translation.statistics();
         }
         statistics
     }
@@ -759,6 +766,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         for load in &mut hart.missing {
             load.live &= window.is_live(load.index as usize);
         }
+        self.forget_waiters();
         if self.hart.acquire.is_some_and(|acquire| acquire >= position) {
             self.hart.acquire = self.youngest_acquire();
         }

@@ -35,6 +35,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     pub(crate) fn dispatch(&mut self, outbox: &mut Outbox) {
         loop {
             self.dispatch_quickly(outbox);
+            if K::IN_ORDER && self.hart.observes && self.waits_for_walk() {
+                // A data access that waits for its page holds up all behind it.
+                self.held_up(Stall::Miss);
+                self.hart.blocked = true;
+                return;
+            }
             if self.hart.dispatch_left == 0 {
                 self.hart.dispatch_cycle += 1;
                 self.hart.dispatch_left = self.shared.spec.width;
@@ -97,6 +103,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     fn fetch(&mut self, outbox: &mut Outbox) -> bool {
         let pc = self.hart.pc;
         let line = LineAddress::of(pc);
+        if self.hart.observes && !self.fetch_has_page(outbox) {
+            return false;
+        }
         let Some(slot) = self.shared.instruction_cache.find_and_touch(line) else {
             return self.fetch_line(line, outbox);
         };
@@ -122,6 +131,26 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
         };
         true
+    }
+
+    /// Whether the page of `pc` is known; if not, dispatch waits.
+    #[inline(never)]
+    fn fetch_has_page(&mut self, outbox: &mut Outbox) -> bool {
+        if self.shared.translation.is_none() {
+            return true;
+        }
+        let at = self.page_of_fetch(outbox);
+        if at <= self.hart.dispatch_cycle {
+            return true;
+        }
+        self.held_up(Stall::Fetch);
+        if at < UNKNOWN {
+            self.hart.dispatch_cycle = at;
+            self.hart.dispatch_left = self.shared.spec.width;
+        } else {
+            self.hart.blocked = true;
+        }
+        false
     }
 
     fn fetch_line(&mut self, line: LineAddress, outbox: &mut Outbox) -> bool {
@@ -298,7 +327,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         match route {
             Route::Load => return self.dispatch_load(i, need, a, a_ready, outbox),
-            Route::Store => return self.dispatch_store(i, need, [a, b], [a_ready, b_ready]),
+            Route::Store => {
+                return self.dispatch_store(i, need, [a, b], [a_ready, b_ready], outbox);
+            }
             Route::Branch => self.dispatch_branch(i, need, [a, b], ready),
             Route::Jump => self.dispatch_jump(i, need),
             Route::JumpRegister => self.dispatch_indirect(i, need, a, a_ready),
@@ -759,6 +790,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             && self.hart.stores.unknown_addresses == 0
             && address % 64 + u64::from(bytes) <= 64
             && !self.hart.stores.may_overlap(address, bytes)
+            && (!self.hart.observes || self.has_page(address))
             && let Some(slot) = self
                 .shared
                 .data_cache
@@ -833,7 +865,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let now = self.hart.dispatch_cycle;
         self.step(&i);
         if known {
-            self.access_load(index, issue, outbox);
+            self.begin_load(index, (issue, now), outbox);
             if self.hart.window.deferred(index).resolved {
                 self.wake_all(now, outbox);
             }
@@ -852,6 +884,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         need: Need,
         [base, data]: [u64; 2],
         [base_ready, data_ready]: [u64; 2],
+        outbox: &mut Outbox,
     ) -> Result<(), Stop> {
         if self.hart.stores.is_full() {
             return Err(Stop::Blocked(Stall::StoreBuffer));
@@ -889,9 +922,21 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         });
         if address_known && data_ready < UNKNOWN {
             let issue = self.issue(Unit::Store, need, base_ready.max(data_ready));
-            self.hart.stores.get_mut(number).data_ready = issue;
-            if !atomic {
-                self.push(&i, kind, Unit::Store, issue, 0, issue + 1, 0);
+            let mut page = Some(issue);
+            if self.hart.observes {
+                let index = self.hart.window.index(self.hart.window.tail);
+                let now = self.hart.dispatch_cycle;
+                page = self.data_page((address, index), (issue, now), outbox);
+            }
+            // What is stored can be forwarded; what is to be exchanged is done with the page.
+            self.hart.stores.get_mut(number).data_ready = match atomic {
+                true => page.unwrap_or(UNKNOWN),
+                false => issue,
+            };
+            if let Some(at) = page
+                && !atomic
+            {
+                self.push(&i, kind, Unit::Store, issue, 0, at + 1, 0);
                 self.step(&i);
                 return Ok(());
             }

@@ -39,6 +39,9 @@ state::declare! {
         pub pc: u64 = entry,
         /// Where the next instruction is in the decoded blocks.
         pub cursor: u32 = NOWHERE,
+        /// With translation: the page of the last fetch, and from when on it is known.
+        pub fetch_page: u64 = NEVER,
+        pub fetch_page_from: u64 => cycle = 0,
         pub dispatch_cycle: u64 => cycle = 0,
         pub dispatch_left: u8 = spec.width,
         /// In order: the cycle of the last issue.

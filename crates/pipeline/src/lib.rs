@@ -28,6 +28,7 @@ mod stack;
 mod statistics;
 mod thread_policy;
 mod threads;
+mod translation;
 mod window;
 
 pub use crate::core::{Core, Crash, NEVER, Why};
@@ -39,3 +40,7 @@ pub use probe::{Executed, Found, Probe};
 pub use spin::{ClosedLoop, Periodic};
 pub use stack::CycleStack;
 pub use statistics::{CoreStatistics, Operations};
+pub use translation::{
+    FirstLevelTlbSpec, PageSize, PagingMode, SecondLevelTlbSpec, TlbPagesSpec, TranslationSpec,
+    TranslationStatistics,
+};

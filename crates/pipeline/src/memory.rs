@@ -700,6 +700,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.hart.statistics.lines_evicted += 1;
             self.line_lost(evicted, now);
         }
+        if self.shared.translation.is_some() {
+            self.walks_have_line(line, slot, now, outbox);
+        }
         self.for_each_hart(|core| core.use_line(line, (slot, source), now, outbox));
         // Only now may the line go to someone who has asked for it meanwhile.
         let mut held = false;
@@ -783,6 +786,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// A miss register has become free: the oldest load goes first that found none.
     #[inline(always)]
     fn use_miss_register(&mut self, now: u64, outbox: &mut Outbox) {
+        if self.shared.translation.is_some() {
+            self.retry_walks(now, outbox);
+        }
         if self.is_multithreaded() {
             self.share_miss_register(now, outbox);
         } else {

@@ -47,6 +47,8 @@ pub trait CoreModel: Periodic + state::State {
     fn set_register(&mut self, register: usize, value: u64);
     /// See [`Core::begin`].
     fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]);
+    /// See [`Core::set_page_tables`].
+    fn set_page_tables(&mut self, root: u64);
     /// See [`Core::watch`].
     fn watch(&mut self, range: AddressRange);
     /// See [`Core::set_skip_spinning`].
@@ -122,6 +124,10 @@ impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
 
     fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]) {
         Core::begin(self, hart, pc, registers);
+    }
+
+    fn set_page_tables(&mut self, root: u64) {
+        Core::set_page_tables(self, root);
     }
 
     fn watch(&mut self, range: AddressRange) {

@@ -140,11 +140,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 if deferred.pending == 0
                     && self.hart.window.slot(deferred.position).issue >= UNKNOWN
                 {
-                    self.store_has_data(index, now);
+                    self.store_has_data(index, now, outbox);
                 }
             }
             Class::Store | Class::Atomic | Class::StoreConditional => {
-                self.wake_store(index, now);
+                self.wake_store(index, now, outbox);
             }
             Class::Branch | Class::JumpRegister => self.wake_branch(index, now),
             _ => self.wake_float(index, now),
@@ -262,11 +262,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.loads.set_address(number, address);
         self.issue_deferred(index, Unit::Load, now);
         let issue = self.hart.window.slot(position).issue;
-        self.access_load(index, issue, outbox);
+        self.begin_load(index, (issue, now), outbox);
     }
 
     #[inline(never)]
-    fn wake_store(&mut self, index: usize, now: u64) {
+    fn wake_store(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
         let deferred = self.hart.window.deferred(index);
         let position = deferred.position;
         let instruction = deferred.instruction;
@@ -293,13 +293,23 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if pending > 0 || self.hart.window.slot(position).issue < UNKNOWN {
             return;
         }
-        self.store_has_data(index, now);
+        self.store_has_data(index, now, outbox);
     }
 
     /// A store or atomic of which all is known issues.
     #[inline(always)]
-    fn store_has_data(&mut self, index: usize, now: u64) {
-        let done = self.issue_deferred(index, Unit::Store, now);
+    fn store_has_data(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
+        let mut done = self.issue_deferred(index, Unit::Store, now);
+        let mut is_translated = true;
+        if self.hart.observes {
+            let number = self.hart.window.rest(index).queue_number;
+            let address = self.hart.stores.get(number).address;
+            let issue = done - 1;
+            match self.data_page((address, index), (issue, now), outbox) {
+                Some(at) => done += at - issue,
+                None => is_translated = false,
+            }
+        }
         let HartState { window, stores, .. } = &mut *self.hart;
         let deferred = window.deferred(index);
         let instruction = deferred.instruction;
@@ -307,9 +317,23 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let store = stores.get_mut(window.rest(index).queue_number);
         let bytes = store.bytes;
         store.data = crate::queues::low_bytes(data, bytes);
-        store.data_ready = window.slot(deferred.position).issue;
         if instruction.class == Class::Store {
-            self.resolve(index, 0, done);
+            store.data_ready = window.slot(deferred.position).issue;
+            if is_translated {
+                self.resolve(index, 0, done);
+            }
+        } else if is_translated {
+            store.data_ready = done - 1;
+        }
+    }
+
+    /// The page is known, from cycle `at` on, of a store or an atomic that has waited for it.
+    pub(crate) fn store_has_page(&mut self, index: usize, at: u64) {
+        if self.hart.window.deferred(index).instruction.class == Class::Store {
+            self.resolve(index, 0, at + 1);
+        } else {
+            let number = self.hart.window.rest(index).queue_number;
+            self.hart.stores.get_mut(number).data_ready = at;
         }
     }
 

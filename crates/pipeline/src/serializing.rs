@@ -15,6 +15,7 @@ use fabric::{
     AddressRange, AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome,
     SecondLevel, Side, Slot, Time, Transit, Update,
 };
+use riscv::paging::TABLE_BYTES;
 use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, Trap, csr_update};
 
 /// How long `WRS.STO` waits, and `WRS.NTO` where it may not wait for ever. "Zawrs" Extension: some
@@ -107,6 +108,8 @@ enum State {
     Replied(Result<u64, ()>),
     /// A value is on its way out of the data cache.
     Paused { until: u64, value: u64 },
+    /// The page of its access is known then, or when a page walk has ended.
+    Page { until: u64 },
     /// `WFI`.
     Interrupt,
     /// `WRS.NTO`, `WRS.STO`: waits until the reservation is gone, or for so long.
@@ -119,6 +122,7 @@ state::choice!(State {
     Reply { token },
     Replied(result),
     Paused { until: cycle, value },
+    Page { until: cycle },
     Interrupt,
     Reservation { until: cycle, time_out }
 });
@@ -132,6 +136,8 @@ pub(crate) struct Serializing {
     /// Accesses that cross a line: bytes done, and their value.
     bytes_done: u8,
     gathered: u64,
+    /// Of how many of its pages it knows where they are.
+    pages_known: u8,
     /// Instructions of extensions: actions done, and what the access under way changes.
     step: u32,
     update: Option<Update>,
@@ -147,6 +153,7 @@ state::component!(Serializing {
     state,
     bytes_done,
     gathered,
+    pages_known,
     step,
     update,
     halted_since: maybe_cycle,
@@ -168,6 +175,7 @@ impl Serializing {
             state: State::Drain,
             bytes_done: 0,
             gathered: 0,
+            pages_known: 0,
             step: 0,
             update: None,
             halted_since: None,
@@ -311,6 +319,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if let Some(serial) = &self.hart.serial {
             return Some(match serial.state {
                 State::Drain => self.oldest_waits_for(),
+                State::Page { .. } => "a page walk".to_string(),
                 State::Line { line, .. } => format!("the line at {:#x}", line.base()),
                 State::Reply { .. } if serial.waits_for.is_empty() => {
                     "the answer of a device".to_string()
@@ -434,6 +443,18 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     self.hart.serial_event = until;
                 } else {
                     self.resume_extension(serial, value, now, outbox);
+                }
+            }
+            State::Page { until } => {
+                if now < until {
+                    self.hart.serial_event = until;
+                } else if let Kind::Instruction(i) = serial.kind {
+                    let pages_known = serial.pages_known + 1;
+                    let serial = Serializing {
+                        pages_known,
+                        ..serial
+                    };
+                    self.execute_access(serial, i, now, outbox);
                 }
             }
             State::Interrupt => {
@@ -803,6 +824,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let value = address;
             return self.trap(serial, Trap { cause, value }, now);
         }
+        if self.shared.translation.is_some() && !self.has_pages(&serial, &i, now, outbox) {
+            return;
+        }
         let reads = matches!(i.class, Class::Load | Class::LoadReserved);
         match self.shared.memory_map.classify(address) {
             region
@@ -859,6 +883,41 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 }
             }
             _ => self.access_trap(serial, &i, address, now),
+        }
+    }
+
+    /// Whether the pages of an access are known. If not, it waits for the next of them.
+    fn has_pages(
+        &mut self,
+        serial: &Serializing,
+        i: &Instruction,
+        now: u64,
+        outbox: &mut Outbox,
+    ) -> bool {
+        let first = self.access_address(i);
+        let last = first.wrapping_add(u64::from(i.access_bytes()) - 1);
+        let address = match serial.pages_known {
+            0 => first,
+            1 if last / TABLE_BYTES != first / TABLE_BYTES => last,
+            _ => return true,
+        };
+        let until = self.page_of_serial(address, now, outbox).unwrap_or(NEVER);
+        let waiting = Serializing {
+            state: State::Page { until },
+            ..*serial
+        };
+        self.wait(waiting);
+        self.continue_serial(now, outbox);
+        false
+    }
+
+    /// The page walk of an access ends at `at`.
+    pub(crate) fn serial_has_page(&mut self, at: u64) {
+        if let Some(serial) = &mut self.hart.serial
+            && let State::Page { until } = &mut serial.state
+        {
+            *until = at;
+            self.hart.serial_event = self.hart.serial_event.min(at);
         }
     }
 

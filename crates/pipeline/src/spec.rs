@@ -1,5 +1,6 @@
 //! Descriptions of cores.
 
+use crate::translation::TranslationSpec;
 use fabric::{
     CacheSpec, DataPrefetcherKind, PrefetcherKind, Replacement, SecondLevelSpec, StrideSpec,
 };
@@ -147,6 +148,9 @@ pub struct CoreSpec {
     /// Private second-level cache, if there is one.
     #[serde(default)]
     pub l2: Option<SecondLevelSpec>,
+    /// TLBs and page walks, if addresses are translated. `{}` is a Skylake's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translation: Option<TranslationSpec>,
 }
 
 /// Most hardware threads that a core can have.
@@ -185,6 +189,9 @@ impl CoreSpec {
         self.check_multiplier()?;
         self.l1_instruction.check().under("l1_instruction")?;
         self.l1_data.check().under("l1_data")?;
+        if let Some(translation) = &self.translation {
+            translation.check().under("translation")?;
+        }
         let Some(l2) = &self.l2 else {
             return Ok(());
         };
@@ -291,6 +298,7 @@ impl CoreSpec {
             l1_data_prefetcher: DataPrefetcherKind::None,
             l1_data_stride: StrideSpec::default(),
             l2: None,
+            translation: None,
         }
     }
 
@@ -348,6 +356,7 @@ impl CoreSpec {
             l1_data_prefetcher: DataPrefetcherKind::None,
             l1_data_stride: StrideSpec::default(),
             l2: None,
+            translation: None,
         }
     }
 
@@ -410,6 +419,7 @@ impl CoreSpec {
                 prefetcher: PrefetcherKind::Streamer,
                 ..SecondLevelSpec::default()
             }),
+            translation: None,
         }
     }
 
@@ -471,6 +481,7 @@ impl CoreSpec {
             l1_data_prefetcher: DataPrefetcherKind::None,
             l1_data_stride: StrideSpec::default(),
             l2: None,
+            translation: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::ports::Unit;
 use crate::stack::CycleStack;
+use crate::translation::TranslationStatistics;
 use fabric::{PrefetchStatistics, ToCache};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,6 +96,9 @@ pub struct CoreStatistics {
     /// What the prefetcher of the second-level cache has done, if it has done anything.
     #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
     pub l2_prefetches: PrefetchStatistics,
+    /// What the translation of addresses has cost, if it has missed anything.
+    #[serde(default, skip_serializing_if = "TranslationStatistics::is_nothing")]
+    pub translation: TranslationStatistics,
     /// Lines that came into the first-level data cache.
     pub lines_filled: u64,
     /// Lines that left the first-level data cache to make room.
@@ -128,6 +132,7 @@ state::plain!(CoreStatistics {
     l2_misses: count,
     l1_prefetches,
     l2_prefetches,
+    translation,
     lines_filled: count,
     lines_evicted: count,
     snoops: count,

@@ -203,6 +203,14 @@ pub enum Step {
     Fault,
 }
 
+/// Where the entry for `address` is in a table of `level`, of which that of the smallest pages is
+/// 0; and the bits of what the entry covers.
+pub const fn table_index(address: u64, level: u32) -> (usize, u32) {
+    let bits = TABLE_BITS + INDEX_BITS * level;
+    let index = address >> bits & ((1 << INDEX_BITS) - 1);
+    (index as usize, bits)
+}
+
 /// A walk through page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
@@ -234,14 +242,10 @@ impl Walk {
         self.address
     }
 
-    fn page_bits(&self) -> u32 {
-        TABLE_BITS + INDEX_BITS * self.level
-    }
-
     /// The physical address of the next entry, of 8 bytes.
     pub fn entry_address(&self) -> u64 {
-        let index = self.address >> self.page_bits() & ((1 << INDEX_BITS) - 1);
-        self.table + 8 * index
+        let (index, _) = table_index(self.address, self.level);
+        self.table + 8 * index as u64
     }
 
     /// Goes on with the entry that is there.
@@ -252,7 +256,7 @@ impl Walk {
             return Step::Fault;
         }
         if entry.is_leaf() {
-            let bits = self.page_bits();
+            let (_, bits) = table_index(self.address, self.level);
             let is_misaligned = entry.base() & ((1 << bits) - 1) != 0;
             return match is_misaligned {
                 true => Step::Fault,

@@ -403,6 +403,7 @@ mod tests {
         let service_times = json!({"distribution": "generalized-extreme-value"});
         let mut server = json!(preset.server);
         server["core"]["l2"] = json!(fabric::SecondLevelSpec::default());
+        server["core"]["translation"] = json!({});
         let mut timings = json!(fabric::DramTimingSpec::default());
         let all = timings.as_object_mut().unwrap().values_mut();
         all.for_each(|cycles| *cycles = json!(4));

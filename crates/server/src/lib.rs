@@ -18,6 +18,7 @@ pub mod memory_map;
 mod meter;
 mod notify;
 mod output;
+mod page_tables;
 mod period;
 mod plan;
 mod preparation;

@@ -7,8 +7,9 @@ use crate::engine::{Advance, Engine};
 use crate::error::RunError;
 use crate::htif::Htif;
 use crate::limits::Spent;
-use crate::memory_map::{CLINT, FIRST_STACK, MAIN_MEMORY, STACK_BYTES, STACK_STRIDE};
+use crate::memory_map::{CLINT, FIRST_STACK, MAIN_MEMORY, PAGE_TABLES, STACK_BYTES, STACK_STRIDE};
 use crate::meter::Reading;
+use crate::page_tables;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
 use pipeline::{MemoryModel, NoExtension, Why};
@@ -205,7 +206,9 @@ impl Machine {
         live: bool,
         attach: impl FnOnce(&mut Fabric) -> Result<X, RunError>,
     ) -> Result<Machine, RunError> {
-        let (ram, htif_range) = bare_metal_ram(&UntimedServer::of(spec, more_memory), &image)?;
+        let tables = spec.core.translation.map(|_| PAGE_TABLES);
+        let all_memory: Vec<AddressRange> = more_memory.iter().copied().chain(tables).collect();
+        let (ram, htif_range) = bare_metal_ram(&UntimedServer::of(spec, &all_memory), &image)?;
         let ram = ram.with_second_socket(of_second_socket(spec, more_memory));
         let mut fabric = Fabric::new(&spec.fabric, ram)?;
         let clint = Attachment {
@@ -238,6 +241,13 @@ impl Machine {
             contents,
             agent,
         } = prepared;
+        if spec.core.translation.is_some() {
+            return Err(RunError::Description(
+                "server.core.translation is for bare-metal programs; the address space of Linux \
+                 programs has no page tables"
+                    .into(),
+            ));
+        }
         let ram = linux_ram(&image, &contents)?;
         let mut fabric = Fabric::new(&spec.fabric, ram)?;
         let page_limit = agent.pages().limit();
@@ -254,7 +264,7 @@ impl Machine {
     /// Adds the cores, which begin at `entry`.
     fn assemble(
         spec: &ServerSpec,
-        fabric: Fabric,
+        mut fabric: Fabric,
         image: Image,
         personality: Personality,
         builder: &dyn Cores,
@@ -271,7 +281,13 @@ impl Machine {
             Personality::Linux(_) => linux::protected(),
             _ => Vec::new(),
         };
-        let map = fabric.memory_map().protect(&protected);
+        let mut map = fabric.memory_map().protect(&protected);
+        let mut root = None;
+        if let Some(translation) = &spec.core.translation {
+            map = map.without(PAGE_TABLES);
+            let ram = fabric.ram_mut();
+            root = Some(page_tables::write(translation, map.ranges(), ram)?);
+        }
         let count = spec.fabric.cores as u64;
         let cores = (0..count)
             .map(|number| {
@@ -284,6 +300,9 @@ impl Machine {
                 // a1 tells how many harts there are, and a2 how many cores.
                 core.set_register(11, spec.harts() as u64);
                 core.set_register(12, count);
+                if let Some(root) = root {
+                    core.set_page_tables(root);
+                }
                 core
             })
             .collect();

@@ -33,6 +33,11 @@ fabric::named_ranges! {
     /// Doorbells of the tenants, one for each queue.
     TENANT_DOORBELLS: Memory = 0x6800_0000, 0x8_0000, "`run`", "queues/src/tenant.rs";
 
+    /// Page tables, if `server.core.translation` is given. Page walks read them; to programs there is
+    /// nothing.
+    PAGE_TABLES: Memory = 0x6d00_0000, 0x300_0000,
+        "servers whose cores translate", "server/src/page_tables.rs";
+
     /// Stacks: hart *k* has the 256 KiB below `STACKS_START` + 1 MiB + *k* (1 MiB + 65 lines), and
     /// no memory below them; the lines put each stack in sets of the last-level cache of its own.
     /// There is room for 254 harts.

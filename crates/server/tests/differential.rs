@@ -759,7 +759,8 @@ fn out_of_order_computes_what_the_interpreter_does() {
     let core = CoreSpec::hyperplane_table1();
     let small = servers::with_small_caches(core.clone());
     let ordered = servers::with_total_store_order(small.clone());
-    compare(&[core, ordered, servers::with_second_level(small)]);
+    let translated = servers::with_small_tlbs(1, ordered.clone());
+    compare(&[core, ordered, servers::with_second_level(small), translated]);
 }
 
 /// All hardware threads of a core, which share all it has but their registers: each computes what
@@ -771,7 +772,8 @@ fn harts_of_a_core_compute_what_the_interpreter_does(threads: u8, cases: u32) {
     let cores = [
         core.clone(),
         servers::with_second_level(small.clone()),
-        servers::with_total_store_order(servers::tight(small)),
+        servers::with_total_store_order(servers::tight(small.clone())),
+        servers::with_small_tlbs(2, small),
     ];
     let work = prop::collection::vec((program(), 1u8..4), usize::from(threads));
     check(cases, &work, |work| {
@@ -800,7 +802,8 @@ fn in_order_computes_what_the_interpreter_does() {
     let core = CoreSpec::five_stage();
     let small = servers::with_small_caches(core.clone());
     let ordered = servers::with_total_store_order(small.clone());
-    compare(&[core, ordered, servers::with_second_level(small)]);
+    let translated = servers::with_small_tlbs(1, ordered.clone());
+    compare(&[core, ordered, servers::with_second_level(small), translated]);
 }
 
 /// What `mcause`, `mtval` and `mepc` say of accesses that begin in memory and end in nothing: the

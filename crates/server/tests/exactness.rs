@@ -155,6 +155,8 @@ struct Shape {
     small_caches: bool,
     second_level: bool,
     prefetchers: Option<servers::Prefetchers>,
+    /// Page walkers, if addresses are translated.
+    page_walkers: Option<u8>,
     total_store_order: bool,
     /// Cores that wait for room and ports more often, and the in-order one with two ways.
     tight: bool,
@@ -220,6 +222,8 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
                     small_caches: private.0,
                     second_level: private.1,
                     prefetchers: private.4,
+                    page_walkers: (harts % 2 == usize::from(rounds) % 2)
+                        .then_some(1 + u8::from(last_level.1)),
                     tight: private.2,
                     total_store_order: private.3,
                     small_last_level: last_level.0,
@@ -477,6 +481,9 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
     }
     if let Some(prefetchers) = shape.prefetchers {
         core = servers::with_prefetchers(prefetchers, core);
+    }
+    if let Some(page_walkers) = shape.page_walkers {
+        core = servers::with_small_tlbs(page_walkers, core);
     }
     if shape.tight {
         core = servers::tight(core);
@@ -1026,6 +1033,9 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         if let Some(prefetchers) = prefetchers {
             core = servers::with_prefetchers(prefetchers, core);
         }
+        if sleeps.len() == 2 {
+            core = servers::with_small_tlbs(1 + u8::from(non_inclusive), core);
+        }
         let mut spec = if small_last_level {
             servers::server_with_small_last_level(2, &core)
         } else {
@@ -1249,6 +1259,7 @@ fn a_hold_that_ends_during_a_fill_is_exact() {
         small_caches: false,
         second_level: true,
         prefetchers: None,
+        page_walkers: None,
         total_store_order: false,
         tight: false,
         small_last_level: false,
@@ -1294,6 +1305,7 @@ fn undone_instructions_do_not_decide_which_hart_goes_first() {
         small_caches: true,
         second_level: true,
         prefetchers: None,
+        page_walkers: None,
         total_store_order: true,
         tight: true,
         small_last_level: false,

@@ -12,7 +12,7 @@ mod common;
 use common::assembler::*;
 use common::servers::{
     PREFETCHERS, halted, models, non_inclusive, read, server, with_prefetchers, with_second_level,
-    with_threads, with_total_store_order,
+    with_small_tlbs, with_threads, with_total_store_order,
 };
 use fabric::{DataPrefetcherKind, PrefetcherKind};
 use pipeline::{CoreSpec, MemoryModel};
@@ -883,7 +883,9 @@ fn program(
     body: impl Fn(&mut Assembler, usize),
 ) -> (Image, [u64; 3]) {
     let mut below = scatter(trial);
-    let places = [0, 1, 2].map(|variable| X + 64 * (16 * variable + below(16)));
+    // With translation, each in a page of its own.
+    let page = core.translation.map_or(0, |_| 4096);
+    let places = [0, 1, 2].map(|variable| X + page * variable + 64 * (16 * variable + below(16)));
     // Some trials are close together in time, some are not.
     let spread = [20, 60, 150, 300][below(4) as usize];
     let mut asm = Assembler::new();
@@ -987,6 +989,35 @@ fn outcomes(test: &Litmus, core: &CoreSpec, claimed: bool) -> BTreeMap<Vec<u64>,
 const TRIALS: u64 = 400;
 /// Outcomes that need three or four harts to meet are rare.
 const MAXIMUM_TRIALS: u64 = 20_000;
+
+/// The variables are in more pages than the TLBs have, so that accesses wait for page walks.
+#[test]
+fn page_walks_allow_nothing_that_is_forbidden() {
+    for memory_model in [MemoryModel::Rvwmo, MemoryModel::Tso] {
+        for core in models() {
+            let core = with_small_tlbs(
+                1,
+                CoreSpec {
+                    memory_model,
+                    ..core
+                },
+            );
+            let forbidden = TESTS.iter().filter(|test| match memory_model {
+                MemoryModel::Rvwmo => test.verdict == Forbidden,
+                MemoryModel::Tso => !ALLOWED_BY_TSO.contains(&test.name),
+            });
+            for test in forbidden {
+                let found = outcomes(test, &core, false);
+                assert!(
+                    !found.contains_key(test.outcome),
+                    "{} on {:?}: {found:?}",
+                    test.name,
+                    core.model
+                );
+            }
+        }
+    }
+}
 
 /// What total store order allows, and what comes out with it: a load goes ahead of an older store.
 const ALLOWED_BY_TSO: [&str; 5] = ["SB", "SB+fence.tso", "SB+rfi-addr", "R", "RWC"];

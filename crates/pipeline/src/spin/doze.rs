@@ -114,6 +114,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// The loop that begins at `pc` is about to iteration once more.
     #[inline(never)]
     pub(crate) fn look_for_period(&mut self, pc: u64) {
+        if let Some(translation) = &mut self.shared.translation {
+            translation.settle(self.hart.dispatch_cycle);
+        }
         let iterations = self.shared.spin.quiet_iterations;
         if iterations.is_power_of_two() {
             if self.is_quiet() {
@@ -181,6 +184,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 .second_level
                 .as_ref()
                 .is_none_or(|one| one.is_quiet())
+            && self
+                .shared
+                .translation
+                .as_ref()
+                .is_none_or(|one| one.is_quiet())
             && self.hart.held.is_empty()
             && (self.hart.hold_until == NEVER || self.hart.hold_until <= self.hart.dispatch_cycle)
             && !self.hart.float_in_window
@@ -236,6 +244,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 .iter()
                 .map(|one| one.cache().content_version()),
         );
+        // The second-level TLB is likewise.
+        if let Some(translation) = &self.shared.translation {
+            timing.extend(translation.words());
+            timing.push(self.hart.fetch_page);
+            timing.push(relative(self.hart.fetch_page_from));
+        }
         timing.extend(self.hart.ready.iter().map(|&ready| relative(ready)));
         let recent = self.hart.window.recent();
         timing.extend(recent.map(|position| relative(self.hart.window.commit(position))));

@@ -139,7 +139,13 @@ impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
     }
 
     fn compare(&mut self, now: u64, walker: &mut dyn Walker) {
-        let quiet = self.hart.stores.is_empty()
+        let translation = self.shared.translation.as_mut();
+        let walks_nothing = translation.is_none_or(|one| {
+            one.settle(now);
+            one.is_quiet()
+        });
+        let quiet = walks_nothing
+            && self.hart.stores.is_empty()
             && self.hart.serial.is_none()
             && self.hart.posted.is_empty()
             && self.hart.refused_store.is_none()

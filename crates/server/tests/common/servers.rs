@@ -5,7 +5,10 @@ use fabric::{
     LastLevelSpec, LineAddress, MemorySpec, MeshSpec, PagePolicy, PrefetcherKind, Replacement,
     SecondLevelSpec,
 };
-use pipeline::{CoreSpec, MemoryModel, NEVER, NoExtension};
+use pipeline::{
+    CoreSpec, FirstLevelTlbSpec, MemoryModel, NEVER, NoExtension, PagingMode, SecondLevelTlbSpec,
+    TlbPagesSpec, TranslationSpec,
+};
 use riscv::elf::Image;
 use server::{Machine, RunError, ServerSpec, presets};
 
@@ -151,6 +154,33 @@ pub fn with_dram(mut spec: ServerSpec, page: PagePolicy) -> ServerSpec {
         ..DramSpec::default()
     });
     spec
+}
+
+/// The same core with TLBs of so few pages that a small program replaces many, and so many page
+/// walkers.
+pub fn with_small_tlbs(page_walkers: u8, core: CoreSpec) -> CoreSpec {
+    let pages = |entries, ways| TlbPagesSpec { entries, ways };
+    let first_level = |entries, ways| FirstLevelTlbSpec {
+        pages_4kb: pages(entries, ways),
+        pages_2mb: pages(entries, ways),
+        pages_1gb: pages(entries, ways),
+    };
+    let translation = TranslationSpec {
+        mode: PagingMode::Sv39,
+        l1_data_tlb: first_level(2, 2),
+        l1_instruction_tlb: first_level(1, 1),
+        l2_tlb: SecondLevelTlbSpec {
+            pages_4kb_2mb: pages(4, 2),
+            pages_1gb: pages(1, 1),
+            hit_latency_cycles: 3,
+        },
+        page_walkers,
+        ..TranslationSpec::default()
+    };
+    CoreSpec {
+        translation: Some(translation),
+        ..core
+    }
 }
 
 /// A server of the paper's cores, cut down to as many as are needed for `harts`, on as small a

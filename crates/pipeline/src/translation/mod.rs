@@ -1,0 +1,283 @@
+//! Address translation: what it costs a core.
+//!
+//! An access whose page the first-level TLB has takes no longer for it. One that misses there looks
+//! into the second level, and if that has not got the page either, a page walk reads the tables
+//! entry by entry through the data cache, each after the one before it. Loads, stores and
+//! atomics go on when their page is known; what they do until then is in `dispatch`, `resolve`
+//! and `serializing`. A core without translation pays nothing: one that has it takes the general
+//! path.
+//!
+//! Programs run in machine mode, whose addresses the architecture never translates. They are
+//! translated here all the same, as those of a program under an operating system are, by tables
+//! that map each address to itself and allow everything: so only times change. Extensions access
+//! memory by physical addresses.
+
+mod spec;
+mod tlb;
+mod walker;
+
+pub use spec::{
+    FirstLevelTlbSpec, PageSize, PagingMode, SecondLevelTlbSpec, TlbPagesSpec, TranslationSpec,
+};
+
+use crate::core::Core;
+use crate::extension::Extension;
+use crate::kind::CoreKind;
+use crate::window::UNKNOWN;
+use fabric::{Outbox, Region, Side};
+use riscv::paging::TABLE_BYTES;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use tlb::{FirstLevelTlb, SecondLevelTlb};
+use walker::{PageWalk, Waiter, Walker, Wanted};
+
+/// Counts of address translation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TranslationStatistics {
+    /// Loads, stores and atomics that the first-level TLB did not have the page of. Those that
+    /// joined a page walk under way are not among them.
+    pub l1_data_tlb_misses: u64,
+    /// The same of instruction fetches.
+    pub l1_instruction_tlb_misses: u64,
+    /// Those of both that the second-level TLB had not either: the page walks.
+    pub second_level_tlb_misses: u64,
+    /// Page-table entries that page walks have read.
+    pub page_walk_loads: u64,
+    /// Cycles of page walks, of each from its beginning to its end.
+    pub page_walk_cycles: u64,
+}
+
+state::plain!(TranslationStatistics {
+    l1_data_tlb_misses: count,
+    l1_instruction_tlb_misses: count,
+    second_level_tlb_misses: count,
+    page_walk_loads: count,
+    page_walk_cycles: count,
+});
+
+impl TranslationStatistics {
+    /// Whether nothing was looked for.
+    pub fn is_nothing(&self) -> bool {
+        *self == TranslationStatistics::default()
+    }
+}
+
+/// A page that has been put into TLBs and may be used from a cycle on.
+#[derive(Clone, Copy, Debug)]
+struct Coming {
+    /// The smallest page of the access.
+    page: u64,
+    from: u64,
+}
+
+state::plain!(Coming { page, from: cycle });
+
+/// The number of the smallest page that `address` may be in.
+fn page_of(address: u64) -> u64 {
+    address / TABLE_BYTES
+}
+
+state::declare! {
+    /// What a core has for translation; its harts share it.
+    pub(crate) struct Translation {
+        spec: TranslationSpec => fixed = spec,
+        /// The physical address of the first page table.
+        root: u64 => fixed = 0,
+        data: FirstLevelTlb = FirstLevelTlb::new(&spec.l1_data_tlb),
+        instructions: FirstLevelTlb = FirstLevelTlb::new(&spec.l1_instruction_tlb),
+        second: SecondLevelTlb = SecondLevelTlb::new(&spec.l2_tlb),
+        /// What is still on its way into a TLB that has it already.
+        coming: Vec<Coming> = Vec::new(),
+        walkers: Vec<Walker> => slice = vec![Walker::default(); spec.page_walkers.into()],
+        /// Walks for which there has been no walker, oldest first.
+        queue: VecDeque<PageWalk> = VecDeque::new(),
+        /// What waits for a walk, in the order in which it came.
+        waiters: Vec<Waiter> = Vec::new(),
+        statistics: TranslationStatistics = TranslationStatistics::default(),
+    }
+
+    fn new(spec: TranslationSpec);
+}
+
+impl Translation {
+    /// That of a core with this description, if it has any.
+    pub fn of(spec: &Option<TranslationSpec>) -> Option<Box<Translation>> {
+        spec.map(|spec| Box::new(Translation::new(spec)))
+    }
+
+    /// What has been counted.
+    pub fn statistics(&self) -> TranslationStatistics {
+        self.statistics
+    }
+
+    /// From when on the page of `address` may be used that a TLB has.
+    #[inline]
+    fn usable_from(&self, address: u64) -> u64 {
+        let page = page_of(address);
+        let coming = self.coming.iter().filter(|one| one.page == page);
+        coming.map(|one| one.from).max().unwrap_or(0)
+    }
+
+    /// Forgets what has come by `now`.
+    pub fn settle(&mut self, now: u64) {
+        self.coming.retain(|one| one.from > now);
+    }
+
+    /// Whether nothing is under way. To be asked after [`Translation::settle`].
+    pub fn is_quiet(&self) -> bool {
+        let is_walking = |walker: &Walker| walker.walk.is_some();
+        self.coming.is_empty() && self.queue.is_empty() && !self.walkers.iter().any(is_walking)
+    }
+
+    /// What decides on how long accesses take if nothing misses.
+    pub fn words(&self) -> impl Iterator<Item = u64> {
+        self.data.words().chain(self.instructions.words())
+    }
+}
+
+impl<X: Extension, K: CoreKind> Core<X, K> {
+    /// The page tables begin at this physical address. To be told before the core starts, if it
+    /// translates.
+    pub fn set_page_tables(&mut self, root: u64) {
+        if let Some(translation) = &mut self.shared.translation {
+            translation.root = root;
+        }
+    }
+
+    /// Whether the data access to `address` need not wait for its page.
+    #[inline(never)]
+    pub(crate) fn has_page(&mut self, address: u64) -> bool {
+        let now = self.hart.dispatch_cycle;
+        match &mut self.shared.translation {
+            None => true,
+            Some(one) => one.data.find(address) && one.usable_from(address) <= now,
+        }
+    }
+
+    /// Looks, at `now`, for the page of an access to `address` that begins in cycle `issue`: when
+    /// it goes on, or nothing if that is to be told by a page walk.
+    #[inline(never)]
+    fn look_for_page(
+        &mut self,
+        side: Side,
+        address: u64,
+        (issue, now): (u64, u64),
+        outbox: &mut Outbox,
+    ) -> Option<u64> {
+        let Some(one) = &mut self.shared.translation else {
+            return Some(issue);
+        };
+        let first = match side {
+            Side::Data => &mut one.data,
+            Side::Instruction => &mut one.instructions,
+        };
+        if first.find(address) {
+            return Some(issue.max(one.usable_from(address)));
+        }
+        if one.is_walking(address) {
+            return None;
+        }
+        if self.shared.memory_map.classify(address) == Region::Nothing {
+            // An access fault: nothing is mapped there.
+            return Some(issue);
+        }
+        self.shared.spin.disturb();
+        match side {
+            Side::Data => one.statistics.l1_data_tlb_misses += 1,
+            Side::Instruction => one.statistics.l1_instruction_tlb_misses += 1,
+        }
+        one.settle(now);
+        let begin = issue + u64::from(one.spec.l2_tlb.hit_latency_cycles);
+        if let Some(bits) = one.second.find(address) {
+            let from = begin.max(one.usable_from(address));
+            one.remember(side, address, bits);
+            one.coming.push(Coming {
+                page: page_of(address),
+                from,
+            });
+            return Some(from);
+        }
+        one.statistics.second_level_tlb_misses += 1;
+        self.begin_walk(side, address, begin, outbox)
+    }
+
+    /// The load in slot `index` of the window, whose address is known at `now`, issues in cycle
+    /// `issue`: it looks for its page, and then for its value.
+    pub(crate) fn begin_load(
+        &mut self,
+        index: usize,
+        (issue, now): (u64, u64),
+        outbox: &mut Outbox,
+    ) {
+        if self.shared.translation.is_none() {
+            return self.access_load(index, issue, outbox);
+        }
+        let number = self.hart.window.rest(index).queue_number;
+        let address = self.hart.loads.get(number).address;
+        if let Some(at) = self.data_page((address, index), (issue, now), outbox) {
+            self.access_load(index, at, outbox);
+        }
+    }
+
+    /// The page of a load, a store or an atomic that issues in cycle `issue`, which is known at
+    /// `now`, and is in slot `index` of the window, or is the next in it: when it goes on, or
+    /// nothing if a page walk tells it.
+    #[inline(never)]
+    pub(crate) fn data_page(
+        &mut self,
+        (address, index): (u64, usize),
+        (issue, now): (u64, u64),
+        outbox: &mut Outbox,
+    ) -> Option<u64> {
+        let at = self.look_for_page(Side::Data, address, (issue, now), outbox);
+        if at.is_none() {
+            self.wait_for_walk(address, Wanted::Slot(index as u32), issue);
+        }
+        at
+    }
+
+    /// The same for an instruction that is executed alone, at `now`.
+    pub(crate) fn page_of_serial(
+        &mut self,
+        address: u64,
+        now: u64,
+        outbox: &mut Outbox,
+    ) -> Option<u64> {
+        let at = self.look_for_page(Side::Data, address, (now, now), outbox);
+        if at.is_none() {
+            self.wait_for_walk(address, Wanted::Alone, now);
+        }
+        at
+    }
+
+    /// Whether a data access of this core waits for a page walk.
+    #[inline(never)]
+    pub(crate) fn waits_for_walk(&self) -> bool {
+        let translation = self.shared.translation.as_ref();
+        translation.is_some_and(|one| one.has_waiters())
+    }
+
+    /// When the page of the next instruction is known: a cycle, or [`UNKNOWN`] if a line has to
+    /// come before. A hart knows the page of its last fetch, whatever has become of it in the TLBs:
+    /// what it has waited for, others cannot take away before it has been used.
+    #[inline(never)]
+    pub(crate) fn page_of_fetch(&mut self, outbox: &mut Outbox) -> u64 {
+        let (pc, now) = (self.hart.pc, self.hart.dispatch_cycle);
+        if self.hart.fetch_page != page_of(pc) {
+            self.forget_fetch();
+            let Some(at) = self.look_for_page(Side::Instruction, pc, (now, now), outbox) else {
+                // It asks again whenever something has come.
+                self.wait_for_walk(pc, Wanted::Fetch, now);
+                return UNKNOWN;
+            };
+            self.fetch_has_page_from(page_of(pc), at);
+        }
+        self.hart.fetch_page_from
+    }
+
+    /// The page of a fetch is known from this cycle on.
+    fn fetch_has_page_from(&mut self, page: u64, at: u64) {
+        (self.hart.fetch_page, self.hart.fetch_page_from) = (page, at);
+    }
+}
