@@ -264,7 +264,7 @@ fn skylake_sp() -> Preset {
                     },
                     memory: MemorySpec {
                         controllers: 6,
-                        latency_ns: 57.5,
+                        latency_ns: 56.0,
                         bandwidth_gb_per_s: 21.3,
                         dram: None,
                     },

@@ -122,8 +122,8 @@ CLOCK_GHZ = 2.8
 """Of the preset."""
 _CHOSEN = "the description has the latencies whose sum this is"
 _PAGES = (
-    "pages of 4 KB, whose translations are walked for in such a working set, are not modelled by "
-    "the preset"
+    "the preset translates no addresses; with server.core.translation and pages of 4 KB it takes "
+    "28 ns"
 )
 
 
