@@ -16,6 +16,9 @@ ROOT = Path(__file__).parents[2]
 # A job in the background ignores Ctrl-C, and so would what the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests that name no store have that of their working directory, and not the user's.
+os.environ.pop("NANOPLANE_STORE", None)
+
 
 # In CI, too, other examples with another seed.
 hypothesis.settings.register_profile("seeded", derandomize=False, print_blob=True)
