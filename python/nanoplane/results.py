@@ -162,7 +162,7 @@ class TranslationStatistics(TypedDict):
     page_walk_loads: int
     """Page-table entries that page walks have read."""
     second_level_tlb_misses: int
-    """Those of both that the second-level TLB had not either: the page walks."""
+    """Misses of both first-level TLBs that the second-level TLB had not either: the page walks."""
 
 
 class CoreResult(TypedDict):

@@ -90,7 +90,11 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
     interrupted = same_results._rack("traditional/loopback", "ice-nic", systems=["user_interrupts"])
     fetching = 'server.core.l2={ size_bytes = 65536, prefetcher = "next-line" }'
     striding = "server.core.l1_data_prefetcher=stride"
-    results += [("rack", interrupted()), ("run", same_results._server(fetching, striding)())]
+    memory = ("server.core.translation={}", "server.fabric.memory.dram={}")
+    results += [
+        ("rack", interrupted()),
+        ("run", same_results._server(fetching, striding, *memory)()),
+    ]
     found = set()
     for kind, result in [*results, *traced(tmp_path)]:
         schema = simulator.result_schema(kind)

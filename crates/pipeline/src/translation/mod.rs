@@ -40,7 +40,7 @@ pub struct TranslationStatistics {
     pub l1_data_tlb_misses: u64,
     /// The same of instruction fetches.
     pub l1_instruction_tlb_misses: u64,
-    /// Those of both that the second-level TLB had not either: the page walks.
+    /// Misses of both first-level TLBs that the second-level TLB had not either: the page walks.
     pub second_level_tlb_misses: u64,
     /// Page-table entries that page walks have read.
     pub page_walk_loads: u64,
