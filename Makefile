@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # What pyo3 is built against, the same for every cargo command, or else it is built again.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Tests start the command some thousand times, and each would compile its modules again.
+# Tests start the command hundreds of times, and each would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 # What the random inputs of tests begin with: docs/fuzzing.md.
 SEED ?= 0

@@ -32,6 +32,14 @@ enum counter_event {
   COUNTER_L1_PREFETCHES = 12,
   /** Lines that the prefetcher of the second-level cache fetched, for all harts of the core. */
   COUNTER_L2_PREFETCHES = 13,
+  /** Loads, stores and atomics of the core's harts whose page the first-level TLB did not have. */
+  COUNTER_L1_DATA_TLB_MISSES = 14,
+  /** Fetches of the core's harts whose page the first-level TLB did not have. */
+  COUNTER_L1_INSTRUCTION_TLB_MISSES = 15,
+  /** Misses of both first-level TLBs whose page the second-level TLB did not have: page walks. */
+  COUNTER_L2_TLB_MISSES = 16,
+  /** Cycles of page walks. */
+  COUNTER_PAGE_WALK_CYCLES = 17,
 };
 
 #endif

@@ -157,12 +157,12 @@ class TranslationStatistics(TypedDict):
     """
     l1_instruction_tlb_misses: int
     """The same of instruction fetches."""
+    l2_tlb_misses: int
+    """Misses of both first-level TLBs that the second-level TLB had not either: the page walks."""
     page_walk_cycles: int
     """Cycles of page walks, of each from its beginning to its end."""
     page_walk_loads: int
     """Page-table entries that page walks have read."""
-    second_level_tlb_misses: int
-    """Misses of both first-level TLBs that the second-level TLB had not either: the page walks."""
 
 
 class CoreResult(TypedDict):

@@ -36,7 +36,7 @@ def test_a_pointer_chase_misses_what_the_tlbs_cannot_have(
     options = [part for setting in settings for part in ("--set", setting)]
     nanoplane("exec", program, *options, "--stats", stats)
     counts = json.loads(stats.read_text())["cores"][0]["translation"]
-    walks = counts["second_level_tlb_misses"]
+    walks = counts["l2_tlb_misses"]
     assert counts["page_walk_loads"] == levels * walks
     # A hit of the data cache takes 4 cycles.
     assert counts["page_walk_cycles"] >= 4 * counts["page_walk_loads"]

@@ -211,9 +211,10 @@ pub struct LastLevelSpec {
     pub inclusion: Inclusion,
     /// The directory beside a non-inclusive cache; an inclusive one has none of its own.
     pub directory: Option<DirectorySpec>,
-    /// Ways of each set that lines fill which DMA brings into the cache; it updates a line that is
-    /// there in whatever way that is. Cores fill all ways. Intel's Data Direct I/O has 2 of
-    /// Skylake-SP's 11 (Farshin et al., "Reexamining Direct Cache Access", ATC 2020). Absent: all.
+    /// Ways of each set that devices fill when they read or write lines at their home (DMA). A
+    /// write to a line that is in the cache updates it in its way. Cores fill all ways. Intel's
+    /// Data Direct I/O has 2 of Skylake-SP's 11 ways (Farshin et al., "Reexamining Direct Cache
+    /// Access", ATC 2020). Absent: all ways.
     #[schemars(range(min = 1, max = 64))]
     pub io_ways: Option<u32>,
 }

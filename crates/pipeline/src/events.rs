@@ -4,6 +4,7 @@
 //! reads them.
 
 use crate::statistics::CoreStatistics;
+use crate::translation::TranslationStatistics;
 use fabric::{PrefetchStatistics, SecondLevelStatistics};
 
 /// What a core has counted when a hart reads one of its counters.
@@ -13,6 +14,8 @@ pub(crate) struct Counts<'a> {
     pub(crate) second_level: SecondLevelStatistics,
     pub(crate) l1_prefetches: PrefetchStatistics,
     pub(crate) l2_prefetches: PrefetchStatistics,
+    /// Of all harts of the core.
+    pub(crate) translation: TranslationStatistics,
 }
 
 /// Declares the events, numbered from 1.
@@ -53,6 +56,14 @@ events! {
     "L1_PREFETCHES" => |counts| counts.l1_prefetches.issued,
     /// Lines that the prefetcher of the second-level cache fetched, for all harts of the core.
     "L2_PREFETCHES" => |counts| counts.l2_prefetches.issued,
+    /// Loads, stores and atomics of the core's harts whose page the first-level TLB did not have.
+    "L1_DATA_TLB_MISSES" => |counts| counts.translation.l1_data_tlb_misses,
+    /// Fetches of the core's harts whose page the first-level TLB did not have.
+    "L1_INSTRUCTION_TLB_MISSES" => |counts| counts.translation.l1_instruction_tlb_misses,
+    /// Misses of both first-level TLBs whose page the second-level TLB did not have: page walks.
+    "L2_TLB_MISSES" => |counts| counts.translation.l2_tlb_misses,
+    /// Cycles of page walks.
+    "PAGE_WALK_CYCLES" => |counts| counts.translation.page_walk_cycles,
 }
 
 /// How often the event `number` has happened; `None` if there is no such event.

@@ -546,13 +546,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let second_level = self.shared.second_level.as_deref();
         let prefetching = self.shared.data_prefetching.as_ref();
         let hart = &mut *self.hart;
-        let counts = Counts {
-            hart: &hart.statistics,
-            second_level: second_level.map_or_else(Default::default, SecondLevel::statistics),
-            l1_prefetches: prefetching.map_or_else(Default::default, |one| one.statistics()),
-            l2_prefetches: second_level.map_or_else(Default::default, SecondLevel::prefetches),
+        let translation = self.shared.translation.as_ref();
+        let events = |event: u8| {
+            let counts = Counts {
+                hart: &hart.statistics,
+                second_level: second_level.map_or_else(Default::default, SecondLevel::statistics),
+                l1_prefetches: prefetching.map_or_else(Default::default, |one| one.statistics()),
+                l2_prefetches: second_level.map_or_else(Default::default, SecondLevel::prefetches),
+                translation: translation.map_or_else(Default::default, |one| one.statistics()),
+            };
+            events::count(event, &counts)
         };
-        let events = |event: u8| events::count(event, &counts);
         hart.privileged.csr(i, rs1, counters, &events)
     }
 

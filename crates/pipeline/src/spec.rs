@@ -367,14 +367,13 @@ impl CoreSpec {
     /// 224 reorder-buffer entries, 72 loads and 56 stores in flight, four integer and two
     /// floating-point ports of 4 cycles, two loads and one store a cycle; caches of 32 KB with 8
     /// ways, 4 cycles from load to use, and of 1 MB with 16 ways, 14 cycles; a streamer into the
-    /// second level. There the instruction cache's look-up is a part of the front end: 4 cycles
-    /// are its latency from a fetch that was not predicted. Products and quotients: Fog,
-    /// "Instruction tables" (3 cycles; 64-bit DIV 35 to 88, here 40; double DIVSD 13 to 14). A wrong
-    /// prediction costs some 16 cycles (Fog, "The microarchitecture of Intel, AMD and VIA CPUs"):
-    /// 14 until dispatch, one to issue, one to execute. Outstanding misses: 12 line fill buffers,
-    /// and 16 of the second level, as the manual has it for the client part. Not published, and
-    /// chosen: the branch predictor, twice as large as [`CoreSpec::hyperplane_table1`]'s, and the
-    /// table of the prefetcher by program counter, which fetches one stride ahead.
+    /// second level. Products and quotients: Fog, "Instruction tables" (3 cycles; 64-bit DIV 35 to
+    /// 88, here 40; double DIVSD 13 to 14). A wrong prediction costs some 16 cycles (Fog, "The
+    /// microarchitecture of Intel, AMD and VIA CPUs"): 14 until dispatch, one to issue, one to
+    /// execute. Outstanding misses: 12 line fill buffers, and 16 of the second level, as the manual
+    /// has it for the client part. Not published, and chosen: the branch predictor, twice as large
+    /// as [`CoreSpec::hyperplane_table1`]'s; the table of the prefetcher by program counter, which
+    /// fetches one stride ahead; 4 cycles and 8 outstanding misses of the instruction cache.
     ///
     /// Its instructions are RISC-V's, one for each micro-operation here.
     pub fn skylake_sp() -> CoreSpec {

@@ -220,9 +220,8 @@ fn nanopu_prototype() -> Preset {
 /// controller with which the sums come to 55 cycles and to 90 ns. `nanoplane figure
 /// substrate.latency` shows them.
 ///
-/// Left out: that a line which a clean eviction takes from a second-level cache goes to the
-/// last-level one, the mesh's own clock, the second thread's partition of the store queue, and
-/// vector instructions.
+/// Not modelled: clean evictions of the second level, which fill the last level of the real
+/// machine; the mesh's own clock; the queues' partitions between threads; vector instructions.
 fn skylake_sp() -> Preset {
     let core = CoreSpec::skylake_sp();
     Preset {

@@ -292,15 +292,15 @@ fn misses_are_counted() {
     let small = count(PageSize::Small);
     // A page for the results, and one of code.
     assert!(small.l1_data_tlb_misses >= ROUNDS * chain.0);
-    assert!(small.second_level_tlb_misses >= ROUNDS * chain.0);
-    assert_eq!(small.page_walk_loads, 3 * small.second_level_tlb_misses);
+    assert!(small.l2_tlb_misses >= ROUNDS * chain.0);
+    assert_eq!(small.page_walk_loads, 3 * small.l2_tlb_misses);
     assert!(small.page_walk_cycles >= 4 * small.page_walk_loads);
     let huge = count(PageSize::Huge);
     // Code and data are in the same gigabyte: it is walked once, and found once in the second level.
     let found = (
         huge.l1_data_tlb_misses,
         huge.l1_instruction_tlb_misses,
-        huge.second_level_tlb_misses,
+        huge.l2_tlb_misses,
         huge.page_walk_loads,
     );
     assert_eq!(found, (1, 1, 1, 1));

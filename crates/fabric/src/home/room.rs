@@ -3,7 +3,7 @@
 use super::*;
 use std::ops::Range;
 
-/// The ways that a line may fill: for I/O the last ones, of which Intel's mask has the upper bits.
+/// The ways that a line may fill: for I/O the last ones, as in Intel's default mask.
 #[inline]
 fn fillable(ways: usize, io_ways: Option<usize>, origin: Origin) -> Range<usize> {
     match io_ways {

@@ -41,7 +41,7 @@ pub struct TranslationStatistics {
     /// The same of instruction fetches.
     pub l1_instruction_tlb_misses: u64,
     /// Misses of both first-level TLBs that the second-level TLB had not either: the page walks.
-    pub second_level_tlb_misses: u64,
+    pub l2_tlb_misses: u64,
     /// Page-table entries that page walks have read.
     pub page_walk_loads: u64,
     /// Cycles of page walks, of each from its beginning to its end.
@@ -51,7 +51,7 @@ pub struct TranslationStatistics {
 state::plain!(TranslationStatistics {
     l1_data_tlb_misses: count,
     l1_instruction_tlb_misses: count,
-    second_level_tlb_misses: count,
+    l2_tlb_misses: count,
     page_walk_loads: count,
     page_walk_cycles: count,
 });
@@ -198,7 +198,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             });
             return Some(from);
         }
-        one.statistics.second_level_tlb_misses += 1;
+        one.statistics.l2_tlb_misses += 1;
         self.begin_walk(side, address, begin, outbox)
     }
 

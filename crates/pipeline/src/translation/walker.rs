@@ -9,9 +9,9 @@ use super::{Coming, Translation, page_of};
 use crate::core::{Core, Why};
 use crate::extension::Extension;
 use crate::kind::CoreKind;
-use fabric::{LineAddress, Outbox, RequestOutcome, Side, Slot};
+use fabric::{LINE_BYTES, LineAddress, Outbox, RequestOutcome, Side, Slot};
 use riscv::Class;
-use riscv::paging::{Access, Step, Walk};
+use riscv::paging::{Access, Step, TABLE_BYTES, Walk};
 
 /// A walk from its beginning to its end.
 #[derive(Clone, Copy, Debug)]
@@ -220,7 +220,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 return None;
             };
             self.shared.data_cache.touch(found);
-            let offset = (walk.walk.entry_address() % 64) as usize;
+            let offset = walk.walk.entry_address() as usize % LINE_BYTES;
             let entry = self.shared.data_cache.line(found).read(offset, 8);
             one.statistics.page_walk_loads += 1;
             walk.at += self.shared.spec.l1_data.hit_latency_cycles;
@@ -350,7 +350,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 return;
             };
             let waiter = one.waiters.remove(place);
-            let address = waiter.page << 12;
+            let address = waiter.page * TABLE_BYTES;
             if waiter.wanted != Wanted::Fetch
                 && let Some(bits) = one.second.find(address)
             {

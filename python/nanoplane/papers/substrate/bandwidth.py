@@ -125,22 +125,32 @@ FIGURES = (
 )
 
 
-# What is published of Skylake-SP.
+# What is published of Skylake-SP: STREAM's triad, which reads two arrays and writes a third, and
+# counts what the program reads and writes.
 
-_STREAM = "STREAM reads two arrays and writes a third; here cores only read"
+_TRIAD = "two reads to a write, as in the triad"
+_BELOW = (
+    "unexplained: outstanding misses bound one core, and each written line is read first; stores "
+    "that do not read it, as the published program may use, were not modelled"
+)
+_ABOVE = "unexplained"
+
+
+def _triad(cores: int) -> Stream:
+    return Stream(SKYLAKE, MIXED, cores)
 
 
 CLAIMS = (
     Claim(
         "substrate.bandwidth.one-core",
         ANANDTECH,
-        "STREAM triad, one thread: 12 GB/s",
+        "Stream triad, one thread: 12 GB/s",
         12,
         "GB/s",
-        f"one core reads, preset {SKYLAKE}",
-        within(12, 0.2, below=_STREAM, above=_STREAM),
+        f"one core, preset {SKYLAKE}, {_TRIAD}",
+        within(12, 0.2, below=_BELOW, above=_ABOVE),
         "substrate.bandwidth",
-        lambda results: _gb_per_s(results, Stream(SKYLAKE, READS, 1)),
+        lambda results: _gb_per_s(results, _triad(1)),
     ),
     Claim(
         "substrate.bandwidth.all-cores",
@@ -148,9 +158,9 @@ CLAIMS = (
         "Intel claims 199 GB/s for two sockets",
         99.5,
         "GB/s",
-        f"24 cores read, preset {SKYLAKE}: a half of the number for two sockets",
-        within(99.5, 0.15, below=_STREAM, above=_STREAM),
+        f"24 cores, preset {SKYLAKE}, {_TRIAD}; a half of the number for two sockets",
+        within(99.5, 0.2, below=_BELOW, above=_ABOVE),
         "substrate.bandwidth",
-        lambda results: _gb_per_s(results, Stream(SKYLAKE, READS, 24)),
+        lambda results: _gb_per_s(results, _triad(24)),
     ),
 )
