@@ -162,6 +162,24 @@ fn a_chain_of_loads_waits_for_each_page() {
     }
 }
 
+/// A load of a page that another load is looking for waits until that one has it: the chain goes
+/// through the second of two loads, which issues a cycle later than the first.
+#[test]
+fn a_second_load_of_a_page_waits_with_the_first() {
+    let core = CoreSpec::hyperplane_table1();
+    let more = |translation| {
+        more(&core, translation, (PAGES, STRIDE), |asm| {
+            for _ in 0..PAGES {
+                asm.load_double(T2, T1, 0);
+                asm.add_immediate(T1, T1, 0);
+                asm.load_double(T1, T1, 0);
+            }
+        })
+    };
+    assert_eq!(more(misses_first()), PAGES * (SECOND - 1));
+    assert_eq!(more(misses_both()), PAGES * (SECOND + 3 * 4 - 1));
+}
+
 /// An atomic is performed when its page is known, and so is what is executed alone. All atomics
 /// but the first have a cycle for that anyway: the one before commits a cycle after its value can
 /// be used.
