@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 import fake_simulator
-from nanoplane import Failure, Store, cli, compiler, figures, progress
+from nanoplane import Failure, Store, cli, commands, compiler, figures, progress
 from nanoplane.figures import Row
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -167,7 +167,7 @@ def test_points_whose_x_was_measured_have_a_line_each(
         for x in measured
     ]
     measured = dataclasses.replace(figure, rows=lambda _: rows)
-    monkeypatch.setattr(cli, "find_figure", lambda _: measured)
+    monkeypatch.setattr(commands.figures, "find_figure", lambda _: measured)
     status, output, _ = command("figure", "rpcvalet.8", "--quick")
     assert status == 0
     lines = [line.split() for line in output.splitlines()]
@@ -225,7 +225,7 @@ def test_report(command: Command) -> None:
 
 
 def test_every_command_has_help_with_an_example(command: Command) -> None:
-    commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+    commands = typer.main.get_command(commands.common.app).commands  # type: ignore[attr-defined]
     names = {"run", "exec", "figure", "claims", "report", "build", "list", "explain"}
     assert set(commands) == names
     for name in commands:

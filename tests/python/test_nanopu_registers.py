@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nanoplane import cli
+from nanoplane.commands.common import app
 from nanopu_host import PROGRAMS, ROOT
 from nanopu_reference import Service, chain, jobs, later, mix, payload_of, services
 from test_nanopu_programs import OPENING, as_words, from_words
@@ -50,7 +50,7 @@ def exchanged(
         f'#include "{directory}/client.h"\n'
     )
     command = ["exec", "--preset", "nanopu-prototype", "--set", "server.memory_mib=256"]
-    done = CliRunner().invoke(cli.app, [*command, str(source)])
+    done = CliRunner().invoke(app, [*command, str(source)])
     assert done.exit_code == 0, done.output
     stream = b"".join(
         int(line, 16).to_bytes(8, sys.byteorder) for line in capfd.readouterr().out.split()

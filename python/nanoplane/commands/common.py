@@ -1,0 +1,198 @@
+"""What the commands share: the application, options, and how they print."""
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.core
+
+from nanoplane import claims as paper_claims
+from nanoplane import report, simulator
+from nanoplane.description import Description
+from nanoplane.errors import Failure, Interrupted
+from nanoplane.sweep import Outcome
+
+if TYPE_CHECKING:  # A fifth of the start of the command, and only tables need it.
+    import rich.console
+
+
+class _Commands(typer.core.TyperGroup):
+    """Says that a command was stopped: Typer itself would end it without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Interrupted("stopped", error) from None
+
+
+app = typer.Typer(
+    name="nanoplane",
+    cls=_Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+Set = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one key; may be given several times."),
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document and nothing else on standard output."),
+]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help="Fewer points, and a tenth of the requests: rough numbers, soon."),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what the store has already.")]
+Effort = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=paper_claims.MAX_EFFORT,
+        metavar="N",
+        help="Repeat runs that undecided claims depend on, with up to N times the requests.",
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="List the claims that have not been run, too.")]
+Trace = Annotated[
+    list[Path],
+    typer.Option(
+        "--trace",
+        metavar="FILE",
+        help="Write FILE.pftrace, a timeline for Perfetto, or FILE.kanata, a pipeline for Konata.",
+    ),
+]
+TraceWindow = Annotated[
+    str | None,
+    typer.Option(metavar="FROM..TO", help="Trace only this simulated time, as in 10us..20us."),
+]
+TraceCore = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="The core whose pipeline --trace shows; those of a rack are counted server by server.",
+    ),
+]
+Profile = Annotated[
+    Path | None,
+    typer.Option(
+        "--profile",
+        metavar="FILE",
+        help="Write where the guest's cycles went, as folded stacks for flame graphs.",
+    ),
+]
+Functional = Annotated[
+    bool,
+    typer.Option(
+        "--functional",
+        help="Only what the program computes, ten times as fast: no times, no traces.",
+    ),
+]
+SaveCheckpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--save-checkpoint",
+        metavar="FILE",
+        help="Save the state of the server or the rack on the way, and go on.",
+    ),
+]
+FromCheckpoint = Annotated[
+    Path | None,
+    typer.Option("--from-checkpoint", metavar="FILE", help="Begin from a state that was saved."),
+]
+MaxTime = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="End the run after so much time of the host, as in 90s."),
+]
+MaxInstructions = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="End the run after so many instructions of all harts."),
+]
+MaxOutput = Annotated[
+    str | None,
+    typer.Option(metavar="BYTES", help="End the run if the guest writes more, as in 10MiB."),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Run on the cluster of this Dask scheduler."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Runs at once on this host; default: all cores."),
+]
+
+
+def example(*lines: str) -> str:
+    """Return the epilogue of a command's help: lines that can be copied."""
+    # After \b lines stay as they are, so that they can be copied.
+    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog=example(
+        "nanoplane run examples/encapsulation.toml",
+        "nanoplane COMMAND --help",
+    ),
+)
+def begin(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Run data planes written in C on simulated servers, exactly and fast."""
+    if version:
+        print(simulator.version())
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+_NUMBERS = re.compile(r"\[\n\s*((?:[-+.\deE]+|null)(?:,\n\s*(?:[-+.\deE]+|null))*)\n\s*\]")
+"""A list of numbers over many lines; no text of JSON has a line break in it."""
+
+
+def print_json(document: object) -> None:
+    """Print a document on standard output."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    # A list with a number for each queue is a line, not a thousand.
+    print(_NUMBERS.sub(lambda found: "[" + " ".join(found[1].split()) + "]", text))
+
+
+def wide_console() -> "rich.console.Console":
+    """Return a console that folds no line of a file or a pipe."""
+    import rich.console
+
+    # In a file or a pipe, lines must not be folded at 80 columns.
+    # What is in brackets is text: names come from guests and files.
+    width = None if sys.stdout.isatty() else 200
+    return rich.console.Console(width=width, highlight=False, markup=False)
+
+
+def with_settings(description: Description, settings: list[str]) -> Description:
+    """Return a description with what `--set` changes."""
+    for setting in settings:
+        description = description.assign(setting)
+    return description
+
+
+def check_kept(outcomes: Iterable[Outcome]) -> None:
+    """Raise a Failure if the store has not taken a result, which is printed all the same."""
+    for outcome in outcomes:
+        if outcome.unkept is not None:
+            raise Failure(outcome.unkept)
+
+
+def check_outputs(*paths: Path | None) -> None:
+    """Find out before long work whether its result can be written."""
+    for path in paths:
+        if path is not None:
+            report.check_writable(path)

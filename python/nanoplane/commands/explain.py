@@ -1,0 +1,135 @@
+"""`list`, `explain`, `keys`, `schema`: what there is to choose from, and what it means."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from nanoplane import compiler, parameters, simulator
+from nanoplane import description as descriptions
+from nanoplane.commands.common import Json, app, example, print_json
+from nanoplane.errors import DescriptionError
+from nanoplane.figures import figures
+
+"""What `list` names whose source says what it is."""
+
+
+_WITH_SOURCE = ("programs", "rack_programs", "co_runners")
+"""What `list` names whose source says what it is."""
+
+
+@app.command("list", epilog=example("nanoplane list", "nanoplane list --json"))
+def list_names(as_document: Json = False) -> None:
+    """Name the programs, presets, traffic shapes, figures and so on."""
+    presets = simulator.presets()
+    names: dict[str, Sequence[str]] = {
+        "programs": compiler.programs(),
+        "rack_programs": compiler.rack_programs(),
+        "co_runners": compiler.co_runners(),
+        "presets": sorted(presets),
+        "notify": descriptions.choices("data_plane.notify"),
+        "organisations": descriptions.choices("data_plane.organisation"),
+        "policies": descriptions.choices("data_plane.policy"),
+        "shapes": descriptions.choices("traffic.shape"),
+        "arrivals": descriptions.choices("traffic.arrivals"),
+        "service_times": descriptions.choices("queueing.service_times.distribution"),
+        "figures": list(figures()),
+    }
+    if as_document:
+        print_json(names)
+        return
+    notes = {name: of.get("description", "") for name, of in presets.items()}
+    notes |= {name: of.title for name, of in figures().items()}
+    notes |= descriptions.notes("data_plane.notify")
+    notes |= descriptions.notes("data_plane.organisation")
+    notes |= {name: compiler.about(name) for kind in _WITH_SOURCE for name in names[kind]}
+    for kind, values in names.items():
+        print(kind)
+        for value in values:
+            print(f"  {value}" + (f": {notes[value]}" if notes.get(value) else ""))
+
+
+@app.command(
+    epilog=example(
+        "nanoplane explain server.hyperplane", "nanoplane explain traffic.rate_mrps --json"
+    )
+)
+def explain(
+    key: Annotated[
+        str | None,
+        typer.Argument(metavar="[KEY]", help="As --set takes it, or result.FIELD."),
+    ] = None,
+    as_document: Json = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="All parameters, as docs/reference.md has them.")
+    ] = False,
+) -> None:
+    """Say what a parameter of a description takes and means, or which ones a table has.
+
+    A key that begins with `result.` is that of a field of a result.
+    """
+    if markdown == (key is not None):
+        raise DescriptionError(
+            'explain takes a key, such as "server.hyperplane.ways" or "traffic", or --markdown'
+        )
+    if key is None:
+        print(parameters.markdown(), end="")
+        return
+    if key.split(".")[0] == "result":
+        _explain_field(key, as_document)
+        return
+    found = parameters.find(key)
+    document = {"key": key, **_told(key, found)}
+    if as_document:
+        print_json(document)
+        return
+    print(f"{key}\n")
+    _print_told(document)
+
+
+def _told(key: str, found: parameters.Parameter) -> dict[str, Any]:
+    sources = {name: of["source"] for name, of in simulator.presets().items()}
+    return {
+        "takes": found.takes,
+        "unit": found.unit,
+        "default": found.default,
+        "source": found.source,
+        "presets": {
+            name: {"value": value, "source": sources[name]} for name, value in found.presets.items()
+        },
+        "choices": descriptions.notes(key),
+        "text": found.text,
+        "parameters": [one._asdict() for one in parameters.lines(found)],
+    }
+
+
+def _print_told(told: Mapping[str, Any]) -> None:
+    print(f"{told['text']}\n")
+    for name in ("takes", "unit", "default", "source"):
+        if (value := told[name]) not in (None, ""):
+            print(f"{name:8} {json.dumps(value) if name == 'default' else value}")
+    for name, of in told["presets"].items():
+        print(f"{name}: {json.dumps(of['value'])}, {of['source']}")
+    for name, note in told["choices"].items():
+        print(f"{name}: {note}")
+    for one in told["parameters"]:
+        default = f"default {one['default']}" if one["default"] else ""
+        what = ", ".join(part for part in (one["takes"], one["unit"], default) if part)
+        print(f"{one['name']}: {what}. {one['sentence']}")
+
+
+def _explain_field(key: str, as_document: bool) -> None:
+    from nanoplane import fields
+
+    found = fields.find(key)
+    inside = fields.inside(found)
+    if as_document:
+        told = {"key": key, "type": found.type, "unit": found.unit, "text": found.text}
+        print_json({**told, "fields": [one._asdict() for one in inside]})
+        return
+    print(f"{key}\n\n{found.text}\n")
+    print(f"type     {found.type}" + (f"\nunit     {found.unit}" if found.unit else ""))
+    for one in inside:
+        what = ", ".join(part for part in (one.type, one.unit) if part)
+        print(f"{one.name}: {what}. {one.text}")

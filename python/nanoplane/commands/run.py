@@ -1,0 +1,137 @@
+"""`run`: one description."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nanoplane.checkpoints import Checkpoints
+from nanoplane.commands.common import (
+    Fresh,
+    FromCheckpoint,
+    Json,
+    MaxInstructions,
+    MaxOutput,
+    MaxTime,
+    Profile,
+    SaveCheckpoint,
+    Set,
+    Trace,
+    TraceCore,
+    TraceWindow,
+    app,
+    check_kept,
+    example,
+    print_json,
+    with_settings,
+)
+from nanoplane.commands.results import print_result, run_document
+from nanoplane.description import Description
+from nanoplane.errors import DescriptionError, Failure
+from nanoplane.limits import Limits
+from nanoplane.progress import Progress
+from nanoplane.sweep import run_alone, sweep
+from nanoplane.traces import Traces
+
+
+@app.command(
+    epilog=example(
+        "nanoplane run examples/encapsulation.toml",
+        "nanoplane run examples/encapsulation.toml --set data_plane.queues=777 --json",
+        "nanoplane run examples/encapsulation.toml --save-checkpoint warm --checkpoint-at 5000",
+        "nanoplane run examples/encapsulation.toml --from-checkpoint warm",
+        "nanoplane run examples/rack.toml --trace rack.pftrace --trace-slower-than p99",
+    )
+)
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The description.")],
+    settings: Set = [],  # noqa: B006
+    as_document: Json = False,
+    fresh: Fresh = False,
+    capture: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=1_000_000,
+            metavar="N",
+            help="Also print the first N packets that the tenants get.",
+        ),
+    ] = 0,
+    trace: Trace = [],  # noqa: B006
+    trace_window: TraceWindow = None,
+    trace_slower_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERCENTILE", help="Trace only requests slower than this, as in p99.9."
+        ),
+    ] = None,
+    trace_core: TraceCore = 0,
+    profile: Profile = None,
+    save_checkpoint: SaveCheckpoint = None,
+    checkpoint_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="When to save: after so many requests, as in 5000, or so much simulated time, as "
+            "in 10us; default: at the end of measure.warm_start, which racks do not have.",
+        ),
+    ] = None,
+    from_checkpoint: FromCheckpoint = None,
+    max_time: MaxTime = None,
+    max_instructions: MaxInstructions = None,
+    max_output: MaxOutput = None,
+) -> None:
+    """Run one description and print its results."""
+    description = with_settings(Description.from_toml(file), settings)
+    limits = Limits(max_time, max_instructions, max_output)
+    traces = Traces(tuple(trace), trace_window, trace_slower_than, trace_core, profile)
+    checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint)
+    if description.is_queueing and (capture or traces or checkpoints):
+        raise DescriptionError(
+            f"{file} describes a queueing system, which has neither packets nor checkpoints, nor "
+            "anything to trace"
+        )
+    if description.is_queueing and limits != Limits():
+        raise DescriptionError(
+            f"{file} describes a queueing system, which has no guest; leave --max-time, "
+            "--max-instructions and --max-output out"
+        )
+    if description.is_rack and capture:
+        raise DescriptionError(
+            f"{file} describes a rack, of which no packets are printed; leave --capture out"
+        )
+    options: dict[str, Any] = {
+        "capture_packets": capture,
+        "trace": traces.options(),
+        "checkpoint": checkpoints.options(),
+        "limits": limits.options(),
+    }
+    again: Mapping[str, Any] = {}
+    with Progress() as progress:
+        if not checkpoints:
+            (outcome,) = sweep(
+                [description], fresh=fresh, limits=options["limits"], watcher=progress
+            )
+        if capture or traces or checkpoints:
+            # The store has neither packets nor traces, and nothing that was cut in two.
+            alone = run_alone(description, options, debug=bool(traces), watcher=progress)
+            again = alone.result
+            if not checkpoints and alone.key != outcome.key:
+                raise Failure(
+                    f"{file}: a file that it names has changed between the run that is measured "
+                    "and the one that is looked into; the same command makes both again"
+                )
+            outcome = alone if checkpoints else outcome
+    captured = again.get("captured") if capture else None
+    document = run_document(outcome)
+    if captured is not None:
+        document["captured"] = captured
+    if as_document:
+        print_json(document)
+    else:
+        print_result(outcome)
+        for packet in captured or []:
+            print(packet)
+    check_kept([outcome])
+    traces.check(again)
