@@ -276,10 +276,14 @@ class CoreEnergy(TypedDict):
     """The queues of loads and stores."""
     pipeline: Split
     """Pipeline registers and their clock, and what is left."""
+    prefetchers: NotRequired[Split]
+    """Tables of prefetchers, and their look-ups in the caches, if there are any."""
     registers: Split
     """Registers and the bypass network."""
     total: float
     """All of it."""
+    translation: NotRequired[Split]
+    """TLBs, and what page walks read of the data cache, if there is address translation."""
     window: Split
     """Renaming, reorder buffer, scheduler. Nothing in an in-order core."""
 
@@ -292,7 +296,19 @@ class EnergyResult(TypedDict):
     directory: Split
     """The directory."""
     dram: Split
-    """Accesses to the memory chips, whose background power is not known here."""
+    """Accesses to the memory chips, without their background power; nothing, if the commands of
+    DRAM are modelled.
+    """
+    dram_activate: NotRequired[Split]
+    """Activates and precharges, if the commands of DRAM are modelled."""
+    dram_background: NotRequired[Split]
+    """Standby of the memory chips, and what they draw more while a row is open."""
+    dram_read: NotRequired[Split]
+    """Lines read by commands of DRAM."""
+    dram_refresh: NotRequired[Split]
+    """Refreshes: one in each tREFI for each rank, whatever else happens."""
+    dram_write: NotRequired[Split]
+    """Lines written by commands of DRAM."""
     dynamic: float
     """For what happened, and for clocks."""
     last_level: Split
@@ -348,6 +364,8 @@ class DramStatistics(TypedDict):
     """Reads and writes that found their row open."""
     row_misses: int
     """Reads and writes whose bank had no open row."""
+    row_open_fs: int
+    """Time in which ranks had a row open, summed over the ranks, in femtoseconds."""
     writes: int
     """Write commands."""
 
@@ -481,7 +499,19 @@ class Energy(TypedDict):
     directory: Split
     """The directory."""
     dram: Split
-    """Accesses to the memory chips, whose background power is not known here."""
+    """Accesses to the memory chips, without their background power; nothing, if the commands of
+    DRAM are modelled.
+    """
+    dram_activate: NotRequired[Split]
+    """Activates and precharges, if the commands of DRAM are modelled."""
+    dram_background: NotRequired[Split]
+    """Standby of the memory chips, and what they draw more while a row is open."""
+    dram_read: NotRequired[Split]
+    """Lines read by commands of DRAM."""
+    dram_refresh: NotRequired[Split]
+    """Refreshes: one in each tREFI for each rank, whatever else happens."""
+    dram_write: NotRequired[Split]
+    """Lines written by commands of DRAM."""
     dynamic: float
     """For what happened, and for clocks."""
     last_level: Split

@@ -5,13 +5,15 @@
 //! fixed order, when a run is over. It changes nothing of what is simulated. `docs/energy.md` has
 //! the model, where its numbers come from, and what it leaves out.
 
+mod dram;
 mod model;
 mod sizes;
 mod spec;
 
 pub use crate::spec::{
-    CoreEnergySpec, DirectoryEnergySpec, EnergySpec, LastLevelEnergySpec, MemoryEnergySpec,
-    MeshEnergySpec, SecondLevelEnergySpec, SocketLinkEnergySpec,
+    CoreEnergySpec, DirectoryEnergySpec, DramEnergySpec, EnergySpec, LastLevelEnergySpec,
+    MemoryEnergySpec, MeshEnergySpec, PrefetcherEnergySpec, SecondLevelEnergySpec,
+    SocketLinkEnergySpec, TlbEnergySpec,
 };
 pub use model::{
     Activity, CoreActivity, CoreComponents, CoreEnergy, Energy, SharedComponents, Split, leaked,

@@ -1,7 +1,7 @@
 //! From counts to energy.
 
 use crate::{CoreEnergySpec, EnergySpec};
-use fabric::{FabricSpec, FabricStatistics};
+use fabric::{DataPrefetcherKind, FabricSpec, FabricStatistics, PrefetcherKind};
 use pipeline::{CoreSpec, CoreStatistics, Model};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,15 +38,20 @@ impl Split {
             leakage: self.leakage * factor,
         }
     }
+
+    /// Of hardware that is not there.
+    fn is_nothing(&self) -> bool {
+        *self == Split::default()
+    }
 }
 
 /// Declares a structure of components, of a core or of a server, and how to go through them.
 macro_rules! components {
-    ($(#[$about:meta])* $name:ident { $($(#[$help:meta])* $field:ident,)* }) => {
+    ($(#[$about:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident,)* }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
         pub struct $name {
-            $($(#[$help])* pub $field: Split,)*
+            $($(#[$attribute])* pub $field: Split,)*
         }
 
         impl $name {
@@ -87,6 +92,12 @@ components! {
         l1_data,
         /// The second-level cache; nothing, if there is none.
         l2,
+        /// TLBs, and what page walks read of the data cache, if there is address translation.
+        #[serde(skip_serializing_if = "Split::is_nothing")]
+        translation,
+        /// Tables of prefetchers, and their look-ups in the caches, if there are any.
+        #[serde(skip_serializing_if = "Split::is_nothing")]
+        prefetchers,
         /// Pipeline registers and their clock, and what is left.
         pipeline,
     }
@@ -103,8 +114,24 @@ components! {
         mesh,
         /// Memory controllers and their pins.
         memory_controllers,
-        /// Accesses to the memory chips, whose background power is not known here.
+        /// Accesses to the memory chips, without their background power; nothing, if the commands of
+        /// DRAM are modelled.
         dram,
+        /// Activates and precharges, if the commands of DRAM are modelled.
+        #[serde(skip_serializing_if = "Split::is_nothing")]
+        dram_activate,
+        /// Lines read by commands of DRAM.
+        #[serde(skip_serializing_if = "Split::is_nothing")]
+        dram_read,
+        /// Lines written by commands of DRAM.
+        #[serde(skip_serializing_if = "Split::is_nothing")]
+        dram_write,
+        /// Refreshes: one in each tREFI for each rank, whatever else happens.
+        #[serde(skip_serializing_if = "Split::is_nothing")]
+        dram_refresh,
+        /// Standby of the memory chips, and what they draw more while a row is open.
+        #[serde(skip_serializing_if = "Split::is_nothing")]
+        dram_background,
         /// The link between two sockets; nothing, if there is one.
         socket_link,
     }
@@ -257,8 +284,9 @@ fn core_components(
     let l2 = if core.l2.is_some() {
         let look_ups = counts.l2_hits + counts.l2_misses;
         let reads = spent(spec.l2.read_pj, look_ups + counts.lines_sent);
-        // What comes from outside, and what the first level gives up.
-        let writes = spent(spec.l2.write_pj, counts.l2_misses + counts.lines_evicted);
+        // What comes from outside, asked for or prefetched, and what the first level gives up.
+        let lines = counts.l2_misses + counts.l2_prefetches.issued + counts.lines_evicted;
+        let writes = spent(spec.l2.write_pj, lines);
         Split {
             dynamic: reads + writes,
             leakage: leaked(spec.l2.static_mw, seconds),
@@ -342,6 +370,45 @@ fn core_components(
             cost.l1_data_static_mw,
         ),
         l2,
+        translation: match core.translation {
+            None => Split::default(),
+            Some(_) => {
+                let (tlb, counts) = (&spec.tlb, &counts.translation);
+                let first_misses = counts.l1_data_tlb_misses + counts.l1_instruction_tlb_misses;
+                let data = done.loads + activity.statistics.stores;
+                unit(
+                    &[
+                        events(tlb.l1_data_pj, data, memory_ports),
+                        events(tlb.l1_data_pj, counts.l1_data_tlb_misses, 0),
+                        events(tlb.l1_instruction_pj, done.fetches, 1),
+                        events(tlb.l1_instruction_pj, counts.l1_instruction_tlb_misses, 0),
+                        events(tlb.l2_pj, first_misses + counts.l2_tlb_misses, 0),
+                        events(cost.load_pj, counts.page_walk_loads, 0),
+                    ],
+                    tlb.l1_data_static_mw + tlb.l1_instruction_static_mw + tlb.l2_static_mw,
+                )
+            }
+        },
+        prefetchers: {
+            let of = &spec.prefetcher;
+            let stride = match core.l1_data_prefetcher {
+                DataPrefetcherKind::Stride => {
+                    (spent(of.stride_pj, done.loads), of.stride_static_mw)
+                }
+                DataPrefetcherKind::None | DataPrefetcherKind::NextLine => (0.0, 0.0),
+            };
+            let streamer = match core.l2.as_ref().map(|l2| l2.prefetcher) {
+                Some(PrefetcherKind::Streamer) => {
+                    let look_ups = counts.l2_hits + counts.l2_misses;
+                    (spent(of.streamer_pj, look_ups), of.streamer_static_mw)
+                }
+                _ => (0.0, 0.0),
+            };
+            Split {
+                dynamic: stride.0 + streamer.0 + spent(cost.load_pj, counts.l1_prefetches.issued),
+                leakage: leaked(stride.1 + streamer.1, seconds),
+            }
+        },
         pipeline: unit(
             &[events(cost.pipeline_pj, done.dispatched, width)],
             cost.pipeline_static_mw,
@@ -360,6 +427,21 @@ fn shared_components(
     let leaked = |milliwatts: f64| leaked(milliwatts, activity.seconds);
     let (last_level, memory) = (&spec.last_level, &spec.memory);
     let memory_lines = counts.memory_reads + counts.memory_writes;
+    let dynamic = |dynamic: f64| Split {
+        dynamic,
+        leakage: 0.0,
+    };
+    let commands = counts.dram.unwrap_or_default();
+    // Ranks, and how often they have been refreshed. An idle channel counts its refreshes with its
+    // next request, so they follow from the time.
+    let (ranks, refreshes) = match &fabric.memory.dram {
+        None => (0.0, 0.0),
+        Some(dram) => {
+            let ranks = (dram.ranks * fabric.memory.controllers) as f64 * sockets;
+            let interval_ns = dram.command_times().trefi_ns;
+            (ranks, ranks * activity.seconds * 1e9 / interval_ns)
+        }
+    };
     SharedComponents {
         last_level: Split {
             dynamic: spent(last_level.read_pj, counts.bank_line_reads)
@@ -381,9 +463,20 @@ fn shared_components(
                 memory.static_mw_per_controller * fabric.memory.controllers as f64 * sockets,
             ),
         },
-        dram: Split {
-            dynamic: spent(memory.dram_line_pj, memory_lines),
-            leakage: 0.0,
+        dram: match counts.dram {
+            Some(_) => Split::default(),
+            None => dynamic(spent(memory.dram_line_pj, memory_lines)),
+        },
+        dram_activate: dynamic(spent(spec.dram.activate_pj, commands.activates)),
+        dram_read: dynamic(spent(spec.dram.read_pj, commands.reads)),
+        dram_write: dynamic(spent(spec.dram.write_pj, commands.writes)),
+        dram_refresh: Split {
+            dynamic: 0.0,
+            leakage: spec.dram.refresh_pj * refreshes / 1e3,
+        },
+        dram_background: Split {
+            dynamic: spec.dram.row_open_mw_per_rank * commands.row_open_fs as f64 / 1e9,
+            leakage: leaked(spec.dram.standby_mw_per_rank * ranks),
         },
         socket_link: if fabric.sockets > 1 {
             let link = &spec.socket_link;

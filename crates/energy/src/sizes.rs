@@ -7,8 +7,8 @@
 //! change is multiplied. `docs/energy.md` has the same tables.
 
 use crate::EnergySpec;
-use fabric::{FabricSpec, LINE_BYTES};
-use pipeline::{CoreSpec, Model};
+use fabric::{FabricSpec, LINE_BYTES, StreamerSpec, StrideSpec};
+use pipeline::{CoreSpec, FirstLevelTlbSpec, Model, SecondLevelTlbSpec, TranslationSpec};
 
 /// Multiples of what the structure of the reference costs.
 #[derive(Clone, Copy)]
@@ -226,8 +226,55 @@ impl EnergySpec {
         if self.follow_sizes {
             spec.follow_core(core);
             spec.follow_fabric(fabric);
+            spec.follow_tables(core);
+            if let Some(dram) = &fabric.memory.dram {
+                spec.dram.follow(dram);
+            }
         }
         spec
+    }
+
+    /// TLBs and tables of prefetchers: arrays as those of the data cache, with 16 bytes an entry.
+    fn follow_tables(&mut self, core: &CoreSpec) {
+        const ENTRY_BYTES: f64 = 16.0;
+        let factor = |entries: u32, reference: u32| {
+            let bytes = |entries: u32| ENTRY_BYTES * f64::from(entries);
+            let (of, reference) = (bytes(entries), bytes(reference));
+            let (of, reference) = (L1_DATA_BYTES.at(of), L1_DATA_BYTES.at(reference));
+            Factor {
+                event: of.event / reference.event,
+                leakage: of.leakage / reference.leakage,
+            }
+        };
+        let first = |tlb: &FirstLevelTlbSpec| {
+            tlb.pages_4kb.entries + tlb.pages_2mb.entries + tlb.pages_1gb.entries
+        };
+        let second = |tlb: &SecondLevelTlbSpec| tlb.pages_4kb_2mb.entries + tlb.pages_1gb.entries;
+        let (of, reference) = (
+            core.translation.unwrap_or_default(),
+            TranslationSpec::default(),
+        );
+        let tlb = &mut self.tlb;
+        let data = factor(first(&of.l1_data_tlb), first(&reference.l1_data_tlb));
+        tlb.l1_data_pj *= data.event;
+        tlb.l1_data_static_mw *= data.leakage;
+        let instruction = factor(
+            first(&of.l1_instruction_tlb),
+            first(&reference.l1_instruction_tlb),
+        );
+        tlb.l1_instruction_pj *= instruction.event;
+        tlb.l1_instruction_static_mw *= instruction.leakage;
+        let behind = factor(second(&of.l2_tlb), second(&reference.l2_tlb));
+        tlb.l2_pj *= behind.event;
+        tlb.l2_static_mw *= behind.leakage;
+        let stride = factor(core.l1_data_stride.entries, StrideSpec::default().entries);
+        self.prefetcher.stride_pj *= stride.event;
+        self.prefetcher.stride_static_mw *= stride.leakage;
+        if let Some(l2) = &core.l2 {
+            let streamer = factor(l2.streamer.streams, StreamerSpec::default().streams);
+            self.prefetcher.streamer_pj *= streamer.event;
+            self.prefetcher.streamer_static_mw *= streamer.leakage;
+        }
     }
 
     fn follow_core(&mut self, core: &CoreSpec) {

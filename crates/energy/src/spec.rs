@@ -177,8 +177,64 @@ costs! {
         static_mw_per_controller = 61.4,
         /// A line in the memory chips: eight words at 1.3 nJ (Horowitz, ISSCC 2014, gives 1.3 to
         /// 2.6 nJ; eight words in a row share what the first one costs more). With
-        /// `server.fabric.memory.dram`, too: the cost of a line does not depend on its commands.
+        /// `server.fabric.memory.dram`, `server.energy.dram` replaces it.
         dram_line_pj = 10400.0,
+    }
+}
+
+costs! {
+    /// The commands of DRAM to a rank of eight chips, with `server.fabric.memory.dram`. Micron's
+    /// method (technical notes TN-41-01 and TN-40-07) with the currents of its data sheet of
+    /// DDR4-2666, MT40A1G8-075; those of other devices and timings follow from their data sheets.
+    DramEnergySpec {
+        /// An activate and its precharge: IDD0 for tRC, less IDD3N for tRAS and IDD2N for the rest.
+        activate_pj = 3737.0,
+        /// A line read: IDD4R less IDD3N for a burst.
+        read_pj = 2880.0,
+        /// A line written: IDD4W less IDD3N for a burst.
+        write_pj = 2477.0,
+        /// A refresh of the rank: IDD5B less IDD2N for tRFC.
+        refresh_pj = 722_900.0,
+        /// A rank all of the time: IDD2N, and IPP.
+        standby_mw_per_rank = 396.0,
+        /// More while the rank has a row open: IDD3N less IDD2N.
+        row_open_mw_per_rank = 105.6,
+    }
+}
+
+costs! {
+    /// TLBs, if there is address translation. McPAT's data cache at the sizes of Skylake's TLBs,
+    /// which are the default of `server.core.translation`: an entry has 16 bytes, a tag and what the
+    /// page table has. A page that is put in costs a look-up.
+    TlbEnergySpec {
+        /// A look-up in the first-level TLB of loads and stores, with its parts for all page sizes.
+        l1_data_pj = 5.69,
+        /// A look-up in the first-level TLB of instruction fetches.
+        l1_instruction_pj = 6.82,
+        /// A look-up in the second-level TLB.
+        l2_pj = 25.4,
+        /// Leakage of the first-level TLB of loads and stores.
+        l1_data_static_mw = 19.3,
+        /// Leakage of the first-level TLB of instruction fetches.
+        l1_instruction_static_mw = 22.0,
+        /// Leakage of the second-level TLB.
+        l2_static_mw = 52.1,
+    }
+}
+
+costs! {
+    /// The tables of prefetchers: McPAT's data cache at the size of Intel's, which are the default,
+    /// with 16 bytes an entry.
+    PrefetcherEnergySpec {
+        /// An access to the table of the prefetcher `stride`, by each load.
+        stride_pj = 9.08,
+        /// An access to the table of the prefetcher `streamer`, by each look-up of the second-level
+        /// cache.
+        streamer_pj = 3.23,
+        /// Leakage of the table of `stride`.
+        stride_static_mw = 27.1,
+        /// Leakage of the table of `streamer`.
+        streamer_static_mw = 12.8,
     }
 }
 
@@ -222,6 +278,12 @@ pub struct EnergySpec {
     pub mesh: MeshEnergySpec,
     /// Memory controllers, and the memory itself.
     pub memory: MemoryEnergySpec,
+    /// The commands of DRAM, with `server.fabric.memory.dram`.
+    pub dram: DramEnergySpec,
+    /// TLBs, if there is address translation.
+    pub tlb: TlbEnergySpec,
+    /// The tables of prefetchers.
+    pub prefetcher: PrefetcherEnergySpec,
     /// The link between two sockets.
     pub socket_link: SocketLinkEnergySpec,
 }
@@ -236,6 +298,9 @@ impl Default for EnergySpec {
             directory: DirectoryEnergySpec::default(),
             mesh: MeshEnergySpec::default(),
             memory: MemoryEnergySpec::default(),
+            dram: DramEnergySpec::default(),
+            tlb: TlbEnergySpec::default(),
+            prefetcher: PrefetcherEnergySpec::default(),
             socket_link: SocketLinkEnergySpec::default(),
         }
     }

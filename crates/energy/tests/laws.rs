@@ -2,10 +2,13 @@
 
 use energy::{Activity, CoreActivity, Energy, EnergySpec, Split};
 use fabric::{
-    FabricSpec, FabricStatistics, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SecondLevelSpec,
+    DataPrefetcherKind, DramSpec, DramStatistics, FabricSpec, FabricStatistics, Inclusion,
+    LastLevelSpec, MemorySpec, MeshSpec, PrefetchStatistics, PrefetcherKind, SecondLevelSpec,
     SocketLinkSpec,
 };
-use pipeline::{CoreSpec, CoreStatistics, CycleStack, Model, Operations};
+use pipeline::{
+    CoreSpec, CoreStatistics, CycleStack, Model, Operations, TranslationSpec, TranslationStatistics,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -49,6 +52,29 @@ fn core() -> CoreSpec {
     }
 }
 
+/// With address translation and prefetchers, too.
+fn whole_core() -> CoreSpec {
+    CoreSpec {
+        translation: Some(TranslationSpec::default()),
+        l1_data_prefetcher: DataPrefetcherKind::Stride,
+        l2: Some(SecondLevelSpec {
+            prefetcher: PrefetcherKind::Streamer,
+            ..SecondLevelSpec::default()
+        }),
+        ..core()
+    }
+}
+
+/// With two ranks of DDR4-2666 behind each of the three controllers.
+fn with_dram() -> FabricSpec {
+    let mut fabric = fabric();
+    fabric.memory.dram = Some(DramSpec {
+        ranks: 2,
+        ..DramSpec::default()
+    });
+    fabric
+}
+
 /// Some of everything.
 fn busy() -> CoreStatistics {
     CoreStatistics {
@@ -66,6 +92,21 @@ fn busy() -> CoreStatistics {
         lines_evicted: 4_900,
         snoops: 800,
         lines_sent: 500,
+        l1_prefetches: PrefetchStatistics {
+            issued: 700,
+            ..PrefetchStatistics::default()
+        },
+        l2_prefetches: PrefetchStatistics {
+            issued: 900,
+            ..PrefetchStatistics::default()
+        },
+        translation: TranslationStatistics {
+            l1_data_tlb_misses: 3_000,
+            l1_instruction_tlb_misses: 200,
+            l2_tlb_misses: 100,
+            page_walk_loads: 400,
+            page_walk_cycles: 9_000,
+        },
         operations: Operations {
             multiplications: 1_100,
             divisions: 120,
@@ -91,6 +132,20 @@ fn fabric_counts() -> FabricStatistics {
         memory_writes: 700,
         socket_link_bytes: 40_000,
         ..FabricStatistics::default()
+    }
+}
+
+fn dram_counts() -> DramStatistics {
+    DramStatistics {
+        activates: 600,
+        precharges: 590,
+        reads: 980,
+        writes: 650,
+        // Behind the time, as those of idle channels are.
+        refreshes: 300,
+        // 400 us of the 500 us in which each of six ranks could have had one.
+        row_open_fs: 6 * 400 * 1_000_000_000,
+        ..DramStatistics::default()
     }
 }
 
@@ -122,7 +177,10 @@ fn energy_on(
                 c1_cycles: *c1_cycles,
             })
             .collect(),
-        fabric: &fabric_counts(),
+        fabric: &FabricStatistics {
+            dram: fabric.memory.dram.as_ref().map(|_| dram_counts()),
+            ..fabric_counts()
+        },
         systems: BTreeMap::from([("a system", SYSTEM)]),
     };
     Energy::of(spec, core, fabric, &activity)
@@ -134,7 +192,13 @@ fn eventful(spec: &EnergySpec) -> Energy {
         sockets: 2,
         ..fabric()
     };
-    energy_on(&two, spec, &core(), &[(busy(), 200_000), (busy(), 0)])
+    energy_on(&two, spec, &whole_core(), &[(busy(), 200_000), (busy(), 0)])
+}
+
+/// With and without the commands of DRAM.
+fn eventful_total(spec: &EnergySpec) -> f64 {
+    let with_dram = energy_on(&with_dram(), spec, &core(), &[]);
+    eventful(spec).total + with_dram.total
 }
 
 /// The parts of a result: tables that have a `dynamic` and a `static` and nothing else.
@@ -160,8 +224,8 @@ fn the_total_is_the_sum_of_the_parts() {
     let energy = eventful(&EnergySpec::default());
     let document = serde_json::to_value(&energy).unwrap();
     let parts = parts(&document);
-    // Ten of each core, six that they share, and a system's.
-    assert_eq!(parts.len(), 2 * 10 + 6 + 1);
+    // Twelve of each core, six that they share, and a system's.
+    assert_eq!(parts.len(), 2 * 12 + 6 + 1);
     let dynamic: f64 = parts.iter().map(|part| part.0).sum();
     let leakage: f64 = parts.iter().map(|part| part.1).sum();
     assert_near(energy.dynamic, dynamic, "dynamic");
@@ -231,9 +295,9 @@ fn a_coefficient_twice_as_large_doubles_its_part() {
         let mut document = json!(usual);
         let number = document[table][name].as_f64().unwrap();
         document[table][name] = json!(number * factor);
-        eventful(&serde_json::from_value(document).unwrap()).total
+        eventful_total(&serde_json::from_value(document).unwrap())
     };
-    let once = eventful(&usual).total;
+    let once = eventful_total(&usual);
     let coefficients = coefficients();
     assert!(coefficients.len() > 40);
     for (table, name) in coefficients {
@@ -337,7 +401,7 @@ fn events_cost_what_is_said() {
     // The second level sends the lines, and looks up what the first level misses.
     let l1_data = loads * 31.8 + stores * 42.4 + 800.0 * 31.8 + (5_100.0 + 4_900.0) * 241.0;
     assert_near(components.l1_data.dynamic, l1_data / 1e3, "L1D");
-    let l2 = (5_500.0 + 500.0) * 762.0 + (1_500.0 + 4_900.0) * 1002.0;
+    let l2 = (5_500.0 + 500.0) * 762.0 + (1_500.0 + 900.0 + 4_900.0) * 1002.0;
     assert_near(components.l2.dynamic, l2 / 1e3, "L2");
     let shared = &energy.shared;
     assert_near(shared.mesh.dynamic, 70_000.0 * (40.0 + 51.0) / 1e3, "mesh");
@@ -350,6 +414,81 @@ fn events_cost_what_is_said() {
     );
     assert_near(shared.dram.dynamic, 1_700.0 * 10.4, "memory");
     assert_eq!(energy.systems["a system"], SYSTEM);
+}
+
+/// TLBs of Skylake's size and the tables of its prefetchers cost what is said; hardware that is not
+/// there costs nothing, and is not in the results.
+#[test]
+fn translation_and_prefetching_cost_what_is_said() {
+    let mut spec = EnergySpec::default();
+    spec.core.idle_share = 0.0;
+    let energy = energy_of(&spec, &whole_core(), &[(busy(), 0)]);
+    let components = &energy.cores[0].components;
+    // 212,000 loads and 60,000 stores look up a page, and 312,501 fetches; a miss puts it in. The
+    // second level is looked up by 3,200 misses, and takes up 100 pages. 400 entries are read.
+    let look_ups = (272_000.0 + 3_000.0) * 5.69 + (312_501.0 + 200.0) * 6.82;
+    let behind = 3_300.0 * 25.4 + 400.0 * 31.8;
+    let translation = components.translation;
+    assert_near(translation.dynamic, (look_ups + behind) / 1e3, "TLBs");
+    assert_near(translation.leakage, (19.3 + 22.0 + 52.1) * 500.0, "TLBs");
+    // 5,500 look-ups of the second level. What was prefetched into the first level was looked up
+    // there before.
+    let prefetching = 212_000.0 * 9.08 + 5_500.0 * 3.23 + 700.0 * 31.8;
+    let prefetchers = components.prefetchers;
+    assert_near(prefetchers.dynamic, prefetching / 1e3, "prefetchers");
+    assert_near(prefetchers.leakage, (27.1 + 12.8) * 500.0, "prefetchers");
+    // And 900 lines more are written into the second level.
+    let l2 = (5_500.0 + 500.0) * 762.0 + (1_500.0 + 900.0 + 4_900.0) * 1002.0;
+    assert_near(components.l2.dynamic, l2 / 1e3, "L2");
+
+    let without = energy_of(
+        &spec,
+        &CoreSpec::hyperplane_table1(),
+        &[(CoreStatistics::default(), 0)],
+    );
+    let without = json!(without);
+    assert!(without["cores"][0].get("translation").is_none());
+    assert!(without["cores"][0].get("prefetchers").is_none());
+    assert!(without.get("dram_read").is_none());
+    assert!(without.get("dram").is_some());
+}
+
+/// A TLB of half as many entries costs less, and leaks less.
+#[test]
+fn tlbs_cost_by_their_entries() {
+    let mut small = whole_core();
+    let mut translation = TranslationSpec::default();
+    translation.l2_tlb.pages_4kb_2mb.entries /= 2;
+    small.translation = Some(translation);
+    let of = |core: &CoreSpec| {
+        let energy = energy_of(&EnergySpec::default(), core, &[(busy(), 0)]);
+        energy.cores[0].components.translation
+    };
+    let (small, usual) = (of(&small), of(&whole_core()));
+    assert!(small.dynamic < usual.dynamic && small.leakage < usual.leakage);
+}
+
+/// Commands by their counts; refreshes and standby by the time; two ranks behind each of three
+/// controllers.
+#[test]
+fn commands_of_dram_cost_what_is_said() {
+    let spec = EnergySpec::default();
+    let shared = energy_on(&with_dram(), &spec, &core(), &[]).shared;
+    assert_eq!(shared.dram, Split::default());
+    assert_near(shared.dram_activate.dynamic, 600.0 * 3.737, "activates");
+    assert_near(shared.dram_read.dynamic, 980.0 * 2.88, "reads");
+    assert_near(shared.dram_write.dynamic, 650.0 * 2.477, "writes");
+    // 500 us by 10,400 cycles of 0.75 ns, of six ranks.
+    let refreshes = 6.0 * 500e3 / 7_800.0;
+    assert_near(shared.dram_refresh.leakage, refreshes * 722.9, "refreshes");
+    assert_near(
+        shared.dram_background.leakage,
+        6.0 * 396.0 * 500.0,
+        "standby",
+    );
+    // 105.6 mW for 400 us of six ranks.
+    let open = 6.0 * 105.6 * 400.0;
+    assert_near(shared.dram_background.dynamic, open, "rows open");
 }
 
 #[test]

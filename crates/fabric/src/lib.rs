@@ -66,7 +66,9 @@ pub use hosting::{
     NamedRange, Observation, RegisterAccess, ReplyTo, Request, UntimedAgents, UntimedMemory,
     Update,
 };
-pub use memory::{DramDevice, DramSpec, DramStatistics, DramTimingSpec, PagePolicy};
+pub use memory::{
+    DramCommandTimes, DramDevice, DramSpec, DramStatistics, DramTimingSpec, PagePolicy,
+};
 pub use memory_map::{MemoryMap, Region};
 pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,

@@ -11,7 +11,9 @@ mod fixed;
 use crate::home::TransactionId;
 use crate::{FabricSpec, LineAddress, Time};
 use dram::Dram;
-pub use dram::{DramDevice, DramSpec, DramStatistics, DramTimingSpec, PagePolicy};
+pub use dram::{
+    DramCommandTimes, DramDevice, DramSpec, DramStatistics, DramTimingSpec, PagePolicy,
+};
 use fixed::Fixed;
 use state::{State, Walker};
 
@@ -124,7 +126,7 @@ impl Memory {
         let mut sum = None;
         for controller in &self.controllers {
             if let Model::Dram(one) = controller {
-                *sum.get_or_insert_default() += one.statistics;
+                *sum.get_or_insert_default() += one.statistics();
             }
         }
         sum

@@ -24,7 +24,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use spec::{DramDevice, DramSpec, DramTimingSpec, PagePolicy};
+pub use spec::{DramCommandTimes, DramDevice, DramSpec, DramTimingSpec, PagePolicy};
 
 use super::{Controller, Decisions, MemoryRequest, Ticket};
 use crate::{LINE_BYTES, LineAddress, Time};
@@ -57,6 +57,8 @@ pub struct DramStatistics {
     pub forwarded_reads: u64,
     /// Writes merged with a waiting write of the same line.
     pub merged_writes: u64,
+    /// Time in which ranks had a row open, summed over the ranks, in femtoseconds.
+    pub row_open_fs: u64,
 }
 
 state::plain!(DramStatistics {
@@ -70,6 +72,7 @@ state::plain!(DramStatistics {
     row_conflicts: count,
     forwarded_reads: count,
     merged_writes: count,
+    row_open_fs: count,
 });
 
 impl std::ops::AddAssign for DramStatistics {
@@ -84,6 +87,7 @@ impl std::ops::AddAssign for DramStatistics {
         self.row_conflicts += other.row_conflicts;
         self.forwarded_reads += other.forwarded_reads;
         self.merged_writes += other.merged_writes;
+        self.row_open_fs += other.row_open_fs;
     }
 }
 
@@ -141,7 +145,7 @@ pub(super) struct Dram {
     wakes: Time,
     /// All requests so far.
     requests: u64,
-    pub(super) statistics: DramStatistics,
+    statistics: DramStatistics,
     latency: Time,
     /// From a read command to the end of its data.
     read_to_data: Time,
@@ -211,6 +215,14 @@ impl Dram {
             spec: spec.clone(),
             #[cfg(test)]
             trace: Vec::new(),
+        }
+    }
+
+    /// What it has done up to its last request.
+    pub(super) fn statistics(&self) -> DramStatistics {
+        DramStatistics {
+            row_open_fs: self.ranks.row_open(self.issued_until).as_fs(),
+            ..self.statistics
         }
     }
 

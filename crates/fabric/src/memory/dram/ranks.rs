@@ -52,12 +52,17 @@ struct Rank {
     /// When the tFAW windows of the last four activates end; the oldest is first.
     four_activates: [Time; 4],
     refresh_due: Time,
+    open_rows: usize,
+    /// Since when it has had a row open, if it has.
+    open_since: Time,
 }
 
 state::component!(Rank {
     allowed,
     four_activates,
-    refresh_due
+    refresh_due,
+    open_rows,
+    open_since
 });
 
 #[derive(Clone, Debug)]
@@ -67,6 +72,8 @@ pub(super) struct Ranks {
     ranks: Vec<Rank>,
     /// When the command bus is free again.
     command_bus: Time,
+    /// How long the ranks have had a row open, until each has closed its last one.
+    row_open: Time,
     banks_per_group: usize,
     groups_per_rank: usize,
     clock: Time,
@@ -78,6 +85,7 @@ state::component!(Ranks {
     groups: slice,
     ranks: slice,
     command_bus,
+    row_open,
     banks_per_group: fixed,
     groups_per_rank: fixed,
     clock: fixed,
@@ -111,6 +119,7 @@ impl Ranks {
             groups: vec![Allowed::default(); groups],
             ranks: (0..spec.ranks as u64).map(rank).collect(),
             command_bus: Time::ZERO,
+            row_open: Time::ZERO,
             banks_per_group,
             groups_per_rank,
             clock,
@@ -156,8 +165,13 @@ impl Ranks {
     }
 
     pub(super) fn open_rows(&self, rank: usize) -> usize {
-        let banks = self.banks_of(rank);
-        banks.filter(|&bank| self.is_open(bank)).count()
+        self.ranks[rank].open_rows
+    }
+
+    /// How long the ranks have had a row open until `now`, summed over the ranks.
+    pub(super) fn row_open(&self, now: Time) -> Time {
+        let open = self.ranks.iter().filter(|rank| rank.open_rows > 0);
+        open.fold(self.row_open, |sum, rank| sum + (now - rank.open_since))
     }
 
     pub(super) fn banks(&self) -> usize {
@@ -243,15 +257,19 @@ impl Ranks {
                 );
                 let number = self.rank_of(bank);
                 let rank = &mut self.ranks[number];
+                if rank.open_rows == 0 {
+                    rank.open_since = now;
+                }
+                rank.open_rows += 1;
                 later(&mut rank.allowed.activate, same_rank);
                 rank.four_activates.rotate_left(1);
                 rank.four_activates[3] = fifth;
             }
-            Command::Precharge { bank } => self.close(bank, after(of.trp_cycles)),
+            Command::Precharge { bank } => self.close(bank, now, after(of.trp_cycles)),
             Command::PrechargeAll { rank } => {
                 let ready = after(of.trp_cycles);
                 for bank in self.banks_of(rank) {
-                    self.close(bank, ready);
+                    self.close(bank, now, ready);
                 }
             }
             Command::Read { bank } => {
@@ -311,8 +329,15 @@ impl Ranks {
         self.command_bus = next;
     }
 
-    fn close(&mut self, bank: usize, ready: Time) {
-        let bank = &mut self.banks[bank];
+    fn close(&mut self, bank: usize, now: Time, ready: Time) {
+        let rank = self.rank_of(bank);
+        let (bank, rank) = (&mut self.banks[bank], &mut self.ranks[rank]);
+        if bank.row != NO_ROW {
+            rank.open_rows -= 1;
+            if rank.open_rows == 0 {
+                self.row_open += now - rank.open_since;
+            }
+        }
         bank.row = NO_ROW;
         later(&mut bank.activate, ready);
     }

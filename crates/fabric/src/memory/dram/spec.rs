@@ -145,6 +145,21 @@ timings! {
     trtrs_cycles: 2, 2, 2, 2;
 }
 
+/// Times of commands, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DramCommandTimes {
+    /// From an activate to the precharge.
+    pub tras_ns: f64,
+    /// From an activate to the next one of the bank.
+    pub trc_ns: f64,
+    /// Of a line on the data bus.
+    pub burst_ns: f64,
+    /// Of a refresh of a rank.
+    pub trfc_ns: f64,
+    /// Between two refreshes of a rank.
+    pub trefi_ns: f64,
+}
+
 /// A channel of DRAM behind each controller: ranks, bank groups, banks and rows, and the scheduling
 /// of commands. It replaces the controller's `latency_ns` and `bandwidth_gb_per_s`.
 ///
@@ -260,6 +275,20 @@ impl DramSpec {
             of.trefi_cycles,
             format!("between two refreshes there must be time for an access: more than {access}"),
         )
+    }
+
+    /// Nanoseconds of an activate and its precharge, as tRAS and tRC, of a burst, of a refresh, and
+    /// between refreshes: what the energy of the commands depends on.
+    pub fn command_times(&self) -> DramCommandTimes {
+        let of = self.cycles();
+        let ns = |cycles: u64| cycles as f64 * self.clock().as_ns();
+        DramCommandTimes {
+            tras_ns: ns(of.tras_cycles),
+            trc_ns: ns(of.trc_cycles),
+            burst_ns: ns(BURST_CYCLES),
+            trfc_ns: ns(of.trfc_cycles),
+            trefi_ns: ns(of.trefi_cycles),
+        }
     }
 
     pub(super) fn cycles(&self) -> Cycles {

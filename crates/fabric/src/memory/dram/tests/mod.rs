@@ -138,7 +138,7 @@ fn a_row_hit_needs_a_read_only() {
     let hit = ns(300.0 + 0.75 * 23.0 + 20.0);
     assert_eq!(bench.answers, [(miss, 0, 0), (hit, 2, 1)]);
     assert_eq!(miss, ns(51.5));
-    let statistics = bench.dram.statistics;
+    let statistics = bench.dram.statistics();
     assert_eq!((statistics.row_hits, statistics.row_misses), (1, 1));
 }
 
@@ -345,7 +345,7 @@ fn waiting_writes_answer_reads() {
         forwarded_reads,
         merged_writes,
         ..
-    } = bench.dram.statistics;
+    } = bench.dram.statistics();
     let counts = (reads, writes, forwarded_reads, merged_writes);
     assert_eq!(counts, (0, 1, 1, 1));
 }
@@ -408,7 +408,7 @@ fn a_channel_is_saved_and_restored() {
             other.finish();
             assert_eq!(bench.answers[answers..], other.answers);
             assert_eq!(bench.dram.trace[commands..], other.dram.trace);
-            assert_eq!(bench.dram.statistics, other.dram.statistics);
+            assert_eq!(bench.dram.statistics(), other.dram.statistics());
         }
     }
     assert!(draining > 0);

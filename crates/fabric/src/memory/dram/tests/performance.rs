@@ -70,7 +70,7 @@ fn measure(spec: &DramSpec, window: usize, pattern: Pattern, writes: bool) -> Me
         writes,
         row_hits,
         ..
-    } = bench.dram.statistics;
+    } = bench.dram.statistics();
     Measured {
         gb_per_s: REQUESTS as f64 * LINE_BYTES as f64 / now.as_ns(),
         latency_ns: latency.as_ns() / (asked.len() - under_way) as f64,

@@ -215,7 +215,7 @@ fn random_traffic_keeps_the_timings() {
 
         let reads: Vec<_> = requests.iter().filter(|one| one.2).collect();
         let mut answered = vec![0; reads.len()];
-        let statistics = bench.dram.statistics;
+        let statistics = bench.dram.statistics();
         let mut forwarded = 0;
         for &(at, line, number) in &bench.answers {
             answered[number as usize] += 1;
@@ -268,5 +268,38 @@ fn random_traffic_keeps_the_timings() {
             .filter(|&bank| bench.dram.ranks.is_open(bank))
             .count() as u64;
         assert_eq!(statistics.activates, statistics.precharges + still_open);
+        assert_eq!(statistics.row_open_fs, row_open_fs(&bench.dram));
     }
+}
+
+/// How long ranks had a row open, up to the last request, from the commands alone.
+fn row_open_fs(dram: &Dram) -> u64 {
+    let banks = dram.ranks.banks() / dram.ranks.ranks();
+    let of_rank = |rank: usize| {
+        let mut open = std::collections::BTreeSet::new();
+        let (mut since, mut sum) = (Time::ZERO, Time::ZERO);
+        for &(at, command) in &dram.trace {
+            let was_open = !open.is_empty();
+            match command {
+                Command::Activate { bank, .. } if bank / banks == rank => {
+                    open.insert(bank);
+                }
+                Command::Precharge { bank } if bank / banks == rank => {
+                    open.remove(&bank);
+                }
+                Command::PrechargeAll { rank: other } if other == rank => open.clear(),
+                _ => continue,
+            }
+            match (was_open, !open.is_empty()) {
+                (false, true) => since = at,
+                (true, false) => sum += at - since,
+                _ => {}
+            }
+        }
+        if !open.is_empty() {
+            sum += dram.issued_until - since;
+        }
+        sum.as_fs()
+    };
+    (0..dram.ranks.ranks()).map(of_rank).sum()
 }
