@@ -10,11 +10,11 @@
 //! on: that is a node's queue. Node 0 of two domains may be one machine; nothing here would depend
 //! on that.
 
-use crate::header::{
-    BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, MAX_BLOCK, MAX_CONTEXTS, MAX_NODES,
-    Status, WORK_HEADER_AT,
-};
-use crate::link::{Link, LinkFaultCounts, LinkFaults};
+mod replies;
+mod setup;
+
+use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, WORK_HEADER_AT};
+use crate::link::{Link, LinkFaultCounts};
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
     Observation, RegisterAccess, Request, Time,
@@ -23,11 +23,13 @@ use queues::register;
 use queues::{DeliveredPacket, IoSetup, IoSource, QueueDescriptor, SharedLedger};
 use queues::{ProgramRegisters, ProgramSettings, write_counter};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 use workload::SLOT_HEADER_BYTES;
 use workload::{Arrival, ArrivalProcess, ItemKind, Packets, Random};
+
+pub use setup::{ClusterDomain, ClusterSetup, NetworkSpec};
 
 /// In the flags of a slot: all of it is at its sender. Behind the header are only its address there
 /// and its bytes, 8 bytes each, and the receiver reads it.
@@ -38,88 +40,6 @@ const FLAG_ERROR: u64 = 1;
 /// slot, at the end of its segment.
 const WINDOW: u64 = 1 << 20;
 const LINE: u64 = LINE_BYTES as u64;
-/// The largest `segment_bytes`: with the windows of all slots a header has room for the offsets.
-const MAX_SEGMENT_BYTES: u64 = 8 << 30;
-
-/// The network between the server and the other nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct NetworkSpec {
-    /// Nanoseconds from a node to the server or back, without what packets take on links: 50 in
-    /// Novakovic et al. (ASPLOS 2014), Table 1.
-    #[schemars(range(min = 0.0, max = 1e6))]
-    pub latency_ns: f64,
-    /// Gigabytes a second of the link of each backend, in each direction. Daglis et al.
-    /// (ASPLOS 2019) give none; as a memory channel has (their Table 1), so that it is no
-    /// bottleneck.
-    #[schemars(range(min = 0.01, max = 10000.0))]
-    pub link_gb_per_s: f64,
-    /// The packets of a message come in random order.
-    pub shuffle: bool,
-    /// What goes wrong on the links.
-    pub faults: LinkFaults,
-    /// The first so many nodes never replenish a reply.
-    #[schemars(range(max = MAX_NODES))]
-    pub silent_nodes: u32,
-    /// Bytes of memory, a multiple of 64, that each node registers with each of its contexts. A
-    /// one-sided operation beyond them gets an error. (The memory beyond them only holds messages
-    /// that go by rendezvous.)
-    #[schemars(range(min = LINE, max = MAX_SEGMENT_BYTES), extend("multipleOf" = LINE))]
-    pub segment_bytes: u64,
-    /// Contexts, behind those of the messaging domains, in which all nodes take part: for one-sided
-    /// operations alone. There are 16 contexts at most.
-    #[schemars(range(max = MAX_CONTEXTS - 1))]
-    pub one_sided_contexts: u32,
-    /// The part of messages behind which their node sends one more into the same slot, which is in
-    /// use.
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub slots_used_twice: f64,
-    /// The part of messages behind which their node sends one that is larger than a slot.
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub oversized: f64,
-}
-
-impl Default for NetworkSpec {
-    fn default() -> NetworkSpec {
-        NetworkSpec {
-            latency_ns: 50.0,
-            link_gb_per_s: 25.6,
-            shuffle: false,
-            faults: LinkFaults::default(),
-            silent_nodes: 0,
-            segment_bytes: 1 << 20,
-            one_sided_contexts: 0,
-            slots_used_twice: 0.0,
-            oversized: 0.0,
-        }
-    }
-}
-
-/// What the cluster is told of the server.
-#[derive(Clone, Debug)]
-pub struct ClusterSetup {
-    /// What the program reads from the device's registers.
-    pub io: IoSetup,
-    /// The messaging domains, by their contexts' numbers.
-    pub domains: Vec<ClusterDomain>,
-    /// The agents that take packets from the network.
-    pub backends: Vec<AgentId>,
-    /// The network.
-    pub network: NetworkSpec,
-}
-
-/// A messaging domain, as the nodes know it.
-#[derive(Clone, Copy, Debug)]
-pub struct ClusterDomain {
-    /// Its nodes.
-    pub nodes: u32,
-    /// Slots of each.
-    pub slots: u32,
-    /// Bytes of the largest message.
-    pub max_message_bytes: u32,
-    /// Its part of the requests, relative to those of the others.
-    pub share: f64,
-}
 
 /// A messaging domain, and where its nodes and slots are among all.
 #[derive(Clone, Debug)]
@@ -732,182 +652,6 @@ impl Cluster {
             self.statistics.waited_fs += (now - since).as_fs();
             self.send(context, Header { slot, ..header });
         }
-    }
-
-    /// A block of a reply has arrived.
-    fn reply_block(&mut self, context: &mut AgentContext<'_>, header: Header, data: &LineData) {
-        let Some(place) = self.place(header) else {
-            return;
-        };
-        let keeps = self.kept.len() < self.keep;
-        let slot = &mut self.slots[place];
-        if slot.reply_blocks == 0 {
-            slot.reply.clear();
-        }
-        slot.reply_blocks += 1;
-        if header.index == 0 {
-            slot.reply_item = data.read(8, 8);
-            slot.reply_flags = data.read(4, 4);
-            slot.reply_offset = data.read(16, 8);
-            slot.reply_to_read = 0;
-            if slot.reply_flags & FLAG_RENDEZVOUS != 0 {
-                slot.reply_to_read = (data.read(24, 4) as u32).div_ceil(LINE_BYTES as u32);
-            }
-        }
-        if keeps {
-            let start = usize::from(header.index) * LINE_BYTES;
-            let bytes = header.blocks() as usize * LINE_BYTES;
-            slot.reply.resize(bytes, 0);
-            slot.reply[start..start + LINE_BYTES].copy_from_slice(&data.0);
-        }
-        if slot.reply_blocks < header.blocks() {
-            return;
-        }
-        slot.reply_blocks = 0;
-        let (blocks, offset) = (slot.reply_to_read, slot.reply_offset);
-        if blocks == 0 {
-            self.replied(context, header);
-            return;
-        }
-        let backend = header.backend(self.links.len());
-        if keeps {
-            let slot = &mut self.slots[place];
-            slot.reply.resize(blocks as usize * LINE_BYTES, 0);
-        }
-        let header = header.of_kind(Kind::Read);
-        for block in 0..u64::from(blocks) {
-            // What the program has told may be behind all segments.
-            let block = (offset / LINE).saturating_add(block);
-            let header = header.at_block(block.min(u64::from(MAX_BLOCK)) as u32);
-            self.send_packet(context, header, LineData::ZERO, backend);
-        }
-    }
-
-    /// A block of a reply that was too large for a message has been read, or the server would not
-    /// let it be read.
-    fn reply_read(&mut self, context: &mut AgentContext<'_>, header: Header, data: &LineData) {
-        let Some(place) = self.place(header) else {
-            return;
-        };
-        let slot = &mut self.slots[place];
-        if header.kind == Kind::Fault {
-            self.statistics.faults_of_reads += 1;
-            slot.reply_flags |= FLAG_ERROR;
-        } else {
-            let first = slot.reply_offset / LINE;
-            let index = u64::from(header.block()).saturating_sub(first) as usize;
-            let start = index * LINE_BYTES;
-            if let Some(bytes) = slot.reply.get_mut(start..start + LINE_BYTES) {
-                bytes.copy_from_slice(&data.0);
-            }
-        }
-        slot.reply_to_read = slot.reply_to_read.saturating_sub(1);
-        if slot.reply_to_read == 0 {
-            self.replied(context, header);
-        }
-    }
-
-    /// A reply has arrived as a whole: its node replenishes it.
-    fn replied(&mut self, context: &mut AgentContext<'_>, header: Header) {
-        let Some(place) = self.place(header) else {
-            return;
-        };
-        let queue = self.queue(header) as u32;
-        self.statistics.replies += 1;
-        let slot = &mut self.slots[place];
-        let (item, is_error) = (slot.reply_item, slot.reply_flags & FLAG_ERROR != 0);
-        if self.unanswered.get(&item) == Some(&queue) {
-            self.unanswered.remove(&item);
-        } else {
-            self.statistics.unexpected_replies += 1;
-        }
-        if is_error {
-            self.ledger.borrow_mut().has_failed();
-        }
-        let start = SLOT_HEADER_BYTES as usize;
-        if self.kept.len() < self.keep && slot.reply.len() >= start {
-            let reply = std::mem::take(&mut slot.reply);
-            let length = u32::from_le_bytes([reply[0], reply[1], reply[2], reply[3]]) as usize;
-            let end = (start + length).min(reply.len());
-            self.kept.push(DeliveredPacket {
-                queue,
-                item,
-                is_error,
-                bytes: reply[start..end].to_vec(),
-            });
-        }
-        if queue >= self.setup.network.silent_nodes {
-            let header = Header {
-                kind: Kind::Replenish,
-                index: 0,
-                bytes: 0,
-                ..header
-            };
-            let backend = header.backend(self.links.len());
-            self.send_packet(context, header, LineData::ZERO, backend);
-        }
-    }
-
-    /// The server reads or writes a block of a node's memory.
-    fn one_sided(
-        &mut self,
-        context: &mut AgentContext<'_>,
-        from: AgentId,
-        header: Header,
-        data: LineData,
-    ) {
-        let Some(backend) = self.setup.backends.iter().position(|&one| one == from) else {
-            return;
-        };
-        let answer = match self.access(header, data) {
-            Ok(answer) => answer,
-            Err(status) => {
-                self.statistics.faults_of_nodes += 1;
-                let bytes = status as u32;
-                let header = header.of_kind(Kind::Fault);
-                let header = Header { bytes, ..header };
-                self.send_packet(context, header, LineData::ZERO, backend);
-                return;
-            }
-        };
-        let kind = match header.kind {
-            Kind::Read => Kind::ReadReply,
-            _ => Kind::WriteReply,
-        };
-        self.send_packet(context, header.of_kind(kind), answer, backend);
-    }
-
-    /// Reads or writes a block of a node's segment of a context.
-    fn access(&mut self, header: Header, data: LineData) -> Result<LineData, Status> {
-        let context = usize::from(header.context);
-        let network = &self.setup.network;
-        let contexts = self.domains.len() + network.one_sided_contexts as usize;
-        let windows = self.domains.get(context).map_or(0, |of| of.domain.slots);
-        let place = ((header.context, header.node), header.block());
-        let offset = u64::from(header.block()) * LINE;
-        if context >= contexts.min(MAX_CONTEXTS) {
-            return Err(Status::NoContext);
-        }
-        let Some(in_windows) = offset.checked_sub(network.segment_bytes) else {
-            if header.kind == Kind::Write {
-                self.memory.insert(place, data);
-                return Ok(LineData::ZERO);
-            }
-            let known = self.memory.get(&place);
-            return Ok(known.copied().unwrap_or(LineData::ZERO));
-        };
-        let (window, start) = (in_windows / WINDOW, (in_windows % WINDOW) as usize);
-        if window >= u64::from(windows) || header.kind == Kind::Write {
-            return Err(Status::OutsideSegment);
-        }
-        let slot = window as u16;
-        let place = self.place(Header { slot, ..header });
-        let window = place.map_or(&[][..], |place| &self.slots[place].window);
-        let bytes = window.get(start..).unwrap_or_default();
-        let bytes = &bytes[..bytes.len().min(LINE_BYTES)];
-        let mut data = LineData::ZERO;
-        data.0[..bytes.len()].copy_from_slice(bytes);
-        Ok(data)
     }
 }
 

@@ -17,7 +17,7 @@ fabric::named_ranges! {
 
     /// Registers of the I/O device, `struct io_registers`.
     IO_REGISTERS: Device = 0x1000_0000, 0x3_0000,
-        "`run`; racks whose interface has its registers", "queues/src/io_source.rs";
+        "`run`; racks whose interface has its registers", "queues/src/io_source/setup.rs";
 
     /// For each queue whether it has a tenant, `io_tenants()`.
     IO_TENANTS: Device = 0x1010_0000, 0x1_0000, "`run`", "queues/src/tenant.rs";
@@ -25,10 +25,10 @@ fabric::named_ranges! {
     /// Doorbells that systems can snoop, 64 bytes each: two for each queue in `run`, 2048
     /// otherwise.
     DOORBELLS: Memory = 0x6000_0000, 0x10_0000,
-        "`run`, `exec`, racks with `systems`", "queues/src/io_source.rs";
+        "`run`, `exec`, racks with `systems`", "queues/src/io_source/setup.rs";
 
     /// Two lines for the consumer of each queue, `struct io_consumer`.
-    CONSUMERS: Memory = 0x6400_0000, 0x10_0000, "`run`", "queues/src/io_source.rs";
+    CONSUMERS: Memory = 0x6400_0000, 0x10_0000, "`run`", "queues/src/io_source/setup.rs";
 
     /// Doorbells of the tenants, one for each queue.
     TENANT_DOORBELLS: Memory = 0x6800_0000, 0x8_0000, "`run`", "queues/src/tenant.rs";

@@ -1,7 +1,8 @@
+use super::spec::{OpeningSpec, one_kind};
 use super::*;
 use crate::rack::{LinkFaultSpec, LinkSpec, Network, NodeId, Switch, SwitchSpec};
-use crate::transport::Protocol;
-use workload::Warmup;
+use crate::transport::{Protocol, TransportSpec};
+use workload::{Arrivals, ServiceTimes, Warmup};
 
 /// A server that works on one request after the other, for as many nanoseconds as each one's first
 /// word says.

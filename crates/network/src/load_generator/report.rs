@@ -1,0 +1,110 @@
+//! What a load generator has to report.
+
+use crate::packet::TransportStatistics;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use workload::{KindMeasurement, Measurement};
+
+/// Messages that answer no request, by the first reason that holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UnexpectedMessages {
+    /// The message ends before the two words by which a response is known.
+    pub too_short: u64,
+    /// No request was made at the time that is the second word of the message.
+    pub wrong_time: u64,
+    /// The request is over: it has been answered, or the transport has given it up.
+    pub over: u64,
+    /// No request that waits for an answer was sent to the server from which the message comes.
+    pub other_server: u64,
+    /// A request was sent to that server, but to another port.
+    pub other_port: u64,
+    /// No request waits for an answer.
+    pub none_waits: u64,
+}
+
+state::component!(UnexpectedMessages {
+    too_short: count,
+    wrong_time: count,
+    over: count,
+    other_server: count,
+    other_port: count,
+    none_waits: count
+});
+
+impl UnexpectedMessages {
+    /// Says how many there were of each kind, if there were any.
+    pub(super) fn describe(&self) -> String {
+        let told = [
+            (
+                self.too_short,
+                "shorter than the 16 bytes with which a response begins",
+            ),
+            (
+                self.wrong_time,
+                "with a second word that is not the one of a request (a response begins with the first two \
+                 words of its request; `stamped = false` is for programs whose messages have none)",
+            ),
+            (
+                self.over,
+                "to requests that had been answered or given up before",
+            ),
+            (self.other_server, "from a server that was not asked"),
+            (
+                self.other_port,
+                "from another port than the one that was asked",
+            ),
+            (self.none_waits, "when no request waited for an answer"),
+        ];
+        let told = told.iter().filter(|(count, _)| *count > 0);
+        let told: Vec<String> = told
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        told.join(", ")
+    }
+}
+
+/// What a load generator has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LoadGeneratorStatistics {
+    /// Requests made.
+    pub requests: u64,
+    /// Requests answered.
+    pub responses: u64,
+    /// Requests that the transport has given up.
+    pub given_up: u64,
+    /// Messages that answer no request.
+    pub unexpected: u64,
+    /// Why messages answer no request.
+    pub unexpected_because: UnexpectedMessages,
+    /// The largest number of requests that were under way at one time.
+    pub max_under_way: u64,
+    /// Requests that found no room in the transport, and waited for it.
+    pub waits: u64,
+}
+
+state::component!(LoadGeneratorStatistics {
+    requests: count,
+    responses: count,
+    given_up: count,
+    unexpected: count,
+    unexpected_because,
+    max_under_way: count,
+    waits: count
+});
+
+/// What a load generator has to report.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LoadGeneratorReport {
+    /// Response times, from when a request was made until the host has the response; `None` if
+    /// there was no response.
+    pub measurement: Option<Measurement>,
+    /// Throughput and response times of the requests of each kind, by its name.
+    pub by_kind: BTreeMap<String, KindMeasurement>,
+    /// What the client has counted.
+    pub statistics: LoadGeneratorStatistics,
+    /// What the client's transport has counted.
+    pub transport: TransportStatistics,
+    /// Why the first request was given up, if one was.
+    pub first_given_up: Option<String>,
+}

@@ -1,0 +1,287 @@
+//! The description of a load generator.
+
+use crate::transport::{MAX_MESSAGE_BYTES, TransportSpec};
+use ::spec::{SpecError, Under, require};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use workload::{Arrivals, ServiceTimes};
+
+/// Bytes of the words that each request and each response begins with, if they are not left out.
+const LOAD_BYTES: u32 = 16;
+/// Kinds of requests are numbered in a byte.
+const MAX_KINDS: usize = 256;
+
+/// When requests are sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "mode", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Offer {
+    /// Whatever becomes of those before: an open loop.
+    Open {
+        /// When they come.
+        #[serde(default)]
+        arrivals: Arrivals,
+        /// Millions a second.
+        #[schemars(range(min = 1e-6, max = 1e4))]
+        rate_mrps: f64,
+        /// Mean number of requests in a burst, for bursty arrivals.
+        #[serde(default = "one")]
+        #[schemars(range(min = 1.0, max = 1e6))]
+        burst_length: f64,
+    },
+    /// Several at once, and again after a while: with many load generators, an incast.
+    Simultaneous {
+        /// How many at once.
+        #[serde(default = "one_request")]
+        #[schemars(range(min = 1, max = 1000000))]
+        requests_at_once: u32,
+        /// Nanoseconds from one time to the next.
+        #[schemars(range(min = 1.0, max = 1e12))]
+        every_ns: f64,
+    },
+    /// Clients of which each has one request under way: a closed loop.
+    Closed {
+        /// How many.
+        #[schemars(range(min = 1, max = 1000000))]
+        clients: u32,
+        /// Nanoseconds from a response until the same client sends its next request.
+        #[serde(default)]
+        #[schemars(range(min = 0.0, max = 1e12))]
+        think_ns: f64,
+    },
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn one_request() -> u32 {
+    1
+}
+
+/// A word of a request, behind the first two.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Word {
+    /// Always the same.
+    Constant(u64),
+    /// Any number from one to another, each as likely.
+    Uniform {
+        /// The smallest.
+        min: u64,
+        /// The largest.
+        max: u64,
+    },
+    /// One of some numbers, of which the k-th comes in proportion to `k^-zipf_exponent`.
+    Zipf {
+        /// The first number.
+        #[serde(default)]
+        #[schemars(range(max = u64::MAX - (1 << 28)))]
+        zipf_min: u64,
+        /// How many there are.
+        #[schemars(range(min = 1, max = 1 << 28))]
+        zipf_items: u64,
+        /// The exponent.
+        #[schemars(range(min = 0.01, max = 10.0))]
+        zipf_exponent: f64,
+    },
+}
+
+/// One kind of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RequestSpec {
+    /// What it is called in results.
+    pub name: String,
+    /// How many of these there are in proportion to the others'.
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub weight: f64,
+    /// To which port they go; nanoPU's name for it is context.
+    pub port: u16,
+    /// The mean of the first word, in what the program takes it for: nanoPU's programs count
+    /// cycles.
+    #[schemars(range(min = 0.0, max = 1e12))]
+    pub service: f64,
+    /// How the first word is distributed.
+    pub service_times: ServiceTimes,
+    /// Bytes of the whole message, if it has more than its words: the rest are zeros.
+    #[schemars(range(max = MAX_MESSAGE_BYTES))]
+    pub bytes: u32,
+    /// The words behind the first two, or all if the load generator leaves these out.
+    pub words: Vec<Word>,
+    /// A trace: lists of as many words each, of which any one comes behind `words`.
+    pub rows: Vec<Vec<u64>>,
+}
+
+impl Default for RequestSpec {
+    fn default() -> RequestSpec {
+        RequestSpec {
+            name: "request".to_string(),
+            weight: 1.0,
+            port: 0,
+            service: 0.0,
+            service_times: ServiceTimes::Fixed,
+            bytes: 0,
+            words: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
+}
+
+impl RequestSpec {
+    /// Whether there can be such requests, of `most` bytes at most, of which the first words take
+    /// `load_bytes`.
+    fn check(&self, load_bytes: u32, most: u64) -> Result<(), SpecError> {
+        self.service_times.check().under("service_times")?;
+        let lengths = || self.rows.iter().map(Vec::len);
+        let (shortest, longest) = (lengths().min(), lengths().max());
+        require(
+            shortest == longest && shortest != Some(0),
+            "rows",
+            format!(
+                "from {} to {} words",
+                shortest.unwrap_or(0),
+                longest.unwrap_or(0)
+            ),
+            "all rows must have as many words, and at least one",
+        )?;
+        let bytes = self.message_bytes(load_bytes);
+        let accepted = "a message without words must have at least 1";
+        require(bytes > 0, "bytes", bytes, accepted)?;
+        let accepted = format!(
+            "with its words the message must have at most transport.largest_message_bytes, {most}"
+        );
+        require(bytes <= most, "bytes", bytes, accepted)?;
+        self.words.iter().enumerate().try_for_each(|(place, word)| {
+            let Word::Uniform { min, max } = *word else {
+                return Ok(());
+            };
+            let accepted = format!("it must be max, {max}, or less");
+            require(min <= max, &format!("words.{place}.min"), min, accepted)
+        })
+    }
+
+    /// Bytes of the whole message, of which the first words take `load_bytes`.
+    pub(super) fn message_bytes(&self, load_bytes: u32) -> u64 {
+        let words = self.words.len() + self.rows.first().map_or(0, Vec::len);
+        let words_bytes = u64::from(load_bytes) + 8 * words as u64;
+        words_bytes.max(u64::from(self.bytes))
+    }
+}
+
+/// A message that each server is sent once, before the first request: for programs that have to be
+/// told something before they serve. Whether it is answered does not matter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpeningSpec {
+    /// To which port it goes.
+    #[serde(default)]
+    pub port: u16,
+    /// All its words: at least one.
+    pub words: Vec<u64>,
+    /// Nanoseconds until the next one is sent, or the first request: the servers' start is in it.
+    #[serde(default = "opening_ns")]
+    #[schemars(range(min = 0.0, max = 1e12))]
+    pub then_ns: f64,
+}
+
+/// As long as ten timeouts of the transport.
+fn opening_ns() -> f64 {
+    100_000.0
+}
+
+/// A load generator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadGeneratorSpec {
+    /// When it sends requests.
+    pub offer: Offer,
+    /// What it sends before: nothing as a rule.
+    #[serde(default)]
+    pub opening: Vec<OpeningSpec>,
+    /// What it sends: kinds of requests, from 1 to 256.
+    #[serde(default = "one_kind")]
+    #[schemars(length(min = 1, max = MAX_KINDS))]
+    pub requests: Vec<RequestSpec>,
+    /// Whether requests begin with their service time and the time at which they were made, by
+    /// which their responses are known. Without these words a response answers the oldest request
+    /// to its sender and port that has not been answered.
+    #[serde(default = "yes")]
+    pub stamped: bool,
+    /// From how many ports it sends, each as likely: the flows that receive-side scaling tells
+    /// apart.
+    #[serde(default = "one_port")]
+    #[schemars(range(min = 1, max = 65536))]
+    pub ports: u32,
+    /// How many requests it sends; without it, as many as the measurement needs.
+    #[serde(default)]
+    #[schemars(range(max = 100_000_000_000_u64))]
+    pub max_requests: Option<u64>,
+    /// Its transport. It must be that of the servers.
+    #[serde(default)]
+    pub transport: TransportSpec,
+    /// Nanoseconds from when a request is made until the transport has it: of the host's software
+    /// and network interface, which are not simulated. None in nanoPU's load generator.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub send_latency_ns: f64,
+    /// Nanoseconds from when the transport has all of a response until the host has it.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub receive_latency_ns: f64,
+}
+
+fn one_port() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+pub(super) fn one_kind() -> Vec<RequestSpec> {
+    vec![RequestSpec::default()]
+}
+
+impl LoadGeneratorSpec {
+    /// Bytes of the words that each request begins with.
+    pub(super) fn load_bytes(&self) -> u32 {
+        if self.stamped { LOAD_BYTES } else { 0 }
+    }
+
+    /// Whether there can be such a load generator.
+    pub fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)?;
+        self.transport.check().under("transport")?;
+        let most = u64::from(self.transport.largest_message_bytes);
+        for (place, message) in self.opening.iter().enumerate() {
+            let words = message.words.len() as u64;
+            require(
+                (1..=most / 8).contains(&words),
+                &format!("opening.{place}.words"),
+                format!("a list of {words}"),
+                format!(
+                    "there must be from 1 to {}, so that they are a message of at most \
+                     transport.largest_message_bytes",
+                    most / 8
+                ),
+            )?;
+        }
+        for (place, request) in self.requests.iter().enumerate() {
+            let is_new = |other: &RequestSpec| other.name != request.name;
+            require(
+                self.requests[..place].iter().all(is_new),
+                &format!("requests.{place}.name"),
+                format_args!("{:?}", request.name),
+                "each kind must have a name of its own",
+            )?;
+            let checked = request.check(self.load_bytes(), most);
+            checked.under(format_args!("requests.{place}"))?;
+        }
+        require(
+            self.requests.iter().any(|request| request.weight > 0.0),
+            "requests.*.weight",
+            0,
+            "at least one weight must be above 0",
+        )
+    }
+}

@@ -1,0 +1,315 @@
+//! Accesses that are executed alone: of devices, of two lines, with a reservation, in the order of
+//! the program.
+
+use super::{Kind, Serializing, State};
+use crate::core::{Core, NEVER, PostedStore, RESERVATION_HOLD_CYCLES};
+use crate::extension::Extension;
+use crate::kind::CoreKind;
+use crate::queues::low_bytes;
+use fabric::{
+    AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome, Side, Transit,
+};
+use riscv::paging::TABLE_BYTES;
+use riscv::{Cause, Class, Instruction, Trap};
+
+/// The part of an access that lies in one line.
+struct Part {
+    address: u64,
+    bytes: u8,
+}
+
+impl<X: Extension, K: CoreKind> Core<X, K> {
+    fn access_trap(&mut self, serial: Serializing, i: &Instruction, address: u64, now: u64) {
+        let cause = if i.class == Class::Load || i.class == Class::LoadReserved {
+            Cause::LoadAccess
+        } else {
+            Cause::StoreAccess
+        };
+        let value = address;
+        self.trap(serial, Trap { cause, value }, now);
+    }
+
+    fn access_address(&self, i: &Instruction) -> u64 {
+        let base = self.hart.registers[usize::from(i.rs1)];
+        match i.class {
+            Class::Load | Class::Store => base.wrapping_add(i.immediate as i64 as u64),
+            _ => base,
+        }
+    }
+
+    pub(super) fn execute_access(
+        &mut self,
+        serial: Serializing,
+        i: Instruction,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        let address = self.access_address(&i);
+        let bytes = i.access_bytes();
+        let simple = matches!(i.class, Class::Load | Class::Store);
+        if !simple && !address.is_multiple_of(u64::from(bytes)) {
+            let cause = if i.class == Class::LoadReserved {
+                Cause::LoadMisaligned
+            } else {
+                Cause::StoreMisaligned
+            };
+            let value = address;
+            return self.trap(serial, Trap { cause, value }, now);
+        }
+        if self.shared.translation.is_some() && !self.has_pages(&serial, &i, now, outbox) {
+            return;
+        }
+        let reads = matches!(i.class, Class::Load | Class::LoadReserved);
+        match self.shared.memory_map.classify(address) {
+            region
+                if self.is_user()
+                    && self.shared.memory_map.is_protected(address)
+                    && !(reads && region == Region::Ram) =>
+            {
+                self.access_trap(serial, &i, address, now);
+            }
+            Region::Ram => {
+                let last = address.wrapping_add(u64::from(bytes) - 1);
+                if !matches!(self.shared.memory_map.classify(last), Region::Ram) {
+                    // Memory is made of whole lines: the first byte that is missing begins one.
+                    let missing = LineAddress::of(last).base();
+                    return self.access_trap(serial, &i, missing, now);
+                }
+                let line = LineAddress::of(address);
+                if i.class == Class::LoadReserved && self.hart.reservation != Some(line) {
+                    self.hart.reservation = None;
+                    self.release_held(now, outbox);
+                }
+                // `LR` asks for the right to write, which the `SC` will want. In a loop around
+                // `WRS` it only looks, or those who wait for the same line would take it from
+                // each other for ever.
+                let write = match i.class {
+                    Class::Load => false,
+                    Class::LoadReserved => self.hart.awaited.take() != Some(line),
+                    _ => true,
+                };
+                self.try_line(serial, line, write, now, outbox);
+            }
+            Region::Device(agent) if simple && address.is_multiple_of(u64::from(bytes)) => {
+                let kind = if i.class == Class::Load {
+                    RequestKind::Read { address, bytes }
+                } else {
+                    let data = i.store_value(self.hart.registers[usize::from(i.rs2)]);
+                    RequestKind::Write {
+                        address,
+                        bytes,
+                        value: low_bytes(data, bytes),
+                    }
+                };
+                let token = self.send_request(Some(agent), Transit::Tile, kind, now, outbox);
+                if i.class == Class::Store && self.shared.spec.posted_device_stores > 0 {
+                    self.hart.posted.push_back(PostedStore {
+                        token,
+                        address,
+                        pc: serial.pc,
+                        bits: i.bits,
+                    });
+                    self.finish(serial, 0, now + 1);
+                } else {
+                    self.wait_for_reply(serial, token);
+                }
+            }
+            _ => self.access_trap(serial, &i, address, now),
+        }
+    }
+
+    /// Whether the pages of an access are known. If not, it waits for the next of them.
+    fn has_pages(
+        &mut self,
+        serial: &Serializing,
+        i: &Instruction,
+        now: u64,
+        outbox: &mut Outbox,
+    ) -> bool {
+        let first = self.access_address(i);
+        let last = first.wrapping_add(u64::from(i.access_bytes()) - 1);
+        let address = match serial.pages_known {
+            0 => first,
+            1 if last / TABLE_BYTES != first / TABLE_BYTES => last,
+            _ => return true,
+        };
+        let until = self.page_of_serial(address, now, outbox).unwrap_or(NEVER);
+        let waiting = Serializing {
+            state: State::Page { until },
+            ..*serial
+        };
+        self.wait(waiting);
+        self.continue_serial(now, outbox);
+        false
+    }
+
+    /// The page walk of an access ends at `at`.
+    pub(crate) fn serial_has_page(&mut self, at: u64) {
+        if let Some(serial) = &mut self.hart.serial
+            && let State::Page { until } = &mut serial.state
+        {
+            *until = at;
+            self.hart.serial_event = self.hart.serial_event.min(at);
+        }
+    }
+
+    /// Asks an agent something, and returns the token that its answer will have.
+    pub(super) fn send_request(
+        &mut self,
+        agent: Option<AgentId>,
+        transit: Transit,
+        kind: RequestKind,
+        now: u64,
+        outbox: &mut Outbox,
+    ) -> u64 {
+        let token = self.shared.next_token;
+        self.shared.next_token += 1;
+        // The request leaves when the core has had time to send anything; wires with a latency of
+        // their own count from now.
+        let departure = self.shared.spec.departure_cycles();
+        let transit = match transit {
+            Transit::Fixed(latency) => {
+                Transit::Fixed(latency.saturating_sub(self.shared.clock.time(departure)))
+            }
+            other => other,
+        };
+        outbox.push(
+            self.shared.clock.time(now + departure),
+            OutgoingKind::Request {
+                agent,
+                transit,
+                kind,
+                hart: self.hart.privileged.csrs.mhartid as u16,
+                token,
+            },
+        );
+        token
+    }
+
+    pub(super) fn wait_for_reply(&mut self, serial: Serializing, token: u64) {
+        self.wait(Serializing {
+            state: State::Reply { token },
+            ..serial
+        });
+    }
+
+    pub(super) fn replied(
+        &mut self,
+        serial: Serializing,
+        result: Result<u64, ()>,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        if let Ok(value) = result
+            && serial.is_of_extension()
+        {
+            let mut serial = serial;
+            if let Some(since) = serial.halted_since.take() {
+                self.hart.statistics.halted_cycles += now - since;
+            }
+            return self.resume_extension(serial, value, now, outbox);
+        }
+        let Kind::Instruction(i) = serial.kind else {
+            return;
+        };
+        match (i.class, result) {
+            (Class::Load, Ok(value)) => {
+                let value = i.load_value(low_bytes(value, i.access_bytes()));
+                self.finish(serial, value, now + 1);
+            }
+            (_, Ok(_)) => self.finish(serial, 0, now + 1),
+            (_, Err(())) => {
+                let address = self.access_address(&i);
+                self.access_trap(serial, &i, address, now);
+            }
+        }
+    }
+
+    /// Goes on if the line is there with the permission that is needed, and asks for it if not.
+    pub(super) fn try_line(
+        &mut self,
+        serial: Serializing,
+        line: LineAddress,
+        write: bool,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        let found = self
+            .shared
+            .data_cache
+            .find(line)
+            .filter(|&slot| !write || self.shared.data_cache.writable(slot));
+        let Some(slot) = found else {
+            let at = self.departure(now, self.shared.spec.l1_data.hit_latency_cycles);
+            // A line that comes without having been asked for by this may be too old for it.
+            let outcome = self.request_line((Side::Data, line, write), at, outbox);
+            let asked = outcome != RequestOutcome::Full || serial.waits_for_line(line);
+            return self.wait(Serializing {
+                state: State::Line { line, write, asked },
+                ..serial
+            });
+        };
+        self.shared.data_cache.touch(slot);
+        if serial.is_of_extension() {
+            return self.accessed(serial, slot, now);
+        }
+        let Kind::Instruction(i) = serial.kind else {
+            return;
+        };
+        let hit_latency = self.shared.spec.l1_data.hit_latency_cycles;
+        match i.class {
+            Class::LoadReserved => {
+                let address = self.access_address(&i);
+                let bytes = usize::from(i.access_bytes());
+                let raw = self
+                    .shared
+                    .data_cache
+                    .line(slot)
+                    .read((address % 64) as usize, bytes);
+                if self.hart.held.is_empty() && write {
+                    // Whoever waits for the line already does not wait longer.
+                    self.hart.hold_until = now + RESERVATION_HOLD_CYCLES;
+                }
+                self.hart.reservation = Some(line);
+                let value = i.load_value(raw);
+                self.hart.attempts.load(address, value);
+                self.finish(serial, value, now + hit_latency);
+            }
+            _ => {
+                let part = self.part(&serial, &i);
+                let offset = (part.address % 64) as usize;
+                let bytes = usize::from(part.bytes);
+                let shift = serial.bytes_done * 8;
+                let mut serial = serial;
+                if i.class == Class::Load {
+                    let raw = self.shared.data_cache.line(slot).read(offset, bytes);
+                    serial.gathered |= raw << shift;
+                } else {
+                    let data = i.store_value(self.hart.registers[usize::from(i.rs2)]) >> shift;
+                    self.shared
+                        .data_cache
+                        .line_mut(slot)
+                        .write(offset, bytes, data);
+                    self.tell_other_harts(now, part.address, part.bytes);
+                }
+                serial.bytes_done += part.bytes;
+                if serial.bytes_done < i.access_bytes() {
+                    let next = LineAddress(line.0 + 1);
+                    self.try_line(serial, next, write, now, outbox);
+                } else {
+                    self.finish(serial, i.load_value(serial.gathered), now + hit_latency);
+                }
+            }
+        }
+    }
+
+    /// The next part of an access that crosses a line.
+    fn part(&self, serial: &Serializing, i: &Instruction) -> Part {
+        let address = self.access_address(i) + u64::from(serial.bytes_done);
+        let left = i.access_bytes() - serial.bytes_done;
+        Part {
+            address,
+            bytes: left.min((64 - address % 64) as u8),
+        }
+    }
+}

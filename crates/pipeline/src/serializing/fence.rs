@@ -1,0 +1,44 @@
+//! What a fence makes wait.
+
+use crate::spec::MemoryModel;
+use riscv::Instruction;
+
+/// What a fence makes wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FenceEffect {
+    /// Nothing: stores are performed in order, after all older loads, and with TSO loads are in
+    /// order.
+    None,
+    /// Younger accesses wait for older loads.
+    Loads,
+    /// They also wait for older stores to be performed.
+    Stores,
+}
+
+impl FenceEffect {
+    pub fn of(i: &Instruction, memory_model: MemoryModel) -> FenceEffect {
+        const TSO: i32 = 8;
+        let fields = i.immediate;
+        let (mode, before, after) = (fields >> 8 & 15, fields >> 4 & 15, fields & 15);
+        let reads = |set: i32| set & 0b1010 != 0;
+        let writes = |set: i32| set & 0b0101 != 0;
+        if writes(before) && reads(after) && mode != TSO {
+            FenceEffect::Stores
+        } else if reads(before) && reads(after) && memory_model == MemoryModel::Rvwmo {
+            FenceEffect::Loads
+        } else {
+            FenceEffect::None
+        }
+    }
+
+    /// Whether nothing at all waits.
+    pub fn is_none(i: &Instruction, memory_model: MemoryModel) -> bool {
+        FenceEffect::of(i, memory_model) == FenceEffect::None && !FenceEffect::orders_output(i)
+    }
+
+    /// Whether what follows waits for posted stores to devices.
+    pub(super) fn orders_output(i: &Instruction) -> bool {
+        const OUTPUT_BEFORE: i32 = 1 << 6;
+        i.immediate & OUTPUT_BEFORE != 0
+    }
+}

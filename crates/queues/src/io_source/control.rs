@@ -1,0 +1,294 @@
+//! The program's side: the registers, the descriptors, and queues that close and open.
+
+use super::setup::{IoSetup, register};
+use super::{DESCRIPTORS_AT_ONCE, IoSource, LINE, Queue, QueueState, ROOM_POLL, has_room, purpose};
+use crate::QueueDescriptor;
+use crate::program::write_counter;
+use fabric::{AddressRange, AgentContext, MemoryAccess};
+use workload::ItemKind;
+
+impl IoSource {
+    pub(super) fn read_register(&mut self, offset: u64) -> Option<u64> {
+        let setup = &self.setup;
+        Some(match offset {
+            register::QUEUES => u64::from(setup.queues),
+            register::CAPACITY => u64::from(setup.queue_capacity),
+            register::SLOT_BYTES => u64::from(setup.slot_bytes),
+            register::DATA_PLANE_CORES => u64::from(setup.data_plane_cores),
+            register::NOTIFY => setup.notify,
+            register::POLICY => setup.policy,
+            register::DOORBELL_START => setup.doorbells.start,
+            register::DOORBELL_BYTES => setup.doorbells.length,
+            register::TENANT_DOORBELL_START => setup.tenant_doorbells.start,
+            register::TENANT_DOORBELL_BYTES => setup.tenant_doorbells.length,
+            register::TABLE => self.table,
+            register::START => u64::from(self.is_started),
+            register::CONFLICTS => self.conflicts,
+            register::RING_SLOTS => u64::from(setup.ring_slots),
+            register::CLUSTER_CORES => u64::from(setup.cluster_cores),
+            register::BATCH => u64::from(setup.batch),
+            register::IN_ORDER => u64::from(setup.in_order),
+            register::ITEMS => self.items as u64,
+            register::CONSUMERS => setup.consumers.start,
+            register::SECOND_SOCKET => setup.second_socket.unwrap_or(0),
+            register::PARAMETER => self.program.parameter()?,
+            register::COUNTER => self
+                .program
+                .add_counter(&mut self.ledger.borrow_mut().program_counters)?,
+            _ if offset >= register::STATES => {
+                let number = ((offset - register::STATES) / 8) as usize;
+                let state = self.queues.get(number).map(|queue| queue.state);
+                // Before their descriptors are read all are on the way to be open.
+                (number < setup.queues as usize)
+                    .then_some(state.unwrap_or(QueueState::Opening) as u64)?
+            }
+            _ if offset >= register::WEIGHTS => {
+                let queue = (offset - register::WEIGHTS) / 8;
+                (queue < u64::from(setup.queues)).then(|| self.program.weight(queue))?
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether the register can be written, with this value.
+    pub(super) fn write_register(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        offset: u64,
+        value: u64,
+    ) -> bool {
+        match offset {
+            register::TABLE if !self.is_started && value.is_multiple_of(LINE) => {
+                self.table = value;
+            }
+            register::START if !self.is_started && value == 1 => {
+                let last_line = self.table + (u64::from(self.setup.queues) - 1) * LINE;
+                if !context.in_memory(self.table) || !context.in_memory(last_line) {
+                    return false;
+                }
+                if let Some(sentence) = self.program.unknown_parameter() {
+                    self.ledger.borrow_mut().set_wrong_description(sentence);
+                }
+                self.is_started = true;
+                self.descriptors = vec![QueueDescriptor::default(); self.setup.queues as usize];
+                self.descriptors_left = self.setup.queues;
+                for queue in 0..DESCRIPTORS_AT_ONCE.min(self.setup.queues) {
+                    self.read_descriptor(context, purpose::READ_DESCRIPTOR, queue);
+                }
+            }
+            register::CONFLICTS => self.conflicts = value,
+            register::NAME => return self.program.add_to_name(value),
+            register::CLEARED => self.cleared = value,
+            register::CLEARED_BYTES => {
+                let (start, length) = (self.cleared, value);
+                let last = start.checked_add(length).and_then(|end| end.checked_sub(1));
+                if length == 0
+                    || !context.in_memory(start)
+                    || !last.is_some_and(|last| context.in_memory(last))
+                {
+                    return false;
+                }
+                context.warm_last_level(AddressRange { start, length });
+            }
+            _ if register::counter(offset).is_some() => {
+                let counters = &mut self.ledger.borrow_mut().program_counters;
+                return write_counter(counters, offset, value);
+            }
+            _ if offset >= register::STATES => {
+                return self.set_state(context, ((offset - register::STATES) / 8) as u32, value);
+            }
+            // Once: out of a capture file, the payloads take the place of their packets.
+            register::ITEMS if !self.is_started && self.items == ItemKind::Packets => {
+                let Some(kind) = ItemKind::from_register(value) else {
+                    return false;
+                };
+                self.items = kind;
+                self.ledger.borrow_mut().items = kind;
+                self.check_room();
+                if let Err(error) = self.packets.set_kind(kind) {
+                    self.ledger.borrow_mut().set_fault(error.to_string());
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether requests and replies of a key-value store fit into the slots.
+    fn check_room(&mut self) {
+        let operations = self.program.operations();
+        let packet_bytes = self.setup.packet_bytes;
+        let (request, reply) = (
+            operations.longest_request_bytes(),
+            operations.longest_reply_bytes(),
+        );
+        let longest = request.max(reply);
+        if self.items == ItemKind::Operations && longest > packet_bytes {
+            let which = if request > reply { "request" } else { "reply" };
+            self.ledger.borrow_mut().set_wrong_description(format!(
+                "traffic.packet_bytes is {packet_bytes}, and with traffic.operations the longest \
+                 {which} has {longest} bytes; it must be at least as many"
+            ));
+        }
+    }
+
+    /// The program closes a queue that is open, or opens one that is closed.
+    fn set_state(&mut self, context: &mut AgentContext<'_>, number: u32, value: u64) -> bool {
+        let Some(queue) = self.queues.get_mut(number as usize) else {
+            return false;
+        };
+        match (queue.state, value) {
+            (QueueState::Open, 0) => {
+                queue.state = QueueState::Closing;
+                self.end_if_possible(context, number);
+                true
+            }
+            (QueueState::Closed, 1) => {
+                queue.state = QueueState::Opening;
+                self.read_descriptor(context, purpose::READ_NEW_DESCRIPTOR, number);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes the end of a queue that is to be closed, when all that came before is in it and there
+    /// is room.
+    pub(super) fn end_if_possible(&mut self, context: &mut AgentContext<'_>, number: u32) {
+        let queue = &mut self.queues[number as usize];
+        if queue.state != QueueState::Closing || queue.entering > 0 || queue.checking > 0 {
+            return;
+        }
+        if has_room(&self.setup, queue) {
+            queue.state = QueueState::Ending;
+            self.accept(context, number);
+        } else {
+            let address = queue.counted_at();
+            context.access(
+                MemoryAccess::Read { address },
+                purpose::LOOK_FOR_ROOM | u64::from(number),
+            );
+        }
+    }
+
+    /// The doorbell of a full queue that is to be closed has been read, or what its consumer has
+    /// taken.
+    pub(super) fn looked_for_room(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        number: u32,
+        value: u64,
+    ) {
+        let queue = &mut self.queues[number as usize];
+        queue.has_been_counted(value);
+        if has_room(&self.setup, queue) {
+            self.end_if_possible(context, number);
+        } else {
+            context.wake(
+                context.now() + ROOM_POLL,
+                purpose::LOOK_FOR_ROOM | u64::from(number),
+            );
+        }
+    }
+
+    /// The descriptor of a queue that is opened again has been read.
+    pub(super) fn reopen(
+        &mut self,
+        context: &AgentContext<'_>,
+        number: u32,
+        descriptor: QueueDescriptor,
+    ) {
+        let queue = &mut self.queues[number as usize];
+        self.doorbells.remove(queue.descriptor.doorbell);
+        *queue = Queue {
+            descriptor,
+            reopened: queue.reopened + 1,
+            ..Queue::default()
+        };
+        let has_new_tenant = self.ledger.borrow().tenants(number) > queue.reopened;
+        let mut fault = descriptor_fault(
+            &self.setup,
+            context,
+            self.table,
+            number as usize,
+            &descriptor,
+        );
+        if fault.is_none() && !self.doorbells.insert(descriptor.doorbell, number) {
+            fault = Some(format!(
+                "Queue {number} has the same doorbell as another queue."
+            ));
+        }
+        if fault.is_none() && !has_new_tenant {
+            fault = Some(format!(
+                "Queue {number} is opened, and no new tenant has joined it."
+            ));
+        }
+        if let Some(fault) = fault {
+            self.ledger.borrow_mut().set_fault(fault);
+        }
+    }
+
+    pub(super) fn read_descriptor(&self, context: &mut AgentContext<'_>, purpose: u64, queue: u32) {
+        let address = self.table + u64::from(queue) * LINE;
+        context.access(MemoryAccess::Read { address }, purpose | u64::from(queue));
+    }
+}
+
+/// What is wrong with a descriptor in the table at `table`.
+pub(crate) fn descriptor_fault(
+    setup: &IoSetup,
+    context: &AgentContext<'_>,
+    table: u64,
+    queue: usize,
+    descriptor: &QueueDescriptor,
+) -> Option<String> {
+    let bytes_of = |slots| u64::from(slots) * u64::from(setup.slot_bytes);
+    let (ring, tenant_ring) = (bytes_of(setup.ring_slots), bytes_of(setup.queue_capacity));
+    let doorbells = (Some(setup.doorbells), Some(setup.tenant_doorbells));
+    for (name, address, alignment, bytes, range) in [
+        ("doorbell", descriptor.doorbell, LINE, LINE, doorbells.0),
+        ("ring", descriptor.ring, LINE, ring, None),
+        (
+            "tenant_doorbell",
+            descriptor.tenant_doorbell,
+            LINE,
+            LINE,
+            doorbells.1,
+        ),
+        (
+            "tenant_ring",
+            descriptor.tenant_ring,
+            LINE,
+            tenant_ring,
+            None,
+        ),
+        ("taken", descriptor.taken, 8, 8, None),
+        ("wake", descriptor.wake, 8, 8, None),
+    ] {
+        if alignment == 8 && address == 0 {
+            continue; // It is not used.
+        }
+        let problem = if !address.is_multiple_of(alignment) {
+            if alignment == LINE {
+                "is not a multiple of 64"
+            } else {
+                "is not a multiple of 8"
+            }
+        } else if range.is_some_and(|range| !range.contains(address)) {
+            "is not in the range that the device's registers give for it"
+        } else if !context.in_memory(address)
+            || !address
+                .checked_add(bytes - 1)
+                .is_some_and(|last| context.in_memory(last))
+        {
+            "is not in memory"
+        } else {
+            continue;
+        };
+        return Some(format!(
+            "The descriptor of queue {queue}, at {:#x}, is wrong: {name} = {address:#x} {problem}.",
+            table + queue as u64 * LINE
+        ));
+    }
+    None
+}
