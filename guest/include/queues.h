@@ -12,6 +12,7 @@
  *         if (!qwait_verify(&queue->doorbell->count))
  *           continue;
  *         const struct io_slot *in = queue_take(queue);
+ *         qwait_reconsider(qid, &queue->doorbell->count);
  *         ...
  *         queue_give(queue, in);
  *       }

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 from nanoplane import scratch
-from nanoplane.errors import DescriptionError, Failure
+from nanoplane.errors import DescriptionError, Failure, ProgramError
 
 GUEST = Path(__file__).parent / "guest"
 """The guest tree: in a checkout a link to guest/, in a wheel a copy of it."""
@@ -219,7 +219,7 @@ def build(
             check=False,
         )
         if done.returncode != 0:
-            raise Failure(f"{source} does not compile:\n{done.stderr.strip()}")
+            raise ProgramError(f"{source} does not compile:\n{done.stderr.strip()}")
         if done.stderr.strip():
             print(done.stderr.strip(), file=sys.stderr)
         return output.read_bytes()

@@ -10,20 +10,28 @@ of the measured peak.
 
 import copy
 import dataclasses
-import decimal
 import difflib
 import functools
 import json
 import math
 import re
-import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from nanoplane import compiler, simulator
+from nanoplane import compiler, machines, simulator
 from nanoplane.errors import DescriptionError
+from nanoplane.wording import (
+    DEEPEST,
+    TOO_DEEP,
+    alternatives,
+    bound,
+    choice,
+    no_such_file,
+    short,
+    show,
+)
 
 if TYPE_CHECKING:  # A fifth of the start of the command, and only descriptions need it.
     import jsonschema
@@ -41,10 +49,14 @@ _PATHS: Mapping[str, Callable[[str], bool]] = {
     "data_plane.program": compiler.is_path,
     "data_plane.co_runner": compiler.is_path,
     "rack.servers.N.program": compiler.is_path,
+    "rack.servers.N.server.preset": machines.is_file,
+    "server.preset": machines.is_file,
     **_FILES,
 }
 """Keys whose texts can be paths, and which of their texts are."""
 
+_MACHINES = re.compile(r"(rack\.servers\.\d+\.)?server(?=\.)")
+"""Tables that take a preset, at the beginning of a key."""
 _RACK_SERVER = re.compile(r"rack\.servers\.\d+\.(?=traffic\.|data_plane\.)")
 
 
@@ -167,30 +179,14 @@ class Description:
         cls, data: Mapping[str, Any], directory: Path = Path(), source: str = "description"
     ) -> "Description":
         """Make a description of plain tables, the same that TOML would have."""
-        _check_plain(data, source)
+        machines.check_plain(data, source)
         return cls(_canonical(data), directory, source)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "Description":
         """Read a TOML file."""
         path = Path(path)
-        try:
-            # Some editors begin a file with a byte order mark.
-            data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except (FileNotFoundError, IsADirectoryError):
-            raise DescriptionError(_no_such_file(path)) from None
-        except OSError as error:
-            raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise DescriptionError(f"{path}: this is not text in UTF-8 ({error.reason})") from None
-        except tomllib.TOMLDecodeError as error:
-            raise DescriptionError(f"{path}: this is not TOML: {error}") from None
-        except RecursionError:
-            raise DescriptionError(f"{path}: {_TOO_DEEP}") from None
-        except ValueError as error:
-            # A whole number with thousands of digits.
-            raise DescriptionError(f"{path}: this cannot be read as TOML: {error}") from None
-        return cls.from_dict(data, path.parent, str(path))
+        return cls.from_dict(machines.read_toml(path), path.parent, str(path))
 
     @property
     def data(self) -> dict[str, Any]:
@@ -202,6 +198,8 @@ class Description:
         """Return the value of a dotted key as written, None where it is not."""
         value: Any = self.data
         for name in key.split("."):
+            if isinstance(value, list):
+                value = dict(zip(map(str, range(len(value))), value, strict=True))
             value = value.get(name) if isinstance(value, dict) else None
         return value
 
@@ -217,11 +215,11 @@ class Description:
         *parents, name = key.split(".")
         if not parents or not all((*parents, name)):
             raise DescriptionError(
-                f'--set {_short(key)}: a key is written with its table, such as "data_plane.queues"'
+                f'--set {short(key)}: a key is written with its table, such as "data_plane.queues"'
             )
-        if len(parents) > _DEEPEST:
-            raise DescriptionError(f"--set {_short(key)}: {_TOO_DEEP}")
-        _check_plain({key: value}, "--set", len(parents))
+        if len(parents) > DEEPEST:
+            raise DescriptionError(f"--set {short(key)}: {TOO_DEEP}")
+        machines.check_plain({key: value}, "--set", len(parents))
         data = self.data
         table: Any = data
         for parent in parents:
@@ -313,7 +311,16 @@ class Description:
             f"{one}.".startswith(f"{key}.") or f"{key}.".startswith(f"{one}.")
             for one in self.overrides
         )
-        return "--set" if set_here else self.source
+        return self._preset_file(key) or ("--set" if set_here else self.source)
+
+    def _preset_file(self, key: str) -> str | None:
+        """Return the user's preset that a key must come from, if it is written nowhere else."""
+        table = next((of for of in _MACHINES.finditer(key) if of.start() == 0), None)
+        if table is None or self.get(key) is not None:
+            return None
+        preset = self.get(f"{table[0]}.preset")
+        is_file = isinstance(preset, str) and machines.is_file(preset)
+        return str(self.directory / preset) if is_file else None
 
     def _merged(self) -> dict[str, Any]:
         data = self.data
@@ -323,23 +330,15 @@ class Description:
 
     def _machine(self, server: Any, key: str) -> Any:
         """Put in what the preset of the machine at a key has, if it names one."""
-        if not isinstance(server, dict) or "preset" not in server:
-            return server
-        name = server.pop("preset")
-        known = simulator.presets()
-        if not isinstance(name, str) or name not in known:
-            raise DescriptionError(
-                f"{self._origin(f'{key}.preset')}: {key}.preset is {_show(name)}; "
-                + _choice(str(name), known)
-            )
-        return _merge(known[name]["server"], server)
+        origin = f"{self._origin(f'{key}.preset')}: {key}.preset"
+        return machines.extended(server, self.directory, origin)
 
     def _complete_rack(self) -> dict[str, Any]:
         data, schema = self.data, rack_schema()
         if others := sorted(data.keys() - schema["properties"].keys()):
             raise DescriptionError(
                 f"{self._origin(others[0])}: a rack has its machines in rack.servers and its load "
-                f"in rack.clients; keep either the table rack or {_alternatives(others)}"
+                f"in rack.clients; keep either the table rack or {alternatives(others)}"
             )
         rack = data["rack"]
         servers = rack.get("servers") if isinstance(rack, dict) else None
@@ -400,7 +399,7 @@ class Description:
         if others := sorted(data.keys() - {"queueing"}):
             raise DescriptionError(
                 f"{self._origin(others[0])}: a queueing system has no server; keep either the "
-                f"table queueing or {_alternatives(others)}"
+                f"table queueing or {alternatives(others)}"
             )
         return _completed(self, data, queueing_schema)
 
@@ -498,10 +497,10 @@ def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 def _no_such_data(key: str, text: str, path: Path) -> str:
     if key != "traffic.packets":
-        return f"{key} is {_show(text)}; it must be a CSV file; {_no_such_file(path)}"
+        return f"{key} is {show(text)}; it must be a CSV file; {no_such_file(path)}"
     near = difflib.get_close_matches(path.name, [_GENERATED], 1, 0.8)
-    why = f'did you mean "{_GENERATED}"?' if near else _no_such_file(path)
-    return f'{key} is {_show(text)}; it must be "{_GENERATED}" or a pcap file; {why}'
+    why = f'did you mean "{_GENERATED}"?' if near else no_such_file(path)
+    return f'{key} is {show(text)}; it must be "{_GENERATED}" or a pcap file; {why}'
 
 
 def _expanded(schema: dict[str, Any]) -> dict[str, Any]:
@@ -546,18 +545,6 @@ def branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         if name in schema:
             return [branch for one in schema[name] for branch in branches(one)]
     return [schema]
-
-
-def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Put `changes` over `base`, table by table."""
-    merged = dict(base)
-    for key, value in changes.items():
-        old = merged.get(key)
-        if isinstance(old, dict) and isinstance(value, dict):
-            merged[key] = _merge(old, value)
-        else:
-            merged[key] = value
-    return merged
 
 
 def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
@@ -610,41 +597,6 @@ def _types(schema: Mapping[str, Any]) -> list[str]:
     return [named] if isinstance(named, str) else list(named)
 
 
-_DEEPEST = 32
-"""So many tables and arrays may be in each other: more than any key takes."""
-_TOO_DEEP = f"tables or arrays are more than {_DEEPEST} deep in each other, and no key takes that"
-
-
-def _check_plain(data: Mapping[str, Any], source: str, depth: int = 0) -> None:
-    """Refuse what a description cannot have, whatever its keys are.
-
-    That is what JSON does not know, such as the dates of TOML; numbers that are beyond those of the
-    simulator; and what is so deep that functions that call themselves come to no end. `depth` is
-    how many tables `data` is in already.
-    """
-    # By hand, as this must come to one.
-    waiting: list[tuple[str, Any, int]] = [("", data, depth)]
-    while waiting:
-        key, value, depth = waiting.pop()
-        if isinstance(value, (Mapping, list)):
-            if depth > _DEEPEST:
-                raise DescriptionError(f"{source}: {_short(key)}: {_TOO_DEEP}")
-            parts = value.items() if isinstance(value, Mapping) else enumerate(value)
-            inside = [
-                (f"{key}.{name}" if key else str(name), part, depth + 1) for name, part in parts
-            ]
-            waiting += reversed(inside)
-        elif value is not None and not isinstance(value, (str, int, float, bool)):
-            raise DescriptionError(
-                f"{source}: {key} is {value}; it must be a text, a number, true or false"
-            )
-        elif isinstance(value, int) and abs(value) > sys.float_info.max:
-            raise DescriptionError(
-                f"{source}: {key} is a whole number of more than {sys.float_info.max_10_exp} "
-                "digits, and no key takes that"
-            )
-
-
 def _schema_at(key: str) -> list[Mapping[str, Any]]:
     """Return the alternatives that the schema has for a dotted key; none if it is not known."""
     names = key.split(".")
@@ -683,7 +635,7 @@ def _parse(key: str, text: str) -> Any:
     try:
         document = tomllib.loads(f"value = {text}")
     except RecursionError:
-        raise DescriptionError(f"--set {_short(key)}: {_TOO_DEEP}") from None
+        raise DescriptionError(f"--set {short(key)}: {TOO_DEEP}") from None
     except ValueError:
         # No TOML, or a whole number with thousands of digits.
         return text
@@ -698,57 +650,12 @@ def _parse(key: str, text: str) -> Any:
     return text if texts_only and not isinstance(value, str) else value
 
 
-def _show(value: Any) -> str:
-    if isinstance(value, dict):
-        return "a table"
-    if isinstance(value, list):
-        return f"an array of {len(value)}"
-    return _short(json.dumps(value, ensure_ascii=False))
-
-
-def _short(text: str) -> str:
-    """Return the beginning of a text that is too long for a sentence, and other texts whole."""
-    return text if len(text) <= 200 else f"{text[:200]}…"
-
-
 def read(path: Path) -> bytes:
     """Return what a file with data has in it."""
     try:
         return path.read_bytes()
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _bound(value: float) -> str:
-    """Write a bound as a user would: 10000 and 0.000001, not 10000.0 and 1e-06."""
-    if not isinstance(value, float):
-        return str(value)
-    text = f"{decimal.Decimal(repr(value)):f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _choice(found: str, known: Any) -> str:
-    """Say what is known, and what may have been meant."""
-    names = sorted(known)
-    near = difflib.get_close_matches(found, names, 1, 0.6)
-    if near:
-        return f'did you mean "{near[0]}"?'
-    return "it must be " + _alternatives([f'"{name}"' for name in names])
-
-
-def _alternatives(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
-
-
-def _no_such_file(path: Path) -> str:
-    if compiler.is_directory(path):
-        return f"{path}: this is a directory, not a file"
-    sentence = f"{path}: there is no such file"
-    if compiler.is_directory(path.parent):
-        near = difflib.get_close_matches(path.name, [one.name for one in path.parent.iterdir()], 1)
-        if near:
-            sentence += f'; did you mean "{path.parent / near[0]}"?'
-    return sentence
 
 
 def unit_of(key: str) -> str | None:
@@ -766,12 +673,12 @@ def accepts(schema: Mapping[str, Any], key: str) -> str:
     others: list[str] = []
     for branch in branches(schema):
         if "const" in branch:
-            constants.append(_show(branch["const"]))
+            constants.append(show(branch["const"]))
         elif "enum" in branch:
-            constants += [_show(value) for value in branch["enum"] if value is not None]
+            constants += [show(value) for value in branch["enum"] if value is not None]
         else:
             others += [_accepted_type(name, branch, key) for name in _types(branch)]
-    return _alternatives(list(dict.fromkeys(constants + [one for one in others if one])))
+    return alternatives(list(dict.fromkeys(constants + [one for one in others if one])))
 
 
 def bounds(schema: Mapping[str, Any]) -> str:
@@ -779,11 +686,11 @@ def bounds(schema: Mapping[str, Any]) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     if low is not None and high is not None:
-        return f"from {_bound(low)} to {_bound(high)}"
-    parts = [f"above {_bound(above)}"] if above is not None else []
-    parts += [f"{_bound(low)} or more"] if low is not None else []
-    parts += [f"below {_bound(below)}"] if below is not None else []
-    parts += [f"up to {_bound(high)}"] if high is not None else []
+        return f"from {bound(low)} to {bound(high)}"
+    parts = [f"above {bound(above)}"] if above is not None else []
+    parts += [f"{bound(low)} or more"] if low is not None else []
+    parts += [f"below {bound(below)}"] if below is not None else []
+    parts += [f"up to {bound(high)}"] if high is not None else []
     return " and ".join(parts)
 
 
@@ -881,7 +788,7 @@ def _sentence(
         name = next(one for one in schema["required"] if one not in instance)
         hint = ""
         if prefix.startswith("server") or name == "server":
-            machines = _alternatives([_show(one) for one in sorted(simulator.presets())])
+            machines = alternatives([show(one) for one in sorted(simulator.presets())])
             hint = f"; a preset has all of server: {machines}"
         of = schema.get("properties", {}).get(name)
         accepted = f"; it must be {accepts(of, name)}" if of is not None and not hint else ""
@@ -898,7 +805,7 @@ def _sentence(
         ]
         if match := difflib.get_close_matches(error.instance, names, 1, 0.6):
             near = f'; did you mean "{match[0]}"?'
-    return f"{origin}: {key} is {_show(error.instance)}; it must be {accepted}{near}"
+    return f"{origin}: {key} is {show(error.instance)}; it must be {accepted}{near}"
 
 
 def _tagged(
@@ -930,12 +837,12 @@ def _tagged(
     key = ".".join([*(str(part) for part in error.absolute_path), tag])
     places = {one[tag]: place for place, one in constants.items()}
     if tag not in instance:
-        accepted = _alternatives([_show(name) for name in places])
+        accepted = alternatives([show(name) for name in places])
         return f"{description.source}: {key} is missing; it must be {accepted}"
     found = instance[tag]
     if not isinstance(found, str) or found not in places:
         origin = description._origin(key)
-        return f"{origin}: {key} is {_show(found)}; {_choice(str(found), places)}"
+        return f"{origin}: {key} is {show(found)}; {choice(str(found), places)}"
     return _first(
         one for one in error.context or [] if one.relative_schema_path[0] == places[found]
     )
@@ -957,7 +864,7 @@ def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) ->
     """Guess which key was meant by one that is not known."""
     without_unit = [one for one in known if one.startswith(f"{name}_") and unit_of(one)]
     if without_unit:
-        units = _alternatives(
+        units = alternatives(
             [f'"{one}"' + (f" ({unit_of(one)})" if unit_of(one) else "") for one in without_unit]
         )
         return f"did you mean {units}? The unit is part of the name"

@@ -16,11 +16,11 @@ class DescriptionError(NanoplaneError):
 
 
 class ProgramError(DescriptionError):
-    """The program is none that the server can run."""
+    """The program is none that the server can run, or does not compile."""
 
 
 class Failure(NanoplaneError):
-    """The question was right and the work failed: a guest crashed, a program did not compile."""
+    """The question was right and the work failed: a guest crashed, a disk is full."""
 
 
 class Stopped(KeyboardInterrupt):

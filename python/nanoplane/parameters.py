@@ -122,6 +122,36 @@ def find(key: str) -> Parameter:
     raise DescriptionError(f"{key} is not known; {_near(key)}")
 
 
+def every(prefix: str = "") -> Iterator[Parameter]:
+    """Return all keys that begin with a prefix, in the order of a description, tables included.
+
+    The prefix ends with a whole name. A table whose keys are those of an earlier one, such as a
+    rack's server, is there without them, unless the prefix leads into it. Raises a
+    DescriptionError if nothing begins so.
+    """
+    shapes: list[list[Line]] = []
+
+    def walk(table: Parameter) -> Iterator[Parameter]:
+        for one in table.inside():
+            yield one
+            if one.is_table and (shape := lines(one)) not in shapes:
+                shapes.append(shape)
+                yield from walk(one)
+
+    if prefix:
+        found = find(prefix)
+        # As the user wrote it: another entry of a list, for example.
+        yield Parameter(prefix, found.schema, found.around)
+        yield from walk(Parameter(prefix, found.schema, found.around))
+        return
+    known: set[str] = set()
+    for root in _roots():
+        for one in walk(root):
+            if one.key not in known:
+                known.add(one.key)
+                yield one
+
+
 def _inside(table: Parameter, key: str) -> Parameter | None:
     for name in key.split("."):
         inside = {one.key.rsplit(".", 1)[-1]: one for one in table.inside()}
@@ -140,12 +170,12 @@ def _near(key: str) -> str:
             yield one.key
             yield from keys(one)
 
-    every = [known for root in _roots() for known in keys(root)]
-    named = {known.rsplit(".", 1)[-1]: known for known in reversed(every)}
-    near = difflib.get_close_matches(key, every, 3, 0.9)
+    all_keys = [known for root in _roots() for known in keys(root)]
+    named = {known.rsplit(".", 1)[-1]: known for known in reversed(all_keys)}
+    near = difflib.get_close_matches(key, all_keys, 3, 0.9)
     near += [named[one] for one in difflib.get_close_matches(key.rsplit(".", 1)[-1], named, 3, 0.7)]
     if not near:
-        return "nanoplane explain --markdown has all that are"
+        return "`nanoplane keys` has all that are"
     meant = [f'"{one}"' for one in dict.fromkeys(near)][:3]
     return f"did you mean {' or '.join(meant)}?"
 
@@ -153,6 +183,51 @@ def _near(key: str) -> str:
 def _roots() -> Iterator[Parameter]:
     for schema in _SCHEMAS:
         yield Parameter("", schema())
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of what a user writes: a server, a queueing system, or a rack.
+
+    What a preset or a default fills in may be left out, so nothing is required. Alternatives that
+    a name tells apart keep that name.
+    """
+    kinds = [_optional(one()) for one in _SCHEMAS]
+    for kind in kinds:
+        servers = [kind["properties"].get("server")]
+        rack = kind["properties"].get("rack", {})
+        for one in descriptions.branches(rack):
+            entry = one.get("properties", {}).get("servers", {}).get("items", {})
+            servers += [of.get("properties", {}).get("server") for of in [entry]]
+        for server in servers:
+            if server is not None:
+                server["properties"]["preset"] = {
+                    "description": "The machine whose fields are the defaults: a name, or a "
+                    "TOML file with a table `server`.",
+                    "anyOf": [
+                        {"enum": sorted(simulator.presets())},
+                        {"type": "string", "pattern": "\\.toml$"},
+                    ],
+                }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A description for nanoplane",
+        "anyOf": kinds,
+    }
+
+
+def _optional(schema: Any) -> Any:
+    """Return a schema in which keys may be missing, except those with one possible value."""
+    if isinstance(schema, list):
+        return [_optional(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    known = {name: _optional(of) for name, of in schema.items()}
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and "required" in schema:
+        known["required"] = [
+            name for name in schema["required"] if "const" in properties.get(name, {})
+        ]
+    return known
 
 
 class Line(NamedTuple):
@@ -168,10 +243,13 @@ class Line(NamedTuple):
 
 def lines(table: Parameter) -> list[Line]:
     """Return a line for each parameter of a table."""
-    return [
-        Line(one.key.rsplit(".", 1)[-1], one.takes, _default(one), one.unit or "", one.sentence)
-        for one in table.inside()
-    ]
+    return [line(one) for one in table.inside()]
+
+
+def line(one: Parameter) -> Line:
+    """Return the line of a parameter."""
+    name = one.key.rsplit(".", 1)[-1]
+    return Line(name, one.takes, _default(one), one.unit or "", one.sentence)
 
 
 def _default(one: Parameter) -> str:

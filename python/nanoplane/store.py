@@ -103,6 +103,11 @@ class Store:
 
         A row that is damaged is dropped, and standard error is told.
         """
+        found = self.entry(key)
+        return None if found is None else found[1]
+
+    def entry(self, key: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the resolved description and the result under a key; otherwise as `get`."""
         with self._reading() as connection:
             if connection is None:
                 return None
@@ -112,8 +117,7 @@ class Store:
         if row is None:
             return None
         if _is_whole(row):
-            result: dict[str, Any] = json.loads(row[-2])
-            return result
+            return json.loads(row[1]), json.loads(row[-2])
         print(
             f"nanoplane: {self.path}: the row with the key {key} is damaged; it is dropped, and "
             "its run counts as one that has not been made",
@@ -123,6 +127,17 @@ class Store:
         with contextlib.suppress(Failure), self._writing() as connection:
             connection.execute("delete from results where key = ?", [key])
         return None
+
+    def keys(self, beginning: str = "") -> list[str]:
+        """Return the keys that begin so, in alphabetical order."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            rows = connection.execute(
+                "select key from results where substr(key, 1, ?) = ? order by key",
+                [len(beginning), beginning],
+            )
+            return [key.decode() for (key,) in rows]
 
     def put(self, key: str, resolved: Resolved, elf: bytes, result: Mapping[str, Any]) -> None:
         """Keep a result; it is safe once this returns."""

@@ -104,6 +104,11 @@ class Traces:
             )
         return part
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files that are written."""
+        return (*self.files, *([self.profile] if self.profile is not None else []))
+
     def check(self, result: Mapping[str, Any]) -> None:
         """Raise Failure if some of what was asked for is not there, or not whole."""
         for trace in result.get("traces", []):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from nanoplane import compiler
-from nanoplane.errors import DescriptionError, Failure
+from nanoplane.errors import DescriptionError, ProgramError
 
 HELLO = '#include <stdio.h>\nint main(void) { return printf("hello\\n") - 6; }\n'
 
@@ -49,7 +49,7 @@ def test_built_in_programs_say_what_they_are() -> None:
 def test_an_error_is_the_compilers(tmp_path: Path) -> None:
     source = tmp_path / "wrong.c"
     source.write_text("int main(void) { return undeclared; }\n")
-    with pytest.raises(Failure, match=r"wrong\.c does not compile:\n(.|\n)*undeclared"):
+    with pytest.raises(ProgramError, match=r"wrong\.c does not compile:\n(.|\n)*undeclared"):
         compiler.build(source)
 
 

@@ -17,7 +17,7 @@ from nanoplane.errors import Failure, Interrupted
 from nanoplane.sweep import Outcome
 
 if TYPE_CHECKING:  # A fifth of the start of the command, and only tables need it.
-    import rich.console
+    import rich.table
 
 
 class _Commands(typer.core.TyperGroup):
@@ -167,14 +167,29 @@ def print_json(document: object) -> None:
     print(_NUMBERS.sub(lambda found: "[" + " ".join(found[1].split()) + "]", text))
 
 
-def wide_console() -> "rich.console.Console":
-    """Return a console that folds no line of a file or a pipe."""
+_WIDE = 200
+"""Columns of a table in a file or a pipe."""
+
+
+def show(*parts: "str | rich.table.Table") -> None:
+    """Print lines of text and tables.
+
+    On a terminal they fit its width. Elsewhere no line is folded, and none ends in spaces.
+    """
     import rich.console
 
-    # In a file or a pipe, lines must not be folded at 80 columns.
+    is_terminal = sys.stdout.isatty()
     # What is in brackets is text: names come from guests and files.
-    width = None if sys.stdout.isatty() else 200
-    return rich.console.Console(width=width, highlight=False, markup=False)
+    width = None if is_terminal else _WIDE
+    console = rich.console.Console(width=width, highlight=False, markup=False)
+    for part in parts:
+        if is_terminal:
+            console.print(part)
+            continue
+        with console.capture() as printed:
+            console.print(part)
+        lines = [line.rstrip() for line in printed.get().splitlines()]
+        print("\n".join(lines))
 
 
 def with_settings(description: Description, settings: list[str]) -> Description:

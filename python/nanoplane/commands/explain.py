@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from nanoplane import compiler, parameters, simulator
+from nanoplane import compiler, machines, parameters, report, simulator
 from nanoplane import description as descriptions
 from nanoplane.commands.common import Json, app, example, print_json
 from nanoplane.errors import DescriptionError
@@ -19,9 +20,24 @@ _WITH_SOURCE = ("programs", "rack_programs", "co_runners")
 """What `list` names whose source says what it is."""
 
 
-@app.command("list", epilog=example("nanoplane list", "nanoplane list --json"))
-def list_names(as_document: Json = False) -> None:
-    """Name the programs, presets, traffic shapes, figures and so on."""
+@app.command(
+    "list",
+    epilog=example(
+        "nanoplane list", "nanoplane list --json", "nanoplane list --preset skylake-sp > mine.toml"
+    ),
+)
+def list_names(
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Print this machine, as TOML that can be a preset."),
+    ] = None,
+    as_document: Json = False,
+) -> None:
+    """Name the programs, presets, traffic shapes, figures and so on, or print a preset."""
+    if preset is not None:
+        server = machines.extended({"preset": preset}, Path(), "--preset")
+        print_json({"server": server}) if as_document else print(machines.toml(server), end="")
+        return
     presets = simulator.presets()
     names: dict[str, Sequence[str]] = {
         "programs": compiler.programs(),
@@ -88,6 +104,52 @@ def explain(
     _print_told(document)
 
 
+@app.command(epilog=example("nanoplane keys server.hyperplane", "nanoplane keys --json"))
+def keys(
+    prefix: Annotated[
+        str, typer.Argument(metavar="[PREFIX]", help="A table, such as server.fabric.")
+    ] = "",
+    as_document: Json = False,
+) -> None:
+    """List the keys of descriptions, each with its values, unit and default, and a sentence."""
+    listed = list(parameters.every(prefix.rstrip(".")))
+    if as_document:
+        print_json(
+            [
+                {"key": one.key, **parameters.line(one)._asdict(), "is_table": one.is_table}
+                for one in listed
+            ]
+        )
+        return
+    for one in listed:
+        print(f"{one.key}: {_line(parameters.line(one))}")
+
+
+def _line(one: parameters.Line) -> str:
+    default = f"default {one.default}" if one.default else ""
+    what = ", ".join(part for part in (one.takes, one.unit, default) if part)
+    return f"{what}. {one.sentence}"
+
+
+@app.command(epilog=example("nanoplane schema --output nanoplane.schema.json"))
+def schema(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to put it.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of descriptions, which lets editors complete and check TOML files.
+
+    Editors that use Taplo read a line such as `#:schema nanoplane.schema.json` at the top of a
+    description. A preset leaves every key of `server` optional.
+    """
+    text = json.dumps(parameters.schema(), indent=1, ensure_ascii=False) + "\n"
+    if output is None:
+        print(text, end="")
+        return
+    report.write(output, text)
+    print(f"written: {output}")
+
+
 def _told(key: str, found: parameters.Parameter) -> dict[str, Any]:
     sources = {name: of["source"] for name, of in simulator.presets().items()}
     return {
@@ -114,9 +176,7 @@ def _print_told(told: Mapping[str, Any]) -> None:
     for name, note in told["choices"].items():
         print(f"{name}: {note}")
     for one in told["parameters"]:
-        default = f"default {one['default']}" if one["default"] else ""
-        what = ", ".join(part for part in (one["takes"], one["unit"], default) if part)
-        print(f"{one['name']}: {what}. {one['sentence']}")
+        print(f"{one['name']}: {_line(parameters.Line(**one))}")
 
 
 def _explain_field(key: str, as_document: bool) -> None:

@@ -22,7 +22,7 @@ from nanoplane.commands.common import (
     check_outputs,
     example,
     print_json,
-    wide_console,
+    show,
 )
 from nanoplane.figures import Figure, Measured, Row, as_json, chosen, figures
 from nanoplane.figures import find as find_figure
@@ -188,8 +188,7 @@ def _print_table(figure: Figure, rows: list[Row]) -> None:
     xs = sorted({row.x for row in rows})
     units = " and ".join(sorted({row.y_unit for row in rows}))
     x_unit = rows[0].x_unit if rows else ""
-    console = wide_console()
-    console.print(f"{figure.name}: {figure.title} ({units}, by {x_unit})")
+    show(f"{figure.name}: {figure.title} ({units}, by {x_unit})")
     series: dict[tuple[str, str], dict[float, str]] = {}
     for row in rows:
         series.setdefault((row.statistic, row.series), {})[row.x] = report.number(row.y)
@@ -207,7 +206,7 @@ def _print_table(figure: Figure, rows: list[Row]) -> None:
         for names, values in series.items():
             for index, x in enumerate(sorted(values)):
                 table.add_row(*(names if index == 0 else ("", "")), _heading(x), values[x])
-    console.print(table)
+    show(table)
 
 
 @app.command(epilog=example("nanoplane claims hyperplane", "nanoplane claims --run --json"))
@@ -284,7 +283,7 @@ def _print_claim_table(rows: list[dict[str, Any]]) -> None:
             rich.text.Text(verdict, style=_COLOURS[verdict]),
             row["why"],
         )
-    wide_console().print(table)
+    show(table)
 
 
 @app.command("report", epilog=example("nanoplane report --output out/report.html"))

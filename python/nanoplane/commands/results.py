@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nanoplane import report
-from nanoplane.commands.common import wide_console
+from nanoplane.commands.common import show
 from nanoplane.sweep import Outcome, measurement, saturates
 
 if TYPE_CHECKING:
@@ -133,8 +133,7 @@ def _add_host(table: "rich.table.Table", outcome: Outcome) -> None:
 
 def _print_queueing(outcome: Outcome) -> None:
     result, system = outcome.result, outcome.description["queueing"]
-    console = wide_console()
-    console.print(
+    show(
         f"{system['queues']} x {system['units']}, {system['service_times']['distribution']} "
         f"service times, load {report.number(system['load'])}"
     )
@@ -145,7 +144,7 @@ def _print_queueing(outcome: Outcome) -> None:
     table.add_row("samples", f"{result['latency_service_times']['samples']:,}", "")
     _add_overload(table, outcome)
     _add_host(table, outcome)
-    console.print(table)
+    show(table)
 
 
 _FEW_HOSTS = 8
@@ -189,16 +188,15 @@ def _add_hosts(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
 
 def _print_rack(outcome: Outcome) -> None:
     result, rack = outcome.result, outcome.description["rack"]
-    console = wide_console()
     named = [one.get("data_plane", one)["program"] for one in rack["servers"]]
     programs = dict.fromkeys(Path(one).stem for one in named)
-    console.print(
+    show(
         f"{len(result['servers'])} servers ({', '.join(programs)}), "
         f"{len(result['clients'])} clients"
     )
     for server in result["servers"]:
         if server["output"]:
-            console.print(report.printable(f"{server['name']}:\n{server['output'].rstrip()}"))
+            show(report.printable(f"{server['name']}:\n{server['output'].rstrip()}"))
     table = _result_table()
     _add_hosts(table, result)
     if result["measurement"] is not None:
@@ -212,7 +210,7 @@ def _print_rack(outcome: Outcome) -> None:
     table.add_row("instructions", f"{result['instructions']:,}", "")
     table.add_row("simulated_seconds", report.number(result["simulated_seconds"]), "")
     _add_host(table, outcome)
-    console.print(table)
+    show(table)
 
 
 def print_result(outcome: Outcome) -> None:
@@ -226,8 +224,7 @@ def print_result(outcome: Outcome) -> None:
         return
     data_plane, traffic = outcome.description["data_plane"], outcome.description["traffic"]
     load = traffic.get("load") or f"{report.number(traffic.get('rate_mrps'))} Mrps"
-    console = wide_console()
-    console.print(
+    show(
         f"{Path(data_plane['program']).stem}, {data_plane['notify']}, "
         f"{data_plane['queues']} queues, "
         f"{traffic['shape']}, {traffic['arrivals']}, load {load}"
@@ -261,4 +258,4 @@ def print_result(outcome: Outcome) -> None:
     )
     table.add_row("simulated_seconds", report.number(result["simulated_seconds"]), "")
     _add_host(table, outcome)
-    console.print(table)
+    show(table)

@@ -135,3 +135,7 @@ def run(
             print(packet)
     check_kept([outcome])
     traces.check(again)
+    if not as_document:
+        written = [*traces.paths, *([save_checkpoint] if save_checkpoint is not None else [])]
+        for path in written:
+            print(f"written: {path}")

@@ -1,0 +1,61 @@
+"""Wording: what sentences about wrong input have in common."""
+
+import decimal
+import difflib
+import json
+from pathlib import Path
+from typing import Any
+
+from nanoplane import compiler
+
+DEEPEST = 32
+"""So many tables and arrays may be in each other: more than any key takes."""
+TOO_DEEP = f"tables or arrays are more than {DEEPEST} deep in each other, and no key takes that"
+
+
+def show(value: Any) -> str:
+    """Write a value as a sentence about it has it."""
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return f"an array of {len(value)}"
+    return short(json.dumps(value, ensure_ascii=False))
+
+
+def short(text: str) -> str:
+    """Return the beginning of a text that is too long for a sentence, and other texts whole."""
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def bound(value: float) -> str:
+    """Write a bound as a user would: 10000 and 0.000001, not 10000.0 and 1e-06."""
+    if not isinstance(value, float):
+        return str(value)
+    text = f"{decimal.Decimal(repr(value)):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def choice(found: str, known: Any) -> str:
+    """Say what is known, and what may have been meant."""
+    names = sorted(known)
+    near = difflib.get_close_matches(found, names, 1, 0.6)
+    if near:
+        return f'did you mean "{near[0]}"?'
+    return "it must be " + alternatives([f'"{name}"' for name in names])
+
+
+def alternatives(names: list[str]) -> str:
+    """Write names as alternatives: `a, b or c`."""
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
+
+
+def no_such_file(path: Path) -> str:
+    """Say that a file is not there, and which one may have been meant."""
+    if compiler.is_directory(path):
+        return f"{path}: this is a directory, not a file"
+    sentence = f"{path}: there is no such file"
+    if compiler.is_directory(path.parent):
+        near = difflib.get_close_matches(path.name, [one.name for one in path.parent.iterdir()], 1)
+        if near:
+            sentence += f'; did you mean "{path.parent / near[0]}"?'
+    return sentence
