@@ -481,6 +481,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     fn access_csr(&mut self, i: &Instruction, rs1: u64, now: u64) -> Result<u64, Trap> {
+        const SATP: u16 = 0x180;
+        if i.csr_number() == SATP && csr_update(i, 0, rs1).is_some_and(|new| new != 0) {
+            // Not yet: the core would go on with physical addresses.
+            return Err(Trap {
+                cause: Cause::IllegalInstruction,
+                value: i.bits.into(),
+            });
+        }
         let counters = self.counters(now);
         let second_level = self.shared.second_level.as_deref();
         let prefetching = self.shared.data_prefetching.as_ref();
@@ -565,6 +573,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     self.finish(serial, 0, now + 1);
                     self.redirect(target, now + self.front_end());
                 }
+                Ok(SystemOutcome::FlushTranslations) => self.finish(serial, 0, now + 1),
                 Ok(SystemOutcome::WaitForInterrupt) => {
                     if self.wakes_from_wait() {
                         self.finish(serial, 0, now + 1);

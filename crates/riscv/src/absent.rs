@@ -65,7 +65,9 @@ pub fn absent_extension(bits: u32) -> Option<&'static str> {
         },
         0x3b if funct3 == 4 && funct7 == 0x04 => CRYPTOGRAPHY, // packw
         0x73 => match (funct3, funct7, rs2) {
-            (0, 0x08, 2) | (0, 0x09 | 0x0b, _) | (0, 0x0c, 0 | 1) => Some("supervisor mode"),
+            (0, 0x0b, _) | (0, 0x0c, 0 | 1) => {
+                Some("the Svinval extension (invalidation of address translations)")
+            }
             (0, 0x11 | 0x13 | 0x23 | 0x31 | 0x33, _) | (4, 0x30..=0x37, _) => {
                 Some("the H extension (hypervisor)")
             }
@@ -96,31 +98,31 @@ mod tests {
     #[test]
     fn extensions_are_named() {
         for (bits, name) in [
-            (0x0d05_7557, "V extension"),      // vsetvli a0, a0, e32,m1,ta,ma
-            (0x0205_6007, "V extension"),      // vle32.v v0, (a0)
-            (0x0205_6027, "V extension"),      // vse32.v v0, (a0)
-            (0x0200_02d7, "V extension"),      // vadd.vv v5, v0, v0
-            (0x0005_1507, "Zfh extension"),    // flh fa0, 0(a0)
-            (0x04b5_7553, "Zfh extension"),    // fadd.h fa0, fa0, fa1
-            (0x4025_0553, "Zfh extension"),    // fcvt.s.h fa0, fa0
-            (0x0005_4507, "Q extension"),      // flq fa0, 0(a0)
-            (0x06b5_7553, "Q extension"),      // fadd.q fa0, fa0, fa1
-            (0x0045_200f, "Zicboz extension"), // cbo.zero (a0)
-            (0x0015_200f, "Zicbom extension"), // cbo.clean (a0)
-            (0x28b6_352f, "Zacas extension"),  // amocas.d a0, a1, (a2)
-            (0x00b6_052f, "Zabha extension"),  // amoadd.b a0, a1, (a2)
-            (0x0eb5_5533, "Zicond extension"), // czero.eqz a0, a0, a1
-            (0x0ab5_1533, "Zbc extension"),    // clmul a0, a0, a1
-            (0x3eb5_0533, "Zk extensions"),    // aes64dsm a0, a0, a1
-            (0x3005_1513, "Zk extensions"),    // aes64im a0, a0
-            (0x1005_1513, "Zk extensions"),    // sha256sum0 a0, a0
-            (0x6875_5513, "Zk extensions"),    // brev8 a0, a0
-            (0x1020_0073, "supervisor mode"),  // sret
-            (0x1200_0073, "supervisor mode"),  // sfence.vma
-            (0x6200_0073, "H extension"),      // hfence.gvma
-            (0x6005_4573, "H extension"),      // hlv.b a0, (a0)
-            (0x0000_8108, "Zcb extension"),    // c.lbu a0, 0(a0)
-            (0x0000_9d75, "Zcb extension"),    // c.not a0
+            (0x0d05_7557, "V extension"),       // vsetvli a0, a0, e32,m1,ta,ma
+            (0x0205_6007, "V extension"),       // vle32.v v0, (a0)
+            (0x0205_6027, "V extension"),       // vse32.v v0, (a0)
+            (0x0200_02d7, "V extension"),       // vadd.vv v5, v0, v0
+            (0x0005_1507, "Zfh extension"),     // flh fa0, 0(a0)
+            (0x04b5_7553, "Zfh extension"),     // fadd.h fa0, fa0, fa1
+            (0x4025_0553, "Zfh extension"),     // fcvt.s.h fa0, fa0
+            (0x0005_4507, "Q extension"),       // flq fa0, 0(a0)
+            (0x06b5_7553, "Q extension"),       // fadd.q fa0, fa0, fa1
+            (0x0045_200f, "Zicboz extension"),  // cbo.zero (a0)
+            (0x0015_200f, "Zicbom extension"),  // cbo.clean (a0)
+            (0x28b6_352f, "Zacas extension"),   // amocas.d a0, a1, (a2)
+            (0x00b6_052f, "Zabha extension"),   // amoadd.b a0, a1, (a2)
+            (0x0eb5_5533, "Zicond extension"),  // czero.eqz a0, a0, a1
+            (0x0ab5_1533, "Zbc extension"),     // clmul a0, a0, a1
+            (0x3eb5_0533, "Zk extensions"),     // aes64dsm a0, a0, a1
+            (0x3005_1513, "Zk extensions"),     // aes64im a0, a0
+            (0x1005_1513, "Zk extensions"),     // sha256sum0 a0, a0
+            (0x6875_5513, "Zk extensions"),     // brev8 a0, a0
+            (0x16b5_0073, "Svinval extension"), // sinval.vma a0, a1
+            (0x1800_0073, "Svinval extension"), // sfence.w.inval
+            (0x6200_0073, "H extension"),       // hfence.gvma
+            (0x6005_4573, "H extension"),       // hlv.b a0, (a0)
+            (0x0000_8108, "Zcb extension"),     // c.lbu a0, 0(a0)
+            (0x0000_9d75, "Zcb extension"),     // c.not a0
         ] {
             assert_eq!(decode(bits).operation, Operation::Illegal, "{bits:08x}");
             let found = absent_extension(bits).unwrap_or("nothing");

@@ -1,20 +1,10 @@
-//! Privileged state of a hart: its control and status registers, and what changes them.
+//! Control and status registers: what is in them, and what reads and writes them.
 
 use serde::{Deserialize, Serialize};
 
+use crate::hart::{Hart, Privilege};
 use crate::instruction::{Instruction, Operation};
 use crate::trap::{Cause, Trap};
-
-/// How much a program may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Privilege {
-    /// Applications.
-    User,
-    /// Everything is allowed; the mode after reset.
-    Machine,
-}
-
-state::choice!(Privilege { User, Machine });
 
 /// What the counters would read if nothing had been written to them. Whoever keeps time
 /// knows; a hart does not.
@@ -28,46 +18,22 @@ pub struct Counters {
     pub instret: u64,
 }
 
-/// What `mret`, `wfi`, `wrs.nto` or `wrs.sto` does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SystemOutcome {
-    /// Go on at this address.
-    Jump(u64),
-    /// Halt until an interrupt is pending ([`Hart::wakes_from_wait`]), then go on after.
-    WaitForInterrupt,
-    /// The hart may halt until its reservation is gone or an interrupt is pending, and then goes
-    /// on after; it may go on at any time.
-    /// "Zawrs" Extension for Wait-on-Reservation-Set instructions.
-    WaitOnReservation(TimeOut),
-}
-
-/// What ends a wait on a reservation after a time of the implementation's choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeOut {
-    /// Nothing: the wait may last for ever.
-    Never,
-    /// The instruction is done.
-    Done,
-    /// The instruction is illegal.
-    Illegal,
-}
-
-state::choice!(TimeOut {
-    Never,
-    Done,
-    Illegal
-});
-
 /// The control and status registers, as they are stored. All fields hold legal values only.
-/// Privileged Architecture, chapter "Machine-Level ISA".
+/// Privileged Architecture, chapters "Machine-Level ISA" and "Supervisor-Level ISA". `sstatus`,
+/// `sie` and `sip` are parts of `mstatus`, `mie` and `mip`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Csrs {
-    /// `mstatus`, without the bits that are constant or derived (UXL, SD).
+    /// `mstatus`, without the bits that are constant or derived (SXL, UXL, SD).
     pub mstatus: u64,
     /// `mie`: interrupts that are enabled.
     pub mie: u64,
-    /// `mip`: interrupts that are pending. Set by [`Hart::set_interrupt`] only.
+    /// `mip`: interrupts that are pending. Software sets those of supervisor mode, and
+    /// [`Hart::set_interrupt`] the others.
     pub mip: u64,
+    /// `medeleg`: exceptions that supervisor mode handles unless they come from machine mode.
+    pub medeleg: u64,
+    /// `mideleg`: interrupts that supervisor mode handles.
+    pub mideleg: u64,
     /// `mtvec`: address of the trap handler; bit 0 if interrupts are vectored.
     pub mtvec: u64,
     /// `mscratch`.
@@ -78,7 +44,23 @@ pub struct Csrs {
     pub mcause: u64,
     /// `mtval`: with what address or encoding.
     pub mtval: u64,
-    /// `mcounteren`: counters that user mode may read (bits 0 to 2: cycle, time, instret; from bit
+    /// `stvec`, as `mtvec`.
+    pub stvec: u64,
+    /// `sscratch`.
+    pub sscratch: u64,
+    /// `sepc`.
+    pub sepc: u64,
+    /// `scause`.
+    pub scause: u64,
+    /// `stval`.
+    pub stval: u64,
+    /// `satp`: whether and how supervisor and user mode's addresses are translated.
+    pub satp: u64,
+    /// `scounteren`: counters that user mode may read if supervisor mode may.
+    pub scounteren: u64,
+    /// `senvcfg`: FIOM only.
+    pub senvcfg: u64,
+    /// `mcounteren`: counters that the other modes may read (bits 0 to 2: cycle, time, instret; from bit
     /// 3 on those of events).
     pub mcounteren: u64,
     /// `menvcfg`: FIOM only.
@@ -112,6 +94,16 @@ state::component!(Csrs {
     mstatus,
     mie,
     mip,
+    medeleg,
+    mideleg,
+    stvec,
+    sscratch,
+    sepc,
+    scause,
+    stval,
+    satp,
+    scounteren,
+    senvcfg,
     mtvec,
     mscratch,
     mepc,
@@ -152,6 +144,14 @@ impl Csrs {
         }
     }
 
+    /// SD, if there is floating-point state to be saved.
+    fn dirty(&self) -> u64 {
+        match self.mstatus & status::FS {
+            status::FS => status::SD,
+            _ => 0,
+        }
+    }
+
     /// The counter counts another event from now on, if there is such an event, and nothing if
     /// not. It keeps its value.
     fn select_event(&mut self, number: u16, event: u64, events: Events<'_>) {
@@ -164,61 +164,51 @@ impl Csrs {
     }
 }
 
-const MIE: u64 = 1 << 3;
-const MPIE: u64 = 1 << 7;
-const MPP: u64 = 3 << 11;
-const FS: u64 = 3 << 13;
-const MPRV: u64 = 1 << 17;
-const TW: u64 = 1 << 21;
-const UXL_64: u64 = 2 << 32;
-const SD: u64 = 1 << 63;
-
-/// RV64, with the extensions A, B, C, D, F, I, M and user mode.
-const MISA: u64 = 2 << 62 | 1 << 20 | 1 << 12 | 1 << 8 | 1 << 5 | 1 << 3 | 1 << 2 | 1 << 1 | 1;
-
-/// Software, timer and external interrupts, and the platform's own.
-const INTERRUPTS: u64 = !0xffff | 1 << 11 | 1 << 7 | 1 << 3;
-
-/// A hart's privileged state. Its program counter and registers live with whoever runs it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hart {
-    /// The mode it runs in.
-    pub privilege: Privilege,
-    /// Its control and status registers.
-    pub csrs: Csrs,
+/// The fields of `mstatus`.
+pub(crate) mod status {
+    pub const SIE: u64 = 1 << 1;
+    pub const MIE: u64 = 1 << 3;
+    pub const SPIE: u64 = 1 << 5;
+    pub const MPIE: u64 = 1 << 7;
+    pub const SPP: u64 = 1 << 8;
+    pub const MPP: u64 = 3 << MPP_SHIFT;
+    pub const MPP_SHIFT: u32 = 11;
+    pub const FS: u64 = 3 << 13;
+    pub const MPRV: u64 = 1 << 17;
+    pub const SUM: u64 = 1 << 18;
+    pub const MXR: u64 = 1 << 19;
+    pub const TVM: u64 = 1 << 20;
+    pub const TW: u64 = 1 << 21;
+    pub const TSR: u64 = 1 << 22;
+    pub const UXL_64: u64 = 2 << 32;
+    pub const SXL_64: u64 = 2 << 34;
+    pub const SD: u64 = 1 << 63;
+    /// Those that can be written and that `sstatus` has, too.
+    pub const SUPERVISOR: u64 = SIE | SPIE | SPP | FS | SUM | MXR;
+    /// All that can be written.
+    pub const WRITABLE: u64 = SUPERVISOR | MIE | MPIE | MPP | MPRV | TVM | TW | TSR;
 }
 
-state::component!(Hart { privilege, csrs });
+/// RV64, with the extensions A, B, C, D, F, I, M, supervisor and user mode.
+const MISA: u64 =
+    2 << 62 | 1 << 20 | 1 << 18 | 1 << 12 | 1 << 8 | 1 << 5 | 1 << 3 | 1 << 2 | 1 << 1 | 1;
+
+/// Software, timer and external interrupts of machine mode, and the platform's own.
+pub(crate) const HARDWARE_INTERRUPTS: u64 = !0xffff | 1 << 11 | 1 << 7 | 1 << 3;
+/// Software, timer and external interrupts of supervisor mode.
+const SUPERVISOR_INTERRUPTS: u64 = 1 << 9 | 1 << 5 | 1 << 1;
+/// What supervisor mode may itself make pending.
+const SUPERVISOR_SOFTWARE: u64 = 1 << 1;
+/// Interrupts that can be delegated: none of machine mode's.
+const DELEGABLE_INTERRUPTS: u64 = !0xffff | SUPERVISOR_INTERRUPTS;
+/// Exceptions that can be delegated: all that can come from less than machine mode, the reserved
+/// ones of extensions included.
+const DELEGABLE_EXCEPTIONS: u64 = 0xff << 24 | 1 << 15 | 1 << 13 | 1 << 12 | 0x3ff;
+
+/// `mcounteren` and `scounteren` have a bit for each counter.
+const COUNTERS: u64 = (1 << (3 + EVENT_COUNTERS)) - 1;
 
 impl Hart {
-    /// A hart after reset: machine mode, interrupts and floating point off, all else zero.
-    pub fn new(hart_id: u64) -> Hart {
-        let csrs = Csrs {
-            mstatus: 0,
-            mie: 0,
-            mip: 0,
-            mtvec: 0,
-            mscratch: 0,
-            mepc: 0,
-            mcause: 0,
-            mtval: 0,
-            mcounteren: 0,
-            menvcfg: 0,
-            mhartid: hart_id,
-            fcsr: 0,
-            pmpcfg: [0; 2],
-            pmpaddr: [0; 16],
-            cycle_offset: 0,
-            instret_offset: 0,
-            event: [0; EVENT_COUNTERS],
-            event_offset: [0; EVENT_COUNTERS],
-        };
-        Hart {
-            privilege: Privilege::Machine,
-            csrs,
-        }
-    }
-
     /// Executes a CSR instruction: the value for `rd`, or an illegal-instruction trap if the
     /// CSR does not exist, is out of reach of this privilege, or is read-only and written.
     /// "Zicsr" Extension; Privileged Architecture, chapter "Control and Status Registers".
@@ -237,8 +227,13 @@ impl Hart {
         };
         let number = i.csr_number();
         // Bits 11:10 say whether it can be written, bits 9:8 who may access it.
-        let needs_machine = number >> 8 & 3 != 0;
-        if needs_machine && self.privilege != Privilege::Machine {
+        let needed = match number >> 8 & 3 {
+            0 => Privilege::User,
+            1 => Privilege::Supervisor,
+            _ => Privilege::Machine,
+        };
+        let is_trapped = number == 0x180 && !self.manages_translation();
+        if self.privilege < needed || is_trapped {
             return Err(illegal);
         }
         let old = self.read(number, counters, events).ok_or(illegal)?;
@@ -264,11 +259,21 @@ impl Hart {
             0xc01 => counters.time,
             0xb02 | 0xc02 => counters.instret.wrapping_add(csrs.instret_offset),
             0xb03..=0xb1f | 0xc03..=0xc1f => csrs.events(number, events), // mhpmcounter3..31, hpmcounter3..31
-            0x300 => {
-                let dirty = if csrs.mstatus & FS == FS { SD } else { 0 };
-                csrs.mstatus | UXL_64 | dirty
-            }
+            0x100 => csrs.mstatus & status::SUPERVISOR | status::UXL_64 | csrs.dirty(),
+            0x104 => csrs.mie & csrs.mideleg,
+            0x105 => csrs.stvec,
+            0x106 => csrs.scounteren,
+            0x10a => csrs.senvcfg,
+            0x140 => csrs.sscratch,
+            0x141 => csrs.sepc,
+            0x142 => csrs.scause,
+            0x143 => csrs.stval,
+            0x144 => csrs.mip & csrs.mideleg,
+            0x180 => csrs.satp,
+            0x300 => csrs.mstatus | status::SXL_64 | status::UXL_64 | csrs.dirty(),
             0x301 => MISA,
+            0x302 => csrs.medeleg,
+            0x303 => csrs.mideleg,
             0x304 => csrs.mie,
             0x305 => csrs.mtvec,
             0x306 => csrs.mcounteren,
@@ -299,21 +304,47 @@ impl Hart {
             0x001 => csrs.fcsr = csrs.fcsr & !0x1f | value & 0x1f,
             0x002 => csrs.fcsr = csrs.fcsr & 0x1f | (value & 7) << 5,
             0x003 => csrs.fcsr = value & 0xff,
+            0x100 => {
+                let new = value & status::SUPERVISOR;
+                csrs.mstatus = csrs.mstatus & !status::SUPERVISOR | new;
+            }
+            0x104 => csrs.mie = csrs.mie & !csrs.mideleg | value & csrs.mideleg,
+            0x105 => csrs.stvec = value & !2,
+            0x106 => csrs.scounteren = value & COUNTERS,
+            0x10a => csrs.senvcfg = value & 1,
+            0x140 => csrs.sscratch = value,
+            0x141 => csrs.sepc = value & !1,
+            0x142 => csrs.scause = value,
+            0x143 => csrs.stval = value,
+            0x144 => {
+                let changed = SUPERVISOR_SOFTWARE & csrs.mideleg;
+                csrs.mip = csrs.mip & !changed | value & changed;
+            }
+            // Bare, Sv39, Sv48. "If satp is written with an unsupported MODE, the entire write has
+            // no effect."
+            0x180 if matches!(value >> 60, 0 | 8 | 9) => csrs.satp = value,
             0x300 => {
-                let mut new = value & (MIE | MPIE | MPP | FS | MPRV | TW);
-                if !matches!(new & MPP, 0 | MPP) {
-                    new = new & !MPP | csrs.mstatus & MPP; // no such mode: stays as it was
+                let mut new = value & status::WRITABLE;
+                if new & status::MPP == 2 << status::MPP_SHIFT {
+                    // No such mode: stays as it was.
+                    new = new & !status::MPP | csrs.mstatus & status::MPP;
                 }
                 csrs.mstatus = new;
             }
-            0x304 => csrs.mie = value & INTERRUPTS,
+            0x302 => csrs.medeleg = value & DELEGABLE_EXCEPTIONS,
+            0x303 => csrs.mideleg = value & DELEGABLE_INTERRUPTS,
+            0x304 => csrs.mie = value & (HARDWARE_INTERRUPTS | SUPERVISOR_INTERRUPTS),
             0x305 => csrs.mtvec = value & !2,
-            0x306 => csrs.mcounteren = value & ((1 << (3 + EVENT_COUNTERS)) - 1),
+            0x306 => csrs.mcounteren = value & COUNTERS,
             0x30a => csrs.menvcfg = value & 1,
             0x340 => csrs.mscratch = value,
             0x341 => csrs.mepc = value & !1,
             0x342 => csrs.mcause = value,
             0x343 => csrs.mtval = value,
+            0x344 => {
+                let others = csrs.mip & !SUPERVISOR_INTERRUPTS;
+                csrs.mip = others | value & SUPERVISOR_INTERRUPTS;
+            }
             0x3a0 | 0x3a2 => csrs.pmpcfg[usize::from(number >> 1 & 1)] = pmp_config(value),
             0x3b0..=0x3bf => csrs.pmpaddr[usize::from(number & 15)] = value & ((1 << 54) - 1),
             0xb00 => csrs.cycle_offset = value.wrapping_sub(counters.cycle),
@@ -328,146 +359,12 @@ impl Hart {
     }
 
     fn counter_enabled(&self, number: u16) -> bool {
-        self.privilege == Privilege::Machine || self.csrs.mcounteren >> (number & 31) & 1 != 0
-    }
-
-    /// Enters the trap handler: its address. `pc` is that of the instruction that trapped or,
-    /// for an interrupt, of the one that would have come next.
-    pub fn take_trap(&mut self, trap: Trap, pc: u64) -> u64 {
-        let csrs = &mut self.csrs;
-        csrs.mepc = pc & !1;
-        csrs.mcause = trap.cause.code();
-        csrs.mtval = trap.value;
-        let previous_mie = if csrs.mstatus & MIE != 0 { MPIE } else { 0 };
-        let previous_mode = if self.privilege == Privilege::Machine {
-            MPP
-        } else {
-            0
+        let enabled = match self.privilege {
+            Privilege::Machine => u64::MAX,
+            Privilege::Supervisor => self.csrs.mcounteren,
+            Privilege::User => self.csrs.mcounteren & self.csrs.scounteren,
         };
-        csrs.mstatus = csrs.mstatus & !(MIE | MPIE | MPP) | previous_mie | previous_mode;
-        self.privilege = Privilege::Machine;
-        let base = csrs.mtvec & !3;
-        match trap.cause {
-            Cause::Interrupt(n) if csrs.mtvec & 1 != 0 => base.wrapping_add(4 * u64::from(n)),
-            _ => base,
-        }
-    }
-
-    /// Executes what is of [`crate::Class::System`]; `pc` is the instruction's own address.
-    /// Calls and breakpoints always trap, and so does what this privilege forbids.
-    pub fn system(&mut self, i: &Instruction, pc: u64) -> Result<SystemOutcome, Trap> {
-        let machine = self.privilege == Privilege::Machine;
-        match i.operation {
-            Operation::Ecall if machine => Err(Trap {
-                cause: Cause::EcallMachine,
-                value: 0,
-            }),
-            Operation::Ecall => Err(Trap {
-                cause: Cause::EcallUser,
-                value: 0,
-            }),
-            Operation::Ebreak => Err(Trap {
-                cause: Cause::Breakpoint,
-                value: pc,
-            }),
-            Operation::Mret if machine => Ok(SystemOutcome::Jump(self.return_from_trap())),
-            Operation::Wfi if machine || self.csrs.mstatus & TW == 0 => {
-                Ok(SystemOutcome::WaitForInterrupt)
-            }
-            Operation::WrsNto => Ok(SystemOutcome::WaitOnReservation(
-                if machine || self.csrs.mstatus & TW == 0 {
-                    TimeOut::Never
-                } else {
-                    TimeOut::Illegal
-                },
-            )),
-            Operation::WrsSto => Ok(SystemOutcome::WaitOnReservation(TimeOut::Done)),
-            _ => Err(Trap {
-                cause: Cause::IllegalInstruction,
-                value: i.bits.into(),
-            }),
-        }
-    }
-
-    fn return_from_trap(&mut self) -> u64 {
-        let status = self.csrs.mstatus;
-        let mie = if status & MPIE != 0 { MIE } else { 0 };
-        self.csrs.mstatus = status & !(MIE | MPP) | MPIE | mie;
-        if status & MPP == 0 {
-            self.privilege = Privilege::User;
-            self.csrs.mstatus &= !MPRV;
-        }
-        self.csrs.mepc
-    }
-
-    /// Raises or lowers the interrupt `bit` of `mip`: 3 software, 7 timer, 11 external, 16 to
-    /// 63 the platform's. Other bits do not exist, and stay zero.
-    #[inline]
-    pub fn set_interrupt(&mut self, bit: u8, level: bool) {
-        let mask = 1_u64.checked_shl(bit.into()).unwrap_or(0) & INTERRUPTS;
-        if level {
-            self.csrs.mip |= mask;
-        } else {
-            self.csrs.mip &= !mask;
-        }
-    }
-
-    /// The interrupt to take before the next instruction, if there is one: external before
-    /// software before timer before the platform's, of which the lowest number goes first.
-    #[inline]
-    pub fn pending_interrupt(&self) -> Option<Trap> {
-        let pending = self.csrs.mip & self.csrs.mie;
-        let enabled = self.privilege == Privilege::User || self.csrs.mstatus & MIE != 0;
-        if pending == 0 || !enabled {
-            return None;
-        }
-        let standard = [11, 3, 7].into_iter().find(|bit| pending >> bit & 1 != 0);
-        let number = standard.unwrap_or(pending.trailing_zeros() as u8);
-        Some(Trap {
-            cause: Cause::Interrupt(number),
-            value: 0,
-        })
-    }
-
-    /// Whether `wfi` ends: an interrupt is pending and enabled in `mie`, even if `mstatus.MIE`
-    /// keeps it from being taken.
-    #[inline]
-    pub fn wakes_from_wait(&self) -> bool {
-        self.csrs.mip & self.csrs.mie != 0
-    }
-
-    /// The exception flags that have accumulated (`fflags`).
-    #[inline]
-    pub fn float_flags(&self) -> u8 {
-        (self.csrs.fcsr & 0x1f) as u8
-    }
-
-    /// Adds exception flags; makes the floating-point state dirty if there are any.
-    #[inline]
-    pub fn add_flags(&mut self, flags: u8) {
-        if flags != 0 {
-            self.csrs.fcsr |= u64::from(flags & 0x1f);
-            self.set_float_dirty();
-        }
-    }
-
-    /// The dynamic rounding mode (`frm`), 0 to 7; 5 to 7 are reserved.
-    #[inline]
-    pub fn rounding_mode(&self) -> u8 {
-        (self.csrs.fcsr >> 5 & 7) as u8
-    }
-
-    /// Whether floating-point instructions may be executed: `mstatus.FS` is not Off. If it is,
-    /// they are illegal.
-    #[inline]
-    pub fn float_enabled(&self) -> bool {
-        self.csrs.mstatus & FS != 0
-    }
-
-    /// Sets `mstatus.FS` to Dirty; to be called when a floating-point register is written.
-    #[inline]
-    pub fn set_float_dirty(&mut self) {
-        self.csrs.mstatus |= FS;
+        enabled >> (number & 31) & 1 != 0
     }
 }
 

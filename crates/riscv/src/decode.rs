@@ -12,6 +12,7 @@ pub(crate) struct Pattern {
 
 pub(crate) const FUNCT3: u32 = 7 << 12;
 const FUNCT7: u32 = 0x7f << 25;
+const RD: u32 = 0x1f << 7;
 const RS2: u32 = 0x1f << 20;
 const OPCODE: u32 = 0x7f;
 const OP_FP: u32 = 0x53;
@@ -54,6 +55,12 @@ pub(crate) const fn unary(opcode: u32, funct3: u32, funct12: u32) -> Pattern {
 
 pub(crate) const fn csr(funct3: u32) -> Pattern {
     i(0x73, funct3)
+}
+
+/// `sfence.vma`: two operands and no result.
+pub(crate) const fn flush(funct7: u32) -> Pattern {
+    let Pattern { mask, value } = r(0x73, 0, funct7);
+    pattern(mask | RD, value)
 }
 
 pub(crate) const fn whole(bits: u32) -> Pattern {
@@ -230,6 +237,7 @@ fn operands(entry: &Entry, bits: u32) -> Instruction {
             rs2,
             ..plain
         },
+        Format::Flush => Instruction { rs1, rs2, ..plain },
         Format::Reserve | Format::Unary => Instruction { rd, rs1, ..plain },
         Format::Csr => Instruction {
             rd,

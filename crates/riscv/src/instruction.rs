@@ -1,8 +1,8 @@
 //! What a decoded instruction is, and the table of all of them.
 
 use crate::decode::{
-    FUNCT3, Pattern, amo, csr, float, float_unary, float3, float3_unary, fused, i, lr, major, r,
-    shift, unary, whole,
+    FUNCT3, Pattern, amo, csr, float, float_unary, float3, float3_unary, flush, fused, i, lr,
+    major, r, shift, unary, whole,
 };
 use crate::execute::{Evaluator, evaluate_nothing, evaluate_one};
 
@@ -203,6 +203,8 @@ pub(crate) enum Format {
     Shift,
     /// `rd, rs1, rs2`.
     Register,
+    /// `rs1, rs2`.
+    Flush,
     /// `rd, rs1`.
     Unary,
     /// `rd, (rs1)`.
@@ -408,7 +410,9 @@ instructions! {
 
     Ecall     "ecall"     System  Bare      whole(0x0000_0073);
     Ebreak    "ebreak"    System  Bare      whole(0x0010_0073);
+    Sret      "sret"      System  Bare      whole(0x1020_0073);
     Mret      "mret"      System  Bare      whole(0x3020_0073);
+    SfenceVma "sfence.vma" System Flush     flush(0x09);
     Wfi       "wfi"       System  Bare      whole(0x1050_0073);
     WrsNto    "wrs.nto"   System  Bare      whole(0x00d0_0073);
     WrsSto    "wrs.sto"   System  Bare      whole(0x01d0_0073);

@@ -13,13 +13,16 @@
 //! assert_eq!(machine.registers[10], 42);
 //! ```
 
-use crate::csr::{Counters, Hart, Privilege, SystemOutcome};
+use crate::csr::Counters;
 use crate::elf::Image;
+use crate::hart::{Hart, Privilege, SystemOutcome};
 use crate::instruction::{Class, Instruction, SINK};
+use crate::paging::{Access, TABLE_BYTES};
 use crate::trap::{Cause, Trap};
+use crate::virtual_pages::VirtualPages;
 use crate::{Attempts, branch_taken, decode, evaluate, illegal_rounding, is_compressed};
 
-/// Memory as a hart sees it. Any address, aligned or not; little-endian.
+/// Memory by physical addresses. Any address, aligned or not; little-endian.
 pub trait Memory {
     /// The value of 1, 2, 4 or 8 bytes at an address, zero-extended; nothing if some of them
     /// do not exist.
@@ -143,12 +146,14 @@ pub struct Machine<M> {
     pub memory: M,
     /// Instructions retired so far; also its clock, unless the memory tells another.
     pub retired: u64,
-    /// The address that `lr` has reserved.
+    /// The physical address that `lr` has reserved.
     pub reservation: Option<u64>,
     /// What its `sc`s have come to.
     pub attempts: Attempts,
     /// Whether `wfi` has halted it.
     pub waiting: bool,
+    /// Pages that it has translated, for [`crate::threaded`].
+    pub(crate) virtual_pages: VirtualPages,
 }
 
 impl<M: Memory> Machine<M> {
@@ -163,6 +168,7 @@ impl<M: Memory> Machine<M> {
             reservation: None,
             attempts: Attempts::default(),
             waiting: false,
+            virtual_pages: VirtualPages::default(),
         }
     }
 
@@ -199,22 +205,44 @@ impl<M: Memory> Machine<M> {
             .find(|step| !matches!(step, Step::Retired(_)))
     }
 
-    /// The instruction at the program counter. It may cross into memory that does not exist:
-    /// then the trap names the half that is missing.
+    /// The instruction at the program counter.
     fn fetch(&mut self) -> Result<Instruction, Trap> {
+        self.instruction_at(self.pc)
+    }
+
+    /// The instruction at an address. It may cross into memory that does not exist, or into a page
+    /// that may not be executed: then the trap names the half that is missing.
+    pub(crate) fn instruction_at(&mut self, pc: u64) -> Result<Instruction, Trap> {
         let half = |machine: &mut Self, address: u64| {
-            let trap = Trap {
-                cause: Cause::InstructionAccess,
-                value: address,
-            };
-            machine.memory.fetch(address).ok_or(trap)
+            let physical = machine.translate(address, Access::Fetch)?;
+            let fetched = machine.memory.fetch(physical);
+            fetched.ok_or(Access::Fetch.access_fault(address))
         };
-        let low = half(self, self.pc)?;
+        let low = half(self, pc)?;
         if is_compressed(low) {
             return Ok(decode(low.into()));
         }
-        let high = half(self, self.pc.wrapping_add(2))?;
+        let high = half(self, pc.wrapping_add(2))?;
         Ok(decode(u32::from(high) << 16 | u32::from(low)))
+    }
+
+    /// The physical address of an access.
+    fn translate(&mut self, address: u64, access: Access) -> Result<u64, Trap> {
+        let space = match access {
+            Access::Fetch => self.hart.fetch_space(),
+            Access::Load | Access::Store => self.hart.data_space(),
+        };
+        let Some(space) = space else {
+            return Ok(address);
+        };
+        let memory = &mut self.memory;
+        // A device is no memory for page tables.
+        let read = |at| memory.exists(at).then(|| memory.read(at, 8)).flatten();
+        let page = space.translate(address, access, read)?;
+        let physical = page.physical(address);
+        self.virtual_pages
+            .remember(&space, access, address, physical);
+        Ok(physical)
     }
 
     /// Executes an instruction: the address of the next one.
@@ -237,23 +265,28 @@ impl<M: Memory> Machine<M> {
                 }
                 0
             }
-            Class::Load | Class::LoadReserved => {
-                let raw = self.load(i, a)?;
+            Class::Load => {
+                let raw = self.load(i, a, Access::Load)?;
+                i.load_value(raw)
+            }
+            Class::LoadReserved => {
+                self.check_alignment(i, a)?;
+                let raw = self.load(i, a, Access::Load)?;
                 let value = i.load_value(raw);
-                if i.class == Class::LoadReserved {
-                    self.reservation = Some(a);
-                    self.attempts.load(a, value);
-                }
+                self.reservation = Some(self.translate(a, Access::Load)?);
+                self.attempts.load(a, value);
                 value
             }
             Class::Store => {
                 self.store(i, a, b)?;
                 0
             }
-            // A reservation lasts until the next `sc`, whether that succeeds or not.
+            // A reservation lasts until the next `sc`, whether that succeeds or not. One that fails
+            // may all the same not go where it may not write.
             Class::StoreConditional => {
                 self.check_alignment(i, a)?;
-                let succeeds = self.reservation.take() == Some(a);
+                let physical = self.translate(a, Access::Store)?;
+                let succeeds = self.reservation.take() == Some(physical);
                 if succeeds {
                     self.store(i, a, b)?;
                 }
@@ -261,12 +294,8 @@ impl<M: Memory> Machine<M> {
                 u64::from(!succeeds)
             }
             Class::Atomic => {
-                let store_fault = |trap: Trap| Trap {
-                    cause: Cause::StoreAccess,
-                    ..trap
-                };
                 self.check_alignment(i, a)?;
-                let old = self.load(i, a).map_err(store_fault)?;
+                let old = self.load(i, a, Access::Store)?;
                 self.store(i, a, i.atomic_result(old, b))?;
                 i.load_value(old)
             }
@@ -279,6 +308,8 @@ impl<M: Memory> Machine<M> {
                 match self.hart.system(i, self.pc)? {
                     SystemOutcome::Jump(target) => next = target,
                     SystemOutcome::WaitForInterrupt => self.waiting = true,
+                    // Tables are walked anew for each access.
+                    SystemOutcome::FlushTranslations => self.virtual_pages.clear(),
                     // Nobody else could end the wait by a store; it may end at any time.
                     SystemOutcome::WaitOnReservation(_) => {}
                 }
@@ -318,44 +349,95 @@ impl<M: Memory> Machine<M> {
         Ok(())
     }
 
-    fn load(&mut self, i: &Instruction, a: u64) -> Result<u64, Trap> {
-        self.check_alignment(i, a)?;
+    /// The physical address of a data access of so many bytes, and that of the part of it that is in
+    /// another page, if one is.
+    fn places(
+        &mut self,
+        (address, bytes): (u64, u8),
+        access: Access,
+    ) -> Result<(u64, Option<u64>), Trap> {
+        let physical = self.translate(address, access)?;
+        let last = address.wrapping_add(u64::from(bytes) - 1);
+        if last / TABLE_BYTES == address / TABLE_BYTES || self.hart.data_space().is_none() {
+            return Ok((physical, None));
+        }
+        let second = self.translate(last & !(TABLE_BYTES - 1), access)?;
+        Ok((physical, Some(second)))
+    }
+
+    /// The physical addresses of all bytes of an access in two pages. All of them are memory.
+    fn bytes_in_two_pages(
+        &mut self,
+        (address, bytes): (u64, u8),
+        (first, second): (u64, u64),
+        access: Access,
+    ) -> Result<[u64; 8], Trap> {
+        let mut places = [0; 8];
+        for (offset, place) in (0..bytes.into()).zip(&mut places) {
+            let address = address.wrapping_add(offset);
+            let in_page = address % TABLE_BYTES;
+            *place = match in_page < 8 {
+                true => second + in_page,
+                false => first + offset,
+            };
+            let is_kept_off = access == Access::Store && self.is_kept_off(*place);
+            if is_kept_off || !self.memory.exists(*place) {
+                return Err(access.access_fault(address));
+            }
+        }
+        Ok(places)
+    }
+
+    /// Reads what a load or an atomic reads.
+    fn load(&mut self, i: &Instruction, a: u64, access: Access) -> Result<u64, Trap> {
+        let (address, bytes) = (i.address(a), i.access_bytes());
+        let (physical, second) = self.places((address, bytes), access)?;
+        if let Some(second) = second {
+            let pages = (physical, second);
+            let places = self.bytes_in_two_pages((address, bytes), pages, access)?;
+            let mut value = [0; 8];
+            for (byte, place) in value.iter_mut().zip(&places[..bytes.into()]) {
+                *byte = self.memory.read(*place, 1).unwrap_or(0) as u8;
+            }
+            return Ok(u64::from_le_bytes(value));
+        }
         // Devices take no atomics.
         let refused =
-            (i.is_atomic() || self.is_kept_off(i.address(a))) && !self.memory.exists(i.address(a));
-        let read = if refused {
-            None
-        } else {
-            self.memory.read(i.address(a), i.access_bytes())
+            (i.is_atomic() || self.is_kept_off(physical)) && !self.memory.exists(physical);
+        let read = match refused {
+            true => None,
+            false => self.memory.read(physical, bytes),
         };
-        read.ok_or_else(|| Trap {
-            cause: Cause::LoadAccess,
-            value: self.first_missing(i.address(a), i.access_bytes()),
-        })
+        read.ok_or_else(|| self.access_fault((address, physical), bytes, access))
     }
 
     /// Whether an address is protected from what the hart does now.
-    fn is_kept_off(&self, address: u64) -> bool {
-        self.hart.privilege == Privilege::User && self.memory.is_protected(address)
+    fn is_kept_off(&self, physical: u64) -> bool {
+        self.hart.privilege == Privilege::User && self.memory.is_protected(physical)
     }
 
-    /// The first of the bytes that does not exist: what `mtval` tells of an access of which a part
-    /// does.
-    fn first_missing(&mut self, address: u64, bytes: u8) -> u64 {
-        (0..u64::from(bytes))
-            .map(|offset| address.wrapping_add(offset))
-            .find(|&byte| !self.memory.exists(byte))
-            .unwrap_or(address)
+    /// The trap of an access in one page. It tells the first of the bytes that do not exist.
+    fn access_fault(&mut self, (address, physical): (u64, u64), bytes: u8, access: Access) -> Trap {
+        let mut offsets = 0..u64::from(bytes);
+        let missing = offsets.find(|&offset| !self.memory.exists(physical.wrapping_add(offset)));
+        access.access_fault(address.wrapping_add(missing.unwrap_or(0)))
     }
 
     fn store(&mut self, i: &Instruction, a: u64, value: u64) -> Result<(), Trap> {
         let (address, bytes) = (i.address(a), i.access_bytes());
-        if !self.is_kept_off(address) && self.memory.write(address, bytes, i.store_value(value)) {
+        let value = i.store_value(value);
+        let (physical, second) = self.places((address, bytes), Access::Store)?;
+        if let Some(second) = second {
+            let pages = (physical, second);
+            let places = self.bytes_in_two_pages((address, bytes), pages, Access::Store)?;
+            for (byte, place) in value.to_le_bytes().iter().zip(&places[..bytes.into()]) {
+                self.memory.write(*place, 1, (*byte).into());
+            }
             return Ok(());
         }
-        Err(Trap {
-            cause: Cause::StoreAccess,
-            value: self.first_missing(address, bytes),
-        })
+        if !self.is_kept_off(physical) && self.memory.write(physical, bytes, value) {
+            return Ok(());
+        }
+        Err(self.access_fault((address, physical), bytes, Access::Store))
     }
 }

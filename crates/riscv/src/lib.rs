@@ -1,5 +1,5 @@
 //! The RISC-V instruction set: RV64GC with Zicsr and Zifencei, bit manipulation (B: Zba, Zbb, Zbs)
-//! and Zawrs, in machine and user mode.
+//! and Zawrs, in machine, supervisor and user mode, with the virtual memory of Sv39 and Sv48.
 //!
 //! What an instruction *means* lives here: [`decode()`], [`evaluate`], the CSRs and traps of a
 //! [`Hart`], and the [`elf`] files programs come in. How long it takes, and what memory is,
@@ -10,10 +10,12 @@
 //! Sources: *The RISC-V Instruction Set Manual*, Volume I (Unprivileged ISA) and Volume II
 //! (Privileged Architecture), version 20240411.
 //!
-//! What is left out: supervisor mode, and with it delegation and `satp`, though [`paging`] has the
-//! page tables and the permissions of Sv39 and Sv48; physical memory protection, whose registers keep what is written but protect nothing (so `MPRV` has
-//! no effect either); event counters, which read as zero; debug mode, and
-//! triggers, of which there are none.
+//! A page whose A bit is clear, or whose D bit at a store, is a page fault (Svade): hardware never
+//! writes into page tables.
+//!
+//! What is left out: physical memory protection, whose registers keep what is written but protect
+//! nothing; that `wfi` in user mode traps although `mstatus.TW` is clear; debug mode, and triggers,
+//! of which there are none.
 //!
 //! ```
 //! let add = riscv::decode(0x00b5_0533); // add a0, a0, a1
@@ -31,22 +33,23 @@ mod disassemble;
 pub mod elf;
 mod execute;
 pub mod float;
+mod hart;
 mod instruction;
 pub mod interpreter;
 pub mod paged;
 pub mod paging;
 pub mod threaded;
 mod trap;
+mod virtual_pages;
 
 pub use absent::absent_extension;
 pub use attempts::Attempts;
-pub use csr::{
-    Counters, Csrs, EVENT_COUNTERS, Events, Hart, Privilege, SystemOutcome, TimeOut, csr_update,
-};
+pub use csr::{Counters, Csrs, EVENT_COUNTERS, Events, csr_update};
 pub use decode::{decode, is_compressed};
 pub use disassemble::{Names, disassemble, disassemble_with, register_name};
 pub use execute::{
     Evaluator, branch_taken, evaluate, evaluate_integer, evaluator, illegal_rounding,
 };
+pub use hart::{Hart, Privilege, SystemOutcome, TimeOut};
 pub use instruction::{Class, Instruction, Operation, Register, SINK};
 pub use trap::{Cause, Trap};

@@ -8,6 +8,7 @@
 //! A [`Walk`] takes one entry at a time, so that a core can spend time on each. [`translate`] does
 //! all of it at once.
 
+use crate::instruction::Instruction;
 use crate::trap::{Cause, Trap};
 
 /// Bytes of a page table, and of the smallest page.
@@ -101,6 +102,85 @@ pub enum Accessor {
         /// `MXR`: what can be executed can be read.
         executable_is_readable: bool,
     },
+}
+
+/// How a hart translates addresses: what its `satp` says, and who accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// The format of the tables.
+    pub mode: Mode,
+    /// The physical address of the first table.
+    pub root: u64,
+    /// The address space identifier.
+    pub asid: u16,
+    /// Who accesses memory.
+    pub accessor: Accessor,
+}
+
+impl Space {
+    /// What a value of `satp` says; none if it leaves addresses as they are.
+    pub fn of(satp: u64, accessor: Accessor) -> Option<Space> {
+        let mode = match satp >> 60 {
+            8 => Mode::Sv39,
+            9 => Mode::Sv48,
+            _ => return None,
+        };
+        Some(Space {
+            mode,
+            root: (satp & ((1 << NUMBER_BITS) - 1)) << TABLE_BITS,
+            asid: (satp >> NUMBER_BITS) as u16,
+            accessor,
+        })
+    }
+
+    /// The page of `address`; a trap if there is none, or if it may not be accessed so. `read`
+    /// reads 8 bytes at a physical address, if there is memory.
+    pub fn translate(
+        &self,
+        address: u64,
+        access: Access,
+        read: impl FnMut(u64) -> Option<u64>,
+    ) -> Result<Page, Trap> {
+        translate(self.mode, self.root, address, access, self.accessor, read)
+    }
+
+    /// A number that no other such space has, and that is not zero.
+    pub(crate) fn key(&self) -> u64 {
+        let accessor = match self.accessor {
+            Accessor::User {
+                executable_is_readable,
+            } => 1 + u64::from(executable_is_readable),
+            Accessor::Supervisor {
+                reaches_user,
+                executable_is_readable,
+            } => 3 + 2 * u64::from(reaches_user) + u64::from(executable_is_readable),
+        };
+        let levels = match self.mode {
+            Mode::Sv39 => 0,
+            Mode::Sv48 => 1 << 3,
+        };
+        (levels | accessor) << 60 | u64::from(self.asid) << NUMBER_BITS | self.root >> TABLE_BITS
+    }
+}
+
+/// Which translations an `sfence.vma` makes a hart forget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// Only those of this address.
+    pub address: Option<u64>,
+    /// Only those of this address space, and none of pages in all address spaces.
+    pub asid: Option<u16>,
+}
+
+impl Flush {
+    /// Those of an instruction whose operands have these values. "Supervisor Memory-Management Fence
+    /// Instruction".
+    pub fn of(i: &Instruction, address: u64, asid: u64) -> Flush {
+        Flush {
+            address: (i.rs1 != 0).then_some(address),
+            asid: (i.rs2 != 0).then_some(asid as u16),
+        }
+    }
 }
 
 /// A page-table entry.

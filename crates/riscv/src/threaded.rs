@@ -7,8 +7,8 @@
 //! functions compute are the functions that the [interpreter](crate::interpreter) calls, and what
 //! is not plain (CSRs, atomics, traps, devices, accesses that are not aligned) is left to it.
 //!
-//! Written instructions may be executed in their old form until the next `fence.i`, as the manual
-//! allows.
+//! Written instructions may be executed in their old form until the next `fence.i`, and pages be
+//! where they were until the next `sfence.vma`, as the manual allows.
 //!
 //! ```
 //! use riscv::interpreter::{Machine, Memory};
@@ -27,9 +27,10 @@ use crate::execute::manipulate_bits;
 use crate::instruction::TABLE;
 use crate::interpreter::{Machine, Step};
 use crate::paged::{PAGE_BYTES, Paged};
+use crate::paging::Access;
 use crate::{
-    Class, Instruction, Operation, Register, branch_taken, decode, evaluate, evaluate_integer,
-    illegal_rounding, is_compressed,
+    Class, Instruction, Operation, Register, branch_taken, evaluate, evaluate_integer,
+    illegal_rounding,
 };
 
 /// Instructions in a trace, at most: enough that its beginning and its end cost little.
@@ -200,15 +201,21 @@ fn jump_register<M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
     Stop::jumped(rest)
 }
 
-/// The bytes at an address, if they are aligned and in a page that is there.
+/// The bytes at an address, if they are aligned and in a page that is there. `VIRTUAL`: the address
+/// is translated, and the page must be one that is remembered.
 #[inline(always)]
-fn place<const BYTES: usize, M: Paged>(
+fn place<const BYTES: usize, const VIRTUAL: bool, M: Paged>(
     machine: &mut Machine<M>,
     address: u64,
+    access: Access,
 ) -> Option<&mut [u8; BYTES]> {
     if !address.is_multiple_of(BYTES as u64) {
         return None;
     }
+    let address = match VIRTUAL {
+        true => machine.virtual_pages.find(address, access)?,
+        false => address,
+    };
     let pages = machine.memory.pages();
     let page = pages.get_mut(usize::try_from(address / PAGE_BYTES as u64).ok()?)?;
     let (places, _) = page.as_mut()?.as_chunks_mut();
@@ -216,6 +223,18 @@ fn place<const BYTES: usize, M: Paged>(
 }
 
 fn load<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    load_from::<O, false, M>(ops, machine)
+}
+
+fn virtual_load<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    load_from::<O, true, M>(ops, machine)
+}
+
+#[inline(always)]
+fn load_from<const O: u8, const VIRTUAL: bool, M: Paged>(
+    ops: &[Threadlet<M>],
+    machine: &mut Machine<M>,
+) -> Stop {
     let [op, rest @ ..] = ops else {
         return Stop::END;
     };
@@ -226,10 +245,14 @@ fn load<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -
     let [a, _] = op.sources(machine);
     let address = i.address(a);
     let raw = match i.access_bytes() {
-        1 => place(machine, address).map(|&mut raw| u8::from_le_bytes(raw).into()),
-        2 => place(machine, address).map(|&mut raw| u16::from_le_bytes(raw).into()),
-        4 => place(machine, address).map(|&mut raw| u32::from_le_bytes(raw).into()),
-        _ => place(machine, address).map(|&mut raw| u64::from_le_bytes(raw)),
+        1 => place::<1, VIRTUAL, M>(machine, address, Access::Load)
+            .map(|&mut raw| u8::from_le_bytes(raw).into()),
+        2 => place::<2, VIRTUAL, M>(machine, address, Access::Load)
+            .map(|&mut raw| u16::from_le_bytes(raw).into()),
+        4 => place::<4, VIRTUAL, M>(machine, address, Access::Load)
+            .map(|&mut raw| u32::from_le_bytes(raw).into()),
+        _ => place::<8, VIRTUAL, M>(machine, address, Access::Load)
+            .map(|&mut raw| u64::from_le_bytes(raw)),
     };
     let Some(raw) = raw else {
         return Stop::before(ops);
@@ -242,6 +265,18 @@ fn load<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -
 }
 
 fn store<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    store_to::<O, false, M>(ops, machine)
+}
+
+fn virtual_store<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+    store_to::<O, true, M>(ops, machine)
+}
+
+#[inline(always)]
+fn store_to<const O: u8, const VIRTUAL: bool, M: Paged>(
+    ops: &[Threadlet<M>],
+    machine: &mut Machine<M>,
+) -> Stop {
     let [op, rest @ ..] = ops else {
         return Stop::END;
     };
@@ -252,10 +287,14 @@ fn store<const O: u8, M: Paged>(ops: &[Threadlet<M>], machine: &mut Machine<M>) 
     let [a, b] = op.sources(machine);
     let address = i.address(a);
     let done = match i.access_bytes() {
-        1 => place(machine, address).map(|place| *place = (b as u8).to_le_bytes()),
-        2 => place(machine, address).map(|place| *place = (b as u16).to_le_bytes()),
-        4 => place(machine, address).map(|place| *place = (b as u32).to_le_bytes()),
-        _ => place(machine, address).map(|place| *place = b.to_le_bytes()),
+        1 => place::<1, VIRTUAL, M>(machine, address, Access::Store)
+            .map(|place| *place = (b as u8).to_le_bytes()),
+        2 => place::<2, VIRTUAL, M>(machine, address, Access::Store)
+            .map(|place| *place = (b as u16).to_le_bytes()),
+        4 => place::<4, VIRTUAL, M>(machine, address, Access::Store)
+            .map(|place| *place = (b as u32).to_le_bytes()),
+        _ => place::<8, VIRTUAL, M>(machine, address, Access::Store)
+            .map(|place| *place = b.to_le_bytes()),
     };
     if done.is_none() {
         return Stop::before(ops);
@@ -316,8 +355,12 @@ macro_rules! choose {
     };
 }
 
-fn handler<M: Paged>(i: &Instruction) -> Handler<M> {
+fn handler<M: Paged>(i: &Instruction, is_virtual: bool) -> Handler<M> {
     match i.class {
+        Class::Load | Class::Store if is_virtual => choose! { i.operation;
+            virtual_load: Lb Lh Lw Ld Lbu Lhu Lwu Flw Fld;
+            virtual_store: Sb Sh Sw Sd Fsw Fsd;
+        },
         Class::JumpRegister => jump_register,
         Class::Fence => fence,
         Class::Branch if is_likely(i) => choose! { i.operation;
@@ -349,6 +392,8 @@ fn is_likely(i: &Instruction) -> bool {
 #[derive(Clone, Copy)]
 struct Trace {
     start: u64,
+    /// The space in which its addresses are translated, by its number; 0 if they are not.
+    space: u64,
     first: usize,
     length: usize,
     /// Where execution goes on after its last instruction.
@@ -359,6 +404,7 @@ impl Trace {
     /// None: nothing is executed at an odd address.
     const NONE: Trace = Trace {
         start: 1,
+        space: 0,
         first: 0,
         length: 0,
         end: 0,
@@ -385,9 +431,16 @@ impl<M: Paged> Threaded<M> {
     /// not plain, and is for [`Threaded::step`]. Takes no interrupts, and does not ask whether the
     /// hart waits.
     pub fn run(&mut self, machine: &mut Machine<M>, limit: u64) -> u64 {
+        let (fetches, data) = (machine.hart.fetch_space(), machine.hart.data_space());
+        if fetches.is_none() && data.is_some() {
+            // Machine mode looks into the memory of another (MPRV), for a moment.
+            return 0;
+        }
+        machine.virtual_pages.enter(data);
+        let space = fetches.map_or(0, |space| space.key());
         let mut executed = 0;
         while executed < limit {
-            let trace = self.trace(machine);
+            let trace = self.trace(machine, space);
             let all = &self.operations[trace.first..trace.first + trace.length];
             let within = usize::try_from(limit - executed).unwrap_or(usize::MAX);
             let operations = &all[..all.len().min(within)];
@@ -405,10 +458,13 @@ impl<M: Paged> Threaded<M> {
         executed
     }
 
-    /// [`Machine::step`], after which changed instructions are seen if that was `fence.i`.
+    /// [`Machine::step`], after which changed instructions are seen if that was `fence.i`, and
+    /// changed page tables if it was `sfence.vma`.
     pub fn step(&mut self, machine: &mut Machine<M>) -> Step {
         let step = machine.step();
-        if matches!(step, Step::Retired(instruction) if instruction.class == Class::FenceI) {
+        if let Step::Retired(i) = step
+            && (i.class == Class::FenceI || i.operation == Operation::SfenceVma)
+        {
             self.forget();
         }
         step
@@ -420,28 +476,29 @@ impl<M: Paged> Threaded<M> {
     }
 
     #[inline]
-    fn trace(&mut self, machine: &mut Machine<M>) -> Trace {
+    fn trace(&mut self, machine: &mut Machine<M>, space: u64) -> Trace {
         let place = (machine.pc / 2) as usize % ENTRIES;
         let found = self.traces[place];
-        if found.start == machine.pc {
+        if found.start == machine.pc && found.space == space {
             return found;
         }
         if self.operations.len() > OPERATIONS_LIMIT {
             self.forget();
         }
-        self.traces[place] = self.decode(machine);
+        self.traces[place] = self.decode(machine, space);
         self.traces[place]
     }
 
     #[cold]
-    fn decode(&mut self, machine: &mut Machine<M>) -> Trace {
+    fn decode(&mut self, machine: &mut Machine<M>, space: u64) -> Trace {
         let start = machine.pc;
         let first = self.operations.len();
         let mut pc = start;
         while self.operations.len() - first < TRACE_LIMIT
-            && let Some(i) = fetch(&mut machine.memory, pc)
+            && let Ok(i) = machine.instruction_at(pc)
         {
-            self.operations.push(Threadlet::new(&i, pc, handler(&i)));
+            let handler = handler(&i, space != 0);
+            self.operations.push(Threadlet::new(&i, pc, handler));
             match i.class {
                 Class::Jump => pc = i.jump_target(pc, 0),
                 Class::Branch if is_likely(&i) => pc = i.jump_target(pc, 0),
@@ -453,21 +510,12 @@ impl<M: Paged> Threaded<M> {
         }
         Trace {
             start,
+            space,
             first,
             length: self.operations.len() - first,
             end: pc,
         }
     }
-}
-
-fn fetch<M: Paged>(memory: &mut M, pc: u64) -> Option<Instruction> {
-    let low = memory.fetch(pc)?;
-    let high = if is_compressed(low) {
-        0
-    } else {
-        memory.fetch(pc.wrapping_add(2))?
-    };
-    Some(decode(u32::from(high) << 16 | u32::from(low)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Trap {
     /// Why.
     pub cause: Cause,
-    /// What `mtval` receives: the faulting address, the illegal encoding, or 0.
+    /// What `mtval` or `stval` receives: the faulting address, the illegal encoding, or 0.
     pub value: u64,
 }
 
@@ -36,6 +36,8 @@ pub enum Cause {
     StoreAccess,
     /// `ecall` in user mode.
     EcallUser,
+    /// `ecall` in supervisor mode.
+    EcallSupervisor,
     /// `ecall` in machine mode.
     EcallMachine,
     /// The page of an instruction cannot be executed.
@@ -47,7 +49,8 @@ pub enum Cause {
     /// An exception of hardware beside the hart, with a number that the specification leaves to it:
     /// 24 to 31.
     Custom(u8),
-    /// Interrupt with this number: 3 software, 7 timer, 11 external, 16 to 63 the platform's.
+    /// Interrupt with this number: 3 software, 7 timer, 11 external of machine mode, 1, 5 and 9
+    /// those of supervisor mode, 16 to 63 the platform's.
     Interrupt(u8),
 }
 
@@ -61,6 +64,7 @@ state::choice!(Cause {
     StoreMisaligned,
     StoreAccess,
     EcallUser,
+    EcallSupervisor,
     EcallMachine,
     InstructionPage,
     LoadPage,
@@ -82,6 +86,7 @@ impl Cause {
             Cause::StoreMisaligned => 6,
             Cause::StoreAccess => 7,
             Cause::EcallUser => 8,
+            Cause::EcallSupervisor => 9,
             Cause::EcallMachine => 11,
             Cause::InstructionPage => 12,
             Cause::LoadPage => 13,
@@ -108,11 +113,15 @@ impl Cause {
             Cause::StoreMisaligned => "misaligned store or atomic address",
             Cause::StoreAccess => "store or atomic access fault",
             Cause::EcallUser => "environment call from user mode",
+            Cause::EcallSupervisor => "environment call from supervisor mode",
             Cause::EcallMachine => "environment call from machine mode",
             Cause::InstructionPage => "instruction page fault",
             Cause::LoadPage => "load page fault",
             Cause::StorePage => "store or atomic page fault",
             Cause::Custom(_) => "exception of an extension",
+            Cause::Interrupt(1) => "supervisor software interrupt",
+            Cause::Interrupt(5) => "supervisor timer interrupt",
+            Cause::Interrupt(9) => "supervisor external interrupt",
             Cause::Interrupt(3) => "machine software interrupt",
             Cause::Interrupt(7) => "machine timer interrupt",
             Cause::Interrupt(11) => "machine external interrupt",
@@ -134,7 +143,10 @@ impl fmt::Display for Cause {
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self.cause {
-            Cause::EcallUser | Cause::EcallMachine | Cause::Interrupt(_) => self.cause.fmt(f),
+            Cause::EcallUser
+            | Cause::EcallSupervisor
+            | Cause::EcallMachine
+            | Cause::Interrupt(_) => self.cause.fmt(f),
             Cause::IllegalInstruction => write!(f, "{} {:#010x}", self.cause, self.value),
             _ => write!(f, "{} at {:#x}", self.cause, self.value),
         }

@@ -1,5 +1,6 @@
 //! CSRs, traps and interrupts.
 
+use riscv::paging::{Accessor, Space};
 use riscv::{
     Cause, Counters, Hart, Instruction, Privilege, SystemOutcome, TimeOut, Trap, csr_update, decode,
 };
@@ -22,6 +23,16 @@ const MSTATUS: u32 = 0x300;
 const MISA: u32 = 0x301;
 const MIE: u32 = 0x304;
 const MTVEC: u32 = 0x305;
+const MEDELEG: u32 = 0x302;
+const MIDELEG: u32 = 0x303;
+const SSTATUS: u32 = 0x100;
+const SIE: u32 = 0x104;
+const STVEC: u32 = 0x105;
+const SEPC: u32 = 0x141;
+const SCAUSE: u32 = 0x142;
+const STVAL: u32 = 0x143;
+const SIP: u32 = 0x144;
+const SATP: u32 = 0x180;
 const MCOUNTEREN: u32 = 0x306;
 const MEPC: u32 = 0x341;
 const MIP: u32 = 0x344;
@@ -57,6 +68,8 @@ fn illegal(i: &Instruction) -> Trap {
 const ECALL: u32 = 0x0000_0073;
 const EBREAK: u32 = 0x0010_0073;
 const MRET: u32 = 0x3020_0073;
+const SRET: u32 = 0x1020_0073;
+const SFENCE_VMA: u32 = 0x1200_0073;
 const WFI: u32 = 0x1050_0073;
 const WRS_NTO: u32 = 0x00d0_0073;
 const WRS_STO: u32 = 0x01d0_0073;
@@ -127,9 +140,9 @@ fn read_only_csrs_can_be_read() {
 fn csrs_that_do_not_exist_trap() {
     let mut hart = Hart::new(0);
     hart.set_float_dirty();
-    // Supervisor CSRs, delegation, odd pmpcfg (RV32's), custom, debug.
+    // Hypervisor CSRs, odd pmpcfg (RV32's), custom, debug.
     for number in [
-        0x100, 0x180, 0x302, 0x303, 0x310, 0x3a1, 0x3a3, 0x3c0, 0x7c0, 0x7b0, 0xc80,
+        0x200, 0x280, 0x14d, 0x310, 0x3a1, 0x3a3, 0x3c0, 0x600, 0x7c0, 0x7b0, 0xc80,
     ] {
         let attempt = csr(2, number, 0);
         assert_eq!(
@@ -152,6 +165,9 @@ fn user_mode_reaches_user_csrs_only() {
         hart.csrs.mcounteren = 0;
         assert!(read(&mut hart, number).is_err());
         hart.csrs.mcounteren = 1 << bit;
+        hart.csrs.scounteren = 0;
+        assert!(read(&mut hart, number).is_err());
+        hart.csrs.scounteren = 1 << bit;
         assert_eq!(read(&mut hart, number), Ok(1000 * (bit as u64 + 1)));
     }
     assert!(read(&mut hart, 0xc03).is_err());
@@ -160,24 +176,29 @@ fn user_mode_reaches_user_csrs_only() {
 #[test]
 fn illegal_values_become_legal_ones() {
     let mut hart = Hart::new(0);
-    let uxl = 2 << 32;
+    let uxl = 2 << 34 | 2 << 32; // And SXL.
     let sd = 1 << 63;
     assert_eq!(legal(&mut hart, MSTATUS, 0), uxl);
-    let all = 1 << 3 | 1 << 7 | MPP | FS_DIRTY | 1 << 17 | 1 << 21;
+    let all = 0x1aa | MPP | FS_DIRTY | 0x7e_0000;
     assert_eq!(legal(&mut hart, MSTATUS, u64::MAX), all | uxl | sd);
     assert_eq!(
-        legal(&mut hart, MSTATUS, 1 << 11),
+        legal(&mut hart, MSTATUS, 2 << 11),
         MPP | uxl,
-        "supervisor mode does not exist"
+        "there is no such mode"
     );
     assert_eq!(
         legal(&mut hart, MSTATUS, 1 << 13),
         1 << 13 | uxl,
         "not dirty, no SD"
     );
-    assert_eq!(legal(&mut hart, MISA, 0), 0x8000_0000_0010_112f);
-    assert_eq!(legal(&mut hart, MIE, u64::MAX), 0xffff_ffff_ffff_0888);
-    assert_eq!(legal(&mut hart, MIP, u64::MAX), 0);
+    assert_eq!(legal(&mut hart, MISA, 0), 0x8000_0000_0014_112f);
+    assert_eq!(legal(&mut hart, MIE, u64::MAX), 0xffff_ffff_ffff_0aaa);
+    assert_eq!(legal(&mut hart, MIP, u64::MAX), 0x222);
+    assert_eq!(legal(&mut hart, MIP, 0), 0);
+    assert_eq!(legal(&mut hart, MEDELEG, u64::MAX), 0xff00_b3ff);
+    assert_eq!(legal(&mut hart, MIDELEG, u64::MAX), 0xffff_ffff_ffff_0222);
+    assert_eq!(legal(&mut hart, STVEC, 0x8000_0003), 0x8000_0001);
+    assert_eq!(legal(&mut hart, SEPC, 0x8000_0003), 0x8000_0002);
     assert_eq!(legal(&mut hart, MTVEC, 0x8000_0003), 0x8000_0001);
     assert_eq!(legal(&mut hart, MCOUNTEREN, u64::MAX), 0x7ff);
     assert_eq!(legal(&mut hart, MEPC, 0x8000_0003), 0x8000_0002);
@@ -404,6 +425,197 @@ fn interrupts_have_an_order() {
     assert_eq!(
         hart.pending_interrupt().unwrap().cause,
         Cause::Interrupt(18)
+    );
+}
+
+/// `satp` keeps what it was if it is given a mode that does not exist.
+#[test]
+fn satp_takes_modes_that_exist() {
+    let mut hart = Hart::new(0);
+    let (sv39, sv48) = (8 << 60 | 5 << 44 | 0x8_0000, 9 << 60 | 0xffff << 44 | 7);
+    for (written, read) in [
+        (sv39, sv39),
+        (10 << 60, sv39),
+        (sv48, sv48),
+        (1 << 60, sv48),
+        (0, 0),
+    ] {
+        assert_eq!(legal(&mut hart, SATP, written), read, "{written:#x}");
+    }
+}
+
+/// How a hart translates: in machine mode not at all, unless `MPRV` says that data is another's.
+#[test]
+fn the_mode_decides_whether_addresses_are_translated() {
+    let mut hart = Hart::new(0);
+    let satp = 8 << 60 | 5 << 44 | 0x8_0000;
+    assert_eq!(legal(&mut hart, SATP, satp), satp);
+    assert_eq!((hart.fetch_space(), hart.data_space()), (None, None));
+    let user = Space::of(
+        satp,
+        Accessor::User {
+            executable_is_readable: false,
+        },
+    );
+    assert_eq!(
+        user.map(|space| (space.root, space.asid)),
+        Some((0x8000_0000, 5))
+    );
+    hart.csrs.mstatus = 1 << 17; // MPRV, and MPP is user
+    assert_eq!((hart.fetch_space(), hart.data_space()), (None, user));
+    hart.csrs.mstatus = 1 << 17 | MPP;
+    assert_eq!((hart.fetch_space(), hart.data_space()), (None, None));
+    hart.csrs.mstatus = 3 << 18; // SUM, MXR
+    hart.privilege = Privilege::Supervisor;
+    let supervisor = Space::of(
+        satp,
+        Accessor::Supervisor {
+            reaches_user: true,
+            executable_is_readable: true,
+        },
+    );
+    assert_eq!(
+        (hart.fetch_space(), hart.data_space()),
+        (supervisor, supervisor)
+    );
+    hart.csrs.satp = 0;
+    assert_eq!((hart.fetch_space(), hart.data_space()), (None, None));
+}
+
+/// `sstatus`, `sie` and `sip` show and change the supervisor's part of `mstatus`, `mie` and `mip`.
+#[test]
+fn supervisor_csrs_are_parts_of_machine_csrs() {
+    let mut hart = Hart::new(0);
+    let visible = 1 << 63 | 2 << 32;
+    hart.csrs.mstatus = 1 << 7 | MPP;
+    assert_eq!(legal(&mut hart, SSTATUS, u64::MAX), 0xc_6122 | visible);
+    assert_eq!(hart.csrs.mstatus, 0xc_6122 | 1 << 7 | MPP);
+    assert_eq!(legal(&mut hart, SSTATUS, 0), 2 << 32);
+    assert_eq!(hart.csrs.mstatus, 1 << 7 | MPP);
+    // What is not delegated is not there.
+    write(&mut hart, MIE, 1 << 7).unwrap();
+    assert_eq!(legal(&mut hart, SIE, u64::MAX), 0);
+    write(&mut hart, MIDELEG, 1 << 5 | 1 << 1 | 1 << 20).unwrap();
+    assert_eq!(legal(&mut hart, SIE, u64::MAX), 1 << 5 | 1 << 1 | 1 << 20);
+    assert_eq!(read(&mut hart, MIE), Ok(1 << 7 | 1 << 5 | 1 << 1 | 1 << 20));
+    // Only the software interrupt can be made pending by the supervisor itself.
+    assert_eq!(legal(&mut hart, SIP, u64::MAX), 1 << 1);
+    write(&mut hart, MIP, 1 << 9 | 1 << 5).unwrap();
+    assert_eq!(read(&mut hart, SIP), Ok(1 << 5));
+    assert_eq!(read(&mut hart, MIP), Ok(1 << 9 | 1 << 5));
+}
+
+#[test]
+fn delegated_traps_go_to_supervisor_mode() {
+    let mut hart = Hart::new(0);
+    write(&mut hart, MTVEC, 0x1000).unwrap();
+    write(&mut hart, STVEC, 0x2000).unwrap();
+    write(&mut hart, MEDELEG, 1 << 13 | 1 << 8).unwrap();
+    let fault = Trap {
+        cause: Cause::LoadPage,
+        value: 0x77,
+    };
+    // From machine mode nothing is delegated.
+    assert_eq!(hart.take_trap(fault, 0x10), 0x1000);
+    for (mode, spp) in [(Privilege::User, 0), (Privilege::Supervisor, 1 << 8)] {
+        hart.privilege = mode;
+        hart.csrs.mstatus = 1 << 3 | 1 << 1;
+        assert_eq!(hart.take_trap(fault, 0x1234), 0x2000);
+        assert_eq!(hart.privilege, Privilege::Supervisor);
+        let told = [SEPC, SCAUSE, STVAL].map(|number| read(&mut hart, number).unwrap());
+        assert_eq!(told, [0x1234, 13, 0x77]);
+        assert_eq!(
+            hart.csrs.mstatus,
+            1 << 3 | 1 << 5 | spp,
+            "SIE moved to SPIE"
+        );
+        hart.csrs.mstatus |= 1 << 17;
+        let back = hart.system(&decode(SRET), 0);
+        assert_eq!(back, Ok(SystemOutcome::Jump(0x1234)));
+        assert_eq!(hart.privilege, mode);
+        assert_eq!(
+            hart.csrs.mstatus,
+            1 << 5 | 1 << 3 | 1 << 1,
+            "MPRV is cleared"
+        );
+    }
+    // A store's is not delegated.
+    let fault = Trap {
+        cause: Cause::StorePage,
+        value: 0,
+    };
+    assert_eq!(hart.take_trap(fault, 0x20), 0x1000);
+    assert_eq!(hart.csrs.mstatus & MPP, 1 << 11, "from supervisor mode");
+    assert_eq!(hart.system(&decode(MRET), 0), Ok(SystemOutcome::Jump(0x20)));
+    assert_eq!(hart.privilege, Privilege::Supervisor);
+    let call = hart.system(&decode(ECALL), 0).unwrap_err();
+    assert_eq!(call.cause.code(), 9);
+}
+
+#[test]
+fn delegated_interrupts_wait_for_supervisor_mode() {
+    let mut hart = Hart::new(0);
+    write(&mut hart, STVEC, 0x2001).unwrap();
+    write(&mut hart, MIDELEG, 0x222 | 1 << 20).unwrap();
+    write(&mut hart, MIE, u64::MAX).unwrap();
+    write(&mut hart, MIP, 0x222).unwrap();
+    hart.set_interrupt(20, true);
+    let due = |hart: &Hart| hart.pending_interrupt().map(|trap| trap.cause);
+    hart.csrs.mstatus = 1 << 3 | 1 << 1;
+    assert_eq!(due(&hart), None, "machine mode");
+    hart.privilege = Privilege::Supervisor;
+    hart.csrs.mstatus = 0;
+    assert_eq!(due(&hart), None, "sstatus.SIE is clear");
+    hart.set_interrupt(7, true);
+    assert_eq!(due(&hart), Some(Cause::Interrupt(7)), "machine mode's");
+    hart.set_interrupt(7, false);
+    hart.csrs.mstatus = 1 << 1;
+    for expected in [9, 1, 5, 20] {
+        let interrupt = hart.pending_interrupt().unwrap();
+        assert_eq!(interrupt.cause, Cause::Interrupt(expected));
+        let handler = hart.clone().take_trap(interrupt, 0);
+        assert_eq!(handler, 0x2000 + 4 * u64::from(expected));
+        hart.csrs.mip &= !(1 << expected);
+    }
+    // User mode cannot keep supervisor interrupts off.
+    hart.csrs.mip = 1 << 1;
+    hart.csrs.mstatus = 0;
+    hart.privilege = Privilege::User;
+    assert_eq!(due(&hart), Some(Cause::Interrupt(1)));
+}
+
+/// TVM, TW and TSR keep the supervisor from what a machine-mode monitor wants to do itself.
+#[test]
+fn the_supervisor_can_be_trapped() {
+    let mut hart = Hart::new(0);
+    let (satp, sret, flush) = (csr(2, SATP, 0), decode(SRET), decode(SFENCE_VMA));
+    let (wfi, mret) = (decode(WFI), decode(MRET));
+    let mut allowed = |mode, status| {
+        hart.privilege = mode;
+        hart.csrs.mstatus = status;
+        let reads = hart.clone().csr(&satp, 0, COUNTERS, &EVENTS).is_ok();
+        let executes = [&flush, &sret, &wfi, &mret].map(|i| hart.clone().system(i, 0).is_ok());
+        (reads, executes)
+    };
+    let all = 7 << 20;
+    assert_eq!(allowed(Privilege::Machine, all), (true, [true; 4]));
+    let supervisor = Privilege::Supervisor;
+    assert_eq!(allowed(supervisor, 0), (true, [true, true, true, false]));
+    assert_eq!(
+        allowed(supervisor, 1 << 20),
+        (false, [false, true, true, false])
+    );
+    assert_eq!(
+        allowed(supervisor, 1 << 21),
+        (true, [true, true, false, false])
+    );
+    assert_eq!(
+        allowed(supervisor, 1 << 22),
+        (true, [true, false, true, false])
+    );
+    assert_eq!(
+        allowed(Privilege::User, 0),
+        (false, [false, false, true, false])
     );
 }
 

@@ -132,8 +132,8 @@ fn an_instruction_of_an_absent_extension() {
     for (bits, name) in [
         (0x0d05_7557, "which needs the V extension (vectors)"), // vsetvli
         (0x0eb5_5533, "which needs the Zicond extension"),      // czero.eqz
-        (0x1020_0073, "which needs supervisor mode"),           // sret
-        (0x1800_1073, "whose register does not exist"),         // csrw satp, zero
+        (0x16b5_0073, "which needs the Svinval extension"),     // sinval.vma a0, a1
+        (0x7c00_1073, "whose register does not exist"),         // csrw 0x7c0, zero
         (0xc000_1073, "or not for this access"),                // csrw cycle, zero
         (0x02b5_7553, "floating point is off (mstatus.FS)"),    // fadd.d, before it is turned on
     ] {

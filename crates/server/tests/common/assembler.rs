@@ -44,6 +44,7 @@ pub const T6: Register = 31;
 pub const FFLAGS: u32 = 0x001;
 pub const FRM: u32 = 0x002;
 pub const FCSR: u32 = 0x003;
+pub const SATP: u32 = 0x180;
 pub const MSTATUS: u32 = 0x300;
 pub const MIE: u32 = 0x304;
 pub const MTVEC: u32 = 0x305;
@@ -51,6 +52,9 @@ pub const MSCRATCH: u32 = 0x340;
 pub const MEPC: u32 = 0x341;
 pub const MCAUSE: u32 = 0x342;
 pub const MTVAL: u32 = 0x343;
+pub const MHARTID: u32 = 0xf14;
+pub const PMPCFG0: u32 = 0x3a0;
+pub const PMPADDR0: u32 = 0x3b0;
 pub const CYCLE: u32 = 0xc00;
 pub const INSTRET: u32 = 0xc02;
 
@@ -480,6 +484,14 @@ impl Assembler {
         self.csr(1, ZERO, number, source);
     }
 
+    pub fn csr_set(&mut self, number: u32, source: Register) {
+        self.csr(2, ZERO, number, source);
+    }
+
+    pub fn csr_clear(&mut self, number: u32, source: Register) {
+        self.csr(3, ZERO, number, source);
+    }
+
     pub fn csr_read(&mut self, rd: Register, number: u32) {
         self.csr(2, rd, number, ZERO);
     }
@@ -494,6 +506,15 @@ impl Assembler {
 
     pub fn ebreak(&mut self) {
         self.emit(0x0010_0073);
+    }
+
+    /// `sfence.vma`; without an address or an address space where the register is [`ZERO`].
+    pub fn flush_translations(&mut self, address: Register, asid: Register) {
+        self.emit(r_type((0x73, 0, 0x09), ZERO, address, asid));
+    }
+
+    pub fn sret(&mut self) {
+        self.emit(0x1020_0073);
     }
 
     pub fn mret(&mut self) {

@@ -1,0 +1,365 @@
+//! Privileged state of a hart, and what changes it: traps, returns from them, interrupts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::csr::{Csrs, EVENT_COUNTERS, HARDWARE_INTERRUPTS, status};
+use crate::instruction::{Instruction, Operation};
+use crate::paging::{Accessor, Space};
+use crate::trap::{Cause, Trap};
+
+/// How much a program may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Privilege {
+    /// Applications.
+    User,
+    /// An operating system: it decides where the memory of applications is.
+    Supervisor,
+    /// Everything is allowed; the mode after reset.
+    Machine,
+}
+
+impl Privilege {
+    /// As `mstatus.MPP` has it.
+    const fn encoding(self) -> u64 {
+        match self {
+            Privilege::User => 0,
+            Privilege::Supervisor => 1,
+            Privilege::Machine => 3,
+        }
+    }
+
+    const fn decode(encoding: u64) -> Privilege {
+        match encoding & 3 {
+            0 => Privilege::User,
+            1 => Privilege::Supervisor,
+            _ => Privilege::Machine,
+        }
+    }
+}
+
+state::choice!(Privilege {
+    User,
+    Supervisor,
+    Machine
+});
+
+/// What `mret`, `sret`, `wfi`, `sfence.vma`, `wrs.nto` or `wrs.sto` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemOutcome {
+    /// Go on at this address.
+    Jump(u64),
+    /// Halt until an interrupt is pending ([`Hart::wakes_from_wait`]), then go on after.
+    WaitForInterrupt,
+    /// Forget translations, as [`Flush`](crate::paging::Flush) says, and go on after.
+    FlushTranslations,
+    /// The hart may halt until its reservation is gone or an interrupt is pending, and then goes
+    /// on after; it may go on at any time.
+    /// "Zawrs" Extension for Wait-on-Reservation-Set instructions.
+    WaitOnReservation(TimeOut),
+}
+
+/// What ends a wait on a reservation after a time of the implementation's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeOut {
+    /// Nothing: the wait may last for ever.
+    Never,
+    /// The instruction is done.
+    Done,
+    /// The instruction is illegal.
+    Illegal,
+}
+
+state::choice!(TimeOut {
+    Never,
+    Done,
+    Illegal
+});
+
+/// A hart's privileged state. Its program counter and registers live with whoever runs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hart {
+    /// The mode it runs in.
+    pub privilege: Privilege,
+    /// Its control and status registers.
+    pub csrs: Csrs,
+}
+
+state::component!(Hart { privilege, csrs });
+
+impl Hart {
+    /// A hart after reset: machine mode, interrupts and floating point off, all else zero.
+    pub fn new(hart_id: u64) -> Hart {
+        let csrs = Csrs {
+            mstatus: 0,
+            mie: 0,
+            mip: 0,
+            medeleg: 0,
+            mideleg: 0,
+            stvec: 0,
+            sscratch: 0,
+            sepc: 0,
+            scause: 0,
+            stval: 0,
+            satp: 0,
+            scounteren: 0,
+            senvcfg: 0,
+            mtvec: 0,
+            mscratch: 0,
+            mepc: 0,
+            mcause: 0,
+            mtval: 0,
+            mcounteren: 0,
+            menvcfg: 0,
+            mhartid: hart_id,
+            fcsr: 0,
+            pmpcfg: [0; 2],
+            pmpaddr: [0; 16],
+            cycle_offset: 0,
+            instret_offset: 0,
+            event: [0; EVENT_COUNTERS],
+            event_offset: [0; EVENT_COUNTERS],
+        };
+        Hart {
+            privilege: Privilege::Machine,
+            csrs,
+        }
+    }
+
+    /// Whether this mode may set `satp` and flush translations. Otherwise it traps.
+    pub(crate) fn manages_translation(&self) -> bool {
+        match self.privilege {
+            Privilege::Machine => true,
+            Privilege::Supervisor => self.csrs.mstatus & status::TVM == 0,
+            Privilege::User => false,
+        }
+    }
+
+    /// How the addresses of instructions are translated now; none if they are not.
+    #[inline]
+    pub fn fetch_space(&self) -> Option<Space> {
+        self.space(self.privilege)
+    }
+
+    /// How the addresses of loads, stores and atomics are translated now; none if they are not.
+    #[inline]
+    pub fn data_space(&self) -> Option<Space> {
+        let status = self.csrs.mstatus;
+        if self.privilege == Privilege::Machine && status & status::MPRV != 0 {
+            return self.space(Privilege::decode(status >> status::MPP_SHIFT));
+        }
+        self.space(self.privilege)
+    }
+
+    #[inline]
+    fn space(&self, privilege: Privilege) -> Option<Space> {
+        if self.csrs.satp == 0 {
+            return None;
+        }
+        let executable_is_readable = self.csrs.mstatus & status::MXR != 0;
+        let accessor = match privilege {
+            Privilege::Machine => return None,
+            Privilege::Supervisor => Accessor::Supervisor {
+                reaches_user: self.csrs.mstatus & status::SUM != 0,
+                executable_is_readable,
+            },
+            Privilege::User => Accessor::User {
+                executable_is_readable,
+            },
+        };
+        Space::of(self.csrs.satp, accessor)
+    }
+
+    /// Enters the trap handler: its address. `pc` is that of the instruction that trapped or,
+    /// for an interrupt, of the one that would have come next.
+    pub fn take_trap(&mut self, trap: Trap, pc: u64) -> u64 {
+        let csrs = &mut self.csrs;
+        let delegated = match trap.cause {
+            Cause::Interrupt(number) => csrs.mideleg >> (number & 63),
+            cause => csrs.medeleg >> cause.code(),
+        };
+        let previous = self.privilege;
+        let (vector, enabled, was_enabled);
+        if previous != Privilege::Machine && delegated & 1 != 0 {
+            (csrs.sepc, csrs.scause, csrs.stval) = (pc & !1, trap.cause.code(), trap.value);
+            (vector, enabled, was_enabled) = (csrs.stvec, status::SIE, status::SPIE);
+            csrs.mstatus &= !status::SPP;
+            if previous == Privilege::Supervisor {
+                csrs.mstatus |= status::SPP;
+            }
+            self.privilege = Privilege::Supervisor;
+        } else {
+            (csrs.mepc, csrs.mcause, csrs.mtval) = (pc & !1, trap.cause.code(), trap.value);
+            (vector, enabled, was_enabled) = (csrs.mtvec, status::MIE, status::MPIE);
+            csrs.mstatus &= !status::MPP;
+            csrs.mstatus |= previous.encoding() << status::MPP_SHIFT;
+            self.privilege = Privilege::Machine;
+        }
+        let saved = if csrs.mstatus & enabled != 0 {
+            was_enabled
+        } else {
+            0
+        };
+        csrs.mstatus = csrs.mstatus & !(enabled | was_enabled) | saved;
+        let base = vector & !3;
+        match trap.cause {
+            Cause::Interrupt(n) if vector & 1 != 0 => base.wrapping_add(4 * u64::from(n)),
+            _ => base,
+        }
+    }
+
+    /// Executes what is of [`crate::Class::System`]; `pc` is the instruction's own address.
+    /// Calls and breakpoints always trap, and so does what this privilege forbids.
+    pub fn system(&mut self, i: &Instruction, pc: u64) -> Result<SystemOutcome, Trap> {
+        let machine = self.privilege == Privilege::Machine;
+        let supervisor = self.privilege == Privilege::Supervisor;
+        let traps = |bit: u64| self.csrs.mstatus & bit != 0;
+        match i.operation {
+            Operation::Ecall => Err(Trap {
+                cause: match self.privilege {
+                    Privilege::User => Cause::EcallUser,
+                    Privilege::Supervisor => Cause::EcallSupervisor,
+                    Privilege::Machine => Cause::EcallMachine,
+                },
+                value: 0,
+            }),
+            Operation::Ebreak => Err(Trap {
+                cause: Cause::Breakpoint,
+                value: pc,
+            }),
+            Operation::Mret if machine => Ok(SystemOutcome::Jump(self.return_from_machine())),
+            Operation::Sret if machine || supervisor && !traps(status::TSR) => {
+                Ok(SystemOutcome::Jump(self.return_from_supervisor()))
+            }
+            Operation::SfenceVma if self.manages_translation() => {
+                Ok(SystemOutcome::FlushTranslations)
+            }
+            Operation::Wfi if machine || !traps(status::TW) => Ok(SystemOutcome::WaitForInterrupt),
+            Operation::WrsNto => Ok(SystemOutcome::WaitOnReservation(
+                if machine || !traps(status::TW) {
+                    TimeOut::Never
+                } else {
+                    TimeOut::Illegal
+                },
+            )),
+            Operation::WrsSto => Ok(SystemOutcome::WaitOnReservation(TimeOut::Done)),
+            _ => Err(Trap {
+                cause: Cause::IllegalInstruction,
+                value: i.bits.into(),
+            }),
+        }
+    }
+
+    fn return_from_machine(&mut self) -> u64 {
+        let status = self.csrs.mstatus;
+        self.privilege = Privilege::decode(status >> status::MPP_SHIFT);
+        let enabled = if status & status::MPIE != 0 {
+            status::MIE
+        } else {
+            0
+        };
+        self.csrs.mstatus = status & !(status::MIE | status::MPP) | status::MPIE | enabled;
+        if self.privilege != Privilege::Machine {
+            self.csrs.mstatus &= !status::MPRV;
+        }
+        self.csrs.mepc
+    }
+
+    fn return_from_supervisor(&mut self) -> u64 {
+        let status = self.csrs.mstatus;
+        self.privilege = Privilege::decode(u64::from(status & status::SPP != 0));
+        let enabled = if status & status::SPIE != 0 {
+            status::SIE
+        } else {
+            0
+        };
+        let cleared = status::SIE | status::SPP | status::MPRV;
+        self.csrs.mstatus = status & !cleared | status::SPIE | enabled;
+        self.csrs.sepc
+    }
+
+    /// Raises or lowers the interrupt `bit` of `mip`: 3 software, 7 timer, 11 external, 16 to
+    /// 63 the platform's. Other bits do not exist, and stay zero.
+    #[inline]
+    pub fn set_interrupt(&mut self, bit: u8, level: bool) {
+        let mask = 1_u64.checked_shl(bit.into()).unwrap_or(0) & HARDWARE_INTERRUPTS;
+        if level {
+            self.csrs.mip |= mask;
+        } else {
+            self.csrs.mip &= !mask;
+        }
+    }
+
+    /// The interrupt to take before the next instruction, if there is one: those of machine mode
+    /// before those that are delegated; of these, external before software before timer before the
+    /// platform's, of which the lowest number goes first.
+    #[inline]
+    pub fn pending_interrupt(&self) -> Option<Trap> {
+        let pending = self.csrs.mip & self.csrs.mie;
+        if pending == 0 {
+            return None;
+        }
+        let status = self.csrs.mstatus;
+        let (machine_takes, supervisor_takes) = match self.privilege {
+            Privilege::User => (true, true),
+            Privilege::Supervisor => (true, status & status::SIE != 0),
+            Privilege::Machine => (status & status::MIE != 0, false),
+        };
+        let delegated = pending & self.csrs.mideleg;
+        let due = match pending & !self.csrs.mideleg {
+            own if own != 0 && machine_takes => own,
+            _ if supervisor_takes => delegated,
+            _ => 0,
+        };
+        if due == 0 {
+            return None;
+        }
+        let standard = [11, 3, 7, 9, 1, 5];
+        let standard = standard.into_iter().find(|bit| due >> bit & 1 != 0);
+        let number = standard.unwrap_or(due.trailing_zeros() as u8);
+        Some(Trap {
+            cause: Cause::Interrupt(number),
+            value: 0,
+        })
+    }
+
+    /// Whether `wfi` ends: an interrupt is pending and enabled in `mie`, even if `mstatus`
+    /// keeps it from being taken.
+    #[inline]
+    pub fn wakes_from_wait(&self) -> bool {
+        self.csrs.mip & self.csrs.mie != 0
+    }
+
+    /// The exception flags that have accumulated (`fflags`).
+    #[inline]
+    pub fn float_flags(&self) -> u8 {
+        (self.csrs.fcsr & 0x1f) as u8
+    }
+
+    /// Adds exception flags; makes the floating-point state dirty if there are any.
+    #[inline]
+    pub fn add_flags(&mut self, flags: u8) {
+        if flags != 0 {
+            self.csrs.fcsr |= u64::from(flags & 0x1f);
+            self.set_float_dirty();
+        }
+    }
+
+    /// The dynamic rounding mode (`frm`), 0 to 7; 5 to 7 are reserved.
+    #[inline]
+    pub fn rounding_mode(&self) -> u8 {
+        (self.csrs.fcsr >> 5 & 7) as u8
+    }
+
+    /// Whether floating-point instructions may be executed: `mstatus.FS` is not Off. If it is,
+    /// they are illegal.
+    #[inline]
+    pub fn float_enabled(&self) -> bool {
+        self.csrs.mstatus & status::FS != 0
+    }
+
+    /// Sets `mstatus.FS` to Dirty; to be called when a floating-point register is written.
+    #[inline]
+    pub fn set_float_dirty(&mut self) {
+        self.csrs.mstatus |= status::FS;
+    }
+}
