@@ -18,6 +18,8 @@
  * | --- | --- | --- |
  * | `spin` | spin.h | polls every doorbell |
  * | `spin-poll-mode` | poll_mode.h | calls a receive-burst function for every queue |
+ * | `spin-mlx5` | more/spin-mlx5.h | the same, of a network interface's driver |
+ * | `spin-ixgbe-vector` | more/spin-ixgbe-vector.h | the same, of another's |
  * | `wrs` | wrs.h | polls every doorbell, and sleeps while all queues are empty |
  * | `software-bitmap` | bitmap.h | looks for a bit that the device sets |
  * | `software-ready-set` | ready_set.h | iterates over a list that QWAIT feeds |

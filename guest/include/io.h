@@ -43,7 +43,8 @@ struct io_registers {
   uint64_t cleared_bytes;         /**< 0xb0: ... write how many bytes: see io_cleared(). */
   uint64_t second_socket;         /**< 0xb8: where the memory of the second socket begins; or 0. */
   uint64_t consumers;             /**< 0xc0: memory for consumers: struct io_consumer. */
-  uint64_t unused[(0x800 - 0xc8) / 8];
+  uint64_t completions;           /**< 0xc8: write enum io_completions before start. */
+  uint64_t unused[(0x800 - 0xd0) / 8];
   uint64_t counters[128]; /**< 0x800: write what the program has counted. */
   uint64_t unused_too[(0x10000 - 0xc00) / 8];
   uint64_t weights[8192]; /**< 0x10000: the weight of each queue. */
@@ -184,7 +185,19 @@ struct io_descriptor {
   uint64_t wake;            /**< Address of a word to which the device adds wake_addend, once it
                                  has rung for an item that came into the empty queue; or 0. */
   uint64_t wake_addend;     /**< What it adds. */
-  uint64_t reserved;
+  uint64_t completions;     /**< Address of the ring of completions, an entry for each slot of the
+                                 device ring; see enum io_completions. */
+};
+
+/** What the device announces an item by. With completions a doorbell is never written, and a
+ * descriptor must have `taken`. */
+enum io_completions {
+  IO_COMPLETIONS_NONE = 0,      /**< It adds 1 to the doorbell. */
+  IO_COMPLETIONS_OWNER_BIT = 1, /**< It writes an entry of 64 bytes, as ConnectX does: bit 0 of the
+                                     last byte, the owner, is 0 in the first lap of the ring, 1 in
+                                     the next, and so on. */
+  IO_COMPLETIONS_DONE_BIT = 2,  /**< It writes an entry of 16 bytes, as the 82599 does: bit 0 of
+                                     byte 8 is 1. Whoever takes the item clears it. */
 };
 
 /** The number of items in a ring. */

@@ -21,6 +21,12 @@ enum io_notify {
   IO_NOTIFY_RPCVALET = 6,
   /** It looks at a bitmap of the queues with items, and sleeps until a user-level interrupt. */
   IO_NOTIFY_USER_INTERRUPT = 7,
+  /** It polls completions of 64 bytes as DPDK's vector driver for ConnectX does: four completions
+   * and four buffers a poll. */
+  IO_NOTIFY_SPIN_MLX5 = 8,
+  /** It polls descriptors of 16 bytes as DPDK's vector driver for the 82599 does: one descriptor an
+   * empty poll. */
+  IO_NOTIFY_SPIN_IXGBE_VECTOR = 9,
 };
 
 #endif

@@ -115,6 +115,8 @@ def run(
     polls = {
         "spin": 5.0 * queues,
         "spin-poll-mode": 10.0 * queues,
+        "spin-mlx5": 25.0 + 60.0 * queues,
+        "spin-ixgbe-vector": 26.0 * queues,
         "wrs": 5.0 * queues + 20.0,
         "software-ready-set": 0.5 * queues,
         "software-bitmap": 20.0,

@@ -59,7 +59,8 @@ def measured(result: Mapping[str, Any]) -> dict[str, Any]:
 def run(description: Description, **checkpoint: Any) -> dict[str, Any]:
     resolved = description.resolve()
     options = {"checkpoint": checkpoint} if checkpoint else None
-    return measured(simulator.run(resolved.data, compiler.elf(resolved.program), options))
+    elf = compiler.elf(resolved.program, mechanism=resolved.mechanism)
+    return measured(simulator.run(resolved.data, elf, options))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,7 @@ def run(description: Description, **checkpoint: Any) -> dict[str, Any]:
         {"traffic.load": "saturate", "traffic.shape": "single-queue", **NON_INCLUSIVE},
         {"data_plane.notify": "spin", "server.data_plane_cores": 2},
         {"data_plane.notify": "spin", **IN_ORDER, **NON_INCLUSIVE},
+        {"data_plane.notify": "spin-mlx5"},
         {"data_plane.notify": "software-bitmap", "traffic.arrivals": "bursty"},
         {
             "data_plane.notify": "rpcvalet",

@@ -213,8 +213,8 @@ def test_bounds_are_written_as_a_user_writes_them() -> None:
 def test_unknown_choice() -> None:
     assert changed('notify = "hyperplane"', 'notify = "hyperplan"') == (
         'example.toml: data_plane.notify is "hyperplan"; it must be "spin", "spin-poll-mode", '
-        '"wrs", "software-bitmap", "software-ready-set", "hyperplane", "rpcvalet" or '
-        '"user-interrupt"; did you mean "hyperplane"?'
+        '"spin-mlx5", "spin-ixgbe-vector", "wrs", "software-bitmap", "software-ready-set", '
+        '"hyperplane", "rpcvalet" or "user-interrupt"; did you mean "hyperplane"?'
     )
 
 

@@ -8,6 +8,7 @@ mod control;
 mod doorbell_map;
 mod setup;
 
+use crate::completion::Completions;
 use crate::program::{ProgramRegisters, ProgramSettings};
 use crate::{QueueDescriptor, SharedLedger};
 use fabric::{
@@ -150,6 +151,7 @@ struct Writing {
     item: u64,
     /// See [`ItemKind::kind_of`].
     kind: u8,
+    packet_bytes: u32,
     lines_left: u32,
 }
 
@@ -157,6 +159,7 @@ state::component!(Writing {
     queue,
     item,
     kind,
+    packet_bytes,
     lines_left
 });
 
@@ -192,6 +195,7 @@ pub struct IoSource {
     /// Where the memory begins that is to be as if it had been cleared.
     cleared: u64,
     items: ItemKind,
+    completions: Completions,
     descriptors: Vec<QueueDescriptor>,
     descriptors_left: u32,
     queues: Vec<Queue>,
@@ -224,6 +228,7 @@ impl State for IoSource {
                 queue_choice,
                 packets,
                 items,
+                completions,
                 ledger: fixed,
                 program,
                 signal: fixed,
@@ -283,6 +288,7 @@ impl IoSource {
             conflicts: 0,
             cleared: 0,
             items: ItemKind::Packets,
+            completions: Completions::None,
             descriptors: Vec::new(),
             descriptors_left: 0,
             queues: Vec::new(),
@@ -430,6 +436,7 @@ impl IoSource {
         let descriptors = std::mem::take(&mut self.descriptors);
         for (queue, descriptor) in descriptors.iter().enumerate() {
             let fault = descriptor_fault(&self.setup, context, self.table, queue, descriptor)
+                .or_else(|| self.completion_fault(context, queue, descriptor))
                 .or_else(|| {
                     (!self.doorbells.insert(descriptor.doorbell, queue as u32))
                         .then(|| format!("Queue {queue} has the same doorbell as another queue."))
@@ -532,6 +539,7 @@ impl IoSource {
             queue: number,
             item,
             kind: self.items.kind_of(&self.slot[SLOT_HEADER_BYTES as usize..]),
+            packet_bytes,
             lines_left: self.slot.len().div_ceil(LINE_BYTES) as u32,
         };
         let queue = &mut self.queues[number as usize];
@@ -553,22 +561,33 @@ impl IoSource {
         }
     }
 
-    /// A line of an item is written. Rings the doorbell for every item that is whole, in order.
+    /// A line of an item is written.
     fn line_written(&mut self, context: &mut AgentContext<'_>, producer: u32) {
         let writing = &mut self.writing[producer as usize];
         writing.lines_left -= 1;
         let number = writing.queue;
+        self.announce(context, number);
+    }
+
+    /// Announces every item of a queue that is whole, in order: rings the doorbell, or writes a
+    /// completion. Of completions one is under way at a time, so that they come in order, as writes
+    /// over PCIe do.
+    fn announce(&mut self, context: &mut AgentContext<'_>, number: u32) {
         let queue = &mut self.queues[number as usize];
         while let Some(&next) = queue.writing.get(queue.ringing) {
-            if self.writing[usize::from(next)].lines_left > 0 {
+            let writing = &self.writing[usize::from(next)];
+            let waits = self.completions != Completions::None && queue.ringing > 0;
+            if writing.lines_left > 0 || waits {
                 break;
             }
             queue.ringing += 1;
             context.access(
-                MemoryAccess::FetchAdd {
-                    address: queue.descriptor.doorbell,
-                    addend: 1,
-                },
+                self.completions.announce(
+                    &queue.descriptor,
+                    self.setup.ring_slots,
+                    queue.rung,
+                    writing.packet_bytes,
+                ),
                 purpose::RING | u64::from(number),
             );
         }
@@ -585,9 +604,14 @@ impl IoSource {
         }
     }
 
-    /// The doorbell has been rung for the oldest item being written: its producer is free.
+    /// The oldest item being written has been announced: its producer is free. `before` is the
+    /// doorbell's count before, if that has been rung.
     fn rung(&mut self, context: &mut AgentContext<'_>, number: u32, before: u64) {
         let queue = &mut self.queues[number as usize];
+        let before = match self.completions {
+            Completions::None => before,
+            _ => queue.rung.into(),
+        };
         // The upper half of a doorbell is its consumers'.
         queue.rung = (before as u32).wrapping_add(1);
         queue.count = u64::from(queue.rung.wrapping_sub(queue.taken));
@@ -624,6 +648,9 @@ impl IoSource {
         match self.waiting.pop_front() {
             Some(next) => self.write_item(context, producer, next),
             None => self.idle.push(producer),
+        }
+        if self.completions != Completions::None {
+            self.announce(context, number);
         }
         self.end_if_possible(context, number);
     }

@@ -31,6 +31,9 @@ pub struct QueueDescriptor {
     pub wake: u64,
     /// What is added.
     pub wake_addend: u64,
+    /// Address of the ring of completions, an entry for each slot of the device ring, if the
+    /// program has asked for completions; otherwise 0.
+    pub completions: u64,
 }
 
 state::plain!(QueueDescriptor {
@@ -40,7 +43,8 @@ state::plain!(QueueDescriptor {
     tenant_ring,
     taken,
     wake,
-    wake_addend
+    wake_addend,
+    completions
 });
 
 impl QueueDescriptor {
@@ -53,6 +57,7 @@ impl QueueDescriptor {
             taken: line.read(32, 8),
             wake: line.read(40, 8),
             wake_addend: line.read(48, 8),
+            completions: line.read(56, 8),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! the data plane takes it, processes it and rings the tenant's doorbell; the [`TenantSide`] takes
 //! the result.
 
+mod completion;
 mod io_source;
 mod ledger;
 mod program;

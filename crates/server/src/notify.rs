@@ -28,6 +28,26 @@ pub(crate) static SOFTWARE: &[Mechanism] = &[
              it.",
         )
     },
+    Mechanism {
+        usual_batch: 32,
+        reads_one: true,
+        ..Mechanism::new(
+            "spin-mlx5",
+            8,
+            "It polls completions of 64 bytes as DPDK's vector driver for ConnectX does: four \
+             completions and four buffers a poll.",
+        )
+    },
+    Mechanism {
+        usual_batch: 32,
+        reads_one: true,
+        ..Mechanism::new(
+            "spin-ixgbe-vector",
+            9,
+            "It polls descriptors of 16 bytes as DPDK's vector driver for the 82599 does: one \
+             descriptor an empty poll.",
+        )
+    },
     Mechanism::new(
         "wrs",
         3,

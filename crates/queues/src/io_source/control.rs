@@ -3,6 +3,7 @@
 use super::setup::{IoSetup, register};
 use super::{DESCRIPTORS_AT_ONCE, IoSource, LINE, Queue, QueueState, ROOM_POLL, has_room, purpose};
 use crate::QueueDescriptor;
+use crate::completion::Completions;
 use crate::program::write_counter;
 use fabric::{AddressRange, AgentContext, MemoryAccess};
 use workload::ItemKind;
@@ -30,6 +31,7 @@ impl IoSource {
             register::IN_ORDER => u64::from(setup.in_order),
             register::ITEMS => self.items as u64,
             register::CONSUMERS => setup.consumers.start,
+            register::COMPLETIONS => self.completions as u64,
             register::SECOND_SOCKET => setup.second_socket.unwrap_or(0),
             register::PARAMETER => self.program.parameter()?,
             register::COUNTER => self
@@ -109,9 +111,48 @@ impl IoSource {
                     self.ledger.borrow_mut().set_fault(error.to_string());
                 }
             }
+            register::COMPLETIONS if !self.is_started => {
+                let Some(format) = Completions::from_register(value) else {
+                    return false;
+                };
+                self.completions = format;
+            }
             _ => return false,
         }
         true
+    }
+
+    /// What is wrong with a queue's ring of completions, if the program has asked for them.
+    pub(super) fn completion_fault(
+        &self,
+        context: &AgentContext<'_>,
+        queue: usize,
+        descriptor: &QueueDescriptor,
+    ) -> Option<String> {
+        let bytes = u64::from(self.setup.ring_slots) * self.completions.entry_bytes();
+        let start = descriptor.completions;
+        if bytes == 0 {
+            return None;
+        }
+        let problem = if !start.is_multiple_of(LINE) {
+            "is not a multiple of 64"
+        } else if !context.in_memory(start)
+            || !start
+                .checked_add(bytes - 1)
+                .is_some_and(|last| context.in_memory(last))
+        {
+            "is not in memory"
+        } else if descriptor.taken == 0 {
+            return Some(format!(
+                "The descriptor of queue {queue} is wrong: it has completions, and no address in \
+                 `taken` where the device learns what the program has taken."
+            ));
+        } else {
+            return None;
+        };
+        Some(format!(
+            "The descriptor of queue {queue} is wrong: completions = {start:#x} {problem}."
+        ))
     }
 
     /// Whether requests and replies of a key-value store fit into the slots.
@@ -212,7 +253,8 @@ impl IoSource {
             self.table,
             number as usize,
             &descriptor,
-        );
+        )
+        .or_else(|| self.completion_fault(context, number as usize, &descriptor));
         if fault.is_none() && !self.doorbells.insert(descriptor.doorbell, number) {
             fault = Some(format!(
                 "Queue {number} has the same doorbell as another queue."

@@ -114,6 +114,8 @@ pub mod register {
         SECOND_SOCKET = 0xb8;
         /// Memory for the consumers of queues.
         CONSUMERS = 0xc0;
+        /// What announces an item.
+        COMPLETIONS = 0xc8;
         /// The counters, 8 bytes each.
         COUNTERS = 0x800;
         /// The weights of the queues, 8 bytes each.
