@@ -1183,6 +1183,27 @@ class NicStatistics(TypedDict):
     """
 
 
+class CqeNicStatistics(TypedDict):
+    """What the interface has counted."""
+
+    block_reads: int
+    """Reads of blocks of send queues."""
+    blue_flames: int
+    """Work requests that came with their doorbells."""
+    buffer_reads: int
+    """Reads of work requests to receive."""
+    completions: int
+    """Completions written."""
+    doorbells: int
+    """Doorbells of send queues."""
+    dropped_overrun: int
+    """Frames that were dropped because their completion found no room."""
+    frames: NicStatistics
+    """Frames, of both ports together."""
+    record_reads: int
+    """Reads of doorbell records."""
+
+
 class RackServerResult(TypedDict):
     """A server's part of the results."""
 
@@ -1206,7 +1227,7 @@ class RackServerResult(TypedDict):
     """What HyperPlane has counted."""
     instructions: int
     """Instructions of all cores of the server."""
-    interface: RpcValetInterface | NanoPuInterface | NicStatistics
+    interface: RpcValetInterface | NanoPuInterface | NicStatistics | CqeNicStatistics
     """What the network interface has counted."""
     name: str
     """The name of the server."""

@@ -231,7 +231,13 @@ PRINTED_KINDS = (
     *("read", "write", "compare-and-swap", "fetch-and-add", "indirect read"),
     *("raft writes", "chain writes", "incast"),
 )
-RACK_SERVICE_NS = {"nanopu": 10.0, "rpcvalet": 40.0, "ice-nic": 70.0, "dma-nic": 80.0}
+RACK_SERVICE_NS = {
+    "nanopu": 10.0,
+    "rpcvalet": 40.0,
+    "ice-nic": 70.0,
+    "dma-nic": 80.0,
+    "cqe-nic": 80.0,
+}
 """What a core of the fake's racks takes for a request."""
 
 

@@ -193,7 +193,7 @@ def test_several_guests_are_one_piece() -> None:
         (
             "rack.servers.0.interface=nanopuu",
             '--set: rack.servers.0.interface is "nanopuu"; it must be "rpcvalet", "nanopu", '
-            '"ice-nic" or "dma-nic"; did you mean "nanopu"?',
+            '"ice-nic", "dma-nic" or "cqe-nic"; did you mean "nanopu"?',
         ),
         (
             "rack.servers.0.server.preset=nanopu-prototyp",

@@ -8,6 +8,6 @@ pub mod rack;
 pub mod transport;
 
 pub use load_generator::{
-    LoadGenerator, LoadGeneratorReport, LoadGeneratorSpec, LoadGeneratorStatistics, Offer,
-    RequestSpec, UnexpectedMessages, Word,
+    AddressSpan, LoadGenerator, LoadGeneratorReport, LoadGeneratorSpec, LoadGeneratorStatistics,
+    Offer, RequestSpec, UnexpectedMessages, Word,
 };

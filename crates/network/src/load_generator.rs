@@ -20,7 +20,7 @@ use workload::{
 };
 
 pub use self::report::{LoadGeneratorReport, LoadGeneratorStatistics, UnexpectedMessages};
-pub use self::spec::{LoadGeneratorSpec, Offer, RequestSpec, Word};
+pub use self::spec::{AddressSpan, LoadGeneratorSpec, Offer, RequestSpec, Word};
 
 /// The tag of messages that are no requests; those have their numbers.
 const OPENING_TAG: u64 = u64::MAX;
@@ -79,7 +79,7 @@ mod purpose {
     pub const MASK: u64 = 3 << 62;
 }
 
-/// A load generator in a network, with one link.
+/// A load generator in a network. It sends at its first port, and receives at all.
 pub struct LoadGenerator {
     name: String,
     spec: LoadGeneratorSpec,
@@ -636,7 +636,11 @@ impl Node for LoadGenerator {
         self.name.clone()
     }
 
-    fn packet(&mut self, context: &mut NodeContext<'_>, _port: usize, packet: Packet) {
+    fn packet(&mut self, context: &mut NodeContext<'_>, _port: usize, mut packet: Packet) {
+        // A forwarder that does not look at frames has sent one back as it was: it is an answer.
+        if packet.from.address == self.address {
+            std::mem::swap(&mut packet.from, &mut packet.to);
+        }
         self.transport
             .arrived(context.now(), packet, &mut self.actions);
         self.act(context);
@@ -661,7 +665,12 @@ impl Node for LoadGenerator {
     }
 
     fn next_packet(&mut self, context: &mut NodeContext<'_>, _port: usize) -> Option<Packet> {
-        let packet = self.transport.next_packet(context.now());
+        let mut packet = self.transport.next_packet(context.now());
+        if let (Some(packet), Some(span)) = (&mut packet, self.spec.destinations) {
+            let [first, last] = [span.first, span.last].map(u32::from);
+            let place = self.contents.below(u64::from(last - first) + 1) as u32;
+            packet.routed_to = Some(first + place);
+        }
         // A datagram that has left makes room for another one.
         if packet.is_some() && !self.waiting.is_empty() {
             self.act(context);

@@ -136,6 +136,9 @@ pub struct Packet {
     pub from: Endpoint,
     /// Where it goes.
     pub to: Endpoint,
+    /// Its IPv4 destination if that is not `to`, which is then a router on the way. The network
+    /// forwards by Ethernet addresses and does not look at it.
+    pub routed_to: Option<u32>,
     /// What its transport says.
     pub header: TransportHeader,
     /// Its priority in switches, 0 first.
@@ -149,6 +152,7 @@ pub struct Packet {
 state::plain!(Packet {
     from,
     to,
+    routed_to,
     header,
     priority,
     payload,
@@ -156,6 +160,11 @@ state::plain!(Packet {
 });
 
 impl Packet {
+    /// Its IPv4 destination.
+    pub fn ipv4_destination(&self) -> u32 {
+        self.routed_to.unwrap_or(self.to.address)
+    }
+
     /// How many bytes it is on a link.
     pub fn wire_bytes(&self) -> u64 {
         HEADER_BYTES + self.payload.len() as u64
@@ -197,7 +206,7 @@ impl Packet {
         bytes.extend((length as u16).to_be_bytes());
         bytes.extend([0, 0, 0, 0, TIME_TO_LIVE, TRANSPORT_PROTOCOL, 0, 0]);
         bytes.extend(self.from.address.to_be_bytes());
-        bytes.extend(self.to.address.to_be_bytes());
+        bytes.extend(self.ipv4_destination().to_be_bytes());
         let sum = checksum(&[&bytes[IPV4_AT..TRANSPORT_AT]]);
         bytes[IPV4_AT + 10..IPV4_AT + 12].copy_from_slice(&sum.to_be_bytes());
         bytes.push(header.flags);
@@ -219,7 +228,8 @@ impl Packet {
 
     /// The packet of such bytes. Where it comes from and goes to is what its Ethernet addresses
     /// say, as switches forward by them: who answers by exchanging these alone, as the programs of
-    /// nanoPU's traditional network interface do, is understood. Neither checksum nor lengths are
+    /// nanoPU's traditional network interface do, is understood: an IPv4 destination that is one of
+    /// both hosts says nothing. Neither checksum nor lengths are
     /// looked at.
     pub fn from_bytes(bytes: &[u8]) -> Result<Packet, FrameError> {
         if (bytes.len() as u64) < HEADER_BYTES {
@@ -248,7 +258,9 @@ impl Packet {
         if bytes[IPV4_AT + 9] != TRANSPORT_PROTOCOL {
             return Err(FrameError::Protocol(bytes[IPV4_AT + 9]));
         }
+        let destination = number(30..34) as u32;
         Ok(Packet {
+            routed_to: (destination != to && destination != from).then_some(destination),
             from: Endpoint {
                 address: from,
                 port: number(35..37) as u16,
@@ -399,6 +411,7 @@ mod tests {
                 address: 0x0a00_0003,
                 port: 1,
             },
+            routed_to: None,
             header: TransportHeader {
                 flags: DATA,
                 message: 0x5678,
@@ -467,7 +480,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn bytes_and_back(
-            (from, to, ports) in (0u32.., 0u32.., (0u16.., 0u16..)),
+            (from, to, routed_to) in (0u32.., 0u32.., proptest::option::of(0u32..)),
+            ports in (0u16.., 0u16..),
             (flags, message, message_bytes) in (0u8.., 0u16.., 0u32..),
             (packet, credit, granted_priority, priority) in (0u16.., 0u32.., 0u8.., 0u8..),
             payload in proptest::collection::vec(0u8.., 0..1500),
@@ -476,6 +490,7 @@ mod tests {
             let packet = Packet {
                 from: Endpoint { address: from, port: ports.0 },
                 to: Endpoint { address: to, port: ports.1 },
+                routed_to: routed_to.filter(|&address| address != to && address != from),
                 header: TransportHeader {
                     flags,
                     message,

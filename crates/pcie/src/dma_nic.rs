@@ -460,7 +460,7 @@ impl DmaNic {
     /// A frame has come from the network.
     fn frame_came(&mut self, context: &mut AgentContext<'_>, packet: &Packet) {
         self.statistics.frames_received += 1;
-        let hash = rss::hash(packet);
+        let hash = rss::hash(&rss::MICROSOFT_KEY, packet);
         let queue = (hash % rss::INDIRECTION_ENTRIES % self.spec.queues) as usize;
         let frame = packet.to_bytes();
         let bytes = frame.len() as u32;
@@ -678,6 +678,8 @@ impl Agent for DmaNic {
                         let value = self.read_register(offset);
                         self.express.answer(context, reply_to, value);
                     }
+                    // Its registers do not combine stores.
+                    Some(AtDevice::BlockWritten { .. }) => {}
                     Some(AtDevice::Read { token, data }) => {
                         let index = token & purpose::INDEX;
                         match token & !purpose::INDEX {
@@ -726,11 +728,11 @@ impl Interface for DmaNic {
         self.port.connect(address, rate);
     }
 
-    fn receive(&mut self, _at: Time, packet: Packet) -> u64 {
+    fn receive(&mut self, _port: usize, _at: Time, packet: Packet) -> u64 {
         self.port.receive(packet)
     }
 
-    fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>) {
+    fn take_sent(&mut self, _port: usize, sent: &mut Vec<(Time, Packet)>) {
         self.port.take_sent(sent);
     }
 }

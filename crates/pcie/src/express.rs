@@ -52,6 +52,8 @@ pub(crate) mod purpose {
 pub(crate) enum AtDevice {
     /// A core has written a register.
     RegisterWritten { offset: u64, value: u64 },
+    /// Stores of a core that were combined into one write, from this register on.
+    BlockWritten { offset: u64, block: Vec<u8> },
     /// A core reads a register: [`Express::answer`] it.
     RegisterRead { reply_to: ReplyTo, offset: u64 },
     /// The device's read with this token is done.
@@ -62,6 +64,7 @@ pub(crate) enum AtDevice {
 #[derive(Clone, Debug)]
 enum Down {
     RegisterWritten { offset: u64, value: u64 },
+    BlockWritten { offset: u64, block: Vec<u8> },
     RegisterRead { reply_to: ReplyTo, offset: u64 },
     Completion { read: u64 },
 }
@@ -93,7 +96,17 @@ enum Up {
     },
 }
 
-state::choice!(Down { RegisterWritten { offset, value }, RegisterRead { reply_to, offset }, Completion { read } });
+impl Up {
+    /// Its data, if it is a posted write to memory.
+    fn posted_bytes(&self) -> u64 {
+        match self {
+            Up::Write { data, .. } | Up::Behind { data, .. } => data.len() as u64,
+            Up::Read { .. } | Up::Interrupt { .. } | Up::Answer { .. } => 0,
+        }
+    }
+}
+
+state::choice!(Down { RegisterWritten { offset, value }, RegisterRead { reply_to, offset }, Completion { read }, BlockWritten { offset, block } });
 state::choice!(Up { Read { read }, Write { group, address, data }, Behind { group, address, data, doorbell }, Interrupt { vector, behind }, Answer { reply_to, value } });
 
 /// A read of the device that has a tag.
@@ -179,6 +192,12 @@ pub(crate) struct Express {
     /// Interrupts at the root port that wait for writes: how many groups had begun before each, and
     /// its vector.
     interrupts: VecDeque<(u64, u64)>,
+    /// Bytes of posted writes that the root port takes at one time; 0: any.
+    posted_bytes: u64,
+    /// Bytes that are on their way to it, or being written.
+    posted: u64,
+    /// Packets that wait for these, in order.
+    held: VecDeque<Up>,
     bytes: u64,
 }
 
@@ -195,6 +214,9 @@ state::component!(Express {
     begun,
     interrupts_to: fixed,
     interrupts,
+    posted_bytes: fixed,
+    posted,
+    held,
     bytes: count
 });
 
@@ -219,6 +241,9 @@ impl Express {
             begun: 0,
             interrupts_to: None,
             interrupts: VecDeque::new(),
+            posted_bytes: u64::from(spec.posted_bytes),
+            posted: 0,
+            held: VecDeque::new(),
             bytes: 0,
         }
     }
@@ -238,7 +263,35 @@ impl Express {
         self.interrupts_to.is_some()
     }
 
+    /// Sends a packet as soon as the root port has room for it, behind those before it.
     fn send_up(&mut self, context: &mut AgentContext<'_>, packet: Up) {
+        if self.posted_bytes == 0 {
+            return self.send_now(context, packet);
+        }
+        self.held.push_back(packet);
+        self.send_held(context);
+    }
+
+    fn send_held(&mut self, context: &mut AgentContext<'_>) {
+        let limit = self.posted_bytes;
+        while let Some(bytes) = self.held.front().map(Up::posted_bytes)
+            && (bytes == 0 || self.posted == 0 || self.posted + bytes <= limit)
+            && let Some(packet) = self.held.pop_front()
+        {
+            self.posted += bytes;
+            self.send_now(context, packet);
+        }
+    }
+
+    /// So many bytes of posted writes have been written.
+    fn give_credit(&mut self, context: &mut AgentContext<'_>, bytes: u64) {
+        if self.posted_bytes > 0 {
+            self.posted -= bytes;
+            self.send_held(context);
+        }
+    }
+
+    fn send_now(&mut self, context: &mut AgentContext<'_>, packet: Up) {
         let bytes = match &packet {
             Up::Read { .. } => REQUEST_BYTES,
             Up::Write { data, .. } => REQUEST_BYTES + data.len() as u64,
@@ -263,6 +316,7 @@ impl Express {
     fn send_down(&mut self, context: &mut AgentContext<'_>, packet: Down) {
         let bytes = match &packet {
             Down::RegisterWritten { .. } => REQUEST_BYTES + REGISTER_BYTES,
+            Down::BlockWritten { block, .. } => REQUEST_BYTES + block.len() as u64,
             Down::RegisterRead { .. } => REQUEST_BYTES,
             Down::Completion { read } => {
                 let read = self.reads.get(*read as usize).and_then(Option::as_ref);
@@ -278,6 +332,11 @@ impl Express {
     /// A core writes a register: it has its answer at once.
     pub fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) {
         self.send_down(context, Down::RegisterWritten { offset, value });
+    }
+
+    /// Stores of a core have been combined.
+    pub fn write_registers(&mut self, context: &mut AgentContext<'_>, offset: u64, block: Vec<u8>) {
+        self.send_down(context, Down::BlockWritten { offset, block });
     }
 
     /// A core reads a register, and gets what [`Express::answer`] says.
@@ -427,6 +486,7 @@ impl Express {
                 Down::RegisterWritten { offset, value } => {
                     AtDevice::RegisterWritten { offset, value }
                 }
+                Down::BlockWritten { offset, block } => AtDevice::BlockWritten { offset, block },
                 Down::RegisterRead { reply_to, offset } => {
                     AtDevice::RegisterRead { reply_to, offset }
                 }
@@ -502,10 +562,14 @@ impl Express {
             }
             (purpose::LINE_WRITTEN, MemoryAccess::DmaWrite { bytes, .. }) => {
                 self.groups.get_mut(number as usize)?.missing -= u64::from(bytes);
+                self.give_credit(context, u64::from(bytes));
                 self.write_behind(context, number);
                 None
             }
             (purpose::BEHIND_WRITTEN | purpose::RUNG, _) => {
+                if let MemoryAccess::DmaWrite { bytes, .. } = access {
+                    self.give_credit(context, u64::from(bytes));
+                }
                 let group = self.groups.get_mut(number as usize)?;
                 let address = std::mem::take(&mut group.doorbell);
                 if address != 0 {

@@ -717,11 +717,11 @@ impl Interface for IceNic {
         self.port.connect(address, rate);
     }
 
-    fn receive(&mut self, _at: Time, packet: Packet) -> u64 {
+    fn receive(&mut self, _port: usize, _at: Time, packet: Packet) -> u64 {
         self.port.receive(packet)
     }
 
-    fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>) {
+    fn take_sent(&mut self, _port: usize, sent: &mut Vec<(Time, Packet)>) {
         self.port.take_sent(sent);
     }
 }

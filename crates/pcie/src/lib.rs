@@ -6,12 +6,15 @@
 //!   register and reads completions out of another.
 //! - [`DmaNic`] sits behind PCI Express: rings of descriptors in memory, doorbells, several queues,
 //!   and receive-side scaling.
+//! - [`CqeNic`] sits there, too, and has two ports: work requests, completion queues and doorbell
+//!   records in memory, as ConnectX-5.
 //!
 //! A frame's way in: the network gives it to the port (`port.rs`), where it is once all of it has
-//! come; it waits in the input buffer for a buffer in memory (`ice_nic.rs`, `dma_nic.rs`); its
+//! come; it waits in the input buffer for a buffer in memory (`ice_nic.rs`, `dma_nic.rs`, `cqe_nic/`); its
 //! lines are written at their home (`frames.rs`), behind PCI Express if there is one
 //! (`express.rs`); and the program finds a completion. The way out is the same backwards.
 
+mod cqe_nic;
 mod dma_nic;
 mod express;
 mod frames;
@@ -21,14 +24,19 @@ mod rss;
 mod spec;
 mod system;
 
-pub use crate::spec::{DmaNicSpec, ExpressEnergySpec, ExpressSpec, IceNicSpec};
+pub use crate::spec::{CqeNicSpec, DmaNicSpec, ExpressEnergySpec, ExpressSpec, IceNicSpec};
+pub use cqe_nic::{CQE_NIC_INDIRECTION_ENTRIES, CqeNic, CqeNicStatistics};
 pub use dma_nic::DmaNic;
 pub use ice_nic::IceNic;
 pub use port::NicStatistics;
 pub use rss::{INDIRECTION_ENTRIES, MICROSOFT_KEY, toeplitz};
-pub use system::{DMA_NIC, DMA_NIC_MAP, ICE_NIC, ICE_NIC_MAP};
+pub use system::{CQE_NIC, CQE_NIC_MAP, DMA_NIC, DMA_NIC_MAP, ICE_NIC, ICE_NIC_MAP};
 
 /// Offsets of the registers of [`IceNic`], by their names in `guest/include/ice_nic.h`.
 pub const ICE_NIC_REGISTERS: &[(&str, u64)] = ice_nic::register::ALL;
 /// Offsets of the registers of [`DmaNic`], by their names in `guest/include/dma_nic.h`.
 pub const DMA_NIC_REGISTERS: &[(&str, u64)] = dma_nic::register::ALL;
+/// Offsets of the registers of [`CqeNic`], by their names in `guest/include/cqe_nic.h`.
+pub const CQE_NIC_REGISTERS: &[(&str, u64)] = cqe_nic::register::ALL;
+/// The same of its queues.
+pub const CQE_NIC_QUEUE_REGISTERS: &[(&str, u64)] = cqe_nic::queue_register::ALL;

@@ -61,6 +61,8 @@ pub(crate) mod purpose {
 
 /// The port.
 pub(crate) struct Port {
+    /// Its number, which its tokens have in their lower bits.
+    number: u64,
     mac_latency: Time,
     address: u32,
     rate: LineRate,
@@ -74,6 +76,7 @@ pub(crate) struct Port {
 }
 
 state::component!(Port {
+    number: fixed,
     mac_latency: fixed,
     address: fixed,
     rate: fixed,
@@ -87,6 +90,7 @@ state::component!(Port {
 impl Port {
     pub fn new(mac_latency_ns: f64) -> Port {
         Port {
+            number: 0,
             mac_latency: Time::from_ns(mac_latency_ns),
             address: 0,
             rate: LineRate::from_gbit_per_s(UNCONNECTED_GBIT_PER_S),
@@ -96,6 +100,11 @@ impl Port {
             free_at: Time::ZERO,
             bytes: 0,
         }
+    }
+
+    /// The port with this number, of several.
+    pub fn numbered(self, number: u64) -> Port {
+        Port { number, ..self }
     }
 
     pub fn connect(&mut self, address: u32, rate: LineRate) {
@@ -121,12 +130,12 @@ impl Port {
     /// The token of the timer that is to be called when it has come.
     pub fn receive(&mut self, packet: Packet) -> u64 {
         self.coming.push_back(packet);
-        purpose::ARRIVED
+        purpose::ARRIVED | self.number
     }
 
     /// One of the port's timers: the packet that is in the interface now, if there is one.
     pub fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) -> Option<Packet> {
-        if token == purpose::PASSED {
+        if token == purpose::PASSED | self.number {
             return self.passing.pop_front();
         }
         let packet = self.coming.pop_front()?;
@@ -135,7 +144,10 @@ impl Port {
             return Some(packet);
         }
         self.passing.push_back(packet);
-        context.wake(context.now() + self.mac_latency, purpose::PASSED);
+        context.wake(
+            context.now() + self.mac_latency,
+            purpose::PASSED | self.number,
+        );
         None
     }
 

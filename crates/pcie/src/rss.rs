@@ -32,13 +32,13 @@ pub fn toeplitz(key: &[u8; 40], input: &[u8]) -> u32 {
 }
 
 /// The hash of a packet's addresses and ports.
-pub(crate) fn hash(packet: &Packet) -> u32 {
+pub(crate) fn hash(key: &[u8; 40], packet: &Packet) -> u32 {
     let mut input = [0; 12];
     input[..4].copy_from_slice(&packet.from.address.to_be_bytes());
-    input[4..8].copy_from_slice(&packet.to.address.to_be_bytes());
+    input[4..8].copy_from_slice(&packet.ipv4_destination().to_be_bytes());
     input[8..10].copy_from_slice(&packet.from.port.to_be_bytes());
     input[10..].copy_from_slice(&packet.to.port.to_be_bytes());
-    toeplitz(&MICROSOFT_KEY, &input)
+    toeplitz(key, &input)
 }
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
                 to,
                 ..Packet::default()
             };
-            assert_eq!(hash(&packet), with_ports);
+            assert_eq!(hash(&MICROSOFT_KEY, &packet), with_ports);
             let addresses = [from.address.to_be_bytes(), to.address.to_be_bytes()].concat();
             assert_eq!(toeplitz(&MICROSOFT_KEY, &addresses), addresses_alone);
         }

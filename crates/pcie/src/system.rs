@@ -1,6 +1,9 @@
 //! Conventional network interfaces as parts of a server.
 
-use crate::{DmaNic, DmaNicSpec, ExpressSpec, IceNic, IceNicSpec, NicStatistics};
+use crate::{
+    CqeNic, CqeNicSpec, CqeNicStatistics, DmaNic, DmaNicSpec, ExpressSpec, IceNic, IceNicSpec,
+    NicStatistics,
+};
 use energy::{Split, leaked, spent};
 use fabric::{Agent, AgentId, Attachment, Fabric, Time};
 use network::rack::{Interface, LineRate};
@@ -26,8 +29,18 @@ fabric::named_ranges! {
 
     /// Registers of a network interface behind PCI Express: a page for all of it, and one for each
     /// queue.
-    DMA_NIC_REGISTERS: Device = 0x1030_0000, 0x4_1000,
+    DMA_NIC_REGISTERS: Device = 0x1030_0000, 0x40_1000,
         "racks with `dma-nic`", "pcie/src/dma_nic.rs";
+}
+
+fabric::named_ranges! {
+    /// What [`CqeNic`] has in the memory map.
+    CQE_NIC_MAP:
+
+    /// Registers of a network interface with completion queues: a page for all of it, and one for
+    /// each pair of queues.
+    CQE_NIC_REGISTERS: Device = 0x1080_0000, 0x80_1000,
+        "racks with `cqe-nic`", "pcie/src/cqe_nic/mod.rs";
 }
 
 /// What [`IceNic`] is to a server.
@@ -66,6 +79,18 @@ pub const DMA_NIC: Kind = Kind {
     memory_map: DMA_NIC_MAP,
 };
 
+/// What [`CqeNic`] is to a server.
+pub const CQE_NIC: Kind = Kind {
+    key: "cqe_nic",
+    interface: Some(system::Interface {
+        name: "cqe-nic",
+        help: "Behind PCI Express, with completion queues and two ports, in the manner of ConnectX-5.",
+        statistics: SchemaGenerator::subschema_for::<CqeNicStatistics>,
+    }),
+    memory_map: CQE_NIC_MAP,
+    ..DMA_NIC
+};
+
 impl System for IceNicSpec {
     fn check(&self, _host: &Host<'_>) -> Result<(), SpecError> {
         IceNicSpec::check(self).under("server.ice_nic")
@@ -85,6 +110,23 @@ impl System for DmaNicSpec {
 
     fn attach(&self, fabric: &mut Fabric, _site: Site<'_>) -> Result<Attached, Refusal> {
         let nic = DmaNic::new(self, DMA_NIC_REGISTERS.start)?;
+        let attachment = nic.attachment(0);
+        let express = Some(self.express.clone());
+        Ok(attach(fabric, nic, attachment, self.energy, express)?)
+    }
+}
+
+impl System for CqeNicSpec {
+    fn check(&self, _host: &Host<'_>) -> Result<(), SpecError> {
+        CqeNicSpec::check(self).under("server.cqe_nic")
+    }
+
+    fn ports(&self) -> usize {
+        self.ports as usize
+    }
+
+    fn attach(&self, fabric: &mut Fabric, _site: Site<'_>) -> Result<Attached, Refusal> {
+        let nic = CqeNic::new(self, CQE_NIC_REGISTERS.start)?;
         let attachment = nic.attachment(0);
         let express = Some(self.express.clone());
         Ok(attach(fabric, nic, attachment, self.energy, express)?)
@@ -126,6 +168,9 @@ impl Conventional for IceNic {
     fn told(&self) -> Told {
         Told {
             statistics: self.statistics(),
+            report: json!(self.statistics()),
+            ports: 1,
+            dropped: 0,
             rate: self.rate(),
             fault: self.fault().map(str::to_string),
         }
@@ -136,6 +181,9 @@ impl Conventional for DmaNic {
     fn told(&self) -> Told {
         Told {
             statistics: self.statistics(),
+            report: json!(self.statistics()),
+            ports: 1,
+            dropped: 0,
             rate: self.rate(),
             fault: self.fault().map(str::to_string),
         }
@@ -146,9 +194,28 @@ impl Conventional for DmaNic {
     }
 }
 
+impl Conventional for CqeNic {
+    fn told(&self) -> Told {
+        let counted = CqeNic::statistics(self);
+        Told {
+            statistics: counted.frames,
+            report: json!(counted),
+            ports: self.port_count(),
+            dropped: counted.dropped_overrun,
+            rate: self.rate(),
+            fault: self.fault().map(str::to_string),
+        }
+    }
+}
+
 /// What an interface tells.
 struct Told {
     statistics: NicStatistics,
+    /// Its part of the results.
+    report: Value,
+    ports: u32,
+    /// Frames that were dropped for a reason that `statistics` does not have.
+    dropped: u64,
     rate: LineRate,
     /// What the program has done first with it that cannot be.
     fault: Option<String>,
@@ -177,7 +244,7 @@ impl Hardware for Part {
     }
 
     fn statistics(&self, fabric: &mut Fabric, _now: Time, _ledger: Option<&Ledger>) -> Value {
-        json!(self.told(fabric).map(|told| told.statistics))
+        json!(self.told(fabric).map(|told| told.report))
     }
 
     fn fault(&self, fabric: &mut Fabric) -> Option<String> {
@@ -191,6 +258,7 @@ impl Hardware for Part {
                 + counts.dropped_too_long
                 + counts.dropped_no_descriptor
                 + counts.dropped_bad_descriptor
+                + told.dropped
         })
     }
 
@@ -204,7 +272,9 @@ impl Hardware for Part {
         let (&[link_bytes, express_bytes], Some(told)) = (events, self.told(fabric)) else {
             return Vec::new();
         };
-        let mut components = vec![self.energy.spent(link_bytes, told.rate, seconds)];
+        let mut port = self.energy.spent(link_bytes, told.rate, seconds);
+        port.leakage *= f64::from(told.ports);
+        let mut components = vec![port];
         if let Some(express) = &self.express {
             let costs = &express.energy;
             let milliwatts = costs.static_mw_per_gb_per_s * express.rate_gbit_per_s / 8.0;
@@ -229,5 +299,12 @@ mod tests {
         let queues = queues.and_then(Value::as_f64).unwrap() as u64;
         // A page for all, and one for each queue.
         assert_eq!(DMA_NIC_REGISTERS.length, 0x1000 * (1 + queues));
+        let schema = schemars::schema_for!(CqeNicSpec);
+        let most = |key: &str| {
+            let maximum = schema.pointer(&format!("/properties/{key}/maximum"));
+            maximum.and_then(Value::as_f64).unwrap() as u64
+        };
+        let pairs = most("ports") * most("queues");
+        assert_eq!(CQE_NIC_REGISTERS.length, 0x1000 * (1 + pairs));
     }
 }

@@ -116,7 +116,7 @@ impl ProgramRegisters {
     }
 
     /// What is wrong, if the description has a parameter that the program has not asked for.
-    pub fn unknown_parameter(&self) -> Option<String> {
+    pub fn unknown_parameter(&self, table: &str) -> Option<String> {
         let mut given = self.settings.parameters.keys();
         let unknown = given.find(|name| !self.asked.contains(*name))?;
         let asked = self.asked.iter().map(String::as_str);
@@ -124,10 +124,10 @@ impl ProgramRegisters {
             .filter(|name| !name.starts_with(TRAFFIC_PARAMETERS))
             .collect();
         Some(if known.is_empty() {
-            format!("data_plane.parameters.{unknown} is not known: the program has no parameters")
+            format!("{table}.{unknown} is not known: the program has no parameters")
         } else {
             format!(
-                "data_plane.parameters.{unknown} is not known to the program, which has {}",
+                "{table}.{unknown} is not known to the program, which has {}",
                 known.into_iter().collect::<Vec<_>>().join(", ")
             )
         })
@@ -237,14 +237,16 @@ mod tests {
                 .is_some_and(|bits| f64::from_bits(bits).is_nan())
         );
         assert_eq!(registers.parameter(), None); // No name has been written.
-        assert_eq!(registers.unknown_parameter(), None);
+        assert_eq!(registers.unknown_parameter("data_plane.parameters"), None);
         assert!(!write(&mut registers, &"x".repeat(MAX_NAME_BYTES + 8)));
     }
 
     #[test]
     fn a_parameter_that_nobody_asks_for_is_wrong() {
         let mut registers = registers(&[("rate_mprs", 0.1)], &[]);
-        let sentence = registers.unknown_parameter().unwrap();
+        let sentence = registers
+            .unknown_parameter("data_plane.parameters")
+            .unwrap();
         assert!(
             sentence.ends_with("the program has no parameters"),
             "{sentence}"
@@ -254,7 +256,9 @@ mod tests {
             registers.parameter();
         }
         assert_eq!(
-            registers.unknown_parameter().unwrap(),
+            registers
+                .unknown_parameter("data_plane.parameters")
+                .unwrap(),
             "data_plane.parameters.rate_mprs is not known to the program, which has burst_items, \
              rate_mrps"
         );

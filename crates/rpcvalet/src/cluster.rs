@@ -407,7 +407,7 @@ impl Cluster {
     }
 
     fn start(&mut self, context: &mut AgentContext<'_>) {
-        if let Some(sentence) = self.program.unknown_parameter() {
+        if let Some(sentence) = self.program.unknown_parameter("data_plane.parameters") {
             self.ledger.borrow_mut().set_wrong_description(sentence);
         }
         self.is_started = true;

@@ -539,12 +539,12 @@ impl Interface for Gateway {
         self.rate = rate;
     }
 
-    fn receive(&mut self, _at: Time, packet: Packet) -> u64 {
+    fn receive(&mut self, _port: usize, _at: Time, packet: Packet) -> u64 {
         self.coming.push_back(packet);
         purpose::ARRIVED
     }
 
-    fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>) {
+    fn take_sent(&mut self, _port: usize, sent: &mut Vec<(Time, Packet)>) {
         sent.append(&mut self.sent);
     }
 }

@@ -230,21 +230,7 @@ impl DataPlaneSpec {
             format!("a list of {weights}"),
             format!("there are {} queues", self.queues),
         )?;
-        for name in self.parameters.keys() {
-            require(
-                (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains('\0'),
-                "parameters",
-                format!("a table with the name {name:?}"),
-                format!("a name must have 1 to {MAX_NAME_BYTES} bytes, and none of them zero"),
-            )?;
-            require(
-                !name.starts_with(TRAFFIC_PARAMETERS),
-                "parameters",
-                format!("a table with the name {name:?}"),
-                "what the program knows of the traffic is described under traffic.operations",
-            )?;
-        }
-        Ok(())
+        check_parameters(&self.parameters)
     }
 
     /// How many of `cores` share queues.
@@ -380,6 +366,25 @@ pub fn server_schema() -> schemars::Schema {
 /// The JSON schema of a [`RackDescription`].
 pub fn rack_schema() -> schemars::Schema {
     schemars::schema_for!(RackDescription)
+}
+
+/// Whether a program can be told these numbers by their names.
+pub(crate) fn check_parameters(parameters: &BTreeMap<String, f64>) -> Result<(), SpecError> {
+    for name in parameters.keys() {
+        require(
+            (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains('\0'),
+            "parameters",
+            format!("a table with the name {name:?}"),
+            format!("a name must have 1 to {MAX_NAME_BYTES} bytes, and none of them zero"),
+        )?;
+        require(
+            !name.starts_with(TRAFFIC_PARAMETERS),
+            "parameters",
+            format!("a table with the name {name:?}"),
+            "what the program knows of the traffic is described under traffic.operations",
+        )?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,18 +7,20 @@ use crate::error::RunError;
 use crate::hardware::{Hardware, Wanted};
 use crate::limits::Guard;
 use crate::machine::Machine;
-use crate::memory_map::MAIN_MEMORY;
+use crate::memory_map::{IO_REGISTERS, MAIN_MEMORY};
 use crate::notify::InterfaceKind;
 use crate::plan::{Plan, program_doorbells};
-use crate::preparation::Preparation;
+use crate::preparation::{Preparation, Told};
 use crate::program::{Program, check_bare_metal, check_given, load};
 use crate::rack::{RackServer, RackServerSpec};
 use crate::registry::SYSTEMS;
 use fabric::Fabric;
 use network::rack::{LineRate, NodeId};
 use network::transport::Protocol;
+use queues::{ProgramRegisters, ProgramSettings};
 use riscv::elf::Image;
 use spec::{SpecError, Under, require};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use system::Setting;
 use workload::Files;
@@ -29,7 +31,7 @@ pub(crate) enum Runs<'a> {
     /// A data plane with traffic of its own.
     DataPlane(DataPlanePlan<'a>),
     /// A bare-metal program that uses the network.
-    Networked,
+    Networked(&'a BTreeMap<String, f64>),
     /// A program alone, with what it is given.
     Alone(&'a Program),
 }
@@ -126,7 +128,7 @@ impl<'a> HostSpec<'a> {
                 self.check_own_system(plan)?;
                 "data_plane.notify"
             }
-            Runs::Networked => "systems",
+            Runs::Networked(_) => "systems",
             Runs::Alone(_) => "server",
         };
         self.wanted().check(key)
@@ -152,7 +154,7 @@ impl<'a> HostSpec<'a> {
                 let own = plan.spec.notify.system().map(|kind| kind.key);
                 (Setting::DataPlane(plan.setting()), own)
             }
-            Runs::Networked => (Setting::Rack, None),
+            Runs::Networked(_) => (Setting::Rack, None),
             Runs::Alone(_) => return Wanted::described(self.server, Setting::Alone),
         };
         let interface = self.interface.map(|interface| interface.system().key);
@@ -164,6 +166,13 @@ impl<'a> HostSpec<'a> {
             .into_iter()
             .fold(wanted, |wanted, key| wanted.and(key, &setting));
         others.fold(wanted, |wanted, key| wanted.and(key, &Setting::Rack))
+    }
+
+    /// How many ports its interface has.
+    pub fn ports(&self) -> usize {
+        let system = self.interface.map(|interface| interface.system().key);
+        let system = system.and_then(|key| self.server.system(key));
+        system.map_or(1, |system| system.ports())
     }
 
     /// What its interface speaks.
@@ -189,8 +198,8 @@ impl<'a> HostSpec<'a> {
                 plan.doorbells = setup.doorbells;
                 plan.memory = vec![setup.doorbells, setup.consumers, setup.tenant_doorbells];
             }
-            Runs::Networked if self.systems.is_empty() => plan.memory.clear(),
-            Runs::Networked => {}
+            Runs::Networked(_) if self.systems.is_empty() => plan.memory.clear(),
+            Runs::Networked(_) => {}
             Runs::Alone(_) => plan.is_live = true,
         }
         plan
@@ -201,7 +210,7 @@ impl<'a> HostSpec<'a> {
         let image = load(elf)?;
         match &self.runs {
             Runs::DataPlane(_) => check_bare_metal(&image)?,
-            Runs::Networked => check_given(&image, &Program::default())?,
+            Runs::Networked(_) => check_given(&image, &Program::default())?,
             Runs::Alone(_) if is_linux(&image) => {}
             Runs::Alone(program) => check_given(&image, program)?,
         }
@@ -221,7 +230,23 @@ impl<'a> HostSpec<'a> {
         let server = self.plan(common.simulator).untimed();
         match &self.runs {
             Runs::DataPlane(plan) => Preparation::kept(server, image, Some(plan.told()), guard),
-            Runs::Networked => Preparation::kept(server, image, None, guard),
+            Runs::Networked(parameters) => {
+                let settings = ProgramSettings {
+                    parameters: (*parameters).clone(),
+                    ..ProgramSettings::default()
+                };
+                let told = Some(Told::new(IO_REGISTERS, &settings));
+                let preparation = Preparation::kept(server, image, told, guard)?;
+                let prepared = preparation.as_ref().map(|made| made.program.clone());
+                let registers = ProgramRegisters::new(ProgramSettings {
+                    prepared: prepared.unwrap_or_default(),
+                    ..settings
+                });
+                match registers.unknown_parameter("parameters") {
+                    Some(sentence) => Err(RunError::Description(sentence)),
+                    None => Ok(preparation),
+                }
+            }
             Runs::Alone(_) => Ok(Preparation::live(&server, image, guard)?.map(Arc::new)),
         }
     }
@@ -260,7 +285,7 @@ impl<'a> HostSpec<'a> {
                 data_plane.watch(&mut machine, &hardware);
                 (machine, hardware, Some(data_plane))
             }
-            Runs::Networked | Runs::Alone(_) => {
+            Runs::Networked(_) | Runs::Alone(_) => {
                 let nothing = |_: &mut Fabric, _: &Hardware| Ok(());
                 let built = plan.build(image, preparation, guard, position, None, nothing);
                 let (machine, hardware, ()) = built?;

@@ -38,6 +38,8 @@ pub struct RackServer {
     pub machine: Machine,
     /// What its packets come through, and its place in the network, if there is one.
     wire: Option<(Wire, NodeId)>,
+    /// How many ports its interface has.
+    ports: usize,
     /// What is measured of it beside what clients measure.
     pub(crate) data_plane: Option<DataPlane>,
     /// The cycle at which it waits until its energy has been read.
@@ -53,6 +55,7 @@ state::component!(RackServer {
     name: fixed,
     machine,
     wire: fixed,
+    ports: fixed,
     data_plane: fixed,
     reading_due: fixed,
     next,
@@ -79,6 +82,7 @@ impl RackServer {
             name,
             machine,
             wire: None,
+            ports: 0,
             data_plane,
             reading_due: None,
             next: Time::ZERO,
@@ -102,6 +106,7 @@ impl RackServer {
     pub fn connect(&mut self, address: u32, rate: LineRate) -> Result<(), RunError> {
         if let Some(interface) = self.interface()? {
             interface.connect(address, rate);
+            self.ports = interface.ports();
         }
         Ok(())
     }
@@ -121,13 +126,13 @@ impl RackServer {
         self.next = self.next_time();
     }
 
-    fn receive(&mut self, at: Time, packet: Packet) -> Result<(), RunError> {
+    fn receive(&mut self, port: u16, at: Time, packet: Packet) -> Result<(), RunError> {
         if self.has_ended {
             return Ok(());
         }
         let Some(token) = self
             .interface()?
-            .map(|interface| interface.receive(at, packet))
+            .map(|interface| interface.receive(usize::from(port), at, packet))
         else {
             return Ok(());
         };
@@ -186,8 +191,8 @@ impl RackServer {
         Ok(())
     }
 
-    /// Does what happens in whole cycles before `end`, and appends what it sends.
-    fn run_until(&mut self, end: Time, sent: &mut Vec<(Time, Packet)>) -> Result<(), RunError> {
+    /// Does what happens in whole cycles before `end`.
+    fn run_until(&mut self, end: Time) -> Result<(), RunError> {
         let pause = self.machine.engine.clock().cycle_of(end);
         self.run(pause, u32::MAX)?;
         let is_over = self.machine.is_ending() && pause >= self.machine.end();
@@ -196,8 +201,13 @@ impl RackServer {
             self.has_ended = true;
         }
         self.refresh();
+        Ok(())
+    }
+
+    /// Appends what it has sent at a port.
+    fn take_sent(&mut self, port: usize, sent: &mut Vec<(Time, Packet)>) -> Result<(), RunError> {
         if let Some(interface) = self.interface()? {
-            interface.take_sent(sent);
+            interface.take_sent(port, sent);
         }
         Ok(())
     }
@@ -358,9 +368,9 @@ impl Rack {
         let end = now.saturating_add(self.window);
         let end = end.min(self.end).min(self.pause);
         self.network.run_until(end);
-        for (at, place, packet) in self.network.take_arrived() {
+        for (at, (place, port), packet) in self.network.take_arrived() {
             if let Some(Some(server)) = self.places.get(usize::from(place.0)) {
-                self.servers[*server].receive(at, packet)?;
+                self.servers[*server].receive(port, at, packet)?;
             }
         }
         for server in &mut self.servers {
@@ -370,11 +380,14 @@ impl Rack {
             }
             self.server_windows += 1;
             server
-                .run_until(end, &mut self.sent)
+                .run_until(end)
                 .map_err(|error| error.of(&server.name))?;
             if let Some((_, place)) = server.wire {
-                for (at, packet) in self.sent.drain(..) {
-                    self.network.enter(place, at, packet);
+                for port in 0..server.ports {
+                    server.take_sent(port, &mut self.sent)?;
+                    for (at, packet) in self.sent.drain(..) {
+                        self.network.enter((place, port), at, packet);
+                    }
                 }
             }
         }

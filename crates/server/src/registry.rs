@@ -85,6 +85,8 @@ systems! {
     ice_nic: pcie::IceNicSpec = pcie::ICE_NIC,
     /// The network interface of kind `dma-nic`.
     dma_nic: pcie::DmaNicSpec = pcie::DMA_NIC,
+    /// The network interface of kind `cqe-nic`.
+    cqe_nic: pcie::CqeNicSpec = pcie::CQE_NIC,
 }
 
 /// Every value of `data_plane.notify`, with the system that it needs.

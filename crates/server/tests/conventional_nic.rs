@@ -26,6 +26,7 @@ fn request(number: u64) -> Packet {
     Packet {
         from: host(CLIENT),
         to: host(SERVER),
+        routed_to: None,
         header: TransportHeader {
             flags: DATA,
             ..TransportHeader::default()
@@ -56,7 +57,7 @@ fn machine<N: fabric::Agent + Interface + 'static>(
     for (number, &at_ns) in times_ns.iter().enumerate() {
         let at = Time::from_ns(at_ns);
         let nic: &mut N = fabric.agent_mut(id).unwrap();
-        let token = nic.receive(at, request(number as u64));
+        let token = nic.receive(0, at, request(number as u64));
         fabric.wake_agent(id, at, token);
     }
     (machine, id)
@@ -93,7 +94,7 @@ fn with_dma_nic(spec: &ServerSpec, image: Image, times_ns: &[f64]) -> (Machine, 
 fn sent<N: Interface + 'static>((machine, id): &mut (Machine, AgentId)) -> Vec<(Time, Packet)> {
     let mut sent = Vec::new();
     let nic: &mut N = machine.engine.fabric.agent_mut(*id).unwrap();
-    nic.take_sent(&mut sent);
+    nic.take_sent(0, &mut sent);
     sent
 }
 

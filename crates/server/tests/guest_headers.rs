@@ -129,3 +129,18 @@ fn user_interrupt_control_registers() {
     let constants = constants(&header("user_interrupt.h"), "CSR_");
     assert_eq!(by_name(constants), sorted(user_interrupts::CSRS));
 }
+
+#[test]
+fn cqe_nic_registers() {
+    let constants = constants(&header("cqe_nic.h"), "CQE_NIC_");
+    let (queues, others): (Vec<_>, Vec<_>) = constants
+        .into_iter()
+        .partition(|(name, _)| name.starts_with("QUEUE_"));
+    assert_eq!(by_name(others), sorted(pcie::CQE_NIC_REGISTERS));
+    let of_queues = queues.into_iter();
+    let of_queues = of_queues.map(|(name, value)| (name.replacen("QUEUE_", "", 1), value));
+    assert_eq!(
+        by_name(of_queues.collect()),
+        sorted(pcie::CQE_NIC_QUEUE_REGISTERS)
+    );
+}

@@ -76,7 +76,7 @@ impl Bench {
     /// The first bit of a packet arrives at `at`.
     fn arrive(&mut self, at: Time, packet: Packet) {
         let last = at + rate().duration(packet.wire_bytes());
-        let token = self.interface().receive(last, packet);
+        let token = self.interface().receive(0, last, packet);
         let nic = self.nic;
         self.machine.engine.fabric.wake_agent(nic, last, token);
     }
@@ -86,7 +86,7 @@ impl Bench {
         while self.sent.len() < packets {
             let going = self.machine.advance();
             let nic = self.machine.engine.fabric.agent_mut::<Nic>(self.nic);
-            nic.expect("the interface").take_sent(&mut self.sent);
+            nic.expect("the interface").take_sent(0, &mut self.sent);
             if let Err(error) = going {
                 return Some(error);
             }
@@ -102,7 +102,7 @@ impl Bench {
         }
         self.machine.engine.settle(end);
         let nic = self.machine.engine.fabric.agent_mut::<Nic>(self.nic);
-        nic.expect("the interface").take_sent(&mut self.sent);
+        nic.expect("the interface").take_sent(0, &mut self.sent);
     }
 }
 

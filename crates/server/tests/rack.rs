@@ -130,12 +130,12 @@ impl Interface for TestInterface {
         self.rate = Some(rate);
     }
 
-    fn receive(&mut self, _at: Time, packet: Packet) -> u64 {
+    fn receive(&mut self, _port: usize, _at: Time, packet: Packet) -> u64 {
         self.coming.push_back(packet);
         0
     }
 
-    fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>) {
+    fn take_sent(&mut self, _port: usize, sent: &mut Vec<(Time, Packet)>) {
         sent.append(&mut self.sent);
     }
 }
@@ -384,6 +384,7 @@ fn talking(exits: bool, lookahead: u64, skip_spinning: bool) -> Rack {
     let link = LinkSpec {
         rate_gbit_per_s: 20.0,
         latency_ns: 60.0,
+        overhead_bytes: 0,
         faults: LinkFaultSpec {
             lost: 0.05,
             duplicated: 0.05,

@@ -745,6 +745,7 @@ fn interrupted_by_a_frame_after(spec: &ServerSpec, interrupts: &UserInterruptSpe
         let packet = Packet {
             from: host(0x0a00_0002),
             to: host(0x0a00_0001),
+            routed_to: None,
             header: TransportHeader {
                 flags: DATA,
                 ..TransportHeader::default()
@@ -755,7 +756,7 @@ fn interrupted_by_a_frame_after(spec: &ServerSpec, interrupts: &UserInterruptSpe
         };
         let at = Time::from_ns(number as f64);
         let one: &mut DmaNic = fabric.agent_mut(nic).unwrap();
-        let token = one.receive(at, packet);
+        let token = one.receive(0, at, packet);
         fabric.wake_agent(nic, at, token);
     }
     let seen = Rc::new(RefCell::new(Vec::new()));

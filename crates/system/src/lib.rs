@@ -206,6 +206,11 @@ pub trait System {
         Protocol::Datagrams
     }
 
+    /// How many ports its network interface has.
+    fn ports(&self) -> usize {
+        1
+    }
+
     /// Attaches it.
     fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal>;
 }

@@ -212,6 +212,10 @@ pub struct LoadGeneratorSpec {
     #[serde(default = "one_port")]
     #[schemars(range(min = 1, max = 65536))]
     pub ports: u32,
+    /// IPv4 destinations of its packets, each as likely, for a server that is a router. Without,
+    /// packets go to the server's own address.
+    #[serde(default)]
+    pub destinations: Option<AddressSpan>,
     /// How many requests it sends; without it, as many as the measurement needs.
     #[serde(default)]
     #[schemars(range(max = 100_000_000_000_u64))]
@@ -228,6 +232,16 @@ pub struct LoadGeneratorSpec {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e9))]
     pub receive_latency_ns: f64,
+}
+
+/// IPv4 addresses that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddressSpan {
+    /// The first.
+    pub first: std::net::Ipv4Addr,
+    /// The last.
+    pub last: std::net::Ipv4Addr,
 }
 
 fn one_port() -> u32 {
@@ -252,6 +266,10 @@ impl LoadGeneratorSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         self.transport.check().under("transport")?;
+        if let Some(AddressSpan { first, last }) = self.destinations {
+            let accepted = format!("it must be destinations.first, {first}, or more");
+            require(first <= last, "destinations.last", last, accepted)?;
+        }
         let most = u64::from(self.transport.largest_message_bytes);
         for (place, message) in self.opening.iter().enumerate() {
             let words = message.words.len() as u64;

@@ -106,6 +106,7 @@ fn spec(offer: Offer) -> LoadGeneratorSpec {
         requests: one_kind(),
         stamped: true,
         ports: 1,
+        destinations: None,
         max_requests: None,
         transport: TransportSpec {
             send_buffers: 1000,
@@ -777,4 +778,94 @@ fn messages_that_answer_nothing_are_told_apart() {
     generator.requests.clear();
     let found = find(&generator, SERVER, 0, &[]).unwrap_err();
     assert_eq!(found, "1 when no request waited for an answer");
+}
+
+/// Sends each packet on at its other port, as it is, after 100 ns.
+#[derive(Default)]
+struct Forwarder {
+    kept: VecDeque<Packet>,
+    /// IPv4 destinations that it has seen.
+    seen: Vec<u32>,
+}
+
+impl Node for Forwarder {
+    fn name(&self) -> String {
+        "forwarder".to_string()
+    }
+
+    fn packet(&mut self, context: &mut NodeContext<'_>, port: usize, packet: Packet) {
+        assert_eq!(port, 0);
+        self.seen.push(packet.ipv4_destination());
+        self.kept.push_back(packet);
+        context.wake(context.now() + Time::from_ns(100.0), 0);
+    }
+
+    fn timer(&mut self, context: &mut NodeContext<'_>, _token: u64) {
+        context.offer(1);
+    }
+
+    fn next_packet(&mut self, _: &mut NodeContext<'_>, _port: usize) -> Option<Packet> {
+        self.kept.pop_front()
+    }
+}
+
+/// Two links of 100 Gb/s that take 10 ns, with 24 bytes around each packet of 80: 8.32 ns. The
+/// packet comes back as it left, from the other port.
+#[test]
+fn a_packet_that_is_forwarded_as_it_is_is_an_answer() {
+    let link = LinkSpec {
+        rate_gbit_per_s: 100.0,
+        latency_ns: 10.0,
+        overhead_bytes: 24,
+        ..LinkSpec::default()
+    };
+    let mut spec = spec(Offer::Closed {
+        clients: 1,
+        think_ns: 0.0,
+    });
+    spec.transport.protocol = Protocol::Datagrams;
+    spec.max_requests = Some(200);
+    let span = AddressSpan {
+        first: [198, 18, 0, 0].into(),
+        last: [198, 18, 0, 7].into(),
+    };
+    spec.destinations = Some(span);
+    let mut network = Network::new(1);
+    let (name, end) = ("generator".to_string(), (GENERATOR, link.rate()));
+    let (servers, files) = (vec![SERVER], Files::default());
+    let generator = LoadGenerator::new(name, spec, end, servers, all(200), 1, &files).unwrap();
+    let generator = network.add_node(Box::new(generator));
+    let forwarder = network.add_node(Box::new(Forwarder::default()));
+    for _ in 0..2 {
+        network.connect(generator, forwarder, &link);
+    }
+    network.wake(generator, Time::ZERO, LoadGenerator::BEGIN);
+    network.run_until(Time::from_ns(100_000.0));
+    let node: &LoadGenerator = network.node(generator).unwrap();
+    let latency = node.report().measurement.unwrap().latency_ns;
+    assert_eq!(latency.samples, 200);
+    let expected = 2.0 * (8.32 + 10.0) + 100.0;
+    assert!((latency.max - expected).abs() < 1e-3, "{latency:?}");
+    assert!((latency.mean - expected).abs() < 1e-3, "{latency:?}");
+    let node: &Forwarder = network.node(forwarder).unwrap();
+    // Each of the eight is missing with a chance of (7/8)^200, 3e-12.
+    let seen: std::collections::BTreeSet<u32> = node.seen.iter().copied().collect();
+    let first = u32::from(span.first);
+    assert_eq!(seen, (first..first + 8).collect());
+}
+
+#[test]
+fn a_span_of_destinations_that_ends_before_it_begins_is_told() {
+    let mut spec = spec(Offer::Closed {
+        clients: 1,
+        think_ns: 0.0,
+    });
+    spec.destinations = Some(AddressSpan {
+        first: [10, 0, 0, 2].into(),
+        last: [10, 0, 0, 1].into(),
+    });
+    assert_eq!(
+        spec.check().unwrap_err().to_string(),
+        "destinations.last is 10.0.0.1; it must be destinations.first, 10.0.0.2, or more"
+    );
 }

@@ -10,6 +10,8 @@ use workload::Random;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineRate {
     fs_per_byte: f64,
+    /// Bytes that each packet takes beside its own.
+    overhead_bytes: u32,
 }
 
 impl LineRate {
@@ -17,6 +19,15 @@ impl LineRate {
     pub fn from_gbit_per_s(gbit_per_s: f64) -> LineRate {
         LineRate {
             fs_per_byte: 8e6 / gbit_per_s,
+            overhead_bytes: 0,
+        }
+    }
+
+    /// The same, with so many bytes beside each packet.
+    pub fn with_overhead(self, overhead_bytes: u32) -> LineRate {
+        LineRate {
+            overhead_bytes,
+            ..self
         }
     }
 
@@ -25,8 +36,9 @@ impl LineRate {
         8e6 / self.fs_per_byte
     }
 
-    /// How long so many bytes take, rounded to the nearest femtosecond.
+    /// How long a packet of so many bytes takes, rounded to the nearest femtosecond.
     pub fn duration(self, bytes: u64) -> Time {
+        let bytes = bytes + u64::from(self.overhead_bytes);
         Time::from_fs((bytes as f64 * self.fs_per_byte).round() as u64)
     }
 }
@@ -44,6 +56,10 @@ pub struct LinkSpec {
     /// From when a bit enters the link until it leaves it.
     #[schemars(range(min = 2.0, max = 1e9))]
     pub latency_ns: f64,
+    /// Bytes that each packet takes on the link beside its own. Ethernet's preamble, checksum and
+    /// gap have 8, 4 and 12 (IEEE 802.3); nanoPU does not count them.
+    #[schemars(range(max = 64))]
+    pub overhead_bytes: u32,
     /// What goes wrong on it.
     pub faults: LinkFaultSpec,
 }
@@ -53,6 +69,7 @@ impl Default for LinkSpec {
         LinkSpec {
             rate_gbit_per_s: 200.0,
             latency_ns: 43.0,
+            overhead_bytes: 0,
             faults: LinkFaultSpec::default(),
         }
     }
@@ -61,7 +78,7 @@ impl Default for LinkSpec {
 impl LinkSpec {
     /// Its rate.
     pub fn rate(&self) -> LineRate {
-        LineRate::from_gbit_per_s(self.rate_gbit_per_s)
+        LineRate::from_gbit_per_s(self.rate_gbit_per_s).with_overhead(self.overhead_bytes)
     }
 
     /// Its latency.
@@ -130,6 +147,18 @@ state::component!(LinkCounts {
     duplicated: count,
     reordered: count
 });
+
+impl std::iter::Sum for LinkCounts {
+    fn sum<I: Iterator<Item = LinkCounts>>(counts: I) -> LinkCounts {
+        counts.fold(LinkCounts::default(), |sum, counts| LinkCounts {
+            packets: sum.packets + counts.packets,
+            bytes: sum.bytes + counts.bytes,
+            lost: sum.lost + counts.lost,
+            duplicated: sum.duplicated + counts.duplicated,
+            reordered: sum.reordered + counts.reordered,
+        })
+    }
+}
 
 /// One direction of a link.
 pub(super) struct Direction {
@@ -220,6 +249,13 @@ mod tests {
         assert_eq!(ns(200.0, 72), 2.88);
         assert_eq!(ns(100.0, 72), 5.76);
         assert_eq!(ns(200.0, 1024 + 64), 43.52);
+        // The shortest frame of Ethernet, 60 bytes and 24 around them: 148.8 million a second.
+        let ethernet = LinkSpec {
+            rate_gbit_per_s: 100.0,
+            overhead_bytes: 24,
+            ..LinkSpec::default()
+        };
+        assert_eq!(ethernet.rate().duration(60).as_ns(), 6.72);
     }
 
     #[test]

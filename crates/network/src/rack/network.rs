@@ -145,7 +145,7 @@ pub struct Network {
     cuts: Vec<bool>,
     calendar: Calendar,
     /// Packets that have arrived at servers and have not been taken, in the order of time.
-    arrived: Vec<(Time, NodeId, Packet)>,
+    arrived: Vec<(Time, (NodeId, u16), Packet)>,
     /// Everything before this has happened.
     done_until: Time,
     seed: u64,
@@ -208,7 +208,7 @@ impl Network {
         self.add(Some(node))
     }
 
-    /// Adds the place of a server, which has one port.
+    /// Adds the place of a server.
     pub fn add_server(&mut self) -> NodeId {
         self.add(None)
     }
@@ -266,9 +266,9 @@ impl Network {
         self.calendar.wake(at.max(self.done_until), node.0, token);
     }
 
-    /// The first bit of a server's packet enters its link at `at`, which must not be past.
-    pub fn enter(&mut self, server: NodeId, at: Time, packet: Packet) {
-        self.send(server, 0, at, packet);
+    /// The first bit of a server's packet enters the link of `port` at `at`, which must not be past.
+    pub fn enter(&mut self, (server, port): (NodeId, usize), at: Time, packet: Packet) {
+        self.send(server, port, at, packet);
     }
 
     /// Puts `packet` on the link of `from` at `port`, at `at` or as soon as that is free; returns
@@ -335,7 +335,8 @@ impl Network {
         let port = usize::from(port);
         let Some(behaviour) = &mut member.node else {
             if let Happening::Arrival { packet } = event.what {
-                self.arrived.push((at, NodeId(node), packet));
+                let place = (NodeId(node), event.port);
+                self.arrived.push((at, place, packet));
             }
             return;
         };
@@ -361,8 +362,8 @@ impl Network {
     }
 
     /// The packets that have arrived at servers since this was last called, in the order of time:
-    /// when the last bit came, and to which server.
-    pub fn take_arrived(&mut self) -> std::vec::Drain<'_, (Time, NodeId, Packet)> {
+    /// when the last bit came, and to which server and port.
+    pub fn take_arrived(&mut self) -> std::vec::Drain<'_, (Time, (NodeId, u16), Packet)> {
         self.arrived.drain(..)
     }
 
@@ -378,6 +379,11 @@ impl Network {
         let node = self.members.get_mut(usize::from(id.0))?.node.as_mut()?;
         let node: &mut dyn Any = &mut **node;
         node.downcast_mut()
+    }
+
+    /// How many ports a member has.
+    pub fn ports(&self, member: NodeId) -> usize {
+        self.members[usize::from(member.0)].ports.len()
     }
 
     /// What the link has carried that leaves `node` at `port`.

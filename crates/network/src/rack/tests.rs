@@ -189,9 +189,9 @@ fn servers_are_at_the_edge() {
     };
     network.connect(one, other, &slow);
     assert_eq!(network.shortest_server_latency(), ns(50.0));
-    network.enter(one, ns(1.0), packet(2, 72, 7));
+    network.enter((one, 0), ns(1.0), packet(2, 72, 7));
     // It does not wait until the link is free, so the link lets it wait: 5.76 ns each.
-    network.enter(one, ns(2.0), packet(2, 72, 8));
+    network.enter((one, 0), ns(2.0), packet(2, 72, 8));
     assert_eq!(network.next_event(), ns(56.76));
     network.run_until(ns(56.76));
     assert_eq!(network.take_arrived().count(), 0);
@@ -200,6 +200,7 @@ fn servers_are_at_the_edge() {
         .take_arrived()
         .map(|(at, id, packet)| (at, id, packet.tag))
         .collect();
-    assert_eq!(arrived, [(ns(56.76), other, 7), (ns(62.52), other, 8)]);
+    let place = (other, 0);
+    assert_eq!(arrived, [(ns(56.76), place, 7), (ns(62.52), place, 8)]);
     assert_eq!(network.next_event(), Time::NEVER);
 }

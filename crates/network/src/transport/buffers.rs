@@ -75,6 +75,7 @@ impl<E> Outgoing<E> {
         self.to_send.remove(number);
         let message_bytes = self.message.payload.len() as u32;
         let packet = Packet {
+            routed_to: None,
             from: self.message.from,
             to: self.message.to,
             header: TransportHeader {

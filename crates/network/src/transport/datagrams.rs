@@ -54,6 +54,7 @@ impl Transport for Datagrams {
             return false;
         }
         self.queue.push_back(Packet {
+            routed_to: None,
             from: message.from,
             to: message.to,
             header: TransportHeader {

@@ -199,6 +199,7 @@ impl Homa {
     /// Says to its sender that the message of a packet is here.
     fn acknowledge(&mut self, packet: &Packet) {
         self.control.push_back(Packet {
+            routed_to: None,
             from: packet.to,
             to: packet.from,
             header: TransportHeader {
@@ -216,6 +217,7 @@ impl Homa {
     fn tell(&mut self, slot: u16, flags: u8, packet: u32, bytes: u32) {
         let incoming = self.receiving.at(slot);
         let packet = Packet {
+            routed_to: None,
             from: incoming.message.to,
             to: incoming.message.from,
             header: TransportHeader {
@@ -319,6 +321,7 @@ impl Homa {
             }
             if is_waiting {
                 let answer = Packet {
+                    routed_to: None,
                     from: packet.to,
                     to: packet.from,
                     header: TransportHeader {

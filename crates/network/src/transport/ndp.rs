@@ -222,6 +222,7 @@ impl Ndp {
             _ => &mut self.credits,
         };
         queue.push_back(Packet {
+            routed_to: None,
             from: packet.to,
             to: packet.from,
             header: TransportHeader {
@@ -252,6 +253,7 @@ impl Ndp {
             };
             incoming.own.given += 1;
             self.credits.push_back(Packet {
+                routed_to: None,
                 from: incoming.message.to,
                 to: incoming.message.from,
                 header: TransportHeader {

@@ -176,7 +176,7 @@ impl Bench {
             }
         }
         let mut sent = std::mem::take(&mut self.sent);
-        self.nic::<N>().take_sent(&mut sent);
+        self.nic::<N>().take_sent(0, &mut sent);
         self.sent = sent;
         assert_eq!(self.fabric.errors(), [""; 0]);
     }
@@ -235,7 +235,19 @@ impl Bench {
     /// The last bit of `packet` arrives so many nanoseconds from now.
     pub fn give<N: Interface + 'static>(&mut self, nanoseconds: f64, packet: &Packet) {
         let at = self.now + ns(nanoseconds);
-        let token = self.nic::<N>().receive(at, packet.clone());
+        let token = self.nic::<N>().receive(0, at, packet.clone());
+        self.fabric.wake_agent(self.nic, at, token);
+    }
+
+    /// The last bit of `packet` arrives at one of several ports so many nanoseconds from now.
+    pub fn give_at<N: Interface + 'static>(
+        &mut self,
+        port: usize,
+        nanoseconds: f64,
+        packet: &Packet,
+    ) {
+        let at = self.now + ns(nanoseconds);
+        let token = self.nic::<N>().receive(port, at, packet.clone());
         self.fabric.wake_agent(self.nic, at, token);
     }
 
@@ -286,6 +298,7 @@ pub fn request(number: u64, payload_bytes: usize) -> Packet {
             address: SERVER,
             port: 1,
         },
+        routed_to: None,
         header: TransportHeader {
             flags: DATA,
             message_bytes: payload_bytes as u32,

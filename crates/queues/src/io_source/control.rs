@@ -68,7 +68,7 @@ impl IoSource {
                 if !context.in_memory(self.table) || !context.in_memory(last_line) {
                     return false;
                 }
-                if let Some(sentence) = self.program.unknown_parameter() {
+                if let Some(sentence) = self.program.unknown_parameter("data_plane.parameters") {
                     self.ledger.borrow_mut().set_wrong_description(sentence);
                 }
                 self.is_started = true;

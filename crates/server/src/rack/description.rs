@@ -1,7 +1,9 @@
 //! The description of a rack.
 
 use crate::data_plane::DataPlanePlan;
-use crate::description::{DataPlaneSpec, MeasureSpec, ServerSpec, SimulatorSpec, written};
+use crate::description::{
+    DataPlaneSpec, MeasureSpec, ServerSpec, SimulatorSpec, check_parameters, written,
+};
 use crate::hosts::{HostSpec, Runs};
 use crate::notify::InterfaceKind;
 use network::LoadGeneratorSpec;
@@ -9,6 +11,7 @@ use network::rack::{LinkSpec, SwitchSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
+use std::collections::BTreeMap;
 use workload::TrafficSpec;
 
 /// Servers and clients that can be in a rack, at most.
@@ -62,6 +65,10 @@ pub struct RackServerSpec {
     /// a data plane has that program instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// Numbers by name that the program asks for in `prepare()`, with `io_parameter()`. A server
+    /// with a data plane has `data_plane.parameters` instead.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, f64>,
     /// The data plane that runs on it, beside what its program does with the network. It is
     /// measured, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,6 +156,14 @@ impl RackSpec {
             .sum()
     }
 
+    /// How many links there are between two hosts: those of the first server, or one to a switch.
+    pub(crate) fn ports(&self) -> usize {
+        match (&self.switch, self.servers.first()) {
+            (None, Some(server)) => server.host().ports(),
+            _ => 1,
+        }
+    }
+
     /// How many servers and clients there are.
     pub fn hosts(&self) -> usize {
         let clients = self.clients.iter().map(|client| client.count as usize);
@@ -196,6 +211,14 @@ impl RackSpec {
         for (place, server) in self.servers.iter().enumerate() {
             let checked = server.check();
             checked.under(format_args!("rack.servers.{place}"))?;
+            let (ports, expected) = (server.host().ports(), self.ports());
+            let accepted = match self.switch {
+                Some(_) => "the switch has one link to each server".to_string(),
+                None => format!("the other server has {expected}, and each has a link"),
+            };
+            let key = format!("rack.servers.{place}.interface");
+            let found = format!("one with {ports} ports");
+            require(ports == expected, &key, found, accepted)?;
         }
         for (place, client) in self.clients.iter().enumerate() {
             let checked = self.check_client(client);
@@ -253,7 +276,7 @@ impl RackServerSpec {
                     traffic,
                     server: &self.server,
                 }),
-                _ => Runs::Networked,
+                _ => Runs::Networked(&self.parameters),
             },
             serves: self.serves,
             interface: Some(self.interface),
@@ -269,6 +292,13 @@ impl RackServerSpec {
             self.program.as_ref().map_or("absent".to_string(), written),
             "a server has either a program or a data plane (data_plane), which names its program",
         )?;
+        require(
+            self.parameters.is_empty() || self.data_plane.is_none(),
+            "parameters",
+            "given",
+            "they are for a program; a data plane has data_plane.parameters",
+        )?;
+        check_parameters(&self.parameters)?;
         let (is, other) = match self.traffic.is_some() {
             true => (
                 "given",

@@ -41,14 +41,18 @@ impl Wires {
         members.into_iter().map(|(_, member)| member).collect()
     }
 
-    /// What the link of a host has carried from it, and to it.
+    /// What the links of a host have carried from it, and to it.
     pub fn counts(&self, network: &Network, host: usize) -> (LinkCounts, LinkCounts) {
         let id = |host| self.hosts().nth(host).unwrap_or(NodeId(0));
+        let all = |id| {
+            let ports = 0..network.ports(id);
+            ports.map(|port| network.link_counts(id, port)).sum()
+        };
         let towards = match self.switch {
             Some(switch) => network.link_counts(switch, host),
-            None => network.link_counts(id(1 - host.min(1)), 0),
+            None => all(id(1 - host.min(1))),
         };
-        (network.link_counts(id(host), 0), towards)
+        (all(id(host)), towards)
     }
 }
 
@@ -124,7 +128,9 @@ pub(crate) fn wire_up(
             }
         }
         (None, &[one, other]) => {
-            network.connect(one, other, &spec.link);
+            for _ in 0..spec.ports() {
+                network.connect(one, other, &spec.link);
+            }
         }
         (None, _) => {}
     }

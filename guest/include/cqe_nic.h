@@ -1,0 +1,91 @@
+/**
+ * A network interface with completion queues (docs/conventional-nic.md): its registers, and what
+ * work requests and completions look like in memory. poll_mode/port.h is the driver.
+ */
+#ifndef CQE_NIC_H
+#define CQE_NIC_H
+
+#include <memory_map.h>
+#include <stdint.h>
+
+#define CQE_NIC_BASE CQE_NIC_REGISTERS_START
+#define CQE_NIC_PORTS (CQE_NIC_BASE + 0x00)
+#define CQE_NIC_QUEUES (CQE_NIC_BASE + 0x08)
+#define CQE_NIC_ADDRESS (CQE_NIC_BASE + 0x10)
+#define CQE_NIC_MAX_FRAME_BYTES (CQE_NIC_BASE + 0x18)
+#define CQE_NIC_KEY (CQE_NIC_BASE + 0x20)
+#define CQE_NIC_INDIRECTION (CQE_NIC_BASE + 0x48)
+
+/** The page of a queue pair: those of the second port follow those of the first. */
+#define CQE_NIC_PAGE(pair) (CQE_NIC_BASE + 0x1000 * (1 + (uint64_t)(pair)))
+/* In a queue pair's page: */
+#define CQE_NIC_RECEIVE 0x00     /* the registers of the receive queue, */
+#define CQE_NIC_SEND 0x40        /* those of the send queue, */
+#define CQE_NIC_DOORBELL 0x800   /* its doorbell, */
+#define CQE_NIC_BLUE_FLAME 0x900 /* and the registers that combine stores. */
+/* The registers of a queue: */
+#define CQE_NIC_QUEUE_RING 0x00
+#define CQE_NIC_QUEUE_STRIDES 0x08
+#define CQE_NIC_QUEUE_RECORD 0x10
+#define CQE_NIC_QUEUE_COMPLETIONS 0x18
+#define CQE_NIC_QUEUE_COMPLETIONS_RECORD 0x20
+#define CQE_NIC_QUEUE_COMPLETION_ENTRIES 0x28
+#define CQE_NIC_QUEUE_ENTRIES 0x30
+
+enum {
+  CQE_NIC_INDIRECTION_ENTRIES = 512,
+  CQE_INVALID = 0xf,       /**< What a completion is that the interface has not written, */
+  CQE_SENT = 0x0,          /**< one of a work request to send, */
+  CQE_RECEIVED = 0x2,      /**< of a frame that has come, */
+  CQE_SEND_ERROR = 0xd,    /**< of a work request that failed, */
+  CQE_RECEIVE_ERROR = 0xe, /**< or of a buffer that could not be used. */
+  WQE_SEND = 0x0a,         /**< A work request for one frame, */
+  WQE_SEND_PACKETS = 0x29, /**< or for one with each segment. */
+  WQE_COMPLETES = 0x08,    /**< It is to be completed. */
+  WQE_SEGMENT_BYTES = 16,
+  WQE_BLOCK_BYTES = 64,
+};
+
+/** A segment that names a buffer; all numbers are big-endian. A work request to receive is one. */
+struct wqe_segment {
+  uint32_t bytes;
+  uint32_t key;
+  uint64_t address;
+};
+
+/** The first two segments of a work request to send. */
+struct wqe_header {
+  uint32_t operation; /**< The number of its first block times 2^8, and the operation. */
+  uint32_t segments;  /**< The queue's number times 2^8, and how many segments. */
+  uint32_t flags;     /**< WQE_COMPLETES. */
+  uint32_t immediate;
+  uint32_t reserved[3];
+  uint16_t inline_header_bytes;
+  uint8_t inline_header[2];
+};
+
+/** A block of a send queue: a work request for one or two frames, or the start of a longer one. */
+struct wqe_block {
+  struct wqe_header header;
+  struct wqe_segment segments[2];
+};
+
+/** A completion. */
+struct cqe {
+  uint16_t reserved_1;
+  uint16_t buffer;
+  uint32_t reserved_2[2];
+  uint32_t hash; /**< Receive-side scaling's. */
+  uint32_t reserved_3[7];
+  uint32_t byte_count; /**< With buffers of several packets the strides times 2^16, too. */
+  uint64_t timestamp;  /**< Nanoseconds. */
+  uint32_t queue;
+  uint16_t counter; /**< Which work request. */
+  uint8_t signature;
+  uint8_t owner; /**< What it is, times 16; bit 0 is the parity of the passes over the queue. */
+};
+
+_Static_assert(sizeof(struct wqe_header) == 32 && sizeof(struct wqe_block) == WQE_BLOCK_BYTES, "");
+_Static_assert(sizeof(struct cqe) == 64 && sizeof(struct wqe_segment) == WQE_SEGMENT_BYTES, "");
+
+#endif
