@@ -1,0 +1,69 @@
+/**
+ * Sends every packet that comes in at the first port out of the second one, as it is: DPDK's
+ * TestPMD in its default mode. Each core polls receive queues of its own in turn, and has a send
+ * queue of its own.
+ *
+ * Parameters: `queues` (receive queues, 1), `cores` (1), `burst` (32), `descriptors` (of each
+ * queue, 512), `polls` (exit after so many polls of each core and print how long they took; 0:
+ * never).
+ */
+#include <io.h>
+#include <poll_mode/port.h>
+#include <stdio.h>
+
+enum { MAX_BURST = 64 };
+
+static unsigned queues, cores, burst;
+static uint64_t polls;
+
+void prepare(void) {
+  lcore_begin(0);
+  queues = (unsigned)io_parameter("queues", 1);
+  cores = (unsigned)io_parameter("cores", 1);
+  burst = (unsigned)io_parameter("burst", 32);
+  polls = (uint64_t)io_parameter("polls", 0);
+  uint32_t descriptors = (uint32_t)io_parameter("descriptors", 512);
+  if (cores < 1 || cores > harts || queues < cores || burst < 1 || burst > MAX_BURST)
+    fail(
+        "There are %lu harts; cores must be 1 to that, queues at least as many, and burst 1 to %d.",
+        harts, MAX_BURST);
+  /* What the queues and the caches of all cores hold. */
+  uint32_t buffers = queues * descriptors + cores * (512 + 3 * 256);
+  struct mempool *pool = pktmbuf_pool_create(buffers, 256, MBUF_DEFAULT_BUF_SIZE);
+  if (eth_dev_configure(0, (uint16_t)queues, 0) || eth_dev_configure(1, 0, (uint16_t)cores))
+    fail("There can be %d queues at most.", MAX_QUEUES);
+  for (unsigned queue = 0; queue < queues; queue++)
+    if (eth_rx_queue_setup(0, (uint16_t)queue, descriptors, pool))
+      fail("descriptors must be a power of two of %d or more.", RX_REARM_THRESH);
+  for (unsigned queue = 0; queue < cores; queue++)
+    eth_tx_queue_setup(1, (uint16_t)queue, 512);
+}
+
+int hart_main(int hart) {
+  unsigned core = (unsigned)hart;
+  if (core >= cores)
+    return 0;
+  lcore_begin(hart);
+  struct mbuf *pkts[MAX_BURST];
+  uint64_t polled = 0, begin = rdtsc();
+  for (;;) {
+    for (unsigned queue = core; queue < queues; queue += cores) {
+      uint16_t received = eth_rx_burst(0, (uint16_t)queue, pkts, (uint16_t)burst);
+      polled++;
+      if (received)
+        eth_tx_or_drop(1, (uint16_t)core, pkts, received);
+    }
+    if (polls && polled >= polls) {
+      uint64_t cycles = rdtsc() - begin;
+      printf("%lu polls of %u queues took %lu cycles\n", polled, queues, cycles);
+      return 0;
+    }
+  }
+}
+
+int main(void) {
+  eth_dev_start(0);
+  eth_dev_start(1);
+  harts_release();
+  return hart_main(0);
+}

@@ -1,0 +1,110 @@
+/**
+ * Routes packets from the first port to the second one by the longest prefix that their IPv4
+ * destination matches: DPDK's L3Fwd. A packet leaves with a time to live of one less, and goes back
+ * to the Ethernet address that it came from.
+ *
+ * Parameters: `queues` (receive queues, 1), `cores` (1), `routes` (16384, of 24 bits each, from
+ * 64.0.0.0 on), `burst` (32), `descriptors` (of each queue, 512), `measured` (if it is not 0, the
+ * first core prints after so many packets how many cycles it has spent on packets and on polling,
+ * as the text of spin-polling data planes does in its Figure 5).
+ */
+#include <frames.h>
+#include <io.h>
+#include <poll_mode/lpm.h>
+#include <poll_mode/port.h>
+#include <stdio.h>
+
+enum { MAX_BURST = 64, PREFETCH_OFFSET = 3, FIRST_ROUTE = 0x40000000 };
+
+static unsigned queues, cores, burst;
+static uint64_t measured;
+static struct lpm *lpm;
+
+void prepare(void) {
+  lcore_begin(0);
+  queues = (unsigned)io_parameter("queues", 1);
+  cores = (unsigned)io_parameter("cores", 1);
+  burst = (unsigned)io_parameter("burst", 32);
+  measured = (uint64_t)io_parameter("measured", 0);
+  uint32_t routes = (uint32_t)io_parameter("routes", 16384);
+  uint32_t descriptors = (uint32_t)io_parameter("descriptors", 512);
+  if (cores < 1 || cores > harts || queues < cores || burst < 1 || burst > MAX_BURST)
+    fail(
+        "There are %lu harts; cores must be 1 to that, queues at least as many, and burst 1 to %d.",
+        harts, MAX_BURST);
+  lpm = lpm_create(1);
+  for (uint32_t route = 0; route < routes; route++)
+    lpm_add(lpm, FIRST_ROUTE + (route << 8), 24, 1);
+  uint32_t buffers = queues * descriptors + cores * (512 + 3 * 256);
+  struct mempool *pool = pktmbuf_pool_create(buffers, 256, MBUF_DEFAULT_BUF_SIZE);
+  if (eth_dev_configure(0, (uint16_t)queues, 0) || eth_dev_configure(1, 0, (uint16_t)cores))
+    fail("There can be %d queues at most.", MAX_QUEUES);
+  for (unsigned queue = 0; queue < queues; queue++)
+    if (eth_rx_queue_setup(0, (uint16_t)queue, descriptors, pool))
+      fail("descriptors must be a power of two of %d or more.", RX_REARM_THRESH);
+  for (unsigned queue = 0; queue < cores; queue++)
+    eth_tx_queue_setup(1, (uint16_t)queue, 512);
+}
+
+/* Routes a packet: the port that it goes to, or -1. */
+static inline int route(struct mbuf *mbuf) {
+  struct frame *frame = pktmbuf_mtod(mbuf, struct frame *);
+  uint32_t next_hop;
+  if (lpm_lookup(lpm, be32(frame->ipv4.dst_addr), &next_hop) || frame->ipv4.ttl <= 1)
+    return -1;
+  swap_eth(frame);
+  frame->ipv4.ttl--;
+  /* The checksum with one less in the upper byte of a word (RFC 1624). */
+  uint32_t sum = be16(frame->ipv4.cksum) + 0x100u;
+  frame->ipv4.cksum = be16((uint16_t)(sum + (sum >> 16)));
+  return (int)next_hop;
+}
+
+int hart_main(int hart) {
+  unsigned core = (unsigned)hart;
+  if (core >= cores)
+    return 0;
+  lcore_begin(hart);
+  struct mbuf *pkts[MAX_BURST];
+  uint64_t packets = 0, dropped = 0, useful = 0, begin = rdtsc();
+  int measures = measured != 0 && core == 0;
+  for (;;) {
+    for (unsigned queue = core; queue < queues; queue += cores) {
+      uint64_t before = measures ? rdtsc() : 0;
+      uint16_t received = eth_rx_burst(0, (uint16_t)queue, pkts, (uint16_t)burst);
+      if (received == 0)
+        continue;
+      for (unsigned place = 0; place < min_of(received, PREFETCH_OFFSET); place++)
+        prefetch0(pktmbuf_mtod(pkts[place], void *));
+      uint16_t routed = 0;
+      for (unsigned place = 0; place < received; place++) {
+        if (place + PREFETCH_OFFSET < received)
+          prefetch0(pktmbuf_mtod(pkts[place + PREFETCH_OFFSET], void *));
+        struct mbuf *mbuf = pkts[place];
+        if (likely(route(mbuf) >= 0)) {
+          pkts[routed++] = mbuf;
+        } else {
+          pktmbuf_free(mbuf);
+          dropped++;
+        }
+      }
+      eth_tx_or_drop(1, (uint16_t)core, pkts, routed);
+      packets += received;
+      if (measures)
+        useful += rdtsc() - before;
+    }
+    if (measures && packets >= measured) {
+      uint64_t cycles = rdtsc() - begin;
+      printf("%lu packets, %lu dropped: %lu cycles on packets, %lu on polling\n", packets, dropped,
+             useful, cycles - useful);
+      measures = 0;
+    }
+  }
+}
+
+int main(void) {
+  eth_dev_start(0);
+  eth_dev_start(1);
+  harts_release();
+  return hart_main(0);
+}
