@@ -14,8 +14,12 @@
  *     user_interrupt_receive(&descriptor, hart, handler);
  *     user_interrupt_on();
  *
- * Encoding: opcode custom-1 (0x2B), type R, funct3 = 0, funct7 = the operation. CSRs: 0x800 to
- * 0x808. A core without user interrupts takes an illegal instruction exception.
+ * A program may ask to be interrupted only where it says so: user_interrupt_at_safepoints(1), and
+ * user_interrupt_safepoint() in each of those places.
+ *
+ * Encoding: opcode custom-1 (0x2B), type R, funct3 = 0, funct7 = the operation; a safepoint is a
+ * hint. CSRs: 0x800 to 0x809. A core without user interrupts takes an illegal instruction
+ * exception, but for safepoints, which do nothing there.
  */
 #ifndef USER_INTERRUPT_H
 #define USER_INTERRUPT_H
@@ -31,6 +35,7 @@
 #define CSR_UI_TARGETS 0x806      /* the address of the table of targets */
 #define CSR_UI_TARGET_COUNT 0x807 /* how many entries it has */
 #define CSR_UI_REQUESTS 0x808     /* vectors that were taken over and wait, a bit for each */
+#define CSR_UI_SAFEPOINTS 0x809   /* 1: interrupts are delivered at safepoints alone */
 
 /** A receiver's descriptor (Intel: UPID). Other harts and the interrupt controller change it
  * atomically. */
@@ -95,6 +100,19 @@ static inline void user_interrupt_set_timer(uint64_t cycles, uint64_t vector, in
   __asm__ volatile(USER_INTERRUPT_INSTRUCTION(5, "x0", "%0", "%1")::"r"(cycles),
                    "r"(vector | (periodic ? 256 : 0))
                    : "memory");
+}
+
+/** Interrupts are delivered at safepoints alone, or anywhere again. Returns whether that is so: a
+ * hart whose deliveries flush has no safepoints. */
+static inline int user_interrupt_at_safepoints(int alone) {
+  user_interrupt_write_csr(CSR_UI_SAFEPOINTS, alone != 0);
+  return user_interrupt_read_csr(CSR_UI_SAFEPOINTS) == (uint64_t)(alone != 0);
+}
+
+/** A safepoint (xUI): `slti x0, x0, 1`, a hint that costs no more than an instruction that does
+ * nothing. An interrupt that is pending is delivered in front of it; CSR_UI_PC is its address. */
+static inline void user_interrupt_safepoint(void) {
+  __asm__ volatile("slti x0, x0, 1" ::: "memory");
 }
 
 /** Sends a device's interrupts where an entry of this hart's table says. The source of an I/O queue

@@ -1,6 +1,8 @@
 """Who uses whom among the crates, as docs/ports.md says."""
 
+import io
 import re
+import tokenize
 import tomllib
 from pathlib import Path
 
@@ -69,6 +71,15 @@ def test_the_server_names_systems_in_its_registry_alone() -> None:
 def test_sweeps_name_no_system() -> None:
     path = ROOT / "python" / "nanoplane" / "sweep.py"
     assert_names_no_system(path, path.read_text())
+
+
+def test_the_command_line_names_no_system() -> None:
+    """Its examples may."""
+    package = ROOT / "python" / "nanoplane"
+    for path in [package / "cli.py", *(package / "commands").glob("*.py")]:
+        tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+        names = [token.string for token in tokens if token.type == tokenize.NAME]
+        assert_names_no_system(path, " ".join(names))
 
 
 @pytest.mark.parametrize("crate", SUBSTRATE)

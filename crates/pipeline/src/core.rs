@@ -297,13 +297,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// Whether the general path must be taken because something observes the window: floating-point
-    /// flags, a probe, the recording of branches, a prefetcher of the data cache, or translation.
+    /// flags, a probe, the recording of branches, a prefetcher of the data cache, translation, or a
+    /// delivery that waits for a safepoint.
     pub(crate) fn is_observed(&self) -> bool {
         self.hart.float_in_window
             || self.hart.probed.is_some()
             || self.shared.spin.records_branches()
             || self.shared.data_prefetching.is_some()
             || self.shared.translation.is_some()
+            || self.hart.awaits_safepoint
     }
 
     /// Sets an integer register of all harts before the core starts.

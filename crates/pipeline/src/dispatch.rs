@@ -200,6 +200,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Dispatches the instruction at the cursor.
     #[inline(always)]
     fn dispatch_one(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
+        if X::IS_ACTIVE && self.hart.awaits_safepoint && self.begin_at_safepoint() {
+            return Err(Stop::Serializing);
+        }
         if X::HAS_REGISTERS {
             self.finish_output(outbox)?;
             if self.shared.blocks.instruction(self.hart.cursor).port {

@@ -111,6 +111,10 @@ pub enum Delivery {
     /// proves to be a wrong path, the delivery is undone with it, and comes again on the right one:
     /// xUI's tracked interrupts.
     Tracked,
+    /// Tracked, but only in front of an instruction that the program marks
+    /// ([`Extension::is_safepoint`]): xUI's hardware safepoints. After a wrong path the next mark
+    /// on the right one counts.
+    AtSafepoint,
 }
 
 /// Instructions in RISC-V's custom opcode spaces; CSRs, interrupts, and wires to and from an agent;
@@ -204,6 +208,12 @@ pub trait Extension {
     /// above, and after each of its instructions.
     fn wants_delivery(&self) -> Option<Delivery> {
         None
+    }
+
+    /// Whether [`Delivery::AtSafepoint`] may come in front of this instruction, which the core
+    /// executes as it always does: a hint.
+    fn is_safepoint(_instruction: &Instruction) -> bool {
+        false
     }
 
     /// Whether a hart that waits for interrupts goes on (`WFI`, `WRS`), as it does if one is

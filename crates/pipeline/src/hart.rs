@@ -29,6 +29,8 @@ state::declare! {
         pub at_port: Option<AtPort> => exact = None,
         /// The position from which on it is in the handler of the last tracked delivery.
         pub handler_from: u64 => exact = 0,
+        /// A delivery waits for a safepoint; looked at before each dispatch.
+        pub awaits_safepoint: bool => fixed = false,
         /// The region of memory that was used last.
         pub region: AddressRange = AddressRange::default(),
 

@@ -66,6 +66,8 @@ pub struct Names {
     /// with `{rd}`, `{rs1}` and `{rs2}` for the registers. A field that the text does not name is
     /// zero.
     pub instructions: &'static [(u32, &'static str)],
+    /// Hints: all their bits, and their text.
+    pub hints: &'static [(u32, &'static str)],
     /// Integer registers that are more than registers.
     pub registers: &'static [(Register, &'static str)],
     /// CSRs; they appear in lower case.
@@ -76,6 +78,7 @@ impl Names {
     /// Without an extension.
     pub const STANDARD: Names = Names {
         instructions: &[],
+        hints: &[],
         registers: &[],
         csrs: &[],
     };
@@ -128,6 +131,9 @@ pub fn disassemble(i: &Instruction, pc: u64) -> String {
 
 /// The same on a hart with the extension that has these `names`.
 pub fn disassemble_with(i: &Instruction, pc: u64, names: &Names) -> String {
+    if let Some((_, text)) = names.hints.iter().find(|(bits, _)| *bits == i.bits) {
+        return (*text).to_string();
+    }
     if i.operation == Operation::Custom
         && let Some(text) = names.custom(i.bits)
     {

@@ -762,11 +762,15 @@ fn a_core_with_eight_harts_is_exact() {
     is_exact(&core, 300, MAXIMUM_HARTS);
 }
 
-/// An extension interrupts again and again, and both kinds of delivery are exact. Each hart handles
+/// An extension interrupts again and again, and each kind of delivery is exact. Each hart handles
 /// an interrupt at least, and none twice.
 fn interrupts_are_exact(core: &CoreSpec, cases: u32) {
     let steps = prop::collection::vec(prop_oneof![1u64..40, 1u64..400], 1..6);
-    let delivery = prop::sample::select(vec![Delivery::Flushing, Delivery::Tracked]);
+    let delivery = prop::sample::select(vec![
+        Delivery::Flushing,
+        Delivery::Tracked,
+        Delivery::AtSafepoint,
+    ]);
     let strategy = (interrupted_shape(), program(HARTS), delivery, steps);
     check(cases, &strategy, |(shape, ops, delivery, steps)| {
         let mut bench = bench(core, &shape, &ops);

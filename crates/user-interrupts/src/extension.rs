@@ -36,6 +36,8 @@ pub mod csr {
         UI_TARGET_COUNT = 0x807;
         /// The vectors that have been taken over and not been delivered, a bit for each.
         UI_REQUESTS = 0x808;
+        /// 1: what is delivered is delivered at safepoints alone. Always 0 where delivery flushes.
+        UI_SAFEPOINTS = 0x809;
     }
 }
 
@@ -162,6 +164,8 @@ pub struct UserInterrupts {
     requests: u64,
     /// Interrupts are delivered (Intel: UIF).
     is_enabled: bool,
+    /// At safepoints alone, or 0 (xUI).
+    safepoints: u64,
     /// There may be something in the descriptor.
     is_notified: bool,
     /// A delivery takes over what is in it, or did when it was undone.
@@ -192,6 +196,7 @@ state::component!(UserInterrupts {
     target_count,
     requests,
     is_enabled,
+    safepoints,
     is_notified,
     is_taking_over,
     before,
@@ -224,6 +229,7 @@ impl UserInterrupts {
             target_count: 0,
             requests: 0,
             is_enabled: false,
+            safepoints: 0,
             is_notified: false,
             is_taking_over: false,
             before: Before::default(),
@@ -251,6 +257,7 @@ impl UserInterrupts {
             csr::UI_TARGETS => &mut self.targets,
             csr::UI_TARGET_COUNT => &mut self.target_count,
             csr::UI_REQUESTS => &mut self.requests,
+            csr::UI_SAFEPOINTS => &mut self.safepoints,
             _ => return None,
         })
     }
@@ -375,6 +382,7 @@ impl Extension for UserInterrupts {
     const IS_ACTIVE: bool = true;
     const NAMES: &'static Names = &Names {
         instructions: instruction::NAMES,
+        hints: &[(instruction::SAFEPOINT, "safepoint")],
         csrs: csr::ALL,
         ..Names::STANDARD
     };
@@ -384,6 +392,8 @@ impl Extension for UserInterrupts {
         let old = *register;
         let new = csr_update(i, old, rs1);
         *register = new.unwrap_or(old);
+        let has_safepoints = self.delivery == Delivery::Tracked;
+        self.safepoints &= u64::from(has_safepoints);
         if new.is_some() {
             self.count_write();
         }
@@ -424,7 +434,15 @@ impl Extension for UserInterrupts {
     }
 
     fn wants_delivery(&self) -> Option<Delivery> {
-        (self.is_enabled && self.handler != 0 && self.wakes()).then_some(self.delivery)
+        let delivery = match self.safepoints {
+            0 => self.delivery,
+            _ => Delivery::AtSafepoint,
+        };
+        (self.is_enabled && self.handler != 0 && self.wakes()).then_some(delivery)
+    }
+
+    fn is_safepoint(instruction: &Instruction) -> bool {
+        instruction.bits == instruction::SAFEPOINT
     }
 
     fn wakes(&self) -> bool {

@@ -4,6 +4,11 @@ use riscv::{Instruction, Names};
 
 const CUSTOM_1: u32 = 0x2b;
 
+/// A safepoint: `slti x0, x0, 1`, one of the hints that RISC-V designates for custom use
+/// (Unprivileged ISA, "HINT Instructions" of RV64I). Without user-level interrupts it does nothing,
+/// as xUI's prefix does nothing on older processors.
+pub const SAFEPOINT: u32 = 0x0010_2013;
+
 /// The operations. Their numbers are the `funct7` of their instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -73,6 +78,8 @@ mod tests {
             (0x0800_052b, "testui a0"),
             (0x0ab5_002b, "set_timer a0, a1"),
             (0x0cb5_002b, "route a0, a1"),
+            (0x0010_2013, "safepoint"),
+            (0x0020_2013, "slti zero, zero, 2"),
             (0x8005_1073, "csrrw zero, ui_handler, a0"),
             // No operation 7, and no `uiret` with an operand.
             (0x0e00_002b, ".insn 0x4, 0x0e00002b"),

@@ -3,8 +3,8 @@
 //! After Intel's user interrupts (*Intel 64 and IA-32 Architectures Software Developer's Manual*,
 //! Volume 3, chapter "User Interrupts", and the page of `SENDUIPI` in Volume 2), and what Aydogmus
 //! et al. add to them in "Extended User Interrupts (xUI): Fast and Flexible Notification without
-//! Polling" (ASPLOS 2025): tracked delivery, forwarding of devices' interrupts, and a timer for
-//! each hart. An interrupt's way:
+//! Polling" (ASPLOS 2025): tracked delivery, hardware safepoints, forwarding of devices'
+//! interrupts, and a timer for each hart. An interrupt's way:
 //!
 //! 1. Somebody sends it. A hart executes `senduipi`, which finds the receiver's [descriptor] in a
 //!    table and posts the vector there; a device sends a message to the [`InterruptController`],
@@ -28,7 +28,7 @@ mod ways;
 pub use crate::spec::{DeliveryKind, UserInterruptEnergySpec, UserInterruptSpec};
 pub use controller::InterruptController;
 pub use extension::{Statistics, UserInterrupts, csr};
-pub use instruction::Operation;
+pub use instruction::{Operation, SAFEPOINT};
 pub use system::KIND;
 
 use ::spec::SpecError;

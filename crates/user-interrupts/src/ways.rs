@@ -1,9 +1,9 @@
 //! The ways of notices to harts: within a socket, and from one to the other.
 //!
-//! Notices travel as writes do. Within a socket each takes as long as the longest way over the mesh.
-//! To a hart of the other socket it goes to the tile where the link between them begins, as a word
-//! over that link, which it may have to wait for, and over the other mesh; both halves are taken to
-//! be the longest again.
+//! Notices travel as writes do. Within a socket each takes as long as the longest way over the
+//! mesh. To a hart of the other socket it goes to the tile where the link between them begins, as a
+//! word over that link, which it may have to wait for, and over the other mesh; both halves are
+//! taken to be the longest again.
 
 use fabric::{AgentContext, Fabric, FabricSpec, Time};
 

@@ -10,17 +10,41 @@ use riscv::{Cause, Instruction, Trap};
 impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Begins the delivery of the extension's interrupt, if it wants one.
     pub(super) fn begin_delivery(&mut self) -> bool {
-        let Some(delivery) = self.hart.extension.wants_delivery() else {
-            return false;
-        };
-        let tracked = delivery == Delivery::Tracked;
-        self.begin_serial(Serializing::new(Kind::Delivery { tracked }, 0));
-        if !tracked && let Some(serial) = &mut self.hart.serial {
-            // What the front end has is thrown away, and it begins anew.
-            serial.since += u64::from(self.shared.spec.front_end_cycles);
-            self.hart.serial_event = serial.since;
+        let wanted = self.hart.extension.wants_delivery();
+        let at_safepoint = wanted == Some(Delivery::AtSafepoint);
+        if at_safepoint != self.hart.awaits_safepoint {
+            self.hart.awaits_safepoint = at_safepoint;
+            self.hart.observes = self.is_observed();
+        }
+        match wanted {
+            None | Some(Delivery::AtSafepoint) => return false,
+            Some(Delivery::Tracked) => self.track_delivery(),
+            Some(Delivery::Flushing) => {
+                self.begin_serial(Serializing::new(Kind::Delivery { tracked: false }, 0));
+                // What the front end has is thrown away, and it begins anew.
+                if let Some(serial) = &mut self.hart.serial {
+                    serial.since += u64::from(self.shared.spec.front_end_cycles);
+                    self.hart.serial_event = serial.since;
+                }
+            }
         }
         true
+    }
+
+    /// A delivery follows what has been dispatched.
+    fn track_delivery(&mut self) {
+        self.begin_serial(Serializing::new(Kind::Delivery { tracked: true }, 0));
+    }
+
+    /// Begins the delivery that waits for a safepoint, if the instruction at the cursor is one.
+    #[inline(never)]
+    pub(crate) fn begin_at_safepoint(&mut self) -> bool {
+        let next = self.shared.blocks.instruction(self.hart.cursor);
+        let is_safepoint = X::is_safepoint(&next.instruction);
+        if is_safepoint {
+            self.track_delivery();
+        }
+        is_safepoint
     }
 
     /// Carries out a CSR instruction if the CSR is one of the extension's.

@@ -110,6 +110,11 @@ impl Extension for Interrupter {
         (self.is_pending && !self.is_in_handler).then_some(self.interrupts.delivery)
     }
 
+    /// Any instruction whose destination is one of every fourth register.
+    fn is_safepoint(instruction: &Instruction) -> bool {
+        instruction.bits >> 7 & 3 == 0
+    }
+
     fn wakes(&self) -> bool {
         self.is_pending
     }
