@@ -1,7 +1,7 @@
 //! What the commands of DRAM cost, from the currents of the data sheets.
 //!
-//! The method is that of Micron's technical notes TN-41-01 (DDR3) and TN-40-07 (DDR4): the energy of
-//! a command is what the current of its test draws beyond that of standby, for as long as the
+//! The method is that of Micron's technical notes TN-41-01 (DDR3) and TN-40-07 (DDR4): the energy
+//! of a command is what the current of its test draws beyond that of standby, for as long as the
 //! test's pattern takes. A rank has eight chips with eight data pins each.
 
 use crate::DramEnergySpec;

@@ -114,8 +114,8 @@ components! {
         mesh,
         /// Memory controllers and their pins.
         memory_controllers,
-        /// Accesses to the memory chips, without their background power; nothing, if the commands of
-        /// DRAM are modelled.
+        /// Accesses to the memory chips, without their background power; nothing, if the commands
+        /// of DRAM are modelled.
         dram,
         /// Activates and precharges, if the commands of DRAM are modelled.
         #[serde(skip_serializing_if = "Split::is_nothing")]

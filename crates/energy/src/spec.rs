@@ -204,8 +204,8 @@ costs! {
 
 costs! {
     /// TLBs, if there is address translation. McPAT's data cache at the sizes of Skylake's TLBs,
-    /// which are the default of `server.core.translation`: an entry has 16 bytes, a tag and what the
-    /// page table has. A page that is put in costs a look-up.
+    /// which are the default of `server.core.translation`: an entry has 16 bytes, a tag and what
+    /// the page table has. A page that is put in costs a look-up.
     TlbEnergySpec {
         /// A look-up in the first-level TLB of loads and stores, with its parts for all page sizes.
         l1_data_pj = 5.69,

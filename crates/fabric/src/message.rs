@@ -109,7 +109,14 @@ pub enum ToHome {
     },
 }
 
-state::choice!(ToHome { GetS, GetM, PutM(data), PutE, InvalidateAck, ForwardAck { data, dirty, kept } });
+state::choice!(ToHome {
+    GetS,
+    GetM,
+    PutM(data),
+    PutE,
+    InvalidateAck,
+    ForwardAck { data, dirty, kept },
+});
 
 /// A message to a private cache, from a line's home or (data only) from the line's last owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,7 +141,13 @@ pub enum ToCache {
     PutAck,
 }
 
-state::choice!(ToCache { Data(grant, source, data), Invalidate, ForwardGetS { requester, with_data }, ForwardGetM { requester }, PutAck });
+state::choice!(ToCache {
+    Data(grant, source, data),
+    Invalidate,
+    ForwardGetS { requester, with_data },
+    ForwardGetM { requester },
+    PutAck,
+});
 
 /// How a request of a core travels to an agent, and the answer back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +212,11 @@ pub enum RequestKind {
     },
 }
 
-state::choice!(RequestKind { Read { address, bytes }, Write { address, bytes, value }, Custom { code, arguments } });
+state::choice!(RequestKind {
+    Read { address, bytes },
+    Write { address, bytes, value },
+    Custom { code, arguments },
+});
 
 /// A message that a core leaves for the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,7 +267,11 @@ pub enum OutgoingKind {
     },
 }
 
-state::choice!(OutgoingKind { Coherence { cache, line, message }, Transfer { from, to, line, grant, data }, Request { agent, transit, kind, hart, token } });
+state::choice!(OutgoingKind {
+    Coherence { cache, line, message },
+    Transfer { from, to, line, grant, data },
+    Request { agent, transit, kind, hart, token },
+});
 
 /// Messages of one core for the fabric.
 #[derive(Debug, Default)]
@@ -328,7 +349,13 @@ pub enum DeliveryKind {
     },
 }
 
-state::choice!(DeliveryKind { Cache { cache, line, message }, Reply { token, result }, Interrupt { thread, bit, level }, Stash { line }, Notice { thread, header } });
+state::choice!(DeliveryKind {
+    Cache { cache, line, message },
+    Reply { token, result },
+    Interrupt { thread, bit, level },
+    Stash { line },
+    Notice { thread, header },
+});
 
 impl DeliveryKind {
     /// Whether it only ends an eviction.

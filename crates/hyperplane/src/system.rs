@@ -79,8 +79,8 @@ impl System for HyperPlaneSpec {
             "server.hyperplane.power_optimised",
             true,
             format!(
-                "it puts a core to sleep when its hart halts in QWAIT, and with server.core.threads \
-                 = {threads} another hart may run on; leave one of the two out"
+                "it puts a core to sleep when its hart halts in QWAIT, and with \
+                 server.core.threads = {threads} another hart may run on; leave one of the two out"
             ),
         )?;
         let Setting::DataPlane(data_plane) = host.setting else {

@@ -371,35 +371,36 @@ impl Extension for NetworkRegisters {
                  read: wait for a message (lnic_wait), and read no more words than its header tells"
             ),
             cause::NO_ROOM => format!(
-                "there is no room for a message of {} bytes: the network interface has not taken the \
-                 last ones of this context yet",
+                "there is no room for a message of {} bytes: the network interface has not taken \
+                 the last ones of this context yet",
                 trap.value & 0xffff
             ),
             cause::WRONG_LENGTH => format!(
-                "the header {:#018x} was written to netTX (x31), and its length is {}; it must be from \
-                 1 to {}. After a header come as many words as its length tells, and then the next \
-                 header",
+                "the header {:#018x} was written to netTX (x31), and its length is {}; it must be \
+                 from 1 to {}. After a header come as many words as its length tells, and then \
+                 the next header",
                 trap.value,
                 trap.value & 0xffff,
                 self.max_bytes
             ),
             cause::NO_CONTEXT => format!(
-                "netTX (x31) was written while no thread runs: context {context} is not bound to this \
-                 hart"
+                "netTX (x31) was written while no thread runs: context {context} is not bound to \
+                 this hart"
             ),
             cause::NOT_BOUND if context == u64::from(KERNEL_CONTEXT) => {
                 "context 0xffff is the kernel's, and cannot be bound".to_string()
             }
             cause::NOT_BOUND if self.scheduler.contexts.len() == self.max_contexts => format!(
-                "context {context} cannot be bound: the core has queues for {} contexts, and all are \
-                 in use",
+                "context {context} cannot be bound: the core has queues for {} contexts, and all \
+                 are in use",
                 self.max_contexts
             ),
             cause::NOT_BOUND => {
                 format!("context {context} cannot be removed: it is not bound to this hart")
             }
             cause::NOTHING_TO_DO => format!(
-                "a message of context {context} was said to be done (lnic_msg_done), and it has none"
+                "a message of context {context} was said to be done (lnic_msg_done), and it has \
+                 none"
             ),
             _ => return None,
         })

@@ -335,8 +335,8 @@ impl DmaNic {
             let doorbell = self.doorbells.get_mut(queue as usize).ok_or_else(none)?;
             if value != 0 && (!value.is_multiple_of(8) || !is_memory(context, value, 8)) {
                 return Err(format!(
-                    "the doorbell of queue {queue} was to be at {value:#x}; it must be in memory, at a \
-                     multiple of 8"
+                    "the doorbell of queue {queue} was to be at {value:#x}; it must be in memory, \
+                     at a multiple of 8"
                 ));
             }
             *doorbell = value;
@@ -371,16 +371,16 @@ impl DmaNic {
                 let is_possible = (4..=4096).contains(&value) && value.is_power_of_two();
                 if !is_possible {
                     return Err(format!(
-                        "the ring of {name} of queue {queue} was to have {value} entries; it must be a \
-                         power of two from 4 to 4096"
+                        "the ring of {name} of queue {queue} was to have {value} entries; it must \
+                         be a power of two from 4 to 4096"
                     ));
                 }
                 let bytes = (value * DESCRIPTOR_BYTES) as usize;
                 let start = ring.start;
                 if !start.is_multiple_of(64) || !is_memory(context, start, bytes) {
                     return Err(format!(
-                        "the ring of {name} of queue {queue} was to have {bytes} bytes at {start:#x}; it \
-                         must begin at a multiple of 64 and be in memory"
+                        "the ring of {name} of queue {queue} was to have {bytes} bytes at \
+                         {start:#x}; it must begin at a multiple of 64 and be in memory"
                     ));
                 }
                 ring.entries = value as u32;
@@ -391,8 +391,8 @@ impl DmaNic {
                 let held = given.wrapping_sub(ring.used);
                 if !has_begun || held > ring.entries || held < ring.given.wrapping_sub(ring.used) {
                     return Err(format!(
-                        "{given} descriptors were given to the ring of {name} of queue {queue}, which has \
-                         {} entries and has used {} of {}",
+                        "{given} descriptors were given to the ring of {name} of queue {queue}, \
+                         which has {} entries and has used {} of {}",
                         ring.entries, ring.used, ring.given
                     ));
                 }

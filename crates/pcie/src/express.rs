@@ -106,8 +106,19 @@ impl Up {
     }
 }
 
-state::choice!(Down { RegisterWritten { offset, value }, RegisterRead { reply_to, offset }, Completion { read }, BlockWritten { offset, block } });
-state::choice!(Up { Read { read }, Write { group, address, data }, Behind { group, address, data, doorbell }, Interrupt { vector, behind }, Answer { reply_to, value } });
+state::choice!(Down {
+    RegisterWritten { offset, value },
+    RegisterRead { reply_to, offset },
+    Completion { read },
+    BlockWritten { offset, block },
+});
+state::choice!(Up {
+    Read { read },
+    Write { group, address, data },
+    Behind { group, address, data, doorbell },
+    Interrupt { vector, behind },
+    Answer { reply_to, value },
+});
 
 /// A read of the device that has a tag.
 #[derive(Clone, Debug, Default)]

@@ -318,8 +318,8 @@ impl IceNic {
         }
         (!is_memory(context, address, most)).then(|| {
             format!(
-                "a frame of up to {most} bytes was to be received at {address:#x}, and not all of that \
-                 is memory"
+                "a frame of up to {most} bytes was to be received at {address:#x}, and not all of \
+                 that is memory"
             )
         })
     }

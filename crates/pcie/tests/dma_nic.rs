@@ -460,25 +460,26 @@ fn wrong_writes_are_told() {
     for (writes, sentence) in [
         (
             &[(RECEIVE + ENTRIES, 6)][..],
-            "the ring of buffers of queue 0 was to have 6 entries; it must be a power of two from 4 to 4096",
+            "the ring of buffers of queue 0 was to have 6 entries; it must be a power of two from \
+             4 to 4096",
         ),
         (
             &[(SEND + RING, MEMORY + 8), (SEND + ENTRIES, 4)],
-            "the ring of frames to send of queue 0 was to have 64 bytes at 0x80000008; it must begin at a \
-             multiple of 64 and be in memory",
+            "the ring of frames to send of queue 0 was to have 64 bytes at 0x80000008; it must \
+             begin at a multiple of 64 and be in memory",
         ),
         (
             &[
                 (RECEIVE + RING, MEMORY + MEMORY_BYTES - 64),
                 (RECEIVE + ENTRIES, 8),
             ],
-            "the ring of buffers of queue 0 was to have 128 bytes at 0x800fffc0; it must begin at a \
-             multiple of 64 and be in memory",
+            "the ring of buffers of queue 0 was to have 128 bytes at 0x800fffc0; it must begin at \
+             a multiple of 64 and be in memory",
         ),
         (
             &[(RECEIVE + TAIL, 1)],
-            "1 descriptors were given to the ring of buffers of queue 0, which has 0 entries and has used \
-             0 of 0",
+            "1 descriptors were given to the ring of buffers of queue 0, which has 0 entries and \
+             has used 0 of 0",
         ),
         (
             &[
@@ -486,8 +487,8 @@ fn wrong_writes_are_told() {
                 (SEND + ENTRIES, 4),
                 (SEND + TAIL, 5),
             ],
-            "5 descriptors were given to the ring of frames to send of queue 0, which has 4 entries and has \
-             used 0 of 0",
+            "5 descriptors were given to the ring of frames to send of queue 0, which has 4 \
+             entries and has used 0 of 0",
         ),
         (
             &[
@@ -499,7 +500,8 @@ fn wrong_writes_are_told() {
         ),
         (
             &[(DOORBELL, MEMORY + 4)],
-            "the doorbell of queue 0 was to be at 0x80000004; it must be in memory, at a multiple of 8",
+            "the doorbell of queue 0 was to be at 0x80000004; it must be in memory, at a multiple \
+             of 8",
         ),
         (
             &[(INTERRUPT, 0)],

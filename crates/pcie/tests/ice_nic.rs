@@ -261,13 +261,14 @@ fn wrong_requests_are_refused() {
         (
             RECV_REQ,
             end - 1512,
-            "a frame of up to 1520 bytes was to be received at 0x800ffa18, and not all of that is memory",
+            "a frame of up to 1520 bytes was to be received at 0x800ffa18, and not all of that is \
+             memory",
         ),
         (
             RECV_REQ,
             u64::MAX - 7,
-            "a frame of up to 1520 bytes was to be received at 0xfffffffffffffff8, and not all of that \
-             is memory",
+            "a frame of up to 1520 bytes was to be received at 0xfffffffffffffff8, and not all of \
+             that is memory",
         ),
     ] {
         let mut bench = bench(&IceNicSpec::default());

@@ -236,7 +236,8 @@ impl CoreSpec {
                 .to_string()
         } else if latency_cycles < iterations {
             format!(
-                "64 bits take {iterations} cycles, and units.multiply.latency_cycles is {latency_cycles}"
+                "64 bits take {iterations} cycles, and units.multiply.latency_cycles is \
+                 {latency_cycles}"
             )
         } else {
             return Ok(());

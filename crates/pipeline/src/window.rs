@@ -625,7 +625,8 @@ mod tests {
         for _ in 0..12 {
             window.push(slot(1));
         }
-        // These follow when those have committed, and take the slots of eight of them: there are 16.
+        // These follow when those have committed, and take the slots of eight of them: there are
+        // 16.
         for _ in 0..12 {
             window.push(slot(UNKNOWN));
         }

@@ -143,7 +143,8 @@ pub enum ElfError {
     },
     /// ELFDATA2MSB or nonsense.
     #[error(
-        "this is not a little-endian program (ELF data encoding {encoding}; accepted is 1, little-endian)"
+        "this is not a little-endian program (ELF data encoding {encoding}; accepted is 1, \
+         little-endian)"
     )]
     NotLittleEndian {
         /// `e_ident[EI_DATA]`.
@@ -159,7 +160,8 @@ pub enum ElfError {
     },
     /// For RV32E or RV64E, whose registers and calls differ.
     #[error(
-        "this program is for the reduced RV64E register set; compile it with -march=rv64gc -mabi=lp64d"
+        "this program is for the reduced RV64E register set; compile it with -march=rv64gc \
+         -mabi=lp64d"
     )]
     Embedded,
     /// For an ABI whose registers or memory model the server does not have.

@@ -338,8 +338,8 @@ impl RpcValetSpec {
                 "mode",
                 "\"queue-per-backend\"",
                 format!(
-                    "backend {empty} has no data plane core in its rows: all must have some of each \
-                     domain's (server.data_plane_cores)"
+                    "backend {empty} has no data plane core in its rows: all must have some of \
+                     each domain's (server.data_plane_cores)"
                 ),
             ));
         }

@@ -131,8 +131,8 @@ impl<'a> DataPlanePlan<'a> {
             self.server.core.threads > 1,
             "data_plane.co_runner",
             format_args!("{program:?}"),
-            "it runs on the second hardware thread of each data plane core, and the cores have one: \
-             set server.core.threads = 2",
+            "it runs on the second hardware thread of each data plane core, and the cores have \
+             one: set server.core.threads = 2",
         )
     }
 

@@ -73,8 +73,8 @@ impl<'a> Guard<'a> {
         let limit = self.limits.seconds.unwrap_or(SECONDS);
         if self.begin.elapsed().as_secs_f64() > limit {
             return Err(RunError::Limit(format!(
-                "--max-time ended the run: it has taken {limit} s of the host's time and is not done; \
-                 a larger --max-time gives it more"
+                "--max-time ended the run: it has taken {limit} s of the host's time and is not \
+                 done; a larger --max-time gives it more"
             )));
         }
         match (self.progress)(done) {
@@ -88,14 +88,14 @@ impl<'a> Guard<'a> {
         let limit = self.limits.instructions.unwrap_or(INSTRUCTIONS);
         if spent.instructions > limit {
             return Err(RunError::Limit(format!(
-                "--max-instructions ended the run: the guest executes more than {limit} instructions; \
-                 a larger --max-instructions gives it more"
+                "--max-instructions ended the run: the guest executes more than {limit} \
+                 instructions; a larger --max-instructions gives it more"
             )));
         }
         if spent.exceeds_output {
             return Err(RunError::Limit(format!(
-                "--max-output ended the run: the guest writes more than {} bytes; a larger --max-output \
-                 gives it more",
+                "--max-output ended the run: the guest writes more than {} bytes; a larger \
+                 --max-output gives it more",
                 self.output_bytes()
             )));
         }

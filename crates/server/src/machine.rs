@@ -606,8 +606,8 @@ pub(crate) fn out_of_memory(host_is_full: bool, limit: u64, unmapped: u64) -> Ru
             .to_string()
     } else {
         format!(
-            "the guest is out of memory: the server has {} MiB (server.memory_mib), and the guest has \
-             touched more; {unmapped_mib} MiB of that are at addresses that it has not mapped",
+            "the guest is out of memory: the server has {} MiB (server.memory_mib), and the guest \
+             has touched more; {unmapped_mib} MiB of that are at addresses that it has not mapped",
             limit / PAGES_IN_MIB
         )
     })

@@ -33,8 +33,8 @@ fabric::named_ranges! {
     /// Doorbells of the tenants, one for each queue.
     TENANT_DOORBELLS: Memory = 0x6800_0000, 0x8_0000, "`run`", "queues/src/tenant.rs";
 
-    /// Page tables, if `server.core.translation` is given. Page walks read them; to programs there is
-    /// nothing.
+    /// Page tables, if `server.core.translation` is given. Page walks read them; to programs there
+    /// is nothing.
     PAGE_TABLES: Memory = 0x6d00_0000, 0x300_0000,
         "servers whose cores translate", "server/src/page_tables.rs";
 

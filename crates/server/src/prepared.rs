@@ -436,9 +436,9 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Advances until all is done, or nothing happens any more. The end of a rack does not depend on
-    /// how far anybody runs ahead, for all that is done before it has been done when it is looked
-    /// for.
+    /// Advances until all is done, or nothing happens any more. The end of a rack does not depend
+    /// on how far anybody runs ahead, for all that is done before it has been done when it is
+    /// looked for.
     pub fn simulate(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
         let clients = self.clients().count();
         let mut watchdog = Watchdog::new(self.rack.now(), clients);

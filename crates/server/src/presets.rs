@@ -97,8 +97,8 @@ fn rpcvalet_table1() -> Preset {
     let core = CoreSpec::rpcvalet_table1();
     Preset {
         name: "rpcvalet-table1",
-        description: "16 out-of-order cores like ARM's Cortex-A57, 3 wide, at 2 GHz, with 128 KB of \
-                      shared cache each",
+        description: "16 out-of-order cores like ARM's Cortex-A57, 3 wide, at 2 GHz, with 128 KB \
+                      of shared cache each",
         source: "RPCValet (ASPLOS 2019), Table 1",
         server: ServerSpec {
             rpcvalet: Some(RpcValetSpec::default()),
@@ -161,8 +161,8 @@ fn nanopu_prototype() -> Preset {
     let core = CoreSpec::five_stage();
     Preset {
         name: "nanopu-prototype",
-        description: "4 in-order cores like Rocket at 3.2 GHz, with nanoPU's network interface, registers \
-                      and thread scheduler",
+        description: "4 in-order cores like Rocket at 3.2 GHz, with nanoPU's network interface, \
+                      registers and thread scheduler",
         source: "nanoPU (OSDI 2021), Section 3",
         server: ServerSpec {
             nanopu: Some(NanoPuSpec::default()),
@@ -226,8 +226,8 @@ fn skylake_sp() -> Preset {
     let core = CoreSpec::skylake_sp();
     Preset {
         name: "skylake-sp",
-        description: "24 out-of-order cores of two threads at 2.8 GHz, with 1 MB of second-level and 1.375 \
-                      MB of shared cache each, and six channels of DDR4-2666",
+        description: "24 out-of-order cores of two threads at 2.8 GHz, with 1 MB of second-level \
+                      and 1.375 MB of shared cache each, and six channels of DDR4-2666",
         source: "Intel's Xeon Platinum 8160: its data sheets and optimisation manual",
         server: ServerSpec {
             // 16 lanes of the third generation: twice the default's.

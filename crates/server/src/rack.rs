@@ -271,8 +271,8 @@ impl Rack {
         let longest = network.shortest_server_latency();
         if longest < least {
             return Err(RunError::Description(format!(
-                "the shortest link takes {longest}; it must take two cycles of the slowest server at least, \
-                 which are {least}"
+                "the shortest link takes {longest}; it must take two cycles of the slowest server \
+                 at least, which are {least}"
             )));
         }
         let asked = match (lookahead_cycles, clocks().next()) {

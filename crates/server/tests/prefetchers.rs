@@ -52,8 +52,8 @@ fn with_second(kind: PrefetcherKind) -> CoreSpec {
 }
 
 /// Follows so many links through places `place(0)`, `place(1)` and so on, `loads` of them in each
-/// iteration of a loop, and then `additions` to the last one's value. Returns the cycles, and what the
-/// core has counted.
+/// iteration of a loop, and then `additions` to the last one's value. Returns the cycles, and what
+/// the core has counted.
 fn follow(
     core: &CoreSpec,
     iterations: u64,

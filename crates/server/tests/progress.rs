@@ -221,8 +221,8 @@ fn a_spinlock_excludes_and_is_given_on() {
     }
 }
 
-/// `harts` that each add 1 to a word so many `times`, with so many iterations of a loop between `LR` and
-/// `SC`.
+/// `harts` that each add 1 to a word so many `times`, with so many iterations of a loop between
+/// `LR` and `SC`.
 fn slow_additions(harts: usize, times: u64, iterations: u64) -> Image {
     let mut asm = Assembler::new();
     asm.harts(harts, |asm, _| {

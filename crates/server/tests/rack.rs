@@ -279,8 +279,8 @@ fn packets_between_servers_take_what_links_and_switch_take() {
             assert_eq!(came.0, out.0 + way);
             assert_eq!(back.0, went.0 + way);
         }
-        // All is in the caches then, so that an iteration always takes as many cycles; but a packet comes
-        // at any time within a cycle, so that it may take one less.
+        // All is in the caches then, so that an iteration always takes as many cycles; but a packet
+        // comes at any time within a cycle, so that it may take one less.
         let period = rack.servers[1].machine.engine.time(1);
         let iterations: Vec<Time> = answering[4..]
             .chunks(2)
@@ -726,13 +726,13 @@ fn what_cannot_be_is_told_in_a_sentence() {
     use serde_json::json;
     assert_eq!(
         told(json!({"rack": {"switch": null}})),
-        "rack is 3 servers and clients together; a link connects two; describe a switch for more, in \
-         rack.switch"
+        "rack is 3 servers and clients together; a link connects two; describe a switch for more, \
+         in rack.switch"
     );
     assert_eq!(
         told(json!({"rack": {"clients": []}})),
-        "rack.clients is a list of 0; all servers serve, so that the run would never end; there must be a \
-         client that measures, or a server whose program exits"
+        "rack.clients is a list of 0; all servers serve, so that the run would never end; there \
+         must be a client that measures, or a server whose program exits"
     );
     assert_eq!(
         told(json!({"rack": {"switch": {"buffer_bytes": 10}}})),

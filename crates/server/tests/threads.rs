@@ -42,8 +42,8 @@ fn iterate(asm: &mut Assembler, iterations: u64, body: Body) {
     asm.bind(done);
 }
 
-/// Cycles that hart 0 takes for its iterations on a core with so many threads; if there is a hart 1, it
-/// executes `other` all the time, or halts.
+/// Cycles that hart 0 takes for its iterations on a core with so many threads; if there is a hart
+/// 1, it executes `other` all the time, or halts.
 fn cycles(threads: u8, body: Body, other: Option<Body>) -> u64 {
     let mut asm = Assembler::new();
     asm.harts(threads.into(), |asm, hart| {

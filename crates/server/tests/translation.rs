@@ -314,7 +314,8 @@ fn misses_are_counted() {
     assert_eq!(small.page_walk_loads, 3 * small.l2_tlb_misses);
     assert!(small.page_walk_cycles >= 4 * small.page_walk_loads);
     let huge = count(PageSize::Huge);
-    // Code and data are in the same gigabyte: it is walked once, and found once in the second level.
+    // Code and data are in the same gigabyte: it is walked once, and found once in the second
+    // level.
     let found = (
         huge.l1_data_tlb_misses,
         huge.l1_instruction_tlb_misses,

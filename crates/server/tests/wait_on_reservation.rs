@@ -47,8 +47,8 @@ fn delay(asm: &mut Assembler, iterations: u64) {
     asm.branch(When::NotEqual, T6, ZERO, again);
 }
 
-/// Waits until the flag is not the value of `unwanted`; its value comes to `T0`. `gap` iterations of
-/// a delay are between `lr` and `wrs.nto`.
+/// Waits until the flag is not the value of `unwanted`; its value comes to `T0`. `gap` iterations
+/// of a delay are between `lr` and `wrs.nto`.
 fn wait_while(asm: &mut Assembler, unwanted: Register, gap: u64) {
     let again = asm.label_here();
     let done = asm.label();

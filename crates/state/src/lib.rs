@@ -22,8 +22,8 @@ pub use walks::{by_rank, items, maybe_cycle, octets, slice};
 pub enum Purpose {
     /// All of the state, as it is.
     Exact,
-    /// What decides on all that comes, relative to a point in time, so that two of them can be compared
-    /// between which nothing has been stored. Two that are equal go on equally.
+    /// What decides on all that comes, relative to a point in time, so that two of them can be
+    /// compared between which nothing has been stored. Two that are equal go on equally.
     Compare,
     /// What is in time, to be moved on.
     MoveOn,

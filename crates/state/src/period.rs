@@ -1,4 +1,5 @@
-//! Periods: two points in time whose states are equal but for the time, and how all is moved on by many of them.
+//! Periods: two points in time whose states are equal but for the time, and how all is moved on by
+//! many of them.
 
 use crate::{Purpose, Walker};
 

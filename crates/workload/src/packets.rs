@@ -23,7 +23,8 @@ pub enum PacketError {
     Missing(String),
     /// It is something else.
     #[error(
-        "{path}: this is not a pcap file: {reason}. Files in the newer pcapng format can be converted with `editcap -F pcap`"
+        "{path}: this is not a pcap file: {reason}. Files in the newer pcapng format can be \
+         converted with `editcap -F pcap`"
     )]
     NotPcap {
         /// The file.
@@ -61,7 +62,8 @@ pub enum PacketError {
     },
     /// The program takes what is in UDP packets, and there is none.
     #[error(
-        "{path}: the program takes {kind} out of UDP packets, and none of its {packets} IPv4 packets is a whole one"
+        "{path}: the program takes {kind} out of UDP packets, and none of its {packets} IPv4 \
+         packets is a whole one"
     )]
     NoPayload {
         /// The file.
@@ -82,7 +84,8 @@ pub enum PacketError {
     Work(String),
     /// A packet does not fit into a slot.
     #[error(
-        "{path}: packet {packet}, at byte {offset}, has {bytes} bytes, more than traffic.packet_bytes = {maximum}"
+        "{path}: packet {packet}, at byte {offset}, has {bytes} bytes, more than \
+         traffic.packet_bytes = {maximum}"
     )]
     TooLarge {
         /// The file.

@@ -95,8 +95,8 @@ impl State for Recorder {
             ));
         } else if was_done && !self.is_done() {
             walker.refuse(format!(
-                "the latencies of {} requests were enough when it was saved, so that those of later ones are \
-                 not in it, and more are to be measured",
+                "the latencies of {} requests were enough when it was saved, so that those of \
+                 later ones are not in it, and more are to be measured",
                 samples.len()
             ));
         }
@@ -376,8 +376,8 @@ impl Recorder {
         let less = rates.filter(|([_, most], offered)| *offered > most * (1.0 + 1e-9));
         let less = less.map(|([_, most], offered)| {
             format!(
-                "{served:.4} million requests a second were served (at most {most:.4} with 95 % confidence), \
-                 and {offered:.4} came"
+                "{served:.4} million requests a second were served (at most {most:.4} with 95 % \
+                 confidence), and {offered:.4} came"
             )
         });
         let growing = [

@@ -163,7 +163,8 @@ mod tests {
         };
         assert_eq!(
             without.check().unwrap_err().to_string(),
-            "mean_ns is missing; only recorded times have a mean of their own; give it in nanoseconds"
+            "mean_ns is missing; only recorded times have a mean of their own; give it in \
+             nanoseconds"
         );
         let mut traffic = crate::TrafficSpec {
             packet_bytes: 35,

@@ -201,7 +201,12 @@ enum Origin {
     Io,
 }
 
-state::choice!(Request { Get { cache, write }, ReadAtHome { agent }, WriteAtHome(write), Put { cache, data } });
+state::choice!(Request {
+    Get { cache, write },
+    ReadAtHome { agent },
+    WriteAtHome(write),
+    Put { cache, data },
+});
 
 /// What a busy line waits for.
 #[derive(Clone, Copy, Debug, Hash)]

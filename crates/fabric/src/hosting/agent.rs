@@ -171,7 +171,15 @@ pub enum MemoryAccess {
     },
 }
 
-state::choice!(MemoryAccess { Read { address }, Write { address, bytes, data }, FetchAdd { address, addend }, Update { address, update }, ReadAtHome { address }, DmaRead { address }, DmaWrite { address, bytes, data, allocate } });
+state::choice!(MemoryAccess {
+    Read { address },
+    Write { address, bytes, data },
+    FetchAdd { address, addend },
+    Update { address, update },
+    ReadAtHome { address },
+    DmaRead { address },
+    DmaWrite { address, bytes, data, allocate },
+});
 
 impl MemoryAccess {
     /// The first byte, and how many.

@@ -172,8 +172,8 @@ fn a_bank_takes_one_message_a_cycle_and_a_channel_one_line_at_a_time() {
 
 /// A miss on the home's and the controller's own tile takes 74 ns, as above, of which memory's
 /// latency is 50 ns. With DRAM that is 20 ns of the controller and, with a clock of 1 ns,
-/// tRCD + tCL + 4 = 19 + 19 + 4 ns for the first row, tCL + 4 ns if it is open, and tRP = 19 ns more
-/// than for the first if another is. Rows of 8 KB of four controllers are 512 lines.
+/// tRCD + tCL + 4 = 19 + 19 + 4 ns for the first row, tCL + 4 ns if it is open, and tRP = 19 ns
+/// more than for the first if another is. Rows of 8 KB of four controllers are 512 lines.
 #[test]
 fn rows_are_opened_and_closed() {
     let mut spec = quiet_spec();

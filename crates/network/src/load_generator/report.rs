@@ -42,8 +42,9 @@ impl UnexpectedMessages {
             ),
             (
                 self.wrong_time,
-                "with a second word that is not the one of a request (a response begins with the first two \
-                 words of its request; `stamped = false` is for programs whose messages have none)",
+                "with a second word that is not the one of a request (a response begins with the \
+                 first two words of its request; `stamped = false` is for programs whose messages \
+                 have none)",
             ),
             (
                 self.over,

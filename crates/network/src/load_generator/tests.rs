@@ -658,12 +658,13 @@ fn wrong_descriptions_get_a_sentence() {
             |spec| spec.requests[0].words = vec![Word::Uniform { min: 3, max: 2 }],
         ),
         (
-            "requests.0.rows is from 1 to 2 words; all rows must have as many words, and at least one",
+            "requests.0.rows is from 1 to 2 words; all rows must have as many words, and at least \
+             one",
             |spec| spec.requests[0].rows = vec![vec![1], vec![1, 2]],
         ),
         (
-            "opening.0.words is a list of 257; there must be from 1 to 256, so that they are a message \
-             of at most transport.largest_message_bytes",
+            "opening.0.words is a list of 257; there must be from 1 to 256, so that they are a \
+             message of at most transport.largest_message_bytes",
             |spec| {
                 spec.opening = vec![OpeningSpec {
                     port: 0,

@@ -230,8 +230,8 @@ impl TransportSpec {
     fn given_up(&self, message: &Message) -> String {
         let [a, b, c, d] = message.to.address.to_be_bytes();
         format!(
-            "a message of {} bytes to {a}.{b}.{c}.{d}, port {}, has been given up: nothing was heard of \
-             it in {} timeouts of {} ns one after the other",
+            "a message of {} bytes to {a}.{b}.{c}.{d}, port {}, has been given up: nothing was \
+             heard of it in {} timeouts of {} ns one after the other",
             message.payload.len(),
             message.to.port,
             self.max_timeouts + 1,
@@ -243,7 +243,8 @@ impl TransportSpec {
     fn too_large(&self, bytes: usize) -> Option<String> {
         (bytes > self.largest_message_bytes as usize).then(|| {
             format!(
-                "a message of {bytes} bytes is too large for the transport: largest_message_bytes is {}",
+                "a message of {bytes} bytes is too large for the transport: largest_message_bytes \
+                 is {}",
                 self.largest_message_bytes
             )
         })

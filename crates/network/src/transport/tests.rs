@@ -591,12 +591,13 @@ fn a_host_that_does_not_answer_is_given_up() {
             [
                 (
                     1,
-                    "a message of 5000 bytes is too large for the transport: largest_message_bytes is 2048"
+                    "a message of 5000 bytes is too large for the transport: \
+                     largest_message_bytes is 2048"
                 ),
                 (
                     0,
-                    "a message of 100 bytes to 10.0.0.37, port 1, has been given up: nothing was heard of \
-                     it in 4 timeouts of 9375 ns one after the other"
+                    "a message of 100 bytes to 10.0.0.37, port 1, has been given up: nothing was \
+                     heard of it in 4 timeouts of 9375 ns one after the other"
                 ),
             ]
         );

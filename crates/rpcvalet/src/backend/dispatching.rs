@@ -109,7 +109,8 @@ impl Dispatcher {
             .map(|(core, messages)| format!("core {core} has {messages}"))
             .collect();
         Some(format!(
-            "{waiting} messages wait in shared queue {} of {queues} for a core with fewer than {}: {}.",
+            "{waiting} messages wait in shared queue {} of {queues} for a core with fewer than \
+             {}: {}.",
             self.queue,
             self.load.threshold,
             counts.join(", ")

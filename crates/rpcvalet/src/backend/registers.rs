@@ -143,8 +143,8 @@ impl Backend {
                     let is_memory = last.is_some_and(|last| context.in_memory(last));
                     if !context.in_memory(start) || !is_memory {
                         self.ledger.borrow_mut().set_fault(format!(
-                            "The messaging domain's {name} of {bytes} bytes at {start:#x} is not in \
-                             memory."
+                            "The messaging domain's {name} of {bytes} bytes at {start:#x} is not \
+                             in memory."
                         ));
                         return true;
                     }

@@ -74,13 +74,14 @@ impl Watchdog {
             let name = client.name();
             if waiting.waited > patience {
                 return Some(format!(
-                    "{name} has waited for {milliseconds} ms of simulated time for a response that it recognises"
+                    "{name} has waited for {milliseconds} ms of simulated time for a response \
+                     that it recognises"
                 ));
             }
             if failures - waiting.failures >= MAX_FAILURES {
                 return Some(format!(
-                    "{name} has failed {MAX_FAILURES} times, one after the other, to get a response that it \
-                     recognises"
+                    "{name} has failed {MAX_FAILURES} times, one after the other, to get a \
+                     response that it recognises"
                 ));
             }
         }

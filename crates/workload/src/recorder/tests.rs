@@ -257,7 +257,8 @@ fn a_full_queue_is_steady_and_does_not_keep_up() {
     assert_eq!(
         measurement.overload,
         [
-            "1.0000 million requests a second were served (at most 1.0000 with 95 % confidence), and 2.0000 came"
+            "1.0000 million requests a second were served (at most 1.0000 with 95 % confidence), \
+             and 2.0000 came"
         ]
     );
     let measurement = fill(1).measurement().unwrap();

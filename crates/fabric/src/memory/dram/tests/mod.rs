@@ -85,8 +85,8 @@ impl Bench {
 }
 
 /// One bank in each of four groups, with rows of two lines. Lines 0 and 2 are in row 0 of group 0,
-/// lines 1 and 3 in that of group 1, lines 4 to 7 in those of groups 2 and 3, and line 8 in row 1 of
-/// group 0.
+/// lines 1 and 3 in that of group 1, lines 4 to 7 in those of groups 2 and 3, and line 8 in row 1
+/// of group 0.
 fn small() -> DramSpec {
     DramSpec {
         banks_per_group: Some(1),
