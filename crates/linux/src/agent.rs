@@ -1,38 +1,49 @@
 //! The agent on the fabric that answers the calls of all harts.
 
+use crate::frames::Pages;
 use crate::kernel::{Call, Effect, Ending, Kernel};
 use crate::layout;
-use crate::space::Pages;
+use crate::schedule::{SLICE_NS, Schedule};
 use crate::stub::{self, Answer};
-use crate::user::{Outcome, Pause, Write};
+use crate::user::{Outcome, Pause, User, Write};
 use fabric::{
     Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData, MemoryAccess,
     ReplyTo, Request, RequestKind, Time,
 };
 use std::any::Any;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// The interrupt that ends a hart's wait.
 const WAKE_INTERRUPT: u8 = 3;
 pub(crate) const FEMTOSECONDS_PER_NANOSECOND: u64 = 1_000_000;
-/// Marks the tokens of the process's alarm; others are those of waits.
+/// Marks the tokens of processes' alarms; others are those of waits.
 const ALARM: u64 = 1 << 63;
+/// The token of the end of a time slice.
+const SLICE: u64 = 1 << 62;
+/// The tokens of waits have the number of the thread in so many bits.
+const THREAD_BITS: u32 = 16;
 /// Marks the tokens of reads of lines that are to be copied.
 const COPY: u64 = 1 << 32;
-/// Accesses that the agent has under way for one hart.
+/// Accesses that the agent has under way for one thread.
 const ACCESSES_AT_ONCE: usize = 16;
 
-/// What a hart is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a thread is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Activity {
-    /// It runs the program, or has nothing to run.
+    /// It runs the program, or is to be told an answer.
+    #[default]
     Away,
     /// Its arguments are being read.
     Arguments,
     /// A handler waits for bytes.
     Reading(Job),
+    /// A handler waits for the floating-point registers.
+    Saving(Job),
     /// What a handler wrote is being written; then this is the answer.
     Writing(u64),
+    /// Other harts are to forget translations; then this is the answer.
+    Fencing(u64),
     /// The call waits for something.
     Blocked,
 }
@@ -48,61 +59,67 @@ enum Job {
     Signal(u64),
 }
 
-struct Hart {
+/// A thread, as the agent sees it.
+#[derive(Default)]
+struct Task {
     activity: Activity,
     call: Call,
     /// Which wait this is, if the call has to; so that the alarm of an older one is known.
     wait: Option<u64>,
-    /// The load that waits for an answer.
-    asked: Option<ReplyTo>,
-    /// The answer for a hart that was told to wait.
+    /// What its hart is to be told.
     answer: Option<u64>,
-    /// Whether its interrupt line is raised.
-    raised: bool,
-    /// Lines to read, and what to write after them.
-    reads: VecDeque<u64>,
+    /// It ends as soon as nothing is under way for it.
+    is_doomed: bool,
+    /// What to write, and then lines to read.
     writes: VecDeque<Write>,
+    reads: VecDeque<u64>,
     /// Lines that have been read and are to be written: to which address, and what.
     copied: VecDeque<(u64, LineData)>,
-    /// From a line that is copied to its copy.
-    copy_offset: u64,
+    /// Lines that are read to be copied, and where to.
+    copies: Vec<(u64, u64)>,
     under_way: usize,
+    /// Harts that have not yet come to forget translations.
+    fences: Vec<usize>,
     /// What is done when everything has been written.
     effects: Vec<Effect>,
+}
+
+/// A hart, as the agent sees it.
+#[derive(Default)]
+struct Hart {
+    /// The load that waits for an answer, and whether it is one of [`stub::READY`].
+    asked: Option<(ReplyTo, bool)>,
+    /// What it was told to do before it reads that again.
+    told: Option<u64>,
+    /// Whether its interrupt line is raised.
+    raised: bool,
 }
 
 /// The Linux personality of a server.
 pub struct Linux {
     kernel: Kernel,
+    tasks: Vec<Task>,
     harts: Vec<Hart>,
-    /// Calls that wait, in the order in which they began to.
+    schedule: Schedule,
+    /// The end of a time slice is awaited.
+    slice_ends: bool,
+    /// Threads whose calls wait, in the order in which they began to.
     blocked: Vec<usize>,
     waits: u64,
 }
 
 impl Linux {
     pub(crate) fn new(kernel: Kernel, harts: usize) -> Linux {
-        let hart = || Hart {
-            activity: Activity::Away,
-            call: Call::default(),
-            wait: None,
-            asked: None,
-            answer: None,
-            raised: false,
-            reads: VecDeque::new(),
-            writes: VecDeque::new(),
-            copied: VecDeque::new(),
-            copy_offset: 0,
-            under_way: 0,
-            effects: Vec::new(),
-        };
-        let mut harts: Vec<Hart> = std::iter::repeat_with(hart).take(harts).collect();
-        if let Some(first) = harts.first_mut() {
-            first.answer = Some(Answer::RELOAD);
-        }
+        let mut tasks: Vec<Task> = std::iter::repeat_with(Task::default)
+            .take(layout::MAXIMUM_THREADS)
+            .collect();
+        tasks[0].answer = Some(Answer::RELOAD);
         Linux {
             kernel,
-            harts,
+            tasks,
+            harts: std::iter::repeat_with(Hart::default).take(harts).collect(),
+            schedule: Schedule::new(harts),
+            slice_ends: false,
             blocked: Vec::new(),
             waits: 0,
         }
@@ -130,7 +147,7 @@ impl Linux {
 
     /// Which pages of memory hold something for the program now.
     pub fn pages(&self) -> Pages {
-        self.kernel.space.pages()
+        self.kernel.frames.borrow().pages()
     }
 
     /// Whether the program wanted to write more to files of the host than it may.
@@ -143,185 +160,312 @@ impl Linux {
         std::mem::take(&mut self.kernel.host_interrupted)
     }
 
-    /// A hart asks something new.
-    fn begin(&mut self, hart: usize) {
-        self.harts[hart].call = Call {
+    /// A thread asks something new.
+    fn begin(&mut self, thread: usize) {
+        let space = self.kernel.threads[thread].as_ref();
+        self.tasks[thread].call = Call {
             begin_ns: self.kernel.now_ns(),
+            user: space.map_or_else(User::default, |one| User::of(one.space.clone())),
             ..Call::default()
         };
     }
 
     /// Begins accesses, as many as may be under way; when none is left, does what they were for.
-    fn go_on(&mut self, context: &mut AgentContext<'_>, hart: usize) {
-        let one = &mut self.harts[hart];
-        while one.under_way < ACCESSES_AT_ONCE
-            && let Some((access, mark)) = one.next_access()
+    fn go_on(&mut self, context: &mut AgentContext<'_>, thread: usize) {
+        let task = &mut self.tasks[thread];
+        while task.under_way < ACCESSES_AT_ONCE
+            && let Some((access, mark)) = task.next_access()
         {
-            one.under_way += 1;
-            context.access(access, mark | hart as u64);
+            task.under_way += 1;
+            context.access(access, mark | thread as u64);
         }
-        if one.under_way > 0 {
+        if task.under_way > 0 {
             return;
         }
-        match one.activity {
-            Activity::Away | Activity::Blocked => {}
+        if task.is_doomed {
+            return self.finish(context, thread);
+        }
+        match task.activity {
+            Activity::Away | Activity::Blocked | Activity::Saving(_) | Activity::Fencing(_) => {}
             Activity::Arguments => {
-                let saved = one
+                let saved = task
                     .call
                     .user
-                    .saved(stub::save_area(hart) + stub::ARGUMENTS, 64);
+                    .saved(stub::save_area(thread) + stub::ARGUMENTS, 64);
                 let mut words = [0; 8];
                 for (word, bytes) in words.iter_mut().zip(saved.unwrap_or_default().chunks(8)) {
                     *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
                 }
-                one.call.arguments.copy_from_slice(&words[..6]);
-                one.call.number = words[7];
-                one.call.user.clear();
-                self.handle(context, hart, Job::Call);
+                task.call.arguments.copy_from_slice(&words[..6]);
+                task.call.number = words[7];
+                task.call.user.clear();
+                self.handle(context, thread, Job::Call);
             }
-            Activity::Reading(job) => self.handle(context, hart, job),
+            Activity::Reading(job) => self.handle(context, thread, job),
             Activity::Writing(answer) => {
-                one.activity = Activity::Away;
-                let effects = std::mem::take(&mut one.effects);
-                self.answer(context, hart, answer);
-                self.carry_out(context, effects);
+                let fences = self.outdated(thread);
+                for &hart in &fences {
+                    self.raise(context, hart);
+                }
+                let has_to_wait = !fences.is_empty();
+                self.tasks[thread].fences = fences;
+                self.tasks[thread].activity = Activity::Fencing(answer);
+                match self.schedule.hart_of(thread) {
+                    Some(hart) if has_to_wait => self.tell(context, hart),
+                    _ => self.complete(context, thread),
+                }
             }
         }
     }
 
-    /// Runs the handler of what `hart` asks.
-    fn handle(&mut self, context: &mut AgentContext<'_>, hart: usize, job: Job) {
+    /// Harts that run other threads in the address space of one, and may know translations that
+    /// are wrong.
+    fn outdated(&self, thread: usize) -> Vec<usize> {
+        let Some(space) = self.tasks[thread].call.user.space() else {
+            return Vec::new();
+        };
+        let state = (space.borrow().number(), space.borrow().loss());
+        let runs_in_it = |hart: &usize| {
+            self.schedule.thread_of(*hart).is_some_and(|other| {
+                let one = self.kernel.threads[other].as_ref();
+                other != thread
+                    && one.is_some_and(|one| Rc::ptr_eq(&one.space, space))
+                    && self.is_running(*hart)
+            })
+        };
+        (0..self.harts.len())
+            .filter(|&hart| self.schedule.is_outdated(hart, state))
+            .filter(runs_in_it)
+            .collect()
+    }
+
+    /// Whether a hart executes the program.
+    fn is_running(&self, hart: usize) -> bool {
+        let one = &self.harts[hart];
+        let thread = self.schedule.thread_of(hart);
+        one.asked.is_none()
+            && one.told.is_none()
+            && !self.schedule.must_switch(hart)
+            && thread.is_some_and(|thread| {
+                let task = &self.tasks[thread];
+                task.activity == Activity::Away && task.answer.is_none()
+            })
+    }
+
+    /// A call has its answer, unless harts have yet to forget translations.
+    fn complete(&mut self, context: &mut AgentContext<'_>, thread: usize) {
+        let task = &mut self.tasks[thread];
+        let Activity::Fencing(answer) = task.activity else {
+            return;
+        };
+        if !task.fences.is_empty() {
+            return;
+        }
+        task.activity = Activity::Away;
+        if let Some(space) = task.call.user.space() {
+            space.borrow_mut().release_left();
+        }
+        let effects = std::mem::take(&mut task.effects);
+        if effects.contains(&Effect::Executed(thread))
+            && let Some(hart) = self.schedule.hart_of(thread)
+        {
+            self.schedule.unload(hart);
+        }
+        if answer == Answer::SUSPEND {
+            self.block(context, thread, None);
+        } else if !effects.contains(&Effect::ThreadEnded(thread)) {
+            self.answer(context, thread, answer);
+        }
+        self.carry_out(context, effects);
+    }
+
+    /// Runs the handler of what a thread asks.
+    fn handle(&mut self, context: &mut AgentContext<'_>, thread: usize, job: Job) {
         if self.kernel.ending.is_some() {
             return;
         }
-        let mut call = std::mem::take(&mut self.harts[hart].call);
+        let mut call = std::mem::take(&mut self.tasks[thread].call);
         let outcome = match job {
-            Job::Call => self.kernel.call(hart, &mut call),
-            Job::Fault => self.kernel.fault(hart, &mut call),
-            Job::Signal(answer) => self.kernel.deliver_signal(hart, &mut call, answer),
+            Job::Call => self.kernel.call(thread, &mut call),
+            Job::Fault => self.kernel.fault(thread, &mut call),
+            Job::Signal(answer) => self.kernel.deliver_signal(thread, &mut call, answer),
         };
-        self.harts[hart].call = call;
-        self.after(context, hart, job, outcome);
+        let task = &mut self.tasks[thread];
+        task.writes.extend(std::mem::take(&mut call.jobs));
+        if let Some(space) = call.user.space() {
+            task.writes.extend(space.borrow_mut().jobs());
+        }
+        task.call = call;
+        self.after(context, thread, job, outcome);
         if std::mem::take(&mut self.kernel.changed) {
             self.retry_blocked(context);
         }
     }
 
-    fn after(&mut self, context: &mut AgentContext<'_>, hart: usize, job: Job, outcome: Outcome) {
-        let one = &mut self.harts[hart];
+    fn after(&mut self, context: &mut AgentContext<'_>, thread: usize, job: Job, outcome: Outcome) {
+        let task = &mut self.tasks[thread];
         let answer = match outcome {
             Ok(value) => value,
             Err(Pause::Error(errno)) => {
-                one.call.user.forget_writes();
+                task.call.user.forget_writes();
                 errno.result()
             }
             Err(Pause::Memory) => {
-                one.call.user.forget_writes();
-                let wanted = one.call.user.take_wanted();
-                one.reads.extend(wanted);
-                one.activity = Activity::Reading(job);
+                task.call.user.forget_writes();
+                let wanted = task.call.user.take_wanted();
+                task.reads.extend(wanted);
+                task.activity = Activity::Reading(job);
                 self.kernel.effects.clear();
-                return self.go_on(context, hart);
+                return self.go_on(context, thread);
+            }
+            Err(Pause::Registers) => {
+                task.call.user.forget_writes();
+                task.activity = Activity::Saving(job);
+                if let Some(hart) = self.schedule.hart_of(thread) {
+                    self.tell(context, hart);
+                }
+                return;
             }
             Err(Pause::Block { deadline_ns }) => {
-                one.call.user.forget_writes();
-                self.block(context, hart, deadline_ns);
+                task.call.user.forget_writes();
+                self.block(context, thread, deadline_ns);
                 let effects = std::mem::take(&mut self.kernel.effects);
                 return self.carry_out(context, effects);
             }
         };
-        if one.wait.take().is_some() {
-            self.blocked.retain(|&other| other != hart);
-            self.kernel.has_run_again(hart);
+        if task.wait.take().is_some() {
+            self.blocked.retain(|&other| other != thread);
+            self.kernel.has_run_again(thread);
         }
         let effects = std::mem::take(&mut self.kernel.effects);
-        let one = &mut self.harts[hart];
-        one.effects.extend(effects);
-        let goes_on = answer != Answer::WAIT;
-        if goes_on && !matches!(job, Job::Signal(_)) && self.kernel.wants_signal(hart) {
-            // What the call has written is in memory before the delivery reads there.
-            let one = &mut self.harts[hart];
-            one.writes.extend(one.call.user.take_writes());
-            one.call.user.clear();
-            one.activity = Activity::Reading(Job::Signal(answer));
-            return self.go_on(context, hart);
+        let task = &mut self.tasks[thread];
+        task.effects.extend(effects);
+        let goes_on = !matches!(answer, Answer::WAIT | Answer::SUSPEND);
+        task.writes.extend(task.call.user.take_writes());
+        if goes_on && !matches!(job, Job::Signal(_)) && self.kernel.wants_signal(thread) {
+            // What the call has written is in memory before the delivery reads there. It may have
+            // executed another program.
+            let task = &mut self.tasks[thread];
+            let space = self.kernel.threads[thread].as_ref();
+            task.call.user = space.map_or_else(User::default, |one| User::of(one.space.clone()));
+            task.activity = Activity::Reading(Job::Signal(answer));
+            return self.go_on(context, thread);
         }
-        let one = &mut self.harts[hart];
-        one.writes.extend(one.call.user.take_writes());
-        one.activity = Activity::Writing(answer);
-        self.go_on(context, hart);
+        let task = &mut self.tasks[thread];
+        task.activity = Activity::Writing(answer);
+        self.go_on(context, thread);
     }
 
-    fn block(&mut self, context: &mut AgentContext<'_>, hart: usize, deadline_ns: Option<u64>) {
-        let one = &mut self.harts[hart];
-        one.activity = Activity::Blocked;
-        let is_new = one.wait.is_none();
+    fn block(&mut self, context: &mut AgentContext<'_>, thread: usize, deadline_ns: Option<u64>) {
+        let task = &mut self.tasks[thread];
+        task.activity = Activity::Blocked;
+        let is_new = task.wait.is_none();
         // One that has looked again in vain goes on waiting; its alarm is set, unless it has rung.
-        if !is_new && !std::mem::take(&mut one.call.timed_out) {
-            return;
+        if !is_new && !std::mem::take(&mut task.call.timed_out) {
+            return self.go_on(context, thread);
         }
         self.waits += 1;
         let wait = self.waits;
-        one.wait = Some(wait);
-        if let Some(asked) = one.asked.take() {
-            context.reply(asked, Answer::WAIT, Time::ZERO);
+        task.wait = Some(wait);
+        if let Some(hart) = self.schedule.hart_of(thread) {
+            self.schedule.waits(hart);
+            if self.harts[hart].asked.is_some() {
+                self.tell(context, hart);
+            }
         }
         if let Some(at) = deadline_ns.and_then(|ns| ns.checked_mul(FEMTOSECONDS_PER_NANOSECOND)) {
-            let token = wait << 8 | hart as u64;
+            let token = wait << THREAD_BITS | thread as u64;
             context.wake(Time::from_fs(at), token);
         }
         if is_new {
-            self.blocked.push(hart);
-            self.kernel.begins_to_wait(hart);
+            self.blocked.push(thread);
+            self.kernel.begins_to_wait(thread);
         }
-        if self.kernel.wants_signal(hart) {
-            self.harts[hart].call.interrupted = true;
-            self.look_again(context, hart);
+        // What it has changed in its address space.
+        self.go_on(context, thread);
+        if self.kernel.wants_signal(thread) {
+            self.tasks[thread].call.interrupted = true;
+            self.look_again(context, thread);
         }
     }
 
     /// Lets each call that waits look whether it still has to.
     fn retry_blocked(&mut self, context: &mut AgentContext<'_>) {
-        for hart in self.blocked.clone() {
-            if !self.harts[hart].call.only_woken {
-                self.look_again(context, hart);
+        for thread in self.blocked.clone() {
+            if !self.tasks[thread].call.only_woken {
+                self.look_again(context, thread);
             }
         }
     }
 
     /// Runs the handler of a call that waits. One that is under way will see for itself.
-    fn look_again(&mut self, context: &mut AgentContext<'_>, hart: usize) {
-        if self.harts[hart].activity == Activity::Blocked {
-            self.handle(context, hart, Job::Call);
+    fn look_again(&mut self, context: &mut AgentContext<'_>, thread: usize) {
+        if self.tasks[thread].activity == Activity::Blocked {
+            self.handle(context, thread, Job::Call);
         }
     }
 
     fn carry_out(&mut self, context: &mut AgentContext<'_>, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Start(hart) => self.answer(context, hart, Answer::RELOAD),
-                Effect::Woken(hart) => self.look_again(context, hart),
-                Effect::ThreadEnded(hart) => {
-                    for woken in self.kernel.thread_ended(hart) {
-                        self.look_again(context, woken);
-                    }
-                }
+                Effect::Start(thread) => self.answer(context, thread, Answer::RELOAD),
+                Effect::Woken(thread) => self.look_again(context, thread),
+                Effect::ThreadEnded(thread) => self.finish(context, thread),
+                Effect::Kill(thread) => self.doom(context, thread),
+                // Its hart knew before it was answered.
+                Effect::Executed(_) => {}
                 Effect::Alarm { at_ns, number } => {
                     let at = at_ns.saturating_mul(FEMTOSECONDS_PER_NANOSECOND);
                     context.wake(Time::from_fs(at), ALARM | number);
                 }
-                Effect::Unmap { start, end } => self.kernel.space.forget(start, end),
                 // What is under way sees a signal when it is answered.
-                Effect::Signal(hart) if self.kernel.wants_signal(hart) => {
-                    if self.harts[hart].wait.is_some() {
-                        self.harts[hart].call.interrupted = true;
-                        self.look_again(context, hart);
-                    } else if self.harts[hart].activity == Activity::Away {
+                Effect::Signal(thread) if self.kernel.wants_signal(thread) => {
+                    let task = &mut self.tasks[thread];
+                    if task.wait.is_some() {
+                        task.call.interrupted = true;
+                        self.look_again(context, thread);
+                    } else if task.activity == Activity::Away
+                        && let Some(hart) = self.schedule.hart_of(thread)
+                    {
                         self.raise(context, hart);
                     }
                 }
                 Effect::Signal(_) => {}
             }
+        }
+    }
+
+    /// Ends a thread that is not asked.
+    fn doom(&mut self, context: &mut AgentContext<'_>, thread: usize) {
+        if self.kernel.threads[thread].is_none() {
+            return;
+        }
+        self.tasks[thread].is_doomed = true;
+        let hart = self.schedule.hart_of(thread);
+        match hart {
+            Some(hart) if self.is_running(hart) => self.raise(context, hart),
+            // It comes back when it has done what it was told.
+            Some(hart) if self.harts[hart].told.is_some() => {}
+            _ => self.go_on(context, thread),
+        }
+    }
+
+    /// A thread is no more.
+    fn finish(&mut self, context: &mut AgentContext<'_>, thread: usize) {
+        self.blocked.retain(|&other| other != thread);
+        let woken = self.kernel.thread_ended(thread);
+        self.tasks[thread] = Task::default();
+        if let Some(hart) = self.schedule.ended(thread) {
+            self.has_hart(hart);
+            self.tell(context, hart);
+        }
+        for thread in woken {
+            self.look_again(context, thread);
+        }
+        let effects = std::mem::take(&mut self.kernel.effects);
+        self.carry_out(context, effects);
+        if std::mem::take(&mut self.kernel.changed) {
+            self.retry_blocked(context);
         }
     }
 
@@ -333,24 +477,173 @@ impl Linux {
         }
     }
 
-    /// Answers the load that waits, or wakes the hart so that it asks again.
-    fn answer(&mut self, context: &mut AgentContext<'_>, hart: usize, answer: u64) {
-        match self.harts[hart].asked.take() {
-            Some(asked) => context.reply(asked, answer, Time::ZERO),
-            None => {
-                self.harts[hart].answer = Some(answer);
+    /// A thread goes on with this answer, on its hart or on the next that is free.
+    fn answer(&mut self, context: &mut AgentContext<'_>, thread: usize, answer: u64) {
+        if answer != Answer::WAIT {
+            self.tasks[thread].answer = Some(answer);
+        }
+        match self.schedule.hart_of(thread) {
+            Some(hart) => self.tell(context, hart),
+            None => self.run(context, thread),
+        }
+    }
+
+    /// A thread that has no hart can run.
+    fn run(&mut self, context: &mut AgentContext<'_>, thread: usize) {
+        let tasks = &self.tasks;
+        let waits = |one: usize| tasks[one].activity == Activity::Blocked;
+        let hart = self.schedule.add(thread, waits);
+        if let Some(hart) = hart {
+            self.has_hart(hart);
+            self.tell(context, hart);
+        }
+        if self.schedule.hart_of(thread).is_none() {
+            self.kernel.begins_to_wait(thread);
+        }
+        self.await_slice(context);
+    }
+
+    /// A hart may have been given another thread.
+    fn has_hart(&mut self, hart: usize) {
+        if let Some(thread) = self.schedule.thread_of(hart)
+            && let Some(one) = &mut self.kernel.threads[thread]
+        {
+            one.hart = hart;
+            if self.tasks[thread].wait.is_none() {
+                self.kernel.has_run_again(thread);
+            }
+        }
+    }
+
+    fn await_slice(&mut self, context: &mut AgentContext<'_>) {
+        if self.schedule.is_crowded() && !self.slice_ends {
+            self.slice_ends = true;
+            let slice = Time::from_fs(SLICE_NS * FEMTOSECONDS_PER_NANOSECOND);
+            context.wake(self.kernel.now + slice, SLICE);
+        }
+    }
+
+    /// Number and last loss of the space of the thread that a hart runs.
+    fn space_of(&self, hart: usize) -> Option<(u16, u64)> {
+        let thread = self.schedule.thread_of(hart)?;
+        let space = self.kernel.threads[thread].as_ref()?.space.borrow();
+        Some((space.number(), space.loss()))
+    }
+
+    /// What a hart has to do before its thread can go on.
+    fn order(&self, hart: usize) -> Option<u64> {
+        let thread = self.schedule.thread_of(hart)?;
+        let task = &self.tasks[thread];
+        if self.schedule.must_switch(hart) {
+            return Some(Answer::SWITCH);
+        }
+        if self.schedule.leaves(hart) || matches!(task.activity, Activity::Saving(_)) {
+            return Some(Answer::SAVE);
+        }
+        let state = self.space_of(hart)?;
+        (task.answer.is_some() && self.schedule.is_outdated(hart, state)).then_some(Answer::FENCE)
+    }
+
+    /// Tells a hart what to do next, or wakes it so that it asks.
+    fn tell(&mut self, context: &mut AgentContext<'_>, hart: usize) {
+        let Some((asked, is_ready)) = self.harts[hart].asked else {
+            if !self.is_running(hart) {
                 self.raise(context, hart);
             }
+            return;
+        };
+        let order = self.order(hart);
+        let thread = self.schedule.thread_of(hart);
+        let answer = match (order, thread) {
+            // A call is not answered so; the hart asks again at once.
+            (Some(_), _) if !is_ready => {
+                self.harts[hart].asked = None;
+                context.reply(asked, Answer::WAIT, Time::ZERO);
+                return self.raise(context, hart);
+            }
+            (Some(order), _) => {
+                self.harts[hart].told = Some(order);
+                if order == Answer::FENCE
+                    && let Some(state) = self.space_of(hart)
+                {
+                    self.schedule.fenced(hart, state);
+                }
+                order
+            }
+            (None, Some(thread)) => match self.tasks[thread].answer.take() {
+                Some(answer) => answer,
+                None => match self.tasks[thread].activity {
+                    Activity::Away | Activity::Blocked | Activity::Fencing(_) => Answer::WAIT,
+                    // It is being worked on.
+                    _ => return,
+                },
+            },
+            (None, None) => Answer::WAIT,
+        };
+        self.harts[hart].asked = None;
+        context.reply(asked, answer, Time::ZERO);
+        // It may have been sent a signal while it was answered, or while it had no hart.
+        if self.is_running(hart) && thread.is_some_and(|one| self.kernel.wants_signal(one)) {
+            self.raise(context, hart);
+        }
+    }
+
+    /// A hart has come back from what it was told.
+    fn has_done(&mut self, context: &mut AgentContext<'_>, hart: usize, told: u64) {
+        let Some(thread) = self.schedule.thread_of(hart) else {
+            return;
+        };
+        if told != Answer::SAVE {
+            return;
+        }
+        if let Activity::Saving(job) = self.tasks[thread].activity {
+            self.tasks[thread].call.has_all_registers = true;
+            self.tasks[thread].activity = Activity::Reading(job);
+            return self.go_on(context, thread);
+        }
+        self.schedule.left(hart);
+        self.has_hart(hart);
+        if self.tasks[thread].answer.is_some() {
+            self.run(context, thread);
+        }
+    }
+
+    /// A hart asks something: whoever waits for it to forget translations need not do so any more.
+    fn has_come(&mut self, context: &mut AgentContext<'_>, hart: usize) {
+        for thread in 0..self.tasks.len() {
+            let fences = &mut self.tasks[thread].fences;
+            let before = fences.len();
+            fences.retain(|&other| other != hart);
+            if fences.len() < before {
+                self.complete(context, thread);
+            }
+        }
+    }
+
+    /// A trap of the program.
+    fn trapped(&mut self, context: &mut AgentContext<'_>, hart: usize, from: u64) {
+        let Some(thread) = self.schedule.thread_of(hart) else {
+            return self.tell(context, hart);
+        };
+        if self.tasks[thread].is_doomed {
+            return self.finish(context, thread);
+        }
+        self.begin(thread);
+        if from == stub::CALL {
+            let task = &mut self.tasks[thread];
+            let address = stub::save_area(thread) + stub::ARGUMENTS;
+            task.reads.push_back(address);
+            task.activity = Activity::Arguments;
+            self.go_on(context, thread);
+        } else {
+            self.handle(context, thread, Job::Fault);
         }
     }
 }
 
-impl Hart {
+impl Task {
     /// The next access that the call needs, and the mark of its token.
     fn next_access(&mut self) -> Option<(MemoryAccess, u64)> {
-        if let Some(address) = self.reads.pop_front() {
-            return Some((MemoryAccess::ReadAtHome { address }, 0));
-        }
         if let Some((address, data)) = self.copied.pop_front() {
             let bytes = LINE_BYTES as u8;
             let write = MemoryAccess::Write {
@@ -360,10 +653,19 @@ impl Hart {
             };
             return Some((write, 0));
         }
-        let write = self.writes.front_mut()?;
+        while self.writes.front().is_some_and(Write::is_barrier) {
+            if self.under_way > 0 {
+                return None;
+            }
+            self.writes.pop_front();
+        }
+        let Some(write) = self.writes.front_mut() else {
+            let address = self.reads.pop_front()?;
+            return Some((MemoryAccess::ReadAtHome { address }, 0));
+        };
         let address = write.address;
         if let Some(source) = write.take_source() {
-            self.copy_offset = address.wrapping_sub(source);
+            self.copies.push((source, address));
             if write.left() == 0 {
                 self.writes.pop_front();
             }
@@ -395,25 +697,32 @@ impl Agent for Linux {
         let RequestKind::Read { address, .. } = request.kind else {
             return context.refuse(request.reply_to);
         };
+        let from = address - layout::DEVICE;
+        if from == stub::AREA {
+            let thread = self.schedule.thread_of(hart).unwrap_or(0);
+            if let Some(state) = self.space_of(hart) {
+                self.schedule.loaded(hart, state);
+            }
+            return context.reply(request.reply_to, stub::save_area(thread), Time::ZERO);
+        }
         if std::mem::take(&mut self.harts[hart].raised) {
             context.interrupt(hart as u16, WAKE_INTERRUPT, false, Time::ZERO);
         }
-        self.harts[hart].asked = Some(request.reply_to);
-        match address - layout::DEVICE {
-            stub::CALL => {
-                self.begin(hart);
-                let address = stub::save_area(hart) + stub::ARGUMENTS;
-                self.harts[hart].reads.push_back(address);
-                self.harts[hart].activity = Activity::Arguments;
-                self.go_on(context, hart);
-            }
-            stub::FAULT => {
-                self.begin(hart);
-                self.handle(context, hart, Job::Fault);
-            }
+        self.harts[hart].asked = Some((request.reply_to, from == stub::READY));
+        self.has_come(context, hart);
+        match from {
+            stub::CALL | stub::FAULT => self.trapped(context, hart, from),
             stub::READY => {
-                let answer = self.harts[hart].answer.take().unwrap_or(Answer::WAIT);
-                self.answer(context, hart, answer);
+                if let Some(told) = self.harts[hart].told.take() {
+                    self.has_done(context, hart, told);
+                }
+                let thread = self.schedule.thread_of(hart);
+                if let Some(thread) = thread.filter(|&one| self.tasks[one].is_doomed) {
+                    return self.go_on(context, thread);
+                }
+                if self.harts[hart].asked.is_some() {
+                    self.tell(context, hart);
+                }
             }
             // The program itself has read here.
             _ => {
@@ -431,18 +740,19 @@ impl Agent for Linux {
         data: LineData,
     ) {
         self.kernel.now = context.now();
-        let hart = (token & !COPY) as usize;
-        let one = &mut self.harts[hart];
-        one.under_way -= 1;
+        let thread = (token & !COPY) as usize;
+        let task = &mut self.tasks[thread];
+        task.under_way -= 1;
         if let MemoryAccess::ReadAtHome { address } = access {
             if token & COPY != 0 {
-                let to = address.wrapping_add(one.copy_offset);
-                one.copied.push_back((to, data));
+                let copy = task.copies.iter().position(|&(from, _)| from == address);
+                let (_, to) = task.copies.swap_remove(copy.expect("it has been begun"));
+                task.copied.push_back((to, data));
             } else {
-                one.call.user.provide(LineAddress::of(address), data);
+                task.call.user.provide(LineAddress::of(address), data);
             }
         }
-        self.go_on(context, hart);
+        self.go_on(context, thread);
     }
 
     fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
@@ -456,17 +766,33 @@ impl Agent for Linux {
             }
             return;
         }
-        let (wait, hart) = (token >> 8, (token & 0xff) as usize);
-        if self.harts[hart].wait == Some(wait) {
-            self.harts[hart].call.timed_out = true;
-            self.look_again(context, hart);
+        if token == SLICE {
+            self.slice_ends = false;
+            let running: Vec<usize> = (0..self.harts.len())
+                .filter(|&hart| self.is_running(hart))
+                .filter_map(|hart| self.schedule.thread_of(hart))
+                .collect();
+            for hart in self.schedule.slice_ends(|thread| running.contains(&thread)) {
+                self.raise(context, hart);
+            }
+            return self.await_slice(context);
+        }
+        let wait = token >> THREAD_BITS;
+        let thread = (token & ((1 << THREAD_BITS) - 1)) as usize;
+        if self.tasks[thread].wait == Some(wait) {
+            self.tasks[thread].call.timed_out = true;
+            self.look_again(context, thread);
         }
     }
 
     fn waiting_for(&self) -> Vec<String> {
         self.blocked
             .iter()
-            .map(|&hart| self.kernel.describe_wait(hart, &self.harts[hart].call))
+            .map(|&thread| {
+                let hart = self.schedule.hart_of(thread);
+                self.kernel
+                    .describe_wait(thread, hart, &self.tasks[thread].call)
+            })
             .collect()
     }
 

@@ -18,6 +18,8 @@ errors! {
     SRCH = 3,
     INTR = 4,
     NXIO = 6,
+    TOOBIG = 7,
+    NOEXEC = 8,
     NOTTY = 25,
     BADF = 9,
     CHILD = 10,

@@ -8,12 +8,13 @@ mod status;
 mod view;
 
 use crate::errno::Errno;
-use crate::kernel::{Call, Kernel, PROCESS_ID};
+use crate::kernel::{Call, Kernel};
 use crate::signals::SIGPIPE;
 use crate::sockets::Socket;
 use crate::streams::{ReadEnd, WriteEnd, stream};
-use crate::user::{Outcome, Pause, check};
-use paths::{Device, Directory};
+use crate::user::{Outcome, Pause};
+pub(crate) use names::AT_FDCWD;
+use paths::{Device, Directory, HostDirectory};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{self, FileType, Mode, SeekFrom};
 use std::cell::RefCell;
@@ -197,13 +198,19 @@ struct Descriptor {
     close_on_exec: bool,
 }
 
-/// The process's files.
+/// Where a program was found: its path, its directory and its name there.
+pub(crate) type ProgramPlace = (Vec<u8>, Rc<HostDirectory>, Vec<u8>);
+
+/// A process's files. A child's are a copy of them, with the same open files.
+#[derive(Clone)]
 pub(crate) struct Files {
     table: Vec<Option<Descriptor>>,
-    view: View,
+    view: Rc<View>,
     current: Directory,
     umask: u64,
     program: Vec<u8>,
+    /// The program that the process executes, if it is not the first.
+    executed: Option<ProgramPlace>,
 }
 
 impl Files {
@@ -236,10 +243,11 @@ impl Files {
             .collect();
         Ok(Files {
             table,
-            view,
+            view: Rc::new(view),
             current,
             umask: 0o022,
             program: seen.program.to_vec(),
+            executed: None,
         })
     }
 
@@ -249,6 +257,21 @@ impl Files {
             .rsplit(|&byte| byte == b'/')
             .next()
             .unwrap_or_default()
+    }
+
+    /// Closes everything.
+    pub fn close_all(&mut self) {
+        self.table.clear();
+    }
+
+    /// The process executes another program: some files are closed.
+    pub fn executes(&mut self, place: ProgramPlace) {
+        self.executed = Some(place);
+        for entry in &mut self.table {
+            if entry.as_ref().is_some_and(|one| one.close_on_exec) {
+                *entry = None;
+            }
+        }
     }
 
     pub fn get(&self, fd: u64) -> Result<FileReference, Errno> {
@@ -313,7 +336,7 @@ impl Kernel {
     }
 
     pub fn close(&mut self, fd: u64) -> Outcome {
-        let entry = self.files.table.get_mut(fd as u32 as usize);
+        let entry = self.process.files.table.get_mut(fd as u32 as usize);
         entry.and_then(Option::take).ok_or(Errno::BADF)?;
         self.changed = true;
         Ok(0)
@@ -322,12 +345,12 @@ impl Kernel {
     pub fn close_range(&mut self, first: u64, last: u64, flags: u64) -> Outcome {
         const CLOSE_ON_EXEC: u64 = 4;
         let end = (last as u32 as usize).saturating_add(1);
-        for fd in first as u32 as usize..end.min(self.files.table.len()) {
+        for fd in first as u32 as usize..end.min(self.process.files.table.len()) {
             if flags & CLOSE_ON_EXEC != 0 {
-                if let Some(entry) = &mut self.files.table[fd] {
+                if let Some(entry) = &mut self.process.files.table[fd] {
                     entry.close_on_exec = true;
                 }
-            } else if self.files.table[fd].is_some() {
+            } else if self.process.files.table[fd].is_some() {
                 self.close(fd as u64)?;
             }
         }
@@ -335,26 +358,29 @@ impl Kernel {
     }
 
     pub fn dup3(&mut self, from: u64, to: u64, flags: u64) -> Outcome {
-        let file = self.files.get(from)?;
+        let file = self.process.files.get(from)?;
         if from == to {
             return Err(Errno::INVAL.into());
         }
         if to as u32 as usize >= MAXIMUM_FILES {
             return Err(Errno::BADF.into());
         }
-        if self.files.get(to).is_ok() {
+        if self.process.files.get(to).is_ok() {
             self.close(to)?;
         }
-        Ok(self.files.put(file, to as usize, flags & O_CLOEXEC != 0)?)
+        Ok(self
+            .process
+            .files
+            .put(file, to as usize, flags & O_CLOEXEC != 0)?)
     }
 
     pub fn fcntl(&mut self, fd: u64, command: u64, argument: u64) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         match command {
-            0 => self.files.duplicate(fd, argument, false),
-            1030 => self.files.duplicate(fd, argument, true),
+            0 => self.process.files.duplicate(fd, argument, false),
+            1030 => self.process.files.duplicate(fd, argument, true),
             1 | 2 => {
-                let Some(Some(entry)) = self.files.table.get_mut(fd as u32 as usize) else {
+                let Some(Some(entry)) = self.process.files.table.get_mut(fd as u32 as usize) else {
                     return Err(Errno::BADF.into());
                 };
                 if command == 2 {
@@ -381,12 +407,13 @@ impl Kernel {
     pub fn ioctl(&mut self, call: &mut Call, fd: u64, request: u64, address: u64) -> Outcome {
         const TCGETS: u64 = 0x5401;
         const TIOCGPGRP: u64 = 0x540f;
+        const TIOCSPGRP: u64 = 0x5410;
         const TIOCGWINSZ: u64 = 0x5413;
         const FIONREAD: u64 = 0x541b;
         const FIONBIO: u64 = 0x5421;
         const FIONCLEX: u64 = 0x5450;
         const FIOCLEX: u64 = 0x5451;
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         match request & 0xffff_ffff {
             FIOCLEX => return self.fcntl(fd, 2, 1),
             FIONCLEX => return self.fcntl(fd, 2, 0),
@@ -437,19 +464,24 @@ impl Kernel {
                 Ok(0)
             }
             TIOCGPGRP => {
-                call.user.write_u32(address, PROCESS_ID)?;
+                call.user.write_u32(address, self.process.group)?;
                 Ok(0)
             }
+            // Whoever asks is in the foreground.
+            TIOCSPGRP => Ok(0),
             _ => Err(Errno::INVAL.into()),
         }
     }
 
     pub fn pipe(&mut self, call: &mut Call, address: u64, flags: u64) -> Outcome {
-        check(address, 8)?;
+        call.user.check_write(address, 8)?;
         let (reader, writer) = stream();
         let flags = flags & (O_NONBLOCK | O_CLOEXEC);
-        let from = self.files.add(Kind::PipeOut(reader), flags)?;
-        let to = self.files.add(Kind::PipeIn(writer), flags | O_WRONLY)?;
+        let from = self.process.files.add(Kind::PipeOut(reader), flags)?;
+        let to = self
+            .process
+            .files
+            .add(Kind::PipeIn(writer), flags | O_WRONLY)?;
         call.user.write_words(address, &[from | to << 32])?;
         Ok(0)
     }
@@ -461,7 +493,7 @@ impl Kernel {
             semaphore: flags & SEMAPHORE != 0,
             changes: 0,
         };
-        Ok(self.files.add(kind, flags & !SEMAPHORE | O_RDWR)?)
+        Ok(self.process.files.add(kind, flags & !SEMAPHORE | O_RDWR)?)
     }
 
     pub fn memfd_create(&mut self, flags: u64) -> Outcome {
@@ -477,7 +509,7 @@ impl Kernel {
         } else {
             O_RDWR
         };
-        Ok(self.files.add(kind, flags)?)
+        Ok(self.process.files.add(kind, flags)?)
     }
 
     /// Reads into buffers, from `position` or where the file is.
@@ -490,11 +522,11 @@ impl Kernel {
     ) -> Outcome {
         let mut total = 0_u64;
         for &(address, length) in buffers {
-            check(address, length)?;
+            call.user.check_write(address, length)?;
             total = total.saturating_add(length);
         }
         let most = total.min(MAXIMUM_TRANSFER_BYTES);
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         if file.borrow().is_socket() {
             return self.receive(call, fd, buffers, 0, (0, 0));
         }
@@ -565,26 +597,26 @@ impl Kernel {
     /// Writes what is in buffers, at `position` or where the file is.
     pub fn write(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         fd: u64,
         buffers: &[(u64, u64)],
         position: Option<u64>,
     ) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         if !file.borrow().is_writable() {
             return Err(Errno::BADF.into());
         }
         if file.borrow().is_socket() {
-            return self.send(hart, call, fd, buffers, 0, (0, 0));
+            return self.send(slot, call, fd, buffers, 0, (0, 0));
         }
         let bytes = call.user.gather(buffers, MAXIMUM_TRANSFER_BYTES)?;
-        self.write_bytes(hart, call, &file, &bytes, position)
+        self.write_bytes(slot, call, &file, &bytes, position)
     }
 
     fn write_bytes(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         file: &FileReference,
         bytes: &[u8],
@@ -609,7 +641,7 @@ impl Kernel {
                 };
                 match written {
                     Err(rustix::io::Errno::INTR) => Err(self.interrupted_by_host()),
-                    Err(rustix::io::Errno::PIPE) => Err(self.broken_pipe(hart)),
+                    Err(rustix::io::Errno::PIPE) => Err(self.broken_pipe(slot)),
                     other => {
                         let written = other?;
                         self.output.spend(written as u64);
@@ -627,7 +659,7 @@ impl Kernel {
             _ if position.is_some() => Err(Errno::SPIPE.into()),
             Kind::PipeIn(end) => {
                 let end = &*end;
-                self.pour(hart, call, end, bytes, nonblocking)
+                self.pour(slot, call, end, bytes, nonblocking)
             }
             Kind::Event { count, changes, .. } => {
                 let Some(Ok(added)) = bytes.get(..8).map(<[u8; 8]>::try_from) else {
@@ -652,14 +684,14 @@ impl Kernel {
     /// Writes into a stream; waits until all has been taken, if it may wait.
     pub fn pour(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         end: &WriteEnd,
         bytes: &[u8],
         nonblocking: bool,
     ) -> Outcome {
         if end.reader_gone() {
-            return Err(self.broken_pipe(hart));
+            return Err(self.broken_pipe(slot));
         }
         let rest = bytes.get(call.progress..).unwrap_or_default();
         let written = end.write(rest);
@@ -673,15 +705,15 @@ impl Kernel {
     }
 
     /// Nobody will read what is written.
-    pub fn broken_pipe(&mut self, hart: usize) -> Pause {
-        self.send_signal(Some(hart), SIGPIPE);
+    pub fn broken_pipe(&mut self, slot: usize) -> Pause {
+        self.send_signal(slot, SIGPIPE);
         Errno::PIPE.into()
     }
 
     /// `sendfile`: from a file, whose position may be in memory, to any other.
     pub fn sendfile(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         to: u64,
         from: u64,
@@ -689,8 +721,8 @@ impl Kernel {
         count: u64,
     ) -> Outcome {
         const CHUNK_BYTES: u64 = 65536;
-        let source = self.files.get(from)?;
-        let target = self.files.get(to)?;
+        let source = self.process.files.get(from)?;
+        let target = self.process.files.get(to)?;
         if !source.borrow().is_readable() || !target.borrow().is_writable() {
             return Err(Errno::BADF.into());
         }
@@ -714,7 +746,7 @@ impl Kernel {
             // The library copies through a buffer instead.
             return Err(Errno::INVAL.into());
         }
-        let written = self.write_bytes(hart, call, &target, &bytes, None)?;
+        let written = self.write_bytes(slot, call, &target, &bytes, None)?;
         let end = start + written;
         if offset == 0 {
             fs::seek(source.borrow().host()?, SeekFrom::Start(end))?;
@@ -725,7 +757,7 @@ impl Kernel {
     }
 
     pub fn lseek(&mut self, fd: u64, offset: u64, whence: u64) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let mut file = file.borrow_mut();
         match &mut file.kind {
             Kind::Directory(open) => {
@@ -768,7 +800,7 @@ impl Kernel {
 
     /// What `mmap` puts into memory.
     pub fn file_content(&mut self, fd: u64, offset: u64, length: u64) -> Outcome<Vec<u8>> {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let file = file.borrow();
         let host = file.host().map_err(|_| Errno::NODEV)?;
         if !file.is_readable() {
@@ -791,8 +823,8 @@ impl Kernel {
     }
 
     pub fn getdents(&mut self, call: &mut Call, fd: u64, address: u64, size: u64) -> Outcome {
-        check(address, size)?;
-        let file = self.files.get(fd)?;
+        call.user.check_write(address, size)?;
+        let file = self.process.files.get(fd)?;
         let mut file = file.borrow_mut();
         if file.flags & O_PATH != 0 {
             return Err(Errno::BADF.into());
@@ -801,7 +833,7 @@ impl Kernel {
             return Err(Errno::NOTDIR.into());
         };
         if open.listing.is_none() {
-            open.listing = Some((self.files.entries(&open.directory)?, 0));
+            open.listing = Some((self.process.files.entries(&open.directory)?, 0));
         }
         let Some((entries, told)) = &mut open.listing else {
             return Ok(0);
@@ -830,7 +862,7 @@ impl Kernel {
     }
 
     pub fn ftruncate(&mut self, fd: u64, length: u64) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         self.truncate_open(&file, length)
     }
 
@@ -844,7 +876,7 @@ impl Kernel {
     }
 
     pub fn fallocate(&mut self, fd: u64, mode: u64, offset: u64, length: u64) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         if !file.borrow().is_writable() {
             return Err(Errno::BADF.into());
         }
@@ -865,22 +897,22 @@ impl Kernel {
     }
 
     pub fn fsync(&mut self, fd: u64) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         fs::fsync(file.borrow().host()?)?;
         Ok(0)
     }
 
     pub fn fchmod(&mut self, fd: u64, mode: u64) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let file = file.borrow();
         let host = file.changeable()?;
         let kind = FileType::from_raw_mode(fs::fstat(host)?.st_mode);
-        fs::fchmod(host, self.files.new_mode(kind, mode)?)?;
+        fs::fchmod(host, self.process.files.new_mode(kind, mode)?)?;
         Ok(0)
     }
 
     pub fn fchown(&mut self, fd: u64, user: u64, group: u64) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let (user, group) = names::owner(user, group);
         fs::fchown(file.borrow().changeable()?, user, group)?;
         Ok(0)

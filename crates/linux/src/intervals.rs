@@ -89,15 +89,6 @@ impl<T: Copy + PartialEq> Intervals<T> {
         }
         (limit.checked_sub(place)? >= length).then_some(place)
     }
-
-    /// Bytes in all intervals whose value is wanted.
-    pub fn bytes(&self, wanted: impl Fn(T) -> bool) -> u64 {
-        self.map
-            .iter()
-            .filter(|(_, (_, value))| wanted(*value))
-            .map(|(start, (end, _))| end - start)
-            .sum()
-    }
 }
 
 #[cfg(test)]
@@ -122,7 +113,6 @@ mod tests {
         set.remove(25, 26);
         assert_eq!(all(&set), [(15, 25, 'a'), (26, 40, 'a')]);
         assert_eq!(set.within(20, 30), [(20, 25, 'a'), (26, 30, 'a')]);
-        assert_eq!(set.bytes(|_| true), 10 + 14);
     }
 
     #[test]

@@ -1,25 +1,29 @@
-//! The state of the process, and which handler does which call.
+//! The state of all processes, and which handler does which call.
 //!
 //! Numbers and layouts: Linux's `include/uapi/asm-generic`, which RISC-V uses.
 
 use crate::agent::FEMTOSECONDS_PER_NANOSECOND;
 use crate::errno::Errno;
-use crate::files::Files;
+use crate::files::{AT_FDCWD, Files};
+use crate::frames::SharedFrames;
+use crate::layout::MAXIMUM_THREADS;
 use crate::output::Allowance;
+use crate::process::{Dead, Process, Status};
 use crate::sockets::Network;
 use crate::space::Space;
 use crate::stub::Answer;
 use crate::threads::{Futexes, Thread};
-use crate::time::Alarm;
-use crate::user::{Outcome, Pause, User};
+use crate::user::{Outcome, Pause, User, Write as MemoryWrite};
 use fabric::Time;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use riscv::Trap;
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::rc::Rc;
 
-/// The process's number.
+/// The number of the first process, with which everything ends.
 pub(crate) const PROCESS_ID: u32 = 100;
 /// The user is told so many things about a program: one of each call that is not there, and more.
 const MAX_TOLD: usize = 500;
@@ -43,23 +47,30 @@ pub(crate) struct Call {
     pub interrupted: bool,
     /// Bytes of a write that have been taken already.
     pub progress: usize,
-    /// It waits for nothing that other calls change: for a futex, or for a time.
+    /// It waits for nothing that other calls change: for a futex, for a time, or for a child that
+    /// has its memory.
     pub only_woken: bool,
+    /// The floating-point registers are in the save area.
+    pub has_all_registers: bool,
+    /// What it changes in address spaces, to be done before anything else.
+    pub jobs: Vec<MemoryWrite>,
 }
 
 /// What happens after a call, once everything that it writes is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// A new thread begins on this hart.
+    /// A new thread begins.
     Start(usize),
-    /// The call of this hart need not wait any more.
+    /// The call of this thread need not wait any more.
     Woken(usize),
-    /// The thread of this hart has ended.
+    /// This thread has ended by itself.
     ThreadEnded(usize),
-    /// The thread of this hart has been sent a signal.
+    /// This thread ends with its process, or because that executes another program.
+    Kill(usize),
+    /// This thread executes another program.
+    Executed(usize),
+    /// This thread has been sent a signal.
     Signal(usize),
-    /// What was mapped there has been moved.
-    Unmap { start: u64, end: u64 },
     /// [`Kernel::alarm_rings`] is to be called then, with this number.
     Alarm { at_ns: u64, number: u64 },
 }
@@ -79,7 +90,7 @@ pub struct Fault {
     pub instruction: Option<u32>,
 }
 
-/// How the process ended.
+/// How the first process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It exited with this status.
@@ -90,7 +101,26 @@ pub enum Ending {
     Fault(Box<Fault>),
 }
 
-/// Everything that the process has.
+/// What all random numbers come from.
+pub(crate) struct Random(Pcg64);
+
+impl Random {
+    pub fn from_seed(seed: u64) -> Random {
+        Random(Pcg64::seed_from_u64(seed))
+    }
+
+    /// The next bytes.
+    pub fn bytes(&mut self, length: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length as usize + 8);
+        while (bytes.len() as u64) < length {
+            bytes.extend_from_slice(&self.0.next_u64().to_le_bytes());
+        }
+        bytes.truncate(length as usize);
+        bytes
+    }
+}
+
+/// Everything that the processes have.
 pub(crate) struct Kernel {
     pub now: Time,
     pub ending: Option<(Time, Ending)>,
@@ -100,24 +130,24 @@ pub(crate) struct Kernel {
     pub changed: bool,
     /// What is to happen after the call.
     pub effects: Vec<Effect>,
-    pub files: Files,
     pub network: Network,
-    pub space: Space,
-    /// The thread of each hart.
+    pub frames: SharedFrames,
+    /// The process whose call is answered.
+    pub process: Box<Process>,
+    /// The others, by their numbers.
+    pub processes: BTreeMap<u32, Box<Process>>,
+    /// Processes that have ended, and whose parents do not know it yet.
+    pub dead: BTreeMap<u32, Dead>,
+    /// The threads of all processes, each at the number of its save area.
     pub threads: Vec<Option<Thread>>,
     pub futexes: Futexes,
-    /// For each signal its handler, flags and mask; 0, the default action.
-    pub actions: [[u64; 3]; 65],
-    /// Signals that any thread may take, as bits from 1 on.
-    pub pending: u64,
-    pub alarm: Alarm,
-    pub next_thread_id: u32,
-    /// Time that threads which have ended took.
-    pub ended_cpu_ns: u64,
-    pub random: Pcg64,
+    pub next_id: u32,
+    /// Alarms that have been set, in all processes.
+    pub alarms: u64,
+    pub random: Random,
+    pub harts: usize,
     pub memory_bytes: u64,
     pub output: Allowance,
-    pub name: [u8; 16],
     told: BTreeSet<String>,
 }
 
@@ -125,37 +155,34 @@ impl Kernel {
     pub fn new(
         files: Files,
         space: Space,
+        frames: SharedFrames,
         harts: usize,
         memory_bytes: u64,
-        seed: u64,
+        random: Random,
         output: Allowance,
     ) -> Kernel {
-        let mut threads: Vec<Option<Thread>> = (0..harts).map(|_| None).collect();
-        threads[0] = Some(Thread::new(PROCESS_ID, 0, 0));
-        let mut name = [0; 16];
-        let from = files.program_name();
-        let length = from.len().min(15);
-        name[..length].copy_from_slice(&from[..length]);
+        let space = Rc::new(RefCell::new(space));
+        let mut threads: Vec<Option<Thread>> = (0..MAXIMUM_THREADS).map(|_| None).collect();
+        threads[0] = Some(Thread::new(PROCESS_ID, PROCESS_ID, space.clone(), 0, 0));
         Kernel {
             now: Time::ZERO,
             ending: None,
             host_interrupted: false,
             changed: false,
             effects: Vec::new(),
-            files,
             network: Network::default(),
-            space,
+            frames,
+            process: Box::new(Process::first(files, space)),
+            processes: BTreeMap::new(),
+            dead: BTreeMap::new(),
             threads,
             futexes: Futexes::default(),
-            actions: [[0; 3]; 65],
-            pending: 0,
-            alarm: Alarm::default(),
-            next_thread_id: PROCESS_ID + 1,
-            ended_cpu_ns: 0,
-            random: Pcg64::seed_from_u64(seed),
+            next_id: PROCESS_ID + 1,
+            alarms: 0,
+            random,
+            harts,
             memory_bytes,
             output,
-            name,
             told: BTreeSet::new(),
         }
     }
@@ -167,12 +194,7 @@ impl Kernel {
 
     /// Random bytes, which are the same in every run with the same seed.
     pub fn random_bytes(&mut self, length: u64) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(length as usize + 8);
-        while (bytes.len() as u64) < length {
-            bytes.extend_from_slice(&self.random.next_u64().to_le_bytes());
-        }
-        bytes.truncate(length as usize);
-        bytes
+        self.random.bytes(length)
     }
 
     /// Tells the user something about the program, once.
@@ -184,15 +206,29 @@ impl Kernel {
         }
     }
 
-    /// Ends the process.
+    /// Whether there can be more than one process; if not, the user is told.
+    pub fn check_processes(&mut self) -> Result<(), Errno> {
+        if self.frames.borrow().translates {
+            return Ok(());
+        }
+        self.tell_once(
+            "the program wants a second process or to execute another program, for which the \
+             cores of timed runs have no address spaces; the call answers ENOSYS (--functional \
+             has them)"
+                .to_string(),
+        );
+        Err(Errno::NOSYS)
+    }
+
+    /// Ends everything.
     pub fn end(&mut self, ending: Ending) -> u64 {
         self.ending.get_or_insert((self.now, ending));
         Answer::WAIT
     }
 
     /// What a call waits for, for a report of a deadlock.
-    pub fn describe_wait(&self, hart: usize, call: &Call) -> String {
-        let thread = self.threads[hart].as_ref().map_or(0, |thread| thread.id);
+    pub fn describe_wait(&self, slot: usize, hart: Option<usize>, call: &Call) -> String {
+        let thread = self.threads[slot].as_ref().map_or(0, |thread| thread.id);
         let name = NAMES
             .iter()
             .find(|(number, _)| *number == call.number)
@@ -205,19 +241,21 @@ impl Kernel {
             }
             _ => name.to_string(),
         };
-        format!("thread {thread} on hart {hart} waits in {what}.")
+        let place = hart.map_or_else(String::new, |hart| format!(" on hart {hart}"));
+        format!("thread {thread}{place} waits in {what}.")
     }
 
     /// Runs the handler of a call.
-    pub fn call(&mut self, hart: usize, call: &mut Call) -> Outcome {
-        let outcome = self.dispatch(hart, call);
-        if matches!(outcome, Ok(_) | Err(Pause::Error(_))) && !self.wants_signal(hart) {
-            self.restore_mask(hart);
+    pub fn call(&mut self, slot: usize, call: &mut Call) -> Outcome {
+        self.enter_process(slot);
+        let outcome = self.dispatch(slot, call);
+        if matches!(outcome, Ok(_) | Err(Pause::Error(_))) && !self.wants_signal(slot) {
+            self.restore_mask(slot);
         }
         outcome
     }
 
-    fn dispatch(&mut self, hart: usize, call: &mut Call) -> Outcome {
+    fn dispatch(&mut self, slot: usize, call: &mut Call) -> Outcome {
         let c = call;
         let [a0, a1, a2, a3, a4, a5] = c.arguments;
         match c.number {
@@ -227,14 +265,14 @@ impl Kernel {
             20 => self.epoll_create(a0),
             21 => self.epoll_ctl(c, a0, a1, a2, a3),
             22 => {
-                self.wait_mask(hart, c, a4)?;
+                self.wait_mask(slot, c, a4)?;
                 self.epoll_wait(c, a0, a1, a2, PollTime::Milliseconds(a3 as i32))
             }
-            23 => self.files.duplicate(a0, 0, false),
+            23 => self.process.files.duplicate(a0, 0, false),
             24 => self.dup3(a0, a1, a2),
             25 => self.fcntl(a0, a1, a2),
             29 => self.ioctl(c, a0, a1, a2),
-            32 => self.files.get(a0).map(|_| 0).map_err(Pause::from),
+            32 => self.process.files.get(a0).map(|_| 0).map_err(Pause::from),
             33 => self.mknodat(c, a0, a1, a2),
             34 => self.mkdirat(c, a0, a1, a2),
             35 => self.unlinkat(c, a0, a1, a2),
@@ -258,36 +296,36 @@ impl Kernel {
             61 => self.getdents(c, a0, a1, a2),
             62 => self.lseek(a0, a1, a2),
             63 => self.read(c, a0, &[(a1, a2)], None),
-            64 => self.write(hart, c, a0, &[(a1, a2)], None),
+            64 => self.write(slot, c, a0, &[(a1, a2)], None),
             65 | 66 => {
                 let vectors = c.user.vectors(a1, a2)?;
                 if c.number == 65 {
                     self.read(c, a0, &vectors, None)
                 } else {
-                    self.write(hart, c, a0, &vectors, None)
+                    self.write(slot, c, a0, &vectors, None)
                 }
             }
             67 => self.read(c, a0, &[(a1, a2)], Some(a3)),
-            68 => self.write(hart, c, a0, &[(a1, a2)], Some(a3)),
+            68 => self.write(slot, c, a0, &[(a1, a2)], Some(a3)),
             69 | 70 => {
                 let vectors = c.user.vectors(a1, a2)?;
                 if c.number == 69 {
                     self.read(c, a0, &vectors, Some(a3))
                 } else {
-                    self.write(hart, c, a0, &vectors, Some(a3))
+                    self.write(slot, c, a0, &vectors, Some(a3))
                 }
             }
-            71 => self.sendfile(hart, c, a0, a1, a2, a3),
+            71 => self.sendfile(slot, c, a0, a1, a2, a3),
             72 => {
                 let mask = match a5 {
                     0 => 0,
                     _ => c.user.words::<1>(a5)?[0],
                 };
-                self.wait_mask(hart, c, mask)?;
+                self.wait_mask(slot, c, mask)?;
                 self.select(c, [a0, a1, a2, a3, a4])
             }
             73 => {
-                self.wait_mask(hart, c, a3)?;
+                self.wait_mask(slot, c, a3)?;
                 self.poll(c, a0, a1, a2)
             }
             // `splice` and its kin: a program copies by itself where these cannot.
@@ -299,37 +337,33 @@ impl Kernel {
             82 | 83 => self.fsync(a0),
             88 => self.utimensat(c, a0, a1, a2, a3),
             166 => self.umask(a0),
-            223 => self.files.get(a0).map(|_| 0).map_err(Pause::from),
+            223 => self.process.files.get(a0).map(|_| 0).map_err(Pause::from),
             276 => self.renameat(c, a0, a1, a2, a3, a4),
             279 => self.memfd_create(a1),
             291 => self.statx(c, a0, a1, a2, a4),
             436 => self.close_range(a0, a1, a2),
 
             // Memory.
-            214 => {
-                let (end, dirty) = self.space.set_heap_end(a0);
-                c.user.clear_ranges(&dirty);
-                Ok(end)
-            }
+            214 => Ok(self.process.space.borrow_mut().set_heap_end(a0)),
             215 => {
-                self.space.unmap(a0, a1)?;
+                self.process.space.borrow_mut().unmap(a0, a1)?;
                 Ok(0)
             }
-            216 => self.mremap(c, a0, a1, a2, a3),
+            216 => self.mremap(a0, a1, a2, a3),
             222 => self.mmap(c, [a0, a1, a2, a3, a4, a5]),
             226 => {
-                let dirty = self.space.protect(a0, a1, a2 & 7 != 0)?;
-                c.user.clear_ranges(&dirty);
+                self.process.space.borrow_mut().protect(a0, a1, a2)?;
                 Ok(0)
             }
             227 | 228 | 229 | 230 | 231 | 284 => Ok(0),
-            233 => self.madvise(c, a0, a1, a2),
+            233 => self.madvise(a0, a1, a2),
 
-            // Threads.
-            93 => self.exit_thread(hart, c, a0),
-            94 => Ok(self.end(Ending::Exit(a0 as u8))),
-            96 => self.set_tid_address(hart, a0),
-            98 => self.futex(hart, c, [a0, a1, a2, a3, a4, a5]),
+            // Threads and processes.
+            93 => self.exit_thread(slot, c, a0),
+            94 => Ok(self.end_process(slot, Status::exit(a0))),
+            95 => self.waitid(c, [a0, a1, a2, a3, a4]),
+            96 => self.set_tid_address(slot, a0),
+            98 => self.futex(slot, c, [a0, a1, a2, a3, a4, a5]),
             // Nobody holds a robust mutex and dies.
             99 => Ok(0),
             118 | 119 => Ok(0),
@@ -345,61 +379,59 @@ impl Kernel {
             140 => Ok(0),
             // The niceness 0, as 20 less it.
             141 => Ok(20),
-            168 => self.getcpu(hart, c, a0, a1),
-            178 => Ok(u64::from(self.thread(hart).id)),
-            220 => self.clone_thread(hart, c, [a0, a1, a2, a4, a3, 0]),
-            435 => self.clone3(hart, c, a0, a1),
-            221 | 281 => {
-                self.tell_once(
-                    "the program wants to execute another one (execve), which it cannot: it is \
-                     alone on the server; the call answers ENOSYS"
-                        .to_string(),
-                );
-                Err(Errno::NOSYS.into())
-            }
-            260 | 95 => Err(Errno::CHILD.into()),
+            168 => self.getcpu(slot, c, a0, a1),
+            178 => Ok(u64::from(self.thread(slot).id)),
+            220 => self.clone_thread(slot, c, [a0, a1, a2, a4, a3]),
+            435 => self.clone3(slot, c, a0, a1),
+            221 => self.execve(slot, c, AT_FDCWD as u64, [a0, a1, a2], 0),
+            281 => self.execve(slot, c, a0, [a1, a2, a3], a4),
+            260 => self.wait4(c, [a0, a1, a2, a3]),
             283 => self.membarrier(a0),
             // The stub clears what it has decoded when it reloads.
-            259 => self.flush_instructions(hart, c),
+            259 => self.flush_instructions(slot, c),
 
             // Signals.
-            129 => self.kill(hart, a0 as i32, a1),
-            130 => self.tgkill(a0, a1),
-            131 => self.tgkill(a1, a2),
-            132 => self.sigaltstack(hart, c, a0, a1),
-            133 => self.sigsuspend(hart, c, a0, a1),
+            129 => self.kill(slot, a0 as i32, a1),
+            130 => self.tgkill(None, a0, a1),
+            131 => self.tgkill(Some(a0), a1, a2),
+            132 => self.sigaltstack(slot, c, a0, a1),
+            133 => self.sigsuspend(slot, c, a0, a1),
             134 => self.sigaction(c, a0, a1, a2, a3),
-            135 => self.sigprocmask(hart, c, a0, a1, a2, a3),
-            136 => self.sigpending(hart, c, a0, a1),
-            137 => self.sigtimedwait(hart, c, [a0, a1, a2, a3]),
-            139 => self.sigreturn(hart, c),
+            135 => self.sigprocmask(slot, c, a0, a1, a2, a3),
+            136 => self.sigpending(slot, c, a0, a1),
+            137 => self.sigtimedwait(slot, c, [a0, a1, a2, a3]),
+            139 => self.sigreturn(slot, c),
 
             // Time.
             101 => self.sleep(c, a0, None, a1),
             102 => self.getitimer(c, a0, a1),
             103 => self.setitimer(c, a0, a1, a2),
-            113 => self.clock_gettime(hart, c, a0, a1),
-            114 => self.clock_getres(c, a0, a1),
+            113 => self.clock_gettime(slot, c, a0, a1),
+            114 => self.clock_getres(slot, c, a0, a1),
             115 => self.sleep(c, a2, Some((a0, a1 & 1 != 0)), a3),
             153 => self.times(c, a0),
-            165 => self.getrusage(c, a1),
+            165 => self.getrusage(c, a0, a1),
             169 => self.gettimeofday(c, a0),
 
             // The process and the system.
-            144..=147 | 149 | 151 | 152 | 154 | 157 | 159 => Ok(0),
+            144..=147 | 149 | 151 | 152 | 159 => Ok(0),
             148 | 150 => {
                 for address in [a0, a1, a2] {
                     c.user.write_u32(address, 0)?;
                 }
                 Ok(0)
             }
-            155 | 156 | 172 => Ok(u64::from(PROCESS_ID)),
+            154 => self.setpgid(a0, a1),
+            155 => self.getpgid(a0),
+            156 => self.getsid(a0),
+            157 => self.setsid(),
+            172 => Ok(u64::from(self.process.id)),
             158 => Ok(0),
             160 => self.uname(c, a0),
             163 => self.prlimit(c, a0, a1),
             164 => Ok(0),
             167 => self.prctl(c, a0, a1),
-            173 => Ok(1),
+            173 => Ok(u64::from(self.process.parent)),
             174 | 175 => Ok(u64::from(rustix::process::getuid().as_raw())),
             176 | 177 => Ok(u64::from(rustix::process::getgid().as_raw())),
             179 => self.sysinfo(c, a0),
@@ -423,16 +455,16 @@ impl Kernel {
             203 => self.connect(c, a0, a1, a2),
             204 => self.socket_name(c, a0, a1, a2, false),
             205 => self.socket_name(c, a0, a1, a2, true),
-            206 => self.send(hart, c, a0, &[(a1, a2)], a3, (a4, a5)),
+            206 => self.send(slot, c, a0, &[(a1, a2)], a3, (a4, a5)),
             207 => self.receive(c, a0, &[(a1, a2)], a3, (a4, a5)),
             208 => self.set_socket_option(a0),
             209 => self.socket_option(c, a0, [a1, a2, a3, a4]),
             210 => self.shutdown(a0, a1),
-            211 => self.send_message(hart, c, a0, a1, a2),
+            211 => self.send_message(slot, c, a0, a1, a2),
             212 => self.receive_message(c, a0, a1, a2),
             242 => self.accept(c, a0, a1, a2, a3),
             441 => {
-                self.wait_mask(hart, c, a4)?;
+                self.wait_mask(slot, c, a4)?;
                 self.epoll_wait(c, a0, a1, a2, PollTime::Timespec(a3))
             }
             _ => self.unknown(c),
@@ -495,6 +527,7 @@ const NAMES: &[(u64, &str)] = &[
     (115, "clock_nanosleep"),
     (116, "syslog"),
     (117, "ptrace"),
+    (95, "waitid"),
     (133, "rt_sigsuspend"),
     (137, "rt_sigtimedwait"),
     (138, "rt_sigqueueinfo"),
@@ -520,6 +553,7 @@ const NAMES: &[(u64, &str)] = &[
     (241, "perf_event_open"),
     (242, "accept4"),
     (243, "recvmmsg"),
+    (260, "wait4"),
     (264, "name_to_handle_at"),
     (266, "clock_adjtime"),
     (268, "setns"),

@@ -4,13 +4,16 @@
 //! A call traps to a few instructions in machine mode (`stub.rs`), which save the registers and
 //! load from the agent's address; the agent's answer is the call's. It reads and writes the
 //! program's memory through the fabric, as any device does, so races between harts and calls come
-//! out as they would, and a call takes the time of its accesses. Each thread is a hart.
+//! out as they would, and a call takes the time of its accesses. Each process has page tables
+//! (`space.rs`), and threads of which there are more than harts take turns (`schedule.rs`).
 //!
 //! `docs/linux-programs.md` says what differs from Linux.
 
 mod agent;
 mod errno;
+mod execute;
 mod files;
+mod frames;
 mod intervals;
 mod kernel;
 mod layout;
@@ -18,6 +21,8 @@ mod load;
 mod memory;
 mod output;
 mod poll;
+mod process;
+mod schedule;
 mod signals;
 mod sockets;
 mod space;
@@ -30,9 +35,9 @@ mod user;
 
 pub use agent::Linux;
 pub use files::{Access, FilesError, Reach};
+pub use frames::Pages;
 pub use kernel::{Ending, Fault};
 pub use layout::{MAP, STACK, memory, protected};
 pub use load::{ENTRY, LoadError, Prepared, Setup, is_linux, prepare};
 pub use output::Allowance;
 pub use signals::signal_name;
-pub use space::Pages;

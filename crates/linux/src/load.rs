@@ -1,13 +1,18 @@
 //! A program, its arguments and its first stack, as the kernel would leave them.
 
 use crate::agent::Linux;
+use crate::errno::Errno;
 use crate::files::{Access, Files, FilesError, Seen};
-use crate::kernel::Kernel;
-use crate::layout::{self, PAGE_BYTES, STACK, STACK_BYTES};
+use crate::frames::{Frames, SharedFrames};
+use crate::kernel::{Kernel, Random};
+use crate::layout::{self, PAGE_BYTES, STACK, STACK_BYTES, page_up};
 use crate::output::Allowance;
-use crate::space::Space;
+use crate::space::{PROT_EXEC, PROT_READ, PROT_WRITE, Space};
 use crate::stub;
+use crate::user::{self, Write};
 use riscv::elf::{ElfError, Image, Symbol};
+use std::cell::RefCell;
+use std::rc::Rc;
 use thiserror::Error;
 
 /// Where each hart begins, with its number in `a0`.
@@ -34,6 +39,9 @@ pub struct Setup {
     pub access: Access,
     /// How many bytes it may write to files of the host.
     pub output_bytes: u64,
+    /// Whether the harts translate addresses. If not, there is one process, and nothing protects
+    /// its pages.
+    pub translates: bool,
 }
 
 /// Why a program cannot be run.
@@ -78,6 +86,15 @@ pub enum LoadError {
     /// Its files cannot be reached.
     #[error("{0}")]
     Files(#[from] FilesError),
+    /// Its pages have no room.
+    #[error("the server has no memory left for its pages (server.memory_mib)")]
+    NoMemory,
+}
+
+impl From<Errno> for LoadError {
+    fn from(_: Errno) -> LoadError {
+        LoadError::NoMemory
+    }
 }
 
 /// A program that is ready to run.
@@ -103,12 +120,32 @@ pub fn is_linux(image: &Image, bare_metal_start: u64) -> bool {
             || headers.os_abi == ELFOSABI_LINUX)
 }
 
-/// Prepares a program to be run.
-///
-/// # Errors
-///
-/// If it needs what is not there.
-pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
+/// What a program is started with.
+pub(crate) struct Start<'a> {
+    pub arguments: &'a [Vec<u8>],
+    pub environment: &'a [Vec<u8>],
+    /// The path by which it was found.
+    pub path: &'a [u8],
+    pub random: &'a [u8],
+}
+
+/// A program in an address space of its own.
+pub(crate) struct Program {
+    /// At its virtual addresses.
+    pub image: Image,
+    pub space: Space,
+    /// The program and its first stack.
+    pub contents: Vec<Write>,
+    /// What the save area of its first thread has.
+    pub registers: Vec<u8>,
+}
+
+/// Makes an address space for a program.
+pub(crate) fn build(
+    image: Image,
+    start: &Start<'_>,
+    frames: &SharedFrames,
+) -> Result<Program, LoadError> {
     if image.headers.position_independent && image.entry == 0 {
         return Err(LoadError::Library);
     }
@@ -117,26 +154,79 @@ pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
     } else {
         0
     };
-    let mut image = image.at_virtual_addresses(base)?;
+    let image = image.at_virtual_addresses(base)?;
     for segment in &image.segments {
         let (address, bytes) = (segment.address, segment.memory_bytes);
         if address < layout::USER_START || segment.range().end > layout::USER_END {
             return Err(LoadError::Outside { address, bytes });
         }
     }
-    let program: Vec<(u64, u64)> = image
-        .segments
-        .iter()
-        .map(|segment| (segment.range().start, segment.range().end))
-        .collect();
-    let space = Space::new(&program, setup.memory_bytes);
-    if space.used_bytes() > setup.memory_bytes {
+    let free_bytes = frames.borrow().free_bytes();
+    let pages = image.segments.iter().map(|segment| {
+        let range = segment.range();
+        page_up(range.end) - (range.start & !(PAGE_BYTES - 1))
+    });
+    let needed_bytes = STACK_BYTES + pages.sum::<u64>();
+    if !frames.borrow().has_room(needed_bytes) {
         const MIB: u64 = 1 << 20;
         return Err(LoadError::TooLarge {
-            needed_mib: space.used_bytes().div_ceil(MIB),
-            available_mib: setup.memory_bytes / MIB,
+            needed_mib: needed_bytes.div_ceil(MIB),
+            available_mib: free_bytes / MIB,
         });
     }
+    let (stack_pointer, stack) = first_stack(&image, start)?;
+    let mut space = Space::new(frames)?;
+    for segment in &image.segments {
+        let (range, mut protection) = (segment.range(), PROT_READ);
+        if segment.writable {
+            protection |= PROT_WRITE;
+        }
+        if segment.executable {
+            protection |= PROT_EXEC;
+        }
+        space.map_program(range.start, range.end, protection)?;
+    }
+    let mut contents: Vec<Write> = image
+        .segments
+        .iter()
+        .flat_map(|segment| user::contents(&space, segment.address, &segment.bytes))
+        .collect();
+    contents.extend(user::contents(&space, stack_pointer, &stack));
+    let mut registers = vec![0; stub::CONTEXT_BYTES as usize];
+    for (at, value) in [
+        (stub::register(2), stack_pointer),
+        (stub::PC, image.entry),
+        (stub::SATP, space.satp()),
+    ] {
+        registers[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    Ok(Program {
+        image,
+        space,
+        contents,
+        registers,
+    })
+}
+
+/// Prepares a program to be run.
+///
+/// # Errors
+///
+/// If it needs what is not there.
+pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
+    let frames = Rc::new(RefCell::new(Frames::new(
+        setup.memory_bytes,
+        setup.translates,
+    )));
+    let mut random = Random::from_seed(setup.seed);
+    let bytes = random.bytes(16);
+    let start = Start {
+        arguments: &setup.arguments,
+        environment: &setup.environment,
+        path: setup.arguments.first().map_or(&[], Vec::as_slice),
+        random: &bytes,
+    };
+    let mut program = build(image, &start, &frames)?;
     let (path, arguments) = setup
         .arguments
         .split_first()
@@ -150,22 +240,26 @@ pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
         harts: setup.harts,
         memory_bytes: setup.memory_bytes,
     })?;
-    let mut kernel = Kernel::new(
+    let jobs = program.space.jobs();
+    let kernel = Kernel::new(
         files,
-        space,
+        program.space,
+        frames,
         setup.harts,
         setup.memory_bytes,
-        setup.seed,
+        random,
         Allowance::new(setup.output_bytes),
     );
-    let random = kernel.random_bytes(16);
-    let (stack_pointer, stack) = first_stack(&image, setup, &random)?;
-    let mut area = vec![0; stub::SAVED_BYTES as usize];
-    for (at, value) in [(stub::register(2), stack_pointer), (stub::PC, image.entry)] {
-        area[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
-    }
     let code = |words: Vec<u32>| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut contents = vec![
+        (layout::STUB, code(stub::code())),
+        (layout::SIGNAL_PAGE.start, code(stub::signal_code())),
+        (stub::save_area(0), program.registers),
+    ];
+    let writes = jobs.into_iter().chain(program.contents);
+    contents.extend(writes.filter_map(Write::into_bytes));
     // For profiles and reports; its address is behind all others.
+    let mut image = program.image;
     image.symbols.push(Symbol {
         name: "(system call)".to_string(),
         address: layout::STUB,
@@ -173,12 +267,7 @@ pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
         code: true,
     });
     Ok(Prepared {
-        contents: vec![
-            (layout::STUB, code(stub::code())),
-            (layout::SIGNAL_STUB, code(stub::signal_code())),
-            (stub::save_area(0), area),
-            (stack_pointer, stack),
-        ],
+        contents,
         agent: Linux::new(kernel, setup.harts),
         image,
     })
@@ -186,7 +275,7 @@ pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
 
 /// The first stack: its lowest address, which is the stack pointer, and its bytes.
 /// *RISC-V ELF psABI* and Linux's `fs/binfmt_elf.c`.
-fn first_stack(image: &Image, setup: &Setup, random: &[u8]) -> Result<(u64, Vec<u8>), LoadError> {
+fn first_stack(image: &Image, start: &Start<'_>) -> Result<(u64, Vec<u8>), LoadError> {
     const AT_PHDR: u64 = 3;
     const AT_PHENT: u64 = 4;
     const AT_PHNUM: u64 = 5;
@@ -206,7 +295,7 @@ fn first_stack(image: &Image, setup: &Setup, random: &[u8]) -> Result<(u64, Vec<
     // The letters of the extensions A, C, D, F, I, M.
     const HARDWARE: u64 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | 1 << 12;
 
-    let strings = setup.arguments.iter().chain(&setup.environment);
+    let strings = start.arguments.iter().chain(start.environment);
     let bytes: u64 = strings.clone().map(|text| text.len() as u64 + 9).sum();
     if bytes > MAXIMUM_ARGUMENT_BYTES {
         return Err(LoadError::TooManyArguments { found: bytes });
@@ -219,15 +308,18 @@ fn first_stack(image: &Image, setup: &Setup, random: &[u8]) -> Result<(u64, Vec<
         texts.extend_from_slice(text);
         texts.push(0);
     }
-    let path = addresses.first().copied().unwrap_or(0);
+    let path = texts.len() as u64;
+    texts.extend_from_slice(start.path);
+    texts.push(0);
+    let random = start.random;
     let texts_at = STACK.end() - 8 - texts.len() as u64;
     let random_at = (texts_at - random.len() as u64) & !15;
     let (user, group) = (
         u64::from(rustix::process::getuid().as_raw()),
         u64::from(rustix::process::getgid().as_raw()),
     );
-    let mut words = vec![setup.arguments.len() as u64];
-    let (arguments, environment) = addresses.split_at(setup.arguments.len());
+    let mut words = vec![start.arguments.len() as u64];
+    let (arguments, environment) = addresses.split_at(start.arguments.len());
     words.extend(arguments.iter().map(|offset| texts_at + offset));
     words.push(0);
     words.extend(environment.iter().map(|offset| texts_at + offset));
@@ -294,12 +386,20 @@ mod tests {
             seed: 1,
             access: Access::default(),
             output_bytes: u64::MAX,
+            translates: true,
         }
     }
 
     #[test]
     fn the_first_stack_is_what_a_c_library_expects() {
-        let (pointer, stack) = first_stack(&image(0x1_0000), &setup(), &[7; 16]).unwrap();
+        let setup = setup();
+        let start = Start {
+            arguments: &setup.arguments,
+            environment: &setup.environment,
+            path: b"./program",
+            random: &[7; 16],
+        };
+        let (pointer, stack) = first_stack(&image(0x1_0000), &start).unwrap();
         assert_eq!(pointer % 16, 0);
         let word = |at: u64| {
             let at = (at - pointer) as usize;

@@ -1,13 +1,11 @@
-//! Calls about memory. Protection is accepted and not enforced: what is mapped can be read, written
-//! and executed.
+//! Calls about memory.
 
 use crate::errno::Errno;
-use crate::kernel::{Call, Effect, Kernel};
-use crate::layout::{PAGE_BYTES, page_up};
-use crate::space::{Place, Remap};
+use crate::kernel::{Call, Kernel};
+use crate::layout::PAGE_BYTES;
+use crate::space::{PROT_WRITE, Place};
 use crate::user::Outcome;
 
-const PROT_WRITE: u64 = 2;
 const MAP_SHARED: u64 = 1;
 const MAP_PRIVATE: u64 = 2;
 const MAP_FIXED: u64 = 0x10;
@@ -47,52 +45,33 @@ impl Kernel {
                 return Err(Errno::NODEV.into());
             }
             // What does not fit is not read.
-            self.space.place(place, length, accessible)?;
+            let space = self.process.space.clone();
+            space.borrow().place(place, length, accessible)?;
             let wanted = if accessible { length } else { 0 };
             self.file_content(file, offset, wanted)?
         };
-        let (start, dirty) = self.space.map(place, length, accessible)?;
-        call.user.clear_ranges(&dirty);
+        let shared = flags & MAP_PRIVATE == 0;
+        let mut space = self.process.space.borrow_mut();
+        let start = space.map(place, length, protection, shared)?;
+        drop(space);
         if accessible {
-            call.user.write(start, content)?;
+            call.user.fill(start, &content);
         }
         Ok(start)
     }
 
-    pub fn mremap(
-        &mut self,
-        call: &mut Call,
-        start: u64,
-        old_length: u64,
-        new_length: u64,
-        flags: u64,
-    ) -> Outcome {
+    pub fn mremap(&mut self, start: u64, old_length: u64, new_length: u64, flags: u64) -> Outcome {
         if flags & !MREMAP_MAYMOVE != 0 {
             return Err(Errno::INVAL.into());
         }
         let may_move = flags & MREMAP_MAYMOVE != 0;
-        match self.space.remap(start, old_length, new_length, may_move)? {
-            Remap::InPlace(dirty) => {
-                call.user.clear_ranges(&dirty);
-                Ok(start)
-            }
-            Remap::Moved { to, dirty, copied } => {
-                call.user.clear_ranges(&dirty);
-                for &(from, end) in &copied {
-                    call.user.copy_lines((from, end), from - start + to);
-                }
-                // Until then nobody else is given these addresses.
-                let end = start + page_up(old_length);
-                self.effects.push(Effect::Unmap { start, end });
-                Ok(to)
-            }
-        }
+        let mut space = self.process.space.borrow_mut();
+        Ok(space.remap(start, old_length, new_length, may_move)?)
     }
 
-    pub fn madvise(&mut self, call: &mut Call, start: u64, length: u64, advice: u64) -> Outcome {
+    pub fn madvise(&mut self, start: u64, length: u64, advice: u64) -> Outcome {
         if advice == MADV_DONTNEED {
-            let dirty = self.space.discard(start, length)?;
-            call.user.clear_ranges(&dirty);
+            self.process.space.borrow_mut().discard(start, length)?;
         }
         Ok(0)
     }

@@ -4,7 +4,7 @@ use crate::errno::Errno;
 use crate::files::{Kind, O_CLOEXEC, O_RDWR, OpenFile};
 use crate::kernel::{Call, Kernel, PollTime};
 use crate::time::read_timespec;
-use crate::user::{Outcome, Pause, check};
+use crate::user::{Outcome, Pause};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
@@ -137,7 +137,7 @@ impl Kernel {
     }
 
     fn ready(&self, fd: u64) -> Option<Ready> {
-        let file = self.files.get(fd).ok()?;
+        let file = self.process.files.get(fd).ok()?;
         let file = file.borrow();
         Some(ready(&file))
     }
@@ -208,7 +208,7 @@ impl Kernel {
 
     pub fn epoll_create(&mut self, flags: u64) -> Outcome {
         let kind = Kind::Epoll(Epoll::default());
-        Ok(self.files.add(kind, flags & O_CLOEXEC | O_RDWR)?)
+        Ok(self.process.files.add(kind, flags & O_CLOEXEC | O_RDWR)?)
     }
 
     pub fn epoll_ctl(
@@ -222,8 +222,8 @@ impl Kernel {
         const ADD: u64 = 1;
         const DELETE: u64 = 2;
         const MODIFY: u64 = 3;
-        let file = self.files.get(fd)?;
-        let epoll = self.files.get(epoll)?;
+        let file = self.process.files.get(fd)?;
+        let epoll = self.process.files.get(epoll)?;
         if matches!(file.borrow().kind, Kind::Epoll(_)) {
             return Err(Errno::INVAL.into());
         }
@@ -277,12 +277,12 @@ impl Kernel {
             return Err(Errno::INVAL.into());
         }
         let deadline = Self::poll_deadline(call, time)?;
-        let file = self.files.get(epoll)?;
+        let file = self.process.files.get(epoll)?;
         let mut file = file.borrow_mut();
         let Kind::Epoll(epoll) = &mut file.kind else {
             return Err(Errno::INVAL.into());
         };
-        check(address, 16)?;
+        call.user.check_write(address, 16)?;
         epoll
             .interests
             .retain(|_, interest| interest.file.strong_count() > 0);

@@ -3,9 +3,13 @@
 use crate::errno::Errno;
 use crate::kernel::{Call, Effect, Ending, Fault, Kernel, PROCESS_ID};
 use crate::layout;
+use crate::process::{Process, Status};
+use crate::space::Denial;
 use crate::stub::{self, Answer};
+use crate::threads::NO_STACK;
 use crate::time::read_timespec;
 use crate::user::{Outcome, Pause};
+use riscv::paging::Access;
 use riscv::{Cause, Trap};
 
 const SIGILL: u64 = 4;
@@ -15,7 +19,12 @@ const SIGKILL: u64 = 9;
 const SIGSEGV: u64 = 11;
 pub(crate) const SIGPIPE: u64 = 13;
 pub(crate) const SIGALRM: u64 = 14;
+pub(crate) const SIGCHLD: u64 = 17;
 const SIGSTOP: u64 = 19;
+
+/// `si_code` of SIGSEGV: nothing is mapped there, or what is does not allow it.
+const SEGV_MAPERR: u64 = 1;
+const SEGV_ACCERR: u64 = 2;
 
 const SIG_DEFAULT: u64 = 0;
 const SIG_IGNORE: u64 = 1;
@@ -86,59 +95,94 @@ pub fn signal_name(signal: u8) -> &'static str {
         .unwrap_or(&"a real-time signal")
 }
 
+/// Who has sent a signal, and what it tells of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// `si_code`.
+    pub code: i32,
+    pub process: u32,
+    /// The status of a child.
+    pub value: u32,
+}
+
+/// Whether a signal that comes now would do anything.
+fn has_effect(process: &Process, signal: u64) -> bool {
+    match process.actions[signal as usize][0] {
+        SIG_DEFAULT => !ignored_by_default(signal),
+        SIG_IGNORE => false,
+        _ => true,
+    }
+}
+
 impl Kernel {
-    fn handler(&self, signal: u64) -> u64 {
-        self.actions[signal as usize][0]
-    }
-
-    /// Whether a signal that comes now would do anything.
-    fn has_effect(&self, signal: u64) -> bool {
-        match self.handler(signal) {
-            SIG_DEFAULT => !ignored_by_default(signal),
-            SIG_IGNORE => false,
-            _ => true,
-        }
-    }
-
-    /// The signal that the thread of a hart takes next.
-    fn next_signal(&self, hart: usize) -> Option<u64> {
-        let thread = self.threads[hart].as_ref()?;
-        let pending = (thread.pending | self.pending) & !thread.mask;
+    /// The signal that a thread takes next.
+    fn next_signal(&self, slot: usize) -> Option<u64> {
+        let thread = self.threads[slot].as_ref()?;
+        let of_process = match self.processes.get(&thread.process) {
+            Some(process) => process.pending,
+            None => self.process.pending,
+        };
+        let pending = (thread.pending | of_process) & !thread.mask;
         (pending != 0).then(|| u64::from(pending.trailing_zeros()) + 1)
     }
 
-    /// Whether the thread of a hart has a signal to take.
-    pub fn wants_signal(&self, hart: usize) -> bool {
-        self.next_signal(hart).is_some()
+    /// Whether a thread has a signal to take.
+    pub fn wants_signal(&self, slot: usize) -> bool {
+        self.next_signal(slot).is_some()
     }
 
-    /// Sends a signal to the thread of a hart, or to whoever takes it.
-    pub fn send_signal(&mut self, hart: Option<usize>, signal: u64) {
-        let blocked = |thread: &crate::threads::Thread| thread.mask & bit(signal) != 0;
-        // One that is blocked stays, whatever its action, for those who wait for it.
-        let all_block = match hart {
-            Some(hart) => self.threads[hart].as_ref().is_some_and(blocked),
-            None => self.threads.iter().flatten().all(blocked),
+    /// What a signal tells that the process sends.
+    fn sent_by_itself(&self) -> Sent {
+        const SI_USER: i32 = 0;
+        Sent {
+            code: SI_USER,
+            process: self.process.id,
+            value: 0,
+        }
+    }
+
+    /// Sends a signal to a thread.
+    pub fn send_signal(&mut self, slot: usize, signal: u64) {
+        const SI_TKILL: i32 = -6;
+        let sent = Sent {
+            code: SI_TKILL,
+            ..self.sent_by_itself()
         };
-        if !all_block && !self.has_effect(signal) {
+        let Some(thread) = &self.threads[slot] else {
+            return;
+        };
+        let (id, is_blocked) = (thread.process, thread.mask & bit(signal) != 0);
+        let Some(process) = self.process_mut(id) else {
+            return;
+        };
+        // One that is blocked stays, whatever its action, for those who wait for it.
+        if !is_blocked && !has_effect(process, signal) {
             return;
         }
-        let to = match hart {
-            Some(hart) => {
-                self.thread(hart).pending |= bit(signal);
-                Some(hart)
-            }
-            None => {
-                self.pending |= bit(signal);
-                self.threads
-                    .iter()
-                    .position(|thread| thread.as_ref().is_some_and(|one| !blocked(one)))
-            }
-        };
+        process.sent.insert(signal, sent);
+        self.thread(slot).pending |= bit(signal);
         self.changed = true;
-        if let Some(to) = to {
-            self.effects.push(Effect::Signal(to));
+        self.effects.push(Effect::Signal(slot));
+    }
+
+    /// Sends a signal to whichever thread of a process takes it.
+    pub fn send_to_process(&mut self, id: u32, signal: u64, sent: Sent) {
+        let threads = self.threads_of(id);
+        let takes = |slot: &&usize| {
+            let thread = self.threads[**slot].as_ref();
+            thread.is_some_and(|one| one.mask & bit(signal) == 0)
+        };
+        let taker = threads.iter().find(takes).copied();
+        let Some(process) = self.process_mut(id) else {
+            return;
+        };
+        if taker.is_some() && !has_effect(process, signal) {
+            return;
         }
+        process.pending |= bit(signal);
+        process.sent.insert(signal, sent);
+        self.changed = true;
+        self.effects.extend(taker.map(Effect::Signal));
     }
 
     fn check_signal(signal: u64) -> Result<(), Errno> {
@@ -149,43 +193,72 @@ impl Kernel {
         }
     }
 
-    pub fn kill(&mut self, hart: usize, process: i32, signal: u64) -> Outcome {
+    /// `kill`: to a process, to a group, or to all but the own one and the first.
+    pub fn kill(&mut self, slot: usize, to: i32, signal: u64) -> Outcome {
         Self::check_signal(signal)?;
-        if !(process == PROCESS_ID as i32 || process == 0 || process == -(PROCESS_ID as i32)) {
+        let (own, own_group) = (self.process.id, self.process.group);
+        let mut ids = self.process_ids();
+        match to {
+            -1 => ids.retain(|&id| id != own && id != PROCESS_ID),
+            1.. => ids.retain(|&id| id == to as u32),
+            _ => {
+                let wanted = match to {
+                    0 => own_group,
+                    group => group.unsigned_abs(),
+                };
+                ids.retain(|&id| self.process_mut(id).is_some_and(|one| one.group == wanted));
+            }
+        }
+        // One that has ended can be sent signals until its parent has asked for it.
+        if ids.is_empty() && !self.dead.contains_key(&(to as u32)) {
+            return Err(Errno::SRCH.into());
+        }
+        if signal == 0 {
+            return Ok(0);
+        }
+        let sent = self.sent_by_itself();
+        for id in ids {
+            // The one that sends it takes it first, if it can.
+            if id == own && self.thread(slot).mask & bit(signal) == 0 {
+                self.send_signal(slot, signal);
+                self.process.sent.insert(signal, sent);
+            } else {
+                self.send_to_process(id, signal, sent);
+            }
+        }
+        Ok(0)
+    }
+
+    /// `tgkill`, and without a process `tkill`.
+    pub fn tgkill(&mut self, process: Option<u64>, thread: u64, signal: u64) -> Outcome {
+        Self::check_signal(signal)?;
+        let slot = self.slot_of(thread).ok_or(Errno::SRCH)?;
+        let of = u64::from(self.thread(slot).process);
+        if process.is_some_and(|process| process != of) {
             return Err(Errno::SRCH.into());
         }
         if signal != 0 {
-            // The one that sends it takes it first, if it can.
-            let own = self.thread(hart).mask & bit(signal) == 0;
-            self.send_signal(own.then_some(hart), signal);
+            self.send_signal(slot, signal);
         }
         Ok(0)
     }
 
-    pub fn tgkill(&mut self, thread: u64, signal: u64) -> Outcome {
-        Self::check_signal(signal)?;
-        let hart = self.hart_of(thread).ok_or(Errno::SRCH)?;
-        if signal != 0 {
-            self.send_signal(Some(hart), signal);
-        }
-        Ok(0)
-    }
-
-    /// Delivers the next signal to the thread of a hart, whose registers are in its save area.
+    /// Delivers the next signal to a thread, whose registers are in its save area.
     /// `answer` is what its call would have been answered.
-    pub fn deliver_signal(&mut self, hart: usize, call: &mut Call, answer: u64) -> Outcome {
-        let area = stub::save_area(hart);
-        let Some(signal) = self.next_signal(hart) else {
-            self.restore_mask(hart);
+    pub fn deliver_signal(&mut self, slot: usize, call: &mut Call, answer: u64) -> Outcome {
+        self.enter_process(slot);
+        let area = stub::save_area(slot);
+        let Some(signal) = self.next_signal(slot) else {
+            self.restore_mask(slot);
             return Ok(answer);
         };
-        let [handler, flags, mask] = self.actions[signal as usize];
+        let [handler, flags, mask] = self.process.actions[signal as usize];
         if handler == SIG_DEFAULT || handler == SIG_IGNORE {
-            self.forget_signal(hart, signal);
-            if self.has_effect(signal) {
-                return Ok(self.end(Ending::Signal(signal as u8)));
+            self.forget_signal(slot, signal);
+            if has_effect(&self.process, signal) {
+                return Ok(self.end_process(slot, Status::signal(signal)));
             }
-            return self.deliver_signal(hart, call, answer);
+            return self.deliver_signal(slot, call, answer);
         }
         let mut saved = call.user.saved(area, stub::SAVED_BYTES)?;
         if answer != Answer::RELOAD {
@@ -198,33 +271,41 @@ impl Kernel {
                 put(&mut saved, stub::PC, pc);
             }
         }
-        self.frame(hart, call, signal, saved, [0, 0], (handler, flags, mask))?;
-        self.forget_signal(hart, signal);
+        let sent = self.process.sent.get(&signal).copied();
+        let sent = sent.unwrap_or_else(|| self.sent_by_itself());
+        let user = u64::from(rustix::process::getuid().as_raw());
+        let about = [
+            u64::from(sent.code as u32),
+            u64::from(sent.process) | user << 32,
+            u64::from(sent.value),
+        ];
+        self.frame(slot, call, signal, saved, about, (handler, flags, mask))?;
+        self.forget_signal(slot, signal);
         Ok(Answer::RELOAD)
     }
 
-    fn forget_signal(&mut self, hart: usize, signal: u64) {
-        let thread = self.thread(hart);
+    fn forget_signal(&mut self, slot: usize, signal: u64) {
+        let thread = self.thread(slot);
         if thread.pending & bit(signal) != 0 {
             thread.pending &= !bit(signal);
         } else {
-            self.pending &= !bit(signal);
+            self.process.pending &= !bit(signal);
         }
     }
 
-    /// Writes the frame of a handler and lets the hart go on there. `about`: code and address of
-    /// what happened.
+    /// Writes the frame of a handler and lets the thread go on there. `about`: the code of what
+    /// happened, and the two words behind it.
     fn frame(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         signal: u64,
         mut saved: Vec<u8>,
-        about: [u64; 2],
+        about: [u64; 3],
         (handler, flags, mask): (u64, u64, u64),
     ) -> Outcome<()> {
-        let area = stub::save_area(hart);
-        let thread = self.thread(hart).clone();
+        let area = stub::save_area(slot);
+        let thread = self.thread(slot).clone();
         let stack = get(&saved, stub::register(2));
         let [base, _, size] = thread.signal_stack;
         let on_other = stack.wrapping_sub(base) < size;
@@ -236,14 +317,8 @@ impl Kernel {
         let at = top.wrapping_sub(FRAME_BYTES) & !15;
         let mut frame = vec![0; FRAME_BYTES as usize];
         put(&mut frame, 0, signal);
-        put(&mut frame, 8, about[0]);
-        if about[0] != 0 {
-            put(&mut frame, 16, about[1]);
-        } else {
-            // Sent by the process itself: its number and its user's.
-            let user = u64::from(rustix::process::getuid().as_raw());
-            put(&mut frame, 8, -6_i64 as u32 as u64);
-            put(&mut frame, 16, u64::from(PROCESS_ID) | user << 32);
+        for (at, word) in [8, 16, 24].into_iter().zip(about) {
+            put(&mut frame, at, word);
         }
         for (index, word) in thread.signal_stack.iter().enumerate() {
             put(&mut frame, CONTEXT_STACK + 8 * index as u64, *word);
@@ -261,10 +336,11 @@ impl Kernel {
             get(&saved, stub::FLOAT_STATUS),
         );
         if call.user.write(at, frame).is_err() {
-            self.end(Ending::Signal(SIGSEGV as u8));
+            // The caller answers with a reload of a thread that is no more.
+            self.end_process(slot, Status::signal(SIGSEGV));
             return Ok(());
         }
-        put(&mut saved, stub::PC, layout::SIGNAL_STUB);
+        put(&mut saved, stub::PC, layout::SIGNAL_PAGE.start);
         put(&mut saved, stub::register(5), handler);
         put(&mut saved, stub::register(2), at);
         put(&mut saved, stub::register(10), signal);
@@ -276,18 +352,18 @@ impl Kernel {
         } else {
             0
         };
-        let thread = self.thread(hart);
+        let thread = self.thread(slot);
         thread.saved_mask = None;
         thread.mask |= mask | own;
         if flags & SA_RESET != 0 {
-            self.actions[signal as usize][0] = SIG_DEFAULT;
+            self.process.actions[signal as usize][0] = SIG_DEFAULT;
         }
         Ok(())
     }
 
     /// The end of a handler: everything is as its frame says.
-    pub fn sigreturn(&mut self, hart: usize, call: &mut Call) -> Outcome {
-        let area = stub::save_area(hart);
+    pub fn sigreturn(&mut self, slot: usize, call: &mut Call) -> Outcome {
+        let area = stub::save_area(slot);
         let mut saved = call.user.saved(area, stub::SAVED_BYTES)?;
         let at = get(&saved, stub::register(2));
         let frame = call.user.bytes(at, FRAME_BYTES)?;
@@ -299,54 +375,91 @@ impl Kernel {
         let status = get(&frame, CONTEXT_FLOAT_STATUS) & 0xff;
         put(&mut saved, stub::FLOAT_STATUS, status);
         call.user.write_saved(area, saved);
-        self.set_mask(hart, get(&frame, CONTEXT_MASK));
+        self.set_mask(slot, get(&frame, CONTEXT_MASK));
         Ok(Answer::RELOAD)
     }
 
-    /// A trap that is no call: an interrupt, a signal with a handler, or a crash.
-    pub fn fault(&mut self, hart: usize, call: &mut Call) -> Outcome {
-        let saved = call.user.saved(stub::save_area(hart), stub::SAVED_BYTES)?;
+    /// A trap that is no call: an interrupt, a page that has to be copied, a signal with a handler,
+    /// or a crash.
+    pub fn fault(&mut self, slot: usize, call: &mut Call) -> Outcome {
+        self.enter_process(slot);
+        let saved = call.user.saved(stub::save_area(slot), stub::SAVED_BYTES)?;
         let code = get(&saved, stub::CAUSE);
         let causes = [
             (Cause::InstructionMisaligned, SIGBUS, 1),
-            (Cause::InstructionAccess, SIGSEGV, 1),
+            (Cause::InstructionAccess, SIGSEGV, SEGV_MAPERR),
             (Cause::IllegalInstruction, SIGILL, 1),
             (Cause::Breakpoint, SIGTRAP, 1),
             (Cause::LoadMisaligned, SIGBUS, 1),
-            (Cause::LoadAccess, SIGSEGV, 1),
+            (Cause::LoadAccess, SIGSEGV, SEGV_MAPERR),
             (Cause::StoreMisaligned, SIGBUS, 1),
-            (Cause::StoreAccess, SIGSEGV, 1),
+            (Cause::StoreAccess, SIGSEGV, SEGV_MAPERR),
+            (Cause::InstructionPage, SIGSEGV, SEGV_MAPERR),
+            (Cause::LoadPage, SIGSEGV, SEGV_MAPERR),
+            (Cause::StorePage, SIGSEGV, SEGV_MAPERR),
         ];
         let Some(&(cause, signal, about)) = causes.iter().find(|(cause, ..)| cause.code() == code)
         else {
-            return Ok(Answer::RELOAD); // Woken, to see a signal.
+            return Ok(Answer::RELOAD); // Woken, to see a signal or to make room for another thread.
         };
         let (pc, value) = (get(&saved, stub::PC), get(&saved, stub::VALUE));
-        let [handler, flags, mask] = self.actions[signal as usize];
-        let blocked = self.thread(hart).mask & bit(signal) != 0;
+        let mut about = about;
+        let access = match cause {
+            Cause::InstructionPage => Some(Access::Fetch),
+            Cause::LoadPage => Some(Access::Load),
+            Cause::StorePage => Some(Access::Store),
+            _ => None,
+        };
+        if let Some(access) = access {
+            let mut space = self.process.space.borrow_mut();
+            match space.access(value, access) {
+                Ok(_) => {
+                    // The hart may have known that there was nothing.
+                    space.count_loss();
+                    return Ok(Answer::RELOAD);
+                }
+                Err(Denial::Unmapped) => {}
+                Err(Denial::Forbidden) => about = SEGV_ACCERR,
+            }
+        }
+        let [handler, flags, mask] = self.process.actions[signal as usize];
+        let blocked = self.thread(slot).mask & bit(signal) != 0;
         if handler > SIG_IGNORE && !blocked {
             let address = if signal == SIGILL { pc } else { value };
             self.frame(
-                hart,
+                slot,
                 call,
                 signal,
                 saved,
-                [about, address],
+                [about, address, 0],
                 (handler, flags, mask),
             )?;
             return Ok(Answer::RELOAD);
         }
-        let instruction = if cause == Cause::InstructionAccess {
+        if self.process.id != PROCESS_ID {
+            let name = String::from_utf8_lossy(&self.process.name).into_owned();
+            self.tell_once(format!(
+                "process {} ({}) was ended by {}: {cause} at pc {pc:#x}, value {value:#x}",
+                self.process.id,
+                name.trim_end_matches('\0'),
+                signal_name(signal as u8),
+            ));
+            return Ok(self.end_process(slot, Status::signal(signal)));
+        }
+        let instruction = if matches!(cause, Cause::InstructionAccess | Cause::InstructionPage) {
             None
         } else {
-            Some(self.instruction_at(call, pc)?)
+            match self.instruction_at(call, pc) {
+                Err(Pause::Error(_)) => None,
+                other => Some(other?),
+            }
         };
         let mut registers = [0; 32];
         for (number, register) in registers.iter_mut().enumerate().skip(1) {
             *register = get(&saved, stub::register(number as u8));
         }
         let fault = Fault {
-            hart,
+            hart: self.thread(slot).hart,
             trap: Trap { cause, value },
             pc,
             registers,
@@ -357,31 +470,31 @@ impl Kernel {
 
     fn instruction_at(&mut self, call: &mut Call, pc: u64) -> Outcome<u32> {
         let half = |bytes: Vec<u8>| u16::from_le_bytes(bytes.try_into().unwrap_or_default());
-        let low = half(call.user.saved(pc, 2)?);
+        let low = half(call.user.code(pc)?);
         if riscv::is_compressed(low) {
             return Ok(u32::from(low));
         }
-        let high = half(call.user.saved(pc.wrapping_add(2), 2)?);
+        let high = half(call.user.code(pc.wrapping_add(2))?);
         Ok(u32::from(low) | u32::from(high) << 16)
     }
 
-    fn set_mask(&mut self, hart: usize, mask: u64) {
-        self.thread(hart).mask = mask & !(bit(SIGKILL) | bit(SIGSTOP));
+    fn set_mask(&mut self, slot: usize, mask: u64) {
+        self.thread(slot).mask = mask & !(bit(SIGKILL) | bit(SIGSTOP));
     }
 
     /// A call waits with the mask at `address`, if that is not 0.
-    pub fn wait_mask(&mut self, hart: usize, call: &mut Call, address: u64) -> Outcome<()> {
-        if address != 0 && self.thread(hart).saved_mask.is_none() {
+    pub fn wait_mask(&mut self, slot: usize, call: &mut Call, address: u64) -> Outcome<()> {
+        if address != 0 && self.thread(slot).saved_mask.is_none() {
             let [mask] = call.user.words(address)?;
-            self.thread(hart).saved_mask = Some(self.thread(hart).mask);
-            self.set_mask(hart, mask);
+            self.thread(slot).saved_mask = Some(self.thread(slot).mask);
+            self.set_mask(slot, mask);
         }
         Ok(())
     }
 
     /// A wait with a mask of its own has ended.
-    pub fn restore_mask(&mut self, hart: usize) {
-        if let Some(thread) = &mut self.threads[hart]
+    pub fn restore_mask(&mut self, slot: usize) {
+        if let Some(thread) = &mut self.threads[slot]
             && let Some(mask) = thread.saved_mask.take()
         {
             thread.mask = mask;
@@ -407,13 +520,16 @@ impl Kernel {
             _ => Some(call.user.words::<3>(new)?),
         };
         if old != 0 {
-            call.user.write_words(old, &self.actions[signal as usize])?;
+            call.user
+                .write_words(old, &self.process.actions[signal as usize])?;
         }
         if let Some(action) = action {
-            self.actions[signal as usize] = action;
-            if !self.has_effect(signal) {
-                self.pending &= !bit(signal);
-                for thread in self.threads.iter_mut().flatten() {
+            self.process.actions[signal as usize] = action;
+            if !has_effect(&self.process, signal) {
+                self.process.pending &= !bit(signal);
+                let id = self.process.id;
+                let threads = self.threads.iter_mut().flatten();
+                for thread in threads.filter(|thread| thread.process == id) {
                     thread.pending &= !bit(signal);
                 }
             }
@@ -423,7 +539,7 @@ impl Kernel {
 
     pub fn sigprocmask(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         how: u64,
         new: u64,
@@ -433,7 +549,7 @@ impl Kernel {
         if set_bytes != 8 {
             return Err(Errno::INVAL.into());
         }
-        let before = self.thread(hart).mask;
+        let before = self.thread(slot).mask;
         let after = match new {
             0 => before,
             _ => {
@@ -449,13 +565,13 @@ impl Kernel {
         if old != 0 {
             call.user.write_words(old, &[before])?;
         }
-        self.set_mask(hart, after);
+        self.set_mask(slot, after);
         Ok(0)
     }
 
     pub fn sigpending(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         set: u64,
         set_bytes: u64,
@@ -463,8 +579,8 @@ impl Kernel {
         if set_bytes != 8 {
             return Err(Errno::INVAL.into());
         }
-        let pending = self.pending;
-        let thread = self.thread(hart);
+        let pending = self.process.pending;
+        let thread = self.thread(slot);
         let pending = (thread.pending | pending) & thread.mask;
         call.user.write_words(set, &[pending])?;
         Ok(0)
@@ -472,7 +588,7 @@ impl Kernel {
 
     pub fn sigsuspend(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         set: u64,
         set_bytes: u64,
@@ -480,8 +596,8 @@ impl Kernel {
         if set_bytes != 8 {
             return Err(Errno::INVAL.into());
         }
-        self.wait_mask(hart, call, set)?;
-        if self.wants_signal(hart) {
+        self.wait_mask(slot, call, set)?;
+        if self.wants_signal(slot) {
             return Err(Errno::INTR.into());
         }
         Err(Pause::Block { deadline_ns: None })
@@ -490,7 +606,7 @@ impl Kernel {
     /// `rt_sigtimedwait`: set, where the information goes, time, size of the set.
     pub fn sigtimedwait(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         [set, information, time, set_bytes]: [u64; 4],
     ) -> Outcome {
@@ -505,7 +621,7 @@ impl Kernel {
                 Some(call.begin_ns.saturating_add(time))
             }
         };
-        let pending = (self.pending | self.thread(hart).pending) & wanted;
+        let pending = (self.process.pending | self.thread(slot).pending) & wanted;
         if pending != 0 {
             let signal = u64::from(pending.trailing_zeros()) + 1;
             if information != 0 {
@@ -513,7 +629,7 @@ impl Kernel {
                 put(&mut bytes, 0, signal);
                 call.user.write(information, bytes)?;
             }
-            self.forget_signal(hart, signal);
+            self.forget_signal(slot, signal);
             return Ok(signal);
         }
         if call.interrupted {
@@ -525,20 +641,20 @@ impl Kernel {
         Err(Pause::Block { deadline_ns })
     }
 
-    pub fn sigaltstack(&mut self, hart: usize, call: &mut Call, new: u64, old: u64) -> Outcome {
+    pub fn sigaltstack(&mut self, slot: usize, call: &mut Call, new: u64, old: u64) -> Outcome {
         let stack = match new {
             0 => None,
             _ => Some(call.user.words::<3>(new)?),
         };
         if old != 0 {
-            let now = self.thread(hart).signal_stack;
+            let now = self.thread(slot).signal_stack;
             call.user.write_words(old, &now)?;
         }
         if let Some([base, flags, size]) = stack {
             const SS_DISABLE: u64 = 2;
             let flags = flags as u32 as u64;
-            self.thread(hart).signal_stack = if flags & SS_DISABLE != 0 {
-                [0, SS_DISABLE, 0]
+            self.thread(slot).signal_stack = if flags & SS_DISABLE != 0 {
+                NO_STACK
             } else {
                 [base, 0, size]
             };
@@ -552,7 +668,7 @@ impl Kernel {
 fn restarts(number: u64) -> bool {
     matches!(
         number,
-        63..=66 | 98 | 202 | 203 | 206 | 207 | 211 | 212 | 242
+        63..=66 | 95 | 98 | 202 | 203 | 206 | 207 | 211 | 212 | 242 | 260
     )
 }
 

@@ -5,7 +5,7 @@ use crate::files::{Kind, MAXIMUM_FILES, O_CLOEXEC, O_NONBLOCK, O_RDWR};
 use crate::kernel::{Call, Kernel};
 use crate::poll::Ready;
 use crate::streams::{PIPE_BYTES, ReadEnd, WriteEnd, stream};
-use crate::user::{Outcome, check};
+use crate::user::Outcome;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
@@ -240,7 +240,7 @@ impl Kernel {
             return Err(Errno::PROTONOSUPPORT.into());
         }
         let socket = Kind::Socket(Socket::new(family, kind));
-        Ok(self.files.add(socket, flags | O_RDWR)?)
+        Ok(self.process.files.add(socket, flags | O_RDWR)?)
     }
 
     /// Does something with a socket, and gives also whether it may not wait.
@@ -249,7 +249,7 @@ impl Kernel {
         fd: u64,
         act: impl FnOnce(&mut Socket, bool) -> Outcome<T>,
     ) -> Outcome<T> {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let mut file = file.borrow_mut();
         let nonblocking = file.is_nonblocking();
         match &mut file.kind {
@@ -263,7 +263,7 @@ impl Kernel {
         if family as u16 != AF_UNIX {
             return Err(Errno::OPNOTSUPP.into());
         }
-        check(address, 8)?;
+        call.user.check_write(address, 8)?;
         let mut one = Socket::new(AF_UNIX, kind);
         let mut other = Socket::new(AF_UNIX, kind);
         let name = AF_UNIX.to_le_bytes().to_vec();
@@ -279,8 +279,11 @@ impl Kernel {
             }
             _ => return Err(Errno::PROTONOSUPPORT.into()),
         }
-        let one = self.files.add(Kind::Socket(one), flags | O_RDWR)?;
-        let other = self.files.add(Kind::Socket(other), flags | O_RDWR)?;
+        let one = self.process.files.add(Kind::Socket(one), flags | O_RDWR)?;
+        let other = self
+            .process
+            .files
+            .add(Kind::Socket(other), flags | O_RDWR)?;
         call.user.write_words(address, &[one | other << 32])?;
         Ok(0)
     }
@@ -314,7 +317,7 @@ impl Kernel {
 
     pub fn bind(&mut self, call: &mut Call, fd: u64, address: u64, length: u64) -> Outcome {
         let address = call.user.bytes(address, length.min(128))?;
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let mut file = file.borrow_mut();
         let Kind::Socket(socket) = &mut file.kind else {
             return Err(Errno::NOTSOCK.into());
@@ -328,7 +331,7 @@ impl Kernel {
     }
 
     pub fn listen(&mut self, fd: u64, backlog: u64) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let mut file = file.borrow_mut();
         let Kind::Socket(socket) = &mut file.kind else {
             return Err(Errno::NOTSOCK.into());
@@ -379,12 +382,15 @@ impl Kernel {
         socket.connection = Some(taken);
         self.changed = true;
         let flags = flags & (O_NONBLOCK | O_CLOEXEC);
-        Ok(self.files.add(Kind::Socket(socket), flags | O_RDWR)?)
+        Ok(self
+            .process
+            .files
+            .add(Kind::Socket(socket), flags | O_RDWR)?)
     }
 
     pub fn connect(&mut self, call: &mut Call, fd: u64, address: u64, length: u64) -> Outcome {
         let address = call.user.bytes(address, length.min(128))?;
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let mut file = file.borrow_mut();
         let nonblocking = file.is_nonblocking();
         let Kind::Socket(socket) = &mut file.kind else {
@@ -459,7 +465,7 @@ impl Kernel {
     /// `sendto`; `to`: an address and its length.
     pub fn send(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         fd: u64,
         buffers: &[(u64, u64)],
@@ -471,7 +477,7 @@ impl Kernel {
             (0, _) => None,
             (address, length) => Some(call.user.bytes(address, length.min(128))?),
         };
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let mut file = file.borrow_mut();
         let nonblocking = file.is_nonblocking() || flags & MSG_DONTWAIT != 0;
         let Kind::Socket(socket) = &mut file.kind else {
@@ -483,9 +489,9 @@ impl Kernel {
             };
             let open = connection.output.as_ref().filter(|end| !end.reader_gone());
             return match open {
-                Some(end) => self.pour(hart, call, end, &bytes, nonblocking),
+                Some(end) => self.pour(slot, call, end, &bytes, nonblocking),
                 None if flags & MSG_NOSIGNAL != 0 => Err(Errno::PIPE.into()),
-                None => Err(self.broken_pipe(hart)),
+                None => Err(self.broken_pipe(slot)),
             };
         }
         if bytes.len() > PIPE_BYTES {
@@ -529,7 +535,7 @@ impl Kernel {
     ) -> Outcome {
         let mut most = 0_u64;
         for &(address, length) in buffers {
-            check(address, length)?;
+            call.user.check_write(address, length)?;
             most = most.saturating_add(length);
         }
         let most = most.min(PIPE_BYTES as u64) as usize;
@@ -583,7 +589,7 @@ impl Kernel {
 
     pub fn send_message(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         fd: u64,
         message: u64,
@@ -600,7 +606,7 @@ impl Kernel {
         }
         let buffers = call.user.vectors(vectors, count)?;
         let to = (name, name_bytes as u32 as u64);
-        self.send(hart, call, fd, &buffers, flags, to)
+        self.send(slot, call, fd, &buffers, flags, to)
     }
 
     pub fn receive_message(
@@ -612,7 +618,7 @@ impl Kernel {
     ) -> Outcome {
         let [name, _, vectors, count, ..] = call.user.words::<7>(message)?;
         let buffers = call.user.vectors(vectors, count)?;
-        check(message, 56)?;
+        call.user.check_write(message, 56)?;
         let received = self.receive(call, fd, &buffers, flags, (name, message + 8))?;
         // No control message, no flags.
         call.user.write_words(message + 40, &[0])?;

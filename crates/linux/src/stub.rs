@@ -2,12 +2,12 @@
 //!
 //! A trap saves the integer registers in the hart's save area, as a kernel does, and then loads
 //! from one of the agent's addresses. The hart waits in that load until the agent answers. The
-//! answer is the result of the call, or one of the two special [answers](Answer).
+//! answer is the result of the call, or one of the special [answers](Answer).
 
 use crate::layout;
 
-/// Bytes of a hart's save area; a power of two.
-pub(crate) const SAVE_BYTES: u64 = 512;
+/// Bytes of a thread's save area; a power of two.
+pub(crate) const SAVE_BYTES: u64 = 1024;
 /// Where the call's number and arguments are, `a0` to `a7`: a line of their own.
 pub(crate) const ARGUMENTS: u64 = 0;
 /// Where the other things are that a trap saves.
@@ -17,13 +17,21 @@ pub(crate) const VALUE: u64 = 264;
 pub(crate) const FLOAT_STATUS: u64 = 272;
 /// Bytes of the save area that a trap writes.
 pub(crate) const SAVED_BYTES: u64 = 280;
+/// The address space.
+pub(crate) const SATP: u64 = 280;
+/// The floating-point registers, which are only saved if the agent says so.
+const FLOAT: u64 = 288;
+/// Bytes of everything that a thread has.
+pub(crate) const CONTEXT_BYTES: u64 = FLOAT + 256;
 
 /// The agent's addresses, from its first.
 pub(crate) const CALL: u64 = 0;
 /// A trap that is no call.
 pub(crate) const FAULT: u64 = 8;
-/// A hart that waited has been woken, or has just started.
+/// A hart that waited has been woken, has just started, or has done what it was told.
 pub(crate) const READY: u64 = 16;
+/// Where the save area is of the thread that the hart runs from now on.
+pub(crate) const AREA: u64 = 24;
 
 /// Answers that are no results of calls: those end with the addresses and with -4095.
 pub(crate) struct Answer;
@@ -34,6 +42,16 @@ impl Answer {
     pub const WAIT: u64 = -4096_i64 as u64;
     /// Take everything, `a0` and the floating-point status too, from the save area.
     pub const RELOAD: u64 = -4097_i64 as u64;
+    /// Forget all translations, and then read [`READY`]. This and the following are answers to
+    /// that only.
+    pub const FENCE: u64 = -4098_i64 as u64;
+    /// Save the floating-point registers, and then read [`READY`].
+    pub const SAVE: u64 = -4099_i64 as u64;
+    /// Take another save area, its address space and its floating-point registers, and then read
+    /// [`READY`].
+    pub const SWITCH: u64 = -4100_i64 as u64;
+    /// No hart is told this: the call goes on waiting after what it has written.
+    pub const SUSPEND: u64 = -4101_i64 as u64;
 }
 
 /// Where the save area has integer register `number`, 1 to 31.
@@ -45,9 +63,9 @@ pub(crate) const fn register(number: u8) -> u64 {
     }
 }
 
-/// Where the save area of `hart` is.
-pub(crate) const fn save_area(hart: usize) -> u64 {
-    layout::SAVE_AREAS + hart as u64 * SAVE_BYTES
+/// Where the save area of `thread` is.
+pub(crate) const fn save_area(thread: usize) -> u64 {
+    layout::SAVE_AREAS + thread as u64 * SAVE_BYTES
 }
 
 const SAVE: u32 = 5; // t0
@@ -56,6 +74,7 @@ const RESULT: u32 = 10; // a0
 const SCRATCH: u32 = 6; // t1
 const OTHER: u32 = 7; // t2
 
+const SATP_REGISTER: u32 = 0x180;
 const MSTATUS: u32 = 0x300;
 const MIE: u32 = 0x304;
 const MTVEC: u32 = 0x305;
@@ -90,14 +109,6 @@ impl Assembler {
         self.words.push((upper as u32) << 12 | rd << 7 | 0x37);
     }
 
-    fn shift_left(&mut self, rd: u32, rs1: u32, bits: i32) {
-        self.immediate(0x13, 1, rd, rs1, bits);
-    }
-
-    fn add(&mut self, rd: u32, rs1: u32, rs2: u32) {
-        self.words.push(rs2 << 20 | rs1 << 15 | rd << 7 | 0x33);
-    }
-
     fn load(&mut self, rd: u32, rs1: u32, offset: u64) {
         self.immediate(0x03, 3, rd, rs1, offset as i32);
     }
@@ -107,6 +118,17 @@ impl Assembler {
         self.words.push(
             (offset >> 5) << 25 | rs2 << 20 | rs1 << 15 | 3 << 12 | (offset & 31) << 7 | 0x23,
         );
+    }
+
+    fn load_float(&mut self, rd: u32, rs1: u32, offset: u64) {
+        self.immediate(0x07, 3, rd, rs1, offset as i32);
+    }
+
+    fn store_float(&mut self, rs2: u32, rs1: u32, offset: u64) {
+        self.store(rs2, rs1, offset);
+        if let Some(word) = self.words.last_mut() {
+            *word |= 4; // STORE-FP
+        }
     }
 
     fn read_csr(&mut self, rd: u32, csr: u32) {
@@ -155,20 +177,17 @@ impl Assembler {
     }
 }
 
-/// The code. It begins with what a hart does first; its number is in `a0`.
+/// The code. It begins with what a hart does first.
 pub(crate) fn code() -> Vec<u32> {
     const FENCE_I: u32 = 0x0000_100f;
+    const SFENCE_VMA: u32 = 0x1200_0073;
     const WFI: u32 = 0x1050_0073;
     const MRET: u32 = 0x3020_0073;
     const FLOAT_INITIAL: u64 = 1 << 13;
     const SOFTWARE_INTERRUPT: u32 = 1 << 3;
     let mut a = Assembler::default();
 
-    // The harts differ in their save areas. Floating point is on, and so are the user's counters.
-    a.constant(SAVE, layout::SAVE_AREAS);
-    a.shift_left(RESULT, RESULT, SAVE_BYTES.trailing_zeros() as i32);
-    a.add(SAVE, SAVE, RESULT);
-    a.swap_csr(0, MSCRATCH, SAVE);
+    // Floating point is on, and so are the user's counters.
     a.constant(SCRATCH, layout::STUB);
     let trap_vector = a.words.len();
     a.addi(SCRATCH, SCRATCH, 0); // the handler's offset, below
@@ -180,7 +199,12 @@ pub(crate) fn code() -> Vec<u32> {
     a.constant(DEVICE, layout::DEVICE);
     let ready = a.here();
     a.load(RESULT, DEVICE, READY);
-    let started = a.jump();
+    a.lui(OTHER, -1);
+    let special = [Answer::FENCE, Answer::SAVE, Answer::SWITCH].map(|answer| {
+        a.addi(SCRATCH, OTHER, answer.wrapping_sub(Answer::WAIT) as i32);
+        a.branch_equal(RESULT, SCRATCH)
+    });
+    let plain = a.jump();
 
     // mtvec has its mode in the lowest bits.
     let trap = a.here();
@@ -204,7 +228,7 @@ pub(crate) fn code() -> Vec<u32> {
     a.load(RESULT, DEVICE, CALL);
 
     let answered = a.here();
-    a.patch(started, answered);
+    a.patch(plain, answered);
     a.lui(OTHER, -1); // WAIT
     let wait = a.branch_equal(RESULT, OTHER);
     a.addi(OTHER, OTHER, -1); // RELOAD
@@ -245,6 +269,34 @@ pub(crate) fn code() -> Vec<u32> {
     a.load(RESULT, SAVE, register(RESULT as u8));
     let to_back = a.jump();
     a.patch(to_back, back);
+
+    let [fence, save, switch] = special;
+    let then_ready = |a: &mut Assembler| {
+        let to_ready = a.jump();
+        a.patch(to_ready, ready);
+    };
+    let here = a.here();
+    a.patch(fence, here);
+    a.words.push(SFENCE_VMA);
+    then_ready(&mut a);
+
+    let here = a.here();
+    a.patch(save, here);
+    for number in 0..32 {
+        a.store_float(number, SAVE, FLOAT + 8 * u64::from(number));
+    }
+    then_ready(&mut a);
+
+    let here = a.here();
+    a.patch(switch, here);
+    a.load(SAVE, DEVICE, AREA);
+    a.swap_csr(0, MSCRATCH, SAVE);
+    a.load(SCRATCH, SAVE, SATP);
+    a.swap_csr(0, SATP_REGISTER, SCRATCH);
+    for number in 0..32 {
+        a.load_float(number, SAVE, FLOAT + 8 * u64::from(number));
+    }
+    then_ready(&mut a);
     a.words
 }
 
@@ -259,14 +311,11 @@ pub(crate) fn signal_code() -> Vec<u32> {
     let mut a = Assembler::default();
     a.addi(STACK, STACK, -bytes);
     for number in 0..32 {
-        let offset = number * 8;
-        a.words.push(
-            (offset >> 5) << 25 | number << 20 | STACK << 15 | 3 << 12 | (offset & 31) << 7 | 0x27,
-        );
+        a.store_float(number, STACK, u64::from(number) * 8);
     }
     a.immediate(0x67, 0, RETURN, SAVE, 0);
     for number in 0..32 {
-        a.immediate(0x07, 3, number, STACK, number as i32 * 8);
+        a.load_float(number, STACK, u64::from(number) * 8);
     }
     a.addi(STACK, STACK, bytes);
     a.addi(17, 0, RT_SIGRETURN);
@@ -289,12 +338,12 @@ mod tests {
     #[test]
     fn the_save_area_has_a_place_for_each_register() {
         let mut places: Vec<u64> = (1..32).map(register).collect();
-        places.extend([PC, CAUSE, VALUE, FLOAT_STATUS]);
+        places.extend([PC, CAUSE, VALUE, FLOAT_STATUS, SATP]);
         places.sort_unstable();
-        // 31 registers and four more words, side by side from the start.
-        let expected: Vec<u64> = (0..35).map(|index| index * 8).collect();
+        // 31 registers and five more words, side by side from the start.
+        let expected: Vec<u64> = (0..36).map(|index| index * 8).collect();
         assert_eq!(places, expected);
-        assert_eq!(SAVED_BYTES, 35 * 8);
+        assert_eq!((SAVED_BYTES, FLOAT), (35 * 8, 36 * 8));
         // The arguments are a line, so that a call reads one.
         assert_eq!((register(10), register(17)), (ARGUMENTS, ARGUMENTS + 56));
     }

@@ -30,7 +30,7 @@ impl Kernel {
         let limit = match resource {
             STACK => STACK_BYTES,
             CORE => 0,
-            PROCESSES => self.threads.len() as u64,
+            PROCESSES => crate::layout::MAXIMUM_THREADS as u64,
             FILES => crate::files::MAXIMUM_FILES as u64,
             ADDRESS_SPACE => u64::MAX,
             _ if resource < LIMITS => u64::MAX,
@@ -49,11 +49,11 @@ impl Kernel {
             SET_NAME => {
                 let mut name = call.user.string(address)?;
                 name.resize(15, 0);
-                self.name[..15].copy_from_slice(&name);
+                self.process.name[..15].copy_from_slice(&name);
                 Ok(0)
             }
             GET_NAME => {
-                call.user.write(address, self.name.to_vec())?;
+                call.user.write(address, self.process.name.to_vec())?;
                 Ok(0)
             }
             _ => Err(Errno::INVAL.into()),
@@ -61,12 +61,13 @@ impl Kernel {
     }
 
     pub fn sysinfo(&mut self, call: &mut Call, address: u64) -> Outcome {
-        let free = self.memory_bytes.saturating_sub(self.space.used_bytes());
+        let free = self.frames.borrow().free_bytes();
+        let processes = self.process_ids().len() as u64;
         let mut words = [0; 14];
         words[0] = self.now_ns() / 1_000_000_000;
         words[4] = self.memory_bytes;
         words[5] = free;
-        words[10] = 1; // the number of processes
+        words[10] = processes;
         words[13] = 1; // the unit of sizes, in bytes
         call.user.write_words(address, &words)?;
         Ok(0)

@@ -1,16 +1,25 @@
-//! Threads, each on a hart of its own, and futexes.
+//! Threads and futexes.
 
 use crate::errno::Errno;
-use crate::kernel::{Call, Effect, Kernel, PROCESS_ID};
+use crate::kernel::{Call, Effect, Kernel};
+use crate::process::Status;
+use crate::space::SharedSpace;
 use crate::stub::{self, Answer};
 use crate::time::read_timespec;
 use crate::user::{Outcome, Pause};
+use riscv::paging::Access;
 
-/// A thread of the process.
+/// A thread of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
     /// Its number.
     pub id: u32,
+    /// That of its process.
+    pub process: u32,
+    /// The address space that its harts have, which lasts as long as it does.
+    pub space: SharedSpace,
+    /// The hart that it runs on, or has run on last.
+    pub hart: usize,
     /// A word that is cleared, and whose waiters are woken, when it ends; or 0.
     pub clear_at_end: u64,
     /// Signals that it does not take now, as bits from 1 on.
@@ -27,16 +36,21 @@ pub(crate) struct Thread {
     pub waits_since_ns: Option<u64>,
 }
 
+/// Address, flags and size of a stack for signals that there is not.
+pub(crate) const NO_STACK: [u64; 3] = [0, 2, 0];
+
 impl Thread {
-    pub fn new(id: u32, mask: u64, began_ns: u64) -> Thread {
-        const SS_DISABLE: u64 = 2;
+    pub fn new(id: u32, process: u32, space: SharedSpace, mask: u64, began_ns: u64) -> Thread {
         Thread {
             id,
+            process,
+            space,
+            hart: 0,
             clear_at_end: 0,
             mask,
             saved_mask: None,
             pending: 0,
-            signal_stack: [0, SS_DISABLE, 0],
+            signal_stack: NO_STACK,
             began_ns,
             waited_ns: 0,
             waits_since_ns: None,
@@ -50,6 +64,10 @@ impl Thread {
     }
 }
 
+/// A word that threads wait on: the number of its address space, and where it is there. If several
+/// spaces share it, 0 and where it is in physical memory.
+pub(crate) type Word = (u16, u64);
+
 /// Who waits on which word, in the order in which they came.
 #[derive(Debug, Default)]
 pub(crate) struct Futexes {
@@ -58,37 +76,33 @@ pub(crate) struct Futexes {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Waiter {
-    address: u64,
+    word: Word,
     bits: u32,
-    hart: usize,
+    slot: usize,
 }
 
 impl Futexes {
-    fn add(&mut self, address: u64, bits: u32, hart: usize) {
-        self.waiters.push(Waiter {
-            address,
-            bits,
-            hart,
-        });
+    fn add(&mut self, word: Word, bits: u32, slot: usize) {
+        self.waiters.push(Waiter { word, bits, slot });
     }
 
-    fn is_waiting(&self, hart: usize) -> bool {
-        self.waiters.iter().any(|waiter| waiter.hart == hart)
+    fn is_waiting(&self, slot: usize) -> bool {
+        self.waiters.iter().any(|waiter| waiter.slot == slot)
     }
 
-    fn remove(&mut self, hart: usize) {
-        self.waiters.retain(|waiter| waiter.hart != hart);
+    /// A thread waits no more.
+    pub fn remove(&mut self, slot: usize) {
+        self.waiters.retain(|waiter| waiter.slot != slot);
     }
 
-    /// Takes at most `count` waiters out whose bits are among `bits`: their harts.
-    pub fn wake(&mut self, address: u64, count: u64, bits: u32) -> Vec<usize> {
+    /// Takes at most `count` waiters out whose bits are among `bits`: who they are.
+    pub fn wake(&mut self, word: Word, count: u64, bits: u32) -> Vec<usize> {
         let mut woken = Vec::new();
         self.waiters.retain(|waiter| {
-            let takes = (woken.len() as u64) < count
-                && waiter.address == address
-                && waiter.bits & bits != 0;
+            let takes =
+                (woken.len() as u64) < count && waiter.word == word && waiter.bits & bits != 0;
             if takes {
-                woken.push(waiter.hart);
+                woken.push(waiter.slot);
             }
             !takes
         });
@@ -96,13 +110,13 @@ impl Futexes {
     }
 
     /// Lets at most `count` waiters wait on another word: how many.
-    fn requeue(&mut self, from: u64, to: u64, count: u64) -> u64 {
+    fn requeue(&mut self, from: Word, to: Word, count: u64) -> u64 {
         let mut moved = Vec::new();
         self.waiters.retain(|waiter| {
-            let takes = (moved.len() as u64) < count && waiter.address == from;
+            let takes = (moved.len() as u64) < count && waiter.word == from;
             if takes {
                 moved.push(Waiter {
-                    address: to,
+                    word: to,
                     ..*waiter
                 });
             }
@@ -115,6 +129,8 @@ impl Futexes {
 }
 
 const CLONE_VM: u64 = 0x100;
+const CLONE_FILES: u64 = 0x400;
+const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
 const CLONE_SETTLS: u64 = 0x8_0000;
 const CLONE_PARENT_SETTID: u64 = 0x10_0000;
@@ -122,28 +138,43 @@ const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 
 impl Kernel {
-    /// The thread of a hart that makes a call.
-    pub fn thread(&mut self, hart: usize) -> &mut Thread {
-        let now = self.now_ns();
-        self.threads[hart].get_or_insert_with(|| Thread::new(PROCESS_ID, 0, now))
+    /// The thread that makes a call.
+    ///
+    /// # Panics
+    ///
+    /// If it has ended.
+    pub fn thread(&mut self, slot: usize) -> &mut Thread {
+        self.threads[slot].as_mut().expect("it makes a call")
     }
 
-    /// The hart that a thread runs on.
-    pub fn hart_of(&self, id: u64) -> Option<usize> {
+    /// Where a thread is among all.
+    pub fn slot_of(&self, id: u64) -> Option<usize> {
         self.threads
             .iter()
             .position(|thread| thread.as_ref().is_some_and(|one| u64::from(one.id) == id))
     }
 
-    pub fn begins_to_wait(&mut self, hart: usize) {
-        let now = self.now_ns();
-        self.thread(hart).waits_since_ns = Some(now);
+    /// The threads of a process, in the order of their slots.
+    pub fn threads_of(&self, process: u32) -> Vec<usize> {
+        let is_one = |slot: &usize| {
+            let thread = self.threads[*slot].as_ref();
+            thread.is_some_and(|one| one.process == process)
+        };
+        (0..self.threads.len()).filter(is_one).collect()
     }
 
-    pub fn has_run_again(&mut self, hart: usize) {
+    pub fn begins_to_wait(&mut self, slot: usize) {
         let now = self.now_ns();
-        let thread = self.thread(hart);
-        if let Some(since) = thread.waits_since_ns.take() {
+        if let Some(thread) = &mut self.threads[slot] {
+            thread.waits_since_ns.get_or_insert(now);
+        }
+    }
+
+    pub fn has_run_again(&mut self, slot: usize) {
+        let now = self.now_ns();
+        if let Some(thread) = &mut self.threads[slot]
+            && let Some(since) = thread.waits_since_ns.take()
+        {
             thread.waited_ns += now - since;
         }
     }
@@ -152,57 +183,120 @@ impl Kernel {
     /// thread pointer.
     pub fn clone_thread(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
-        [flags, stack, parent, child, tls, _]: [u64; 6],
+        [flags, stack, parent, child, tls]: [u64; 5],
     ) -> Outcome {
-        if flags & CLONE_VM == 0 || flags & CLONE_THREAD == 0 {
+        if call.only_woken {
+            return self.wait_for_memory(call);
+        }
+        let is_thread = flags & CLONE_THREAD != 0;
+        if is_thread && flags & CLONE_VM == 0 {
+            return Err(Errno::INVAL.into());
+        }
+        if !is_thread {
+            self.check_processes()?;
+        }
+        if !is_thread && flags & CLONE_FILES != 0 {
             self.tell_once(
-                "the program wants a second process (fork), which it cannot have: there is one \
-                 address space; the call answers ENOSYS"
+                "the program wants a process that has its open files (clone with CLONE_FILES), \
+                 which is not there; the call answers EINVAL"
                     .to_string(),
             );
-            return Err(Errno::NOSYS.into());
+            return Err(Errno::INVAL.into());
         }
         let Some(free) = self.threads.iter().position(Option::is_none) else {
-            let harts = self.threads.len();
+            let most = self.threads.len();
             self.tell_once(format!(
-                "the program wants more than {harts} threads at once: each is a hart of its own \
-                 (server.fabric.cores); the call answers EAGAIN"
+                "the program wants more than {most} threads and processes at once; the call \
+                 answers EAGAIN"
             ));
             return Err(Errno::AGAIN.into());
         };
-        let mut area = call.user.saved(stub::save_area(hart), stub::SAVED_BYTES)?;
+        if !is_thread && !call.has_all_registers {
+            return Err(Pause::Registers);
+        }
+        let wanted = if is_thread {
+            stub::SAVED_BYTES
+        } else {
+            stub::CONTEXT_BYTES
+        };
+        let mut area = call.user.saved(stub::save_area(slot), wanted)?;
+        area.resize(stub::CONTEXT_BYTES as usize, 0);
+        let id = self.next_id;
+        if flags & CLONE_CHILD_SETTID != 0 {
+            call.user.check_write(child, 4)?;
+        }
+        if flags & CLONE_PARENT_SETTID != 0 {
+            call.user.write_u32(parent, id)?;
+        }
+        let space = match flags & CLONE_VM {
+            0 => self.fork_space(call)?,
+            _ => self.process.space.clone(),
+        };
+        if flags & CLONE_CHILD_SETTID != 0 {
+            if flags & CLONE_VM == 0 {
+                let physical = space.borrow_mut().reach(child, Access::Store)?;
+                call.jobs.extend(space.borrow_mut().jobs());
+                call.user.write_saved(physical, id.to_le_bytes().to_vec());
+            } else {
+                call.user.write_u32(child, id)?;
+            }
+        }
         let mut put = |at: u64, value: u64| {
             area[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
         };
         put(stub::register(10), 0);
+        put(stub::SATP, space.borrow().satp());
         if stack != 0 {
             put(stub::register(2), stack);
         }
         if flags & CLONE_SETTLS != 0 {
             put(stub::register(4), tls);
         }
-        let id = self.next_thread_id;
-        if flags & CLONE_PARENT_SETTID != 0 {
-            call.user.write_u32(parent, id)?;
-        }
-        if flags & CLONE_CHILD_SETTID != 0 {
-            call.user.write_u32(child, id)?;
-        }
         call.user.write_saved(stub::save_area(free), area);
-        self.next_thread_id += 1;
-        let mut thread = Thread::new(id, self.thread(hart).mask, self.now_ns());
+        self.next_id += 1;
+        let now = self.now_ns();
+        let process = if is_thread { self.process.id } else { id };
+        let mut thread = Thread::new(id, process, space.clone(), self.thread(slot).mask, now);
+        thread.signal_stack = match is_thread {
+            true => thread.signal_stack,
+            false => self.thread(slot).signal_stack,
+        };
         if flags & CLONE_CHILD_CLEARTID != 0 {
             thread.clear_at_end = child;
         }
         self.threads[free] = Some(thread);
         self.effects.push(Effect::Start(free));
-        Ok(u64::from(id))
+        if is_thread {
+            return Ok(u64::from(id));
+        }
+        let mut process = self.process.child(id, space);
+        if flags & CLONE_VFORK != 0 {
+            process.has_memory_of = Some(slot);
+            call.progress = id as usize;
+            call.only_woken = true;
+        }
+        self.processes.insert(id, Box::new(process));
+        Ok(match flags & CLONE_VFORK {
+            0 => u64::from(id),
+            _ => Answer::SUSPEND,
+        })
+    }
+
+    /// The parent of a process that has its memory (`vfork`) waits until that ends or executes
+    /// another program.
+    fn wait_for_memory(&self, call: &Call) -> Outcome {
+        let child = call.progress as u32;
+        let still = self.processes.get(&child);
+        if still.is_some_and(|one| one.has_memory_of.is_some()) {
+            return Err(Pause::Block { deadline_ns: None });
+        }
+        Ok(u64::from(child))
     }
 
     /// `clone3`: the arguments are in memory.
-    pub fn clone3(&mut self, hart: usize, call: &mut Call, address: u64, size: u64) -> Outcome {
+    pub fn clone3(&mut self, slot: usize, call: &mut Call, address: u64, size: u64) -> Outcome {
         const SMALLEST: u64 = 64;
         if size < SMALLEST {
             return Err(Errno::INVAL.into());
@@ -213,45 +307,63 @@ impl Kernel {
         } else {
             stack.wrapping_add(stack_bytes)
         };
-        self.clone_thread(hart, call, [flags, top, parent, child, tls, 0])
+        self.clone_thread(slot, call, [flags, top, parent, child, tls])
     }
 
-    pub fn set_tid_address(&mut self, hart: usize, address: u64) -> Outcome {
-        let thread = self.thread(hart);
+    pub fn set_tid_address(&mut self, slot: usize, address: u64) -> Outcome {
+        let thread = self.thread(slot);
         thread.clear_at_end = address;
         Ok(u64::from(thread.id))
     }
 
     /// The end of one thread, which is that of the process if it is the last.
-    pub fn exit_thread(&mut self, hart: usize, call: &mut Call, status: u64) -> Outcome {
-        if self.threads.iter().flatten().count() == 1 {
-            return Ok(self.end(crate::Ending::Exit(status as u8)));
+    pub fn exit_thread(&mut self, slot: usize, call: &mut Call, status: u64) -> Outcome {
+        if self.threads_of(self.process.id).len() == 1 {
+            return Ok(self.end_process(slot, Status::exit(status)));
         }
-        let clear = self.thread(hart).clear_at_end;
+        let clear = self.thread(slot).clear_at_end;
         if clear != 0 && call.user.write_u32(clear, 0).is_err() {
-            self.thread(hart).clear_at_end = 0;
+            self.thread(slot).clear_at_end = 0;
         }
-        self.effects.push(Effect::ThreadEnded(hart));
+        self.effects.push(Effect::ThreadEnded(slot));
         Ok(Answer::WAIT)
     }
 
     /// What is left to do when its last word has been written: whom to wake.
-    pub fn thread_ended(&mut self, hart: usize) -> Vec<usize> {
+    pub fn thread_ended(&mut self, slot: usize) -> Vec<usize> {
+        self.enter_process(slot);
         let now = self.now_ns();
-        let Some(thread) = self.threads[hart].take() else {
+        self.futexes.remove(slot);
+        let Some(thread) = self.threads[slot].take() else {
             return Vec::new();
         };
-        self.ended_cpu_ns += thread.cpu_ns(now);
-        if thread.clear_at_end == 0 {
-            return Vec::new();
+        self.process.ended_cpu_ns += thread.cpu_ns(now);
+        let mut woken = match thread.clear_at_end {
+            0 => Vec::new(),
+            clear => {
+                let word = self.word(clear);
+                self.futexes.wake(word, 1, u32::MAX)
+            }
+        };
+        if self.threads_of(self.process.id).is_empty() {
+            woken.extend(self.process_ended());
         }
-        self.futexes.wake(thread.clear_at_end, 1, u32::MAX)
+        woken
+    }
+
+    /// The word at an address of the process.
+    fn word(&self, address: u64) -> Word {
+        let space = self.process.space.borrow();
+        match space.shared_word(address) {
+            Some(physical) => (0, physical),
+            None => (space.number(), address),
+        }
     }
 
     /// `futex`: address, operation, value, time or second value, second address, third value.
     pub fn futex(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         [address, operation, value, extra, second, third]: [u64; 6],
     ) -> Outcome {
@@ -275,11 +387,11 @@ impl Kernel {
         match command {
             WAIT | WAIT_BITS => {
                 if call.only_woken {
-                    if !self.futexes.is_waiting(hart) {
+                    if !self.futexes.is_waiting(slot) {
                         return Ok(0); // Somebody has woken it.
                     }
                     if call.timed_out || call.interrupted {
-                        self.futexes.remove(hart);
+                        self.futexes.remove(slot);
                         let errno = if call.timed_out {
                             Errno::TIMEDOUT
                         } else {
@@ -306,7 +418,7 @@ impl Kernel {
                 if call.user.u32(address)? != value as u32 {
                     return Err(Errno::AGAIN.into());
                 }
-                self.futexes.add(address, bits, hart);
+                self.futexes.add(self.word(address), bits, slot);
                 call.only_woken = true;
                 Err(Pause::Block { deadline_ns })
             }
@@ -316,7 +428,8 @@ impl Kernel {
                     return Err(Errno::AGAIN.into());
                 }
                 let woken = self.wake(address, count, u32::MAX);
-                let moved = self.futexes.requeue(address, second, extra as u32 as u64);
+                let (from, to) = (self.word(address), self.word(second));
+                let moved = self.futexes.requeue(from, to, extra as u32 as u64);
                 Ok(if command == REQUEUE {
                     woken
                 } else {
@@ -367,14 +480,15 @@ impl Kernel {
     }
 
     fn wake(&mut self, address: u64, count: u64, bits: u32) -> u64 {
-        let woken = self.futexes.wake(address, count, bits);
+        let word = self.word(address);
+        let woken = self.futexes.wake(word, count, bits);
         self.effects
-            .extend(woken.iter().map(|&hart| Effect::Woken(hart)));
+            .extend(woken.iter().map(|&slot| Effect::Woken(slot)));
         woken.len() as u64
     }
 
     pub fn sched_getaffinity(&mut self, call: &mut Call, size: u64, address: u64) -> Outcome {
-        let harts = self.threads.len();
+        let harts = self.harts;
         if size < 8 || !size.is_multiple_of(8) {
             return Err(Errno::INVAL.into());
         }
@@ -383,8 +497,9 @@ impl Kernel {
         Ok(8)
     }
 
-    pub fn getcpu(&mut self, hart: usize, call: &mut Call, cpu: u64, node: u64) -> Outcome {
+    pub fn getcpu(&mut self, slot: usize, call: &mut Call, cpu: u64, node: u64) -> Outcome {
         if cpu != 0 {
+            let hart = self.thread(slot).hart;
             call.user.write_u32(cpu, hart as u32)?;
         }
         if node != 0 {
@@ -403,9 +518,9 @@ impl Kernel {
         }
     }
 
-    /// `riscv_flush_icache`, for the hart that asks.
-    pub fn flush_instructions(&mut self, hart: usize, call: &mut Call) -> Outcome {
-        let address = stub::save_area(hart) + stub::register(10);
+    /// `riscv_flush_icache`, for the slot that asks.
+    pub fn flush_instructions(&mut self, slot: usize, call: &mut Call) -> Outcome {
+        let address = stub::save_area(slot) + stub::register(10);
         call.user.write_saved(address, vec![0; 8]);
         Ok(Answer::RELOAD)
     }
@@ -415,37 +530,40 @@ impl Kernel {
 mod tests {
     use super::*;
 
+    const WORD_1: Word = (1, 0x1000);
+    const WORD_2: Word = (1, 0x2000);
+
     #[test]
     fn waiters_are_woken_in_the_order_in_which_they_came() {
         let mut futexes = Futexes::default();
-        for hart in [3, 1, 2] {
-            futexes.add(0x1000, u32::MAX, hart);
+        for slot in [3, 1, 2] {
+            futexes.add(WORD_1, u32::MAX, slot);
         }
-        futexes.add(0x2000, u32::MAX, 4);
-        assert_eq!(futexes.wake(0x1000, 2, u32::MAX), [3, 1]);
+        futexes.add(WORD_2, u32::MAX, 4);
+        assert_eq!(futexes.wake(WORD_1, 2, u32::MAX), [3, 1]);
         assert!(futexes.is_waiting(2));
-        assert_eq!(futexes.wake(0x1000, 2, u32::MAX), [2]);
-        assert_eq!(futexes.wake(0x1000, 2, u32::MAX), [0; 0]);
+        assert_eq!(futexes.wake(WORD_1, 2, u32::MAX), [2]);
+        assert_eq!(futexes.wake(WORD_1, 2, u32::MAX), [0; 0]);
         assert!(futexes.is_waiting(4));
     }
 
     #[test]
     fn bits_choose_among_waiters() {
         let mut futexes = Futexes::default();
-        futexes.add(0x1000, 1, 1);
-        futexes.add(0x1000, 2, 2);
-        assert_eq!(futexes.wake(0x1000, 9, 2), [2]);
+        futexes.add(WORD_1, 1, 1);
+        futexes.add(WORD_1, 2, 2);
+        assert_eq!(futexes.wake(WORD_1, 9, 2), [2]);
         assert!(futexes.is_waiting(1));
     }
 
     #[test]
     fn those_who_are_requeued_wait_behind_others() {
         let mut futexes = Futexes::default();
-        futexes.add(0x1000, u32::MAX, 1);
-        futexes.add(0x1000, u32::MAX, 2);
-        futexes.add(0x2000, u32::MAX, 3);
-        assert_eq!(futexes.requeue(0x1000, 0x2000, 1), 1);
-        assert_eq!(futexes.wake(0x2000, 9, u32::MAX), [3, 1]);
-        assert_eq!(futexes.wake(0x1000, 9, u32::MAX), [2]);
+        futexes.add(WORD_1, u32::MAX, 1);
+        futexes.add(WORD_1, u32::MAX, 2);
+        futexes.add(WORD_2, u32::MAX, 3);
+        assert_eq!(futexes.requeue(WORD_1, WORD_2, 1), 1);
+        assert_eq!(futexes.wake(WORD_2, 9, u32::MAX), [3, 1]);
+        assert_eq!(futexes.wake(WORD_1, 9, u32::MAX), [2]);
     }
 }

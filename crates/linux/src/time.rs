@@ -2,7 +2,7 @@
 
 use crate::errno::Errno;
 use crate::kernel::{Call, EPOCH_NS, Effect, Kernel};
-use crate::signals::SIGALRM;
+use crate::signals::{SIGALRM, Sent};
 use crate::user::{Outcome, Pause, User};
 
 const NANOSECONDS: u64 = 1_000_000_000;
@@ -31,7 +31,7 @@ pub(crate) struct Alarm {
     at_ns: Option<u64>,
     /// How long after that again; 0: not.
     interval_ns: u64,
-    /// Counts how often it was set, so that an older setting is known.
+    /// No other setting of an alarm has the same, so that an older one is known.
     number: u64,
 }
 
@@ -66,7 +66,8 @@ impl Kernel {
     pub fn getitimer(&mut self, call: &mut Call, which: u64, address: u64) -> Outcome {
         self.check_timer(which)?;
         let now = self.now_ns();
-        call.user.write_words(address, &self.alarm.words(now))?;
+        call.user
+            .write_words(address, &self.process.alarm.words(now))?;
         Ok(0)
     }
 
@@ -81,57 +82,74 @@ impl Kernel {
         }
         let now = self.now_ns();
         if old != 0 {
-            call.user.write_words(old, &self.alarm.words(now))?;
+            call.user.write_words(old, &self.process.alarm.words(now))?;
         }
         let duration = |seconds: u64, us: u64| {
             let ns = seconds.saturating_mul(NANOSECONDS);
             ns.saturating_add(us * 1000)
         };
         let value = duration(value, value_us);
-        self.alarm.interval_ns = duration(interval, interval_us);
+        self.process.alarm.interval_ns = duration(interval, interval_us);
         self.set_alarm((value > 0).then(|| now.saturating_add(value)));
         Ok(0)
     }
 
     fn set_alarm(&mut self, at_ns: Option<u64>) {
-        self.alarm.at_ns = at_ns;
-        self.alarm.number += 1;
+        self.alarms += 1;
+        self.process.alarm.at_ns = at_ns;
+        self.process.alarm.number = self.alarms;
         if let Some(at_ns) = at_ns {
-            let number = self.alarm.number;
+            let number = self.alarms;
             self.effects.push(Effect::Alarm { at_ns, number });
         }
     }
 
     /// The time of an alarm has come.
     pub fn alarm_rings(&mut self, number: u64) {
-        if let Some(at) = self.alarm.at_ns
-            && number == self.alarm.number
-        {
-            let interval = self.alarm.interval_ns;
+        let ids = self.process_ids();
+        let is_its = |id: &u32| {
+            let process = self.process_mut(*id);
+            process.is_some_and(|one| one.alarm.number == number)
+        };
+        let Some(id) = ids.into_iter().find(is_its) else {
+            return;
+        };
+        if let Some(&slot) = self.threads_of(id).first() {
+            self.enter_process(slot);
+        }
+        if let Some(at) = self.process.alarm.at_ns {
+            const SI_KERNEL: i32 = 0x80;
+            let interval = self.process.alarm.interval_ns;
             self.set_alarm((interval > 0).then(|| at.saturating_add(interval)));
-            self.send_signal(None, SIGALRM);
+            let sent = Sent {
+                code: SI_KERNEL,
+                process: 0,
+                value: 0,
+            };
+            self.send_to_process(id, SIGALRM, sent);
         }
     }
 
-    /// What all threads have run.
+    /// What all threads of the process have run.
     pub fn cpu_ns(&self) -> u64 {
         let now = self.now_ns();
-        let running = self.threads.iter().flatten();
-        self.ended_cpu_ns + running.map(|thread| thread.cpu_ns(now)).sum::<u64>()
+        let threads = self.threads.iter().flatten();
+        let running = threads.filter(|thread| thread.process == self.process.id);
+        self.process.ended_cpu_ns + running.map(|thread| thread.cpu_ns(now)).sum::<u64>()
     }
 
-    fn clock(&mut self, hart: usize, clock: u64) -> Result<u64, Errno> {
+    fn clock(&mut self, slot: usize, clock: u64) -> Result<u64, Errno> {
         let now = self.now_ns();
         match clock as u32 {
             // Real time, coarse or with leap seconds or to wake a machine, too.
             0 | 5 | 8 | 11 => Ok(EPOCH_NS + now),
             1 | 4 | 6 | 7 | 9 => Ok(now),
             2 => Ok(self.cpu_ns()),
-            3 => Ok(self.thread(hart).cpu_ns(now)),
+            3 => Ok(self.thread(slot).cpu_ns(now)),
             // The clock of a thread or process by its number, as `pthread_getcpuclockid` makes it.
             other if other & 0x8000_0000 != 0 => {
                 let id = u64::from(!other >> 3);
-                match (other & 7, self.hart_of(id)) {
+                match (other & 7, self.slot_of(id)) {
                     (6, Some(of)) => Ok(self.thread(of).cpu_ns(now)),
                     (2, _) => Ok(self.cpu_ns()),
                     _ => Err(Errno::INVAL),
@@ -143,18 +161,24 @@ impl Kernel {
 
     pub fn clock_gettime(
         &mut self,
-        hart: usize,
+        slot: usize,
         call: &mut Call,
         clock: u64,
         address: u64,
     ) -> Outcome {
-        let time = self.clock(hart, clock)?;
+        let time = self.clock(slot, clock)?;
         call.user.write_words(address, &timespec(time))?;
         Ok(0)
     }
 
-    pub fn clock_getres(&mut self, call: &mut Call, clock: u64, address: u64) -> Outcome {
-        self.clock(0, clock)?;
+    pub fn clock_getres(
+        &mut self,
+        slot: usize,
+        call: &mut Call,
+        clock: u64,
+        address: u64,
+    ) -> Outcome {
+        self.clock(slot, clock)?;
         if address != 0 {
             call.user.write_words(address, &timespec(1))?;
         }
@@ -211,17 +235,22 @@ impl Kernel {
         const TICK_NS: u64 = 10_000_000;
         if address != 0 {
             let user = self.cpu_ns() / TICK_NS;
-            call.user.write_words(address, &[user, 0, 0, 0])?;
+            let children = self.process.children_cpu_ns / TICK_NS;
+            call.user.write_words(address, &[user, 0, children, 0])?;
         }
         Ok(self.now_ns() / TICK_NS)
     }
 
-    pub fn getrusage(&mut self, call: &mut Call, address: u64) -> Outcome {
-        let [seconds, nanoseconds] = timespec(self.cpu_ns());
+    pub fn getrusage(&mut self, call: &mut Call, who: u64, address: u64) -> Outcome {
+        const CHILDREN: i32 = -1;
+        let [seconds, nanoseconds] = timespec(match who as i32 {
+            CHILDREN => self.process.children_cpu_ns,
+            _ => self.cpu_ns(),
+        });
         let mut words = [0; 18];
         words[0] = seconds;
         words[1] = nanoseconds / 1000;
-        words[4] = self.space.used_bytes() / 1024;
+        words[4] = self.process.space.borrow().used_bytes() / 1024;
         call.user.write_words(address, &words)?;
         Ok(0)
     }

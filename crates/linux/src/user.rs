@@ -6,8 +6,10 @@
 //! and performed after it has ended, before the call is answered.
 
 use crate::errno::Errno;
-use crate::layout;
+use crate::layout::PAGE_BYTES;
+use crate::space::{SharedSpace, Space};
 use fabric::{LINE_BYTES, LineAddress, LineData};
+use riscv::paging::Access;
 use std::collections::HashMap;
 
 /// Why a handler has no result yet.
@@ -17,6 +19,8 @@ pub(crate) enum Pause {
     Memory,
     /// It waits for something, but not beyond this time in nanoseconds.
     Block { deadline_ns: Option<u64> },
+    /// It needs the floating-point registers of the thread in its save area.
+    Registers,
     /// It has failed.
     Error(Errno),
 }
@@ -42,10 +46,10 @@ impl From<std::io::Error> for Pause {
 /// A result of a handler.
 pub(crate) type Outcome<T = u64> = Result<T, Pause>;
 
-/// Something to be written; never nothing.
+/// Something to be written; never nothing, but for a barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
-    /// Where.
+    /// Where in physical memory.
     pub address: u64,
     content: Content,
 }
@@ -58,14 +62,50 @@ enum Content {
     Zeros(u64),
     /// Whole lines: those at `from`, of which so many bytes are left.
     Copy { from: u64, left: u64 },
+    /// Nothing, but what comes before is done before what comes after begins.
+    Barrier,
 }
 
 impl Write {
-    fn bytes(address: u64, bytes: Vec<u8>) -> Write {
+    pub fn bytes(address: u64, bytes: Vec<u8>) -> Write {
         Write {
             address,
             content: Content::Bytes(bytes, 0),
         }
+    }
+
+    pub fn zeros(address: u64, length: u64) -> Write {
+        Write {
+            address,
+            content: Content::Zeros(length),
+        }
+    }
+
+    /// Copies the lines of `length` bytes. All three are multiples of a line.
+    pub fn copy(from: u64, to: u64, length: u64) -> Write {
+        Write {
+            address: to,
+            content: Content::Copy { from, left: length },
+        }
+    }
+
+    pub fn barrier() -> Write {
+        Write {
+            address: 0,
+            content: Content::Barrier,
+        }
+    }
+
+    /// Address and bytes, if there are any.
+    pub fn into_bytes(self) -> Option<(u64, Vec<u8>)> {
+        match self.content {
+            Content::Bytes(bytes, _) => Some((self.address, bytes)),
+            _ => None,
+        }
+    }
+
+    pub fn is_barrier(&self) -> bool {
+        self.content == Content::Barrier
     }
 
     /// Bytes that are left.
@@ -73,6 +113,7 @@ impl Write {
         match &self.content {
             Content::Bytes(bytes, taken) => (bytes.len() - taken) as u64,
             Content::Zeros(left) | Content::Copy { left, .. } => *left,
+            Content::Barrier => 0,
         }
     }
 
@@ -98,7 +139,7 @@ impl Write {
                 *taken = end;
             }
             Content::Zeros(left) => *left -= count,
-            Content::Copy { .. } => {}
+            Content::Copy { .. } | Content::Barrier => {}
         }
         self.address += count;
         data
@@ -107,16 +148,75 @@ impl Write {
 
 /// Longest path, with its end.
 const PATH_BYTES: u64 = 4096;
+/// Longest argument of a program: Linux's `MAX_ARG_STRLEN`.
+const ARGUMENT_BYTES: u64 = 32 * PAGE_BYTES;
 
 /// One call's view of memory.
 #[derive(Debug, Default)]
 pub(crate) struct User {
+    /// Whose memory; none: nobody's.
+    space: Option<SharedSpace>,
+    /// Lines of physical memory.
     lines: HashMap<u64, LineData>,
     wanted: Vec<u64>,
     writes: Vec<Write>,
 }
 
+/// The part of `length` bytes at `address` that is in one page.
+fn in_page(address: u64, length: u64) -> u64 {
+    length.min(PAGE_BYTES - address % PAGE_BYTES)
+}
+
 impl User {
+    /// The memory of a process.
+    pub fn of(space: SharedSpace) -> User {
+        User {
+            space: Some(space),
+            ..User::default()
+        }
+    }
+
+    /// Whose memory it is.
+    pub fn space(&self) -> Option<&SharedSpace> {
+        self.space.as_ref()
+    }
+
+    /// Where `length` bytes of the program are in physical memory, page by page.
+    fn reach(&self, address: u64, length: u64, access: Access) -> Result<Vec<(u64, u64)>, Errno> {
+        // Nothing is copied for a call that fails.
+        self.check(address, length, access)?;
+        let mut parts = Vec::new();
+        let (mut at, mut left) = (address, length);
+        while left > 0 {
+            let space = self.space.as_ref().ok_or(Errno::FAULT)?;
+            let now = in_page(at, left);
+            parts.push((space.borrow_mut().reach(at, access)?, now));
+            left -= now;
+            at = at.wrapping_add(now);
+        }
+        Ok(parts)
+    }
+
+    /// Whether a call may access `length` bytes at `address` in this way.
+    pub fn check(&self, address: u64, length: u64, access: Access) -> Result<(), Errno> {
+        let (mut at, mut left) = (address, length);
+        while left > 0 {
+            let space = self.space.as_ref().ok_or(Errno::FAULT)?.borrow();
+            if !space.allows(at, access) {
+                return Err(Errno::FAULT);
+            }
+            let now = in_page(at, left);
+            left -= now;
+            at = at.wrapping_add(now);
+        }
+        Ok(())
+    }
+
+    /// Whether a call may write `length` bytes at `address`.
+    pub fn check_write(&self, address: u64, length: u64) -> Result<(), Errno> {
+        self.check(address, length, Access::Store)
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.lines.clear();
@@ -178,8 +278,25 @@ impl User {
 
     /// Bytes of the program's memory.
     pub fn bytes(&mut self, address: u64, length: u64) -> Outcome<Vec<u8>> {
-        check(address, length)?;
-        self.saved(address, length)
+        let parts = self.reach(address, length, Access::Load)?;
+        let mut has_all = true;
+        for &(at, length) in &parts {
+            has_all &= self.has(at, length);
+        }
+        if !has_all {
+            return Err(Pause::Memory);
+        }
+        let copies = parts.into_iter().map(|(at, length)| self.copy(at, length));
+        Ok(copies.collect::<Vec<_>>().concat())
+    }
+
+    /// Two bytes of the program's code.
+    pub fn code(&mut self, address: u64) -> Outcome<Vec<u8>> {
+        let parts = self.reach(address, 2, Access::Fetch)?;
+        match parts.first() {
+            Some(&(at, 2)) => self.saved(at, 2),
+            _ => Err(Errno::FAULT.into()),
+        }
     }
 
     /// Bytes of a save area, which are the machine's and not the program's.
@@ -207,20 +324,31 @@ impl User {
         Ok(u32::from_le_bytes(bytes.try_into().unwrap_or_default()))
     }
 
-    /// A path, or any string with a zero at its end.
+    /// A path, with a zero at its end.
     pub fn string(&mut self, address: u64) -> Outcome<Vec<u8>> {
+        self.text(address, PATH_BYTES)?
+            .ok_or(Errno::NAMETOOLONG.into())
+    }
+
+    /// An argument of a program, with a zero at its end.
+    pub fn long_string(&mut self, address: u64) -> Outcome<Vec<u8>> {
+        self.text(address, ARGUMENT_BYTES)?
+            .ok_or(Errno::TOOBIG.into())
+    }
+
+    fn text(&mut self, address: u64, most: u64) -> Outcome<Option<Vec<u8>>> {
         let mut found = Vec::new();
-        while (found.len() as u64) < PATH_BYTES {
+        while (found.len() as u64) < most {
             let at = address.wrapping_add(found.len() as u64);
             let in_line = LINE_BYTES as u64 - at % LINE_BYTES as u64;
             let bytes = self.bytes(at, in_line)?;
             if let Some(end) = bytes.iter().position(|&byte| byte == 0) {
                 found.extend_from_slice(&bytes[..end]);
-                return Ok(found);
+                return Ok(Some(found));
             }
             found.extend_from_slice(&bytes);
         }
-        Err(Errno::NAMETOOLONG.into())
+        Ok(None)
     }
 
     /// Buffers of `readv` and its kin: address and length of each.
@@ -234,30 +362,23 @@ impl User {
             .chunks_exact(16)
             .map(|pair| (word(&pair[..8]), word(&pair[8..])))
             .collect();
-        for &(address, length) in &vectors {
-            check(address, length)?;
-        }
         Ok(vectors)
     }
 
     /// What is in some buffers, one after the other, up to `most` bytes.
     pub fn gather(&mut self, buffers: &[(u64, u64)], most: u64) -> Outcome<Vec<u8>> {
-        let (mut all, mut left) = (true, most);
-        let mut limited = Vec::with_capacity(buffers.len());
+        let (mut all, mut found, mut left) = (true, Vec::new(), most);
         for &(address, length) in buffers {
-            check(address, length)?;
             let length = length.min(left);
             left -= length;
-            all &= self.has(address, length);
-            limited.push((address, length));
+            // What else is to be read is asked for at once.
+            match self.bytes(address, length) {
+                Ok(bytes) => found.extend(bytes),
+                Err(Pause::Memory) => all = false,
+                Err(other) => return Err(other),
+            }
         }
-        if !all {
-            return Err(Pause::Memory);
-        }
-        Ok(limited
-            .iter()
-            .flat_map(|&(address, length)| self.copy(address, length))
-            .collect())
+        if all { Ok(found) } else { Err(Pause::Memory) }
     }
 
     /// Writes `bytes` into buffers, one after the other, as far as they go.
@@ -273,11 +394,25 @@ impl User {
 
     /// Writes bytes into the program's memory.
     pub fn write(&mut self, address: u64, bytes: Vec<u8>) -> Outcome<()> {
-        check(address, bytes.len() as u64)?;
-        if !bytes.is_empty() {
-            self.writes.push(Write::bytes(address, bytes));
+        let mut rest = bytes;
+        for (at, length) in self.reach(address, rest.len() as u64, Access::Store)? {
+            let later = rest.split_off(length as usize);
+            self.writes.push(Write::bytes(at, rest));
+            rest = later;
         }
         Ok(())
+    }
+
+    /// Writes to physical memory.
+    pub fn write_physical(&mut self, write: Write) {
+        self.writes.push(write);
+    }
+
+    /// Puts bytes where a mapping has been made for them, whatever may be done with it.
+    pub fn fill(&mut self, address: u64, bytes: &[u8]) {
+        let Some(space) = &self.space else { return };
+        self.writes
+            .extend(contents(&space.borrow(), address, bytes));
     }
 
     /// Writes words of 8 bytes.
@@ -295,41 +430,28 @@ impl User {
     pub fn write_saved(&mut self, address: u64, bytes: Vec<u8>) {
         self.writes.push(Write::bytes(address, bytes));
     }
-
-    /// Copies the lines of `start..end` to `to`. All three are at the beginning of a line.
-    pub fn copy_lines(&mut self, (start, end): (u64, u64), to: u64) {
-        self.writes.push(Write {
-            address: to,
-            content: Content::Copy {
-                from: start,
-                left: end - start,
-            },
-        });
-    }
-
-    /// Clears ranges from start to end.
-    pub fn clear_ranges(&mut self, ranges: &[(u64, u64)]) {
-        for &(start, end) in ranges {
-            self.writes.push(Write {
-                address: start,
-                content: Content::Zeros(end - start),
-            });
-        }
-    }
 }
 
-/// Whether a call may use `length` bytes at `address`.
-pub(crate) fn check(address: u64, length: u64) -> Result<(), Errno> {
-    if length == 0 || layout::is_user(address, length) {
-        Ok(())
-    } else {
-        Err(Errno::FAULT)
+/// Writes `bytes` at a virtual address of a space.
+pub(crate) fn contents(space: &Space, address: u64, bytes: &[u8]) -> Vec<Write> {
+    let mut rest = bytes;
+    let mut writes = Vec::new();
+    for (at, length) in space.parts(address, bytes.len() as u64) {
+        let (now, later) = rest.split_at(length as usize);
+        writes.push(Write::bytes(at, now.to_vec()));
+        rest = later;
     }
+    writes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::Frames;
+    use crate::layout;
+    use crate::space::{PROT_READ, PROT_WRITE};
+    use std::cell::RefCell;
+    use std::rc::Rc;
 
     fn line(text: &[u8]) -> LineData {
         let mut data = LineData::ZERO;
@@ -337,9 +459,20 @@ mod tests {
         data
     }
 
+    /// The memory of a process with two pages at 0x1_0000, the second of which it may only read.
+    fn user() -> User {
+        let frames = Rc::new(RefCell::new(Frames::new(64 << 20, true)));
+        let mut space = Space::new(&frames).unwrap();
+        space
+            .map_program(0x1_0000, 0x1_1000, PROT_READ | PROT_WRITE)
+            .unwrap();
+        space.map_program(0x1_1000, 0x1_2000, PROT_READ).unwrap();
+        User::of(Rc::new(RefCell::new(space)))
+    }
+
     #[test]
     fn a_string_over_two_lines_is_asked_for_line_by_line() {
-        let mut user = User::default();
+        let mut user = user();
         let address = 0x1_0040 - 3;
         assert_eq!(user.string(address), Err(Pause::Memory));
         assert_eq!(user.take_wanted(), [0x1_0000]);
@@ -354,37 +487,58 @@ mod tests {
 
     #[test]
     fn nobody_reads_or_writes_what_is_not_the_programs() {
-        let mut user = User::default();
+        let mut user = user();
         let fault = Err(Pause::Error(Errno::FAULT));
         assert_eq!(user.bytes(0, 1).map(drop), fault);
         assert_eq!(user.bytes(u64::MAX, 2).map(drop), fault);
         assert_eq!(user.write(layout::STUB, vec![1]), fault);
-        assert_eq!(user.write(layout::USER_END - 1, vec![1, 2]), fault);
+        assert_eq!(user.write(layout::SIGNAL_PAGE.start, vec![1]), fault);
+        assert_eq!(user.bytes(0x1_1fff, 1), Err(Pause::Memory));
+        assert_eq!(user.bytes(0x1_1fff, 2).map(drop), fault);
+        assert_eq!(user.write(0x1_0fff, vec![1]), Ok(()));
+        assert_eq!(user.write(0x1_0fff, vec![1, 2]), fault);
         assert_eq!(user.write(0, vec![]), Ok(()));
+        assert_eq!(User::default().bytes(0x1_0000, 1).map(drop), fault);
     }
 
     #[test]
     fn what_several_buffers_hold_is_asked_for_at_once() {
-        let mut user = User::default();
-        let buffers = [(0x2_0000, 2), (0x3_0000, 0), (0x4_0001, 9)];
+        let mut user = user();
+        let buffers = [(0x1_0000, 2), (0x1_0300, 0), (0x1_0401, 9)];
         assert_eq!(user.gather(&buffers, 5), Err(Pause::Memory));
-        assert_eq!(user.take_wanted(), [0x2_0000, 0x4_0000]);
-        user.provide(LineAddress::of(0x2_0000), line(b"ab"));
-        user.provide(LineAddress::of(0x4_0000), line(b"-cdefg"));
+        assert_eq!(user.take_wanted(), [0x1_0000, 0x1_0400]);
+        user.provide(LineAddress::of(0x1_0000), line(b"ab"));
+        user.provide(LineAddress::of(0x1_0400), line(b"-cdefg"));
         assert_eq!(user.gather(&buffers, 5), Ok(b"abcde".to_vec()));
     }
 
     #[test]
     fn buffers_are_filled_one_after_the_other() {
-        let mut user = User::default();
-        let buffers = [(0x2_0000, 2), (0x3_0000, 0), (0x4_0000, 10)];
+        let mut user = user();
+        let buffers = [(0x1_0000, 2), (0x1_0300, 0), (0x1_0400, 10)];
         user.scatter(&buffers, b"abcde").unwrap();
         assert_eq!(
             user.take_writes(),
             [
-                Write::bytes(0x2_0000, b"ab".to_vec()),
-                Write::bytes(0x4_0000, b"cde".to_vec())
+                Write::bytes(0x1_0000, b"ab".to_vec()),
+                Write::bytes(0x1_0400, b"cde".to_vec())
             ]
         );
+    }
+
+    #[test]
+    fn a_call_that_writes_to_a_page_of_two_processes_has_it_copied() {
+        let mut user = user();
+        let parent = user.space().unwrap().clone();
+        let child = parent.borrow_mut().fork().unwrap();
+        parent.borrow_mut().jobs();
+        user.write(0x1_0ffe, vec![1, 2]).unwrap();
+        let frame = parent.borrow_mut().access(0x1_0ffe, Access::Store);
+        let frame = frame.unwrap();
+        assert!(layout::FRAMES.contains(frame));
+        assert_eq!(user.take_writes(), [Write::bytes(frame, vec![1, 2])]);
+        let jobs = parent.borrow_mut().jobs();
+        assert_eq!(jobs[0], Write::copy(0x1_0000, frame & !0xfff, 4096));
+        drop(child);
     }
 }

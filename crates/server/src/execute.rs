@@ -124,6 +124,7 @@ pub fn execute_functionally(
             program,
             seed,
             guard.output_bytes(),
+            true,
         )?;
         FunctionalMachine::with_linux(&server, prepared)?
     } else {

@@ -265,7 +265,14 @@ impl<'a> HostSpec<'a> {
             && is_linux(&image)
         {
             let seed = place.seed;
-            let linux = prepare_linux(self.server, image, program, seed, guard.output_bytes())?;
+            let linux = prepare_linux(
+                self.server,
+                image,
+                program,
+                seed,
+                guard.output_bytes(),
+                false,
+            )?;
             let mut machine = Machine::with_linux(self.server, linux)?;
             common.simulator.apply(&mut machine);
             let server = RackServer::alone(place.name, machine, None);
@@ -310,13 +317,14 @@ pub(crate) fn is_linux(image: &Image) -> bool {
     linux::is_linux(image, MAIN_MEMORY.start)
 }
 
-/// A Linux program with what it is given.
+/// A Linux program with what it is given. `translates`: the harts translate addresses.
 pub(crate) fn prepare_linux(
     server: &ServerSpec,
     image: Image,
     program: &Program,
     seed: u64,
     output_bytes: u64,
+    translates: bool,
 ) -> Result<linux::Prepared, RunError> {
     let mut arguments = vec![program.path.clone()];
     arguments.extend_from_slice(&program.arguments);
@@ -328,6 +336,7 @@ pub(crate) fn prepare_linux(
         seed,
         access: program.access.clone(),
         output_bytes,
+        translates,
     };
     linux::prepare(image, &setup).map_err(|error| RunError::Program(error.to_string()))
 }

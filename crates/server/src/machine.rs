@@ -655,7 +655,10 @@ pub(crate) fn describe_crash(
         place(image, crash.pc),
     );
     let (below_stack, stack_bytes) = below_stack(is_linux, hart);
-    let is_fetch = crash.trap.cause == Cause::InstructionAccess;
+    let is_fetch = matches!(
+        crash.trap.cause,
+        Cause::InstructionAccess | Cause::InstructionPage
+    );
     if is_fetch && crash.trap.value == crash.pc {
         text += ": there is no memory to execute there";
     } else if is_fetch {

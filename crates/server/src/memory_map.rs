@@ -194,7 +194,7 @@ fn document() -> String {
     table(&mut text, &bare_metal());
     text.push_str(
         "\n## Linux programs\n\n\
-         There is no virtual memory: these are the addresses of the one address space.\n\n",
+         These are physical addresses. In functional runs each process has virtual ones of its own.\n\n",
     );
     table(&mut text, linux::MAP);
     text

@@ -4,16 +4,17 @@ use super::paths::{Directory, Found, HostDirectory, HostEntry, Last, Node};
 use super::{
     FileReference, HostFile, Kind, O_ACCESS, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_DSYNC,
     O_EXCL, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
-    OpenDirectory,
+    OpenDirectory, ProgramPlace,
 };
 use crate::errno::Errno;
 use crate::kernel::{Call, Kernel};
 use crate::user::Outcome;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+use std::io::Read;
 use std::rc::Rc;
 
-pub(super) const AT_FDCWD: i32 = -100;
+pub(crate) const AT_FDCWD: i32 = -100;
 pub(super) const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 pub(super) const AT_EMPTY_PATH: u64 = 0x1000;
 const AT_EACCESS: u64 = 0x200;
@@ -38,13 +39,19 @@ fn last(flags: u64) -> Last {
     }
 }
 
+/// A program that is to be executed.
+pub(crate) struct ProgramFile {
+    pub bytes: Vec<u8>,
+    pub place: ProgramPlace,
+}
+
 impl Kernel {
     /// The directory that a relative path begins at.
     fn start(&self, fd: u64) -> Result<Directory, Errno> {
         if fd as i32 == AT_FDCWD {
-            return Ok(self.files.current.clone());
+            return Ok(self.process.files.current.clone());
         }
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let file = file.borrow();
         file.directory().cloned().ok_or(Errno::NOTDIR)
     }
@@ -58,12 +65,16 @@ impl Kernel {
         last: Last,
     ) -> Outcome<Found> {
         let path = call.user.string(address)?;
+        self.find_path(directory, &path, last)
+    }
+
+    fn find_path(&self, directory: u64, path: &[u8], last: Last) -> Outcome<Found> {
         let start = if path.first() == Some(&b'/') {
-            self.files.view.root()
+            self.process.files.view.root()
         } else {
             self.start(directory)?
         };
-        Ok(self.files.find(&start, &path, last)?)
+        Ok(self.process.files.find(&start, path, last)?)
     }
 
     /// The host's directory in which a name can be made, removed or changed.
@@ -71,6 +82,7 @@ impl Kernel {
         let directory = &found.directory;
         if found.name.is_empty()
             || self
+                .process
                 .files
                 .view
                 .entry(&directory.join(&found.name))
@@ -151,7 +163,7 @@ impl Kernel {
                     path: Some(entry.path),
                     changeable: false,
                 });
-                Ok(self.files.add(file, flags)?)
+                Ok(self.process.files.add(file, flags)?)
             }
             Node::Host(entry) => {
                 self.may_open(&entry)?;
@@ -166,12 +178,45 @@ impl Kernel {
             Node::Text(content) => {
                 let position = 0;
                 let file = Kind::Made { content, position };
-                Ok(self.files.add(file, flags)?)
+                Ok(self.process.files.add(file, flags)?)
             }
-            Node::Device(device) => Ok(self.files.add(Kind::Device(device), flags)?),
+            Node::Device(device) => Ok(self.process.files.add(Kind::Device(device), flags)?),
             Node::Link(..) => Err(Errno::LOOP.into()),
             Node::Open(file) => self.open_again(file, flags),
         }
+    }
+
+    /// Reads a program that is to be executed.
+    pub fn open_program(
+        &mut self,
+        directory: u64,
+        path: &[u8],
+        flags: u64,
+    ) -> Outcome<ProgramFile> {
+        const MODE_EXECUTE: u32 = 0o111;
+        if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+            return Err(Errno::NOSYS.into());
+        }
+        let found = self.find_path(directory, path, last(flags))?;
+        let entry = match found.existing()? {
+            Node::Host(entry) => entry,
+            Node::Link(..) => return Err(Errno::LOOP.into()),
+            _ => return Err(Errno::ACCES.into()),
+        };
+        let is_file = FileType::from_raw_mode(entry.stat.st_mode) == FileType::RegularFile;
+        if !is_file || entry.stat.st_mode & MODE_EXECUTE == 0 {
+            return Err(Errno::ACCES.into());
+        }
+        let fd = self.open_host(&entry.directory, &entry.name, 0, 0)?;
+        let length = fs::fstat(&fd)?.st_size as u64;
+        if length > self.frames.borrow().free_bytes() {
+            return Err(Errno::NOMEM.into());
+        }
+        let mut bytes = Vec::new();
+        let file = std::fs::File::from(fd);
+        file.take(length).read_to_end(&mut bytes)?;
+        let place = (entry.path, entry.directory, entry.name);
+        Ok(ProgramFile { bytes, place })
     }
 
     /// Whether something of the host may be opened. Devices and FIFOs reach beyond the files that
@@ -181,7 +226,7 @@ impl Kernel {
             FileType::RegularFile => Ok(()),
             FileType::Symlink => Err(Errno::LOOP),
             FileType::Socket => Err(Errno::NXIO),
-            _ if self.files.view.all_rights => Ok(()),
+            _ if self.process.files.view.all_rights => Ok(()),
             _ => Err(Errno::ACCES),
         }
     }
@@ -220,7 +265,7 @@ impl Kernel {
         };
         // It may have been replaced since its path was followed.
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
-            && !self.files.view.all_rights
+            && !self.process.files.view.all_rights
         {
             return Err(Errno::ACCES.into());
         }
@@ -239,7 +284,7 @@ impl Kernel {
             path: Some(path),
             changeable: directory.mount.writable,
         });
-        Ok(self.files.add(file, flags)?)
+        Ok(self.process.files.add(file, flags)?)
     }
 
     /// `O_TMPFILE`: a file without a name, which never gets one here.
@@ -255,7 +300,7 @@ impl Kernel {
             path: None,
             changeable: true,
         });
-        Ok(self.files.add(file, flags)?)
+        Ok(self.process.files.add(file, flags)?)
     }
 
     fn open_directory(&mut self, mut directory: Directory, flags: u64) -> Outcome {
@@ -270,7 +315,7 @@ impl Kernel {
             directory,
             listing: None,
         };
-        Ok(self.files.add(Kind::Directory(open), flags)?)
+        Ok(self.process.files.add(Kind::Directory(open), flags)?)
     }
 
     /// Opens `/proc/self/fd/N`: another descriptor for the same open file, if that permits as much.
@@ -286,7 +331,7 @@ impl Kernel {
         if !enough {
             return Err(Errno::ACCES.into());
         }
-        Ok(self.files.put(file, 0, flags & O_CLOEXEC != 0)?)
+        Ok(self.process.files.put(file, 0, flags & O_CLOEXEC != 0)?)
     }
 
     pub fn readlinkat(
@@ -312,7 +357,7 @@ impl Kernel {
     }
 
     pub fn getcwd(&mut self, call: &mut Call, address: u64, size: u64) -> Outcome {
-        let current = &self.files.current;
+        let current = &self.process.files.current;
         if let Some(host) = &current.host
             && fs::fstat(&host.fd)?.st_nlink == 0
         {
@@ -349,13 +394,13 @@ impl Kernel {
         if let Some(host) = &directory.host {
             directory.host = Some(Rc::new(host.directory(b".")?));
         }
-        self.files.current = directory;
+        self.process.files.current = directory;
         Ok(0)
     }
 
     pub fn umask(&mut self, mask: u64) -> Outcome {
-        let old = self.files.umask;
-        self.files.umask = mask & 0o777;
+        let old = self.process.files.umask;
+        self.process.files.umask = mask & 0o777;
         Ok(old)
     }
 
@@ -406,7 +451,9 @@ impl Kernel {
 
     /// The mode of something new.
     fn creation_mode(&self, kind: FileType, mode: u64) -> Result<Mode, Errno> {
-        self.files.new_mode(kind, mode & !self.files.umask)
+        self.process
+            .files
+            .new_mode(kind, mode & !self.process.files.umask)
     }
 
     pub fn mkdirat(&mut self, call: &mut Call, directory: u64, path: u64, mode: u64) -> Outcome {
@@ -425,7 +472,7 @@ impl Kernel {
         let kind = match mode & 0o170_000 {
             0 | 0o100_000 => FileType::RegularFile,
             // Only where one may be opened.
-            0o010_000 if self.files.view.all_rights => FileType::Fifo,
+            0o010_000 if self.process.files.view.all_rights => FileType::Fifo,
             _ => return Err(Errno::PERM.into()),
         };
         let mode = self.creation_mode(kind, mode & 0o7777)?;
@@ -545,7 +592,7 @@ impl Kernel {
         }
         let exchanged = flags.contains(fs::RenameFlags::EXCHANGE);
         let (old, new) = (from.directory.join(old), to.directory.join(new));
-        self.files.renamed(&old, &new, exchanged);
+        self.process.files.renamed(&old, &new, exchanged);
         Ok(0)
     }
 
@@ -570,7 +617,7 @@ impl Kernel {
 
     pub fn fchmodat(&mut self, call: &mut Call, directory: u64, path: u64, mode: u64) -> Outcome {
         let found = self.find(call, directory, path, Last::Follow)?;
-        let files = &self.files;
+        let files = &self.process.files;
         found.existing()?.change(|fd, kind| {
             let mode = files.new_mode(kind, mode)?;
             // No call takes a descriptor with O_PATH, and a name may be another's by now.
@@ -632,7 +679,7 @@ impl Kernel {
             last_modification: time(c, d),
         };
         if path == 0 {
-            let file = self.files.get(directory)?;
+            let file = self.process.files.get(directory)?;
             fs::futimens(file.borrow().changeable()?, &times)?;
             return Ok(0);
         }

@@ -361,6 +361,8 @@ impl Files {
             Entry::Device(device) => Node::Device(*device),
             Entry::Link(text) => Node::Link(text.clone(), None),
             Entry::Program(text, directory, name) => {
+                let first = (text.clone(), directory.clone(), name.clone());
+                let (text, directory, name) = self.executed.as_ref().unwrap_or(&first);
                 let program = look_up_host(text.clone(), directory, name)?;
                 Node::Link(text.clone(), Some(Box::new(program)))
             }

@@ -172,9 +172,9 @@ impl Kernel {
             flags & AT_EMPTY_PATH != 0 && (address == 0 || call.user.string(address)?.is_empty());
         if empty {
             if directory as i32 == AT_FDCWD {
-                return Ok(Status::of_directory(&self.files.current)?);
+                return Ok(Status::of_directory(&self.process.files.current)?);
             }
-            let file = self.files.get(directory)?;
+            let file = self.process.files.get(directory)?;
             return Ok(Status::of_file(&file.borrow())?);
         }
         let last = if flags & AT_SYMLINK_NOFOLLOW != 0 {
@@ -201,7 +201,7 @@ impl Kernel {
     }
 
     pub fn fstat(&mut self, call: &mut Call, fd: u64, address: u64) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         let status = Status::of_file(&file.borrow())?;
         call.user.write(address, status.stat())?;
         Ok(0)
@@ -260,7 +260,7 @@ impl Kernel {
     }
 
     pub fn fstatfs(&mut self, call: &mut Call, fd: u64, address: u64) -> Outcome {
-        let file = self.files.get(fd)?;
+        let file = self.process.files.get(fd)?;
         match file.borrow().host() {
             Ok(host) => Self::write_statfs(call, address, &fs::fstatfs(host)?),
             Err(_) => Self::write_made_statfs(call, address),
