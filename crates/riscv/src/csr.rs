@@ -206,7 +206,7 @@ const DELEGABLE_INTERRUPTS: u64 = !0xffff | SUPERVISOR_INTERRUPTS;
 const DELEGABLE_EXCEPTIONS: u64 = 0xff << 24 | 1 << 15 | 1 << 13 | 1 << 12 | 0x3ff;
 
 /// `mcounteren` and `scounteren` have a bit for each counter.
-const COUNTERS: u64 = (1 << (3 + EVENT_COUNTERS)) - 1;
+pub(crate) const COUNTERS: u64 = (1 << (3 + EVENT_COUNTERS)) - 1;
 
 impl Hart {
     /// Executes a CSR instruction: the value for `rd`, or an illegal-instruction trap if the

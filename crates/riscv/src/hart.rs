@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::csr::{Csrs, EVENT_COUNTERS, HARDWARE_INTERRUPTS, status};
+use crate::csr::{COUNTERS, Csrs, EVENT_COUNTERS, HARDWARE_INTERRUPTS, status};
 use crate::instruction::{Instruction, Operation};
 use crate::paging::{Accessor, Space};
 use crate::trap::{Cause, Trap};
@@ -87,7 +87,8 @@ pub struct Hart {
 state::component!(Hart { privilege, csrs });
 
 impl Hart {
-    /// A hart after reset: machine mode, interrupts and floating point off, all else zero.
+    /// A hart after reset: machine mode, interrupts and floating point off, `scounteren` all ones, all
+    /// else zero.
     pub fn new(hart_id: u64) -> Hart {
         let csrs = Csrs {
             mstatus: 0,
@@ -101,7 +102,8 @@ impl Hart {
             scause: 0,
             stval: 0,
             satp: 0,
-            scounteren: 0,
+            // Where there is nothing but machine and user mode, `mcounteren` alone decides.
+            scounteren: COUNTERS,
             senvcfg: 0,
             mtvec: 0,
             mscratch: 0,
