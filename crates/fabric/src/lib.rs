@@ -79,7 +79,7 @@ pub use prefetcher::{
     StreamerSpec, StrideSpec,
 };
 pub use private_cache::{CacheNotice, LookUp, PrivateCache, RequestOutcome, Slot, State};
-pub use ram::Ram;
+pub use ram::{Image, Ram};
 pub use replacement::Replacement;
 pub use second_level::{
     FirstFill, FirstLevel, SecondLevel, SecondLevelStatistics, SecondNotice, Side,

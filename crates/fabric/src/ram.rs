@@ -5,6 +5,7 @@ use crate::{AddressRange, LINE_BYTES, LineAddress, LineData};
 use spec::SpecError;
 use state::{State, Walker};
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 const PAGE_LINES: usize = 64;
 type Page = [AlignedLine; PAGE_LINES];
@@ -37,6 +38,17 @@ impl Region {
     fn page(&self, place: usize) -> Option<&Page> {
         let table = self.tables[place / TABLE_PAGES].as_deref()?;
         table[place % TABLE_PAGES].as_deref()
+    }
+
+    /// Gives pages that have been written the lines that are in the image.
+    fn overwrite(&mut self, image: &Image) {
+        for place in self.places(|_| true) {
+            let first = self.first_line + (place * PAGE_LINES) as u64;
+            let lines = self.page_mut(place).into_iter().flatten();
+            for (line, own) in (first..).map(LineAddress).zip(lines) {
+                own.0 = image.line(line).unwrap_or(own.0);
+            }
+        }
     }
 
     #[inline]
@@ -74,16 +86,16 @@ impl Region {
         left
     }
 
-    /// The places of pages that are not zero, in order.
-    fn written(&self) -> Vec<usize> {
+    /// The places of pages that are there and wanted, in order.
+    fn places(&self, wanted: impl Fn(&Page) -> bool) -> Vec<usize> {
         let tables = self.tables.iter().enumerate();
         let tables = tables.filter_map(|(number, table)| Some((number, table.as_deref()?)));
         let pages = tables.flat_map(|(number, table)| {
             let pages = table.iter().enumerate();
             pages.map(move |(place, page)| (number * TABLE_PAGES + place, page.as_deref()))
         });
-        let written = pages.filter(|(_, page)| page.is_some_and(|page| !is_zero(page)));
-        written.map(|(place, _)| place).collect()
+        let wanted = pages.filter(|(_, page)| page.is_some_and(&wanted));
+        wanted.map(|(place, _)| place).collect()
     }
 }
 
@@ -99,7 +111,7 @@ impl State for Region {
                 tables: fixed,
             }
         );
-        let mut written = self.written();
+        let mut written = self.places(|page| !is_zero(page));
         written.walk(walker);
         if walker.is_restoring() {
             self.tables.fill(None);
@@ -134,13 +146,59 @@ fn is_zero(page: &Page) -> bool {
     page.iter().all(|line| line.0 == LineData::ZERO)
 }
 
-state::component!(Ram {
-    regions: slice,
-    ranges: fixed,
-    second_socket: fixed,
-    touched_pages: fixed,
-    host_is_full: fixed
-});
+/// Bytes of a page of an [`Image`].
+const IMAGE_PAGE_BYTES: u64 = 4096;
+
+/// What memory has from the beginning, for any number of servers at once: each has pages of its
+/// own for what it writes, and reads the others here.
+#[derive(Debug, Default)]
+pub struct Image {
+    pages: Vec<Option<Box<[u8; IMAGE_PAGE_BYTES as usize]>>>,
+}
+
+impl Image {
+    /// Memory of these pages, by their address divided by their size.
+    pub fn new(pages: Vec<Option<Box<[u8; IMAGE_PAGE_BYTES as usize]>>>) -> Image {
+        Image { pages }
+    }
+
+    /// Bytes that it takes on the host.
+    pub fn bytes(&self) -> usize {
+        self.pages.iter().flatten().count() * IMAGE_PAGE_BYTES as usize
+    }
+
+    /// The content of a line, if it has the line's page.
+    fn line(&self, line: LineAddress) -> Option<LineData> {
+        let address = line.base();
+        let page = self.pages.get((address / IMAGE_PAGE_BYTES) as usize)?;
+        let (lines, _) = page.as_deref()?.as_chunks();
+        let place = address % IMAGE_PAGE_BYTES / LINE_BYTES as u64;
+        Some(LineData(lines[place as usize]))
+    }
+}
+
+/// A checkpoint has all that memory holds, wherever it is from.
+impl State for Ram {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        if walker.is_restoring() {
+            self.image = None;
+        } else {
+            self.copy_image();
+        }
+        state::fields!(
+            self,
+            walker,
+            Ram {
+                regions: slice,
+                image: fixed,
+                ranges: fixed,
+                second_socket: fixed,
+                touched_pages: fixed,
+                host_is_full: fixed
+            }
+        );
+    }
+}
 
 /// The bytes of memory: zero until written, and only taking room on the host from then on.
 ///
@@ -150,6 +208,8 @@ state::component!(Ram {
 pub struct Ram {
     /// The largest first, for it is asked for most; the others by their addresses.
     regions: Vec<Region>,
+    /// What is in pages that have not been written.
+    image: Option<Arc<Image>>,
     ranges: Vec<AddressRange>,
     /// What of it belongs to the second socket, the largest first.
     second_socket: Vec<AddressRange>,
@@ -204,6 +264,51 @@ impl Ram {
         }
     }
 
+    /// Gives memory the content of `image` where that has pages.
+    pub fn begin_with(&mut self, image: Arc<Image>) {
+        for region in &mut self.regions {
+            region.overwrite(&image);
+        }
+        self.image = Some(image);
+    }
+
+    /// Makes all that is in the image its own.
+    fn copy_image(&mut self) {
+        let Some(image) = self.image.clone() else {
+            return;
+        };
+        for (number, page) in (0..).zip(&image.pages) {
+            let lines = page
+                .as_ref()
+                .map_or(0, |_| IMAGE_PAGE_BYTES / LINE_BYTES as u64);
+            let first = LineAddress::of(number * IMAGE_PAGE_BYTES).0;
+            for line in (first..first + lines).map(LineAddress) {
+                if let Some((region, offset)) = self.place(line)
+                    && self.regions[region].page(offset / PAGE_LINES).is_none()
+                {
+                    self.own_page(region, offset / PAGE_LINES);
+                }
+            }
+        }
+        self.image = None;
+    }
+
+    /// Adds a page with what the image has for it, unless the host has no memory left.
+    fn own_page(&mut self, region: usize, place: usize) -> Option<&mut Page> {
+        let first = self.regions[region].first_line + (place * PAGE_LINES) as u64;
+        let Some(page) = self.regions[region].add_page(place) else {
+            self.host_is_full = true;
+            return None;
+        };
+        self.touched_pages += 1;
+        if let Some(image) = &self.image {
+            for (line, own) in (first..).map(LineAddress).zip(page.iter_mut()) {
+                own.0 = image.line(line).unwrap_or(LineData::ZERO);
+            }
+        }
+        Some(page)
+    }
+
     /// The socket that `line` belongs to: 0 or 1.
     #[inline]
     pub fn socket_of(&self, line: LineAddress) -> usize {
@@ -245,10 +350,12 @@ impl Ram {
     #[inline]
     pub fn read_line(&self, line: LineAddress) -> LineData {
         self.place(line)
-            .and_then(|(region, offset)| {
-                let page = self.regions[region].page(offset / PAGE_LINES)?;
-                Some(page[offset % PAGE_LINES].0)
-            })
+            .and_then(
+                |(region, offset)| match self.regions[region].page(offset / PAGE_LINES) {
+                    Some(page) => Some(page[offset % PAGE_LINES].0),
+                    None => self.image.as_ref()?.line(line),
+                },
+            )
             .unwrap_or(LineData::ZERO)
     }
 
@@ -265,12 +372,8 @@ impl Ram {
 
     #[cold]
     fn write_new_page(&mut self, region: usize, offset: usize, data: &LineData) {
-        match self.regions[region].add_page(offset / PAGE_LINES) {
-            Some(page) => {
-                page[offset % PAGE_LINES].0 = *data;
-                self.touched_pages += 1;
-            }
-            None => self.host_is_full = true,
+        if let Some(page) = self.own_page(region, offset / PAGE_LINES) {
+            page[offset % PAGE_LINES].0 = *data;
         }
     }
 
@@ -405,6 +508,46 @@ mod tests {
             assert!(!ram.contains(LineAddress::of(outside)), "{outside:#x}");
         }
         assert!(!Ram::default().contains(LineAddress(0)));
+    }
+
+    /// Two servers begin with the same image, of which a page ends inside a page of memory. Each has
+    /// what it has written since; what the program had before is overwritten where the image is.
+    #[test]
+    fn servers_share_an_image_and_write_pages_of_their_own() {
+        let mut pages: Vec<Option<Box<[u8; 4096]>>> = vec![None; 5];
+        pages[1] = Some(Box::new([1; 4096]));
+        pages[2] = Some(Box::new([2; 4096]));
+        let image = Arc::new(Image::new(pages));
+        let memory = || Ram::new(vec![range(0x1040, 0x3000)]).unwrap();
+        let word = |ram: &Ram, address| ram.read_line(LineAddress::of(address)).read(0, 8);
+        let (ones, twos) = (0x0101_0101_0101_0101, 0x0202_0202_0202_0202);
+        let (mut one, mut other) = (memory(), memory());
+        one.load(0x1fc0, &[9; 0x100]).unwrap();
+        one.load(0x3000, &[9; 8]).unwrap();
+        one.begin_with(image.clone());
+        other.begin_with(image);
+        other.load(0x2000, &[7; 8]).unwrap();
+        for (address, of_one, of_other) in [
+            (0x1000, 0, 0),
+            (0x1040, ones, ones),
+            (0x1fc0, ones, ones),
+            (0x2000, twos, 0x0707_0707_0707_0707),
+            (0x2040, twos, twos),
+            (0x3000, 0x0909_0909_0909_0909, 0),
+        ] {
+            assert_eq!(word(&one, address), of_one, "{address:#x}");
+            assert_eq!(word(&other, address), of_other, "{address:#x}");
+        }
+        // A checkpoint has everything, and whoever restores it needs no image.
+        let bytes = state::Writer::write(&mut other).unwrap();
+        assert!(other.image.is_none());
+        let mut restored = memory();
+        restored.begin_with(Arc::new(Image::new(vec![Some(Box::new([5; 4096])); 5])));
+        state::Reader::read(&mut restored, &bytes).unwrap();
+        for address in (0x1040..0x4040).step_by(64) {
+            assert_eq!(word(&restored, address), word(&other, address));
+        }
+        assert_eq!(word(&restored, 0x2fc0), twos);
     }
 
     #[test]

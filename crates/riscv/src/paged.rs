@@ -173,14 +173,19 @@ impl PagedMemory {
         self.page(number).map(|page| &mut page[offset])
     }
 
-    /// The pages that were touched, with their addresses. Of some only a part is memory.
-    pub fn touched(&self) -> impl Iterator<Item = (u64, &Page)> {
-        let whole = (0..).zip(&self.pages);
-        let whole = whole.filter_map(|(number, page)| Some((number, page.as_deref()?)));
-        let others = self.others.iter();
-        let others = others.map(|(&number, page)| (number, page.as_ref()));
-        let address = |(number, page)| (number * PAGE_BYTES as u64, page);
-        whole.chain(others).map(address)
+    /// All pages that were touched, by their number; without those beyond the table.
+    pub fn into_pages(mut self) -> Vec<Option<Box<Page>>> {
+        for (number, page) in self.others {
+            if let Some(place) = self.pages.get_mut(number as usize) {
+                *place = Some(page);
+            }
+        }
+        self.pages
+    }
+
+    /// Bytes of the pages that were touched.
+    pub fn touched_bytes(&self) -> u64 {
+        self.touched_pages * PAGE_BYTES as u64
     }
 
     /// Copies bytes out of memory; those that do not exist are zero.
@@ -279,6 +284,12 @@ mod tests {
             .filter(|&page| memory.pages().get(page).is_some_and(Option::is_some))
             .collect();
         assert_eq!(present, [1], "the second has a hole");
+        assert_eq!(memory.touched_bytes(), 3 * 4096);
+        let pages = memory.into_pages();
+        let present: Vec<usize> = (0..4)
+            .filter(|&page| pages.get(page).is_some_and(Option::is_some))
+            .collect();
+        assert_eq!(present, [1, 2]);
     }
 
     #[test]

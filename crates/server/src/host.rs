@@ -62,9 +62,38 @@ impl HostClock {
     }
 }
 
+/// Bytes of memory that this host, and what limits this process on it, still have; nothing if they
+/// do not say.
+pub(crate) fn available_bytes() -> Option<u64> {
+    let read = |path| std::fs::read_to_string(path).ok();
+    let of_host = read("/proc/meminfo").and_then(|text| available_of(&text));
+    let number = |path| read(path)?.trim().parse::<u64>().ok();
+    // A container's limit; "max" is none.
+    let most = number("/sys/fs/cgroup/memory.max");
+    let used = number("/sys/fs/cgroup/memory.current");
+    let of_container = most.zip(used).map(|(most, used)| most.saturating_sub(used));
+    [of_host, of_container].into_iter().flatten().min()
+}
+
+/// `MemAvailable` of Linux's `/proc/meminfo`, which is in KiB.
+fn available_of(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_hosts_memory_is_read() {
+        let text = "MemTotal:  100 kB\nMemFree:  7 kB\nMemAvailable:       42 kB\n";
+        assert_eq!(available_of(text), Some(42 * 1024));
+        assert_eq!(available_of("MemTotal: 100 kB"), None);
+    }
 
     /// A thread that sleeps has no processor time, and the clock on the wall goes on.
     #[test]

@@ -4,18 +4,19 @@
 //! registers is where the timed server begins.
 //!
 //! Runs of a sweep mostly differ in what `prepare()` cannot see. So this process keeps what the
-//! last few have left, for as long as they are the last few and are not too large.
+//! last one has left, and the one before if the two are not too large. Runs read it where it is,
+//! and have only the pages that they write for themselves.
 
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
+use crate::host;
 use crate::limits::{Guard, Spent};
 use crate::machine::{Machine, UntimedServer};
 use crate::program::said;
-use fabric::{AddressRange, LineAddress, LineData};
+use fabric::{AddressRange, Image as Memory};
 use queues::{ProgramDevice, ProgramPreparation, ProgramSettings};
 use riscv::Hart;
 use riscv::elf::Image;
-use riscv::paged::{PAGE_BYTES, PagedMemory};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const HALT: [u8; 4] = 0x1050_0073_u32.to_le_bytes();
 const ROUNDS: u32 = 64;
 /// So many preparations are kept: the stores of the papers' figures are two.
 const MAX_KEPT: usize = 2;
-/// Bytes of memory of all that are kept.
+/// Bytes of memory of all that are kept, unless it is one alone.
 const MAX_KEPT_BYTES: usize = 512 << 20;
 /// Between two looks at whether somebody else has prepared.
 const LOOK: Duration = Duration::from_millis(10);
@@ -105,10 +106,10 @@ impl Shelf {
     fn trim(&self, kept: &mut Vec<Arc<Kept>>) {
         let mut bytes = 0;
         let last = kept.iter().rev().take(MAX_KEPT).take_while(|one| {
-            bytes += one.made.get().map_or(0, |made| made.bytes());
+            bytes += one.made.get().map_or(0, |made| made.memory.bytes());
             bytes <= self.max_bytes
         });
-        let count = last.count();
+        let count = last.count().max(1);
         kept.drain(..kept.len() - count);
     }
 
@@ -159,7 +160,7 @@ impl Shelf {
 
 /// Where the timed server begins.
 pub(crate) struct Preparation {
-    memory: PagedMemory,
+    memory: Arc<Memory>,
     hart: Hart,
     main: u64,
     registers: [u64; 64],
@@ -168,6 +169,21 @@ pub(crate) struct Preparation {
     pub spent: Spent,
     /// What the program has told the device that it was given.
     pub program: ProgramPreparation,
+}
+
+/// Whether the host has memory for what `prepare()` has filled so far: it had `available` bytes
+/// when that began, if it says.
+fn fits(bytes: u64, available: Option<u64>) -> Result<(), RunError> {
+    let Some(available) = available.filter(|&available| bytes > available) else {
+        return Ok(());
+    };
+    Err(RunError::Limit(format!(
+        "prepare() has filled {} MiB of the server's memory, and the host had no more than {} MiB \
+         available when it began: make the data set smaller (traffic.operations.keys, or what the \
+         program's parameters say), or use a larger host",
+        bytes >> 20,
+        available >> 20,
+    )))
 }
 
 /// Where `main()` begins, if the program has a `prepare()`.
@@ -236,6 +252,7 @@ impl Preparation {
         machine.memory().copy_out(main, &mut first);
         machine.memory().copy_in(main, &HALT);
 
+        let available = host::available_bytes();
         let mut rounds = 0u32;
         let (hart, registers) = loop {
             let (hart, pc, registers, has_halted) = machine.first_hart();
@@ -251,6 +268,7 @@ impl Preparation {
                 )));
             }
             rounds = rounds.wrapping_add(1);
+            fits(machine.memory().touched_bytes(), available)?;
             if rounds.is_multiple_of(ROUNDS) {
                 guard.check(0.0, machine.spent())?;
             }
@@ -266,29 +284,15 @@ impl Preparation {
             registers,
             output: machine.output(),
             program: program.unwrap_or_default(),
-            memory: std::mem::take(machine.memory()),
+            memory: Arc::new(Memory::new(std::mem::take(machine.memory()).into_pages())),
             spent,
         })
-    }
-
-    /// Bytes of the memory that it has touched.
-    fn bytes(&self) -> usize {
-        self.memory.touched().count() * PAGE_BYTES
     }
 
     /// Lets `machine`, in which nothing has happened, begin with `main()`.
     pub fn begin(&self, machine: &mut Machine) {
         let ram = machine.engine.fabric.ram_mut();
-        for (address, page) in self.memory.touched() {
-            let (lines, _) = page.as_chunks();
-            for (line, &bytes) in (LineAddress::of(address).0..).zip(lines) {
-                let line = LineAddress(line);
-                // Zeros too: the program's own data may have been cleared.
-                if ram.read_line(line).0 != bytes {
-                    ram.write_line(line, &LineData(bytes));
-                }
-            }
-        }
+        ram.begin_with(self.memory.clone());
         machine.engine.cores[0].begin(&self.hart, self.main, &self.registers);
         machine.add_output(&self.output);
     }
@@ -301,6 +305,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const BEGIN: u64 = 0x8000_0000;
+    const PAGE_BYTES: usize = 4096;
 
     fn premises(told: &str) -> Premises {
         let image = Image {
@@ -327,13 +332,8 @@ mod tests {
 
     /// One that has touched so many pages.
     fn prepared(pages: usize) -> Preparation {
-        let range = BEGIN..BEGIN + (pages * PAGE_BYTES) as u64;
-        let mut memory = PagedMemory::new(vec![range.clone()]);
-        for page in range.step_by(PAGE_BYTES) {
-            memory.copy_in(page, &[1]);
-        }
         Preparation {
-            memory,
+            memory: Arc::new(Memory::new(vec![Some(Box::new([1; PAGE_BYTES])); pages])),
             hart: Hart::new(0),
             main: BEGIN,
             registers: [0; 64],
@@ -378,7 +378,17 @@ mod tests {
         assert!(!ask(&shelf, "two", 3).1);
         assert!(ask(&shelf, "one", 2).1, "five pages are too many");
         assert!(ask(&shelf, "large", 5).1);
-        assert!(ask(&shelf, "large", 5).1, "and so they are for one alone");
+        assert!(!ask(&shelf, "large", 5).1, "but not for one alone");
+        assert!(ask(&shelf, "one", 2).1);
+        assert!(ask(&shelf, "large", 5).1);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_host_gets_a_sentence() {
+        assert!(fits(5 << 20, None).is_ok() && fits(5 << 20, Some(5 << 20)).is_ok());
+        let error = fits(6 << 20, Some(5 << 20)).unwrap_err().to_string();
+        assert!(error.contains("6 MiB of the server's memory"), "{error}");
+        assert!(error.contains("5 MiB available"), "{error}");
     }
 
     #[test]
