@@ -47,6 +47,36 @@ def test_a_load_takes_what_the_caches_take(measure: Measure) -> None:
         assert took == pytest.approx(cycles, abs=0.06)
 
 
+@pytest.mark.parametrize(
+    ("size_bytes", "least", "most"),
+    [
+        # 2 cycles of the first level; and both levels' 2 and 3, and one.
+        (16 * latency.KIB, 2, 2.06),
+        (128 * latency.KIB, 6, 6.06),
+        # The same 2 and 3, a cycle to the bank on the same tile, its 30, one back, and one.
+        (512 * latency.KIB, 38, 38.1),
+        # Then 45 ns of memory, at 4 GHz 180 cycles; and 64 bytes at 7.6 GB/s, 33.7 cycles. Some of
+        # eight times as many lines as the last level has are still there.
+        (8 * latency.MIB, 38 + 180, 38 + 180 + 33.7),
+    ],
+)
+def test_a_load_on_cargos_server(
+    measure: Measure, size_bytes: int, least: float, most: float
+) -> None:
+    description = latency.Chase("cargo-table5", latency.RANDOM, size_bytes).run().description
+    settings = {
+        "data_plane_threads": 1,
+        "fabric.cores": 1,
+        "fabric.mesh.columns": 1,
+        "fabric.mesh.rows": 1,
+    }
+    machine = {f"server.{key}": value for key, value in settings.items()}
+    lines = min(size_bytes, 2 * latency.MIB) // latency.LINE_BYTES
+    machine["measure.warmup"] = 4 + 2 * lines // latency.LOADS
+    nanoseconds = float(measure(Run(description), machine)["service_ns"]["mean"]) / latency.LOADS
+    assert least <= 4 * nanoseconds < most
+
+
 def test_prefetchers_shorten_a_sequential_chase(measure: Measure) -> None:
     size_bytes = 256 * latency.KIB
     without = load_cycles(measure, size_bytes, latency.SEQUENTIAL, **NO_PREFETCHERS)

@@ -117,6 +117,7 @@ def test_list(command: Command) -> None:
     assert "packet-encapsulation" in names["programs"]
     assert {"nanopu/mica", "traditional/set-algebra"} < set(names["rack_programs"])
     assert names["presets"] == [
+        "cargo-table5",
         "hyperplane-table1",
         "nanopu-prototype",
         "rpcvalet-table1",

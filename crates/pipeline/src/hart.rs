@@ -51,7 +51,7 @@ state::declare! {
         /// Dispatch can do nothing until something else has happened.
         pub blocked: bool = false,
 
-        pub window: Window => apart = Window::new(spec.rob_entries, spec.width),
+        pub window: Window => apart = Window::new(spec.rob_entries, spec.commit_width()),
         pub float_in_window: bool = false,
         /// Somebody wants to know what goes through the window: see
         /// [`Core::is_observed`](crate::core::Core::is_observed).

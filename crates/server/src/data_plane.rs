@@ -124,6 +124,29 @@ impl<'a> DataPlanePlan<'a> {
 
     /// Whether what is asked of a core's hardware threads is possible.
     fn check_threads(&self) -> Result<(), SpecError> {
+        let server = self.server;
+        let (threads, there) = (server.data_plane_threads, usize::from(server.core.threads));
+        let (cores, all) = (server.data_plane_cores, server.fabric.cores);
+        let why = if threads == 1 {
+            None
+        } else if threads > there {
+            Some(format!("it must be server.core.threads, {there}, or less"))
+        } else if cores != all {
+            Some(format!(
+                "with more than 1 all cores run the data plane: set server.data_plane_cores to \
+                 server.fabric.cores, {all}, and not {cores}"
+            ))
+        } else if self.spec.co_runner.is_some() {
+            Some("data_plane.co_runner has the second thread: leave one of the two out".to_string())
+        } else if self.spec.notify.mechanism().brings_requests {
+            let name = self.spec.notify.mechanism().name;
+            Some(format!("data_plane.notify = {name:?} has one hart a core"))
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            return Err(SpecError::new("server.data_plane_threads", threads, why));
+        }
         let Some(program) = &self.spec.co_runner else {
             return Ok(());
         };
@@ -138,15 +161,27 @@ impl<'a> DataPlanePlan<'a> {
 
     /// Whether the data plane's cores can be organised so.
     fn check_organisation(&self) -> Result<(), SpecError> {
-        let cores = self.server.data_plane_cores as u32;
-        let cluster = self.spec.cluster_cores(cores);
+        let harts = self.server.data_plane_harts() as u32;
+        let cluster = self.spec.cluster_cores(harts);
+        let them = match self.server.data_plane_threads {
+            1 => "cores (server.data_plane_cores)",
+            _ => "threads (server.data_plane_cores times server.data_plane_threads)",
+        };
         require(
-            cluster <= cores && cores.is_multiple_of(cluster),
+            cluster <= harts && harts.is_multiple_of(cluster),
             "data_plane.organisation",
             format!("{cluster} cores that share queues"),
+            format!("there are {harts} data plane {them}, and they must make whole clusters"),
+        )?;
+        // Only with several threads there can be so many.
+        let (clusters, most) = (harts / cluster, hyperplane::PARTITIONS as u32);
+        require(
+            clusters <= most || !self.spec.notify.mechanism().shares_queues,
+            "data_plane.organisation",
+            format!("{cluster} threads that share queues"),
             format!(
-                "there are {cores} data plane cores (server.data_plane_cores), and they must make \
-                 whole clusters"
+                "a cluster has a partition of the ready set, and of {clusters} clusters only {most} \
+                 can: more threads must share"
             ),
         )
     }
@@ -167,7 +202,8 @@ impl<'a> DataPlanePlan<'a> {
     pub fn setup(&self) -> IoSetup {
         let (spec, traffic) = (self.spec, self.traffic);
         let queues = spec.queues;
-        let data_plane_cores = self.server.data_plane_cores as u32;
+        // Harts are cores to the device and to programs.
+        let data_plane_cores = self.server.data_plane_harts() as u32;
         let cluster_cores = spec.cluster_cores(data_plane_cores);
         let queue_capacity = traffic.queue_capacity;
         // A queue never holds more.

@@ -113,6 +113,11 @@ impl ServerSpec {
     pub fn harts(&self) -> usize {
         self.fabric.cores * usize::from(self.core.threads)
     }
+
+    /// How many of them run the data plane: those from 0 on.
+    pub fn data_plane_harts(&self) -> usize {
+        self.data_plane_cores * self.data_plane_threads
+    }
 }
 
 /// In which order ready queues are served.

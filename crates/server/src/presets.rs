@@ -29,6 +29,7 @@ pub fn presets() -> Vec<Preset> {
         rpcvalet_table1(),
         nanopu_prototype(),
         skylake_sp(),
+        cargo_table5(),
     ]
 }
 
@@ -276,9 +277,111 @@ fn skylake_sp() -> Preset {
     }
 }
 
+/// CARGO's server with four cores, of the five that it has, of 1 to 16.
+///
+/// Table 5 gives the core, 1 MB of last-level cache a core with 30 cycles and LRU, and memory with
+/// 45 ns, "windowed contention": its numbers are those of Sniper's Gainestown
+/// (`config/gainestown.cfg`), which are the times of the bank and of the DRAM alone. From there are
+/// also 16 ways, and a memory controller with 7.6 GB/s for each four cores. Sniper's contention is
+/// an estimate of M/G/1 in windows of time; here requests wait for each other. The bus between the
+/// cores is a mesh here, of one cycle a hop and links of 32 bytes, as
+/// [`skylake_sp`]'s. The paper's network interface, 10 Gb/s for each four cores, is behind PCI
+/// Express Gen3 x16 with 250 ns one way.
+///
+/// With other numbers of cores, the mesh has a tile for each, and the memory a controller for each
+/// four: `docs/stores.md` has the keys.
+fn cargo_table5() -> Preset {
+    let core = CoreSpec::cargo_table5();
+    Preset {
+        name: "cargo-table5",
+        description: "4 out-of-order cores of four threads at 4 GHz, with 256 KB of second-level and 1 MB of \
+                      shared cache each",
+        source: "CARGO, Table 5",
+        server: ServerSpec {
+            data_plane_threads: 4,
+            // For comparisons: HyperPlane's 50 cycles of 3 GHz, in cycles of 4 GHz.
+            hyperplane: Some(HyperPlaneSpec {
+                qwait_latency_cycles: 67,
+                ..HyperPlaneSpec::default()
+            }),
+            dma_nic: Some(DmaNicSpec {
+                express: ExpressSpec {
+                    rate_gbit_per_s: 115.76,
+                    latency_ns: 250.0,
+                    ..ExpressSpec::default()
+                },
+                ..DmaNicSpec::default()
+            }),
+            ..ServerSpec::bare(
+                FabricSpec {
+                    cores: 4,
+                    sockets: 1,
+                    socket_link: SocketLinkSpec::default(),
+                    clock_ghz: 4.0,
+                    forward_latency_cycles: core.l1_data.hit_latency_cycles,
+                    last_level: LastLevelSpec {
+                        size_bytes_per_bank: 1024 * 1024,
+                        ways: 16,
+                        latency_cycles: 30,
+                        inclusion: Inclusion::Inclusive,
+                        ..LastLevelSpec::default()
+                    },
+                    mesh: MeshSpec {
+                        columns: 2,
+                        rows: 2,
+                        hop_latency_cycles: 1,
+                        link_bytes: 32,
+                        local_latency_cycles: 1,
+                    },
+                    memory: MemorySpec {
+                        controllers: 1,
+                        latency_ns: 45.0,
+                        bandwidth_gb_per_s: 7.6,
+                        dram: None,
+                    },
+                },
+                core,
+                4,
+                16384,
+            )
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each number of CARGO's Table 5 that a server has.
+    #[test]
+    fn cargo_table5_is_the_papers() {
+        let server = cargo_table5().server;
+        server.core.check().unwrap();
+        server.fabric.check().unwrap();
+        let (core, fabric) = (&server.core, &server.fabric);
+        // "4-wide issue/8-wide commit, 256-entry ROB, 128-entry RS, 4 GHz clock, 4 H/W
+        // threads/core".
+        assert_eq!((core.width, core.commit_width()), (4, 8));
+        assert_eq!((core.rob_entries, core.scheduler_entries), (256, 128));
+        assert_eq!((fabric.clock_ghz, core.threads), (4.0, 4));
+        // "32 KB private, 8-way, 2 cycles", "256 KB unified, 8-way, 3 cycles".
+        for cache in [&core.l1_data, &core.l1_instruction] {
+            assert_eq!((cache.size_bytes, cache.ways), (32 << 10, 8));
+            assert_eq!(cache.hit_latency_cycles, 2);
+        }
+        let l2 = core.l2.as_ref().unwrap();
+        assert_eq!((l2.size_bytes, l2.ways), (256 << 10, 8));
+        assert_eq!(l2.hit_latency_cycles, 3);
+        // "1 MB per core, 30 cycles, LRU replacement": a bank for each of the cores.
+        let last_level = &fabric.last_level;
+        assert_eq!(fabric.mesh.columns * fabric.mesh.rows, fabric.cores);
+        assert_eq!(last_level.size_bytes_per_bank, 1 << 20);
+        assert_eq!(last_level.latency_cycles, 30);
+        assert_eq!(last_level.replacement, fabric::Replacement::Lru);
+        // "45 ns fixed latency"; "Gen3 x16 with 250 ns one way latency".
+        assert_eq!(fabric.memory.latency_ns, 45.0);
+        assert_eq!(server.dma_nic.unwrap().express.latency_ns, 250.0);
+    }
 
     /// Each number of HyperPlane's Table I; and x86-64's order of memory accesses (Section V-A).
     #[test]

@@ -8,6 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use system::{Interface, Kind, Mechanism, System};
 
+fn one_thread() -> usize {
+    1
+}
+
 /// Declares the description of a server with a table for each system.
 macro_rules! systems {
     ($($(#[$help:meta])* $key:ident: $spec:ty = $kind:expr,)*) => {
@@ -18,6 +22,12 @@ macro_rules! systems {
             /// Cores that run the data plane; the others are idle.
             #[schemars(range(min = 1, max = 32))]
             pub data_plane_cores: usize,
+            /// Hardware threads of each data plane core that run the data plane, its first ones;
+            /// the others are idle. More than one need all cores for the data plane
+            /// (`data_plane_cores` is `fabric.cores`).
+            #[serde(default = "one_thread")]
+            #[schemars(range(min = 1, max = 8))]
+            pub data_plane_threads: usize,
             /// Main memory in mebibytes. Only what is used costs memory of the host.
             #[schemars(range(min = 16, max = 16384))]
             pub memory_mib: u64,
@@ -48,6 +58,7 @@ macro_rules! systems {
             ) -> ServerSpec {
                 ServerSpec {
                     data_plane_cores,
+                    data_plane_threads: one_thread(),
                     memory_mib,
                     core,
                     fabric,

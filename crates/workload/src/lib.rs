@@ -26,7 +26,7 @@ pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use drift::Drift;
 pub use files::Files;
 pub use items::ItemKind;
-pub use operations::{OperationKind, OperationsSpec, Popularity, Zipf};
+pub use operations::{OperationKind, OperationsSpec, Popularity, Sizes, Zipf};
 pub use packets::{PacketError, Packets, checksum};
 pub use random::{Random, Stream};
 pub use recorder::{

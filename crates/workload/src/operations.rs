@@ -1,4 +1,4 @@
-//! Requests for key-value stores: which operations, on which keys.
+//! Requests for stores: which operations on which keys, or TPC-C's transactions.
 //!
 //! The format is that of `guest/include/operations.h`: a head of eight bytes, the key, and for a
 //! put the value. Numbers have the hart's byte order, the least significant byte first.
@@ -11,16 +11,34 @@ use spec::{SpecError, require};
 
 /// Bytes before the key of a request and before what follows in a reply.
 const HEAD_BYTES: u32 = 8;
-/// Bytes of a generated key, as in HERD (Kalia et al., SIGCOMM 2014).
+/// Bytes of a generated key, as in HERD (Kalia et al., SIGCOMM 2014), if sizes are fixed.
 const KEY_BYTES: u32 = 16;
 /// Bytes before each key and value in the reply to a scan.
 const PAIR_HEAD_BYTES: u32 = 8;
 
 /// The kinds of operations, by the number in the first byte of a request.
-const KINDS: [&str; 3] = ["get", "put", "scan"];
+const KINDS: [&str; 8] = [
+    "get",
+    "put",
+    "scan",
+    "new-order",
+    "payment",
+    "order-status",
+    "delivery",
+    "stock-level",
+];
 const GET: u8 = 0;
 const PUT: u8 = 1;
 const SCAN: u8 = 2;
+/// The first of TPC-C's transactions, in the order of the specification's clause 2.
+const NEW_ORDER: u8 = 3;
+/// The mix of TPC-C's transactions in percent: the least that clause 5.2.3 asks for, and the rest
+/// New-Orders, as Silo (Tu et al., SOSP 2013) has it.
+const MIX: [u64; 5] = [45, 43, 4, 4, 4];
+/// Bytes of the random number that a transaction draws its input from.
+const SEED_BYTES: u32 = 8;
+/// Bytes of what it answers: four numbers.
+const OUTPUT_BYTES: u32 = 32;
 
 /// A kind of operations, with its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +50,53 @@ pub enum OperationKind {
     Put = PUT as isize,
     /// Reads several consecutive keys with their values.
     Scan = SCAN as isize,
+    /// TPC-C: enters an order of 5 to 15 items.
+    NewOrder = NEW_ORDER as isize,
+    /// TPC-C: updates a customer's balance.
+    Payment,
+    /// TPC-C: reads a customer's last order.
+    OrderStatus,
+    /// TPC-C: delivers the oldest order of each district.
+    Delivery,
+    /// TPC-C: counts recently sold items of which there are few left.
+    StockLevel,
+}
+
+/// How long keys and values are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sizes {
+    /// Keys of 16 bytes, and values of `value_bytes`.
+    #[default]
+    Fixed,
+    /// Those of Facebook's pool ETC (Atikoglu et al., "Workload Analysis of a Large-Scale Key-Value
+    /// Store", SIGMETRICS 2012): keys by a generalized extreme-value distribution, 36 bytes in the
+    /// mean, values by a generalized Pareto distribution, 320 bytes.
+    FacebookEtc,
+}
+
+/// Keys and values have one of so many lengths each, equally often: the quantiles of their
+/// distributions.
+const QUANTILES: u64 = 256;
+
+/// The middle of a 256th of a distribution.
+fn middle(quantile: u64) -> f64 {
+    (quantile as f64 + 0.5) / QUANTILES as f64
+}
+
+/// Bytes of keys: their distribution's location, scale and shape are 30.7984, 8.20449 and 0.078688.
+fn etc_key_bytes(quantile: u64) -> u32 {
+    let shape = 0.078688;
+    let power = exp(-shape * ln(-ln(middle(quantile))));
+    (30.7984 + 8.20449 / shape * (power - 1.0)).round() as u32
+}
+
+/// Bytes of values: scale and shape are 214.476 and 0.348238. (The paper has a table of its own for
+/// those below 15 bytes, which is left out.)
+fn etc_value_bytes(quantile: u64) -> u32 {
+    let shape = 0.348238;
+    let power = exp(-shape * ln(1.0 - middle(quantile)));
+    (214.476 / shape * (power - 1.0)).round().max(1.0) as u32
 }
 
 /// How often each key is asked for.
@@ -50,10 +115,12 @@ pub enum Popularity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OperationsSpec {
-    /// Keys in the store, of 16 bytes each; all requests are for these.
+    /// Keys in the store; all requests are for these.
     #[schemars(range(min = 1, max = 268_435_456))]
     pub keys: u64,
-    /// Bytes of a value. HERD's are 32.
+    /// How long keys and values are.
+    pub sizes: Sizes,
+    /// Bytes of a value, if sizes are fixed. HERD's are 32.
     #[schemars(range(min = 1, max = 1024))]
     pub value_bytes: u32,
     /// The part of the requests that read one value. What is neither a get nor a scan is a put, of
@@ -72,18 +139,25 @@ pub struct OperationsSpec {
     /// The exponent of `zipf`. 0.99 is that of YCSB (Cooper et al., SoCC 2010).
     #[schemars(range(min = 0.01, max = 10.0))]
     pub zipf_exponent: f64,
+    /// If given, requests are TPC-C's transactions in its standard mix, each for one of so many
+    /// warehouses, instead of operations on keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub warehouses: Option<u32>,
 }
 
 impl Default for OperationsSpec {
     fn default() -> OperationsSpec {
         OperationsSpec {
             keys: 1_000_000,
+            sizes: Sizes::Fixed,
             value_bytes: 32,
             gets: 0.95,
             scans: 0.0,
             scan_keys: 100,
             popularity: Popularity::Uniform,
             zipf_exponent: 0.99,
+            warehouses: None,
         }
     }
 }
@@ -102,28 +176,64 @@ impl OperationsSpec {
 
     /// The number that a program knows by a name, as `io_parameter("traffic.keys")`.
     pub fn parameter(&self, name: &str) -> Option<f64> {
-        Some(match name.strip_prefix("traffic.")? {
+        let name = name.strip_prefix("traffic.")?;
+        Some(match name {
             "keys" => self.keys as f64,
             "value_bytes" => f64::from(self.value_bytes),
             "scans" => self.scans,
-            _ => return None,
+            "warehouses" => f64::from(self.warehouses.unwrap_or(0)),
+            _ => {
+                let (of, quantile) = name.split_once('.')?;
+                let quantile: u64 = quantile.parse().ok().filter(|&one| one < QUANTILES)?;
+                match of {
+                    "key_quantile" => f64::from(self.key_quantile(quantile)),
+                    "value_quantile" => f64::from(self.value_quantile(quantile)),
+                    _ => return None,
+                }
+            }
         })
+    }
+
+    fn key_quantile(&self, quantile: u64) -> u32 {
+        match self.sizes {
+            Sizes::Fixed => KEY_BYTES,
+            Sizes::FacebookEtc => etc_key_bytes(quantile),
+        }
+    }
+
+    fn value_quantile(&self, quantile: u64) -> u32 {
+        match self.sizes {
+            Sizes::Fixed => self.value_bytes,
+            Sizes::FacebookEtc => etc_value_bytes(quantile),
+        }
+    }
+
+    /// Bytes of the longest value.
+    fn longest_value_bytes(&self) -> u32 {
+        self.value_quantile(QUANTILES - 1)
     }
 
     /// Bytes of the longest request.
     pub fn longest_request_bytes(&self) -> u32 {
-        HEAD_BYTES + KEY_BYTES + self.value_bytes
+        if self.warehouses.is_some() {
+            return HEAD_BYTES + SEED_BYTES;
+        }
+        HEAD_BYTES + self.key_quantile(QUANTILES - 1) + self.longest_value_bytes()
     }
 
     /// Bytes of the longest reply to what is generated.
     pub fn longest_reply_bytes(&self) -> u32 {
-        let pair = (PAIR_HEAD_BYTES + KEY_BYTES + self.value_bytes).next_multiple_of(8);
+        if self.warehouses.is_some() {
+            return HEAD_BYTES + OUTPUT_BYTES;
+        }
+        let key_bytes = self.key_quantile(QUANTILES - 1);
+        let pair = (PAIR_HEAD_BYTES + key_bytes + self.longest_value_bytes()).next_multiple_of(8);
         let scanned = if self.scans > 0.0 {
             self.scan_keys * pair
         } else {
             0
         };
-        HEAD_BYTES + scanned.max(self.value_bytes)
+        HEAD_BYTES + scanned.max(self.longest_value_bytes())
     }
 }
 
@@ -142,12 +252,16 @@ pub(crate) fn kind_of(request: &[u8]) -> u8 {
 pub(crate) struct Operations {
     spec: OperationsSpec,
     zipf: Zipf,
+    key_bytes: Vec<u32>,
+    value_bytes: Vec<u32>,
 }
 
 impl Operations {
     pub fn new(spec: &OperationsSpec) -> Operations {
         Operations {
             zipf: Zipf::new(spec.keys, spec.zipf_exponent),
+            key_bytes: (0..QUANTILES).map(|at| spec.key_quantile(at)).collect(),
+            value_bytes: (0..QUANTILES).map(|at| spec.value_quantile(at)).collect(),
             spec: spec.clone(),
         }
     }
@@ -155,25 +269,37 @@ impl Operations {
     /// Appends a request to `to`.
     pub fn append_next(&self, random: &mut Random, to: &mut Vec<u8>) {
         let spec = &self.spec;
+        if let Some(warehouses) = spec.warehouses {
+            return append_transaction(warehouses, random, to);
+        }
         let choice = random.unit();
-        let (kind, more) = if choice < spec.gets {
-            (GET, 0)
+        let kind = if choice < spec.gets {
+            GET
         } else if choice < spec.gets + spec.scans {
-            (SCAN, spec.scan_keys)
+            SCAN
         } else {
-            (PUT, spec.value_bytes)
+            PUT
         };
         let key = match spec.popularity {
             Popularity::Uniform => random.below(spec.keys),
             Popularity::Zipf => self.zipf.draw(random) - 1,
         };
         let number = random.bits() as u32;
-        to.extend([kind, KEY_BYTES as u8]);
+        let words = words_of(key);
+        let sizes = mix(words[1]);
+        let key_bytes = self.key_bytes[(sizes % QUANTILES) as usize];
+        let value_bytes = self.value_bytes[(sizes / QUANTILES % QUANTILES) as usize];
+        let more = match kind {
+            SCAN => spec.scan_keys,
+            PUT => value_bytes,
+            _ => 0,
+        };
+        to.extend([kind, key_bytes as u8]);
         to.extend((more as u16).to_le_bytes());
         to.extend(number.to_le_bytes());
-        to.extend(key_of(key));
+        append_key(words, key_bytes as usize, to);
         if kind == PUT {
-            let end = to.len() + spec.value_bytes as usize;
+            let end = to.len() + value_bytes as usize;
             while to.len() < end {
                 to.extend(random.bits().to_le_bytes());
             }
@@ -182,14 +308,41 @@ impl Operations {
     }
 }
 
-/// The key with a number: 16 bytes that look random, as the hashes do that HERD has for keys. No
-/// two numbers have the same.
-fn key_of(number: u64) -> [u8; KEY_BYTES as usize] {
+/// Appends a transaction: its kind, the warehouse from 1 on, and what it draws its input from.
+fn append_transaction(warehouses: u32, random: &mut Random, to: &mut Vec<u8>) {
+    let mut choice = random.below(100);
+    let mut kind = NEW_ORDER;
+    for part in MIX {
+        if choice < part {
+            break;
+        }
+        choice -= part;
+        kind += 1;
+    }
+    let warehouse = 1 + random.below(warehouses.into());
+    let (number, seed) = (random.bits() as u32, random.bits());
+    to.extend([kind, SEED_BYTES as u8]);
+    to.extend((warehouse as u16).to_le_bytes());
+    to.extend(number.to_le_bytes());
+    to.extend(seed.to_le_bytes());
+}
+
+/// What the key with a number begins with: 16 bytes that look random, as the hashes do that HERD
+/// has for keys. No two numbers have the same.
+fn words_of(number: u64) -> [u64; 2] {
     let first = mix(number);
-    let mut key = [0; KEY_BYTES as usize];
-    key[..8].copy_from_slice(&first.to_le_bytes());
-    key[8..].copy_from_slice(&mix(first).to_le_bytes());
-    key
+    [first, mix(first)]
+}
+
+/// Appends so many bytes of the key that begins with `words`; each further word is one more step.
+fn append_key(words: [u64; 2], bytes: usize, to: &mut Vec<u8>) {
+    let end = to.len() + bytes;
+    let mut next = words[0];
+    while to.len() < end {
+        to.extend(next.to_le_bytes());
+        next = mix(next);
+    }
+    to.truncate(end);
 }
 
 /// One step of SplitMix64 (Steele, Lea and Flood 2014): one to one, and never 0 for 0.
@@ -321,7 +474,56 @@ mod tests {
     #[test]
     fn keys_are_those_of_splitmix64() {
         // The first output of SplitMix64 for the seed 0 (Vigna's reference).
-        assert_eq!(key_of(0)[..8], 0xe220_a839_7b1d_cdaf_u64.to_le_bytes());
+        assert_eq!(words_of(0)[0], 0xe220_a839_7b1d_cdaf);
+    }
+
+    /// Means over the quantiles: 36 bytes of keys, mu + sigma (Gamma(1 - k) - 1) / k = 36.0, and of
+    /// values sigma / (1 - k) = 329.1, of which the tail above the last quantile is missing.
+    #[test]
+    fn sizes_are_those_of_the_pool() {
+        let mean = |bytes: fn(u64) -> u32| {
+            let sum: u32 = (0..QUANTILES).map(bytes).sum();
+            f64::from(sum) / QUANTILES as f64
+        };
+        assert!((mean(etc_key_bytes) - 36.0).abs() < 0.3);
+        assert!((315.0..329.0).contains(&mean(etc_value_bytes)));
+        assert!((0..QUANTILES).all(|at| (KEY_BYTES..=255).contains(&etc_key_bytes(at))));
+        let spec = OperationsSpec {
+            sizes: Sizes::FacebookEtc,
+            gets: 0.0,
+            ..OperationsSpec::default()
+        };
+        let requests = draw(&spec, 20_000);
+        let longest = requests.iter().map(Vec::len).max();
+        assert!(longest <= Some(spec.longest_request_bytes() as usize));
+        // The same key is as long whenever it comes, so a value belongs to its key.
+        let value_bytes = |request: &Vec<u8>| u16::from_le_bytes([request[2], request[3]]);
+        for request in &requests {
+            let bytes = HEAD_BYTES as usize + usize::from(request[1]);
+            assert_eq!(request.len(), bytes + usize::from(value_bytes(request)));
+        }
+        assert_eq!(spec.parameter("traffic.key_quantile.0"), Some(17.0));
+        assert_eq!(spec.parameter("traffic.key_quantile.256"), None);
+    }
+
+    /// Each transaction as often as its part says, within four standard deviations.
+    #[test]
+    fn transactions_have_the_standard_mix() {
+        let spec = OperationsSpec {
+            warehouses: Some(3),
+            ..OperationsSpec::default()
+        };
+        let requests = draw(&spec, 20_000);
+        for (part, kind) in MIX.iter().zip(NEW_ORDER..) {
+            let found = requests.iter().filter(|one| one[0] == kind).count() as f64;
+            let share = *part as f64 / 100.0;
+            let deviation = (20_000.0 * share * (1.0 - share)).sqrt();
+            assert!((found - 20_000.0 * share).abs() < 4.0 * deviation, "{kind}");
+        }
+        assert!(requests.iter().all(|one| one.len() == 16));
+        let warehouses: std::collections::BTreeSet<u8> =
+            requests.iter().map(|one| one[2]).collect();
+        assert_eq!(warehouses, [1, 2, 3].into());
     }
 
     /// Each of the ten most popular of 1000 keys as often as the formula says, within four standard
