@@ -49,6 +49,11 @@ enum {
 #define MASSTREE_ONE_INSERTION ((uint64_t)1 << 8)
 #define MASSTREE_ONE_SPLIT ((uint64_t)1 << 32)
 
+/* What is done with a node before it is read; silo.h fetches its lines. */
+#ifndef MASSTREE_PREFETCH
+#define MASSTREE_PREFETCH(node)
+#endif
+
 /* What both kinds of nodes begin with. */
 struct masstree_node {
   uint64_t version;
@@ -315,6 +320,7 @@ again:;
   struct masstree_node *node = masstree_root(root, version);
   while (!(*version & MASSTREE_BORDER)) {
     struct masstree_node *child = masstree_child((struct masstree_interior *)node, slice);
+    MASSTREE_PREFETCH(child);
     uint64_t below = child == NULL ? 0 : masstree_stable(child);
     /* The child's version first: it cannot split before this unnoticed. */
     if (child != NULL && !masstree_has_changed(node, *version)) {

@@ -294,8 +294,8 @@ fn cargo_table5() -> Preset {
     let core = CoreSpec::cargo_table5();
     Preset {
         name: "cargo-table5",
-        description: "4 out-of-order cores of four threads at 4 GHz, with 256 KB of second-level and 1 MB of \
-                      shared cache each",
+        description: "4 out-of-order cores of four threads at 4 GHz, with 256 KB of second-level and \
+                      1 MB of shared cache each",
         source: "CARGO, Table 5",
         server: ServerSpec {
             data_plane_threads: 4,
