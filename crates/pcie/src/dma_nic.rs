@@ -27,6 +27,7 @@
 
 use crate::express::{self, AtDevice, Express};
 use crate::frames::is_memory;
+use crate::iommu::Iommu;
 use crate::port::{self, NicStatistics, Port};
 use crate::rss;
 use crate::spec::DmaNicSpec;
@@ -268,8 +269,14 @@ impl DmaNic {
         NicStatistics {
             link_bytes: self.port.bytes(),
             express_bytes: self.express.bytes(),
+            iommu: self.express.iommu().map(Iommu::statistics),
             ..self.statistics
         }
+    }
+
+    /// The page tables of its IOMMU, if it has one, begin at this physical address.
+    pub fn set_page_tables(&mut self, root: u64) {
+        self.express.set_page_tables(root);
     }
 
     /// Its interrupts go to this agent, which has the number of their queue as the header of a
@@ -285,7 +292,8 @@ impl DmaNic {
 
     /// What the program has done first that cannot be: a sentence.
     pub fn fault(&self) -> Option<&str> {
-        self.fault.as_deref()
+        let of_iommu = self.express.iommu().and_then(Iommu::fault);
+        self.fault.as_deref().or(of_iommu)
     }
 
     fn blame(&mut self, sentence: String) {
@@ -699,7 +707,7 @@ impl Agent for DmaNic {
     }
 
     fn waiting_for(&self) -> Vec<String> {
-        let mut sentences: Vec<_> = self.fault.clone().into_iter().collect();
+        let mut sentences: Vec<_> = self.fault().map(str::to_string).into_iter().collect();
         for (queue, input) in self
             .input
             .iter()

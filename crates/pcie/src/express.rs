@@ -12,8 +12,12 @@
 //!   atomic operation of PCI Express 2.1) that the root port completes, coherently.
 //! - An *interrupt* of the device is a posted write without relaxed ordering: the root port sends it
 //!   on when all writes are done that the device has begun before it, doorbells included.
+//!
+//! With an IOMMU, what the device reads and writes waits at the root port until its page is known. What
+//! the rules above allow to pass it does so.
 
 use crate::frames::{Piece, lines, pieces};
+use crate::iommu::Iommu;
 use crate::spec::ExpressSpec;
 use fabric::{AgentContext, AgentId, AgentMessage, LineData, MemoryAccess, ReplyTo, Time};
 use network::rack::LineRate;
@@ -44,6 +48,8 @@ pub(crate) mod purpose {
     pub const BEHIND_WRITTEN: u64 = 244 << 56;
     /// A doorbell has been rung.
     pub const RUNG: u64 = 245 << 56;
+    /// A page-table entry has been read for the IOMMU's walker `index`.
+    pub const ENTRY_READ: u64 = 246 << 56;
     pub const INDEX: u64 = !(0xff << 56);
 }
 
@@ -209,6 +215,9 @@ pub(crate) struct Express {
     posted: u64,
     /// Packets that wait for these, in order.
     held: VecDeque<Up>,
+    iommu: Option<Iommu>,
+    /// Packets at the root port that wait for a page: its number, in the order in which they came.
+    untranslated: Vec<(u64, Up)>,
     bytes: u64,
 }
 
@@ -228,6 +237,8 @@ state::component!(Express {
     posted_bytes: fixed,
     posted,
     held,
+    iommu: inside,
+    untranslated,
     bytes: count
 });
 
@@ -255,7 +266,21 @@ impl Express {
             posted_bytes: u64::from(spec.posted_bytes),
             posted: 0,
             held: VecDeque::new(),
+            iommu: spec.iommu.as_ref().map(Iommu::new),
+            untranslated: Vec::new(),
             bytes: 0,
+        }
+    }
+
+    /// The IOMMU, if there is one.
+    pub fn iommu(&self) -> Option<&Iommu> {
+        self.iommu.as_ref()
+    }
+
+    /// The IOMMU's tables begin at this physical address.
+    pub fn set_page_tables(&mut self, root: u64) {
+        if let Some(iommu) = &mut self.iommu {
+            iommu.set_root(root);
         }
     }
 
@@ -511,7 +536,51 @@ impl Express {
                 }
             });
         }
-        match self.upward.pop_front()? {
+        let packet = self.upward.pop_front()?;
+        self.at_root(context, packet, None);
+        None
+    }
+
+    /// The page that a packet at the root port has to wait for. That with the number `known` has just
+    /// become known to it.
+    fn missing_page(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        packet: &Up,
+        known: Option<u64>,
+    ) -> Option<u64> {
+        let iommu = self.iommu.as_mut()?;
+        let addresses = match packet {
+            Up::Read { read } => {
+                let read = self.reads.get(*read as usize)?.as_ref()?;
+                [read.address, 0]
+            }
+            Up::Write { address, .. } => [*address, 0],
+            Up::Behind {
+                address, doorbell, ..
+            } => [*address, *doorbell],
+            Up::Interrupt { .. } | Up::Answer { .. } => return None,
+        };
+        let missing = addresses.into_iter().find(|&address| {
+            address != 0
+                && known != Some(iommu.page(address))
+                && !iommu.translates(context, address)
+        });
+        missing.map(|address| iommu.page(address))
+    }
+
+    /// Does what a packet at the root port asks for, when its pages are known.
+    fn at_root(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        packet: Up,
+        known: Option<u64>,
+    ) -> Option<()> {
+        if let Some(page) = self.missing_page(context, &packet, known) {
+            self.untranslated.push((page, packet));
+            return None;
+        }
+        match packet {
             Up::Read { read: number } => {
                 let read = self.reads.get(number as usize)?.as_ref()?;
                 for piece in lines(read.address, read.data.len()) {
@@ -559,6 +628,17 @@ impl Express {
         line: &LineData,
     ) -> Option<u64> {
         let number = token & purpose::INDEX;
+        if token & !purpose::INDEX == purpose::ENTRY_READ {
+            let iommu = self.iommu.as_mut()?;
+            let page = iommu.entry_read(context, number as usize, line)?;
+            let waiting = std::mem::take(&mut self.untranslated).into_iter();
+            let (known, waiting): (Vec<_>, Vec<_>) = waiting.partition(|(other, _)| *other == page);
+            self.untranslated = waiting;
+            for (_, packet) in known {
+                self.at_root(context, packet, Some(page));
+            }
+            return None;
+        }
         match (token & !purpose::INDEX, access) {
             (purpose::LINE_READ, MemoryAccess::DmaRead { address }) => {
                 let read = self.reads.get_mut(number as usize)?.as_mut()?;

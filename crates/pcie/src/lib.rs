@@ -10,24 +10,29 @@
 //!   records in memory, as ConnectX-5.
 //!
 //! A frame's way in: the network gives it to the port (`port.rs`), where it is once all of it has
-//! come; it waits in the input buffer for a buffer in memory (`ice_nic.rs`, `dma_nic.rs`, `cqe_nic/`); its
-//! lines are written at their home (`frames.rs`), behind PCI Express if there is one
-//! (`express.rs`); and the program finds a completion. The way out is the same backwards.
+//! come; it waits in the input buffer for a buffer in memory (`ice_nic.rs`, `dma_nic.rs`,
+//! `cqe_nic/`); its lines are written at their home (`frames.rs`), behind PCI Express if there is one
+//! (`express.rs`), by addresses that an IOMMU translates if there is one (`iommu.rs`); and the
+//! program finds a completion. The way out is the same backwards.
 
 mod cqe_nic;
 mod dma_nic;
 mod express;
 mod frames;
 mod ice_nic;
+mod iommu;
 mod port;
 mod rss;
 mod spec;
 mod system;
 
-pub use crate::spec::{CqeNicSpec, DmaNicSpec, ExpressEnergySpec, ExpressSpec, IceNicSpec};
+pub use crate::spec::{
+    CqeNicSpec, DmaNicSpec, ExpressEnergySpec, ExpressSpec, IceNicSpec, IommuEnergySpec, IommuSpec,
+};
 pub use cqe_nic::{CQE_NIC_INDIRECTION_ENTRIES, CqeNic, CqeNicStatistics};
 pub use dma_nic::DmaNic;
 pub use ice_nic::IceNic;
+pub use iommu::IommuStatistics;
 pub use port::NicStatistics;
 pub use rss::{INDIRECTION_ENTRIES, MICROSOFT_KEY, toeplitz};
 pub use system::{CQE_NIC, CQE_NIC_MAP, DMA_NIC, DMA_NIC_MAP, ICE_NIC, ICE_NIC_MAP};

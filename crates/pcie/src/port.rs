@@ -1,5 +1,6 @@
 //! The side of a network interface that is towards the network: MAC, serial I/O, and the link.
 
+use crate::iommu::IommuStatistics;
 use fabric::{AgentContext, Time};
 use network::packet::{FrameError, Packet};
 use network::rack::LineRate;
@@ -35,6 +36,9 @@ pub struct NicStatistics {
     pub link_bytes: u64,
     /// Bytes of packets that have crossed PCI Express, in both directions together.
     pub express_bytes: u64,
+    /// What the IOMMU has done, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iommu: Option<IommuStatistics>,
 }
 
 state::component!(NicStatistics {
@@ -47,7 +51,8 @@ state::component!(NicStatistics {
     frames_sent: count,
     not_sent: count,
     link_bytes: count,
-    express_bytes: count
+    express_bytes: count,
+    iommu
 });
 
 /// What the port's timers are for: the upper 8 bits of their tokens, of which no other part of an

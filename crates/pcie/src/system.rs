@@ -2,10 +2,10 @@
 
 use crate::{
     CqeNic, CqeNicSpec, CqeNicStatistics, DmaNic, DmaNicSpec, ExpressSpec, IceNic, IceNicSpec,
-    NicStatistics,
+    NicStatistics, iommu,
 };
 use energy::{Split, leaked, spent};
-use fabric::{Agent, AgentId, Attachment, Fabric, Time};
+use fabric::{AddressRange, Agent, AgentId, Attachment, Fabric, Time};
 use network::rack::{Interface, LineRate};
 use queues::Ledger;
 use schemars::SchemaGenerator;
@@ -31,6 +31,10 @@ fabric::named_ranges! {
     /// queue.
     DMA_NIC_REGISTERS: Device = 0x1030_0000, 0x40_1000,
         "racks with `dma-nic`", "pcie/src/dma_nic.rs";
+
+    /// Page tables of the IOMMU, if `server.dma_nic.express.iommu` is given.
+    IO_PAGE_TABLES: Memory = 0x6900_0000, 0x300_0000,
+        "racks with `dma-nic` and an IOMMU", "pcie/src/iommu.rs";
 }
 
 fabric::named_ranges! {
@@ -72,7 +76,7 @@ pub const DMA_NIC: Kind = Kind {
         PortEnergySpec::COMPONENT,
         (
             "pci_express",
-            "PCI Express, with the controllers of both ends.",
+            "PCI Express, with the controllers of both ends, and the IOTLB of an IOMMU.",
         ),
     ],
     extends_cores: false,
@@ -108,7 +112,14 @@ impl System for DmaNicSpec {
         DmaNicSpec::check(self).under("server.dma_nic")
     }
 
+    fn memory(&self, _host: &Host<'_>) -> Vec<AddressRange> {
+        self.express.iommu.iter().map(|_| IO_PAGE_TABLES).collect()
+    }
+
     fn attach(&self, fabric: &mut Fabric, _site: Site<'_>) -> Result<Attached, Refusal> {
+        if let Some(iommu) = &self.express.iommu {
+            iommu::write_tables(iommu, IO_PAGE_TABLES.start, fabric.ram_mut())?;
+        }
         let nic = DmaNic::new(self, DMA_NIC_REGISTERS.start)?;
         let attachment = nic.attachment(0);
         let express = Some(self.express.clone());
@@ -265,11 +276,14 @@ impl Hardware for Part {
     fn events(&self, fabric: &mut Fabric, _now: Time) -> Vec<u64> {
         let counts = self.told(fabric).map(|told| told.statistics);
         let counts = counts.unwrap_or_default();
-        vec![counts.link_bytes, counts.express_bytes]
+        let iommu = counts.iommu.unwrap_or_default();
+        // A page that has been walked for is put in.
+        let iotlb = iommu.iotlb_hits + iommu.iotlb_misses + iommu.page_walks;
+        vec![counts.link_bytes, counts.express_bytes, iotlb]
     }
 
     fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Split> {
-        let (&[link_bytes, express_bytes], Some(told)) = (events, self.told(fabric)) else {
+        let (&[link_bytes, express_bytes, iotlb], Some(told)) = (events, self.told(fabric)) else {
             return Vec::new();
         };
         let mut port = self.energy.spent(link_bytes, told.rate, seconds);
@@ -278,9 +292,12 @@ impl Hardware for Part {
         if let Some(express) = &self.express {
             let costs = &express.energy;
             let milliwatts = costs.static_mw_per_gb_per_s * express.rate_gbit_per_s / 8.0;
+            let iommu = express.iommu.as_ref().map(|iommu| iommu.energy);
+            let (iotlb_pj, iotlb_mw) =
+                iommu.map_or((0.0, 0.0), |costs| (costs.iotlb_pj, costs.iotlb_static_mw));
             let split = Split {
-                dynamic: spent(costs.byte_pj, express_bytes),
-                leakage: leaked(milliwatts, seconds),
+                dynamic: spent(costs.byte_pj, express_bytes) + spent(iotlb_pj, iotlb),
+                leakage: leaked(milliwatts + iotlb_mw, seconds),
             };
             components.push(split);
         }

@@ -251,7 +251,7 @@ fn wrong_requests_are_refused() {
         (
             SEND_REQ,
             send_request(end - 64, 72),
-            "a frame of 72 bytes at 0x800fffc0 was to be sent, and that is not memory",
+            "a frame of 72 bytes at 0x807fffc0 was to be sent, and that is not memory",
         ),
         (
             RECV_REQ,

@@ -8,6 +8,10 @@
 //! A [`Walk`] takes one entry at a time, so that a core can spend time on each. [`translate`] does
 //! all of it at once.
 
+mod identity;
+
+pub use identity::IdentityTables;
+
 use crate::instruction::Instruction;
 use crate::trap::{Cause, Trap};
 

@@ -7,51 +7,7 @@ use crate::error::RunError;
 use crate::memory_map::PAGE_TABLES;
 use fabric::{AddressRange, Ram};
 use pipeline::TranslationSpec;
-use riscv::paging::{Entry, TABLE_BYTES, table_index};
-
-/// Entries of a table.
-const ENTRIES: usize = TABLE_BYTES as usize / 8;
-/// Everything is allowed, and nothing has to be recorded any more.
-const PAGE: u64 = Entry::VALID
-    | Entry::READ
-    | Entry::WRITE
-    | Entry::EXECUTE
-    | Entry::GLOBAL
-    | Entry::ACCESSED
-    | Entry::DIRTY;
-
-/// Tables one behind the other, the root first.
-struct Tables(Vec<[u64; ENTRIES]>);
-
-impl Tables {
-    /// Where a table is in memory.
-    fn base(table: usize) -> u64 {
-        PAGE_TABLES.start + table as u64 * TABLE_BYTES
-    }
-
-    /// Maps the page of so many bits that begins at `base`, below a root of `level`.
-    fn map(&mut self, base: u64, bits: u32, level: u32) {
-        let mut table = 0;
-        for level in (1..=level).rev() {
-            let (index, covered) = table_index(base, level);
-            if covered == bits {
-                self.0[table][index] = Entry::new(base, PAGE).0;
-                return;
-            }
-            let next = self.0.len();
-            let entry = &mut self.0[table][index];
-            if *entry == 0 {
-                *entry = Entry::new(Tables::base(next), Entry::VALID).0;
-                self.0.push([0; ENTRIES]);
-                table = next;
-            } else {
-                table = ((Entry(*entry).base() - PAGE_TABLES.start) / TABLE_BYTES) as usize;
-            }
-        }
-        let (index, _) = table_index(base, 0);
-        self.0[table][index] = Entry::new(base, PAGE).0;
-    }
-}
+use riscv::paging::IdentityTables;
 
 /// Writes tables into `ram` that map all pages which have an address of `mapped`, and returns the
 /// physical address of the first of them.
@@ -60,19 +16,15 @@ pub(crate) fn write(
     mapped: impl Iterator<Item = AddressRange>,
     ram: &mut Ram,
 ) -> Result<u64, RunError> {
-    let bits = spec.page.bits();
-    let mut tables = Tables(vec![[0; ENTRIES]]);
-    let level = spec.mode.mode().levels() - 1;
+    let start = PAGE_TABLES.start;
+    let mut tables = IdentityTables::new(start, spec.mode.mode(), spec.page.bits());
     for range in mapped {
-        for page in range.start >> bits..=(range.end() - 1) >> bits {
-            tables.map(page << bits, bits, level);
-        }
+        tables.map(range.start..=range.end() - 1);
     }
-    for (number, table) in tables.0.iter().enumerate() {
-        let bytes: Vec<u8> = table.iter().flat_map(|entry| entry.to_le_bytes()).collect();
-        ram.load(Tables::base(number), &bytes)?;
+    for (at, bytes) in tables.content() {
+        ram.load(at, &bytes)?;
     }
-    Ok(Tables::base(0))
+    Ok(start)
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Where the memory is: 1 MiB.
+/// Where the memory is: 8 MiB.
 pub const MEMORY: u64 = 0x8000_0000;
-pub const MEMORY_BYTES: u64 = 0x10_0000;
+pub const MEMORY_BYTES: u64 = 0x80_0000;
 /// Where the registers are.
 pub const REGISTERS: u64 = 0x1001_6000;
 /// The server's address and the client's.

@@ -1,0 +1,234 @@
+//! The IOMMU at the root port: it translates the addresses of a device's reads, writes and doorbells.
+//!
+//! Pages that were used last are in its IOTLB. A request whose page is there takes no longer for it.
+//! One that misses waits for a page walk, which reads the tables entry by entry at their homes, as
+//! the device reads memory; requests to other pages go on. There are as many walks at one time as
+//! there are walkers; others wait for one in the order in which they came.
+//!
+//! The tables are those of Sv48 (RISC-V IOMMU Architecture Specification, "first-stage"). They are in
+//! memory and map every address to itself, so only times change.
+
+use crate::spec::IommuSpec;
+use crate::system::IO_PAGE_TABLES;
+use fabric::{AgentContext, LINE_BYTES, LineData, MemoryAccess, Ram};
+use riscv::paging::{IdentityTables, Mode, Step, Walk};
+use schemars::JsonSchema;
+use serde::Serialize;
+use spec::SpecError;
+use std::collections::VecDeque;
+
+/// Four levels, as those of Intel's VT-d.
+const MODE: Mode = Mode::Sv48;
+
+/// What an IOMMU has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct IommuStatistics {
+    /// Requests whose page was in the IOTLB.
+    pub iotlb_hits: u64,
+    /// Requests whose page was not. Those that have joined a page walk under way are among them.
+    pub iotlb_misses: u64,
+    /// Page walks that have ended.
+    pub page_walks: u64,
+    /// Page-table entries that page walks have read.
+    pub page_walk_loads: u64,
+    /// Time of page walks, of each from the time that it had a walker, in femtoseconds.
+    pub page_walk_fs: u64,
+}
+
+state::plain!(IommuStatistics {
+    iotlb_hits: count,
+    iotlb_misses: count,
+    page_walks: count,
+    page_walk_loads: count,
+    page_walk_fs: count
+});
+
+/// A page in the IOTLB.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    number: u64,
+    bits: u32,
+}
+
+state::plain!(Page { number, bits });
+
+/// A walk that has a walker.
+#[derive(Clone, Copy, Debug)]
+struct PageWalk {
+    walk: Walk,
+    since: fabric::Time,
+}
+
+state::plain!(PageWalk { walk, since });
+
+/// Writes page tables for all of memory. A device reaches nothing else.
+pub(crate) fn write_tables(spec: &IommuSpec, start: u64, ram: &mut Ram) -> Result<(), SpecError> {
+    let mut tables = IdentityTables::new(start, MODE, spec.page_bits());
+    for range in ram.ranges() {
+        tables.map(range.start..=range.end() - 1);
+    }
+    for (at, bytes) in tables.content() {
+        ram.load(at, &bytes)?;
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+pub(crate) struct Iommu {
+    /// The physical address of the first table.
+    root: u64,
+    entries: usize,
+    /// The page used last is the last one.
+    iotlb: Vec<Page>,
+    walkers: Vec<Option<PageWalk>>,
+    /// Addresses that wait for a walker, of a page each.
+    queue: VecDeque<u64>,
+    page_bits: u32,
+    statistics: IommuStatistics,
+    fault: Option<String>,
+}
+
+state::component!(Iommu {
+    root: fixed,
+    entries: fixed,
+    iotlb,
+    walkers: slice,
+    queue,
+    page_bits: fixed,
+    statistics,
+    fault
+});
+
+impl Iommu {
+    /// An IOMMU whose tables are at [`IO_PAGE_TABLES`].
+    pub fn new(spec: &IommuSpec) -> Iommu {
+        Iommu {
+            root: IO_PAGE_TABLES.start,
+            entries: spec.iotlb_entries as usize,
+            iotlb: Vec::new(),
+            walkers: vec![None; spec.page_walkers as usize],
+            queue: VecDeque::new(),
+            page_bits: spec.page_bits(),
+            statistics: IommuStatistics::default(),
+            fault: None,
+        }
+    }
+
+    /// Its tables begin there.
+    pub fn set_root(&mut self, root: u64) {
+        self.root = root;
+    }
+
+    pub fn statistics(&self) -> IommuStatistics {
+        self.statistics
+    }
+
+    /// Why an address has no page.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// The number of the page of `address`, of the size that the tables have.
+    pub fn page(&self, address: u64) -> u64 {
+        address >> self.page_bits
+    }
+
+    /// Whether the page of `address` is known. Otherwise a page walk finds it.
+    pub fn translates(&mut self, context: &mut AgentContext<'_>, address: u64) -> bool {
+        let is_here = |page: &Page| address >> page.bits == page.number;
+        if let Some(place) = self.iotlb.iter().position(is_here) {
+            let page = self.iotlb.remove(place);
+            self.iotlb.push(page);
+            self.statistics.iotlb_hits += 1;
+            return true;
+        }
+        self.statistics.iotlb_misses += 1;
+        let page = self.page(address);
+        let is_it = |other: u64| other >> self.page_bits == page;
+        let mut under_way = self.walkers.iter().flatten();
+        let is_under_way = under_way.any(|one| is_it(one.walk.address()))
+            || self.queue.iter().any(|&other| is_it(other));
+        if !is_under_way {
+            self.queue.push_back(address);
+            self.begin_walks(context);
+        }
+        false
+    }
+
+    /// Gives waiting walks to walkers that are free.
+    fn begin_walks(&mut self, context: &mut AgentContext<'_>) {
+        while let Some(number) = self.walkers.iter().position(Option::is_none)
+            && let Some(address) = self.queue.pop_front()
+        {
+            let Some(walk) = Walk::new(MODE, self.root, address) else {
+                self.blame(address);
+                continue;
+            };
+            let since = context.now();
+            self.walkers[number] = Some(PageWalk { walk, since });
+            self.read_entry(context, number);
+        }
+    }
+
+    fn read_entry(&mut self, context: &mut AgentContext<'_>, number: usize) {
+        let Some(PageWalk { walk, .. }) = self.walkers[number] else {
+            return;
+        };
+        let address = walk.entry_address();
+        if !context.in_memory(address) {
+            self.walkers[number] = None;
+            return self.blame(walk.address());
+        }
+        self.statistics.page_walk_loads += 1;
+        let token = crate::express::purpose::ENTRY_READ | number as u64;
+        context.access(MemoryAccess::DmaRead { address }, token);
+    }
+
+    /// An entry has been read, on this line: the page's number, if the walk has ended there.
+    pub fn entry_read(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        number: usize,
+        line: &LineData,
+    ) -> Option<u64> {
+        let walk = self.walkers.get_mut(number)?.as_mut()?;
+        let offset = walk.walk.entry_address() as usize % LINE_BYTES;
+        let mut entry = [0; 8];
+        entry.copy_from_slice(&line.0[offset..offset + 8]);
+        let (address, since) = (walk.walk.address(), walk.since);
+        match walk.walk.step(u64::from_le_bytes(entry)) {
+            Step::Next => {
+                self.read_entry(context, number);
+                None
+            }
+            Step::Page(page) => {
+                self.statistics.page_walks += 1;
+                self.statistics.page_walk_fs += (context.now() - since).as_fs();
+                if self.iotlb.len() == self.entries {
+                    self.iotlb.remove(0);
+                }
+                self.iotlb.push(Page {
+                    number: address >> page.bits,
+                    bits: page.bits,
+                });
+                self.walkers[number] = None;
+                self.begin_walks(context);
+                Some(self.page(address))
+            }
+            Step::Fault => {
+                self.walkers[number] = None;
+                self.blame(address);
+                self.begin_walks(context);
+                None
+            }
+        }
+    }
+
+    fn blame(&mut self, address: u64) {
+        self.fault.get_or_insert(format!(
+            "the IOMMU found no page for address {address:#x} of the device: its page tables, at \
+             {:#x}, have been written",
+            self.root
+        ));
+    }
+}

@@ -1,0 +1,79 @@
+//! Page tables that map every address to itself, for who translates and is to change only times.
+
+use super::{Entry, Mode, TABLE_BYTES, table_index};
+
+/// Entries of a table.
+const ENTRIES: usize = TABLE_BYTES as usize / 8;
+/// Everything is allowed, and nothing has to be recorded any more.
+const PAGE: u64 = Entry::VALID
+    | Entry::READ
+    | Entry::WRITE
+    | Entry::EXECUTE
+    | Entry::GLOBAL
+    | Entry::ACCESSED
+    | Entry::DIRTY;
+
+/// Tables one behind the other in physical memory, the root first. They map whole pages to
+/// themselves.
+#[derive(Clone, Debug)]
+pub struct IdentityTables {
+    start: u64,
+    mode: Mode,
+    page_bits: u32,
+    tables: Vec<[u64; ENTRIES]>,
+}
+
+impl IdentityTables {
+    /// Tables that begin at the physical address `start` and map nothing yet; pages have two to the
+    /// power of `page_bits` bytes.
+    pub fn new(start: u64, mode: Mode, page_bits: u32) -> IdentityTables {
+        IdentityTables {
+            start,
+            mode,
+            page_bits,
+            tables: vec![[0; ENTRIES]],
+        }
+    }
+
+    /// Maps all pages that have an address of these.
+    pub fn map(&mut self, addresses: std::ops::RangeInclusive<u64>) {
+        let bits = self.page_bits;
+        for page in addresses.start() >> bits..=addresses.end() >> bits {
+            self.map_page(page << bits);
+        }
+    }
+
+    fn base(&self, table: usize) -> u64 {
+        self.start + table as u64 * TABLE_BYTES
+    }
+
+    fn map_page(&mut self, base: u64) {
+        let mut table = 0;
+        for level in (1..self.mode.levels()).rev() {
+            let (index, covered) = table_index(base, level);
+            if covered == self.page_bits {
+                self.tables[table][index] = Entry::new(base, PAGE).0;
+                return;
+            }
+            let entry = self.tables[table][index];
+            if entry == 0 {
+                let next = self.tables.len();
+                self.tables[table][index] = Entry::new(self.base(next), Entry::VALID).0;
+                self.tables.push([0; ENTRIES]);
+                table = next;
+            } else {
+                table = ((Entry(entry).base() - self.start) / TABLE_BYTES) as usize;
+            }
+        }
+        let (index, _) = table_index(base, 0);
+        self.tables[table][index] = Entry::new(base, PAGE).0;
+    }
+
+    /// Each table as it is in memory, and where.
+    pub fn content(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        self.tables.iter().enumerate().map(|(number, table)| {
+            let bytes = table.iter().flat_map(|entry| entry.to_le_bytes());
+            (self.base(number), bytes.collect())
+        })
+    }
+}
