@@ -40,6 +40,7 @@ fn fabric() -> FabricSpec {
             latency_ns: 50.0,
             bandwidth_gb_per_s: 25.6,
             dram: None,
+            cache: None,
         },
     }
 }

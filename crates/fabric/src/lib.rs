@@ -67,7 +67,8 @@ pub use hosting::{
     Update,
 };
 pub use memory::{
-    DramCommandTimes, DramDevice, DramSpec, DramStatistics, DramTimingSpec, PagePolicy,
+    DramCommandTimes, DramDevice, DramSpec, DramStatistics, DramTimingSpec, MemoryCacheSpec,
+    MemoryCacheStatistics, PagePolicy,
 };
 pub use memory_map::{MemoryMap, Region};
 pub use message::{

@@ -1,7 +1,9 @@
 //! Descriptions of the fabric's parts, with their defaults, and the check that they make sense.
 
 use crate::mesh::Mesh;
-use crate::{Clock, DramSpec, LINE_BYTES, PrefetcherKind, Replacement, StreamerSpec, Time};
+use crate::{
+    Clock, DramSpec, LINE_BYTES, MemoryCacheSpec, PrefetcherKind, Replacement, StreamerSpec, Time,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
@@ -319,6 +321,8 @@ pub struct MemorySpec {
     /// The DRAM behind each controller, command by command. Without it a line's address makes no
     /// difference.
     pub dram: Option<DramSpec>,
+    /// A cache in front of each controller. Absent: none.
+    pub cache: Option<MemoryCacheSpec>,
 }
 
 impl Default for MemorySpec {
@@ -328,6 +332,7 @@ impl Default for MemorySpec {
             latency_ns: 50.0,
             bandwidth_gb_per_s: 19.2,
             dram: None,
+            cache: None,
         }
     }
 }
@@ -454,8 +459,11 @@ impl FabricSpec {
             self.memory.controllers,
             format!("the mesh has {edge} tiles at its edge, and each has place for one"),
         )?;
-        match &self.memory.dram {
-            Some(dram) => dram.check().under("memory.dram"),
+        if let Some(dram) = &self.memory.dram {
+            dram.check().under("memory.dram")?;
+        }
+        match &self.memory.cache {
+            Some(cache) => cache.check().under("memory.cache"),
             None => Ok(()),
         }
     }

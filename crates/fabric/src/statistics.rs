@@ -1,7 +1,7 @@
 //! What has happened on a fabric.
 
 use crate::home::BankStatistics;
-use crate::{DramStatistics, Fabric};
+use crate::{DramStatistics, Fabric, MemoryCacheStatistics};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -73,6 +73,9 @@ pub struct FabricStatistics {
     /// The commands of all channels, with `server.fabric.memory.dram`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dram: Option<DramStatistics>,
+    /// What the caches in front of memory have done, with `server.fabric.memory.cache`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_cache: Option<MemoryCacheStatistics>,
     /// Answers and interrupts over wires of their own that were asked for sooner than the shortest
     /// latency of a delivery, and came then.
     pub lengthened_deliveries: u64,
@@ -111,6 +114,7 @@ state::plain!(FabricStatistics {
     bank_queueing_fs: count,
     memory_queueing_fs: count,
     dram,
+    memory_cache,
     lengthened_deliveries: count,
     events: count,
 });
@@ -127,6 +131,7 @@ impl Fabric {
             memory_writes: self.memory.writes,
             memory_queueing_fs: self.memory.queueing.as_fs(),
             dram: self.memory.dram(),
+            memory_cache: self.memory.cache(),
             mesh_messages: self.mesh.messages,
             mesh_hops: self.mesh.hops,
             mesh_hop_cycles: self.mesh.hop_cycles,

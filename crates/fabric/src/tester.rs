@@ -20,6 +20,7 @@ use crate::coverage::{
 };
 use crate::tests::{
     MEMORY, PLACES, Random, memory, memory_of_two_sockets, places_reached, seeds, small_dram,
+    small_memory_cache,
 };
 use crate::*;
 use std::any::Any;
@@ -920,6 +921,7 @@ impl System {
                     latency_ns: choose(&[1, 30]) as f64,
                     bandwidth_gb_per_s: 20.0,
                     dram: None,
+                    cache: None,
                 },
             },
             first_level,
@@ -956,6 +958,9 @@ impl System {
         }
         if let Some(directory) = &mut system.fabric.last_level.directory {
             directory.replacement = replacement();
+        }
+        if random.below(4) == 0 {
+            system.fabric.memory.cache = Some(small_memory_cache());
         }
         let last_level = &mut system.fabric.last_level;
         let io_ways = 1 + random.below(u64::from(last_level.ways)) as u32;

@@ -420,6 +420,7 @@ mod tests {
         server["fabric"]["memory"]["dram"] = json!({
             "bank_groups": 4, "banks_per_group": 4, "clock_ns": 0.75, "timings": timings,
         });
+        server["fabric"]["memory"]["cache"] = json!({});
         server["fabric"]["last_level"]["directory"] = json!(fabric::DirectorySpec::default());
         server["fabric"]["last_level"]["io_ways"] = json!(2);
         for kind in SYSTEMS {

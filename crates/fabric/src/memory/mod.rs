@@ -7,6 +7,7 @@
 
 mod dram;
 mod fixed;
+mod side_cache;
 
 use crate::home::TransactionId;
 use crate::{FabricSpec, LineAddress, Time};
@@ -15,13 +16,23 @@ pub use dram::{
     DramCommandTimes, DramDevice, DramSpec, DramStatistics, DramTimingSpec, PagePolicy,
 };
 use fixed::Fixed;
+use side_cache::{Behind, SideCache};
+pub use side_cache::{MemoryCacheSpec, MemoryCacheStatistics};
 use state::{State, Walker};
 
 /// Who waits for the answer of a read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) bank: u32,
     pub(crate) transaction: TransactionId,
+}
+
+impl Ticket {
+    /// Of lines that a cache in front of memory fetches for itself.
+    const NOBODY: Ticket = Ticket {
+        bank: u32::MAX,
+        transaction: TransactionId::MAX,
+    };
 }
 
 state::plain!(Ticket { bank, transaction });
@@ -70,6 +81,22 @@ impl State for Model {
     }
 }
 
+impl Controller for Model {
+    fn ask(&mut self, now: Time, request: MemoryRequest, decisions: &mut Decisions) {
+        match self {
+            Model::Fixed(one) => one.ask(now, request, decisions),
+            Model::Dram(one) => one.ask(now, request, decisions),
+        }
+    }
+
+    fn wake(&mut self, now: Time, decisions: &mut Decisions) {
+        match self {
+            Model::Fixed(one) => one.wake(now, decisions),
+            Model::Dram(one) => one.wake(now, decisions),
+        }
+    }
+}
+
 /// All memory controllers of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
@@ -78,6 +105,8 @@ pub(crate) struct Memory {
     /// Controllers of a socket.
     of_socket: usize,
     controllers: Vec<Model>,
+    /// Those in front of the controllers, or none.
+    caches: Vec<SideCache>,
     /// A buffer, empty between events.
     pub(crate) decisions: Decisions,
     pub(crate) reads: u64,
@@ -89,6 +118,7 @@ state::component!(Memory {
     tiles: fixed,
     of_socket: fixed,
     controllers: slice,
+    caches: slice,
     decisions: fixed,
     reads: count,
     writes: count,
@@ -110,8 +140,11 @@ impl Memory {
             None => Model::Fixed(Fixed::new(spec)),
             Some(dram) => Model::Dram(Box::new(Dram::new(dram, spec.controllers))),
         };
+        let cache = spec.cache.as_ref();
+        let cache = cache.map(|cache| SideCache::new(cache, spec.controllers, fabric.clock()));
         Memory {
             controllers: vec![controller; tiles.len()],
+            caches: cache.map_or_else(Vec::new, |cache| vec![cache; tiles.len()]),
             tiles,
             of_socket: spec.controllers,
             decisions: Decisions::default(),
@@ -132,6 +165,15 @@ impl Memory {
         sum
     }
 
+    /// What the caches in front of the controllers have done, if there are any.
+    pub(crate) fn cache(&self) -> Option<MemoryCacheStatistics> {
+        let mut sum = None;
+        for cache in &self.caches {
+            *sum.get_or_insert_default() += cache.statistics;
+        }
+        sum
+    }
+
     /// The controller of a line of `socket`.
     #[inline]
     pub(crate) fn controller(&self, line: LineAddress, socket: usize) -> usize {
@@ -145,14 +187,15 @@ impl Memory {
 
     /// A request arrives; what the controller has decided is in [`Memory::decisions`].
     pub(crate) fn ask(&mut self, controller: usize, now: Time, request: MemoryRequest) {
-        match request.read {
-            Some(_) => self.reads += 1,
-            None => self.writes += 1,
-        }
         let decisions = &mut self.decisions;
-        match &mut self.controllers[controller] {
-            Model::Fixed(one) => one.ask(now, request, decisions),
-            Model::Dram(one) => one.ask(now, request, decisions),
+        let mut behind = Behind {
+            controller: &mut self.controllers[controller],
+            reads: &mut self.reads,
+            writes: &mut self.writes,
+        };
+        match self.caches.get_mut(controller) {
+            None => behind.ask(now, request, decisions),
+            Some(cache) => cache.ask(now, request, &mut behind, decisions),
         }
         self.queueing += std::mem::take(&mut self.decisions.queueing);
     }
@@ -160,9 +203,9 @@ impl Memory {
     /// The controller has asked to be woken at this time.
     pub(crate) fn wake(&mut self, controller: usize, now: Time) {
         let decisions = &mut self.decisions;
-        match &mut self.controllers[controller] {
-            Model::Fixed(one) => one.wake(now, decisions),
-            Model::Dram(one) => one.wake(now, decisions),
+        self.controllers[controller].wake(now, decisions);
+        if let Some(cache) = self.caches.get_mut(controller) {
+            cache.decided(decisions);
         }
         self.queueing += std::mem::take(&mut self.decisions.queueing);
     }

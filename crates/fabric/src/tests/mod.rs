@@ -81,6 +81,15 @@ pub(crate) fn memory_of_two_sockets() -> Ram {
     memory().with_second_socket((0..64).map(second).collect())
 }
 
+/// A cache in front of memory of four blocks of two lines.
+pub(crate) fn small_memory_cache() -> MemoryCacheSpec {
+    MemoryCacheSpec {
+        size_bytes: 512,
+        ways: 2,
+        ..MemoryCacheSpec::default()
+    }
+}
+
 /// DRAM of two banks with rows of two lines, low watermarks and frequent refreshes, so that a few
 /// lines are enough for row conflicts, drains, and reads answered from the write queue.
 pub(crate) fn small_dram(page: PagePolicy) -> DramSpec {

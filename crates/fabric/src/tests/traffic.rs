@@ -365,6 +365,7 @@ impl Scenario {
                 latency_ns: self.memory_ns,
                 bandwidth_gb_per_s: 20.0,
                 dram: self.dram.map(small_dram),
+                cache: (self.seed % 10 == 3).then(small_memory_cache),
             },
         };
         Fabric::new(&spec, memory_of_two_sockets()).unwrap()

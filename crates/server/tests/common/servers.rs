@@ -2,8 +2,8 @@
 
 use fabric::{
     CacheSpec, DataPrefetcherKind, DirectorySpec, DramSpec, DramTimingSpec, Inclusion,
-    LastLevelSpec, LineAddress, MemorySpec, MeshSpec, PagePolicy, PrefetcherKind, Replacement,
-    SecondLevelSpec,
+    LastLevelSpec, LineAddress, MemoryCacheSpec, MemorySpec, MeshSpec, PagePolicy, PrefetcherKind,
+    Replacement, SecondLevelSpec,
 };
 use pipeline::{
     CoreSpec, FirstLevelTlbSpec, MemoryModel, NEVER, NoExtension, PagingMode, SecondLevelTlbSpec,
@@ -136,7 +136,7 @@ pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
 
 /// The same server with DRAM of two ranks of two banks, rows of two lines and low watermarks, so
 /// that a small program meets row conflicts, drains and turns of the bus; with a refresh of each
-/// rank every microsecond.
+/// rank every microsecond; and, if rows are closed, a cache of eight blocks in front of each channel.
 pub fn with_dram(mut spec: ServerSpec, page: PagePolicy) -> ServerSpec {
     spec.fabric.memory.dram = Some(DramSpec {
         ranks: 2,
@@ -153,6 +153,13 @@ pub fn with_dram(mut spec: ServerSpec, page: PagePolicy) -> ServerSpec {
         },
         ..DramSpec::default()
     });
+    if page == PagePolicy::Closed {
+        spec.fabric.memory.cache = Some(MemoryCacheSpec {
+            size_bytes: 1024,
+            ways: 2,
+            ..MemoryCacheSpec::default()
+        });
+    }
     spec
 }
 
