@@ -322,7 +322,7 @@ class EnergyResult(TypedDict):
     network_port: NotRequired[Split]
     """The port of the network interface: media access control, coding and transceiver."""
     pci_express: NotRequired[Split]
-    """PCI Express, with the controllers of both ends."""
+    """PCI Express, with the controllers of both ends, and the IOTLB of an IOMMU."""
     per_request: NotRequired[float]
     """For each request that was delivered in that time, those of the warm-up included; absent if
     there were none.
@@ -370,6 +370,17 @@ class DramStatistics(TypedDict):
     """Write commands."""
 
 
+class MemoryCacheStatistics(TypedDict):
+    """What the caches in front of memory have done."""
+
+    hits: int
+    """Reads and writes of lines whose block was there, or on its way."""
+    misses: int
+    """Reads and writes of lines whose block was not."""
+    writebacks: int
+    """Blocks that had been written and went back to memory to make room."""
+
+
 class FabricStatistics(TypedDict):
     """What has happened on the fabric so far."""
 
@@ -406,6 +417,8 @@ class FabricStatistics(TypedDict):
     """Answers and interrupts over wires of their own that were asked for sooner than the shortest
     latency of a delivery, and came then.
     """
+    memory_cache: NotRequired[MemoryCacheStatistics]
+    """What the caches in front of memory have done, with `server.fabric.memory.cache`."""
     memory_queueing_fs: int
     """Time that reads and writes waited for a memory channel, in femtoseconds; with
     `server.fabric.memory.dram`, that reads waited for their read command.
@@ -525,7 +538,7 @@ class Energy(TypedDict):
     network_port: NotRequired[Split]
     """The port of the network interface: media access control, coding and transceiver."""
     pci_express: NotRequired[Split]
-    """PCI Express, with the controllers of both ends."""
+    """PCI Express, with the controllers of both ends, and the IOTLB of an IOMMU."""
     ready_set: NotRequired[Split]
     """HyperPlane's ready set."""
     socket_link: Split
@@ -1154,6 +1167,21 @@ class NanoPuInterface(TypedDict):
     """Packets to the network."""
 
 
+class IommuStatistics(TypedDict):
+    """What an IOMMU has counted."""
+
+    iotlb_hits: int
+    """Requests whose page was in the IOTLB."""
+    iotlb_misses: int
+    """Requests whose page was not. Those that have joined a page walk under way are among them."""
+    page_walk_fs: int
+    """Time of page walks, of each from the time that it had a walker, in femtoseconds."""
+    page_walk_loads: int
+    """Page-table entries that page walks have read."""
+    page_walks: int
+    """Page walks that have ended."""
+
+
 class NicStatistics(TypedDict):
     """What a network interface has counted. Each frame that has come is in memory, on its way
     there, or in one of those that were dropped.
@@ -1175,6 +1203,8 @@ class NicStatistics(TypedDict):
     """Frames that have come from the network."""
     frames_sent: int
     """Frames sent to the network."""
+    iommu: NotRequired[IommuStatistics]
+    """What the IOMMU has done, if there is one."""
     link_bytes: int
     """Bytes that have passed the port, in both directions together."""
     not_sent: int
