@@ -2,7 +2,8 @@
 
 use crate::registry::ServerSpec;
 use fabric::{
-    DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec, SocketLinkSpec,
+    DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemoryCacheSpec, MemorySpec, MeshSpec,
+    SocketLinkSpec,
 };
 use hyperplane::HyperPlaneSpec;
 use nanopu::NanoPuSpec;
@@ -159,7 +160,7 @@ fn rpcvalet_table1() -> Preset {
 /// the core's clock (`mm_dramTimings` of `local_firesim.py`): FireSim's model of the time runs at
 /// that clock. An access to a row that is not open takes tRP, tRCD and tCAS, 14 each, 4 cycles of
 /// data and 2 of the back end: 48, which is 15 ns. Its port has 8 bytes a cycle. Real memory takes
-/// some 50 ns.
+/// some 50 ns. In front of it is their cache of 4 MB ([`MemoryCacheSpec`]; `mm_llc` of the same file).
 fn nanopu_prototype() -> Preset {
     let core = CoreSpec::five_stage();
     Preset {
@@ -196,7 +197,7 @@ fn nanopu_prototype() -> Preset {
                         latency_ns: 15.0,
                         bandwidth_gb_per_s: 25.6,
                         dram: None,
-                        cache: None,
+                        cache: Some(MemoryCacheSpec::default()),
                     },
                 },
                 core,
