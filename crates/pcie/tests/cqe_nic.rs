@@ -601,6 +601,12 @@ fn wrong_work_requests_are_told() {
              be in memory and have from 1 to 1520",
             1,
         ),
+        (
+            request_of(SEND_ONE, 0, true, &segment(FRAMES, u32::MAX >> 1)),
+            "the work request at block 0 of the send queue 0 of port 0 has a frame of 2147483647 bytes; it \
+             must be in memory and have from 1 to 1520",
+            1,
+        ),
     ] {
         let mut bench = bench(&spec());
         let mut queue = Queue::new(0, true, 16, 16);

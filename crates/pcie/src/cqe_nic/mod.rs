@@ -365,10 +365,9 @@ impl CqeNic {
     /// A write to a register that is no queue's; `None` if there is none to be written.
     fn write_common(&mut self, offset: u64, value: u64) -> Option<Result<(), String>> {
         if let Some(at) = offset.checked_sub(register::KEY)
-            && at < self.key.len() as u64
+            && let Some(word) = self.key.get_mut(at as usize..at as usize + 8)
         {
-            let at = at as usize;
-            self.key[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            word.copy_from_slice(&value.to_le_bytes());
             return Some(Ok(()));
         }
         if offset != register::INDIRECTION {

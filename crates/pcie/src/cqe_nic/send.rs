@@ -331,18 +331,19 @@ impl CqeNic {
             Part::InMemory(segment) => segment.bytes as usize,
         };
         let bytes: usize = frame.parts.iter().map(bytes_of).sum();
-        let wrong = frame.parts.iter().find_map(|part| match part {
-            Part::InMemory(segment)
-                if !is_memory(context, segment.address, segment.bytes as usize) =>
-            {
-                Some(Syndrome::Protection)
-            }
-            _ => None,
-        });
-        let is_possible = (1..=self.spec.max_frame_bytes as usize).contains(&bytes);
-        let wrong = match frame.parts.is_empty() {
-            true => Some(Syndrome::Operation),
-            false => wrong.or((!is_possible).then_some(Syndrome::Length)),
+        let is_there = |part: &Part| match part {
+            Part::InMemory(segment) => is_memory(context, segment.address, segment.bytes as usize),
+            Part::Inline(_) => true,
+        };
+        // Its length first: to look at gigabytes takes long.
+        let wrong = if frame.parts.is_empty() {
+            Some(Syndrome::Operation)
+        } else if !(1..=self.spec.max_frame_bytes as usize).contains(&bytes) {
+            Some(Syndrome::Length)
+        } else if !frame.parts.iter().all(is_there) {
+            Some(Syndrome::Protection)
+        } else {
+            None
         };
         let has_room = sender.bytes == 0
             || sender.bytes as usize + bytes <= self.spec.output_buffer_bytes as usize;
