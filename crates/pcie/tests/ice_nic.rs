@@ -261,7 +261,7 @@ fn wrong_requests_are_refused() {
         (
             RECV_REQ,
             end - 1512,
-            "a frame of up to 1520 bytes was to be received at 0x800ffa18, and not all of that is \
+            "a frame of up to 1520 bytes was to be received at 0x807ffa18, and not all of that is \
              memory",
         ),
         (
