@@ -180,7 +180,6 @@ static uint64_t mlx5_receive(void *from, struct receive_buffer **buffers, uint64
   queue->completion_index += (uint32_t)received;
   queue->returned_index += (uint32_t)received;
   queue->statistics[1] += received;
-  /* The device writes bytes of buffers; here an item's slot has its length. */
   *queue->consumed = queue->completion_index;
   return received;
 }

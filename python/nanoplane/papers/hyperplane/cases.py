@@ -34,6 +34,11 @@ SYSTEM_DASHES = (*plots.SYSTEM_DASHES, [8, 3, 2, 3], [1, 2])
 OPTIONAL = {"notify": ("wrs", "user-interrupt")}
 """What figures only show if it is asked for: the paper has nothing that sleeps and has to scan, and
 no interrupts."""
+INTERFACE = "spin-mlx5"
+PEAK_SYSTEMS = SYSTEMS | {INTERFACE: "spinning with ConnectX-5's driver"}
+"""With the driver of the interface in the paper's server. Which driver its simulated data plane had
+the paper does not say, so that this is a series of its own, on request. It writes at each poll, so
+that no poll can be skipped: a thousand queues at light load would take an hour."""
 BATCH = 1
 """Items that a visit to a queue takes, of all systems. Section V-B: "a task is executed for every n
 queue head polls (n ≈ 5 for PC and n = 1 for FB)". `spin-poll-mode` alone would take 32."""
