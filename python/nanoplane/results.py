@@ -815,9 +815,9 @@ class RunResult(TypedDict):
     power_w: Energy
     """The mean power in the time of `energy_nj`, in watts."""
     precise: bool
-    """Whether the 95 % confidence interval of the p99 is as narrow as `measure.precision` asks;
-    true if it asks for nothing. If not, the run was given up at 100 times `measure.requests`, or
-    because it was not steady.
+    """Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
+    throughput of a saturated data plane, and otherwise that of the p99; true if it asks for
+    nothing. If not, it takes more than `measure.requests`, or the run was not steady.
     """
     program_counters: dict[str, int]
     """What the program has counted, by the names that it gave."""
@@ -891,9 +891,9 @@ class Measurement(TypedDict):
     came, or they are under way for longer and longer.
     """
     precise: bool
-    """Whether the 95 % confidence interval of the p99 is as narrow as `measure.precision` asks;
-    true if it asks for nothing. If not, the run was given up at 100 times `measure.requests`, or
-    because it was not steady.
+    """Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
+    throughput of a saturated data plane, and otherwise that of the p99; true if it asks for
+    nothing. If not, it takes more than `measure.requests`, or the run was not steady.
     """
     service_histogram: str | None
     """A histogram of the times of `service_ns`, in the form of `histogram`."""
@@ -1079,9 +1079,9 @@ class DataPlaneResult(TypedDict):
     came, or they are under way for longer and longer.
     """
     precise: bool
-    """Whether the 95 % confidence interval of the p99 is as narrow as `measure.precision` asks;
-    true if it asks for nothing. If not, the run was given up at 100 times `measure.requests`, or
-    because it was not steady.
+    """Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
+    throughput of a saturated data plane, and otherwise that of the p99; true if it asks for
+    nothing. If not, it takes more than `measure.requests`, or the run was not steady.
     """
     program_counters: dict[str, int]
     """What the program has counted, by the names that it gave."""

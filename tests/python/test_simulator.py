@@ -127,6 +127,7 @@ def test_a_run_goes_on_until_the_p99_is_precise(nanoplane: Any) -> None:
     short = result(nanoplane, *arguments)
     assert short["precise"]  # Nothing was asked.
     assert half_width_of_p99(short) > 0.1
+    arguments += ["--set", "measure.requests=50_000"]
     precise = result(nanoplane, *arguments, "--set", "measure.precision=0.1")
     assert precise["precise"]
     assert half_width_of_p99(precise) <= 0.1
@@ -135,12 +136,27 @@ def test_a_run_goes_on_until_the_p99_is_precise(nanoplane: Any) -> None:
 
 def test_a_run_that_cannot_be_precise_says_so(nanoplane: Any) -> None:
     settings = ("data_plane.queues=1", "traffic.rate_mrps=2", "measure.warmup=0")
-    arguments = [part for one in (*settings, "measure.requests=100") for part in ("--set", one)]
+    arguments = [part for one in (*settings, "measure.requests=2000") for part in ("--set", one)]
     document = result(nanoplane, *arguments, "--set", "measure.precision=0.001")
     assert not document["precise"]
-    assert document["latency_ns"]["samples"] == 10_000
+    assert document["latency_ns"]["samples"] == 2000
     table = nanoplane("run", EXAMPLE, *FEW, *arguments, "--set", "measure.precision=0.001")
     assert "NOT PRECISE" in table.stdout
+
+
+def test_a_saturated_run_ends_when_its_throughput_is_precise(nanoplane: Any) -> None:
+    settings = ("data_plane.queues=1", "traffic.load=saturate", "traffic.saturation_rate_mrps=5")
+    arguments = [part for one in settings for part in ("--set", one)]
+    arguments += ["--set", "measure.requests=3000"]
+    count = result(nanoplane, *arguments)
+    precise = result(nanoplane, *arguments, "--set", "measure.precision=0.01")
+    low, high = precise["throughput_mrps_ci95"]
+    assert precise["precise"]
+    assert (high - low) / 2 <= 0.01 * precise["throughput_mrps"]
+    # Whole laps of a ring of 16 slots, of 200 requests at least.
+    assert precise["latency_ns"]["samples"] % 16 == 0
+    assert 200 <= precise["latency_ns"]["samples"] < 1000
+    assert low < count["throughput_mrps"] < high
 
 
 def test_precision_of_a_kind_needs_kinds(nanoplane: Any) -> None:

@@ -21,7 +21,7 @@ use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use system::Requests;
 use workload::{
-    Files, KindMeasurement, Measurement, Random, Recorder, Rings, Stream, TrafficSpec,
+    Estimate, Files, KindMeasurement, Measurement, Random, Recorder, Rings, Stream, TrafficSpec,
     lost_requests,
 };
 
@@ -309,7 +309,11 @@ impl<'a> Io<'a> {
         (seed, files, capture_packets): (u64, &'a Files, usize),
     ) -> Io<'a> {
         let setup = plan.setup();
-        let precision_of = measure.precision_of.map(|kind| kind as u8);
+        let precision_of = match measure.precision_of {
+            Some(kind) => Estimate::P99Of(kind as u8),
+            None if plan.traffic.saturates() => Estimate::Throughput,
+            None => Estimate::P99,
+        };
         let recorder = Recorder::new(measure.requests, measure.warmup)
             .with_precision(measure.precision, precision_of)
             .with_full_rings(plan.full_rings(&setup, seed));

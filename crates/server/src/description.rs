@@ -277,13 +277,15 @@ fn default_program() -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeasureSpec {
-    /// Requests to measure, at least, beside those that are cut as warm-up: of each data plane, and
-    /// by each client of a rack.
+    /// Requests to measure beside those that are cut as warm-up, of each data plane and by each
+    /// client of a rack: at least so many, and with `precision` at most, but for whole laps of full
+    /// rings.
     #[schemars(range(min = 100, max = 1_000_000_000))]
     pub requests: u64,
-    /// If given, each of them goes on until its p99 is this precise: until half of its 95 %
-    /// confidence interval is at most this part of it, as in 0.05. It ends at 100 times `requests`
-    /// at the latest; the result says whether it is `precise`.
+    /// If given, each of them ends as soon as what it is made for is this precise: half of its 95 %
+    /// confidence interval is at most this part of it, as in 0.05. That is the throughput of a data
+    /// plane if `traffic.load = "saturate"`, and otherwise the p99. Without, or if that takes more
+    /// than `requests`, these are measured; the result says whether it is `precise`.
     #[schemars(range(min = 0.001, max = 1.0))]
     pub precision: Option<f64>,
     /// If given, `precision` applies to the p99 of this kind of requests alone, for programs that

@@ -30,8 +30,8 @@ pub use operations::{OperationKind, OperationsSpec, Popularity, Sizes, Zipf};
 pub use packets::{PacketError, Packets, checksum};
 pub use random::{Random, Stream};
 pub use recorder::{
-    Drifts, Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency, Recorder, Rings,
-    Sample, Warmup, lost_requests,
+    Drifts, Estimate, Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency,
+    Recorder, Rings, Sample, Warmup, lost_requests,
 };
 pub use service_times::{Distribution, ServiceTimes};
 pub use shape::Shape;

@@ -24,16 +24,32 @@ pub use warmup::{Rings, Warmup};
 
 /// Without an end of the warm-up in sight, a run is this many times as long as asked.
 const PATIENCE: usize = 5;
-/// For the precision that is asked, this many times `requests` are measured at most.
-const MAX_FOR_PRECISION: usize = 100;
+/// Rings that so many times `requests` go round less than twice are not gone round.
+const MAX_FOR_LAPS: usize = 100;
+/// Where the precision decides, so many requests are measured at least: intervals are as right as
+/// they say from there on (`tests/coverage.rs`).
+const LEAST: usize = 200;
 /// From one check of the precision to the next the measured part grows by these factors at least
 /// and at most. Few checks, because each is a chance to stop at an interval that is too short; not
 /// too far at once, because the first estimates of the length are the worst.
 const GROWTH: [f64; 2] = [1.25, 2.0];
 
+/// What a run is made for, and is to be precise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Estimate {
+    /// The throughput, of a system that is offered more than it takes: its latencies only say how
+    /// long its queues are.
+    Throughput,
+    /// The 99th percentile of the latencies.
+    #[default]
+    P99,
+    /// That of the requests of one kind alone.
+    P99Of(u8),
+}
+
 /// Keeps the latency of every request, in the order in which the tenants took them.
 ///
-/// Says when it has enough: `requests` of them behind the warm-up, and then as many as the
+/// Says when it has enough: `requests` of them behind the warm-up, or as many of these as the
 /// precision needs, if one is asked for. The decision depends on the samples only, not on when it
 /// is asked.
 #[derive(Clone, Debug)]
@@ -41,8 +57,8 @@ pub struct Recorder {
     requests: usize,
     warmup: Warmup,
     precision: Option<f64>,
-    /// The only kind of requests whose p99 that is; `None`: all.
-    precision_of: Option<u8>,
+    /// Of what.
+    precision_of: Estimate,
     /// The rings, if they are always full.
     full_rings: Option<Rings>,
     /// How many are needed behind the warm-up, as far as is known.
@@ -111,7 +127,7 @@ impl Recorder {
             requests,
             warmup,
             precision: None,
-            precision_of: None,
+            precision_of: Estimate::default(),
             full_rings: None,
             wanted: requests,
             samples: Vec::new(),
@@ -123,14 +139,20 @@ impl Recorder {
         }
     }
 
-    /// Goes on until half of the 95 % confidence interval of the p99 is at most this part of the
-    /// p99. It looks at `requests` behind the warm-up, and then each time that the interval, which
-    /// gets shorter with the square root of the number, should be short enough. The p99 may be that
-    /// of the requests of one kind alone; `requests` are of all kinds.
-    pub fn with_precision(self, precision: Option<f64>, of: Option<u8>) -> Recorder {
+    /// Ends as soon as half of the 95 % confidence interval of an estimate is at most this part of
+    /// it, and with `requests` behind the warm-up at the latest. It looks at 200 of them, and
+    /// then each time that the interval, which gets shorter with the square root of the number,
+    /// should be short enough. `requests` are of all kinds.
+    pub fn with_precision(self, precision: Option<f64>, of: Estimate) -> Recorder {
+        let wanted = match precision {
+            Some(_) => self.requests.min(LEAST),
+            None => self.wanted,
+        };
         Recorder {
             precision,
             precision_of: of,
+            wanted,
+            next_check: self.next_check - self.wanted + wanted,
             ..self
         }
     }
@@ -153,7 +175,7 @@ impl Recorder {
             ..self
         };
         if recorder.warmup == Warmup::Auto {
-            recorder.wanted = recorder.whole_laps(recorder.requests);
+            recorder.wanted = recorder.whole_laps(recorder.wanted);
             recorder.next_check = recorder.wanted;
         }
         recorder
@@ -172,12 +194,20 @@ impl Recorder {
 
     /// Whether the p99 of one kind of requests is to be precise.
     pub fn needs_kinds(&self) -> bool {
-        self.precision.is_some() && self.precision_of.is_some()
+        self.precision.is_some() && matches!(self.precision_of, Estimate::P99Of(_))
     }
 
-    /// How precise the p99 of some requests is, of those that are to be precise.
+    /// How precise the estimate is that some requests give; `None` if they are too few to tell.
     fn found_precision(&self, measured: &[Sample]) -> Option<f64> {
-        let counts = |sample: &&Sample| self.precision_of.is_none_or(|kind| sample.kind == kind);
+        let only = match self.precision_of {
+            Estimate::Throughput => {
+                let [low, high] = throughput_interval(measured)?;
+                return Some((high - low) / 2.0 / throughput_mrps(measured)?);
+            }
+            Estimate::P99 => None,
+            Estimate::P99Of(kind) => Some(kind),
+        };
+        let counts = |sample: &&Sample| only.is_none_or(|kind| sample.kind == kind);
         let samples = measured.iter().filter(counts);
         let samples: Vec<Sample> = samples.copied().collect();
         let values = latencies_ns(&samples);
@@ -222,16 +252,25 @@ impl Recorder {
                 }
             },
             Some(cut) => self.next_check = cut + self.wanted,
-            None if recorded >= self.wanted.saturating_mul(PATIENCE).min(self.most()) => {
-                self.done = Some((recorded - self.wanted, false));
+            None if recorded >= self.bound().saturating_mul(PATIENCE).min(self.most()) => {
+                self.done = Some((recorded - self.bound(), false));
             }
-            None => self.next_check = recorded + self.wanted.div_ceil(2),
+            None => {
+                // Each look goes through all that is recorded; without precision there are few.
+                let further = self.precision.map_or(0, |_| recorded / 4);
+                self.next_check = recorded + self.wanted.div_ceil(2).max(further);
+            }
         }
     }
 
-    /// How many requests are recorded at most, if the precision decides.
+    /// How many requests are measured at most.
+    fn bound(&self) -> usize {
+        self.whole_laps(self.requests)
+    }
+
+    /// How many requests are recorded at most for whole laps.
     fn most(&self) -> usize {
-        self.requests.saturating_mul(MAX_FOR_PRECISION)
+        self.requests.saturating_mul(MAX_FOR_LAPS)
     }
 
     /// How many are needed behind the warm-up; `None` if there are enough.
@@ -239,13 +278,13 @@ impl Recorder {
         let precision = self.precision?;
         let measured = self.samples.len() - cut;
         let found = self.found_precision(&self.samples[cut..]);
-        if measured >= self.most() || found.is_some_and(|found| found <= precision) {
+        if measured >= self.bound() || found.is_some_and(|found| found <= precision) {
             return None;
         }
         let [least, largest] = GROWTH;
         let factor = found.map_or(largest, |found| (found / precision).powi(2));
         let more = (measured as f64 * factor.clamp(least, largest)).ceil() as usize;
-        Some(more.min(self.most()))
+        Some(more.min(self.bound()))
     }
 
     /// The end of the warm-up in what is recorded up to now.
@@ -443,7 +482,7 @@ impl Recorder {
         })
     }
 
-    /// Whether the p99 is as precise as was asked for.
+    /// Whether the estimate is as precise as was asked for.
     fn is_precise(&self) -> bool {
         self.precision.is_none_or(|precision| {
             self.found_precision(self.measured_samples())

@@ -182,8 +182,17 @@ pub fn quantile_interval(
     ])
 }
 
+/// Of the batches of an interval by which a run is ended, this part has to reach the quantile.
+///
+/// Values beyond it come together, in a few busy periods. A run that ends when the interval is
+/// short ends too often in the luck that few of them came: with times of an M/M/1 queue at a load
+/// of 0.5 and half an interval of 15 %, only 80 % of the intervals had the truth in them. If n of
+/// such periods fall into 30 batches by chance, a fifth of these is without any for n = 48.
+const BATCHES_IN_TAIL: f64 = 0.8;
+
 /// Half the length of a quantile's 95 % confidence interval, as a part of the quantile. `None`
-/// where there are too few values for one with both ends.
+/// where there are too few values for one with both ends, or too few batches reach the quantile to
+/// trust it.
 pub fn quantile_precision(
     values: &[f64],
     sorted: &[f64],
@@ -194,11 +203,18 @@ pub fn quantile_precision(
     if high >= 1.0 {
         return None;
     }
+    let estimate = quantile(sorted, probability);
+    let batches = Batches::of(values.len(), round)?;
+    let reaches = |batch: &&[f64]| batch.iter().any(|&value| value >= estimate);
+    let all = values.chunks_exact(batches.length).take(batches.count);
+    if (all.filter(reaches).count() as f64) < BATCHES_IN_TAIL * batches.count as f64 {
+        return None;
+    }
     let length = quantile(sorted, high) - quantile(sorted, low.max(0.0));
     if length == 0.0 {
         return Some(0.0);
     }
-    Some(length / 2.0 / quantile(sorted, probability))
+    Some(length / 2.0 / estimate)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::error::RunError;
 use fabric::Time;
 use network::LoadGenerator;
 use network::rack::{LinkCounts, Network, NodeId, Switch};
-use workload::{Files, Recorder};
+use workload::{Estimate, Files, Recorder};
 
 /// The address of the first server.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 0, 1]);
@@ -92,7 +92,7 @@ pub(crate) fn wire_up(
             // Far apart, as those of links.
             let seed = measure.seed.wrapping_add((host as u64) << 32);
             let recorder = Recorder::new(measure.requests, measure.warmup)
-                .with_precision(measure.precision, None);
+                .with_precision(measure.precision, Estimate::P99);
             let load_generator = LoadGenerator::new(
                 name.clone(),
                 client.load.clone(),

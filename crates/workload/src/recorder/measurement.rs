@@ -78,9 +78,9 @@ pub struct Measurement {
     /// Why the system does not keep up, a sentence each: requests were lost, fewer were served than
     /// came, or they are under way for longer and longer.
     pub overload: Vec<String>,
-    /// Whether the 95 % confidence interval of the p99 is as narrow as `measure.precision` asks;
-    /// true if it asks for nothing. If not, the run was given up at 100 times `measure.requests`,
-    /// or because it was not steady.
+    /// Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
+    /// throughput of a saturated data plane, and otherwise that of the p99; true if it asks for
+    /// nothing. If not, it takes more than `measure.requests`, or the run was not steady.
     pub precise: bool,
     /// An HdrHistogram of the latencies in nanoseconds, with four digits (1 ns up to 32 us), as
     /// in HdrHistogram's log files: V2, compressed, in base64.

@@ -450,11 +450,40 @@ fn warmup_is_a_word_or_a_number() {
     assert_eq!(serde_json::to_string(&Warmup::Requests(7)).unwrap(), "7");
 }
 
+/// Of a saturated server whose requests take exponential times, half of an interval of 5 % of the
+/// throughput takes about (2.05 / 0.05)^2 = 1700 of them. A ring of 500 slots is gone round whole
+/// times. The latencies, which are those of a ring that fills up, do not matter.
+#[test]
+fn a_saturated_run_ends_when_its_throughput_is_precise() {
+    let rings = Rings {
+        queues: 1,
+        slots: 500,
+    };
+    let mut random = Random::new(1, Stream::Arrivals);
+    let mut recorder = Recorder::new(50_000, Warmup::Auto)
+        .with_precision(Some(0.05), Estimate::Throughput)
+        .with_full_rings(Some(rings));
+    let mut now = 0.0;
+    while !recorder.is_done() {
+        now += 100.0 * random.exponential();
+        recorder.record(ns(now), ns(now));
+    }
+    let measurement = recorder.measurement().unwrap();
+    let [low, high] = measurement.throughput_mrps_ci95.unwrap();
+    assert!(measurement.precise && (high - low) / 2.0 <= 0.05 * measurement.throughput_mrps);
+    assert!(low < 10.0 && 10.0 < high, "{low} {high}");
+    let samples = measurement.latency_ns.samples;
+    assert!(
+        samples.is_multiple_of(500) && (1000..5000).contains(&samples),
+        "{samples}"
+    );
+}
+
 /// Latencies that are exponential with mean 1000 ns.
 fn exponential(requests: u64, precision: f64, seed: u64) -> Recorder {
     let mut random = Random::new(seed, Stream::Arrivals);
-    let mut recorder =
-        Recorder::new(requests, Warmup::Requests(100)).with_precision(Some(precision), None);
+    let mut recorder = Recorder::new(requests, Warmup::Requests(100))
+        .with_precision(Some(precision), Estimate::P99);
     let mut number = 0.0;
     while !recorder.is_done() {
         recorder.record(ns(100.0 * number), ns(1000.0 * random.exponential()));
@@ -474,7 +503,7 @@ fn width_of_p99(latency: &LatencySummary) -> f64 {
 fn a_run_goes_on_until_the_p99_is_precise() {
     let (mut hits, mut samples, mut unsteady, runs) = (0, 0, 0, 400);
     for seed in 0..runs {
-        let measurement = exponential(1000, 0.05, seed).measurement().unwrap();
+        let measurement = exponential(100_000, 0.05, seed).measurement().unwrap();
         let latency = &measurement.latency_ns;
         assert!(measurement.precise);
         unsteady += u32::from(!measurement.steady);
@@ -498,7 +527,8 @@ fn a_run_goes_on_until_the_p99_is_precise() {
 fn one_kind_of_requests_can_be_what_is_precise() {
     let run = |of| {
         let mut random = Random::new(1, Stream::Arrivals);
-        let mut recorder = Recorder::new(1000, Warmup::Requests(0)).with_precision(Some(0.05), of);
+        let mut recorder = Recorder::new(100_000, Warmup::Requests(0))
+            .with_precision(Some(0.05), Estimate::P99Of(of));
         let mut number = 0u32;
         while !recorder.is_done() {
             let kind = u8::from(number.is_multiple_of(10));
@@ -520,7 +550,7 @@ fn one_kind_of_requests_can_be_what_is_precise() {
         }
         recorder
     };
-    let (frequent, rare) = (run(Some(0)), run(Some(1)));
+    let (frequent, rare) = (run(0), run(1));
     assert!(frequent.measurement().unwrap().precise);
     assert!(frequent.recorded() <= 2000, "{}", frequent.recorded());
     assert!(rare.measurement().unwrap().precise);
@@ -533,23 +563,24 @@ fn one_kind_of_requests_can_be_what_is_precise() {
 }
 
 #[test]
-fn requests_are_the_least_that_is_measured() {
-    let measurement = exponential(50_000, 0.05, 1).measurement().unwrap();
-    assert!(measurement.precise);
-    assert_eq!(measurement.latency_ns.samples, 50_000);
+fn requests_are_the_most_that_is_measured() {
+    let [few, many] = [6000, 50_000].map(|requests| exponential(requests, 0.05, 1));
+    let [few, many] = [few, many].map(|recorder| recorder.measurement().unwrap());
+    assert_eq!((few.precise, few.latency_ns.samples), (false, 6000));
+    assert!(many.precise && many.latency_ns.samples < 20_000);
 }
 
 #[test]
 fn a_run_that_would_take_too_long_is_given_up() {
-    let measurement = exponential(100, 0.001, 1).measurement().unwrap();
+    let measurement = exponential(10_000, 0.001, 1).measurement().unwrap();
     assert!(measurement.steady && !measurement.precise);
     assert_eq!(measurement.latency_ns.samples, 10_000);
     assert!(width_of_p99(&measurement.latency_ns) > 0.001);
 }
 
 #[test]
-fn a_run_that_is_not_steady_is_given_up_early() {
-    let mut recorder = Recorder::new(1000, Warmup::Auto).with_precision(Some(1e-6), None);
+fn a_run_that_never_settles_is_given_up() {
+    let mut recorder = Recorder::new(1000, Warmup::Auto).with_precision(Some(1e-6), Estimate::P99);
     let mut number = 0.0;
     while !recorder.is_done() {
         recorder.record(ns(number), ns(number));
@@ -557,12 +588,14 @@ fn a_run_that_is_not_steady_is_given_up_early() {
     }
     let measurement = recorder.measurement().unwrap();
     assert!(!measurement.steady && !measurement.precise);
-    assert_eq!(recorder.recorded(), 5000);
+    assert!((5000..6250).contains(&recorder.recorded()));
+    assert_eq!(measurement.latency_ns.samples, 1000);
 }
 
 #[test]
 fn equal_latencies_are_precise_at_once() {
-    let mut recorder = Recorder::new(100, Warmup::Requests(0)).with_precision(Some(0.001), None);
+    let mut recorder =
+        Recorder::new(10_000, Warmup::Requests(0)).with_precision(Some(0.001), Estimate::P99);
     for number in 0..2000 {
         recorder.record(ns(f64::from(number)), ns(10.0));
     }
