@@ -19,6 +19,11 @@ from nanoplane.sweep import Outcome, Run
 if TYPE_CHECKING:  # Half of the start of the command, and only plots need it.
     import altair
 
+PRECISION = 0.01
+QUICK_PRECISION = 0.03
+"""Saturated runs of figures that are about throughput end when half of its 95 % confidence interval
+is this part of it."""
+
 Results = Mapping[Any, Outcome]
 """What has been measured: a point to its outcome; what has not been run is absent."""
 
@@ -79,6 +84,20 @@ class Figure:
     optional: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     """Labels' values that are run only where `--only` names them."""
 
+    by_precision: bool = False
+    """Of its saturated runs only the throughput counts, and they end when that is precise."""
+
+    def runs(self, quick: bool, precision: float | None = None) -> dict[Any, Run]:
+        """Return each point and its run; `by_precision` it ends when it is so precise.
+
+        None stands for what `quick` has.
+        """
+        if not self.by_precision:
+            return self.points(quick)
+        if precision is None:
+            precision = QUICK_PRECISION if quick else PRECISION
+        return {point: run.precise(precision) for point, run in self.points(quick).items()}
+
 
 def figures() -> dict[str, Figure]:
     """Return all figures by their names."""
@@ -103,7 +122,12 @@ def labels(point: Any) -> dict[str, str]:
     return {name: f"{value}" for name, value in fields if isinstance(value, str | int | float)}
 
 
-def chosen(listed: Iterable[Figure], quick: bool, choices: Sequence[str] = ()) -> dict[Any, Run]:
+def chosen(
+    listed: Iterable[Figure],
+    quick: bool,
+    choices: Sequence[str] = (),
+    precision: float | None = None,
+) -> dict[Any, Run]:
     """Return the points of figures that `choices` choose, texts such as `task=echo,synthetic`.
 
     A figure whose points have no such label is not chosen from.
@@ -113,7 +137,7 @@ def chosen(listed: Iterable[Figure], quick: bool, choices: Sequence[str] = ()) -
     points = {
         point: run
         for figure in listed
-        for point, run in figure.points(quick).items()
+        for point, run in figure.runs(quick, precision).items()
         if not any(
             labels(point).get(name) in values
             for name, values in figure.optional.items()

@@ -72,6 +72,9 @@ def warm_start_key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -
         (traffic, "rate_mrps"),
     ):
         table.pop(name, None)
+    if measure["warm_start"].get("rate_mrps") is not None:
+        # Its own rate is what it is offered.
+        traffic.pop("saturation_rate_mrps", None)
     return _key(resolved, data, elf, files)
 
 

@@ -83,15 +83,39 @@ class Run:
         if self.description.is_rack and not self.description.get("rack.clients"):
             return None
         key = "queueing.requests" if self.description.is_queueing else "measure.requests"
-        requests, derive, limit = times * self.description.get(key), self.derive, self.limit
+        derive, limit = self.derive, self.limit
+
+        def longer(description: Description) -> Description:
+            description = description.set(key, times * description.get(key))
+            if (precision := description.get("measure.precision")) is None:
+                return description
+            return description.set("measure.precision", precision / math.sqrt(times))
+
         if derive is not None:
             of_peak = derive
-            derive = lambda result: of_peak(result).set(key, requests)  # noqa: E731
+            derive = lambda result: longer(of_peak(result))  # noqa: E731
         if limit is not None:
             precision = limit.precision / math.sqrt(times)
             limit = dataclasses.replace(limit, precision=precision, interval=True)
-        description = self.description.set(key, requests)
+        description = longer(self.description)
         return dataclasses.replace(self, description=description, derive=derive, limit=limit)
+
+    def precise(self, precision: float) -> "Run":
+        """Return this run, or its peak, ended as soon as the throughput is precise.
+
+        Half of the 95 % confidence interval is then at most this part of it. Runs that do not
+        saturate a data plane, or say themselves how precise they are, remain as they are.
+        """
+
+        def ends(description: Description) -> Description:
+            saturates = description.get("traffic.load") == "saturate"
+            if not saturates or description.get("measure.precision") is not None:
+                return description
+            return description.set("measure.precision", precision)
+
+        if self.peak is not None:
+            return dataclasses.replace(self, peak=ends(self.peak))
+        return dataclasses.replace(self, description=ends(self.description))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -800,21 +824,23 @@ class _Sweep:
     def _shares_warm_starts(self) -> bool:
         """Note which runs have which warm start; a part of a peak has that of the peak or its own.
 
-        What saturates is found by runs at several rates, which have warm starts of their own.
+        What saturates is found by runs at several rates, which have a warm start in common if that
+        has a rate of its own.
         """
         for index, run in enumerate(self.runs):
             peak = run.description if run.peak is None else run.peak
             for description in {run.description, peak}:
                 if description.is_queueing or description.is_rack or self.outcomes[index]:
                     continue
-                if description is peak and peak.seeks_saturation:
+                seeks = description is peak and peak.seeks_saturation
+                if seeks and description.get("measure.warm_start.rate_mrps") is None:
                     continue
                 resolved = description.set("traffic.load", "saturate").resolve()
                 elf, files = self._elf(resolved), self._contents(resolved)
                 if (name := stores.warm_start_key(resolved, elf, files)) is not None:
-                    self.warm_starts.setdefault(name, _WarmStart()).users.add(index)
-        for start in self.warm_starts.values():
-            start.is_shared = len(start.users) > 1
+                    start = self.warm_starts.setdefault(name, _WarmStart())
+                    start.users.add(index)
+                    start.is_shared |= seeks or len(start.users) > 1
         return any(start.is_shared for start in self.warm_starts.values())
 
     def _drain(self, executor: concurrent.futures.Executor, limit: int, room: Path | None) -> None:

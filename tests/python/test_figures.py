@@ -12,7 +12,7 @@ import pytest
 import vl_convert
 
 import fake_simulator
-from nanoplane import report
+from nanoplane import report, store
 from nanoplane.claims import (
     BY_CONSTRUCTION,
     DIFFERS,
@@ -102,6 +102,35 @@ def test_figures_share_the_runs_of_the_peaks() -> None:
     # Light traffic alone: 4 modes, and with one queue the shapes are the same; and the peak of
     # HyperPlane in power-optimised mode is not asked for.
     assert len(fake_simulator.calls) == 4
+
+
+def test_saturated_runs_end_by_precision() -> None:
+    peak = Case("packet-encapsulation", "spin", "single-queue", 10)
+    figures_of = [find("hyperplane.8"), find("hyperplane.9")]
+    for quick, precision, expected in ((False, None, 0.01), (True, None, 0.03), (True, 0.2, 0.2)):
+        runs = chosen(figures_of, quick, ONE_TASK, precision)
+        assert runs[peak].description.get("measure.precision") == expected
+        loaded = runs[light("packet-encapsulation", "spin", "single-queue", 10)]
+        assert loaded.description.get("measure.precision") is None
+        # Both figures have the peak, and run it once.
+        assert loaded.peak == runs[peak].description
+    longer = runs[peak].longer(4)
+    assert longer is not None
+    assert longer.description.get("measure.precision") == 0.1
+    assert longer.description.get("measure.requests") == 4 * runs[peak].description.get(
+        "measure.requests"
+    )
+
+
+def test_what_saturates_is_found_from_one_warm_start() -> None:
+    case = Case("packet-encapsulation", "hyperplane", "fully-balanced", 10)
+    own = case.saturated(True, 2000)
+    # Without a rate of its own the warm start is offered what saturates.
+    other = own.set("measure.warm_start", {"requests": 40})
+    for description, starts in ((own, 1), (other, 2)):
+        at_rates = [description.set("traffic.saturation_rate_mrps", rate) for rate in (20.0, 4.0)]
+        keys = {store.warm_start_key(one.resolve(), b"", {}) for one in at_rates}
+        assert len(keys) == starts
 
 
 def test_with_one_queue_the_shapes_share_a_run() -> None:

@@ -1,6 +1,7 @@
 """What the commands share: the application, options, and how they print."""
 
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable
@@ -31,6 +32,17 @@ class _Commands(typer.core.TyperGroup):
             raise Interrupted("stopped", error) from None
 
 
+def _part(text: str) -> float:
+    """Return the number that `1%` or `0.01` stands for, which `measure.precision` can be."""
+    try:
+        part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        part = math.nan
+    if not 0.001 <= part <= 1:
+        raise typer.BadParameter(f"{text!r} is not from 0.1% to 100%")
+    return part
+
+
 app = typer.Typer(
     name="nanoplane",
     cls=_Commands,
@@ -53,6 +65,15 @@ Quick = Annotated[
     typer.Option("--quick", help="Fewer points, and a tenth of the requests: rough numbers, soon."),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what the store has already.")]
+Precision = Annotated[
+    float | None,
+    typer.Option(
+        parser=_part,
+        metavar="N%",
+        help="Saturated runs of throughput end when half of its 95 % confidence interval is "
+        "this part of it; default: 1%, and 3% with --quick.",
+    ),
+]
 Effort = Annotated[
     int,
     typer.Option(

@@ -14,6 +14,7 @@ from nanoplane.commands.common import (
     Effort,
     Fresh,
     Json,
+    Precision,
     Quick,
     Scheduler,
     Workers,
@@ -30,19 +31,25 @@ from nanoplane.progress import Progress
 from nanoplane.sweep import Outcome, Run, look_up, sweep
 
 
-def _points(listed: Iterable[Figure], quick: bool) -> dict[Any, Run]:
+def _points(listed: Iterable[Figure], quick: bool, precision: float | None) -> dict[Any, Run]:
     """Return all points of figures."""
-    return {point: run for figure in listed for point, run in figure.points(quick).items()}
+    runs = (figure.runs(quick, precision).items() for figure in listed)
+    return dict(itertools.chain.from_iterable(runs))
 
 
-def _stored(listed: Iterable[Figure], judged: list[paper_claims.Claim], quick: bool) -> Measured:
+def _stored(
+    listed: Iterable[Figure],
+    judged: list[paper_claims.Claim],
+    quick: bool,
+    precision: float | None = None,
+) -> Measured:
     """Return what the store has of figures, and of longer runs for undecided claims.
 
     Several figures may have a point, and run it for as long as each needs: any of these will do.
     """
     runs: dict[Any, list[Run]] = {}
     for figure in listed:
-        for point, run in figure.points(quick).items():
+        for point, run in figure.runs(quick, precision).items():
             if run not in (of := runs.setdefault(point, [])):
                 of.append(run)
     wanted = [(point, run) for point, of in runs.items() for run in of]
@@ -65,6 +72,7 @@ def _run_figures(
     judged: list[paper_claims.Claim],
     quick: bool,
     choices: list[str],
+    precision: float | None,
     fresh: bool,
     effort: int,
     workers: int | None,
@@ -79,8 +87,8 @@ def _run_figures(
             )
         return dict(zip(points, outcomes, strict=True))
 
-    points = chosen(listed, quick, choices)
-    measured = Measured(run(points), _points(listed, quick))
+    points = chosen(listed, quick, choices, precision)
+    measured = Measured(run(points), _points(listed, quick, precision))
     return paper_claims.decide(judged, measured, points, effort, run)
 
 
@@ -104,6 +112,7 @@ def figure(
         ),
     ] = [],  # noqa: B006
     as_document: Json = False,
+    precision: Precision = None,
     effort: Effort = 4,
     every: All = False,
     fresh: Fresh = False,
@@ -122,7 +131,9 @@ def figure(
     check_outputs(html, png)
     shown = [one.name for one in listed]
     judged = [claim for claim in paper_claims.claims() if claim.figure in shown]
-    results = _run_figures(listed, judged, quick, only, fresh, effort, workers, scheduler)
+    results = _run_figures(
+        listed, judged, quick, only, precision, fresh, effort, workers, scheduler
+    )
     parts = [(one, one.rows(results)) for one in listed]
     all_claims = [claim.row(results) for claim in judged]
     if html is not None:
@@ -217,6 +228,7 @@ def claims(
     as_document: Json = False,
     missing: Annotated[bool, typer.Option("--run", help="Run first what is missing.")] = False,
     quick: Quick = False,
+    precision: Precision = None,
     effort: Effort = 4,
     every: All = False,
     workers: Workers = None,
@@ -229,9 +241,11 @@ def claims(
     listed = paper_claims.claims(paper)
     needed = [find_figure(name) for name in paper_claims.figures_of(listed)]
     if missing:
-        results = _run_figures(needed, listed, quick, [], False, effort, workers, scheduler)
+        results = _run_figures(
+            needed, listed, quick, [], precision, False, effort, workers, scheduler
+        )
     else:
-        results = _stored(needed, listed, quick)
+        results = _stored(needed, listed, quick, precision)
     rows = [claim.row(results) for claim in listed]
     if as_document:
         print_json(rows)

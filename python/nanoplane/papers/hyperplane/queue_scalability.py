@@ -185,6 +185,7 @@ FIGURES = (
         rows=_peak_rows,
         chart=_peak_chart,
         optional={"notify": (*OPTIONAL["notify"], INTERFACE)},
+        by_precision=True,
     ),
     Figure(
         name="hyperplane.9",
@@ -199,6 +200,7 @@ FIGURES = (
         rows=_light_rows,
         chart=_light_chart,
         optional=OPTIONAL,
+        by_precision=True,
     ),
 )
 

@@ -84,6 +84,7 @@ FIGURES = (
         points=_points,
         rows=_rows,
         chart=_chart,
+        by_precision=True,
     ),
 )
 
