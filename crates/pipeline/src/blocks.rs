@@ -214,13 +214,24 @@ impl Decoded {
 /// its cache line.
 #[derive(Clone, Copy, Debug)]
 struct Block {
+    /// Its lowest bit, which no address has, says that addresses are translated.
     pc: u64,
+    /// Where it is in memory, if they are.
+    physical: u64,
     start: u32,
 }
 
-state::component!(Block { pc, start });
+state::component!(Block {
+    pc,
+    physical,
+    start
+});
 
-const NO_BLOCK: Block = Block { pc: 1, start: 0 };
+const NO_BLOCK: Block = Block {
+    pc: 1,
+    physical: u64::MAX,
+    start: 0,
+};
 
 /// Where instructions of no block are: there is only an end.
 pub const NOWHERE: u32 = 0;
@@ -312,6 +323,22 @@ impl Blocks {
         (block.pc == pc).then_some(block.start)
     }
 
+    /// The same for addresses that are translated: two address spaces may have other instructions at
+    /// the same address.
+    #[inline]
+    pub fn find_translated(&self, pc: u64, physical: u64) -> Option<u32> {
+        let block = self.table[Self::place(pc)];
+        (block.pc == pc | 1 && block.physical == physical).then_some(block.start)
+    }
+
+    /// The block at `pc`, which has just been decoded, is at `physical`, and holds for no other
+    /// address space. If it continues in another page, it is not found again.
+    pub fn translate(&mut self, pc: u64, physical: Option<u64>) {
+        let block = &mut self.table[Self::place(pc)];
+        block.pc = pc | 1;
+        block.physical = physical.unwrap_or(u64::MAX);
+    }
+
     /// Lends all instructions that are held to someone who changes other things meanwhile.
     #[inline(always)]
     pub fn lend(&mut self) -> Vec<Decoded> {
@@ -377,7 +404,11 @@ impl Blocks {
         let behind = pc.wrapping_add((offset - first) as u64);
         self.instructions.push(Decoded::end(behind, calendar));
         let start = start as u32;
-        self.table[Self::place(pc)] = Block { pc, start };
+        self.table[Self::place(pc)] = Block {
+            pc,
+            physical: 0,
+            start,
+        };
         Some(start)
     }
 

@@ -185,7 +185,8 @@ state::declare! {
             PrivateCache::new(&spec.l1_data, CacheId::data(id)),
         /// The prefetcher of the data cache. A core that has one takes the general path.
         pub data_prefetching: Option<Box<Prefetching>> => inside = None,
-        /// A core that translates addresses takes the general path.
+        /// TLBs and page walkers: from the beginning if they are described, and otherwise since a
+        /// hart has been given page tables.
         pub translation: Option<Box<Translation>> => inside = Translation::of(&spec.translation),
         pub second_level: Option<Box<SecondLevel>> => inside = spec
             .l2
@@ -239,6 +240,7 @@ impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
         let mut thread = self.hart.thread;
         thread.walk(walker);
         self.switch_to(thread);
+        self.walk_whether_translated(walker);
         self.shared.walk(walker);
         self.for_each_hart(|core| {
             core.hart.walk(walker);
@@ -304,7 +306,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             || self.hart.probed.is_some()
             || self.shared.spin.records_branches()
             || self.shared.data_prefetching.is_some()
-            || self.shared.translation.is_some()
+            || self.translates()
             || self.hart.awaits_safepoint
     }
 
@@ -321,6 +323,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.privileged = hart.clone();
         self.hart.pc = pc;
         self.hart.registers[..64].copy_from_slice(registers);
+        self.translation_may_change();
     }
 
     /// Reports every store performed to `range` in

@@ -11,8 +11,10 @@ use crate::queues::{Load, Store, StoreKind};
 use crate::serializing::Serializing;
 use crate::spec::MemoryModel;
 use crate::stack::{CycleStack, Stall};
+use crate::translation::{PageAtDispatch, Wanted};
 use crate::window::{Deferred, NOBODY, Prediction, Slot, SlotKind, Tags, UNKNOWN};
-use fabric::{LineAddress, Outbox, Region, RequestOutcome, Side};
+use fabric::{LineAddress, Outbox};
+use riscv::paging::Access;
 use riscv::{
     Class, Instruction, Operation, SINK, branch_taken, evaluate, evaluate_integer, illegal_rounding,
 };
@@ -27,6 +29,17 @@ enum Stop {
     Serializing,
     /// The block is over.
     Block,
+}
+
+/// What is known of the address of a load that is dispatched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LoadAddress {
+    /// Its base is not known.
+    Unknown,
+    /// Its physical address, and from when on its page may be used.
+    Known { address: u64, page_from: u64 },
+    /// A page walk looks for the page of this address.
+    InWalk(u64),
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
@@ -52,6 +65,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 return;
             }
             match self.dispatch_one(outbox) {
+                // A load or a store may have turned out to be executed alone.
+                Ok(()) if self.hart.observes && self.hart.serial.is_some() => return,
                 Ok(()) => {}
                 Err(Stop::Block) => {
                     if !self.fetch(outbox) {
@@ -97,83 +112,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let sent = outbox.messages.len();
         self.perform_stores(now, outbox);
         outbox.messages.len() == sent
-    }
-
-    /// Finds the block at `pc`. Returns false if that has to wait.
-    fn fetch(&mut self, outbox: &mut Outbox) -> bool {
-        let pc = self.hart.pc;
-        let line = LineAddress::of(pc);
-        if self.hart.observes && !self.fetch_has_page(outbox) {
-            return false;
-        }
-        let Some(slot) = self.shared.instruction_cache.find_and_touch(line) else {
-            return self.fetch_line(line, outbox);
-        };
-        self.hart.cursor = match self.shared.blocks.find(pc) {
-            Some(start) => start,
-            None => {
-                let next_line = LineAddress(line.0 + 1);
-                let next = self.shared.instruction_cache.find(next_line);
-                let before = self.shared.blocks.length();
-                let decoded = self.shared.blocks.decode(
-                    pc,
-                    self.shared.instruction_cache.line(slot),
-                    next.map(|slot| self.shared.instruction_cache.line(slot)),
-                    &self.shared.calendar,
-                );
-                if self.shared.blocks.length() < before {
-                    self.forget_cursors();
-                }
-                match decoded {
-                    Some(start) => start,
-                    None => return self.fetch_line(next_line, outbox),
-                }
-            }
-        };
-        true
-    }
-
-    /// Whether the page of `pc` is known; if not, dispatch waits.
-    #[inline(never)]
-    fn fetch_has_page(&mut self, outbox: &mut Outbox) -> bool {
-        if self.shared.translation.is_none() {
-            return true;
-        }
-        let at = self.page_of_fetch(outbox);
-        if at <= self.hart.dispatch_cycle {
-            return true;
-        }
-        self.held_up(Stall::Fetch);
-        if at < UNKNOWN {
-            self.hart.dispatch_cycle = at;
-            self.hart.dispatch_left = self.shared.spec.width;
-        } else {
-            self.hart.blocked = true;
-        }
-        false
-    }
-
-    fn fetch_line(&mut self, line: LineAddress, outbox: &mut Outbox) -> bool {
-        // What user mode may not write it may still execute.
-        if !self.is_plain(line.base(), 64)
-            && self.shared.memory_map.classify(line.base()) != Region::Ram
-        {
-            let missing = self.hart.pc.max(line.base());
-            self.begin_serial(Serializing::fetch_fault(self.hart.pc, missing));
-            return false;
-        }
-        let at = self.departure(
-            self.hart.dispatch_cycle,
-            self.shared.spec.l1_instruction.hit_latency_cycles,
-        );
-        let wanted = (Side::Instruction, line, false);
-        if self.request_line(wanted, at, outbox) == RequestOutcome::Sent {
-            self.hart.statistics.instruction_misses += 1;
-            self.expect_answer(at);
-        }
-        self.held_up(Stall::Fetch);
-        self.hart.blocked = true;
-        false
     }
 
     /// Ends the instruction at the cursor; the next one follows it.
@@ -786,14 +724,26 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
             self.wait_until(commit + 1, Stall::Execution)?;
         }
-        let address = i.address(base);
+        let mut address = i.address(base);
         let bytes = i.access_bytes();
+        let mut page_from = 0;
+        if self.hart.observes && base_ready < UNKNOWN && self.has_page_tables() {
+            match self.page_at_dispatch(&i, address, base_ready, outbox) {
+                PageAtDispatch::Known { physical, from } => (address, page_from) = (physical, from),
+                PageAtDispatch::Alone => return self.alone(i),
+                PageAtDispatch::Walk => {
+                    let wanted = LoadAddress::InWalk(address);
+                    self.defer_load(i, need, (wanted, base_ready), outbox);
+                    return Ok(());
+                }
+            }
+        }
         // The common case, in a few steps: no older store is in the way, and the line is here.
         if base_ready < UNKNOWN
             && self.hart.stores.unknown_addresses == 0
             && address % 64 + u64::from(bytes) <= 64
             && !self.hart.stores.may_overlap(address, bytes)
-            && (!self.hart.observes || self.has_page(address))
+            && (!self.hart.observes || self.has_page(address, page_from))
             && let Some(slot) = self
                 .shared
                 .data_cache
@@ -827,7 +777,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if base_ready < UNKNOWN && !self.is_plain(address, bytes) {
             return self.alone(i);
         }
-        self.defer_load(i, need, (address, base_ready), outbox);
+        let wanted = match base_ready {
+            UNKNOWN.. => LoadAddress::Unknown,
+            _ => LoadAddress::Known { address, page_from },
+        };
+        self.defer_load(i, need, (wanted, base_ready), outbox);
         Ok(())
     }
 
@@ -837,29 +791,31 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         &mut self,
         i: Instruction,
         need: Need,
-        (address, base_ready): (u64, u64),
+        (wanted, base_ready): (LoadAddress, u64),
         outbox: &mut Outbox,
     ) {
         let bytes = i.access_bytes();
-        let known = base_ready < UNKNOWN;
         let hart = &mut *self.hart;
         let number = hart.loads.push(Load {
             position: hart.window.tail,
-            address: if known { address } else { u64::MAX },
+            address: match wanted {
+                LoadAddress::Known { address, .. } => address,
+                LoadAddress::InWalk(_) | LoadAddress::Unknown => u64::MAX,
+            },
             performed: UNKNOWN,
             forwarded_from: 0,
             commit: UNKNOWN,
             bytes,
         });
-        let (index, issue) = if known {
+        let (index, issue) = if wanted == LoadAddress::Unknown {
+            let index = self.defer::<1>(&i, SlotKind::Load, Unit::Load, UNKNOWN);
+            (index, UNKNOWN)
+        } else {
             let issue = self.issue(Unit::Load, need, base_ready);
             (
                 self.defer::<0>(&i, SlotKind::Load, Unit::Load, issue),
                 issue,
             )
-        } else {
-            let index = self.defer::<1>(&i, SlotKind::Load, Unit::Load, UNKNOWN);
-            (index, UNKNOWN)
         };
         let stores = self.hart.stores.tail;
         let rest = self.hart.window.rest_mut(index);
@@ -867,11 +823,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         rest.stores_before = stores;
         let now = self.hart.dispatch_cycle;
         self.step(&i);
-        if known {
-            self.begin_load(index, (issue, now), outbox);
-            if self.hart.window.deferred(index).resolved {
-                self.wake_all(now, outbox);
+        match wanted {
+            LoadAddress::Known { page_from, .. } => {
+                self.begin_load(index, (issue.max(page_from), now), outbox);
+                if self.hart.window.deferred(index).resolved {
+                    self.wake_all(now, outbox);
+                }
             }
+            LoadAddress::InWalk(address) => {
+                self.wait_for_walk(Access::Load, address, Wanted::Slot(index as u32), issue);
+            }
+            LoadAddress::Unknown => {}
         }
     }
 
@@ -894,8 +856,20 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         let bytes = i.access_bytes();
         let atomic = i.class != Class::Store;
-        let address_known = base_ready < UNKNOWN;
-        let address = i.address(base);
+        let mut address_known = base_ready < UNKNOWN;
+        let mut address = i.address(base);
+        let mut page_from = 0;
+        let mut in_walk = None;
+        if self.hart.observes && address_known && self.has_page_tables() {
+            match self.page_at_dispatch(&i, address, base_ready, outbox) {
+                PageAtDispatch::Known { physical, from } => (address, page_from) = (physical, from),
+                PageAtDispatch::Alone => return self.alone(i),
+                PageAtDispatch::Walk => {
+                    in_walk = Some(address);
+                    address_known = false;
+                }
+            }
+        }
         if address_known
             && (!self.is_plain(address, bytes)
                 || (atomic && !address.is_multiple_of(u64::from(bytes))))
@@ -923,13 +897,19 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 StoreKind::Store
             },
         });
-        if address_known && data_ready < UNKNOWN {
+        if base_ready < UNKNOWN && data_ready < UNKNOWN {
             let issue = self.issue(Unit::Store, need, base_ready.max(data_ready));
             let mut page = Some(issue);
-            if self.hart.observes {
+            if let Some(address) = in_walk {
+                let index = self.hart.window.index(self.hart.window.tail);
+                self.wait_for_walk(Access::Store, address, Wanted::Slot(index as u32), issue);
+                page = None;
+            } else if self.hart.observes {
                 let index = self.hart.window.index(self.hart.window.tail);
                 let now = self.hart.dispatch_cycle;
-                page = self.data_page((address, index), (issue, now), outbox);
+                page = self
+                    .data_page((address, index), (issue, now), outbox)
+                    .map(|at| at.max(page_from));
             }
             // What is stored can be forwarded; what is to be exchanged is done with the page.
             self.hart.stores.get_mut(number).data_ready = match atomic {
@@ -949,6 +929,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         } else {
             let index = self.defer::<2>(&i, kind, Unit::Store, UNKNOWN);
             self.hart.window.rest_mut(index).queue_number = number;
+            let deferred = self.hart.window.deferred_mut(index);
+            deferred.earliest = deferred.earliest.max(page_from);
+            if let Some(address) = in_walk {
+                self.wait_for_walk(Access::Store, address, Wanted::Slot(index as u32), 0);
+            }
         }
         if atomic && self.acquires(&i) {
             self.hart.acquire = Some(self.hart.window.tail - 1);

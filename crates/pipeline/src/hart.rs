@@ -11,6 +11,7 @@ use crate::serializing::Serializing;
 use crate::spec::CoreSpec;
 use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
+use crate::translation::FetchedPage;
 use crate::window::Window;
 use fabric::{AddressRange, LineAddress, ToCache};
 use riscv::{Attempts, Hart};
@@ -41,9 +42,9 @@ state::declare! {
         pub pc: u64 = entry,
         /// Where the next instruction is in the decoded blocks.
         pub cursor: u32 = NOWHERE,
-        /// With translation: the page of the last fetch, and from when on it is known.
-        pub fetch_page: u64 = NEVER,
-        pub fetch_page_from: u64 => cycle = 0,
+        /// With translation: the page of the last fetch, and the page behind it, if an instruction
+        /// is in both.
+        pub fetched: [FetchedPage; 2] = [FetchedPage::NONE; 2],
         pub dispatch_cycle: u64 => cycle = 0,
         pub dispatch_left: u8 = spec.width,
         /// In order: the cycle of the last issue.

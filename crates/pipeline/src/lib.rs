@@ -8,6 +8,7 @@ mod core;
 mod dispatch;
 mod events;
 mod extension;
+mod fetch;
 mod hart;
 mod kind;
 mod memory;

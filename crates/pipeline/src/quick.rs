@@ -10,6 +10,7 @@
 
 use crate::blocks::{Decoded, NOWHERE, Quick};
 use crate::core::Core;
+use crate::dispatch::LoadAddress;
 use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::ports::Unit;
@@ -324,8 +325,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                             }
                             let cursor = start + (at.tail - start_tail) as u32;
                             self.write_back::<KNOWN>(&at, pc, cursor);
-                            let base = (address, ready);
-                            self.defer_load(*i, decoded.need, base, outbox);
+                            let page_from = 0;
+                            let wanted = match is_known {
+                                true => LoadAddress::Known { address, page_from },
+                                false => LoadAddress::Unknown,
+                            };
+                            self.defer_load(*i, decoded.need, (wanted, ready), outbox);
                             at = Front {
                                 room: at.room,
                                 ..self.front()

@@ -189,7 +189,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Books the issue of a deferred instruction whose operands are known; says when its unit is
     /// done with it.
     #[inline(always)]
-    fn issue_deferred(&mut self, index: usize, unit: Unit, now: u64) -> u64 {
+    pub(crate) fn issue_deferred(&mut self, index: usize, unit: Unit, now: u64) -> u64 {
         let deferred = self.hart.window.deferred(index);
         let (earliest, position) = (deferred.earliest.max(now + 1), deferred.position);
         let need = self.shared.calendar.need(unit);
@@ -252,6 +252,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let instruction = deferred.instruction;
         let number = self.hart.window.rest(index).queue_number;
         let address = deferred.operands[0].wrapping_add(instruction.immediate as i64 as u64);
+        if self.hart.observes && self.has_page_tables() {
+            return self.wake_translated_load(index, address, now, outbox);
+        }
         if !self.is_plain(address, instruction.access_bytes()) {
             // A device, nothing, or two lines: done again, in order.
             let pc = self.hart.window.slot(position).tags.pc;
@@ -281,6 +284,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 operands[0].wrapping_add(instruction.immediate as i64 as u64)
             };
             let bytes = instruction.access_bytes();
+            if self.hart.observes && self.has_page_tables() {
+                return self.wake_translated_store(index, address, now, outbox);
+            }
             if !self.is_plain(address, bytes) || (atomic && address % u64::from(bytes) != 0) {
                 let pc = self.hart.window.slot(position).tags.pc;
                 self.squash(position, now, pc, now + self.front_end());
@@ -298,7 +304,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// A store or atomic of which all is known issues.
     #[inline(always)]
-    fn store_has_data(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
+    pub(crate) fn store_has_data(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
         let mut done = self.issue_deferred(index, Unit::Store, now);
         let mut is_translated = true;
         if self.hart.observes {
@@ -339,7 +345,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// A store's address has become known: a younger load that has already taken a value from
     /// there took the wrong one.
-    fn check_younger_loads(
+    pub(crate) fn check_younger_loads(
         &mut self,
         position: u64,
         number: u64,

@@ -12,8 +12,10 @@ use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::port::AtPort;
 use crate::stack::Stall;
+use crate::translation::Frame;
 use crate::window::SlotKind;
 use fabric::{AddressRange, LineAddress, Outbox, SecondLevel, Time, Update};
+use riscv::paging::Flush;
 use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, Trap, csr_update};
 
 pub(crate) use fence::FenceEffect;
@@ -37,7 +39,8 @@ enum Kind {
     Delivery {
         tracked: bool,
     },
-    /// What the instruction has asked of the extension's port cannot be done.
+    /// What the instruction has asked of the extension's port cannot be done, or its page cannot be
+    /// executed.
     Exception(Trap),
     /// A device has refused a store after which the core has gone on.
     RefusedStore(PostedStore),
@@ -96,8 +99,9 @@ pub(crate) struct Serializing {
     /// Accesses that cross a line: bytes done, and their value.
     bytes_done: u8,
     gathered: u64,
-    /// Of how many of its pages it knows where they are.
+    /// Of how many of its pages it knows where they are, and where.
     pages_known: u8,
+    frames: [Frame; 2],
     /// Instructions of extensions: actions done, and what the access under way changes.
     step: u32,
     update: Option<Update>,
@@ -114,6 +118,7 @@ state::component!(Serializing {
     bytes_done,
     gathered,
     pages_known,
+    frames,
     step,
     update,
     halted_since: maybe_cycle,
@@ -136,6 +141,7 @@ impl Serializing {
             bytes_done: 0,
             gathered: 0,
             pages_known: 0,
+            frames: [Frame::of(0); 2],
             step: 0,
             update: None,
             halted_since: None,
@@ -388,12 +394,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 if now < until {
                     self.hart.serial_event = until;
                 } else if let Kind::Instruction(i) = serial.kind {
-                    let pages_known = serial.pages_known + 1;
-                    let serial = Serializing {
-                        pages_known,
-                        ..serial
-                    };
-                    self.execute_access(serial, i, now, outbox);
+                    self.page_is_known(serial, i, now, outbox);
                 }
             }
             State::Interrupt => {
@@ -481,14 +482,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     fn access_csr(&mut self, i: &Instruction, rs1: u64, now: u64) -> Result<u64, Trap> {
-        const SATP: u16 = 0x180;
-        if i.csr_number() == SATP && csr_update(i, 0, rs1).is_some_and(|new| new != 0) {
-            // Not yet: the core would go on with physical addresses.
-            return Err(Trap {
-                cause: Cause::IllegalInstruction,
-                value: i.bits.into(),
-            });
-        }
         let counters = self.counters(now);
         let second_level = self.shared.second_level.as_deref();
         let prefetching = self.shared.data_prefetching.as_ref();
@@ -553,6 +546,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     if tells_time(i.csr_number()) {
                         self.shared.spin.clock_is_read();
                     }
+                    self.translation_may_change();
                     self.finish_csr(serial, old, refetch, now);
                 }
                 Err(trap) => self.trap(serial, trap, now),
@@ -570,10 +564,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         // It may be one that user mode may not write.
                         self.hart.region = AddressRange::default();
                     }
+                    self.translation_may_change();
                     self.finish(serial, 0, now + 1);
                     self.redirect(target, now + self.front_end());
                 }
-                Ok(SystemOutcome::FlushTranslations) => self.finish(serial, 0, now + 1),
+                Ok(SystemOutcome::FlushTranslations) => {
+                    let rs2 = self.hart.registers[usize::from(i.rs2)];
+                    self.flush_translations(&Flush::of(&i, rs1, rs2), now);
+                    // What follows is fetched again, as behind a `fence.i`.
+                    self.finish(serial, 0, now + 1);
+                    self.redirect(next, now + self.front_end());
+                }
                 Ok(SystemOutcome::WaitForInterrupt) => {
                     if self.wakes_from_wait() {
                         self.finish(serial, 0, now + 1);
@@ -679,6 +680,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     fn trap(&mut self, serial: Serializing, trap: Trap, now: u64) {
         let handler = self.hart.privileged.take_trap(trap, serial.pc);
+        self.translation_may_change();
         self.leave_serial(&serial, now);
         if handler == 0 {
             let (pc, instruction) = match serial.kind {

@@ -1,6 +1,7 @@
 //! Random programs give the same registers and memory on both core models, on all hardware threads
 //! of a core, and in threaded code, as on the functional interpreter, which executes one
-//! instruction after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`).
+//! instruction after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`). So do
+//! programs in supervisor mode whose pages are not where their addresses say.
 
 mod common;
 
@@ -13,6 +14,7 @@ use proptest::test_runner::TestCaseError;
 use riscv::elf::Image;
 use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
 use riscv::paged::PagedMemory;
+use riscv::paging::Entry;
 use riscv::threaded::Threaded;
 use riscv::{Class, Instruction, SINK};
 use std::cell::RefCell;
@@ -479,6 +481,58 @@ fn words(count: usize, word: impl Fn(u64) -> u64) -> Vec<u8> {
         .collect()
 }
 
+/// Page tables of programs in supervisor mode: a root, a table of a gigabyte, and two of 2 MB.
+const TABLES: u64 = 0x8026_0000;
+/// The first page of data. Every two neighbours of them have changed their places.
+const FIRST_EXCHANGED: u64 = HOT;
+
+/// Where an address of a program in supervisor mode is in memory.
+fn exchanged(address: u64) -> u64 {
+    address ^ if address >= FIRST_EXCHANGED { 4096 } else { 0 }
+}
+
+fn unchanged(address: u64) -> u64 {
+    address
+}
+
+/// The page tables, and their `satp`: all of memory below them, in Sv39.
+fn page_tables() -> (u64, Vec<u8>) {
+    const PAGE: u64 =
+        Entry::VALID | Entry::READ | Entry::WRITE | Entry::EXECUTE | Entry::ACCESSED | Entry::DIRTY;
+    let mut tables = vec![[0; 512]; 4];
+    let table = |number: usize| Entry::new(TABLES + 4096 * number as u64, Entry::VALID).0;
+    tables[0][(CODE >> 30) as usize] = table(1);
+    for last in 0..2 {
+        tables[1][last] = table(2 + last);
+        let pages = (CODE + ((last as u64) << 21)..TABLES).step_by(4096);
+        for (entry, address) in tables[2 + last].iter_mut().zip(pages) {
+            *entry = Entry::new(exchanged(address), PAGE).0;
+        }
+    }
+    let words = tables.iter().flatten();
+    let bytes = words.flat_map(|entry: &u64| entry.to_le_bytes()).collect();
+    (8 << 60 | 1 << 44 | TABLES >> 12, bytes)
+}
+
+/// Goes on in supervisor mode, with page tables, and with all that the handler can be told there.
+fn enter_supervisor_mode(asm: &mut Assembler) {
+    for (csr, value) in [
+        (SATP, page_tables().0),
+        (MEDELEG, 0xb3ff),
+        (MCOUNTEREN, 7),
+        (MSTATUS, 1 << 11), // MPP
+    ] {
+        asm.load_immediate(T0, value);
+        asm.csr_write(csr, T0);
+    }
+    // Behind these four instructions.
+    asm.emit(0x0000_0297); // auipc t0, 0
+    asm.add_immediate(T0, T0, 16);
+    asm.csr_write(MEPC, T0);
+    asm.mret();
+    asm.for_supervisor = true;
+}
+
 /// The program of one hart, which is alone with its data.
 fn emit_work(asm: &mut Assembler, hart: u64, (ops, repeat): &Work) {
     let own = |address: u64| address + HART_BYTES * hart;
@@ -539,11 +593,20 @@ fn emit_work(asm: &mut Assembler, hart: u64, (ops, repeat): &Work) {
     asm.halt();
 }
 
-/// A program with work for each hart.
+/// A program with work for each hart, in machine mode.
 fn image(work: &[Work]) -> Image {
+    program_of(work, false)
+}
+
+/// The same in supervisor mode, if it is for that.
+fn program_of(work: &[Work], for_supervisor: bool) -> Image {
     let mut asm = Assembler::new();
     asm.harts(work.len(), |asm, hart| {
+        if for_supervisor {
+            enter_supervisor_mode(asm);
+        }
         emit_work(asm, hart as u64, &work[hart]);
+        asm.for_supervisor = false;
     });
     let data: Vec<(u64, Vec<u8>)> = (0..work.len() as u64)
         .flat_map(|hart| {
@@ -564,6 +627,15 @@ fn image(work: &[Work]) -> Image {
             ]
         })
         .collect();
+    if !for_supervisor {
+        return asm.finish(&data);
+    }
+    let pages = data.iter().flat_map(|(address, bytes)| {
+        let pages = (*address..).step_by(4096).zip(bytes.chunks(4096));
+        pages.map(|(address, page)| (exchanged(address), page.to_vec()))
+    });
+    let mut data: Vec<(u64, Vec<u8>)> = pages.collect();
+    data.push((TABLES, page_tables().1));
     asm.finish(&data)
 }
 
@@ -586,8 +658,13 @@ struct Retired {
     value: Option<u64>,
 }
 
-/// What one of so many harts of a core executes, and what is then in its memory.
-fn interpreted(image: &Image, hart: u64, harts: u64) -> (Vec<Retired>, Vec<u64>) {
+/// What one of so many harts of a core executes, and what is then in its memory, which is at
+/// `place`.
+fn interpreted(
+    image: &Image,
+    place: fn(u64) -> u64,
+    (hart, harts): (u64, u64),
+) -> (Vec<Retired>, Vec<u64>) {
     let mut memory = FlatMemory::new(CODE, MEMORY_BYTES);
     assert!(memory.load(image));
     let mut machine = Machine::new(memory, image.entry);
@@ -610,7 +687,7 @@ fn interpreted(image: &Image, hart: u64, harts: u64) -> (Vec<Retired>, Vec<u64>)
         assert!(machine.retired < 1_000_000, "the program does not end");
     }
     let memory = compared(hart)
-        .map(|address| machine.memory.read(address, 8).unwrap_or_default())
+        .map(|address| machine.memory.read(place(address), 8).unwrap_or_default())
         .collect();
     (retired, memory)
 }
@@ -664,7 +741,7 @@ fn describe(hart: u64, address: u64) -> String {
 /// A cycle behind the end of all programs, to count up to.
 const MUCH_LATER: u64 = 1 << 40;
 
-fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
+fn same(core: &CoreSpec, image: &Image, place: fn(u64) -> u64) -> Result<(), TestCaseError> {
     let harts = u64::from(core.threads);
     let spec = servers::server(core.threads.into(), core);
     let mut machine = servers::machine(&spec, image.clone());
@@ -689,7 +766,7 @@ fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
         .sum();
     prop_assert_eq!(squashed, undone);
     for (hart, witness) in witnesses.iter().enumerate() {
-        let (mut retired, expected) = interpreted(image, hart as u64, harts);
+        let (mut retired, expected) = interpreted(image, place, (hart as u64, harts));
         // The last instruction halts the hart; on a core it never ends.
         retired.pop();
         let witness = witness.borrow();
@@ -706,7 +783,7 @@ fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
         let hart = hart as u64;
         for (address, expected) in compared(hart).zip(expected) {
             for (machine, seen) in [(&unseen, "without"), (&machine, "with")] {
-                let found = servers::read(machine, address);
+                let found = servers::read(machine, place(address));
                 prop_assert!(
                     found == expected,
                     "hart {hart}, {}: {found:#x} on {:?} {seen} a probe, {expected:#x} by the \
@@ -723,7 +800,9 @@ fn same(core: &CoreSpec, image: &Image) -> Result<(), TestCaseError> {
 fn compare(cores: &[CoreSpec]) {
     check(4_000, &(program(), 1u8..4), |work| {
         let image = image(&[work]);
-        cores.iter().try_for_each(|core| same(core, &image))
+        cores
+            .iter()
+            .try_for_each(|core| same(core, &image, unchanged))
     });
 }
 
@@ -731,7 +810,7 @@ fn compare(cores: &[CoreSpec]) {
 fn threaded_code_computes_what_the_interpreter_does() {
     check(2_000, &(program(), 1u8..4), |work| {
         let image = image(&[work]);
-        let (retired, expected) = interpreted(&image, 0, 1);
+        let (retired, expected) = interpreted(&image, unchanged, (0, 1));
         let range = CODE..CODE + MEMORY_BYTES as u64;
         let mut memory = PagedMemory::new(vec![range]);
         for segment in &image.segments {
@@ -763,6 +842,34 @@ fn out_of_order_computes_what_the_interpreter_does() {
     compare(&[core, ordered, servers::with_second_level(small), translated]);
 }
 
+/// In supervisor mode, with pages that have changed their places: on cores with the TLBs that a core
+/// has if its description says nothing of them, with TLBs of a page or two, and with two harts.
+#[test]
+fn programs_with_page_tables_compute_what_the_interpreter_does() {
+    let cores = servers::models().map(|core| {
+        let small = servers::with_small_caches(core.clone());
+        let ordered = servers::with_total_store_order(small.clone());
+        let second = servers::with_second_level(small.clone());
+        let mut cores = vec![core, servers::with_small_tlbs(1, ordered)];
+        cores.push(servers::with_small_tlbs(2, servers::tight(second)));
+        cores
+    });
+    check(600, &(program(), 1u8..4), |work| {
+        let image = program_of(&[work], true);
+        let mut cores = cores.iter().flatten();
+        cores.try_for_each(|core| same(core, &image, exchanged))
+    });
+    let core = servers::with_threads(2, CoreSpec::hyperplane_table1());
+    let small = servers::with_small_tlbs(2, servers::with_small_caches(core.clone()));
+    let work = prop::collection::vec((program(), 1u8..4), 2);
+    check(150, &work, |work| {
+        let image = program_of(&work, true);
+        [&core, &small]
+            .into_iter()
+            .try_for_each(|core| same(core, &image, exchanged))
+    });
+}
+
 /// All hardware threads of a core, which share all it has but their registers: each computes what
 /// it would alone, be the others in whatever they are in, with room for many instructions or for
 /// few.
@@ -778,7 +885,9 @@ fn harts_of_a_core_compute_what_the_interpreter_does(threads: u8, cases: u32) {
     let work = prop::collection::vec((program(), 1u8..4), usize::from(threads));
     check(cases, &work, |work| {
         let image = image(&work);
-        cores.iter().try_for_each(|core| same(core, &image))
+        cores
+            .iter()
+            .try_for_each(|core| same(core, &image, unchanged))
     });
 }
 

@@ -13,6 +13,7 @@ use pipeline::{CoreSpec, CoreStatistics, CycleStack, Delivery, Executed, Probe};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use riscv::elf::Image;
+use riscv::paging::Entry;
 use server::{Machine, Resumable, ServerSpec};
 use std::cell::Cell;
 
@@ -31,6 +32,9 @@ const DUMP_BYTES: u64 = 512;
 const HOST: u64 = 0x8013_0000;
 /// How many interrupts each hart has handled: a line each.
 const HANDLED: u64 = 0x8013_2000;
+/// Page tables, and the `satp` of Sv39 that names them.
+const TABLES: u64 = 0x8014_0000;
+const SATP_VALUE: u64 = 8 << 60 | 1 << 44 | TABLES >> 12;
 /// Interrupts of each hart.
 const INTERRUPTS: u64 = 40;
 /// The software-interrupt registers of the CLINT, one of 4 bytes for each hart.
@@ -173,6 +177,8 @@ struct Shape {
     clock_ghz: f64,
     /// Cycles from one interrupt of an extension to the next.
     period: Option<u64>,
+    /// Loads and stores are supervisor mode's, with page tables (`MPRV`).
+    page_tables: bool,
 }
 
 /// A policy for all caches, or none.
@@ -209,12 +215,13 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
             prefetchers(),
         ),
         (prop::bool::weighted(0.3), any::<bool>(), any::<bool>()),
-        (replacement(), dram()),
+        (replacement(), dram(), prop::bool::weighted(0.3)),
         prop::bool::weighted(0.3),
         prop::sample::select(vec![3.0, 2.3, 1.0]),
     )
         .prop_map(
-            |(harts, rounds, exits, private, last_level, (replacement, dram), fast, clock_ghz)| {
+            |(harts, rounds, exits, private, last_level, memory, fast, clock_ghz)| {
+                let (replacement, dram, page_tables) = memory;
                 Shape {
                     harts,
                     rounds,
@@ -234,6 +241,7 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
                     fast,
                     clock_ghz,
                     period: None,
+                    page_tables,
                 }
             },
         )
@@ -243,6 +251,8 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
 fn interrupted_shape() -> impl Strategy<Value = Shape> {
     (shape(HARTS), 150u64..2000).prop_map(|(shape, period)| Shape {
         period: Some(period),
+        // The handler's return would end it.
+        page_tables: false,
         ..shape
     })
 }
@@ -255,6 +265,12 @@ fn data(register: u8) -> Register {
 fn emit_hart(asm: &mut Assembler, shape: &Shape, ops: &[(u8, Op)], hart: usize) {
     asm.load_immediate(T0, FLOAT_ON);
     asm.csr_write(MSTATUS, T0);
+    if shape.page_tables {
+        asm.load_immediate(T0, SATP_VALUE);
+        asm.csr_write(SATP, T0);
+        asm.load_immediate(T0, 1 << 17 | 1 << 11); // MPRV, and MPP is supervisor mode
+        asm.csr_set(MSTATUS, T0);
+    }
     asm.load_immediate(T0, TIMER_INTERRUPT);
     asm.csr_write(MIE, T0);
     asm.load_immediate(SHARED_BASE, SHARED);
@@ -460,10 +476,29 @@ fn sleep(asm: &mut Assembler, hart: usize, more: i64) {
     asm.store_double(T0, T1, 0);
 }
 
+/// Page tables that map the devices in a page of 1 GB, and 2 MB of memory in pages of 4 KB, each to
+/// itself.
+fn page_tables() -> Vec<u8> {
+    const PAGE: u64 = Entry::VALID | Entry::READ | Entry::WRITE | Entry::ACCESSED | Entry::DIRTY;
+    let mut tables = vec![[0; 512]; 3];
+    let table = |number: u64| Entry::new(TABLES + 4096 * number, Entry::VALID).0;
+    tables[0][0] = Entry::new(0, PAGE).0;
+    tables[0][2] = table(1);
+    tables[1][0] = table(2);
+    for (entry, page) in tables[2].iter_mut().zip(0..) {
+        *entry = Entry::new(CODE + 4096 * page, PAGE).0;
+    }
+    let words = tables.iter().flatten();
+    words.flat_map(|word: &u64| word.to_le_bytes()).collect()
+}
+
 fn image(shape: &Shape, ops: &[(u8, Op)]) -> Image {
     let mut asm = Assembler::new();
     asm.harts(shape.harts, |asm, hart| emit_hart(asm, shape, ops, hart));
-    let image = asm.finish(&[]);
+    let image = match shape.page_tables {
+        true => asm.finish(&[(TABLES, page_tables())]),
+        false => asm.finish(&[]),
+    };
     if shape.exits {
         with_host(image, HOST)
     } else {
@@ -1274,6 +1309,7 @@ fn a_hold_that_ends_during_a_fill_is_exact() {
         fast: false,
         clock_ghz: 1.0,
         period: None,
+        page_tables: false,
     };
     let ops = [
         (0, Op::Walk(false, 1, 0)),
@@ -1320,6 +1356,7 @@ fn undone_instructions_do_not_decide_which_hart_goes_first() {
         fast: false,
         clock_ghz: 3.0,
         period: Some(1274),
+        page_tables: false,
     };
     let ops = [
         (3, Op::Signal),

@@ -18,6 +18,8 @@ mod common;
 
 use common::assembler::*;
 use common::cases::check;
+use common::servers;
+use pipeline::{CoreSpec, Model};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use riscv::elf::Image;
@@ -675,6 +677,36 @@ fn program(seed: u64, count: usize) -> Image {
     let mut scenario = Scenario::new(seed, false);
     let steps = scenario.steps(count);
     scenario.program(&steps)
+}
+
+/// With TLBs that are large, and with such that hold a page or two, where machine mode's addresses
+/// are translated as well.
+#[test]
+fn cores_translate_as_the_interpreter_does() {
+    let cores = servers::models().into_iter().flat_map(|core| {
+        let small = servers::with_small_caches(core.clone());
+        let harts = servers::with_threads(2, core.clone());
+        let tight = servers::tight(small.clone());
+        let translated = [1, 2].map(|entries| servers::with_small_tlbs(entries, small.clone()));
+        let mut cores = vec![core.clone(), tight];
+        cores.extend(translated);
+        if core.model == Model::OutOfOrder {
+            cores.push(harts);
+        }
+        cores
+    });
+    let cores: Vec<CoreSpec> = cores.collect();
+    check(24, &any::<u64>(), |seed| {
+        let image = program(seed, 120);
+        let expected = interpreted(&image, false);
+        cores.iter().try_for_each(|core| {
+            let spec = servers::server(core.threads.into(), core);
+            let mut machine = servers::machine(&spec, image.clone());
+            let ending = servers::run(&mut machine);
+            prop_assert_eq!(&ending, &servers::Ending::Halted, "{:?}", core.model);
+            same(120, &expected, |at| servers::read(&machine, at))
+        })
+    });
 }
 
 const QEMU: &str = "qemu-system-riscv64";

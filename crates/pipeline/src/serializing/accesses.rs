@@ -6,11 +6,20 @@ use crate::core::{Core, NEVER, PostedStore, RESERVATION_HOLD_CYCLES};
 use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::queues::low_bytes;
+use crate::translation::{Frame, access_of};
 use fabric::{
     AgentId, LineAddress, Outbox, OutgoingKind, Region, RequestKind, RequestOutcome, Side, Transit,
 };
 use riscv::paging::TABLE_BYTES;
 use riscv::{Cause, Class, Instruction, Trap};
+
+/// The first byte of an access in one of its pages; these are the first and the last of them all.
+fn page_address(first: u64, last: u64, page: u8) -> u64 {
+    match page {
+        0 => first,
+        _ => last & !(TABLE_BYTES - 1),
+    }
+}
 
 /// The part of an access that lies in one line.
 struct Part {
@@ -56,24 +65,33 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let value = address;
             return self.trap(serial, Trap { cause, value }, now);
         }
-        if self.shared.translation.is_some() && !self.has_pages(&serial, &i, now, outbox) {
+        let mut serial = serial;
+        if !self.has_pages(&mut serial, &i, now, outbox) {
             return;
         }
+        let (virtual_address, address) = (address, self.physical(&serial, &i, 0));
+        let last = self.physical(&serial, &i, bytes - 1);
         let reads = matches!(i.class, Class::Load | Class::LoadReserved);
-        match self.shared.memory_map.classify(address) {
+        let memory_map = &self.shared.memory_map;
+        match memory_map.classify(address) {
             region
                 if self.is_user()
-                    && self.shared.memory_map.is_protected(address)
+                    && (memory_map.is_protected(address) || memory_map.is_protected(last))
                     && !(reads && region == Region::Ram) =>
             {
-                self.access_trap(serial, &i, address, now);
+                self.access_trap(serial, &i, virtual_address, now);
             }
             Region::Ram => {
-                let last = address.wrapping_add(u64::from(bytes) - 1);
-                if !matches!(self.shared.memory_map.classify(last), Region::Ram) {
+                if !matches!(memory_map.classify(last), Region::Ram) {
                     // Memory is made of whole lines: the first byte that is missing begins one.
+                    let last = virtual_address.wrapping_add(u64::from(bytes) - 1);
                     let missing = LineAddress::of(last).base();
                     return self.access_trap(serial, &i, missing, now);
+                }
+                if matches!(i.class, Class::Atomic | Class::StoreConditional) {
+                    // Its page did not let it, and does now: it is dispatched like any other.
+                    self.leave_serial(&serial, now);
+                    return self.redirect(serial.pc, now + 1);
                 }
                 let line = LineAddress::of(address);
                 if i.class == Class::LoadReserved && self.hart.reservation != Some(line) {
@@ -114,41 +132,79 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     self.wait_for_reply(serial, token);
                 }
             }
-            _ => self.access_trap(serial, &i, address, now),
+            _ => self.access_trap(serial, &i, virtual_address, now),
         }
     }
 
     /// Whether the pages of an access are known. If not, it waits for the next of them.
     fn has_pages(
         &mut self,
-        serial: &Serializing,
+        serial: &mut Serializing,
         i: &Instruction,
         now: u64,
         outbox: &mut Outbox,
     ) -> bool {
         let first = self.access_address(i);
         let last = first.wrapping_add(u64::from(i.access_bytes()) - 1);
-        let address = match serial.pages_known {
-            0 => first,
-            1 if last / TABLE_BYTES != first / TABLE_BYTES => last,
-            _ => return true,
+        if !self.translates() {
+            serial.frames = [first, last].map(Frame::of);
+            return true;
+        }
+        let pages = match first / TABLE_BYTES == last / TABLE_BYTES {
+            true => 1,
+            false => 2,
         };
-        let until = self.page_of_serial(address, now, outbox).unwrap_or(NEVER);
-        let waiting = Serializing {
-            state: State::Page { until },
-            ..*serial
-        };
-        self.wait(waiting);
+        if serial.pages_known == pages {
+            return true;
+        }
+        let address = page_address(first, last, serial.pages_known);
+        let found = self.page_of_serial(access_of(i), address, now, outbox);
+        let (until, frame) = found.unwrap_or((NEVER, Frame::of(0)));
+        serial.frames[usize::from(serial.pages_known)] = frame;
+        serial.state = State::Page { until };
+        self.wait(*serial);
         self.continue_serial(now, outbox);
         false
     }
 
+    /// The next page of an access is known: it goes on, or traps.
+    pub(super) fn page_is_known(
+        &mut self,
+        serial: Serializing,
+        i: Instruction,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        let first = self.access_address(&i);
+        let last = first.wrapping_add(u64::from(i.access_bytes()) - 1);
+        let address = page_address(first, last, serial.pages_known);
+        let frame = serial.frames[usize::from(serial.pages_known)];
+        if let Err(fault) = frame.physical(address) {
+            return self.trap(serial, fault.trap(access_of(&i), address), now);
+        }
+        let pages_known = serial.pages_known + 1;
+        let serial = Serializing {
+            pages_known,
+            ..serial
+        };
+        self.execute_access(serial, i, now, outbox);
+    }
+
+    /// The physical address of a byte of an access whose pages are known.
+    fn physical(&self, serial: &Serializing, i: &Instruction, offset: u8) -> u64 {
+        let first = self.access_address(i);
+        let address = first.wrapping_add(offset.into());
+        let page = usize::from(address / TABLE_BYTES != first / TABLE_BYTES);
+        serial.frames[page].physical(address).unwrap_or(address)
+    }
+
     /// The page walk of an access ends at `at`.
-    pub(crate) fn serial_has_page(&mut self, at: u64) {
+    pub(crate) fn serial_has_page(&mut self, at: u64, frame: Frame) {
         if let Some(serial) = &mut self.hart.serial
             && let State::Page { until } = &mut serial.state
         {
             *until = at;
+            serial.frames[usize::from(serial.pages_known)] = frame;
             self.hart.serial_event = self.hart.serial_event.min(at);
         }
     }
@@ -259,7 +315,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let hit_latency = self.shared.spec.l1_data.hit_latency_cycles;
         match i.class {
             Class::LoadReserved => {
-                let address = self.access_address(&i);
+                let address = self.physical(&serial, &i, 0);
                 let bytes = usize::from(i.access_bytes());
                 let raw = self
                     .shared
@@ -294,7 +350,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 }
                 serial.bytes_done += part.bytes;
                 if serial.bytes_done < i.access_bytes() {
-                    let next = LineAddress(line.0 + 1);
+                    let next = LineAddress::of(self.physical(&serial, &i, serial.bytes_done));
                     self.try_line(serial, next, write, now, outbox);
                 } else {
                     self.finish(serial, i.load_value(serial.gathered), now + hit_latency);
@@ -305,7 +361,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// The next part of an access that crosses a line.
     fn part(&self, serial: &Serializing, i: &Instruction) -> Part {
-        let address = self.access_address(i) + u64::from(serial.bytes_done);
+        let address = self.physical(serial, i, serial.bytes_done);
         let left = i.access_bytes() - serial.bytes_done;
         Part {
             address,

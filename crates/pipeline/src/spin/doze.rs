@@ -247,8 +247,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         // The second-level TLB is likewise.
         if let Some(translation) = &self.shared.translation {
             timing.extend(translation.words());
-            timing.push(self.hart.fetch_page);
-            timing.push(relative(self.hart.fetch_page_from));
+            for fetched in &self.hart.fetched {
+                timing.extend([fetched.page, fetched.space, fetched.frame.number()]);
+                timing.push(relative(fetched.from));
+            }
         }
         timing.extend(self.hart.ready.iter().map(|&ready| relative(ready)));
         let recent = self.hart.window.recent();

@@ -7,14 +7,25 @@
 //! and `serializing`. A core without translation pays nothing: one that has it takes the general
 //! path.
 //!
-//! Programs run in machine mode, whose addresses the architecture never translates. They are
-//! translated here all the same, as those of a program under an operating system are, by tables
-//! that map each address to itself and allow everything: so only times change. Extensions access
-//! memory by physical addresses.
+//! Supervisor and user mode have the page tables that `satp` names, and TLBs tell address spaces
+//! apart by hart and ASID. A look-up tells the page and whether the access is allowed. An access that
+//! is not is executed alone, after all older instructions, and traps there. Until its page is
+//! known, the address of a load or a store is unknown to all others. An `sfence.vma` lets the walks
+//! of its hart begin anew.
+//!
+//! Machine mode's addresses are never translated by the architecture. If `server.core.translation`
+//! is given, bare-metal programs are translated there all the same, as those of a program under an
+//! operating system are, by tables that map each address to itself and allow everything: so only
+//! times change. Extensions access memory by physical addresses.
 
+mod frame;
+mod spaces;
 mod spec;
 mod tlb;
 mod walker;
+
+pub(crate) use frame::{FetchedPage, Frame};
+pub(crate) use spaces::{PageAtDispatch, access_of};
 
 pub use spec::{
     FirstLevelTlbSpec, PageSize, PagingMode, SecondLevelTlbSpec, TlbPagesSpec, TranslationSpec,
@@ -25,12 +36,14 @@ use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::window::UNKNOWN;
 use fabric::{Outbox, Region, Side};
-use riscv::paging::TABLE_BYTES;
+use riscv::paging::{Access, Flush, TABLE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use tlb::{FirstLevelTlb, SecondLevelTlb};
-use walker::{PageWalk, Waiter, Walker, Wanted};
+use tlb::{FirstLevelTlb, SecondLevelTlb, SpaceTag};
+use walker::{PageWalk, Waiter, Walker};
+
+pub(crate) use walker::Wanted;
 
 /// Counts of address translation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,10 +81,15 @@ impl TranslationStatistics {
 struct Coming {
     /// The smallest page of the access.
     page: u64,
+    space: SpaceTag,
     from: u64,
 }
 
-state::plain!(Coming { page, from: cycle });
+state::plain!(Coming {
+    page,
+    space,
+    from: cycle
+});
 
 /// The number of the smallest page that `address` may be in.
 fn page_of(address: u64) -> u64 {
@@ -82,8 +100,9 @@ state::declare! {
     /// What a core has for translation; its harts share it.
     pub(crate) struct Translation {
         spec: TranslationSpec => fixed = spec,
-        /// The physical address of the first page table.
-        root: u64 => fixed = 0,
+        /// The physical address of the first of the tables that map every address to itself, if
+        /// there are any.
+        identity: Option<u64> => fixed = None,
         data: FirstLevelTlb = FirstLevelTlb::new(&spec.l1_data_tlb),
         instructions: FirstLevelTlb = FirstLevelTlb::new(&spec.l1_instruction_tlb),
         second: SecondLevelTlb = SecondLevelTlb::new(&spec.l2_tlb),
@@ -113,9 +132,10 @@ impl Translation {
 
     /// From when on the page of `address` may be used that a TLB has.
     #[inline]
-    fn usable_from(&self, address: u64) -> u64 {
-        let page = page_of(address);
-        let coming = self.coming.iter().filter(|one| one.page == page);
+    fn usable_from(&self, address: u64, space: SpaceTag) -> u64 {
+        let wanted = (page_of(address), space);
+        let coming = self.coming.iter();
+        let coming = coming.filter(|one| (one.page, one.space) == wanted);
         coming.map(|one| one.from).max().unwrap_or(0)
     }
 
@@ -137,50 +157,62 @@ impl Translation {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// The page tables begin at this physical address. To be told before the core starts, if it
-    /// translates.
+    /// The tables that map every address to itself begin at this physical address. To be told before
+    /// the core starts, if it translates.
     pub fn set_page_tables(&mut self, root: u64) {
         if let Some(translation) = &mut self.shared.translation {
-            translation.root = root;
+            translation.identity = Some(root);
         }
+        self.for_each_hart(|core| core.hart.observes = core.is_observed());
     }
 
-    /// Whether the data access to `address` need not wait for its page.
+    /// Whether the data access to `address` need not wait for its page, which may be used from
+    /// `page_from` on if it has page tables.
     #[inline(never)]
-    pub(crate) fn has_page(&mut self, address: u64) -> bool {
+    pub(crate) fn has_page(&mut self, address: u64, page_from: u64) -> bool {
         let now = self.hart.dispatch_cycle;
+        let space = SpaceTag::IDENTITY;
         match &mut self.shared.translation {
-            None => true,
-            Some(one) => one.data.find(address) && one.usable_from(address) <= now,
+            _ if page_from > 0 => false,
+            Some(one) if one.identity.is_some() && !self.hart.has_page_tables() => {
+                one.data.find(address, space).is_some() && one.usable_from(address, space) <= now
+            }
+            _ => true,
         }
     }
 
     /// Looks, at `now`, for the page of an access to `address` that begins in cycle `issue`: when
-    /// it goes on, or nothing if that is to be told by a page walk.
+    /// it goes on and where its page is, or nothing if that is to be told by a page walk.
     #[inline(never)]
     fn look_for_page(
         &mut self,
-        side: Side,
+        access: Access,
         address: u64,
         (issue, now): (u64, u64),
         outbox: &mut Outbox,
-    ) -> Option<u64> {
-        let Some(one) = &mut self.shared.translation else {
-            return Some(issue);
+    ) -> Option<(u64, Frame)> {
+        let Some(tables) = self.tables(access) else {
+            return Some((issue, Frame::of(address)));
         };
+        let one = self.shared.translation.as_mut()?;
+        let space = tables.space;
+        let side = side_of(access);
         let first = match side {
             Side::Data => &mut one.data,
             Side::Instruction => &mut one.instructions,
         };
-        if first.find(address) {
-            return Some(issue.max(one.usable_from(address)));
+        if let Some(page) = first.find(address, space) {
+            let from = issue.max(one.usable_from(address, space));
+            return Some((from, tables.frame(page, access, address)));
         }
-        if one.is_walking(address) {
+        if one.is_walking(address, space) {
             return None;
         }
-        if self.shared.memory_map.classify(address) == Region::Nothing {
+        if space == SpaceTag::IDENTITY
+            && self.shared.memory_map.classify(address) == Region::Nothing
+        {
             // An access fault: nothing is mapped there.
-            return Some(issue);
+            return Some((issue, Frame::of(address)));
         }
         self.shared.spin.disturb();
         match side {
@@ -189,17 +221,18 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         one.settle(now);
         let begin = issue + u64::from(one.spec.l2_tlb.hit_latency_cycles);
-        if let Some(bits) = one.second.find(address) {
-            let from = begin.max(one.usable_from(address));
-            one.remember(side, address, bits);
+        if let Some(page) = one.second.find(address, space) {
+            let from = begin.max(one.usable_from(address, space));
+            one.remember(side, address, space, page);
             one.coming.push(Coming {
                 page: page_of(address),
+                space,
                 from,
             });
-            return Some(from);
+            return Some((from, tables.frame(page, access, address)));
         }
         one.statistics.l2_tlb_misses += 1;
-        self.begin_walk(side, address, begin, outbox)
+        self.begin_walk(&tables, access, address, begin, outbox)
     }
 
     /// The load in slot `index` of the window, whose address is known at `now`, issues in cycle
@@ -222,7 +255,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// The page of a load, a store or an atomic that issues in cycle `issue`, which is known at
     /// `now`, and is in slot `index` of the window, or is the next in it: when it goes on, or
-    /// nothing if a page walk tells it.
+    /// nothing if a page walk tells it. With page tables it is known already.
     #[inline(never)]
     pub(crate) fn data_page(
         &mut self,
@@ -230,25 +263,29 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         (issue, now): (u64, u64),
         outbox: &mut Outbox,
     ) -> Option<u64> {
-        let at = self.look_for_page(Side::Data, address, (issue, now), outbox);
-        if at.is_none() {
-            self.wait_for_walk(address, Wanted::Slot(index as u32), issue);
+        if self.hart.has_page_tables() {
+            return Some(issue);
         }
-        at
+        let found = self.look_for_page(Access::Load, address, (issue, now), outbox);
+        if found.is_none() {
+            self.wait_for_walk(Access::Load, address, Wanted::Slot(index as u32), issue);
+        }
+        found.map(|(at, _)| at)
     }
 
-    /// The same for an instruction that is executed alone, at `now`.
+    /// The same for an instruction that is executed alone, at `now`, and where the page is.
     pub(crate) fn page_of_serial(
         &mut self,
+        access: Access,
         address: u64,
         now: u64,
         outbox: &mut Outbox,
-    ) -> Option<u64> {
-        let at = self.look_for_page(Side::Data, address, (now, now), outbox);
-        if at.is_none() {
-            self.wait_for_walk(address, Wanted::Alone, now);
+    ) -> Option<(u64, Frame)> {
+        let found = self.look_for_page(access, address, (now, now), outbox);
+        if found.is_none() {
+            self.wait_for_walk(access, address, Wanted::Alone, now);
         }
-        at
+        found
     }
 
     /// Whether a data access of this core waits for a page walk.
@@ -258,26 +295,61 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         translation.is_some_and(|one| one.has_waiters())
     }
 
-    /// When the page of the next instruction is known: a cycle, or [`UNKNOWN`] if a line has to
-    /// come before. A hart knows the page of its last fetch, whatever has become of it in the TLBs:
-    /// what it has waited for, others cannot take away before it has been used.
+    /// The page of an instruction at `address`: its first page, or the one behind that. It may be
+    /// used from a cycle on, or [`UNKNOWN`] if a line has to come before. A hart knows the page of
+    /// its last fetch, whatever has become of it in the TLBs: what it has waited for, others cannot
+    /// take away before it has been used.
     #[inline(never)]
-    pub(crate) fn page_of_fetch(&mut self, outbox: &mut Outbox) -> u64 {
-        let (pc, now) = (self.hart.pc, self.hart.dispatch_cycle);
-        if self.hart.fetch_page != page_of(pc) {
-            self.forget_fetch();
-            let Some(at) = self.look_for_page(Side::Instruction, pc, (now, now), outbox) else {
-                // It asks again whenever something has come.
-                self.wait_for_walk(pc, Wanted::Fetch, now);
-                return UNKNOWN;
-            };
-            self.fetch_has_page_from(page_of(pc), at);
+    pub(crate) fn look_for_fetched_page(
+        &mut self,
+        which: usize,
+        address: u64,
+        outbox: &mut Outbox,
+    ) -> FetchedPage {
+        let now = self.hart.dispatch_cycle;
+        let space = self.fetch_key();
+        let known = self.hart.fetched[which];
+        if (known.page, known.space) == (page_of(address), space) {
+            return known;
         }
-        self.hart.fetch_page_from
+        self.forget_fetch();
+        let found = self.look_for_page(Access::Fetch, address, (now, now), outbox);
+        if found.is_none() {
+            // It asks again whenever something has come.
+            let wanted = Wanted::Fetch(which as u8);
+            self.wait_for_walk(Access::Fetch, address, wanted, now);
+        }
+        let (from, frame) = found.unwrap_or((UNKNOWN, Frame::of(address)));
+        let fetched = FetchedPage {
+            page: page_of(address),
+            space,
+            from,
+            frame,
+        };
+        if found.is_some() {
+            self.hart.fetched[which] = fetched;
+        }
+        fetched
     }
 
-    /// The page of a fetch is known from this cycle on.
-    fn fetch_has_page_from(&mut self, page: u64, at: u64) {
-        (self.hart.fetch_page, self.hart.fetch_page_from) = (page, at);
+    /// Forgets translations of this hart: those of its TLBs, and of walks that have begun.
+    pub(crate) fn flush_translations(&mut self, flush: &Flush, now: u64) {
+        let thread = self.hart.thread;
+        if let Some(one) = &mut self.shared.translation {
+            one.data.flush(thread, flush);
+            one.instructions.flush(thread, flush);
+            one.second.flush(thread, flush);
+            one.begin_walks_anew(thread, now);
+        }
+        self.hart.fetched = [FetchedPage::NONE; 2];
+        self.forget_fetch();
+    }
+}
+
+/// Which first-level TLB an access looks into.
+fn side_of(access: Access) -> Side {
+    match access {
+        Access::Fetch => Side::Instruction,
+        Access::Load | Access::Store => Side::Data,
     }
 }

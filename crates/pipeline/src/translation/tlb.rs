@@ -1,6 +1,7 @@
 //! TLBs: which pages a core remembers.
 
 use super::spec::{FirstLevelTlbSpec, SecondLevelTlbSpec, TlbPagesSpec};
+use riscv::paging::{Entry, Flush, Page};
 
 /// No page.
 const NONE: u64 = u64::MAX;
@@ -9,6 +10,87 @@ const NONE: u64 = u64::MAX;
 const LARGEST_BITS: u32 = 30;
 /// The page sizes.
 const SIZES: [u32; 3] = [12, 21, LARGEST_BITS];
+
+/// An address space, as TLBs tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SpaceTag(u32);
+
+impl SpaceTag {
+    /// That of the tables that map every address to itself.
+    pub const IDENTITY: SpaceTag = SpaceTag(0);
+
+    /// An address space of a hart. Its identifiers are its own.
+    pub fn new(thread: u8, asid: u16) -> SpaceTag {
+        SpaceTag(u32::from(thread) << 17 | 1 << 16 | u32::from(asid))
+    }
+
+    /// Whether it is one of the hart's.
+    pub fn is_of(self, thread: u8) -> bool {
+        self.0 >> 16 == u32::from(thread) << 1 | 1
+    }
+
+    pub fn number(self) -> u64 {
+        self.0.into()
+    }
+
+    fn asid(self) -> u16 {
+        self.0 as u16
+    }
+}
+
+impl state::State for SpaceTag {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        self.0.walk(walker);
+    }
+}
+
+impl state::Plain for SpaceTag {
+    fn blank() -> SpaceTag {
+        SpaceTag::IDENTITY
+    }
+}
+
+/// A page that is remembered: its number and its size, in which space, and its entry in the tables.
+#[derive(Clone, Copy, Debug)]
+struct Remembered {
+    tag: u64,
+    space: SpaceTag,
+    entry: u64,
+}
+
+state::plain!(Remembered { tag, space, entry });
+
+const NOTHING: Remembered = Remembered {
+    tag: NONE,
+    space: SpaceTag::IDENTITY,
+    entry: 0,
+};
+
+impl Remembered {
+    /// Whether it is the page with this tag of a space. Those that are global are in all spaces of
+    /// their hart.
+    #[inline]
+    fn is(&self, tag: u64, space: SpaceTag) -> bool {
+        self.tag == tag
+            && (self.space == space
+                || self.entry & Entry::GLOBAL != 0 && self.space.0 >> 16 == space.0 >> 16)
+    }
+
+    /// Whether a hart's flush concerns it.
+    fn is_flushed(&self, thread: u8, flush: &Flush) -> bool {
+        let bits = (self.tag & 0xff) as u32;
+        let is_global = self.entry & Entry::GLOBAL != 0;
+        let in_space = flush
+            .asid
+            .is_none_or(|asid| self.space.asid() == asid && !is_global);
+        self.tag != NONE
+            && self.space.is_of(thread)
+            && in_space
+            && flush
+                .address
+                .is_none_or(|address| tag(address, bits) == self.tag)
+    }
+}
 
 /// A page as it is remembered: its number, and its size.
 fn tag(address: u64, bits: u32) -> u64 {
@@ -19,7 +101,7 @@ fn tag(address: u64, bits: u32) -> u64 {
 struct Pages {
     ways: usize,
     set_mask: u64,
-    tags: Vec<u64>,
+    entries: Vec<Remembered>,
     /// Pages of each of [`SIZES`] that have ever come: to see quickly that none is there.
     has: [bool; 3],
 }
@@ -27,7 +109,7 @@ struct Pages {
 state::component!(Pages {
     ways: fixed,
     set_mask: fixed,
-    tags: slice,
+    entries: slice,
     has,
 });
 
@@ -36,48 +118,67 @@ impl Pages {
         Pages {
             ways: spec.ways as usize,
             set_mask: u64::from(spec.sets()) - 1,
-            tags: vec![NONE; spec.entries as usize],
+            entries: vec![NOTHING; spec.entries as usize],
             has: [false; 3],
         }
     }
 
     #[inline]
-    fn set(&mut self, address: u64, bits: u32) -> &mut [u64] {
+    fn set(&mut self, address: u64, bits: u32) -> &mut [Remembered] {
         let set = (address >> bits & self.set_mask) as usize;
-        &mut self.tags[set * self.ways..][..self.ways]
+        &mut self.entries[set * self.ways..][..self.ways]
     }
 
-    /// Whether the page of this size with `address` is here; then it is the last used.
+    /// The page of this size with `address`, if it is here; then it is the last used.
     #[inline]
-    fn find(&mut self, address: u64, size: usize) -> bool {
+    fn find(&mut self, address: u64, space: SpaceTag, size: usize) -> Option<Page> {
         if !self.has[size] {
-            return false;
+            return None;
         }
         let tag = tag(address, SIZES[size]);
         let set = self.set(address, SIZES[size]);
-        let Some(way) = set.iter().position(|&other| other == tag) else {
-            return false;
-        };
+        let way = set.iter().position(|other| other.is(tag, space))?;
         set[..=way].rotate_right(1);
-        true
+        let (entry, bits) = (Entry(set[0].entry), SIZES[size]);
+        Some(Page { entry, bits })
     }
 
-    fn insert(&mut self, address: u64, size: usize) {
-        if !self.find(address, size) {
-            self.has[size] = true;
-            let set = self.set(address, SIZES[size]);
+    fn insert(&mut self, address: u64, space: SpaceTag, size: usize, entry: Entry) {
+        let is_here = self.find(address, space, size).is_some();
+        self.has[size] = true;
+        let set = self.set(address, SIZES[size]);
+        if !is_here {
             set.rotate_right(1);
-            set[0] = tag(address, SIZES[size]);
+        }
+        set[0] = Remembered {
+            tag: tag(address, SIZES[size]),
+            space,
+            entry: entry.0,
+        };
+    }
+
+    fn flush(&mut self, thread: u8, flush: &Flush) {
+        for one in &mut self.entries {
+            if one.is_flushed(thread, flush) {
+                *one = NOTHING;
+            }
         }
     }
 }
 
-/// Which of [`SIZES`] pages of so many bits have.
-fn size_of(bits: u32) -> usize {
-    let place = SIZES
-        .iter()
-        .position(|&size| size == bits.min(LARGEST_BITS));
-    place.unwrap_or(0)
+/// A page of which the part with `address` is remembered: by the place of its size in [`SIZES`], and
+/// its entry.
+fn part_of(page: Page, address: u64) -> (usize, Entry) {
+    let place = SIZES.iter().position(|&size| size == page.bits);
+    match place {
+        Some(place) => (place, page.entry),
+        None => {
+            let last = SIZES.len() - 1;
+            let part = page.physical(address) >> LARGEST_BITS << LARGEST_BITS;
+            let flags = page.entry.0 & 0x3ff;
+            (last, Entry::new(part, flags))
+        }
+    }
 }
 
 /// A first-level TLB.
@@ -95,22 +196,30 @@ impl FirstLevelTlb {
         }
     }
 
-    /// Whether the page of `address` is here; then it is the last used of its set.
+    /// The page of `address`, if it is here; then it is the last used of its set.
     #[inline]
-    pub fn find(&mut self, address: u64) -> bool {
+    pub fn find(&mut self, address: u64, space: SpaceTag) -> Option<Page> {
         let mut parts = self.parts.iter_mut().enumerate();
-        parts.any(|(size, part)| part.find(address, size))
+        parts.find_map(|(size, part)| part.find(address, space, size))
     }
 
-    /// Remembers the page of `address`, which has so many bits.
-    pub fn insert(&mut self, address: u64, bits: u32) {
-        let size = size_of(bits);
-        self.parts[size].insert(address, size);
+    /// Remembers the page of `address`.
+    pub fn insert(&mut self, address: u64, space: SpaceTag, page: Page) {
+        let (size, entry) = part_of(page, address);
+        self.parts[size].insert(address, space, size, entry);
+    }
+
+    /// Forgets what a hart's flush concerns.
+    pub fn flush(&mut self, thread: u8, flush: &Flush) {
+        for part in &mut self.parts {
+            part.flush(thread, flush);
+        }
     }
 
     /// All that it remembers, in its order.
     pub fn words(&self) -> impl Iterator<Item = u64> {
-        self.parts.iter().flat_map(|part| part.tags.iter().copied())
+        let all = self.parts.iter().flat_map(|part| part.entries.iter());
+        all.flat_map(|one| [one.tag, one.space.number(), one.entry])
     }
 }
 
@@ -140,22 +249,35 @@ impl SecondLevelTlb {
         }
     }
 
-    /// The bits of the page of `address`, if that is here; then it is the last used of its set.
-    pub fn find(&mut self, address: u64) -> Option<u32> {
-        let size = (0..SIZES.len()).find(|&size| self.part(size).find(address, size));
-        size.map(|size| SIZES[size])
+    /// The page of `address`, if it is here; then it is the last used of its set.
+    pub fn find(&mut self, address: u64, space: SpaceTag) -> Option<Page> {
+        (0..SIZES.len()).find_map(|size| self.part(size).find(address, space, size))
     }
 
-    /// Remembers the page of `address`, which has so many bits.
-    pub fn insert(&mut self, address: u64, bits: u32) {
-        let size = size_of(bits);
-        self.part(size).insert(address, size);
+    /// Remembers the page of `address`.
+    pub fn insert(&mut self, address: u64, space: SpaceTag, page: Page) {
+        let (size, entry) = part_of(page, address);
+        self.part(size).insert(address, space, size, entry);
+    }
+
+    /// Forgets what a hart's flush concerns.
+    pub fn flush(&mut self, thread: u8, flush: &Flush) {
+        self.small_and_large.flush(thread, flush);
+        self.huge.flush(thread, flush);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SPACE: SpaceTag = SpaceTag::IDENTITY;
+
+    /// A page of so many bits that is where its address says.
+    fn page(address: u64, bits: u32) -> Page {
+        let entry = Entry::new(address >> bits << bits, Entry::VALID);
+        Page { entry, bits }
+    }
 
     fn first_level(entries: u32, ways: u32) -> FirstLevelTlb {
         let pages = TlbPagesSpec { entries, ways };
@@ -170,12 +292,12 @@ mod tests {
     fn the_least_recently_used_page_of_a_set_makes_room() {
         let mut tlb = first_level(4, 2);
         // Two sets: even and odd page numbers.
-        for page in [0, 2, 1] {
-            tlb.insert(page << 12, 12);
+        for number in [0u64, 2, 1] {
+            tlb.insert(number << 12, SPACE, page(number << 12, 12));
         }
-        assert!(tlb.find(0x0fff), "any byte of a page");
-        tlb.insert(4 << 12, 12);
-        let found = [0u64, 1, 2, 3, 4].map(|page| tlb.find(page << 12));
+        assert!(tlb.find(0x0fff, SPACE).is_some(), "any byte of a page");
+        tlb.insert(4 << 12, SPACE, page(4 << 12, 12));
+        let found = [0u64, 1, 2, 3, 4].map(|page| tlb.find(page << 12, SPACE).is_some());
         assert_eq!(found, [true, true, false, false, true]);
     }
 
@@ -183,12 +305,13 @@ mod tests {
     fn each_size_has_a_part_and_the_second_level_shares_one() {
         let mut tlb = first_level(1, 1);
         for bits in SIZES {
-            tlb.insert(1 << 33, bits);
+            tlb.insert(1 << 33, SPACE, page(1 << 33, bits));
         }
         for offset in [0u64, 0xfff, 0x1000, 0x1f_ffff, 0x20_0000, 0x3fff_ffff] {
-            assert!(tlb.find((1 << 33) + offset), "{offset:#x}");
+            let found = tlb.find((1 << 33) + offset, SPACE).unwrap();
+            assert_eq!(found.physical((1 << 33) + offset), (1 << 33) + offset);
         }
-        assert!(!tlb.find((1 << 33) + 0x4000_0000));
+        assert!(tlb.find((1 << 33) + 0x4000_0000, SPACE).is_none());
         let mut second = SecondLevelTlb::new(&SecondLevelTlbSpec {
             pages_4kb_2mb: TlbPagesSpec {
                 entries: 1,
@@ -200,10 +323,11 @@ mod tests {
             },
             hit_latency_cycles: 1,
         });
-        second.insert(0x1000, 12);
-        second.insert(0x20_0000, 21);
-        second.insert(0x4000_0000, 30);
-        let found = [0x1000, 0x20_1000, 0x4020_0000].map(|address| second.find(address));
+        second.insert(0x1000, SPACE, page(0x1000, 12));
+        second.insert(0x20_0000, SPACE, page(0x20_0000, 21));
+        second.insert(0x4000_0000, SPACE, page(0x4000_0000, 30));
+        let found = [0x1000, 0x20_1000, 0x4020_0000]
+            .map(|address| second.find(address, SPACE).map(|page| page.bits));
         assert_eq!(found, [None, Some(21), Some(30)]);
     }
 
@@ -211,8 +335,49 @@ mod tests {
     #[test]
     fn a_larger_page_takes_an_entry_for_each_gigabyte() {
         let mut tlb = first_level(4, 4);
-        tlb.insert(1 << 39, 39);
-        assert!(tlb.find((1 << 39) + 0x3fff_ffff));
-        assert!(!tlb.find((1 << 39) + 0x4000_0000));
+        tlb.insert((1 << 39) + (5 << 30), SPACE, page(1 << 39, 39));
+        let last = (1 << 39) + (6 << 30) - 1;
+        let found = tlb.find(last, SPACE).unwrap();
+        assert_eq!((found.bits, found.physical(last)), (30, last));
+        assert!(tlb.find(last + 1, SPACE).is_none());
+    }
+
+    /// Spaces of two harts with the same identifier are two; a global page is in all of one hart.
+    #[test]
+    fn a_flush_is_as_narrow_as_it_says() {
+        let (thread, other_thread) = (0, 1);
+        let spaces = [1, 2].map(|asid| SpaceTag::new(thread, asid));
+        let [first, second] = spaces;
+        let foreign = SpaceTag::new(other_thread, 1);
+        let filled = || {
+            let mut tlb = first_level(64, 4);
+            for space in [first, second, foreign, SpaceTag::IDENTITY] {
+                tlb.insert(0x1000, space, page(0x1000, 12));
+                tlb.insert(0x20_0000, space, page(0x20_0000, 21));
+            }
+            let mut global = page(0x3000, 12);
+            global.entry.0 |= Entry::GLOBAL;
+            tlb.insert(0x3000, first, global);
+            tlb
+        };
+        let left = |flush: Flush| {
+            let mut tlb = filled();
+            tlb.flush(thread, &flush);
+            let mut is_here = |address, space| tlb.find(address, space).is_some();
+            assert!(is_here(0x1000, SpaceTag::IDENTITY) && is_here(0x1000, foreign));
+            assert!(!is_here(0x3000, foreign) && !is_here(0x3000, SpaceTag::IDENTITY));
+            let places = [0x1000, 0x20_0000, 0x3000];
+            spaces.map(|space| places.map(|address| is_here(address, space)))
+        };
+        let flush = |address, asid| Flush { address, asid };
+        assert_eq!(left(flush(None, None)), [[false; 3]; 2]);
+        let of_one = [[false, false, true], [true; 3]];
+        assert_eq!(left(flush(None, Some(1))), of_one);
+        let address = [[true, false, true]; 2];
+        assert_eq!(left(flush(Some(0x3f_ffff), None)), address);
+        let both = [[true, false, true], [true; 3]];
+        assert_eq!(left(flush(Some(0x2f_0000), Some(1))), both);
+        assert_eq!(left(flush(Some(0x3fff), None)), [[true, true, false]; 2]);
+        assert_eq!(left(flush(Some(0x3fff), Some(1))), [[true; 3]; 2]);
     }
 }

@@ -5,18 +5,24 @@
 //! own at the cache. Of several walks that wait for a miss register or for a walker, the oldest goes
 //! first, and before loads.
 
-use super::{Coming, Translation, page_of};
+use super::frame::{Fault, FetchedPage, Frame};
+use super::spaces::Tables;
+use super::tlb::SpaceTag;
+use super::{Coming, Translation, page_of, side_of};
 use crate::core::{Core, Why};
 use crate::extension::Extension;
 use crate::kind::CoreKind;
-use fabric::{LINE_BYTES, LineAddress, Outbox, RequestOutcome, Side, Slot};
+use fabric::{LINE_BYTES, LineAddress, Outbox, Region, RequestOutcome, Side, Slot};
 use riscv::Class;
-use riscv::paging::{Access, Step, TABLE_BYTES, Walk};
+use riscv::paging::{Access, Page, Step, Walk};
 
 /// A walk from its beginning to its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageWalk {
+    /// As it begins.
+    first: Walk,
     walk: Walk,
+    space: SpaceTag,
     /// For an instruction fetch.
     is_fetch: bool,
     since: u64,
@@ -27,7 +33,9 @@ pub(super) struct PageWalk {
 }
 
 state::plain!(PageWalk {
+    first,
     walk,
+    space,
     is_fetch,
     since: cycle,
     at: cycle,
@@ -58,82 +66,170 @@ state::component!(Walker {
     free_from: cycle
 });
 
+/// A walk that has come to its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    page: u64,
+    space: SpaceTag,
+    /// When.
+    pub at: u64,
+    pub found: Result<Page, Fault>,
+}
+
 /// Who wants to know a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// The load, store or atomic in this slot of the window.
     Slot(u32),
     /// An instruction that is executed alone.
     Alone,
-    /// The fetch of the next instruction.
-    Fetch,
+    /// The fetch of the next instruction: for its first page, or for the one behind that.
+    Fetch(u8),
 }
 
-state::choice!(Wanted { Slot(index), Alone, Fetch });
+state::choice!(Wanted { Slot(index), Alone, Fetch(which) });
 
 /// An access that waits for a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
-    page: u64,
+    pub address: u64,
+    space: SpaceTag,
     thread: u8,
-    wanted: Wanted,
-    issue: u64,
+    pub wanted: Wanted,
+    /// What is done there, by which it looks into a TLB.
+    pub access: Access,
+    pub issue: u64,
 }
 
-state::plain!(Waiter {
-    page,
-    thread,
-    wanted,
-    issue: cycle
-});
+impl state::State for Waiter {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        let mut access = match self.access {
+            Access::Fetch => 0,
+            Access::Load => 1,
+            Access::Store => 2_u8,
+        };
+        access.walk(walker);
+        self.access = match access {
+            0 => Access::Fetch,
+            1 => Access::Load,
+            _ => Access::Store,
+        };
+        state::fields!(
+            self,
+            walker,
+            Waiter {
+                address,
+                space,
+                thread,
+                wanted,
+                access: fixed,
+                issue: cycle,
+            }
+        );
+    }
+}
+
+impl state::Plain for Waiter {
+    fn blank() -> Waiter {
+        Waiter {
+            address: 0,
+            space: SpaceTag::IDENTITY,
+            thread: 0,
+            wanted: Wanted::Alone,
+            access: Access::Load,
+            issue: 0,
+        }
+    }
+}
+
+impl Waiter {
+    fn is_fetch(&self) -> bool {
+        matches!(self.wanted, Wanted::Fetch(_))
+    }
+}
 
 impl Translation {
     /// Whether there is a walk for the page of `address`.
-    pub(super) fn is_walking(&self, address: u64) -> bool {
-        let page = page_of(address);
+    pub(super) fn is_walking(&self, address: u64, space: SpaceTag) -> bool {
+        let wanted = (page_of(address), space);
         let under_way = self
             .walkers
             .iter()
             .filter_map(|walker| walker.walk.as_ref());
         let mut walks = under_way.chain(&self.queue);
-        walks.any(|walk| walk.page() == page)
+        walks.any(|walk| (walk.page(), walk.space) == wanted)
+    }
+
+    /// Lets the walks of a hart begin anew: what they have read may be too old.
+    pub(super) fn begin_walks_anew(&mut self, thread: u8, now: u64) {
+        let under_way = self
+            .walkers
+            .iter_mut()
+            .filter_map(|walker| walker.walk.as_mut());
+        for walk in under_way.filter(|walk| walk.space.is_of(thread)) {
+            // It goes on when the line has come that it has asked for.
+            walk.walk = walk.first;
+            walk.at = walk.at.max(now);
+            walk.asked = false;
+        }
     }
 
     /// Whether a data access of this core waits for a walk.
     pub fn has_waiters(&self) -> bool {
         let mut waiters = self.waiters.iter();
-        waiters.any(|waiter| waiter.wanted != Wanted::Fetch)
+        waiters.any(|waiter| !waiter.is_fetch())
     }
 
     /// Remembers the page of `address` in both levels.
-    pub(super) fn remember(&mut self, side: Side, address: u64, bits: u32) {
+    pub(super) fn remember(&mut self, side: Side, address: u64, space: SpaceTag, page: Page) {
         match side {
-            Side::Data => self.data.insert(address, bits),
-            Side::Instruction => self.instructions.insert(address, bits),
+            Side::Data => self.data.insert(address, space, page),
+            Side::Instruction => self.instructions.insert(address, space, page),
         }
-        self.second.insert(address, bits);
+        self.second.insert(address, space, page);
     }
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
     /// An access to `address` waits for the walk of its page.
-    pub(super) fn wait_for_walk(&mut self, address: u64, wanted: Wanted, issue: u64) {
+    pub(crate) fn wait_for_walk(
+        &mut self,
+        access: Access,
+        address: u64,
+        wanted: Wanted,
+        issue: u64,
+    ) {
         let thread = self.hart.thread;
+        let space = self
+            .tables(access)
+            .map_or(SpaceTag::IDENTITY, |it| it.space);
         if let Some(one) = &mut self.shared.translation {
             one.waiters.push(Waiter {
-                page: page_of(address),
+                address,
+                space,
                 thread,
                 wanted,
+                access,
                 issue,
             });
         }
+    }
+
+    /// Whether this hart waits so for a walk.
+    pub(super) fn is_waiting_for_walk(&self, wanted: Wanted) -> bool {
+        let it = (self.hart.thread, wanted);
+        let translation = self.shared.translation.as_ref();
+        translation.is_some_and(|one| {
+            let mut waiters = one.waiters.iter();
+            waiters.any(|waiter| (waiter.thread, waiter.wanted) == it)
+        })
     }
 
     /// What this hart has wanted to fetch is not wanted, or is wanted anew.
     pub(super) fn forget_fetch(&mut self) {
         let thread = self.hart.thread;
         if let Some(one) = &mut self.shared.translation {
-            let is_it = |waiter: &Waiter| (waiter.thread, waiter.wanted) == (thread, Wanted::Fetch);
+            let is_it = |waiter: &Waiter| waiter.thread == thread && waiter.is_fetch();
             one.waiters.retain(|waiter| !is_it(waiter));
         }
     }
@@ -148,40 +244,46 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         one.waiters.retain(|waiter| {
             let is_undone = match waiter.wanted {
                 Wanted::Slot(index) => !hart.window.is_live(index as usize),
-                Wanted::Alone | Wanted::Fetch => false,
+                Wanted::Alone | Wanted::Fetch(_) => false,
             };
             waiter.thread != hart.thread || !is_undone
         });
     }
 
-    /// Begins the walk for `address` at `begin`, or when there is a walker. Says when it ends, if
-    /// all entries are in the data cache.
+    /// Begins the walk for `address` at `begin`, or when there is a walker. Says when it ends and
+    /// where the page is, if all entries are in the data cache.
     pub(super) fn begin_walk(
         &mut self,
-        side: Side,
+        tables: &Tables,
+        access: Access,
         address: u64,
         begin: u64,
         outbox: &mut Outbox,
-    ) -> Option<u64> {
-        let one = self.shared.translation.as_mut()?;
-        let mode = one.spec.mode.mode();
-        let Some(walk) = Walk::new(mode, one.root, address) else {
-            self.no_page(address, side == Side::Instruction, begin);
-            return None;
+    ) -> Option<(u64, Frame)> {
+        let is_fetch = access == Access::Fetch;
+        let Some(walk) = Walk::new(tables.mode, tables.root, address) else {
+            if tables.space == SpaceTag::IDENTITY {
+                self.no_page(address, is_fetch, begin);
+                return None;
+            }
+            return Some((begin, Frame::fault(Fault::Page)));
         };
         let walk = PageWalk {
+            first: walk,
             walk,
-            is_fetch: side == Side::Instruction,
+            space: tables.space,
+            is_fetch,
             since: begin,
             at: begin,
             asked: false,
         };
-        self.start(walk, begin, outbox)
+        let ended = self.start(walk, begin, outbox)?;
+        Some((ended.at, self.frame_of(&ended, access, address)))
     }
 
-    /// Gives a walk to the walker that is free first, not before `begin`. Says when the walk ends,
+    /// Gives a walk to the walker that is free first, not before `begin`. Says how the walk ends,
     /// if that is known.
-    fn start(&mut self, walk: PageWalk, begin: u64, outbox: &mut Outbox) -> Option<u64> {
+    fn start(&mut self, walk: PageWalk, begin: u64, outbox: &mut Outbox) -> Option<Ended> {
         let one = self.shared.translation.as_mut()?;
         let walkers = one.walkers.iter().enumerate();
         let free = walkers.filter(|(_, walker)| walker.walk.is_none());
@@ -199,13 +301,20 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// Lets a walker read entries as long as they are in the data cache; the line of the next one
-    /// is in `slot`, if that is known. Says when the walk ends, if it does.
-    fn go_on(&mut self, number: usize, slot: Option<Slot>, outbox: &mut Outbox) -> Option<u64> {
+    /// is in `slot`, if that is known. Says how the walk ends, if it does.
+    fn go_on(&mut self, number: usize, slot: Option<Slot>, outbox: &mut Outbox) -> Option<Ended> {
         let mut slot = slot;
         loop {
             let one = self.shared.translation.as_mut()?;
             let walk = one.walkers[number].walk.as_mut()?;
             let line = walk.line();
+            let (space, entry_address) = (walk.space, walk.walk.entry_address());
+            // What maps every address to itself is nowhere for programs.
+            if space != SpaceTag::IDENTITY
+                && self.shared.memory_map.classify(entry_address) != Region::Ram
+            {
+                return self.end_walk(number, Err(Fault::Access));
+            }
             let Some(found) = slot.take().or_else(|| self.shared.data_cache.find(line)) else {
                 let issue = walk.at;
                 let at = self.departure(issue, self.shared.spec.l1_data.hit_latency_cycles);
@@ -220,39 +329,49 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 return None;
             };
             self.shared.data_cache.touch(found);
-            let offset = walk.walk.entry_address() as usize % LINE_BYTES;
+            let offset = entry_address as usize % LINE_BYTES;
             let entry = self.shared.data_cache.line(found).read(offset, 8);
             one.statistics.page_walk_loads += 1;
             walk.at += self.shared.spec.l1_data.hit_latency_cycles;
             walk.asked = false;
-            let done = walk.at;
-            let address = walk.walk.address();
             match walk.walk.step(entry) {
                 Step::Next => {}
-                Step::Page(page) => {
-                    let side = match walk.is_fetch {
-                        true => Side::Instruction,
-                        false => Side::Data,
-                    };
-                    one.statistics.page_walk_cycles += done - walk.since;
-                    one.walkers[number] = Walker {
-                        walk: None,
-                        free_from: done,
-                    };
-                    one.remember(side, address, page.bits);
-                    one.coming.push(Coming {
-                        page: page_of(address),
-                        from: done,
-                    });
-                    return Some(done);
-                }
-                Step::Fault => {
-                    let is_fetch = walk.is_fetch;
+                Step::Page(page) => return self.end_walk(number, Ok(page)),
+                Step::Fault if space == SpaceTag::IDENTITY => {
+                    let (address, is_fetch, done) = (walk.walk.address(), walk.is_fetch, walk.at);
                     self.no_page(address, is_fetch, done);
                     return None;
                 }
+                Step::Fault => return self.end_walk(number, Err(Fault::Page)),
             }
         }
+    }
+
+    /// A walk ends. What it has found is remembered; that there is nothing is not.
+    fn end_walk(&mut self, number: usize, found: Result<Page, Fault>) -> Option<Ended> {
+        let one = self.shared.translation.as_mut()?;
+        let walk = one.walkers[number].walk.take()?;
+        let (address, space, done) = (walk.walk.address(), walk.space, walk.at);
+        one.walkers[number].free_from = done;
+        one.statistics.page_walk_cycles += done - walk.since;
+        if let Ok(page) = found {
+            let side = match walk.is_fetch {
+                true => Side::Instruction,
+                false => Side::Data,
+            };
+            one.remember(side, address, space, page);
+            one.coming.push(Coming {
+                page: page_of(address),
+                space,
+                from: done,
+            });
+        }
+        Some(Ended {
+            page: page_of(address),
+            space,
+            at: done,
+            found,
+        })
     }
 
     /// The tables map everything; somebody has written into them.
@@ -320,11 +439,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         translation.walkers[number].walk.as_mut()
     }
 
-    /// If a walk ends at `done`, what waits for it goes on, and the next walk begins.
-    fn walk_may_end(&mut self, number: usize, done: Option<u64>, now: u64, outbox: &mut Outbox) {
-        let mut done = done;
-        while let Some(end) = done {
-            self.serve_waiters(end, now, outbox);
+    /// If a walk has ended, what waits for it goes on, and the next walk begins.
+    fn walk_may_end(&mut self, number: usize, ended: Option<Ended>, now: u64, outbox: &mut Outbox) {
+        let mut next = ended;
+        while let Some(ended) = next {
+            self.serve_waiters(&ended, now, outbox);
             let Some(one) = &mut self.shared.translation else {
                 return;
             };
@@ -332,32 +451,37 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             if one.walkers[number].walk.is_some() {
                 return;
             }
-            let Some(next) = one.queue.pop_front() else {
+            let Some(walk) = one.queue.pop_front() else {
                 return;
             };
-            done = self.start(next, next.since, outbox);
+            next = self.start(walk, walk.since, outbox);
         }
     }
 
-    /// What waits for pages that are known goes on at `done`.
-    fn serve_waiters(&mut self, done: u64, now: u64, outbox: &mut Outbox) {
+    /// What waits for a page that is known goes on.
+    fn serve_waiters(&mut self, ended: &Ended, now: u64, outbox: &mut Outbox) {
         loop {
             let Some(one) = &mut self.shared.translation else {
                 return;
             };
-            let is_served = |waiter: &Waiter| one.coming.iter().any(|it| it.page == waiter.page);
+            let wanted = (ended.page, ended.space);
+            let is_served = |it: &Waiter| (page_of(it.address), it.space) == wanted;
             let Some(place) = one.waiters.iter().position(is_served) else {
                 return;
             };
             let waiter = one.waiters.remove(place);
-            let address = waiter.page * TABLE_BYTES;
-            if waiter.wanted != Wanted::Fetch
-                && let Some(bits) = one.second.find(address)
+            let (address, space) = (waiter.address, waiter.space);
+            if side_of(waiter.access) == Side::Data
+                && let Some(page) = one.second.find(address, space)
             {
-                one.data.insert(address, bits);
+                one.data.insert(address, space, page);
             }
             self.with_hart(waiter.thread, |core| {
-                core.serve(waiter, done, outbox);
+                if space == SpaceTag::IDENTITY {
+                    core.serve(waiter, ended.at, outbox);
+                } else {
+                    core.serve_translated(waiter, ended, now, outbox);
+                }
                 core.wake_all(now, outbox);
             });
         }
@@ -366,10 +490,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// An access of this hart goes on at `done`.
     fn serve(&mut self, waiter: Waiter, done: u64, outbox: &mut Outbox) {
         let at = waiter.issue.max(done);
+        let frame = Frame::of(waiter.address);
         let index = match waiter.wanted {
             Wanted::Slot(index) => index as usize,
-            Wanted::Alone => return self.serial_has_page(at),
-            Wanted::Fetch => return self.fetch_has_page_from(waiter.page, at),
+            Wanted::Alone => return self.serial_has_page(at, frame),
+            Wanted::Fetch(which) => {
+                return self.fetch_has_page(which.into(), waiter.address, at, frame);
+            }
         };
         if !self.hart.window.is_live(index) {
             return;
@@ -378,5 +505,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             Class::Load => self.access_load(index, at, outbox),
             _ => self.store_has_page(index, at),
         }
+    }
+
+    /// The page of a fetch may be used from this cycle on.
+    pub(super) fn fetch_has_page(&mut self, which: usize, address: u64, from: u64, frame: Frame) {
+        self.hart.fetched[which] = FetchedPage {
+            page: page_of(address),
+            space: self.fetch_key(),
+            from,
+            frame,
+        };
     }
 }

@@ -46,8 +46,10 @@ pub const FRM: u32 = 0x002;
 pub const FCSR: u32 = 0x003;
 pub const SATP: u32 = 0x180;
 pub const MSTATUS: u32 = 0x300;
+pub const MEDELEG: u32 = 0x302;
 pub const MIE: u32 = 0x304;
 pub const MTVEC: u32 = 0x305;
+pub const MCOUNTEREN: u32 = 0x306;
 pub const MSCRATCH: u32 = 0x340;
 pub const MEPC: u32 = 0x341;
 pub const MCAUSE: u32 = 0x342;
@@ -261,6 +263,8 @@ enum Fix {
 /// Code as it grows.
 #[derive(Default)]
 pub struct Assembler {
+    /// Whether what names the CSRs of machine mode for traps means those of supervisor mode.
+    pub for_supervisor: bool,
     bytes: Vec<u8>,
     labels: Vec<Option<usize>>,
     fixes: Vec<(usize, Label, Fix)>,
@@ -473,6 +477,10 @@ impl Assembler {
     }
 
     fn csr(&mut self, funct3: u32, rd: Register, number: u32, source: Register) {
+        let number = match number {
+            0x300..0x345 if self.for_supervisor => number - 0x200,
+            _ => number,
+        };
         self.emit(0x73 | field(rd, 7) | field(funct3, 12) | field(source, 15) | number << 20);
     }
 
@@ -513,12 +521,12 @@ impl Assembler {
         self.emit(r_type((0x73, 0, 0x09), ZERO, address, asid));
     }
 
-    pub fn sret(&mut self) {
-        self.emit(0x1020_0073);
-    }
-
     pub fn mret(&mut self) {
-        self.emit(0x3020_0073);
+        self.emit(if self.for_supervisor {
+            0x1020_0073 // sret
+        } else {
+            0x3020_0073
+        });
     }
 
     /// Halts for good: nothing is ever enabled that would end the waiting.

@@ -1,0 +1,97 @@
+//! Where pages are, as far as that is known.
+
+use riscv::Trap;
+use riscv::paging::{Access, TABLE_BYTES};
+
+/// Why an access has no page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// There is none, or it does not allow the access.
+    Page,
+    /// A page table is where there is no memory.
+    Access,
+}
+
+impl Fault {
+    /// The trap of an access to `address`.
+    pub fn trap(self, access: Access, address: u64) -> Trap {
+        match self {
+            Fault::Page => access.page_fault(address),
+            Fault::Access => access.access_fault(address),
+        }
+    }
+}
+
+/// The physical address of 4 KB, or a fault, in a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame(u64);
+
+const PAGE_FAULT: u64 = 1;
+const ACCESS_FAULT: u64 = 2;
+
+impl Frame {
+    /// The one with this physical address.
+    pub fn of(physical: u64) -> Frame {
+        Frame(physical & !(TABLE_BYTES - 1))
+    }
+
+    pub fn fault(fault: Fault) -> Frame {
+        Frame(match fault {
+            Fault::Page => PAGE_FAULT,
+            Fault::Access => ACCESS_FAULT,
+        })
+    }
+
+    /// The physical address of `address`, which is in this page.
+    pub fn physical(self, address: u64) -> Result<u64, Fault> {
+        match self.0 {
+            PAGE_FAULT => Err(Fault::Page),
+            ACCESS_FAULT => Err(Fault::Access),
+            base => Ok(base + address % TABLE_BYTES),
+        }
+    }
+
+    /// For comparisons.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl state::State for Frame {
+    fn walk(&mut self, walker: &mut dyn state::Walker) {
+        self.0.walk(walker);
+    }
+}
+
+impl state::Plain for Frame {
+    fn blank() -> Frame {
+        Frame(0)
+    }
+}
+
+/// A page that instructions have been fetched from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FetchedPage {
+    pub page: u64,
+    /// In which space and which mode.
+    pub space: u64,
+    /// When it may be used.
+    pub from: u64,
+    pub frame: Frame,
+}
+
+state::plain!(FetchedPage {
+    page,
+    space,
+    from: cycle,
+    frame
+});
+
+impl FetchedPage {
+    pub const NONE: FetchedPage = FetchedPage {
+        page: u64::MAX,
+        space: 0,
+        from: 0,
+        frame: Frame(0),
+    };
+}
