@@ -182,7 +182,8 @@ def test_figure_json(command: Command) -> None:
     status, output, _ = command("figure", "hyperplane.8", "--quick", *chosen, "--json")
     document = json.loads(output)
     assert status == 0
-    assert len(document["rows"]) == 40
+    # A row for each point and, behind them, the gain over the cost of a poll.
+    assert len(document["rows"]) == 41
     labels = document["rows"][0]["labels"]
     assert labels["task"] == "packet-encapsulation"
     assert labels["notify"] == "spin"
@@ -209,7 +210,9 @@ def test_claims_only_read_the_store(command: Command) -> None:
     command("figure", "hyperplane.8", "--quick", "--json")
     rows = json.loads(command("claims", "hyperplane", "--quick", "--json")[1])
     of_figure = [row for row in rows if row["id"].startswith("hyperplane.8.")]
-    assert not [row["id"] for row in of_figure if row["verdict"] == "not yet run"]
+    # Those of the interface's driver need its runs, which are made when they are asked for.
+    asked = [row for row in of_figure if not row["id"].endswith("gain-mlx5")]
+    assert not [row["id"] for row in asked if row["verdict"] == "not yet run"]
     _, output, _ = command("claims", "hyperplane", "--run", "--quick", "--json")
     assert {row["verdict"] for row in json.loads(output)} == {
         *("reproduced", "differs", "undecided", "by construction", "not yet run"),

@@ -36,9 +36,10 @@ def test_a_parameter_is_explained() -> None:
 
 def test_a_table_has_a_line_for_each_parameter() -> None:
     lines = nanoplane("explain", "server.fabric.memory").splitlines()
-    assert lines[-4:] == [
+    assert lines[-5:] == [
         "bandwidth_gb_per_s: a number from 0.001 to 1000000, gigabytes a second, default 19.2. "
         "Gigabytes (1e9 bytes) a second that each controller reads and writes together.",
+        "cache: a table. A cache in front of each controller.",
         "controllers: a whole number from 1 to 256, default 4. How many, spread evenly over the "
         "tiles at the mesh's edge; lines are interleaved over them.",
         "dram: a table. The DRAM behind each controller, command by command.",

@@ -66,6 +66,13 @@ def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield "run", simulator.run(resolved.data, resolved.elf(), options)
 
 
+def _completions() -> Mapping[str, Any]:
+    """The result of a server with completion queues."""
+    description = Description.from_toml(ROOT / "examples" / "io-forward.toml")
+    (outcome,) = sweep([description.set("measure.requests", 100)])
+    return outcome.result
+
+
 def present(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[str]:
     """Return the declared fields that a valid result has, as `Table.field`."""
     if "$ref" in schema:
@@ -91,8 +98,17 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
     fetching = 'server.core.l2={ size_bytes = 65536, prefetcher = "next-line" }'
     striding = "server.core.l1_data_prefetcher=stride"
     memory = ("server.core.translation={}", "server.fabric.memory.dram={}")
+    # A last level this small writes lines back to memory.
+    fabric = {
+        "last_level": {"size_bytes_per_bank": 65536},
+        "memory": {"cache": None, "dram": {}},
+    }
+    machine = {"fabric": fabric, "dma_nic": {"express": {"iommu": {}}}}
+    translated = same_results._rack("traditional/loopback-express", "dma-nic", machine=machine)
     results += [
         ("rack", interrupted()),
+        ("rack", translated()),
+        ("rack", _completions()),
         ("run", same_results._server(fetching, striding, *memory)()),
     ]
     found = set()

@@ -382,7 +382,7 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
         (["traffic.rate_mrps=1e308"], "million requests a second, from 0.000001 to 10000"),
         (["traffic.rate_mrps=nan"], "traffic.rate_mrps is NaN"),
         (["traffic.shape=square"], 'it must be "fully-balanced", "proportionally-concentrated"'),
-        (["data_plane.notify=poll"], 'it must be "spin", "spin-poll-mode", "wrs", "software-'),
+        (["data_plane.notify=poll"], 'it must be "spin", "spin-poll-mode", "spin-mlx5"'),
         (["server.preset=table2"], 'server.preset is "table2"'),
         (["data_plane.program=ecko"], 'did you mean "echo"?'),
         (["server.data_plane_cores=17"], "it must be server.fabric.cores, 16, or less"),

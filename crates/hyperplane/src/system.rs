@@ -1,6 +1,6 @@
 //! HyperPlane as a part of a server.
 
-use crate::{HyperPlane, HyperPlaneSpec, QwaitExtension, Statistics, attach};
+use crate::{HyperPlane, HyperPlaneSpec, PARTITIONS, QwaitExtension, Statistics, attach};
 use energy::{Split, leaked, spent};
 use fabric::{AgentId, CoreId, Fabric, Time};
 use queues::Ledger;
@@ -86,6 +86,16 @@ impl System for HyperPlaneSpec {
         let Setting::DataPlane(data_plane) = host.setting else {
             return Ok(());
         };
+        // Only with several threads a core there can be so many.
+        require(
+            data_plane.clusters as usize <= PARTITIONS,
+            "data_plane.organisation",
+            format!("{} clusters", data_plane.clusters),
+            format!(
+                "a cluster has a partition of the ready set, which has {PARTITIONS}: more threads \
+                 must share queues"
+            ),
+        )?;
         let entries = self.entries * sockets;
         require(
             data_plane.queues as usize <= entries,

@@ -172,23 +172,14 @@ impl<'a> DataPlanePlan<'a> {
             "data_plane.organisation",
             format!("{cluster} cores that share queues"),
             format!("there are {harts} data plane {them}, and they must make whole clusters"),
-        )?;
-        // Only with several threads there can be so many.
-        let (clusters, most) = (harts / cluster, hyperplane::PARTITIONS as u32);
-        require(
-            clusters <= most || !self.spec.notify.mechanism().shares_queues,
-            "data_plane.organisation",
-            format!("{cluster} threads that share queues"),
-            format!(
-                "a cluster has a partition of the ready set, and of {clusters} clusters only {most} \
-                 can: more threads must share"
-            ),
         )
     }
 
     /// What systems are told of it.
     pub fn setting(&self) -> system::DataPlane<'a> {
+        let harts = self.server.data_plane_harts() as u32;
         system::DataPlane {
+            clusters: harts / self.spec.cluster_cores(harts),
             mechanism: self.spec.notify.mechanism(),
             queues: self.spec.queues,
             batch: self.spec.batch(),

@@ -416,6 +416,7 @@ mod tests {
         let mut server = json!(preset.server);
         server["core"]["l2"] = json!(fabric::SecondLevelSpec::default());
         server["core"]["translation"] = json!({});
+        server["core"]["commit_width"] = json!(1);
         let mut timings = json!(fabric::DramTimingSpec::default());
         let all = timings.as_object_mut().unwrap().values_mut();
         all.for_each(|cycles| *cycles = json!(4));
@@ -439,7 +440,11 @@ mod tests {
                 "notify": "spin", "queues": 1, "weights": [1], "organisation": 1, "batch": 1,
                 "parameters": {"size": 1.0},
             },
-            "traffic": {"rate_mrps": 1.0, "work": {"mean_ns": 1.0, "service_times": service_times}},
+            "traffic": {
+                "rate_mrps": 1.0,
+                "work": {"mean_ns": 1.0, "service_times": service_times},
+                "operations": {"warehouses": 1},
+            },
             "measure": {
                 "precision": 0.05, "warmup": 10, "warm_start": {"requests": 1, "rate_mrps": 1.0},
             },
@@ -475,7 +480,7 @@ mod tests {
     }
 
     /// Numbers that may be any, and why.
-    const UNRANGED: [(&str, &str); 8] = [
+    const UNRANGED: [(&str, &str); 9] = [
         (
             "DataPlaneSpec.parameters",
             "the program knows what it takes",
@@ -486,6 +491,10 @@ mod tests {
         ),
         ("MeasureSpec.seed", "each is as random as the others"),
         ("OpeningSpec.words", "a message has any words"),
+        (
+            "RackServerSpec.parameters",
+            "the program knows what it takes",
+        ),
         ("RequestSpec.rows", "a message has any words"),
         ("Word", "a message has any words"),
         ("Word.min", "a message has any words"),

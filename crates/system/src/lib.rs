@@ -132,6 +132,8 @@ pub struct DataPlane<'a> {
     pub mechanism: &'static Mechanism,
     /// Its queues, or the nodes that send messages.
     pub queues: u32,
+    /// How many groups of harts have queues of their own.
+    pub clusters: u32,
     /// How many items a visit to a queue takes at most.
     pub batch: u32,
     /// `data_plane.policy`, as it is written.

@@ -1,7 +1,7 @@
 /**
- * Hands packets from cores that receive to cores that send, through rings that each sender has for
- * itself, or through one that all share: scale-out and scale-up in the text of spin-polling data
- * planes (Figure 15).
+ * Hands packets from cores that receive to cores that send, through a ring for each sender or one
+ * that all share. These are scale-out and scale-up in the study of spinning data planes (Figure
+ * 15).
  *
  * Each dispatcher has a receive queue of the first port, and each forwarder a send queue of the
  * second one. With rings of their own, dispatcher k writes to the ring of forwarder k. (The text

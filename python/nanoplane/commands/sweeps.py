@@ -223,8 +223,8 @@ def _as_csv(
 
 @app.command(
     epilog=example(
-        "nanoplane run examples/encapsulation.toml --json > spin.json",
         "nanoplane compare spin.json qwait.json",
+        "nanoplane compare 6fbfdff8 15fb4d83",
     )
 )
 def compare(

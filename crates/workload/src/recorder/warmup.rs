@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Warmup {
-    /// What the rule MSER-5 says of latencies; with [`Recorder::with_full_rings`], what it says of
-    /// slots that are used for the first time and of the times between completions.
+    /// What the rule MSER-5 says of latencies; where rings are full, what it says of slots that are
+    /// used for the first time and of the times between completions.
     #[default]
     Auto,
     /// This many requests.
