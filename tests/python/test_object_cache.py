@@ -230,8 +230,11 @@ def test_harts_that_meet_at_keys(
         (number,) = struct.unpack("<4xI", one[:8])
         if one[1] == GET and one[0] == DONE:
             served += 1
-            (put,) = struct.unpack("<I", one[8:12])
             key = requests[number][8:24]
+            # The one key that is loaded has this value until its first put.
+            if key == key_of(0) and one[8:] == first_value(key):
+                continue
+            (put,) = struct.unpack("<I", one[8:12])
             assert one[8:] == value_for(key, put)
             assert requests[put][8:24] == key
     assert served > 50
