@@ -106,15 +106,15 @@ impl State for AlignedLine {
 }
 
 /// Addresses from `start` up to, not including, `start + length`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, state::State, state::Plain,
+)]
 pub struct AddressRange {
     /// First address.
     pub start: u64,
     /// Bytes.
     pub length: u64,
 }
-
-state::plain!(AddressRange { start, length });
 
 impl AddressRange {
     /// Whether `address` lies inside.

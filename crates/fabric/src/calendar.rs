@@ -3,27 +3,23 @@
 use crate::Time;
 
 /// A length of time that is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 struct Taken {
     start: Time,
     /// The first instant behind it.
     end: Time,
 }
 
-state::plain!(Taken { start, end });
-
 /// When a link is taken.
 ///
 /// It knows every gap. A link of a server with one socket does with less, for what is reserved
 /// there is near; what comes from another socket is reserved hundreds of cycles ahead, and must not
 /// keep a message waiting that passes before it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State)]
 pub(crate) struct Calendar {
     /// In the order of time, none touching the next.
     taken: Vec<Taken>,
 }
-
-state::component!(Calendar { taken });
 
 impl Calendar {
     /// Reserves `length` in a row, from `earliest` or as soon as possible after it. Nothing will be

@@ -41,7 +41,7 @@ use spec::SpecError;
 pub struct FootprintMark(Vec<usize>);
 
 /// Something for a home that is not from a private cache.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) enum HomeInput {
     ReadAtHome(AgentId),
     /// What is written is with the agent's access.
@@ -49,10 +49,8 @@ pub(crate) enum HomeInput {
     Memory(TransactionId),
 }
 
-state::choice!(HomeInput { ReadAtHome(agent), WriteAtHome(agent), Memory(transaction) });
-
 /// Where a message of a private cache is on its way to the home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Stage {
     /// It leaves the cache.
     Leaving,
@@ -62,13 +60,7 @@ pub(crate) enum Stage {
     Admitted,
 }
 
-state::choice!(Stage {
-    Leaving,
-    Arriving,
-    Admitted
-});
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) enum Event {
     /// A message of a private cache to a bank. It stays one event on its whole way.
     ToHome {
@@ -77,6 +69,7 @@ pub(crate) enum Event {
         bank: u32,
         line: LineAddress,
         /// Where the line's entry in the directory may be.
+        #[state(fixed)]
         entry: u32,
         message: ToHome,
     },
@@ -116,18 +109,6 @@ pub(crate) enum Event {
     Hosted(Hosted),
 }
 
-state::choice!(Event {
-    ToHome { stage, cache, bank, line, entry: fixed, message },
-    Departure { core, kind },
-    Home { bank, admitted, line, input },
-    ReadOut { bank, transaction, agent, line },
-    MemoryRead { controller, ticket, line },
-    MemoryAnswer { controller, ticket, line },
-    MemoryWrite { controller, line },
-    MemoryWake { controller },
-    Hosted(event)
-});
-
 impl Alarm for Event {
     fn is_alarm(&self) -> bool {
         matches!(self, Event::Hosted(Hosted::Timer { .. }))
@@ -156,86 +137,77 @@ pub(crate) struct CachePlace {
 }
 
 /// The coherent fabric of one server.
+#[derive(state::State)]
 pub struct Fabric {
+    #[state(fixed)]
     pub(crate) clock: Clock,
+    #[state(fixed)]
     pub(crate) bank_latency: Time,
+    #[state(fixed)]
     pub(crate) bank_cycles: u64,
+    #[state(fixed)]
     pub(crate) forward_latency: Time,
+    #[state(fixed)]
     pub(crate) forward_cycles: u64,
+    #[state(fixed)]
     pub(crate) minimum_delivery_latency: Time,
+    #[state(fixed)]
     pub(crate) cores: usize,
     pub(crate) queue: Queue<Event>,
     /// How much each core has sent; then the server, then the fabric itself.
+    #[state(exact, slice)]
     pub(crate) core_counts: Vec<u64>,
+    #[state(exact)]
     pub(crate) server_count: u64,
+    #[state(exact)]
     pub(crate) internal_count: u64,
     /// Everything before this has been processed.
     pub(crate) done_until: Time,
     pub(crate) mesh: Mesh,
     pub(crate) memory: Memory,
     /// One for each tile.
+    #[state(slice)]
     pub(crate) banks: Vec<Bank>,
     /// Of one socket.
+    #[state(fixed)]
     pub(crate) bank_count: Divisor,
+    #[state(fixed)]
     pub(crate) sockets: usize,
+    #[state(exact)]
     pub(crate) ram: Ram,
+    #[state(fixed)]
     pub(crate) caches: Vec<CachePlace>,
+    #[state(exact, slice)]
     pub(crate) agents: Vec<Port>,
+    #[state(fixed)]
     pub(crate) devices: Vec<(AddressRange, AgentId)>,
+    #[state(fixed)]
     pub(crate) snoops: Vec<(AddressRange, AgentId)>,
     pub(crate) statistics: FabricStatistics,
     pub(crate) errors: Vec<String>,
     /// Buffers, empty between events.
+    #[state(fixed)]
     pub(crate) actions: Vec<HomeAction>,
+    #[state(fixed)]
     pub(crate) effects: Vec<Effect>,
+    #[state(fixed)]
     pub(crate) agent_outbox: Outbox,
+    #[state(fixed)]
     pub(crate) lines: Vec<LineAddress>,
     /// Cores, as bits, whose inboxes have got something.
+    #[state(exact)]
     pub(crate) delivered_to: u64,
     /// The earliest of what they have got in this run.
+    #[state(fixed)]
     pub(crate) first_delivery: Time,
     /// How often an agent has been called, or its private cache has had something to do.
+    #[state(exact)]
     pub(crate) calls: u64,
     /// What agents have written at home, and the lines as they were then.
     #[cfg(test)]
+    #[state(fixed)]
     pub(crate) written_at_home: Vec<(AgentId, LineAddress, crate::LineData)>,
 }
-
-state::component!(Fabric {
-    clock: fixed,
-    bank_latency: fixed,
-    bank_cycles: fixed,
-    forward_latency: fixed,
-    forward_cycles: fixed,
-    minimum_delivery_latency: fixed,
-    cores: fixed,
-    queue,
-    core_counts: exact slice,
-    server_count: exact,
-    internal_count: exact,
-    done_until,
-    mesh,
-    memory,
-    banks: slice,
-    bank_count: fixed,
-    sockets: fixed,
-    ram: exact,
-    caches: fixed,
-    agents: exact slice,
-    devices: fixed,
-    snoops: fixed,
-    statistics,
-    errors,
-    actions: fixed,
-    effects: fixed,
-    agent_outbox: fixed,
-    lines: fixed,
-    delivered_to: exact,
-    first_delivery: fixed,
-    calls: exact,
-    #[cfg(test)]
-    written_at_home: fixed,
-});
 
 /// Sends a message of a private cache along the way to the home's bank; returns the cycle in which
 /// it arrives. `ready`: the first cycle in which it could leave, if it need not be forwarded.

@@ -7,27 +7,23 @@ use std::ops::Range;
 const NO_LINE: u64 = u64::MAX;
 
 /// Set-associative. Who uses it tells the index of a line, from which its set follows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub(crate) struct LineArray {
+    #[state(fixed)]
     ways: usize,
+    #[state(fixed)]
     set_mask: u64,
     /// Line numbers, set by set; [`NO_LINE`] in a free way.
+    #[state(slice)]
     lines: Vec<u64>,
     /// Newer than memory.
+    #[state(slice)]
     dirty: Vec<bool>,
     /// The replacement policy's byte of each way.
+    #[state(octets)]
     order: Vec<u8>,
     policy: Policy,
 }
-
-state::component!(LineArray {
-    ways: fixed,
-    set_mask: fixed,
-    lines: slice,
-    dirty: slice,
-    order: octets,
-    policy,
-});
 
 impl LineArray {
     pub(crate) fn new(sets: usize, ways: usize, replacement: Replacement) -> LineArray {

@@ -40,21 +40,17 @@ pub(crate) enum Order {
 const WINDOW: u64 = 64;
 
 /// When a link is taken.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State)]
 struct Link {
     /// The cycle of the lowest bit of `taken`; nothing is reserved before it any more.
+    #[state(cycle)]
     base: u64,
     /// The cycles of the window that are taken.
     taken: u64,
     /// Behind the window all cycles before this one are taken.
+    #[state(cycle)]
     taken_until: u64,
 }
-
-state::component!(Link {
-    base: cycle,
-    taken,
-    taken_until: cycle
-});
 
 impl Link {
     /// Reserves `flits` cycles in a row, from `earliest` or as soon as possible after it. Nothing
@@ -145,34 +141,31 @@ impl Link {
 }
 
 /// What joins two sockets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 struct SocketLink {
     /// Tiles of a socket: those of the second are numbered behind those of the first.
+    #[state(fixed)]
     tiles: usize,
     /// The tile of each socket where the link begins.
+    #[state(fixed)]
     ports: [usize; 2],
+    #[state(fixed)]
     latency: Time,
+    #[state(fixed)]
     bandwidth_gb_per_s: f64,
     /// When each direction is taken: that which begins at the first socket, and the other.
+    #[state(slice)]
     directions: [Calendar; 2],
     /// When each of the links on the meshes is taken.
+    #[state(slice)]
     calendars: Vec<Calendar>,
+    #[state(count)]
     messages: u64,
+    #[state(count)]
     bytes: u64,
+    #[state(count)]
     queueing: Time,
 }
-
-state::component!(SocketLink {
-    tiles: fixed,
-    ports: fixed,
-    latency: fixed,
-    bandwidth_gb_per_s: fixed,
-    directions: slice,
-    calendars: slice,
-    messages: count,
-    bytes: count,
-    queueing: count,
-});
 
 impl SocketLink {
     fn new(spec: &SocketLinkSpec, mesh: &MeshSpec) -> SocketLink {
@@ -219,22 +212,33 @@ struct Route {
     hops: u32,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(all(count))]
 pub(crate) struct Mesh {
     /// Of all sockets.
+    #[state(fixed)]
     tiles: usize,
+    #[state(fixed)]
     hop: u64,
+    #[state(fixed)]
     local: u64,
+    #[state(fixed)]
     clock: Clock,
+    #[state(fixed)]
     link_bytes: Divisor,
     /// Four for each tile: to the east, west, south, north.
+    #[state(slice)]
     links: Vec<Link>,
     /// The other socket, if there is one; then the links are in its calendars.
+    #[state(inside)]
     socket_link: Option<SocketLink>,
     /// The links from each tile to each other, one way behind the other, and where they are.
+    #[state(fixed)]
     routes: Vec<u16>,
+    #[state(fixed)]
     ways: Vec<Route>,
     /// For each order, and then each pair of tiles, the cycle in which the last message arrives.
+    #[state(cycles)]
     last_arrival: Vec<u64>,
     pub(crate) messages: u64,
     pub(crate) hops: u64,
@@ -243,27 +247,9 @@ pub(crate) struct Mesh {
     /// Tests let one of four messages take longer, by less than so many cycles (0 for none); the
     /// other number decides which.
     #[cfg(test)]
+    #[state(fixed)]
     pub(crate) jitter: (u64, u64),
 }
-
-state::component!(Mesh {
-    tiles: fixed,
-    hop: fixed,
-    local: fixed,
-    clock: fixed,
-    link_bytes: fixed,
-    links: slice,
-    socket_link: inside,
-    routes: fixed,
-    ways: fixed,
-    last_arrival: cycles,
-    messages: count,
-    hops: count,
-    hop_cycles: count,
-    queueing_cycles: count,
-    #[cfg(test)]
-    jitter: fixed,
-});
 
 /// The links of the way from one tile to another: along the row, then along the column.
 fn route(columns: usize, from: usize, to: usize) -> Vec<u16> {

@@ -48,7 +48,7 @@ impl CacheId {
 }
 
 /// Where a line was found that a cache had asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum Source {
     /// In the core's own second-level cache.
     SecondLevel,
@@ -60,15 +60,8 @@ pub enum Source {
     Memory,
 }
 
-state::choice!(Source {
-    SecondLevel,
-    LastLevel,
-    Cache,
-    Memory
-});
-
 /// Permission that comes with a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum Grant {
     /// Others may hold it too; reading only.
     Shared,
@@ -78,14 +71,8 @@ pub enum Grant {
     Modified,
 }
 
-state::choice!(Grant {
-    Shared,
-    Exclusive,
-    Modified
-});
-
 /// A message from a private cache to a line's home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum ToHome {
     /// Wants to read the line.
     GetS,
@@ -109,17 +96,8 @@ pub enum ToHome {
     },
 }
 
-state::choice!(ToHome {
-    GetS,
-    GetM,
-    PutM(data),
-    PutE,
-    InvalidateAck,
-    ForwardAck { data, dirty, kept },
-});
-
 /// A message to a private cache, from a line's home or (data only) from the line's last owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum ToCache {
     /// The line, with permission, and where it was found.
     Data(Grant, Source, LineData),
@@ -140,14 +118,6 @@ pub enum ToCache {
     /// A `PutM` or `PutE` has been seen.
     PutAck,
 }
-
-state::choice!(ToCache {
-    Data(grant, source, data),
-    Invalidate,
-    ForwardGetS { requester, with_data },
-    ForwardGetM { requester },
-    PutAck,
-});
 
 /// How a request of a core travels to an agent, and the answer back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +155,7 @@ impl state::Plain for Transit {
 }
 
 /// What a core asks of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum RequestKind {
     /// A load from the agent's addresses. The reply is the value.
     Read {
@@ -212,12 +182,6 @@ pub enum RequestKind {
     },
 }
 
-state::choice!(RequestKind {
-    Read { address, bytes },
-    Write { address, bytes, value },
-    Custom { code, arguments },
-});
-
 /// A message that a core leaves for the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
@@ -228,7 +192,7 @@ pub struct OutgoingMessage {
 }
 
 /// The two kinds of [`OutgoingMessage`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum OutgoingKind {
     /// From a private cache to the home of `line`.
     Coherence {
@@ -267,12 +231,6 @@ pub enum OutgoingKind {
     },
 }
 
-state::choice!(OutgoingKind {
-    Coherence { cache, line, message },
-    Transfer { from, to, line, grant, data },
-    Request { agent, transit, kind, hart, token },
-});
-
 /// Messages of one core for the fabric.
 #[derive(Debug, Default)]
 pub struct Outbox {
@@ -289,24 +247,19 @@ impl Outbox {
 }
 
 /// Something that the fabric brings to a core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct Delivery {
     /// When it takes effect.
     pub at: Time,
     /// Orders deliveries of one time.
+    #[state(exact)]
     pub sequence: u64,
     /// What it is.
     pub kind: DeliveryKind,
 }
 
-state::plain!(Delivery {
-    at,
-    sequence: exact,
-    kind
-});
-
 /// The kinds of [`Delivery`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum DeliveryKind {
     /// For one of the core's private caches.
     Cache {
@@ -349,14 +302,6 @@ pub enum DeliveryKind {
     },
 }
 
-state::choice!(DeliveryKind {
-    Cache { cache, line, message },
-    Reply { token, result },
-    Interrupt { thread, bit, level },
-    Stash { line },
-    Notice { thread, header },
-});
-
 impl DeliveryKind {
     /// Whether it only ends an eviction.
     #[inline]
@@ -372,15 +317,19 @@ impl DeliveryKind {
 }
 
 /// Deliveries for one core, in the order of their times.
-#[derive(Debug)]
+#[derive(Debug, state::State)]
+#[state(fields)]
 pub struct Inbox {
     awaited: DeliveryQueue,
     /// The ends of evictions, for which nobody waits, by themselves: they are half of all, and
     /// short enough to overtake lines on their way.
     acknowledgements: DeliveryQueue,
+    #[state(exact)]
     next_sequence: u64,
     /// When the next one takes effect, and whether it is the end of an eviction.
+    #[state(fixed)]
     next_at: Time,
+    #[state(fixed)]
     is_acknowledgement: bool,
 }
 
@@ -398,17 +347,7 @@ impl Default for Inbox {
 
 impl state::State for Inbox {
     fn walk(&mut self, walker: &mut dyn state::Walker) {
-        state::fields!(
-            self,
-            walker,
-            Inbox {
-                awaited,
-                acknowledgements,
-                next_sequence: exact,
-                next_at: fixed,
-                is_acknowledgement: fixed,
-            }
-        );
+        self.walk_fields(walker);
         if walker.purpose() == state::Purpose::Compare {
             // Of two of one time it matters which comes first.
             let key = |delivery: &Delivery| (delivery.at, delivery.sequence);

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 pub type Slot = u32;
 
 /// The state of a line that a cache holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum State {
     /// Others may have it too.
     Shared,
@@ -24,12 +24,6 @@ pub enum State {
     /// The only copy, newer than at its home.
     Modified,
 }
-
-state::choice!(State {
-    Shared,
-    Exclusive,
-    Modified
-});
 
 /// A line has been looked up.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +77,7 @@ pub enum CacheNotice {
 const INVALID: u64 = u64::MAX;
 
 /// What another cache, or the home, wants of an owned line.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
 struct Forward {
     /// `None`: the home.
     requester: Option<CacheId>,
@@ -91,12 +85,6 @@ struct Forward {
     /// The home has no copy.
     with_data: bool,
 }
-
-state::plain!(Forward {
-    requester,
-    write,
-    with_data
-});
 
 impl Forward {
     fn message(self) -> ToCache {
@@ -117,7 +105,7 @@ impl Forward {
 }
 
 /// A request on its way.
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Hash, state::State, state::Plain)]
 struct Miss {
     line: LineAddress,
     write: bool,
@@ -127,13 +115,6 @@ struct Miss {
     forward: Option<Forward>,
 }
 
-state::plain!(Miss {
-    line,
-    write,
-    invalidated,
-    forward
-});
-
 impl Miss {
     /// Loads that have not been waiting for the line yet may not use it.
     fn comes_too_late(&self) -> bool {
@@ -141,14 +122,12 @@ impl Miss {
     }
 }
 
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Hash, state::State, state::Plain)]
 struct Eviction {
     line: LineAddress,
     dirty: bool,
     data: LineData,
 }
-
-state::plain!(Eviction { line, dirty, data });
 
 /// A line that had to make room.
 #[derive(Clone, Copy, Debug)]
@@ -159,42 +138,50 @@ pub(crate) struct Victim {
 }
 
 /// What [`PrivateCache::finish_fill`] has to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State, state::Plain)]
 struct Fill {
     line: LineAddress,
     use_once: bool,
     forward: Option<Forward>,
 }
 
-state::plain!(Fill {
-    line,
-    use_once,
-    forward
-});
-
 /// A private cache. See the description of the module for its protocol.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(fields)]
 pub struct PrivateCache {
+    #[state(fixed)]
     id: CacheId,
+    #[state(fixed)]
     ways: usize,
+    #[state(fixed)]
     set_mask: u64,
+    #[state(fixed)]
     mshrs: usize,
     /// Line numbers, set by set; [`INVALID`] where there is none.
+    #[state(exact, slice)]
     tags: Vec<u64>,
+    #[state(exact, slice)]
     states: Vec<State>,
     /// How many ways of each set have no line.
+    #[state(fixed)]
     free: Vec<u8>,
     /// The replacement policy's byte of each way.
+    #[state(exact, octets)]
     order: Vec<u8>,
     /// The slot of each set that was used last: to use it again changes nothing.
+    #[state(exact, slice)]
     recent: Vec<Slot>,
+    #[state(exact, slice)]
     data: Vec<AlignedLine>,
+    #[state(exact)]
     misses: Vec<Miss>,
     /// How many of them there are for the low bits of a line: to see quickly that there is none.
+    #[state(exact, slice)]
     missing: [u16; 64],
     /// The oldest is acknowledged first, as a rule.
     evictions: VecDeque<Eviction>,
     fill: Option<Fill>,
+    #[state(count)]
     version: u64,
     policy: Policy,
 }
@@ -204,28 +191,7 @@ impl state::State for PrivateCache {
         if walker.purpose() == Purpose::Compare {
             self.compare(walker);
         }
-        state::fields!(
-            self,
-            walker,
-            PrivateCache {
-                id: fixed,
-                ways: fixed,
-                set_mask: fixed,
-                mshrs: fixed,
-                tags: exact slice,
-                states: exact slice,
-                free: fixed,
-                order: exact octets,
-                recent: exact slice,
-                data: exact slice,
-                misses: exact,
-                missing: exact slice,
-                evictions,
-                fill,
-                version: count,
-                policy,
-            }
-        );
+        self.walk_fields(walker);
         if walker.is_restoring() {
             for (free, tags) in self.free.iter_mut().zip(self.tags.chunks(self.ways)) {
                 *free = tags.iter().filter(|&&tag| tag == INVALID).count() as u8;

@@ -15,12 +15,16 @@ const TABLE_PAGES: usize = 512;
 /// `None` is a page of zeros that nobody has written.
 type Table = [Option<Box<Page>>; TABLE_PAGES];
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(fields)]
 struct Region {
+    #[state(fixed)]
     first_line: u64,
+    #[state(fixed)]
     lines: u64,
     /// Tables of which no page has been written are not there: of large memories most, which would
     /// otherwise be looked at to free or to save them.
+    #[state(fixed)]
     tables: Vec<Option<Box<Table>>>,
 }
 
@@ -102,15 +106,7 @@ impl Region {
 /// Only what is not zero is walked.
 impl State for Region {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Region {
-                first_line: fixed,
-                lines: fixed,
-                tables: fixed,
-            }
-        );
+        self.walk_fields(walker);
         let mut written = self.places(|page| !is_zero(page));
         written.walk(walker);
         if walker.is_restoring() {
@@ -185,18 +181,7 @@ impl State for Ram {
         } else {
             self.copy_image();
         }
-        state::fields!(
-            self,
-            walker,
-            Ram {
-                regions: slice,
-                image: fixed,
-                ranges: fixed,
-                second_socket: fixed,
-                touched_pages: fixed,
-                host_is_full: fixed
-            }
-        );
+        self.walk_fields(walker);
     }
 }
 
@@ -204,17 +189,24 @@ impl State for Ram {
 ///
 /// It holds what the last-level cache and the memory behind it hold; a line that a private cache
 /// owns may be newer there.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State)]
+#[state(fields)]
 pub struct Ram {
     /// The largest first, for it is asked for most; the others by their addresses.
+    #[state(slice)]
     regions: Vec<Region>,
     /// What is in pages that have not been written.
+    #[state(fixed)]
     image: Option<Arc<Image>>,
+    #[state(fixed)]
     ranges: Vec<AddressRange>,
     /// What of it belongs to the second socket, the largest first.
+    #[state(fixed)]
     second_socket: Vec<AddressRange>,
     /// Pages that have been written, without those of a checkpoint.
+    #[state(fixed)]
     touched_pages: u64,
+    #[state(fixed)]
     host_is_full: bool,
 }
 

@@ -32,15 +32,13 @@ use crate::{
 };
 
 /// One of the first-level caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum Side {
     /// That for instructions.
     Instruction,
     /// That for data.
     Data,
 }
-
-state::choice!(Side { Instruction, Data });
 
 /// The first-level caches of a core.
 pub struct FirstLevel<'a> {
@@ -100,19 +98,20 @@ pub enum SecondNotice {
 const NEVER: u64 = u64::MAX;
 
 /// What a miss of a first-level cache waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 enum WaitsFor {
     /// The end of the look-up, which has found the line.
-    LookUp { until: u64 },
+    LookUp {
+        #[state(cycle)]
+        until: u64,
+    },
     /// The line's home.
     Home,
     /// A miss register.
     Register,
 }
 
-state::choice!(WaitsFor { LookUp { until: cycle }, Home, Register });
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct FirstMiss {
     side: Side,
     line: LineAddress,
@@ -120,15 +119,9 @@ struct FirstMiss {
     waits_for: WaitsFor,
 }
 
-state::plain!(FirstMiss {
-    side,
-    line,
-    write,
-    waits_for
-});
-
 /// What a second-level cache has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State)]
+#[state(all(count))]
 pub struct SecondLevelStatistics {
     /// Misses of the first level for which it had the line, with the permission that was needed.
     pub hits: u64,
@@ -136,15 +129,12 @@ pub struct SecondLevelStatistics {
     pub misses: u64,
 }
 
-state::component!(SecondLevelStatistics {
-    hits: count,
-    misses: count
-});
-
 /// A private second-level cache. See the description of the module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct SecondLevel {
+    #[state(fixed)]
     clock: Clock,
+    #[state(fixed)]
     hit_latency_cycles: u64,
     cache: PrivateCache,
     /// In the order in which they came.
@@ -152,18 +142,9 @@ pub struct SecondLevel {
     /// The line that has come and is being used.
     filling: Option<LineAddress>,
     statistics: SecondLevelStatistics,
+    #[state(inside)]
     prefetching: Option<Box<Prefetching>>,
 }
-
-state::component!(SecondLevel {
-    clock: fixed,
-    hit_latency_cycles: fixed,
-    cache,
-    misses,
-    filling,
-    statistics,
-    prefetching: inside,
-});
 
 impl SecondLevel {
     /// An empty cache, number `id` on its fabric, whose cycles are of `clock`. `spec` has been

@@ -6,69 +6,100 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What has happened on the fabric so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
+)]
 pub struct FabricStatistics {
     /// Requests for lines that were in the last-level cache, or that a private cache owned or
     /// another request was being served for.
+    #[state(count)]
     pub last_level_hits: u64,
     /// Requests for lines that had to come from memory.
+    #[state(count)]
     pub last_level_misses: u64,
     /// Lines that left the last-level cache to make room.
+    #[state(count)]
     pub last_level_evictions: u64,
     /// Lines that had to leave private caches to make room in the directory, which is in the tags
     /// of an inclusive last-level cache.
+    #[state(count)]
     pub recalls: u64,
     /// GetS and GetM from private caches.
+    #[state(count)]
     pub requests: u64,
     /// Requests that were forwarded to the owner of the line.
+    #[state(count)]
     pub forwards: u64,
     /// Invalidates sent.
+    #[state(count)]
     pub invalidations: u64,
     /// Lines that owners gave up to make room.
+    #[state(count)]
     pub puts: u64,
     /// Lines read at home by agents.
+    #[state(count)]
     pub reads_at_home: u64,
     /// Writes of agents at home.
+    #[state(count)]
     pub writes_at_home: u64,
     /// Lines sent from one private cache to another.
+    #[state(count)]
     pub transfers: u64,
     /// Grants of E or M.
+    #[state(count)]
     pub ownership_grants: u64,
     /// Requests of cores to agents.
+    #[state(count)]
     pub agent_requests: u64,
     /// Requests of cores to addresses of nobody.
+    #[state(count)]
     pub refused_requests: u64,
     /// Interrupt lines changed.
+    #[state(count)]
     pub interrupts: u64,
     /// Messages and requests that the banks of the last-level cache have looked up in the
     /// directory.
+    #[state(count)]
     pub bank_accesses: u64,
     /// Lines that the banks read out, to send or to write them to memory.
+    #[state(count)]
     pub bank_line_reads: u64,
     /// Lines, or parts of lines, that the banks were brought and took up.
+    #[state(count)]
     pub bank_line_writes: u64,
     /// Lines read from memory.
+    #[state(count)]
     pub memory_reads: u64,
     /// Lines written to memory.
+    #[state(count)]
     pub memory_writes: u64,
     /// Messages between units, on one tile or between tiles.
+    #[state(count)]
     pub mesh_messages: u64,
     /// Links passed by messages.
+    #[state(count)]
     pub mesh_hops: u64,
     /// Links passed by flits; a flit takes a link for a cycle.
+    #[state(count)]
     pub mesh_hop_cycles: u64,
     /// Time that messages waited for links, in femtoseconds.
+    #[state(count)]
     pub mesh_queueing_fs: u64,
     /// Messages that have crossed the link between two sockets.
+    #[state(count)]
     pub socket_link_messages: u64,
     /// Bytes that have crossed the link between two sockets.
+    #[state(count)]
     pub socket_link_bytes: u64,
     /// Time that messages waited for the link between two sockets, in femtoseconds.
+    #[state(count)]
     pub socket_link_queueing_fs: u64,
     /// Time that messages waited for their turn at a bank, in femtoseconds.
+    #[state(count)]
     pub bank_queueing_fs: u64,
     /// Time that reads and writes waited for a memory channel, in femtoseconds; with
     /// `server.fabric.memory.dram`, that reads waited for their read command.
+    #[state(count)]
     pub memory_queueing_fs: u64,
     /// The commands of all channels, with `server.fabric.memory.dram`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,46 +109,12 @@ pub struct FabricStatistics {
     pub memory_cache: Option<MemoryCacheStatistics>,
     /// Answers and interrupts over wires of their own that were asked for sooner than the shortest
     /// latency of a delivery, and came then.
+    #[state(count)]
     pub lengthened_deliveries: u64,
     /// Events processed.
+    #[state(count)]
     pub events: u64,
 }
-
-state::plain!(FabricStatistics {
-    last_level_hits: count,
-    last_level_misses: count,
-    last_level_evictions: count,
-    recalls: count,
-    requests: count,
-    forwards: count,
-    invalidations: count,
-    puts: count,
-    reads_at_home: count,
-    writes_at_home: count,
-    transfers: count,
-    ownership_grants: count,
-    agent_requests: count,
-    refused_requests: count,
-    interrupts: count,
-    bank_accesses: count,
-    bank_line_reads: count,
-    bank_line_writes: count,
-    memory_reads: count,
-    memory_writes: count,
-    mesh_messages: count,
-    mesh_hops: count,
-    mesh_hop_cycles: count,
-    mesh_queueing_fs: count,
-    socket_link_messages: count,
-    socket_link_bytes: count,
-    socket_link_queueing_fs: count,
-    bank_queueing_fs: count,
-    memory_queueing_fs: count,
-    dram,
-    memory_cache,
-    lengthened_deliveries: count,
-    events: count,
-});
 
 impl Fabric {
     /// What has happened so far.

@@ -19,66 +19,63 @@ use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What HyperPlane has counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
+)]
 #[schemars(rename = "HyperPlaneStatistics")]
 pub struct Statistics {
     /// `QWAIT`s answered with a QID.
+    #[state(count)]
     pub wake_ups: u64,
     /// QIDs returned whose queue `QWAIT.VERIFY` found empty.
+    #[state(count)]
     pub spurious_wake_ups: u64,
     /// Non-blocking `QWAIT`s that found no queue ready.
+    #[state(count)]
     pub not_ready: u64,
     /// Queues activated because ownership of their armed doorbell was granted.
+    #[state(count)]
     pub activations_by_grant: u64,
     /// Queues activated because they were not empty when they were to be armed.
+    #[state(count)]
     pub activations_by_reconsider: u64,
     /// Doorbells armed.
+    #[state(count)]
     pub arms: u64,
     /// `QWAIT.ADD`s that met a conflict in the monitoring set.
+    #[state(count)]
     pub conflicts: u64,
     /// `QWAIT`s that found no queue ready and halted their hart.
+    #[state(count)]
     pub halts: u64,
     /// Time that harts were halted for want of a ready queue, summed over harts.
+    #[state(count)]
     pub halted_fs: u64,
     /// Look-ups in the monitoring set: for grants of ownership in the doorbells' range, and to
     /// arm, add and remove.
+    #[state(count)]
     pub look_ups: u64,
     /// Harts woken out of C1.
+    #[state(count)]
     pub power_ups: u64,
     /// Of the `QWAIT`s answered with a QID, those that have got a queue of the other socket's ready
     /// set.
+    #[state(count)]
     pub steals: u64,
     /// Queues that were offered to the other socket, where no hart waited any more.
+    #[state(count)]
     pub offers_returned: u64,
     /// How long the ready sets' arbiters have been selecting, summed over ready sets.
+    #[state(count)]
     pub selecting_fs: u64,
     /// How long selections have waited for those before them.
+    #[state(count)]
     pub selections_waited_fs: u64,
     /// Queues monitored.
     pub monitored: usize,
     /// Queues armed.
     pub armed: usize,
 }
-
-state::plain!(Statistics {
-    wake_ups: count,
-    spurious_wake_ups: count,
-    not_ready: count,
-    activations_by_grant: count,
-    activations_by_reconsider: count,
-    arms: count,
-    conflicts: count,
-    halts: count,
-    halted_fs: count,
-    look_ups: count,
-    power_ups: count,
-    steals: count,
-    offers_returned: count,
-    selecting_fs: count,
-    selections_waited_fs: count,
-    monitored,
-    armed,
-});
 
 impl Statistics {
     /// Selections that the ready sets were asked for: once for each `QWAIT`, once more for one that
@@ -89,7 +86,7 @@ impl Statistics {
 }
 
 /// A hart that waits in `QWAIT`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Halted {
     reply_to: ReplyTo,
     /// The partition of the ready set that it waits for.
@@ -97,26 +94,14 @@ struct Halted {
     since: Time,
 }
 
-state::plain!(Halted {
-    reply_to,
-    partition,
-    since
-});
-
 /// An instruction that reads a doorbell at its home in order to arm it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Arming {
     reply_to: ReplyTo,
     doorbell: u64,
     /// The queue that becomes ready if there is work; `None` for `QWAIT-VERIFY`, which only tells.
     qid: Option<Qid>,
 }
-
-state::plain!(Arming {
-    reply_to,
-    doorbell,
-    qid
-});
 
 /// How a request is answered.
 enum Answer {
@@ -131,24 +116,32 @@ enum Answer {
 /// A ready set has a single arbiter, with its partitions as masks in front of it. Selections are
 /// made one at a time, each in 12.25 ns with 1024 entries (§IV-C). The queue is chosen when the
 /// selection is requested; the answer waits for earlier selections.
+#[derive(state::State)]
 pub struct HyperPlane {
+    #[state(fixed)]
     latencies: Latencies,
     /// What the fabric shows to the monitoring set; ranges of `QWAIT.INIT` must lie inside.
+    #[state(fixed)]
     snooped: AddressRange,
     /// The range of the last `QWAIT.INIT`; empty before the first.
     doorbells: AddressRange,
     /// One for each socket.
+    #[state(slice)]
     monitoring_sets: Vec<MonitoringSet>,
     /// All of them: see [`ReadySet`].
     ready_set: ReadySet,
     /// Who waits in `QWAIT`, the longest first.
     halted: VecDeque<Halted>,
+    #[state(fixed)]
     sockets: Sockets,
     /// From when on the arbiter of each ready set has nothing to do.
+    #[state(slice)]
     arbiter_free_at: Vec<Time>,
     /// For each partition of the ready sets, who waits for its queues at the other one.
+    #[state(slice)]
     waiting_elsewhere: Vec<Waiting>,
     /// The number of the last offer of each queue that has not been removed since; 0 for none.
+    #[state(slice)]
     offers: Vec<u64>,
     next_offer: u64,
     /// What is on its way from one socket to the other, by the token of its arrival.
@@ -156,31 +149,12 @@ pub struct HyperPlane {
     /// Instructions whose doorbell is being read, by the token of the access.
     arming: BTreeMap<u64, Arming>,
     next_token: u64,
+    #[state(fixed)]
     power_optimised: bool,
     /// How long each core has been in C1, by its number, up to when it was last woken.
     powered_down_fs: Vec<u64>,
     statistics: Statistics,
 }
-
-state::component!(HyperPlane {
-    latencies: fixed,
-    snooped: fixed,
-    doorbells,
-    monitoring_sets: slice,
-    ready_set,
-    halted,
-    sockets: fixed,
-    arbiter_free_at: slice,
-    waiting_elsewhere: slice,
-    offers: slice,
-    next_offer,
-    under_way,
-    arming,
-    next_token,
-    power_optimised: fixed,
-    powered_down_fs,
-    statistics,
-});
 
 /// The tokens of arrivals from the other socket; those below are QIDs.
 const MESSAGES: u64 = 1 << 32;

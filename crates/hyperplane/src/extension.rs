@@ -44,8 +44,10 @@ const READY_SET: Transit = Transit::Fixed(Time::ZERO);
 /// All but `QWAIT` and `QWAIT.NB` are barriers. These two read no memory that others write: they
 /// take a queue, and `VERIFY` follows. They also start only when they are certain to commit,
 /// because a queue taken on a wrong path would be lost.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
+#[state(fields)]
 pub struct QwaitExtension {
+    #[state(fixed)]
     agent: AgentId,
 }
 
@@ -189,7 +191,7 @@ impl Extension for QwaitExtension {
     }
 
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(self, walker, QwaitExtension { agent: fixed });
+        self.walk_fields(walker);
     }
 }
 

@@ -28,7 +28,7 @@ impl Plain for Qid {
 pub const MAX_WAYS: usize = 8;
 
 /// One place of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State)]
 struct Entry {
     /// The whole line address; hardware would leave out what the place and the bank imply.
     tag: LineAddress,
@@ -39,13 +39,6 @@ struct Entry {
     /// The place is taken.
     valid: bool,
 }
-
-state::component!(Entry {
-    tag,
-    qid,
-    monitoring,
-    valid
-});
 
 const EMPTY: Entry = Entry {
     tag: LineAddress(0),
@@ -81,34 +74,29 @@ impl fmt::Display for InsertError {
 impl std::error::Error for InsertError {}
 
 /// The monitoring set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State)]
 pub struct MonitoringSet {
     /// `banks` × `ways` × `rows` places.
+    #[state(slice)]
     places: Vec<Entry>,
+    #[state(fixed)]
     banks: usize,
+    #[state(fixed)]
     ways: usize,
+    #[state(fixed)]
     rows: usize,
     /// How many places an insertion looks at, at most.
+    #[state(fixed)]
     walk_places: usize,
     /// Which bits of a key make each bit of its row, way by way.
+    #[state(fixed)]
     hashes: Vec<u64>,
     /// The doorbell line of each QID, for `QWAIT-REMOVE`; hardware would search for it.
+    #[state(slice)]
     line_of: Vec<Option<LineAddress>>,
     occupied: usize,
     armed: usize,
 }
-
-state::component!(MonitoringSet {
-    places: slice,
-    banks: fixed,
-    ways: fixed,
-    rows: fixed,
-    walk_places: fixed,
-    hashes: fixed,
-    line_of: slice,
-    occupied,
-    armed,
-});
 
 impl MonitoringSet {
     /// An empty table of `banks` banks with `ways` ways (2 to [`MAX_WAYS`]) of `rows` rows each;

@@ -5,7 +5,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// In which order ready queues are served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    state::State,
+    state::Plain,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// The selected queue has the lowest priority in the next round.
@@ -19,13 +31,6 @@ pub enum Policy {
     /// that software keeps (§V-E).
     ActivationOrder,
 }
-
-state::choice!(Policy {
-    RoundRobin,
-    WeightedRoundRobin,
-    StrictPriority,
-    ActivationOrder
-});
 
 impl Policy {
     /// The policy of a number, as `QWAIT.INIT` encodes it.
@@ -41,15 +46,13 @@ impl Policy {
 }
 
 /// The current priority and the weight counter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State)]
 pub(crate) struct Priority {
     /// The QID with the highest priority: the paper's one-hot vector, encoded.
     pub current: Qid,
     /// How many more times the current queue is served; 0: its weight is not loaded yet.
     counter: u32,
 }
-
-state::component!(Priority { current, counter });
 
 impl Priority {
     /// Moves the priority after `selected` was selected out of `queues` queues.

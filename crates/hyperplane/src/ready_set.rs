@@ -15,7 +15,7 @@ pub const PARTITIONS: usize = 32;
 /// It can be divided into *partitions*, each with the queues of some cores and a current priority
 /// of its own ("we assume the ready set is partitioned", §V-C). All queues are in partition 0
 /// until they are put elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State)]
 pub struct ReadySet {
     queues: usize,
     /// The ready bits.
@@ -24,11 +24,12 @@ pub struct ReadySet {
     policy: Policy,
     /// The partition of each QID.
     partition_of: Vec<u8>,
+    #[state(slice)]
     partitions: Vec<Partition>,
 }
 
 /// What an arbiter sees, and where it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State)]
 struct Partition {
     /// The mask bits: a one lets the queue's ready bit through to the arbiter. Only queues of this
     /// partition have one.
@@ -38,21 +39,6 @@ struct Partition {
     /// [`Policy::ActivationOrder`] alone.
     order: VecDeque<Qid>,
 }
-
-state::component!(ReadySet {
-    queues,
-    ready,
-    weights,
-    policy,
-    partition_of,
-    partitions: slice
-});
-
-state::component!(Partition {
-    mask,
-    priority,
-    order
-});
 
 impl ReadySet {
     /// A ready set for QIDs below `queues`: none ready, all enabled, all of weight 1.

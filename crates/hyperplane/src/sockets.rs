@@ -37,7 +37,7 @@ use crate::{PARTITIONS, Qid};
 use fabric::{AgentContext, Fabric, ReplyTo, Request, Time};
 
 /// What is under way between the sockets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) enum Message {
     /// A core's request, to a ready set of the other socket.
     Request { request: Request },
@@ -65,17 +65,8 @@ pub(crate) enum Message {
     },
 }
 
-state::choice!(Message {
-    Request { request },
-    Answer { reply_to, result, delay },
-    Ask { partition },
-    Cancel { partition },
-    Offer { qid, partition, number },
-    Return { qid, partition, number }
-});
-
 /// How many harts of the other socket wait for queues of a partition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) struct Waiting {
     /// Asks.
     asked: u64,
@@ -83,8 +74,6 @@ pub(crate) struct Waiting {
     /// was faster.
     served: u64,
 }
-
-state::plain!(Waiting { asked, served });
 
 impl Waiting {
     pub(crate) fn ask(&mut self) {

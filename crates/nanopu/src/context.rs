@@ -5,23 +5,18 @@ use pipeline::Word;
 use std::collections::VecDeque;
 
 /// A message in a receive queue. A word of it comes in each cycle.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 struct Received {
     words: Vec<u64>,
     /// How many have been read.
     read: usize,
     /// From when on the first can be read.
+    #[state(cycle)]
     readable: u64,
 }
 
-state::plain!(Received {
-    words,
-    read,
-    readable: cycle
-});
-
 /// A context that is bound to a core.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, state::State)]
 pub(crate) struct Context {
     /// The layer-4 port.
     pub number: u16,
@@ -43,20 +38,6 @@ pub(crate) struct Context {
     pub is_stopped: bool,
     pub stopped_bytes: u64,
 }
-
-state::component!(Context {
-    number,
-    priority,
-    is_active,
-    has_begun,
-    used_cycles,
-    arrivals,
-    received,
-    sending,
-    missing,
-    is_stopped,
-    stopped_bytes,
-});
 
 impl state::Plain for Context {
     fn blank() -> Context {

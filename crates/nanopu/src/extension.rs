@@ -84,15 +84,22 @@ fn trap(cause: u8, value: u64) -> Trap {
 }
 
 /// What nanoPU adds to a core.
-#[derive(Clone)]
+#[derive(Clone, state::State)]
 pub struct NetworkRegisters {
+    #[state(fixed)]
     agent: AgentId,
+    #[state(fixed)]
     latency: Time,
+    #[state(fixed)]
     core: usize,
+    #[state(fixed)]
     max_contexts: usize,
+    #[state(fixed)]
     max_bytes: u64,
     /// Bytes of a context's transmit queue.
+    #[state(fixed)]
     queue_bytes: u64,
+    #[state(fixed)]
     mailbox: SharedMailbox,
     scheduler: Scheduler,
     /// `lcurcontext` and `lcurpriority`, as written.
@@ -100,26 +107,12 @@ pub struct NetworkRegisters {
     priority: u8,
     idle_cycles: u64,
     /// Until when the wires that bring messages are in use.
+    #[state(cycle)]
     wires_until: u64,
+    // Empty whenever the core rests.
+    #[state(fixed)]
     sent: VecDeque<Sent>,
 }
-
-state::component!(NetworkRegisters {
-    agent: fixed,
-    latency: fixed,
-    core: fixed,
-    max_contexts: fixed,
-    max_bytes: fixed,
-    queue_bytes: fixed,
-    mailbox: fixed,
-    scheduler,
-    current,
-    priority,
-    idle_cycles,
-    wires_until: cycle,
-    // Empty whenever the core rests.
-    sent: fixed,
-});
 
 impl NetworkRegisters {
     pub(crate) fn new(

@@ -7,31 +7,26 @@ use std::rc::Rc;
 
 /// A message on its way to or from a core: its context, and its words with the application header
 /// first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) struct Words {
     pub context: u16,
     pub words: Vec<u64>,
 }
 
-state::plain!(Words { context, words });
-
 /// Messages between one core and the interface, both ways in the order in which they were sent.
 /// When they arrive is told by what the fabric carries; here is what they say.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, state::State)]
 struct CoreWires {
     to_core: VecDeque<Words>,
     from_core: VecDeque<Words>,
 }
 
-state::component!(CoreWires { to_core, from_core });
-
 /// The wires of all cores.
-#[derive(Debug)]
+#[derive(Debug, state::State)]
 pub struct Mailbox {
+    #[state(slice)]
     cores: Vec<CoreWires>,
 }
-
-state::component!(Mailbox { cores: slice });
 
 /// The interface and the extensions of all cores have it.
 pub type SharedMailbox = Rc<RefCell<Mailbox>>;

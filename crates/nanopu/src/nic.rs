@@ -25,37 +25,35 @@ mod purpose {
 }
 
 /// What the interface has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
+)]
 pub struct Statistics {
     /// Packets from the network.
+    #[state(count)]
     pub packets_received: u64,
     /// Packets from the network for another address, or with data for a context that no core has
     /// bound.
+    #[state(count)]
     pub packets_dropped: u64,
     /// Packets to the network.
+    #[state(count)]
     pub packets_sent: u64,
     /// Messages that were given to cores.
+    #[state(count)]
     pub messages_received: u64,
     /// Messages that cores have sent.
+    #[state(count)]
     pub messages_sent: u64,
     /// Messages that the transport could not deliver.
+    #[state(count)]
     pub messages_given_up: u64,
     /// The most messages of one context that have waited for a core.
     pub longest_queue: u64,
     /// Bytes of packets that have crossed the link, in both directions together.
+    #[state(count)]
     pub link_bytes: u64,
 }
-
-state::plain!(Statistics {
-    packets_received: count,
-    packets_dropped: count,
-    packets_sent: count,
-    messages_received: count,
-    messages_sent: count,
-    messages_given_up: count,
-    longest_queue,
-    link_bytes: count,
-});
 
 /// How long packets and messages take.
 #[derive(Clone, Copy, Debug)]
@@ -70,23 +68,31 @@ struct Latencies {
 }
 
 /// A message of a core that the transport has not taken.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Refused {
     core: usize,
     message: Message,
 }
 
-state::plain!(Refused { core, message });
-
 /// The network interface of a server.
+#[derive(state::State)]
+#[state(fields)]
 pub struct Nic {
+    #[state(fixed)]
     latencies: Latencies,
+    #[state(fixed)]
     policy: CoreSelection,
+    #[state(fixed)]
     most: u32,
+    #[state(fixed)]
     cores: usize,
+    #[state(fixed)]
     address: u32,
+    #[state(fixed)]
     rate: LineRate,
+    #[state(fixed)]
     transport: Box<dyn Transport>,
+    #[state(fixed)]
     mailbox: SharedMailbox,
     /// The match-action table: the contexts on the fast path, and their messages.
     contexts: BTreeMap<u16, Waiting>,
@@ -103,47 +109,22 @@ pub struct Nic {
     is_waiting: bool,
     /// Timers that the transport has asked for, by number, and their tokens.
     timers: BTreeMap<u64, u64>,
+    #[state(exact)]
     next_number: u64,
     sent: VecDeque<(Time, Packet)>,
     statistics: Statistics,
     /// Why messages were given up.
     failures: Vec<String>,
+    #[state(fixed)]
     records: Records,
     /// Empty between events.
+    #[state(fixed)]
     actions: Vec<TransportAction>,
 }
 
 impl State for Nic {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Nic {
-                latencies: fixed,
-                policy: fixed,
-                most: fixed,
-                cores: fixed,
-                address: fixed,
-                rate: fixed,
-                transport: fixed,
-                mailbox: fixed,
-                contexts,
-                arriving,
-                in_ingress,
-                in_reassembly,
-                in_packetization,
-                refused,
-                free_at,
-                is_waiting,
-                timers,
-                next_number: exact,
-                sent,
-                statistics,
-                failures,
-                records: fixed,
-                actions: fixed,
-            }
-        );
+        self.walk_fields(walker);
         self.transport.walk(walker);
         self.mailbox.borrow_mut().walk(walker);
     }

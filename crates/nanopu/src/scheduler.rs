@@ -39,33 +39,26 @@ use crate::spec::SchedulerKind;
 use pipeline::NEVER;
 
 /// A core's scheduler.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub(crate) struct Scheduler {
+    #[state(fixed)]
     kind: SchedulerKind,
+    #[state(fixed)]
     interval_cycles: u64,
     pub contexts: Vec<Context>,
     /// The running thread's place in `contexts`; none while the kernel runs.
     running: Option<usize>,
     /// Up to when the running thread has been charged for its message.
+    #[state(cycle)]
     since: u64,
     /// Most cycles for a message at priority 0: `lmsgcycles`.
     pub max_cycles: u64,
     /// When a scheduler of kind `timer` decides next.
+    #[state(cycle)]
     tick_at: u64,
     /// The interrupt is raised.
     wants_swap: bool,
 }
-
-state::component!(Scheduler {
-    kind: fixed,
-    interval_cycles: fixed,
-    contexts,
-    running,
-    since: cycle,
-    max_cycles,
-    tick_at: cycle,
-    wants_swap,
-});
 
 impl Scheduler {
     /// `interval_cycles`: between two decisions of a scheduler of kind `timer`.

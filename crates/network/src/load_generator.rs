@@ -47,7 +47,7 @@ struct Kind {
 }
 
 /// A request that has not been answered, or is among others that have not.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Request {
     sent_at: Time,
     server: u32,
@@ -56,14 +56,6 @@ struct Request {
     under_way: u64,
     is_over: bool,
 }
-
-state::plain!(Request {
-    sent_at,
-    server,
-    kind,
-    under_way,
-    is_over
-});
 
 /// Where a message that answers no request is counted.
 type Reason = fn(&mut UnexpectedMessages) -> &mut u64;
@@ -80,20 +72,31 @@ mod purpose {
 }
 
 /// A load generator in a network. It sends at its first port, and receives at all.
+#[derive(state::State)]
+#[state(fields)]
 pub struct LoadGenerator {
+    #[state(fixed)]
     name: String,
+    #[state(fixed)]
     spec: LoadGeneratorSpec,
+    #[state(fixed)]
     address: u32,
+    #[state(fixed)]
     servers: Vec<u32>,
+    #[state(fixed)]
     kinds: Vec<Kind>,
+    #[state(fixed)]
     transport: Box<dyn Transport>,
+    #[state(inside)]
     arrivals: Option<ArrivalProcess>,
     /// How many requests come next, at a time that is in the calendar.
     next_items: u64,
     choice: Random,
     contents: Random,
     service: Random,
+    #[state(fixed)]
     send_latency: Time,
+    #[state(fixed)]
     receive_latency: Time,
     /// Messages on their way to the transport, and when they are there.
     on_the_way: VecDeque<(Time, Message)>,
@@ -111,6 +114,7 @@ pub struct LoadGenerator {
     recorder: Recorder,
     statistics: LoadGeneratorStatistics,
     first_given_up: Option<String>,
+    #[state(fixed)]
     actions: Vec<TransportAction>,
 }
 
@@ -680,36 +684,7 @@ impl Node for LoadGenerator {
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.transport.walk(walker);
-        state::fields!(
-            self,
-            walker,
-            LoadGenerator {
-                name: fixed,
-                spec: fixed,
-                address: fixed,
-                servers: fixed,
-                kinds: fixed,
-                transport: fixed,
-                arrivals: inside,
-                next_items,
-                choice,
-                contents,
-                service,
-                send_latency: fixed,
-                receive_latency: fixed,
-                on_the_way,
-                waiting,
-                requests,
-                first_request,
-                under_way,
-                made_between,
-                opened,
-                recorder,
-                statistics,
-                first_given_up,
-                actions: fixed,
-            }
-        );
+        self.walk_fields(walker);
     }
 }
 

@@ -73,7 +73,9 @@ pub enum FrameError {
 }
 
 /// A place to which messages go: a host, and one of its layer-4 ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, state::State, state::Plain,
+)]
 pub struct Endpoint {
     /// The host's IPv4 address.
     pub address: u32,
@@ -81,10 +83,8 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-state::plain!(Endpoint { address, port });
-
 /// A message from one endpoint to another.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Message {
     /// Whose it is.
     pub from: Endpoint,
@@ -96,15 +96,8 @@ pub struct Message {
     pub tag: u64,
 }
 
-state::plain!(Message {
-    from,
-    to,
-    payload,
-    tag
-});
-
 /// What a transport writes into the header of a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct TransportHeader {
     /// [`DATA`], [`ACK`], [`NACK`], [`PULL`], [`CHOP`] and [`BUSY`].
     pub flags: u8,
@@ -120,17 +113,8 @@ pub struct TransportHeader {
     pub granted_priority: u8,
 }
 
-state::plain!(TransportHeader {
-    flags,
-    message,
-    message_bytes,
-    packet,
-    credit,
-    granted_priority
-});
-
 /// A packet on a link or in a switch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Packet {
     /// Where it comes from.
     pub from: Endpoint,
@@ -148,16 +132,6 @@ pub struct Packet {
     /// The tag of its message.
     pub tag: u64,
 }
-
-state::plain!(Packet {
-    from,
-    to,
-    routed_to,
-    header,
-    priority,
-    payload,
-    tag
-});
 
 impl Packet {
     /// Its IPv4 destination.
@@ -303,7 +277,8 @@ pub enum TransportAction {
 }
 
 /// What a transport has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
+#[state(all(count))]
 pub struct TransportStatistics {
     /// Messages that are being sent now.
     pub sending: u64,
@@ -334,23 +309,6 @@ pub struct TransportStatistics {
     /// Times in which nothing was heard of a message for so long that something was done about it.
     pub timeouts: u64,
 }
-
-state::component!(TransportStatistics {
-    sending: count,
-    receiving: count,
-    waiting: count,
-    sent: count,
-    delivered: count,
-    given_up: count,
-    data_packets: count,
-    repeated_packets: count,
-    control_packets: count,
-    duplicates: count,
-    trimmed: count,
-    no_buffer: count,
-    malformed: count,
-    timeouts: count
-});
 
 /// A transport protocol of one host: reliable one-way messages.
 ///

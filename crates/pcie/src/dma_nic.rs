@@ -86,7 +86,7 @@ mod purpose {
 }
 
 /// A descriptor, as it was read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Descriptor {
     /// Where it is.
     at: u64,
@@ -94,10 +94,8 @@ struct Descriptor {
     bytes: u16,
 }
 
-state::plain!(Descriptor { at, address, bytes });
-
 /// A ring of descriptors.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Ring {
     start: u64,
     /// 0: it has not begun.
@@ -114,16 +112,6 @@ struct Ring {
     /// come of those that were overtaken.
     reading: VecDeque<(u32, Vec<u8>)>,
 }
-
-state::plain!(Ring {
-    start,
-    entries,
-    given,
-    asked,
-    used,
-    ahead,
-    reading
-});
 
 impl Ring {
     /// Where descriptor `number` is.
@@ -149,7 +137,7 @@ impl Ring {
 }
 
 /// A frame that is being read to be sent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Sending {
     descriptor: Descriptor,
     content: Vec<u8>,
@@ -158,24 +146,22 @@ struct Sending {
     is_wrong: bool,
 }
 
-state::plain!(Sending {
-    descriptor,
-    content,
-    missing,
-    is_wrong
-});
-
 /// The interface.
+#[derive(state::State)]
 pub struct DmaNic {
+    #[state(fixed)]
     spec: DmaNicSpec,
+    #[state(fixed)]
     registers: AddressRange,
     port: Port,
     express: Express,
     /// For each queue the ring of buffers and that of frames to send.
     rings: Vec<Ring>,
     /// The word that is told of the frames of each queue; 0: none.
+    #[state(slice)]
     doorbells: Vec<u64>,
     /// Of each queue that is to interrupt: how many frames its program has taken.
+    #[state(slice)]
     armed: Vec<Option<u32>>,
     /// Frames of each queue that wait for their buffers, with their hashes.
     input: Vec<VecDeque<(u32, Vec<u8>)>>,
@@ -190,33 +176,6 @@ pub struct DmaNic {
     turn: usize,
     statistics: NicStatistics,
     fault: Option<String>,
-}
-
-impl State for DmaNic {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            DmaNic {
-                spec: fixed,
-                registers: fixed,
-                port,
-                express,
-                rings,
-                doorbells: slice,
-                armed: slice,
-                input,
-                input_bytes,
-                sending,
-                first_sending,
-                output_bytes,
-                leaving,
-                turn,
-                statistics,
-                fault
-            }
-        );
-    }
 }
 
 impl DmaNic {

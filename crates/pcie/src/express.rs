@@ -67,7 +67,7 @@ pub(crate) enum AtDevice {
 }
 
 /// A packet on its way to the device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State, state::Plain)]
 enum Down {
     RegisterWritten { offset: u64, value: u64 },
     BlockWritten { offset: u64, block: Vec<u8> },
@@ -76,7 +76,7 @@ enum Down {
 }
 
 /// A packet on its way to the root port.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State, state::Plain)]
 enum Up {
     Read {
         read: u64,
@@ -112,22 +112,8 @@ impl Up {
     }
 }
 
-state::choice!(Down {
-    RegisterWritten { offset, value },
-    RegisterRead { reply_to, offset },
-    Completion { read },
-    BlockWritten { offset, block },
-});
-state::choice!(Up {
-    Read { read },
-    Write { group, address, data },
-    Behind { group, address, data, doorbell },
-    Interrupt { vector, behind },
-    Answer { reply_to, value },
-});
-
 /// A read of the device that has a tag.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Read {
     token: u64,
     address: u64,
@@ -136,15 +122,8 @@ struct Read {
     missing: usize,
 }
 
-state::plain!(Read {
-    token,
-    address,
-    data,
-    missing
-});
-
 /// Writes of the device, and what is behind them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Group {
     is_used: bool,
     /// How many have begun before it.
@@ -159,27 +138,15 @@ struct Group {
     token: u64,
 }
 
-state::plain!(Group {
-    is_used,
-    number,
-    missing,
-    behind,
-    doorbell,
-    token
-});
-
 /// One direction.
+#[derive(state::State)]
 struct Lane {
+    #[state(fixed)]
     rate: LineRate,
+    #[state(fixed)]
     latency: Time,
     free_at: Time,
 }
-
-state::component!(Lane {
-    rate: fixed,
-    latency: fixed,
-    free_at
-});
 
 impl Lane {
     /// Sends a packet; returns when it is at the other end.
@@ -190,8 +157,11 @@ impl Lane {
 }
 
 /// The connection.
+#[derive(state::State)]
 pub(crate) struct Express {
+    #[state(fixed)]
     payload_bytes: u64,
+    #[state(fixed)]
     allocate: bool,
     up: Lane,
     down: Lane,
@@ -205,42 +175,25 @@ pub(crate) struct Express {
     /// Groups that have begun.
     begun: u64,
     /// Who takes interrupts.
+    #[state(fixed)]
     interrupts_to: Option<AgentId>,
     /// Interrupts at the root port that wait for writes: how many groups had begun before each, and
     /// its vector.
     interrupts: VecDeque<(u64, u64)>,
     /// Bytes of posted writes that the root port takes at one time; 0: any.
+    #[state(fixed)]
     posted_bytes: u64,
     /// Bytes that are on their way to it, or being written.
     posted: u64,
     /// Packets that wait for these, in order.
     held: VecDeque<Up>,
+    #[state(inside)]
     iommu: Option<Iommu>,
     /// Packets at the root port that wait for a page: its number, in the order in which they came.
     untranslated: Vec<(u64, Up)>,
+    #[state(count)]
     bytes: u64,
 }
-
-state::component!(Express {
-    payload_bytes: fixed,
-    allocate: fixed,
-    up,
-    down,
-    upward,
-    downward,
-    reads,
-    wanted,
-    groups,
-    begun,
-    interrupts_to: fixed,
-    interrupts,
-    posted_bytes: fixed,
-    posted,
-    held,
-    iommu: inside,
-    untranslated,
-    bytes: count
-});
 
 impl Express {
     /// A connection over which what the device writes goes into the last-level cache, or to memory.

@@ -66,7 +66,7 @@ mod purpose {
 }
 
 /// A request to send that is being read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Segment {
     address: u64,
     /// The frame goes on with the next request.
@@ -80,17 +80,8 @@ struct Segment {
     here_at: Option<Time>,
 }
 
-state::plain!(Segment {
-    address,
-    is_part,
-    content,
-    asked,
-    missing,
-    here_at
-});
-
 /// A frame that is being written to memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Writing {
     address: u64,
     content: Vec<u8>,
@@ -102,18 +93,14 @@ struct Writing {
     is_busy: bool,
 }
 
-state::plain!(Writing {
-    address,
-    content,
-    given,
-    under_way,
-    is_busy
-});
-
 /// The interface.
+#[derive(state::State)]
 pub struct IceNic {
+    #[state(fixed)]
     spec: IceNicSpec,
+    #[state(fixed)]
     registers: AddressRange,
+    #[state(fixed)]
     clock: Clock,
     port: Port,
     /// Requests, and cores that wait for room: whom to answer, and what they write.
@@ -145,44 +132,6 @@ pub struct IceNic {
     is_interrupting: bool,
     statistics: NicStatistics,
     fault: Option<String>,
-}
-
-impl State for IceNic {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            IceNic {
-                spec: fixed,
-                registers: fixed,
-                clock: fixed,
-                port,
-                send_requests,
-                waiting_to_send,
-                receive_requests,
-                waiting_to_receive,
-                sends_completed,
-                waiting_for_sends,
-                receives_completed,
-                waiting_for_receives,
-                segments,
-                first_segment,
-                reads,
-                words_in_until,
-                frame,
-                is_too_long,
-                output_bytes,
-                leaving,
-                input,
-                input_bytes,
-                writing,
-                interrupt_mask,
-                is_interrupting,
-                statistics,
-                fault
-            }
-        );
-    }
 }
 
 impl IceNic {

@@ -21,7 +21,10 @@ use std::collections::VecDeque;
 const MODE: Mode = Mode::Sv48;
 
 /// What an IOMMU has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
+)]
+#[state(all(count))]
 pub struct IommuStatistics {
     /// Requests whose page was in the IOTLB.
     pub iotlb_hits: u64,
@@ -35,31 +38,19 @@ pub struct IommuStatistics {
     pub page_walk_fs: u64,
 }
 
-state::plain!(IommuStatistics {
-    iotlb_hits: count,
-    iotlb_misses: count,
-    page_walks: count,
-    page_walk_loads: count,
-    page_walk_fs: count
-});
-
 /// A page in the IOTLB.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Page {
     number: u64,
     bits: u32,
 }
 
-state::plain!(Page { number, bits });
-
 /// A walk that has a walker.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct PageWalk {
     walk: Walk,
     since: fabric::Time,
 }
-
-state::plain!(PageWalk { walk, since });
 
 /// Writes page tables for all of memory. A device reaches nothing else.
 pub(crate) fn write_tables(spec: &IommuSpec, start: u64, ram: &mut Ram) -> Result<(), SpecError> {
@@ -73,31 +64,24 @@ pub(crate) fn write_tables(spec: &IommuSpec, start: u64, ram: &mut Ram) -> Resul
     Ok(())
 }
 
-#[derive(Debug)]
+#[derive(Debug, state::State)]
 pub(crate) struct Iommu {
     /// The physical address of the first table.
+    #[state(fixed)]
     root: u64,
+    #[state(fixed)]
     entries: usize,
     /// The page used last is the last one.
     iotlb: Vec<Page>,
+    #[state(slice)]
     walkers: Vec<Option<PageWalk>>,
     /// Addresses that wait for a walker, of a page each.
     queue: VecDeque<u64>,
+    #[state(fixed)]
     page_bits: u32,
     statistics: IommuStatistics,
     fault: Option<String>,
 }
-
-state::component!(Iommu {
-    root: fixed,
-    entries: fixed,
-    iotlb,
-    walkers: slice,
-    queue,
-    page_bits: fixed,
-    statistics,
-    fault
-});
 
 impl Iommu {
     /// An IOMMU whose tables are at [`IO_PAGE_TABLES`].

@@ -13,47 +13,43 @@ const UNCONNECTED_GBIT_PER_S: f64 = 200.0;
 
 /// What a network interface has counted. Each frame that has come is in memory, on its way there,
 /// or in one of those that were dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 pub struct NicStatistics {
     /// Frames that have come from the network.
+    #[state(count)]
     pub frames_received: u64,
     /// Frames that are complete in memory and that the program has been told of.
+    #[state(count)]
     pub frames_delivered: u64,
     /// Frames for which there was no room in the input buffer.
+    #[state(count)]
     pub dropped_buffer_full: u64,
     /// Frames that are longer than the interface takes.
+    #[state(count)]
     pub dropped_too_long: u64,
     /// Frames for whose queue the program had given no descriptor.
+    #[state(count)]
     pub dropped_no_descriptor: u64,
     /// Frames whose descriptor could not be used.
+    #[state(count)]
     pub dropped_bad_descriptor: u64,
     /// Frames sent to the network.
+    #[state(count)]
     pub frames_sent: u64,
     /// Frames that the program wanted to be sent and that cannot be: no memory, no bytes, too many,
     /// or not what goes over this network.
+    #[state(count)]
     pub not_sent: u64,
     /// Bytes that have passed the port, in both directions together.
+    #[state(count)]
     pub link_bytes: u64,
     /// Bytes of packets that have crossed PCI Express, in both directions together.
+    #[state(count)]
     pub express_bytes: u64,
     /// What the IOMMU has done, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iommu: Option<IommuStatistics>,
 }
-
-state::component!(NicStatistics {
-    frames_received: count,
-    frames_delivered: count,
-    dropped_buffer_full: count,
-    dropped_too_long: count,
-    dropped_no_descriptor: count,
-    dropped_bad_descriptor: count,
-    frames_sent: count,
-    not_sent: count,
-    link_bytes: count,
-    express_bytes: count,
-    iommu
-});
 
 /// What the port's timers are for: the upper 8 bits of their tokens, of which no other part of an
 /// interface may use these two.
@@ -65,11 +61,16 @@ pub(crate) mod purpose {
 }
 
 /// The port.
+#[derive(state::State)]
 pub(crate) struct Port {
     /// Its number, which its tokens have in their lower bits.
+    #[state(fixed)]
     number: u64,
+    #[state(fixed)]
     mac_latency: Time,
+    #[state(fixed)]
     address: u32,
+    #[state(fixed)]
     rate: LineRate,
     /// Packets that the network has given, up to those that have not come yet.
     coming: VecDeque<Packet>,
@@ -77,20 +78,9 @@ pub(crate) struct Port {
     /// Packets that the network has not taken yet, and when their first bits leave.
     sent: Vec<(Time, Packet)>,
     free_at: Time,
+    #[state(count)]
     bytes: u64,
 }
-
-state::component!(Port {
-    number: fixed,
-    mac_latency: fixed,
-    address: fixed,
-    rate: fixed,
-    coming,
-    passing,
-    sent,
-    free_at,
-    bytes: count
-});
 
 impl Port {
     pub fn new(mac_latency_ns: f64) -> Port {

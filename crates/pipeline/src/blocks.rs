@@ -212,7 +212,7 @@ impl Decoded {
 
 /// A straight run of instructions that begins at `pc` and ends with a jump or branch, or with
 /// its cache line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
 struct Block {
     /// Its lowest bit, which no address has, says that addresses are translated.
     pc: u64,
@@ -220,12 +220,6 @@ struct Block {
     physical: u64,
     start: u32,
 }
-
-state::component!(Block {
-    pc,
-    physical,
-    start
-});
 
 const NO_BLOCK: Block = Block {
     pc: 1,
@@ -237,15 +231,22 @@ const NO_BLOCK: Block = Block {
 pub const NOWHERE: u32 = 0;
 
 /// A hart's decoded blocks, found by their first address.
+#[derive(state::State)]
+#[state(fields)]
 pub struct Blocks {
+    #[state(fixed)]
     table: Box<[Block; TABLE_ENTRIES]>,
     /// Block after block, with an end before the first and behind each.
+    #[state(fixed)]
     instructions: Vec<Decoded>,
     /// How often all have been forgotten.
+    #[state(fixed)]
     cleared: u64,
     /// Which registers are more than registers.
+    #[state(fixed)]
     port: PortRegisters,
     /// Which fences make something wait.
+    #[state(fixed)]
     memory_model: MemoryModel,
 }
 
@@ -253,17 +254,7 @@ impl Blocks {
     /// What has been decoded may be older than what is in memory, so it is part of the state. Of
     /// an instruction its encoding and its address tell all; `None` is an end.
     pub(crate) fn walk(&mut self, calendar: &Calendar, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Blocks {
-                table: fixed,
-                instructions: fixed,
-                cleared: fixed,
-                port: fixed,
-                memory_model: fixed,
-            }
-        );
+        self.walk_fields(walker);
         if walker.purpose() != Purpose::Exact {
             // In one run there is only ever more of them, until all are forgotten.
             walker.number(&mut self.cleared);

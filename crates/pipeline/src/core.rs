@@ -47,24 +47,18 @@ pub const NEVER: u64 = u64::MAX;
 pub(crate) const RESERVATION_HOLD_CYCLES: u64 = 64;
 
 /// A load that has missed and waits for its line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct MissingLoad {
     pub line: LineAddress,
     pub index: u32,
     /// It has not been squashed.
     pub live: bool,
+    #[state(cycle)]
     pub issue: u64,
 }
 
-state::plain!(MissingLoad {
-    line,
-    index,
-    live,
-    issue: cycle
-});
-
 /// What a waiting load waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum WaitsFor {
     /// A store's address and data.
     StoreKnown(u64),
@@ -72,24 +66,17 @@ pub(crate) enum WaitsFor {
     StorePerformed(u64),
 }
 
-state::choice!(WaitsFor { StoreKnown(number), StorePerformed(number) });
-
 /// A load that cannot look for its value yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct WaitingLoad {
     pub until: WaitsFor,
     pub index: u32,
+    #[state(cycle)]
     pub issue: u64,
 }
 
-state::plain!(WaitingLoad {
-    until,
-    index,
-    issue: cycle
-});
-
 /// A store to a device that has been sent and after which the core has gone on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct PostedStore {
     pub token: u64,
     pub address: u64,
@@ -98,15 +85,8 @@ pub(crate) struct PostedStore {
     pub bits: u32,
 }
 
-state::plain!(PostedStore {
-    token,
-    address,
-    pc,
-    bits
-});
-
 /// Why a guest has crashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum Why {
     /// A trap that no handler of the guest takes.
     Trap(Trap),
@@ -114,12 +94,11 @@ pub enum Why {
     Conditionals(Attempts),
 }
 
-state::choice!(Why { Trap(trap), Conditionals(attempts) });
-
 /// The guest has crashed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct Crash {
     /// In which cycle.
+    #[state(cycle)]
     pub cycle: u64,
     /// Which hart.
     pub hart: u64,
@@ -132,15 +111,6 @@ pub struct Crash {
     /// The instruction's encoding, if it could be fetched.
     pub instruction: Option<u32>,
 }
-
-state::plain!(Crash {
-    cycle: cycle,
-    hart,
-    why,
-    pc,
-    registers,
-    instruction
-});
 
 /// Bits of [`Shared::wait_table`].
 pub(crate) const WAIT_TABLE_ENTRIES: usize = 1024;

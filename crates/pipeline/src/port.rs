@@ -10,14 +10,12 @@ use fabric::{Outbox, OutgoingKind, RequestKind, Transit};
 use riscv::{Instruction, Trap};
 
 /// An instruction that has taken or given a word, or will when its value is known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct AtPort {
     pub pc: u64,
     pub takes: bool,
     pub gives: bool,
 }
-
-state::plain!(AtPort { pc, takes, gives });
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
     pub(crate) fn port_registers() -> PortRegisters {

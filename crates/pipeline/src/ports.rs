@@ -5,7 +5,7 @@ use crate::spec::{CoreSpec, Model, UnitSpec};
 use crate::statistics::Operations;
 
 /// Kinds of execution units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 #[repr(u8)]
 pub enum Unit {
     Integer,
@@ -17,17 +17,6 @@ pub enum Unit {
     Load,
     Store,
 }
-
-state::choice!(Unit {
-    Integer,
-    Multiply,
-    Divide,
-    FloatAdd,
-    FloatMultiply,
-    FloatDivide,
-    Load,
-    Store
-});
 
 const UNITS: usize = 8;
 
@@ -81,18 +70,14 @@ impl Need {
 }
 
 /// What is booked in one cycle.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
 struct Cycle {
     /// Which of the cycles that share this place; an entry of another one counts as free, so
     /// that nothing has to be cleared as time goes on.
+    #[state(cycle)]
     number: u64,
     free: Free,
 }
-
-state::component!(Cycle {
-    number: cycle,
-    free
-});
 
 #[derive(Clone, Copy, Debug)]
 struct UnitTiming {
@@ -118,30 +103,26 @@ impl UnitTiming {
 ///
 /// No operation is booked further ahead than a chain of as many of the slowest as the reorder
 /// buffer holds; there are more entries than that, so two cycles that matter never share one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct Calendar {
     cycles: Ring<Cycle>,
+    #[state(fixed)]
     width: u8,
     /// One operation issues in a cycle, and in program order.
+    #[state(fixed)]
     single: bool,
     /// What a cycle has in which nothing is booked.
+    #[state(fixed)]
     all: Free,
+    #[state(fixed)]
     units: [UnitTiming; UNITS],
     /// See [`UnitsSpec`](crate::spec::UnitsSpec).
+    #[state(fixed)]
     pub multiplier_bits_per_cycle: u8,
     /// By unit: what [`Calendar::need`] says.
+    #[state(fixed)]
     needs: [Need; UNITS],
 }
-
-state::component!(Calendar {
-    cycles,
-    width: fixed,
-    single: fixed,
-    all: fixed,
-    units: fixed,
-    multiplier_bits_per_cycle: fixed,
-    needs: fixed,
-});
 
 impl Calendar {
     pub fn new(spec: &CoreSpec) -> Calendar {

@@ -17,28 +17,24 @@ pub fn is_link(register: u8) -> bool {
 
 /// A tournament of per-address and history-indexed counters, a return-address stack and a table
 /// of indirect targets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State)]
+#[state(fields)]
 pub struct Predictor {
     /// The three tables of two-bit counters, one behind the other: by address, by history, and
     /// the chooser (2 and 3: trust the history).
+    #[state(fixed)]
     counters: Ring<u8>,
+    #[state(slice)]
     targets: Box<[(u64, u64)]>,
+    #[state(fixed)]
     table_mask: u32,
+    #[state(fixed)]
     target_mask: u32,
 }
 
 impl State for Predictor {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Predictor {
-                counters: fixed,
-                targets: slice,
-                table_mask: fixed,
-                target_mask: fixed,
-            }
-        );
+        self.walk_fields(walker);
         // Two sample points may be compared without them: see [`Predictor::repeat`].
         if walker.purpose() == Purpose::Exact {
             self.walk_counters(walker);
@@ -47,7 +43,7 @@ impl State for Predictor {
 }
 
 /// What a prediction looked at, and what is restored when it was wrong.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
 pub struct Lookup {
     by_address: u32,
     by_history: u32,
@@ -56,14 +52,6 @@ pub struct Lookup {
     /// The prediction.
     pub taken: bool,
 }
-
-state::component!(Lookup {
-    by_address,
-    by_history,
-    chooser,
-    history,
-    taken
-});
 
 /// What a conditional branch does with the counters.
 #[derive(Clone, Copy, Debug)]
@@ -77,28 +65,21 @@ pub enum BranchStep {
 }
 
 /// The return-address stack; a plain ring, so that it can be saved whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State)]
 pub struct ReturnStack {
     addresses: [u64; RETURN_STACK_ENTRIES],
     top: u8,
 }
 
-state::component!(ReturnStack { addresses, top });
-
 /// What a hart has of a predictor for itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State)]
 pub struct BranchContext {
     /// The return-address stack.
     pub returns: ReturnStack,
     history: u32,
+    #[state(fixed)]
     history_mask: u32,
 }
-
-state::component!(BranchContext {
-    returns,
-    history,
-    history_mask: fixed,
-});
 
 impl BranchContext {
     pub fn new(spec: &PredictorSpec) -> BranchContext {

@@ -6,34 +6,29 @@ use fabric::LineAddress;
 use riscv::Instruction;
 
 /// A load that has not left the load queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
 pub struct Load {
     pub position: u64,
     /// [`u64::MAX`]: not known yet.
     pub address: u64,
     /// The cycle at which its value was or will be read; unknown while it waits.
+    #[state(cycle)]
     pub performed: u64,
     /// The store whose value it took, if any: number plus one, or 0.
     pub forwarded_from: u64,
     /// The cycle in which it commits; unknown until that can be told.
+    #[state(cycle)]
     pub commit: u64,
     pub bytes: u8,
 }
 
-state::component!(Load {
-    position,
-    address,
-    performed: cycle,
-    forwarded_from,
-    commit: cycle,
-    bytes,
-});
-
 /// Loads in program order, numbered for ever.
+#[derive(state::State)]
 pub struct LoadQueue {
     entries: Ring<Load>,
     /// The low bits of each entry's line, to see quickly that none is in question.
     lines: Ring<u32>,
+    #[state(fixed)]
     entries_in_all: u64,
     /// Entries that this hart may have now: those that the other harts of the core have not got.
     capacity: u64,
@@ -45,17 +40,6 @@ pub struct LoadQueue {
     /// All before it have committed and can no longer be undone.
     settled: u64,
 }
-
-state::component!(LoadQueue {
-    entries,
-    lines,
-    entries_in_all: fixed,
-    capacity,
-    tail,
-    departed,
-    committed,
-    settled,
-});
 
 impl LoadQueue {
     /// A queue of a core with so many hardware threads.
@@ -175,42 +159,30 @@ impl LoadQueue {
 }
 
 /// What an entry of the store queue does when its turn comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum StoreKind {
     Store,
     /// An atomic read-modify-write, or a store-conditional.
     Atomic,
 }
 
-state::choice!(StoreKind { Store, Atomic });
-
 /// A store or atomic that has not been performed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
 pub struct Store {
     pub position: u64,
     pub address: u64,
     pub data: u64,
     /// When the data can be forwarded; unknown until it is there.
+    #[state(cycle)]
     pub data_ready: u64,
     /// The cycle in which it commits, from which on it may be performed.
+    #[state(cycle)]
     pub commit: u64,
     pub instruction: Instruction,
     pub bytes: u8,
     pub address_known: bool,
     pub kind: StoreKind,
 }
-
-state::component!(Store {
-    position,
-    address,
-    data,
-    data_ready: cycle,
-    commit: cycle,
-    instruction,
-    bytes,
-    address_known,
-    kind,
-});
 
 /// The youngest store that touches what a load reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,8 +198,10 @@ pub enum Overlapping {
 const FILTER_ENTRIES: usize = 1024;
 
 /// Stores in program order, numbered for ever, from dispatch until they are performed.
+#[derive(state::State)]
 pub struct StoreQueue {
     entries: Ring<Store>,
+    #[state(fixed)]
     entries_in_all: u64,
     /// Entries that this hart may have now: those that the other harts of the core have not got.
     capacity: u64,
@@ -237,6 +211,7 @@ pub struct StoreQueue {
     pub committed: u64,
     /// The first that has not asked for ownership of its line.
     pub requested: u64,
+    #[state(cycle)]
     pub last_performed: u64,
     /// Entries without an address.
     pub unknown_addresses: u32,
@@ -244,19 +219,6 @@ pub struct StoreQueue {
     /// need not search.
     filter: Box<[u8; FILTER_ENTRIES]>,
 }
-
-state::component!(StoreQueue {
-    entries,
-    entries_in_all: fixed,
-    capacity,
-    head,
-    tail,
-    committed,
-    requested,
-    last_performed: cycle,
-    unknown_addresses,
-    filter,
-});
 
 impl StoreQueue {
     pub fn new(capacity: u16) -> StoreQueue {

@@ -1,29 +1,18 @@
 //! Entries that are numbered for ever and kept only for a while.
 
-use state::{State, Walker};
 use std::ops::{Index, IndexMut};
 
 /// A ring of a power of two of entries. Every number has an entry: that of the numbers which
 /// differ from it by a multiple of the ring's length.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State)]
+#[state(bound(T: state::State))]
 pub struct Ring<T> {
     /// A power of two of them.
+    #[state(slice)]
     entries: Box<[T]>,
     /// Their number less one.
+    #[state(fixed)]
     mask: usize,
-}
-
-impl<T: State> State for Ring<T> {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Ring {
-                entries: slice,
-                mask: fixed
-            }
-        );
-    }
 }
 
 impl<T: Clone> Ring<T> {

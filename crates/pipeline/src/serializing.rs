@@ -29,7 +29,7 @@ const SHORT_WAIT_CYCLES: u64 = 1000;
 /// (`csr.io.rw` and `take_pc_wb` in `RocketCore.scala`).
 const WRITE_BACK_CYCLES: u64 = 3;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 enum Kind {
     Instruction(Instruction),
     /// There is no memory at this address, which is in the instruction.
@@ -46,16 +46,7 @@ enum Kind {
     RefusedStore(PostedStore),
 }
 
-state::choice!(Kind {
-    Instruction(instruction),
-    FetchFault(missing),
-    Interrupt(trap),
-    Delivery { tracked },
-    Exception(trap),
-    RefusedStore(store)
-});
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 enum State {
     /// Older instructions are still under way.
     Drain,
@@ -70,28 +61,28 @@ enum State {
     /// The answer has come.
     Replied(Result<u64, ()>),
     /// A value is on its way out of the data cache.
-    Paused { until: u64, value: u64 },
+    Paused {
+        #[state(cycle)]
+        until: u64,
+        value: u64,
+    },
     /// The page of its access is known then, or when a page walk has ended.
-    Page { until: u64 },
+    Page {
+        #[state(cycle)]
+        until: u64,
+    },
     /// `WFI`.
     Interrupt,
     /// `WRS.NTO`, `WRS.STO`: waits until the reservation is gone, or for so long.
-    Reservation { until: u64, time_out: TimeOut },
+    Reservation {
+        #[state(cycle)]
+        until: u64,
+        time_out: TimeOut,
+    },
 }
 
-state::choice!(State {
-    Drain,
-    Line { line, write, asked },
-    Reply { token },
-    Replied(result),
-    Paused { until: cycle, value },
-    Page { until: cycle },
-    Interrupt,
-    Reservation { until: cycle, time_out }
-});
-
 /// A serializing instruction, from when dispatch meets it until it is done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
 pub(crate) struct Serializing {
     kind: Kind,
     pub pc: u64,
@@ -105,26 +96,13 @@ pub(crate) struct Serializing {
     /// Instructions of extensions: actions done, and what the access under way changes.
     step: u32,
     update: Option<Update>,
+    #[state(maybe_cycle)]
     halted_since: Option<u64>,
     waits_for: &'static str,
     /// When dispatch met it.
+    #[state(cycle)]
     pub since: u64,
 }
-
-state::component!(Serializing {
-    kind,
-    pc,
-    state,
-    bytes_done,
-    gathered,
-    pages_known,
-    frames,
-    step,
-    update,
-    halted_since: maybe_cycle,
-    waits_for,
-    since: cycle,
-});
 
 impl state::Plain for Serializing {
     fn blank() -> Serializing {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What holds up dispatch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Stall {
     /// Nothing: instructions are dispatched.
     None,
@@ -20,22 +20,23 @@ pub(crate) enum Stall {
     OtherHart,
 }
 
-state::choice!(Stall {
-    None,
-    Branch,
-    MemoryOrder,
-    Fetch,
-    Execution,
-    Miss,
-    StoreBuffer,
-    Serializing,
-    OtherHart
-});
-
 /// A hart's cycles by what held up dispatch in them; their sum is the core's cycles. (A stack at
 /// dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.) That of a core is the sum over
 /// its harts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    state::State,
+    state::Plain,
+)]
+#[state(all(count))]
 pub struct CycleStack {
     /// Cycles in which instructions were dispatched that were not undone.
     pub base: u64,
@@ -72,22 +73,6 @@ pub struct CycleStack {
 fn is_zero(cycles: &u64) -> bool {
     *cycles == 0
 }
-
-state::plain!(CycleStack {
-    base: count,
-    branch: count,
-    memory_order: count,
-    instruction_cache: count,
-    execution: count,
-    l2: count,
-    last_level: count,
-    remote_cache: count,
-    memory: count,
-    store_buffer: count,
-    serial: count,
-    other_hart: count,
-    halted: count,
-});
 
 impl Stall {
     /// Whether dispatch waits for a cycle that is known, in which entries become free.

@@ -9,7 +9,20 @@ use serde::{Deserialize, Serialize};
 
 /// Operations that were issued and not undone before that, by their execution units; those of
 /// the integer, load and store units are told by the other counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    state::State,
+    state::Plain,
+)]
+#[state(all(count))]
 pub struct Operations {
     /// Multiplications of integers.
     pub multiplications: u64,
@@ -22,14 +35,6 @@ pub struct Operations {
     /// Divisions of floating-point numbers; also square roots.
     pub float_divisions: u64,
 }
-
-state::plain!(Operations {
-    multiplications: count,
-    divisions: count,
-    float_additions: count,
-    float_multiplications: count,
-    float_divisions: count,
-});
 
 impl Operations {
     /// The count of `unit`, if it is one of those that are counted.
@@ -64,31 +69,54 @@ impl Operations {
 }
 
 /// Counts of what a core has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    state::State,
+    state::Plain,
+)]
 pub struct CoreStatistics {
     /// Instructions, without those that were undone.
+    #[state(count)]
     pub instructions: u64,
     /// Instructions that were executed on a wrong path or had to be done again.
+    #[state(count)]
     pub squashed_instructions: u64,
     /// Cycles in which the hart had halted of its own will: `QWAIT`, `WFI`, `WRS`.
+    #[state(count)]
     pub halted_cycles: u64,
     /// Conditional branches and indirect jumps.
+    #[state(count)]
     pub branches: u64,
     /// Branches that were predicted wrongly.
+    #[state(count)]
     pub mispredictions: u64,
     /// Loads that found their line.
+    #[state(count)]
     pub data_hits: u64,
     /// Loads that did not find their line.
+    #[state(count)]
     pub data_misses: u64,
     /// Loads that took the value of an older store.
+    #[state(count)]
     pub forwarded_loads: u64,
     /// Stores and atomics performed.
+    #[state(count)]
     pub stores: u64,
     /// Blocks whose line had to be fetched first.
+    #[state(count)]
     pub instruction_misses: u64,
     /// Misses of both first-level caches for which the second-level cache had the line.
+    #[state(count)]
     pub l2_hits: u64,
     /// Misses of both first-level caches for which the line's home had to be asked.
+    #[state(count)]
     pub l2_misses: u64,
     /// What the prefetcher of the first-level data cache has done, if it has done anything.
     #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
@@ -100,47 +128,27 @@ pub struct CoreStatistics {
     #[serde(default, skip_serializing_if = "TranslationStatistics::is_nothing")]
     pub translation: TranslationStatistics,
     /// Lines that came into the first-level data cache.
+    #[state(count)]
     pub lines_filled: u64,
     /// Lines that left the first-level data cache to make room.
+    #[state(count)]
     pub lines_evicted: u64,
     /// Times that the fabric asked for a line of the data cache, or of the second level if there
     /// is one.
+    #[state(count)]
     pub snoops: u64,
     /// Snoops of a line that the core owned and sent, and did not only give up.
+    #[state(count)]
     pub lines_sent: u64,
     /// Operations of the rarer execution units.
     pub operations: Operations,
     /// Loads undone because another core wrote their line before they could have been done in
     /// order, or because an older store proved to be to the same address.
+    #[state(count)]
     pub memory_order_squashes: u64,
     /// Where the cycles went.
     pub stack: CycleStack,
 }
-
-state::plain!(CoreStatistics {
-    instructions: count,
-    squashed_instructions: count,
-    halted_cycles: count,
-    branches: count,
-    mispredictions: count,
-    data_hits: count,
-    data_misses: count,
-    forwarded_loads: count,
-    stores: count,
-    instruction_misses: count,
-    l2_hits: count,
-    l2_misses: count,
-    l1_prefetches,
-    l2_prefetches,
-    translation,
-    lines_filled: count,
-    lines_evicted: count,
-    snoops: count,
-    lines_sent: count,
-    operations,
-    memory_order_squashes: count,
-    stack,
-});
 
 impl CoreStatistics {
     /// The fabric has sent the data cache, or the second level, a message.

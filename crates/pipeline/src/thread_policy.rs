@@ -14,13 +14,11 @@
 use crate::spec::MAX_THREADS;
 
 /// What is remembered from one cycle to the next.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, state::State)]
 pub(crate) struct ThreadPolicy {
     /// Which hart went first in the last cycle that several shared.
     went_first: u8,
 }
-
-state::component!(ThreadPolicy { went_first });
 
 /// A hart that could dispatch.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,7 +13,7 @@ use state::{Purpose, State, Walker};
 pub const UNKNOWN: u64 = 1 << 62;
 
 /// What commitment means for an instruction, beside its order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum SlotKind {
     Plain,
     Load,
@@ -21,30 +21,26 @@ pub enum SlotKind {
     Atomic,
 }
 
-state::choice!(SlotKind {
-    Plain,
-    Load,
-    Store,
-    Atomic
-});
-
 /// An instruction in flight: what every instruction needs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
 pub struct Slot {
     /// Cycle in which it issues; [`UNKNOWN`] until that can be told.
+    #[state(cycle)]
     pub issue: u64,
     /// Cycle at which it is done; [`UNKNOWN`] until that can be told.
+    #[state(cycle)]
     pub complete: u64,
     /// What its destination register held before, to go back.
     pub previous_value: u64,
     /// When that was, or is to be, ready.
+    #[state(cycle)]
     pub previous_ready: u64,
     pub tags: Tags,
 }
 
 /// What is known of a [`Slot`] when its instruction is decoded, in two words that are copied in one
 /// piece.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
 #[repr(C, align(16))]
 pub struct Tags {
     pub pc: u64,
@@ -54,22 +50,6 @@ pub struct Tags {
     pub kind: SlotKind,
     pub unit: Unit,
 }
-
-state::component!(Slot {
-    issue: cycle,
-    complete: cycle,
-    previous_value,
-    previous_ready: cycle,
-    tags,
-});
-
-state::component!(Tags {
-    pc,
-    rd,
-    flags,
-    kind,
-    unit,
-});
 
 /// How many operands a [`Waiter`] can tell apart.
 pub const OPERANDS: usize = 4;
@@ -94,7 +74,7 @@ const _: () = assert!(size_of::<Deferred>() == 64, "one line of the host's cache
 
 /// What an instruction needs besides, when it was dispatched before its operands or its result
 /// were known. It fills one line of the host's caches; what few need is in [`Rest`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 #[repr(align(64))]
 pub struct Deferred {
     /// 0: squashed or not in use.
@@ -104,6 +84,7 @@ pub struct Deferred {
     /// result as soon as that is known: see [`Deferred::resolve`].
     pub operands: [u64; HOT_OPERANDS],
     /// When the latest of the known operands is ready; of a result that is known, when that is.
+    #[state(cycle)]
     pub earliest: u64,
     /// Who waits for the value, the youngest first, so that a squash, which begins with the
     /// youngest instruction, takes waiters from the front.
@@ -116,18 +97,6 @@ pub struct Deferred {
     pub is_store: bool,
     pub resolved: bool,
 }
-
-state::component!(Deferred {
-    position,
-    instruction,
-    operands,
-    earliest: cycle,
-    waiters,
-    next_waiters,
-    pending,
-    is_store,
-    resolved,
-});
 
 impl Deferred {
     /// The result is known and usable from cycle `ready` on. It replaces the second operand, which
@@ -155,7 +124,7 @@ impl Deferred {
 }
 
 /// What some of the deferred need besides.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct Rest {
     /// Loads: number in the load queue. Stores and atomics: number in the store queue.
     pub queue_number: u64,
@@ -174,36 +143,22 @@ impl Rest {
     }
 }
 
-state::component!(Rest {
-    queue_number,
-    stores_before,
-    third,
-    next_third,
-});
-
 /// What a deferred branch or indirect jump needs, should its prediction be wrong.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
+#[state(fields)]
 pub struct Prediction {
     /// Where fetch went on.
     pub next: u64,
     pub lookup: Lookup,
     pub returns: ReturnStack,
     /// Where the cycles had gone, and up to which one, when it was dispatched.
+    #[state(fixed)]
     pub cycles: (CycleStack, u64),
 }
 
 impl State for Prediction {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Prediction {
-                next,
-                lookup,
-                returns,
-                cycles: fixed,
-            }
-        );
+        self.walk_fields(walker);
         let (stack, charged) = &mut self.cycles;
         // Moved on by the core, which knows how much has been counted.
         if walker.purpose() == Purpose::Exact {
@@ -216,18 +171,23 @@ impl State for Prediction {
 /// The reorder buffer. Positions count up for ever. The ring of what is deferred is twice the
 /// reorder buffer, so that an instruction that went out of it can still be asked for its value by
 /// those that were dispatched while it was in it.
+#[derive(state::State)]
 pub struct Window {
     slots: Ring<Slot>,
     /// The cycle in which each position commits; [`UNKNOWN`] until that can be told.
+    #[state(cycles)]
     commits: Ring<u64>,
     deferred: Ring<Deferred>,
     rest: Ring<Rest>,
     /// By the indices of what is deferred.
+    #[state(slice)]
     pub predictions: Box<[Prediction]>,
+    #[state(fixed)]
     rob_entries: u64,
     /// Entries of the reorder buffer that this hart may have now: those that the other harts of the
     /// core have not got.
     capacity: u64,
+    #[state(fixed)]
     width: u64,
     /// All before this position have left the reorder buffer.
     departed: u64,
@@ -237,24 +197,9 @@ pub struct Window {
     pub tail: u64,
     /// The first position whose commit cycle is not known.
     pub commit_known: u64,
+    #[state(cycle)]
     pub last_commit: u64,
 }
-
-state::component!(Window {
-    slots,
-    commits: cycles,
-    deferred,
-    rest,
-    predictions: slice,
-    rob_entries: fixed,
-    capacity,
-    width: fixed,
-    departed,
-    issued,
-    tail,
-    commit_known,
-    last_commit: cycle,
-});
 
 /// The parts of a window that are changed together.
 pub struct Parts<'window> {

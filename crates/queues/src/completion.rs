@@ -7,7 +7,7 @@ use fabric::{LINE_BYTES, LineData, MemoryAccess};
 const LINE: u64 = LINE_BYTES as u64;
 
 /// What an item is announced by: `enum io_completions` in `guest/include/io.h`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Completions {
     /// Its queue's doorbell is rung.
     #[default]
@@ -17,12 +17,6 @@ pub(crate) enum Completions {
     /// A descriptor of 16 bytes with a done bit is written back.
     DoneBit = 2,
 }
-
-state::choice!(Completions {
-    None,
-    OwnerBit,
-    DoneBit
-});
 
 impl Completions {
     pub(crate) fn from_register(value: u64) -> Option<Completions> {

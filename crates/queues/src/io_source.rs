@@ -58,7 +58,7 @@ pub(crate) const FLAG_LAST: u64 = 2;
 const ROOM_POLL: Time = Time::from_fs(1_000_000_000);
 
 /// Whether a queue takes items. The numbers are what its register says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 enum QueueState {
     /// Its end has been written: there is no queue.
     Closed = 0,
@@ -73,7 +73,7 @@ enum QueueState {
 }
 
 /// A queue, as its producer knows it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Queue {
     state: QueueState,
     /// For how many new tenants it has been opened: the first one found it open.
@@ -100,29 +100,6 @@ struct Queue {
     ringing: usize,
 }
 
-state::choice!(QueueState {
-    Closed,
-    Open,
-    Closing,
-    Ending,
-    Opening
-});
-
-state::plain!(Queue {
-    state,
-    reopened,
-    descriptor,
-    next_slot,
-    count,
-    rung,
-    taken,
-    is_exact,
-    checking,
-    entering,
-    writing,
-    ringing,
-});
-
 impl Queue {
     /// Where the consumer says how many items it has taken.
     fn counted_at(&self) -> u64 {
@@ -145,7 +122,7 @@ impl Queue {
 }
 
 /// A producer's item.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
 struct Writing {
     queue: u32,
     item: u64,
@@ -154,14 +131,6 @@ struct Writing {
     packet_bytes: u32,
     lines_left: u32,
 }
-
-state::component!(Writing {
-    queue,
-    item,
-    kind,
-    packet_bytes,
-    lines_left
-});
 
 /// A static imbalance of the load (HyperPlane, Section V-C).
 #[derive(Clone, Copy, Debug)]
@@ -173,20 +142,28 @@ struct Imbalance {
 }
 
 /// The agent that owns the device's registers and fills the queues.
+#[derive(state::State)]
+#[state(fields)]
 pub struct IoSource {
+    #[state(fixed)]
     setup: IoSetup,
     arrivals: ArrivalProcess,
     /// The arrivals of the warm start, if there is one.
+    #[state(inside)]
     warm_arrivals: Option<ArrivalProcess>,
     /// The warm start is over, or there is none.
     is_warm: bool,
+    #[state(fixed)]
     active_queues: Vec<u32>,
+    #[state(fixed)]
     imbalance: Option<Imbalance>,
     queue_choice: Random,
     packets: Packets,
+    #[state(fixed)]
     ledger: SharedLedger,
     program: ProgramRegisters,
     /// Whom it tells of an item that came into an empty queue.
+    #[state(fixed)]
     signal: Option<AgentId>,
 
     table: u64,
@@ -209,45 +186,14 @@ pub struct IoSource {
     idle: Vec<u8>,
     next_item: u64,
     /// The slot that is being put together; kept to save allocations.
+    #[state(fixed)]
     slot: Vec<u8>,
 }
 
 impl State for IoSource {
     fn walk(&mut self, walker: &mut dyn Walker) {
         let items = self.items;
-        state::fields!(
-            self,
-            walker,
-            IoSource {
-                setup: fixed,
-                arrivals,
-                warm_arrivals: inside,
-                is_warm,
-                active_queues: fixed,
-                imbalance: fixed,
-                queue_choice,
-                packets,
-                items,
-                completions,
-                ledger: fixed,
-                program,
-                signal: fixed,
-                table,
-                is_started,
-                conflicts,
-                cleared,
-                descriptors,
-                descriptors_left,
-                queues,
-                doorbells,
-                next_arrival,
-                waiting,
-                writing,
-                idle,
-                next_item,
-                slot: fixed,
-            }
-        );
+        self.walk_fields(walker);
         if self.items != items
             && let Err(error) = self.packets.set_kind(self.items)
         {

@@ -13,7 +13,7 @@ use workload::{KindMeasurement, Recorder, Sample};
 pub type SharedLedger = Rc<RefCell<Ledger>>;
 
 /// Where a queue is: `struct io_descriptor` in `guest/include/io.h`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct QueueDescriptor {
     /// Address of the device ring's doorbell.
     pub doorbell: u64,
@@ -36,17 +36,6 @@ pub struct QueueDescriptor {
     pub completions: u64,
 }
 
-state::plain!(QueueDescriptor {
-    doorbell,
-    ring,
-    tenant_doorbell,
-    tenant_ring,
-    taken,
-    wake,
-    wake_addend,
-    completions
-});
-
 impl QueueDescriptor {
     pub(crate) fn from_line(line: &LineData) -> QueueDescriptor {
         QueueDescriptor {
@@ -64,7 +53,9 @@ impl QueueDescriptor {
 
 /// Where all items are. `generated` is the sum of `dropped`, `refused`, `entering`, `inside` and
 /// `delivered`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, state::State,
+)]
 pub struct ItemCounts {
     /// Items that arrived at the source.
     pub generated: u64,
@@ -84,19 +75,10 @@ pub struct ItemCounts {
     pub reordered: u64,
 }
 
-state::component!(ItemCounts {
-    generated,
-    dropped,
-    refused,
-    entering,
-    inside,
-    delivered,
-    errors,
-    reordered
-});
-
 /// Where the items of one queue went; what is missing in the sum is on its way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, state::State, state::Plain,
+)]
 pub struct QueueCounts {
     /// Arrived at the source.
     pub generated: u64,
@@ -107,13 +89,6 @@ pub struct QueueCounts {
     /// Taken by the tenant.
     pub delivered: u64,
 }
-
-state::plain!(QueueCounts {
-    generated,
-    dropped,
-    refused,
-    delivered
-});
 
 /// An item that has been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +104,7 @@ pub struct ItemRecord {
 }
 
 /// An item in a queue, in the data plane, or in a tenant's queue.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Inside {
     item: u64,
     /// See [`ItemKind::kind_of`](workload::ItemKind).
@@ -143,17 +118,8 @@ struct Inside {
     taken_at: Option<Time>,
 }
 
-state::plain!(Inside {
-    item,
-    kind,
-    offered,
-    under_way,
-    arrived_at,
-    taken_at
-});
-
 /// What a tenant has taken. Its ring is not known yet.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Delivered {
     queue: u32,
     /// The item; the end of a queue is none.
@@ -163,30 +129,22 @@ struct Delivered {
     is_cold: bool,
 }
 
-state::plain!(Delivered {
-    queue,
-    item,
-    is_measured,
-    is_cold
-});
-
 /// A ring of a tenant's doorbell.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Ring {
     at: Time,
     /// When its hart had rung before: it cannot have worked on this item earlier.
     hart_rang_at: Time,
 }
 
-state::plain!(Ring { at, hart_rang_at });
-
 /// Records of all items that are on their way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct Ledger {
     /// Address of the descriptors, once the source is running.
     pub(crate) table: u64,
     pub(crate) queues: Vec<QueueDescriptor>,
     /// How many slots the ring of each queue has; 0 if there are no rings.
+    #[state(fixed)]
     pub(crate) ring_slots: u64,
     /// How many tenants have joined each queue, one after the other.
     tenants: Vec<u64>,
@@ -213,40 +171,18 @@ pub struct Ledger {
     measures: bool,
     /// How many requests are delivered before the warm start is over, and when the last of them
     /// was.
+    #[state(fixed)]
     warm_requests: u64,
     warm_at: Option<Time>,
     /// The latest deliveries, if somebody wants them.
+    #[state(fixed)]
     records: Option<Vec<ItemRecord>>,
+    #[state(fixed)]
     may_reorder: bool,
     fault: Option<String>,
     /// What is wrong with the description, as a sentence.
     wrong_description: Option<String>,
 }
-
-state::component!(Ledger {
-    table,
-    queues,
-    ring_slots: fixed,
-    tenants,
-    started_at_fs,
-    items,
-    counts,
-    queue_counts,
-    program_counters,
-    inside,
-    rings,
-    harts_rang_at,
-    given_at,
-    taken,
-    recorder,
-    measures,
-    warm_requests: fixed,
-    warm_at,
-    records: fixed,
-    may_reorder: fixed,
-    fault,
-    wrong_description,
-});
 
 impl Ledger {
     /// An empty ledger.

@@ -39,20 +39,15 @@ pub struct ProgramPreparation {
 /// To read a setting, the program writes its name to one register, eight bytes at a time, up to a
 /// zero byte, and reads another register. The device thereby learns the names that the program
 /// knows: a parameter not asked for before the queues start is unknown to the program.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State)]
 pub struct ProgramRegisters {
+    #[state(fixed)]
     settings: ProgramSettings,
     /// What has been written of a name.
     name: Vec<u8>,
     /// The parameters that have been asked for.
     asked: Vec<String>,
 }
-
-state::component!(ProgramRegisters {
-    settings: fixed,
-    name,
-    asked
-});
 
 impl ProgramRegisters {
     /// The registers of a program that is told this.

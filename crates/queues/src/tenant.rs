@@ -28,7 +28,7 @@ mod purpose {
 }
 
 /// An item that was delivered, for checking a data plane.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct DeliveredPacket {
     /// Which queue it came through.
     pub queue: u32,
@@ -40,14 +40,7 @@ pub struct DeliveredPacket {
     pub bytes: Vec<u8>,
 }
 
-state::plain!(DeliveredPacket {
-    queue,
-    item,
-    is_error,
-    bytes
-});
-
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Tenant {
     descriptor: QueueDescriptor,
     next_slot: u32,
@@ -68,42 +61,22 @@ struct Tenant {
     slot: Vec<u8>,
 }
 
-state::plain!(Tenant {
-    descriptor,
-    next_slot,
-    is_busy,
-    is_joining,
-    has_left,
-    look_again,
-    item,
-    packet_bytes,
-    is_error,
-    is_last,
-    lines_left,
-    slot,
-});
-
 /// How often the tenants look whether the program has set up their queues.
 const START_POLL: Time = Time::from_fs(1_000_000_000);
 
 /// The agent that takes items out of all tenant queues.
+#[derive(state::State)]
 pub struct TenantSide {
+    #[state(fixed)]
     setup: IoSetup,
+    #[state(fixed)]
     ledger: SharedLedger,
     tenants: Vec<Tenant>,
     doorbells: DoorbellMap,
+    #[state(fixed)]
     keep: usize,
     kept: Vec<DeliveredPacket>,
 }
-
-state::component!(TenantSide {
-    setup: fixed,
-    ledger: fixed,
-    tenants,
-    doorbells,
-    keep: fixed,
-    kept,
-});
 
 impl TenantSide {
     /// The tenants of the queues that an [`IoSource`](crate::IoSource) with the same ledger fills.

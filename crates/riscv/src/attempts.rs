@@ -9,7 +9,7 @@ const MOST: u32 = 100_000;
 /// Instructions" (Volume I). A longer body may lose it each time, and its hart, or several that
 /// take the line from each other, retry for ever. If others get on, the word changes between two
 /// `LR`s, as that of a lock does; if it never does, nobody gets on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Attempts {
     /// What the last `LR` read, and where.
     address: u64,
@@ -19,13 +19,6 @@ pub struct Attempts {
     /// `SC`s that have failed since the last one succeeded, and since an `LR` read anything else.
     failed: u32,
 }
-
-state::plain!(Attempts {
-    address,
-    value,
-    open,
-    failed
-});
 
 impl Attempts {
     /// `LR` has read `value` at `address`.

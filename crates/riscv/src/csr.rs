@@ -21,7 +21,7 @@ pub struct Counters {
 /// The control and status registers, as they are stored. All fields hold legal values only.
 /// Privileged Architecture, chapters "Machine-Level ISA" and "Supervisor-Level ISA". `sstatus`,
 /// `sie` and `sip` are parts of `mstatus`, `mie` and `mip`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, state::State)]
 pub struct Csrs {
     /// `mstatus`, without the bits that are constant or derived (SXL, UXL, SD).
     pub mstatus: u64,
@@ -66,6 +66,7 @@ pub struct Csrs {
     /// `menvcfg`: FIOM only.
     pub menvcfg: u64,
     /// `mhartid`.
+    #[state(fixed)]
     pub mhartid: u64,
     /// `fcsr`: rounding mode in bits 7:5, exception flags in bits 4:0.
     pub fcsr: u64,
@@ -89,37 +90,6 @@ pub const EVENT_COUNTERS: usize = 8;
 /// How often an event has happened, by its number; `None` if there is no such event. There is none
 /// with the number 0.
 pub type Events<'a> = &'a dyn Fn(u8) -> Option<u64>;
-
-state::component!(Csrs {
-    mstatus,
-    mie,
-    mip,
-    medeleg,
-    mideleg,
-    stvec,
-    sscratch,
-    sepc,
-    scause,
-    stval,
-    satp,
-    scounteren,
-    senvcfg,
-    mtvec,
-    mscratch,
-    mepc,
-    mcause,
-    mtval,
-    mcounteren,
-    menvcfg,
-    mhartid: fixed,
-    fcsr,
-    pmpcfg,
-    pmpaddr,
-    cycle_offset,
-    instret_offset,
-    event,
-    event_offset,
-});
 
 /// Which of the counters of events an `mhpmevent`, `mhpmcounter` or `hpmcounter` is about.
 fn event_counter(number: u16) -> Option<usize> {

@@ -8,7 +8,19 @@ use crate::paging::{Accessor, Space};
 use crate::trap::{Cause, Trap};
 
 /// How much a program may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    state::State,
+    state::Plain,
+)]
 pub enum Privilege {
     /// Applications.
     User,
@@ -37,12 +49,6 @@ impl Privilege {
     }
 }
 
-state::choice!(Privilege {
-    User,
-    Supervisor,
-    Machine
-});
-
 /// What `mret`, `sret`, `wfi`, `sfence.vma`, `wrs.nto` or `wrs.sto` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemOutcome {
@@ -59,7 +65,7 @@ pub enum SystemOutcome {
 }
 
 /// What ends a wait on a reservation after a time of the implementation's choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum TimeOut {
     /// Nothing: the wait may last for ever.
     Never,
@@ -69,22 +75,14 @@ pub enum TimeOut {
     Illegal,
 }
 
-state::choice!(TimeOut {
-    Never,
-    Done,
-    Illegal
-});
-
 /// A hart's privileged state. Its program counter and registers live with whoever runs it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, state::State)]
 pub struct Hart {
     /// The mode it runs in.
     pub privilege: Privilege,
     /// Its control and status registers.
     pub csrs: Csrs,
 }
-
-state::component!(Hart { privilege, csrs });
 
 impl Hart {
     /// A hart after reset: machine mode, interrupts and floating point off, `scounteren` all ones, all

@@ -296,19 +296,13 @@ pub const fn table_index(address: u64, level: u32) -> (usize, u32) {
 }
 
 /// A walk through page tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct Walk {
     address: u64,
     table: u64,
     /// Of the table that is looked into; that of the smallest pages is 0.
     level: u32,
 }
-
-state::plain!(Walk {
-    address,
-    table,
-    level
-});
 
 impl Walk {
     /// The walk for `address` that begins with the table at the physical address `root`; none for

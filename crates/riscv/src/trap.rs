@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// A reason to leave the program for the trap handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, state::State, state::Plain)]
 pub struct Trap {
     /// Why.
     pub cause: Cause,
@@ -13,10 +13,10 @@ pub struct Trap {
     pub value: u64,
 }
 
-state::plain!(Trap { cause, value });
-
 /// Why a trap happens. Privileged Architecture, section "Machine Cause (mcause) Register".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, state::State, state::Plain,
+)]
 pub enum Cause {
     /// Jump to an odd address. Cannot happen with the "C" extension; here for completeness.
     InstructionMisaligned,
@@ -53,25 +53,6 @@ pub enum Cause {
     /// those of supervisor mode, 16 to 63 the platform's.
     Interrupt(u8),
 }
-
-state::choice!(Cause {
-    InstructionMisaligned,
-    InstructionAccess,
-    IllegalInstruction,
-    Breakpoint,
-    LoadMisaligned,
-    LoadAccess,
-    StoreMisaligned,
-    StoreAccess,
-    EcallUser,
-    EcallSupervisor,
-    EcallMachine,
-    InstructionPage,
-    LoadPage,
-    StorePage,
-    Custom(number),
-    Interrupt(number)
-});
 
 impl Cause {
     /// The value of `mcause`; interrupts have bit 63 set.

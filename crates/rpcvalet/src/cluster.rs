@@ -54,52 +54,48 @@ struct DomainPlace {
 }
 
 /// What the cluster has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 pub struct ClusterStatistics {
     /// Messages sent to the server.
+    #[state(count)]
     pub messages: u64,
     /// Blocks of messages sent to the server.
+    #[state(count)]
     pub packets: u64,
     /// Messages that found all slots of their node in use, and waited.
+    #[state(count)]
     pub waits: u64,
     /// How long messages have waited for a slot, in femtoseconds.
+    #[state(count)]
     pub waited_fs: u64,
     /// The most slots of one node that have been in use.
+    #[state(count)]
     pub max_slots_in_use: u64,
     /// Replies that came back.
+    #[state(count)]
     pub replies: u64,
     /// Replies that belong to no message of their node.
+    #[state(count)]
     pub unexpected_replies: u64,
     /// Replenishes of slots that were free.
+    #[state(count)]
     pub unexpected_replenishes: u64,
     /// Messages that were sent into a slot in use, or were too large, on purpose.
+    #[state(count)]
     pub violations: u64,
     /// Messages that the server refused.
+    #[state(count)]
     pub refused: u64,
     /// Blocks that the server would not let a node read.
+    #[state(count)]
     pub faults_of_reads: u64,
     /// Blocks of the nodes' memories that the server's cores could not read or write.
+    #[state(count)]
     pub faults_of_nodes: u64,
     /// What went wrong on the links to the server.
     #[serde(flatten)]
     pub faults: LinkFaultCounts,
 }
-
-state::component!(ClusterStatistics {
-    messages: count,
-    packets: count,
-    waits: count,
-    waited_fs: count,
-    max_slots_in_use: count,
-    replies: count,
-    unexpected_replies: count,
-    unexpected_replenishes: count,
-    violations: count,
-    refused: count,
-    faults_of_reads: count,
-    faults_of_nodes: count,
-    faults
-});
 
 /// What an event was for: the upper 8 bits of its timer's token. The rest is an index.
 mod purpose {
@@ -108,7 +104,7 @@ mod purpose {
     pub const MASK: u64 = 0xff << 56;
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Node {
     /// Send slots towards the server, the one that has been free for longest first.
     free: VecDeque<u16>,
@@ -116,10 +112,8 @@ struct Node {
     waiting: VecDeque<Time>,
 }
 
-state::plain!(Node { free, waiting });
-
 /// A message in its slot, and a reply in the server's slot of the same number.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Slot {
     in_use: bool,
     item: u64,
@@ -139,32 +133,25 @@ struct Slot {
     reply: Vec<u8>,
 }
 
-state::plain!(Slot {
-    in_use,
-    item,
-    kind,
-    posted_at,
-    window,
-    reply_blocks,
-    reply_item,
-    reply_flags,
-    reply_to_read,
-    reply_offset,
-    reply
-});
-
 /// The agent that is the rest of the cluster, and owns the registers of the I/O device.
+#[derive(state::State)]
+#[state(fields)]
 pub struct Cluster {
+    #[state(fixed)]
     setup: ClusterSetup,
+    #[state(fixed)]
     latency: Time,
     arrivals: ArrivalProcess,
+    #[state(inside)]
     warm_arrivals: Option<ArrivalProcess>,
     is_warm: bool,
+    #[state(fixed)]
     domains: Vec<DomainPlace>,
     node_choice: Random,
     chance: Random,
     packets: Packets,
     items: ItemKind,
+    #[state(fixed)]
     ledger: SharedLedger,
     program: ProgramRegisters,
     /// Where the memory begins that is to be as if it had been cleared.
@@ -172,58 +159,33 @@ pub struct Cluster {
     is_started: bool,
     next_arrival: Arrival,
     next_item: u64,
+    #[state(slice)]
     nodes: Vec<Node>,
+    #[state(slice)]
     slots: Vec<Slot>,
     /// Items whose replies have not come, and their nodes.
     unanswered: BTreeMap<u64, u32>,
     /// What has been written to the nodes' memories, by context, node and block.
     memory: BTreeMap<((u8, u16), u32), LineData>,
     /// To each backend.
+    #[state(slice)]
     links: Vec<Link>,
     /// When each core has posted its last replenish: an instrument.
+    #[state(slice)]
     cores_posted_at: Vec<Time>,
+    #[state(fixed)]
     keep: usize,
     kept: Vec<DeliveredPacket>,
     statistics: ClusterStatistics,
     /// The message that is being put together; kept to save allocations.
+    #[state(fixed)]
     message: Vec<u8>,
 }
 
 impl State for Cluster {
     fn walk(&mut self, walker: &mut dyn Walker) {
         let items = self.items;
-        state::fields!(
-            self,
-            walker,
-            Cluster {
-                setup: fixed,
-                latency: fixed,
-                arrivals,
-                warm_arrivals: inside,
-                is_warm,
-                domains: fixed,
-                node_choice,
-                chance,
-                packets,
-                items,
-                ledger: fixed,
-                program,
-                cleared,
-                is_started,
-                next_arrival,
-                next_item,
-                nodes: slice,
-                slots: slice,
-                unanswered,
-                memory,
-                links: slice,
-                cores_posted_at: slice,
-                keep: fixed,
-                kept,
-                statistics,
-                message: fixed,
-            }
-        );
+        self.walk_fields(walker);
         if self.items != items
             && let Err(error) = self.packets.set_kind(self.items)
         {

@@ -9,7 +9,6 @@
 use crate::domain::Domain;
 use crate::header::{Header, MAX_BLOCK, MAX_CONTEXTS, Status};
 use fabric::LINE_BYTES;
-use state::{State, Walker};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -38,7 +37,7 @@ pub enum Registered {
 }
 
 /// A node's part of a context: base and bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Segment {
     /// The address of its first byte.
     pub start: u64,
@@ -46,12 +45,11 @@ pub struct Segment {
     pub bytes: u64,
 }
 
-state::plain!(Segment { start, bytes });
-
 /// What this node knows of a context.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct Context {
     /// Other nodes that can be addressed.
+    #[state(fixed)]
     pub nodes: u32,
     /// This node's segment: base and bound as the program has written them.
     pub segment: Segment,
@@ -60,32 +58,16 @@ pub struct Context {
     /// What came of registering it last.
     pub registered: u64,
     /// Its messaging domain, if it has one.
+    #[state(inside)]
     pub domain: Option<Domain>,
 }
 
-impl State for Context {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Context {
-                nodes: fixed,
-                segment,
-                is_open,
-                registered,
-                domain: inside,
-            }
-        );
-    }
-}
-
 /// All contexts of a node, by their numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct ContextTable {
+    #[state(slice)]
     contexts: Vec<Context>,
 }
-
-state::component!(ContextTable { contexts: slice });
 
 /// The table, as all parts of the network interface hold it.
 pub type SharedContexts = Rc<RefCell<ContextTable>>;

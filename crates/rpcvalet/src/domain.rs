@@ -98,13 +98,16 @@ impl QueuePairs {
 
 /// The metadata of a domain that every part of the network interface keeps (Section 4.4), and what
 /// follows from the description.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct Domain {
     /// Nodes: N.
+    #[state(fixed)]
     pub nodes: u32,
     /// Slots of each: S.
+    #[state(fixed)]
     pub slots: u32,
     /// Bytes of the largest message.
+    #[state(fixed)]
     pub max_message_bytes: u32,
     /// Where the send slots are.
     pub send_buffer: u64,
@@ -113,37 +116,27 @@ pub struct Domain {
     /// Where the shared completion queues are.
     pub shared_queues: u64,
     /// Their numbers among those of all domains.
+    #[state(fixed)]
     pub queues: Range<usize>,
     /// Which of them a message is put into.
+    #[state(fixed)]
     pub mode: Mode,
     /// Its cores.
+    #[state(fixed)]
     pub cores: Range<usize>,
     /// Where its nodes begin among those of all domains.
+    #[state(fixed)]
     pub first_node: u32,
     /// Where its receive slots begin among those of all domains.
+    #[state(fixed)]
     pub first_place: u64,
     /// The program has opened it.
     pub is_open: bool,
     /// For each receive slot, how many packets of its message have come: the guard against a source
     /// that sends into a slot in use. It is ours; the paper trusts the sources.
+    #[state(slice)]
     pub guard: Vec<u16>,
 }
-
-state::component!(Domain {
-    nodes: fixed,
-    slots: fixed,
-    max_message_bytes: fixed,
-    send_buffer,
-    receive_buffer,
-    shared_queues,
-    queues: fixed,
-    mode: fixed,
-    cores: fixed,
-    first_node: fixed,
-    first_place: fixed,
-    is_open,
-    guard: slice,
-});
 
 impl Domain {
     /// Bits that each part of the network interface keeps of a domain: where both buffers are, the

@@ -24,12 +24,18 @@ mod purpose {
 }
 
 /// A frontend.
+#[derive(state::State)]
 pub struct Frontend {
+    #[state(fixed)]
     core: usize,
+    #[state(fixed)]
     queue_pairs: QueuePairs,
+    #[state(fixed)]
     latencies: Latencies,
     /// The backend of the core's row, and the one that dispatches to the core.
+    #[state(fixed)]
     backend: AgentId,
+    #[state(fixed)]
     dispatcher: AgentId,
     is_open: bool,
     /// Entries of the work queue that have been read.
@@ -43,26 +49,11 @@ pub struct Frontend {
     generating: VecDeque<(u64, LineData)>,
     /// Completions in the pipeline, oldest first.
     completing: VecDeque<(u64, u64)>,
+    #[state(fixed)]
     contexts: SharedContexts,
+    #[state(fixed)]
     ledger: SharedLedger,
 }
-
-state::component!(Frontend {
-    core: fixed,
-    queue_pairs: fixed,
-    latencies: fixed,
-    backend: fixed,
-    dispatcher: fixed,
-    is_open,
-    head,
-    is_reading,
-    read_again,
-    completed,
-    generating,
-    completing,
-    contexts: fixed,
-    ledger: fixed,
-});
 
 impl Frontend {
     pub(crate) fn new(

@@ -70,7 +70,8 @@ impl Default for GatewaySpec {
 
 /// What has been counted at the edge. Each frame that has come has become a message, waits for a
 /// slot, or is one of those that were dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
+#[state(all(count))]
 pub struct GatewayStatistics {
     /// Frames that have come from the network.
     pub frames_received: u64,
@@ -94,20 +95,7 @@ pub struct GatewayStatistics {
     pub link_bytes: u64,
 }
 
-state::component!(GatewayStatistics {
-    frames_received: count,
-    messages: count,
-    waits: count,
-    dropped_buffer_full: count,
-    dropped_too_long: count,
-    dropped_unexpected: count,
-    frames_sent: count,
-    not_sent: count,
-    refused: count,
-    link_bytes: count
-});
-
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Node {
     /// Send slots towards the server, the one that has been free for longest first.
     free: VecDeque<u16>,
@@ -115,51 +103,59 @@ struct Node {
     waiting: VecDeque<Packet>,
 }
 
-state::plain!(Node { free, waiting });
-
 /// A reply, of which blocks come.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Reply {
     blocks: u32,
     bytes: Vec<u8>,
 }
 
-state::plain!(Reply { blocks, bytes });
-
 /// Who is to be answered.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Asked {
     from: Endpoint,
     to: Endpoint,
     tag: u64,
 }
 
-state::plain!(Asked { from, to, tag });
-
 /// The agent.
+#[derive(state::State)]
+#[state(fields)]
 pub struct Gateway {
+    #[state(fixed)]
     registers: AddressRange,
+    #[state(fixed)]
     slots: usize,
+    #[state(fixed)]
     max_message_bytes: u32,
+    #[state(fixed)]
     input_buffer_bytes: u32,
+    #[state(fixed)]
     mac_latency: Time,
+    #[state(fixed)]
     backends: Vec<AgentId>,
+    #[state(fixed)]
     ledger: SharedLedger,
+    #[state(fixed)]
     address: u32,
+    #[state(fixed)]
     rate: LineRate,
     is_started: bool,
     /// Where the memory begins that is to be as if it had been cleared.
     cleared: u64,
     coming: VecDeque<Packet>,
     passing: VecDeque<Packet>,
+    #[state(slice)]
     nodes: Vec<Node>,
     waiting_bytes: u32,
     /// By the slots that the server replies into.
+    #[state(slice)]
     replies: Vec<Reply>,
     /// Requests that have not been answered, by the numbers that their messages have as items.
     asked: Vec<Option<Asked>>,
     free_numbers: Vec<u64>,
     /// To each backend.
+    #[state(slice)]
     links: Vec<Link>,
     sent: Vec<(Time, Packet)>,
     free_at: Time,
@@ -169,35 +165,7 @@ pub struct Gateway {
 
 impl State for Gateway {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Gateway {
-                registers: fixed,
-                slots: fixed,
-                max_message_bytes: fixed,
-                input_buffer_bytes: fixed,
-                mac_latency: fixed,
-                backends: fixed,
-                ledger: fixed,
-                address: fixed,
-                rate: fixed,
-                is_started,
-                cleared,
-                coming,
-                passing,
-                nodes: slice,
-                waiting_bytes,
-                replies: slice,
-                asked,
-                free_numbers,
-                links: slice,
-                sent,
-                free_at,
-                next_message,
-                statistics,
-            }
-        );
+        self.walk_fields(walker);
         self.ledger.borrow_mut().walk(walker);
     }
 }

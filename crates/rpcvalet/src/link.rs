@@ -6,16 +6,12 @@ use serde::{Deserialize, Serialize};
 use workload::Random;
 
 /// A link that carries one packet at a time, in the order in which they are given to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct Link {
+    #[state(fixed)]
     fs_per_byte: f64,
     free_at: Time,
 }
-
-state::component!(Link {
-    fs_per_byte: fixed,
-    free_at
-});
 
 impl Link {
     /// A link of so many gigabytes a second, more than 0.
@@ -73,7 +69,8 @@ impl Default for LinkFaults {
 }
 
 /// How often each thing has gone wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
+#[state(all(count))]
 pub struct LinkFaultCounts {
     /// Packets lost, and sent again.
     pub lost: u64,
@@ -82,12 +79,6 @@ pub struct LinkFaultCounts {
     /// Packets that came late.
     pub reordered: u64,
 }
-
-state::component!(LinkFaultCounts {
-    lost: count,
-    duplicated: count,
-    reordered: count
-});
 
 impl LinkFaults {
     /// How much later the next packet comes because of what happens to it.

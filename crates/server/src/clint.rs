@@ -20,6 +20,7 @@ pub(crate) const TICK: Time = Time::from_fs(1_000_000_000);
 const SOFTWARE_INTERRUPT: u8 = 3;
 const TIMER_INTERRUPT: u8 = 7;
 
+#[derive(state::State)]
 struct HartTimer {
     software: bool,
     compare: u64,
@@ -28,19 +29,12 @@ struct HartTimer {
     generation: u64,
 }
 
-state::component!(HartTimer {
-    software,
-    compare,
-    pending,
-    generation
-});
-
 /// The device.
+#[derive(state::State)]
 pub struct Clint {
+    #[state(slice)]
     harts: Vec<HartTimer>,
 }
-
-state::component!(Clint { harts: slice });
 
 impl Clint {
     /// One for `harts` harts; no interrupt is pending.

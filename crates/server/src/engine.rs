@@ -19,47 +19,42 @@ const LONGEST_RUN_CYCLES: u64 = 100_000;
 const LONGEST_FABRIC_RUN_CYCLES: u64 = 500;
 
 /// The cores and the fabric of one server, and their clock.
+#[derive(state::State)]
 pub struct Engine {
     /// The cores, by number.
+    #[state(slice)]
     pub cores: Vec<Box<dyn CoreModel>>,
     /// Everything else.
     pub fabric: Fabric,
+    #[state(fixed)]
     pub(crate) clock: Clock,
+    #[state(slice)]
     pub(crate) inboxes: Vec<Inbox>,
+    #[state(fixed)]
     pub(crate) outbox: Outbox,
+    #[state(fixed)]
     pub(crate) departure: u64,
+    #[state(fixed)]
     pub(crate) delivery: u64,
     /// Upper bound on the horizon; [`NEVER`]: the largest that is exact.
+    #[state(fixed)]
     lookahead: u64,
     /// Nothing happens at this cycle or later.
+    #[state(cycle)]
     pub(crate) end: u64,
     /// Nothing happens at this cycle or later before it has been moved on.
+    #[state(fixed)]
     pub(crate) pause: u64,
     /// A period of a core and the fabric together that is being looked for.
+    #[state(fixed)]
     pub(crate) period: Option<Period>,
     /// When each core next does something, and which of them ever do.
+    #[state(cycles)]
     next: Vec<u64>,
     pub(crate) active: u64,
     /// The first crash: its cycle and the core.
     crashed: Option<(u64, usize)>,
 }
-
-state::component!(Engine {
-    cores: slice,
-    fabric,
-    clock: fixed,
-    inboxes: slice,
-    outbox: fixed,
-    departure: fixed,
-    delivery: fixed,
-    lookahead: fixed,
-    end: cycle,
-    pause: fixed,
-    period: fixed,
-    next: cycles,
-    active,
-    crashed,
-});
 
 /// The places of the bits of `set`.
 fn bits(mut set: u64) -> impl Iterator<Item = usize> {

@@ -16,6 +16,7 @@ const NOT_IMPLEMENTED: u64 = (-38i64) as u64;
 /// A guest that writes more than this at once is given a short count.
 const MAXIMUM_WRITE_BYTES: u64 = 1 << 20;
 
+#[derive(state::State, state::Plain)]
 enum Step {
     Idle,
     /// Reads the eight words of a call.
@@ -30,11 +31,12 @@ enum Step {
     Result,
 }
 
-state::choice!(Step { Idle, Words, Bytes { left, address, total }, Result });
-
 /// The device that owns the lines of `tohost` and `fromhost`.
+#[derive(state::State)]
 pub struct Htif {
+    #[state(fixed)]
     tohost: u64,
+    #[state(fixed)]
     fromhost: u64,
     tohost_value: u64,
     fromhost_value: u64,
@@ -47,27 +49,14 @@ pub struct Htif {
     /// What the guest wrote, unless it goes to standard output.
     pub output: Vec<u8>,
     /// Why what the guest wrote could not be written out. The guest has ended with that.
+    #[state(fixed)]
     pub unwritten: Option<String>,
+    #[state(fixed)]
     live: bool,
     /// How much the guest may write.
+    #[state(fixed)]
     pub allowance: Allowance,
 }
-
-state::component!(Htif {
-    tohost: fixed,
-    fromhost: fixed,
-    tohost_value,
-    fromhost_value,
-    call,
-    words,
-    step,
-    text,
-    exit,
-    output,
-    unwritten: fixed,
-    live: fixed,
-    allowance: fixed,
-});
 
 impl Htif {
     /// For a guest whose symbols are at these addresses. `live`: what the guest writes goes to

@@ -35,34 +35,30 @@ pub(crate) fn device_cache() -> CacheSpec {
 }
 
 /// A server with a program in its memory, ready to run.
+#[derive(state::State)]
 pub struct Machine {
     /// Its cores and fabric.
     pub engine: Engine,
+    #[state(fixed)]
     image: Image,
+    #[state(fixed)]
     personality: Personality,
+    #[state(fixed)]
     front_end_cycles: u8,
+    #[state(fixed)]
     threads: u8,
     /// Pages that the guest may touch.
+    #[state(fixed)]
     page_limit: u64,
     /// Instructions that may be in the windows of all harts.
+    #[state(fixed)]
     max_in_flight: u64,
     /// Whether it is all over, and at which cycle.
+    #[state(maybe_cycle)]
     end: Option<u64>,
     /// What had been counted when the traffic began, or what is measured of it, if it has.
     pub(crate) first_reading: Option<Reading>,
 }
-
-state::component!(Machine {
-    engine,
-    image: fixed,
-    personality: fixed,
-    front_end_cycles: fixed,
-    threads: fixed,
-    page_limit: fixed,
-    max_in_flight: fixed,
-    end: maybe_cycle,
-    first_reading,
-});
 
 /// Who answers the program.
 #[derive(Clone, Copy, Debug)]

@@ -18,10 +18,12 @@ pub(crate) struct Meter<'a> {
 }
 
 /// What had been counted before a cycle.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(crate) struct Reading {
+    #[state(cycle)]
     pub cycle: u64,
     /// Requests delivered.
+    #[state(count)]
     pub delivered: u64,
     /// The cores that are shown.
     pub cores: Vec<CoreStatistics>,
@@ -33,16 +35,6 @@ pub(crate) struct Reading {
     /// What each system has counted of the events that cost energy.
     events: Vec<Vec<u64>>,
 }
-
-state::plain!(Reading {
-    cycle: cycle,
-    delivered: count,
-    cores,
-    hart_instructions,
-    c1_cycles,
-    fabric,
-    events,
-});
 
 impl Meter<'_> {
     /// Reads everything at `cycle`, before which everything has been done.

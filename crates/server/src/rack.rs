@@ -31,37 +31,32 @@ use state::{Reader, Writer};
 use system::Wire;
 
 /// One of the servers, or the only one, without a network.
+#[derive(state::State)]
 pub struct RackServer {
     /// What is told of it.
+    #[state(fixed)]
     pub name: String,
     /// The server.
     pub machine: Machine,
     /// What its packets come through, and its place in the network, if there is one.
+    #[state(fixed)]
     wire: Option<(Wire, NodeId)>,
     /// How many ports its interface has.
+    #[state(fixed)]
     ports: usize,
     /// What is measured of it beside what clients measure.
+    #[state(fixed)]
     pub(crate) data_plane: Option<DataPlane>,
     /// The cycle at which it waits until its energy has been read.
+    #[state(fixed)]
     pub(crate) reading_due: Option<u64>,
     /// When it next does something.
     pub(crate) next: Time,
     pub(crate) has_ended: bool,
     /// What is traced of it.
+    #[state(fixed)]
     pub(crate) tracer: Option<Tracer>,
 }
-
-state::component!(RackServer {
-    name: fixed,
-    machine,
-    wire: fixed,
-    ports: fixed,
-    data_plane: fixed,
-    reading_due: fixed,
-    next,
-    has_ended,
-    tracer: fixed,
-});
 
 impl RackServer {
     /// `machine`, whose interface is at `wire`, at `place` of the network.
@@ -214,33 +209,29 @@ impl RackServer {
 }
 
 /// Several servers and the network between them.
+#[derive(state::State)]
 pub struct Rack {
     /// The servers.
+    #[state(slice)]
     pub servers: Vec<RackServer>,
     /// The network.
     pub network: Network,
     /// Which server is at each place of the network.
+    #[state(fixed)]
     places: Vec<Option<usize>>,
+    #[state(fixed)]
     window: Time,
     /// Nothing happens at this time or later.
     end: Time,
     /// Nothing happens at this time or later before it has been moved on.
+    #[state(fixed)]
     pause: Time,
     /// Windows in which a server did something, counted for each server.
+    #[state(count)]
     server_windows: u64,
+    #[state(fixed)]
     sent: Vec<(Time, Packet)>,
 }
-
-state::component!(Rack {
-    servers: slice,
-    network,
-    places: fixed,
-    window: fixed,
-    end,
-    pause: fixed,
-    server_windows: count,
-    sent: fixed,
-});
 
 /// Why [`Rack::advance`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,9 +36,11 @@ const BEGUN: u64 = 0x8020_0000;
 const NEVER_WRITTEN: u64 = 0x8020_0040;
 
 /// A network interface of one register, which carries 8 bytes a packet.
-#[derive(Default)]
+#[derive(Default, state::State)]
 struct TestInterface {
+    #[state(fixed)]
     address: u32,
+    #[state(fixed)]
     rate: Option<LineRate>,
     free_at: Time,
     sent: Vec<(Time, Packet)>,
@@ -48,17 +50,6 @@ struct TestInterface {
     /// When packets went out and came in.
     log: Vec<(Time, bool, u64)>,
 }
-
-state::component!(TestInterface {
-    address: fixed,
-    rate: fixed,
-    free_at,
-    sent,
-    coming,
-    ready,
-    waiting,
-    log
-});
 
 impl TestInterface {
     fn answer(&mut self, context: &mut AgentContext<'_>) {

@@ -130,15 +130,18 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::{BTreeMap, VecDeque};
 
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, Debug, PartialEq, crate::State, crate::Plain)]
     enum Shape {
         Nothing,
         Pair(u64, bool),
-        Named { at: u64, text: &'static str },
+        Named {
+            #[state(cycle)]
+            at: u64,
+            text: &'static str,
+        },
     }
-    crate::choice!(Shape { Nothing, Pair(one, two), Named { at: cycle, text } });
 
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, Debug, PartialEq, crate::State)]
     struct All {
         number: u64,
         small: u8,
@@ -150,21 +153,9 @@ mod tests {
         map: BTreeMap<u64, Shape>,
         text: String,
         array: [u16; 3],
+        #[state(octets)]
         room: [u8; 4],
     }
-    crate::component!(All {
-        number,
-        small,
-        real,
-        maybe,
-        answer,
-        list,
-        ring,
-        map,
-        text,
-        array,
-        room: octets
-    });
 
     fn shape() -> impl Strategy<Value = Shape> {
         prop_oneof![

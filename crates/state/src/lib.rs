@@ -2,9 +2,8 @@
 //!
 //! Each component names its fields once, in [`State::walk`], and a [`Walker`] does with them what
 //! it is for: writes them down, puts back what was written, or compares and moves on in time. The
-//! macros take a component apart without `..`, so that a field that is forgotten is a compile
-//! error; what follows from the description of the server, or is empty whenever a walk is made,
-//! is called `fixed`.
+//! walk is derived, so that no field can be forgotten; what follows from the description of the
+//! server, or is empty whenever a walk is made, is called `fixed`.
 //!
 //! A walk restores *in place*: the server has been built from its description before, so what is
 //! fixed is there.
@@ -12,6 +11,9 @@
 mod bytes;
 mod period;
 mod walks;
+
+// The derived implementations name this crate.
+extern crate self as state;
 
 pub use bytes::{Reader, Writer};
 pub use period::{Comparer, Mover};
@@ -91,89 +93,45 @@ impl Counted for u64 {
     }
 }
 
-/// Shows the fields of `self` to a walker, in the body of [`State::walk`]:
-/// `fields!(self, walker, Type { field, other: cycle, spec: fixed })`.
+/// Implements [`State`]: every field is walked, in the order of the declaration.
 ///
-/// How a field is walked: without a word as its type says; `cycle` and `count` as [`Walker`] says,
-/// `maybe_cycle` for an option of a cycle, and `cycles` for an array or a slice of them; `slice`
-/// and `octets` for items and bytes whose number is fixed; `inside` for an option that is there or
-/// not for good; `own` by a method `walk` that is not [`State`]'s; `fixed` not at all. Before any
-/// of them, or alone, `exact`: only if all is walked ([`Purpose::Exact`]); `apart`: not in a
-/// comparison ([`Purpose::Compare`]), for which the component shows it in another way.
-#[macro_export]
-macro_rules! fields {
-    ($self:expr, $walker:expr, $name:ident {
-        $($(#[$meta:meta])* $field:ident $(: $($how:ident)+)?),* $(,)?
-    }) => {{
-        let $name { $($(#[$meta])* $field),* } = $self;
-        $($(#[$meta])* { $crate::field!($walker, $field $($($how)+)?); })*
-    }};
-}
+/// `#[state(…)]` says how a field is walked: without it as its type says; `cycle` and `count` as
+/// [`Walker`] says, `maybe_cycle` for an option of a cycle, and `cycles` for an array or a slice of
+/// them; `slice` and `octets` for items and bytes whose number is fixed; `inside` for an option
+/// that is there or not for good; `own` by a method `walk` that is not [`State`]'s; `fixed` not at
+/// all. Before one of them, or alone, `exact`: only if all is walked ([`Purpose::Exact`]); `apart`:
+/// not in a comparison ([`Purpose::Compare`]), for which the component shows it in another way.
+///
+/// Of a struct, `#[state(all(count))]` says how fields without an attribute are walked.
+/// `#[state(fields)]` makes a method `walk_fields` instead, for a struct that implements `State`
+/// by hand and walks more than its fields. `#[state(bound(T: state::Plain))]` says what the type
+/// parameters must be.
+///
+/// An enumeration is walked as the number of its variant and the fields of that; it must be
+/// [`Plain`].
+///
+/// ```
+/// #[derive(state::State)]
+/// struct Timer {
+///     #[state(fixed)]
+///     period: u64,
+///     #[state(cycle)]
+///     rings_at: u64,
+///     is_set: bool,
+/// }
+/// let mut timer = Timer { period: 5, rings_at: 7, is_set: true };
+/// let bytes = state::Writer::write(&mut timer).unwrap();
+/// let mut other = Timer { period: 5, rings_at: 0, is_set: false };
+/// state::Reader::read(&mut other, &bytes).unwrap();
+/// assert_eq!((other.rings_at, other.is_set), (7, true));
+/// ```
+pub use state_derive::State;
 
-/// One field of [`fields`].
-#[doc(hidden)]
-#[macro_export]
-macro_rules! field {
-    ($walker:expr, $field:ident) => {
-        $crate::State::walk($field, $walker)
-    };
-    ($walker:expr, $field:ident fixed) => {
-        let _ = (&$walker, $field);
-    };
-    ($walker:expr, $field:ident exact $($how:ident)?) => {
-        if $crate::Walker::purpose($walker) == $crate::Purpose::Exact {
-            $crate::field!($walker, $field $($how)?);
-        }
-    };
-    ($walker:expr, $field:ident apart $($how:ident)?) => {
-        if $crate::Walker::purpose($walker) != $crate::Purpose::Compare {
-            $crate::field!($walker, $field $($how)?);
-        }
-    };
-    ($walker:expr, $field:ident own) => {
-        $field.walk($walker)
-    };
-    ($walker:expr, $field:ident cycle) => {
-        $crate::Walker::cycle($walker, $field)
-    };
-    ($walker:expr, $field:ident count) => {
-        $crate::Walker::count($walker, $crate::Counted::counted($field))
-    };
-    ($walker:expr, $field:ident maybe_cycle) => {
-        $crate::maybe_cycle($field, $walker)
-    };
-    ($walker:expr, $field:ident inside) => {
-        if let Some(inside) = $field {
-            $crate::State::walk(inside, $walker);
-        }
-    };
-    ($walker:expr, $field:ident cycles) => {
-        for cycle in $field.iter_mut() {
-            $crate::Walker::cycle($walker, cycle);
-        }
-    };
-    ($walker:expr, $field:ident slice) => {
-        $crate::slice($field, $walker)
-    };
-    ($walker:expr, $field:ident octets) => {
-        $crate::octets($field, $walker)
-    };
-}
+/// Implements [`Plain`]: every field is blank; an enumeration begins as its first variant.
+pub use state_derive::Plain;
 
-/// Implements [`State`] for a struct, by [`fields`].
-#[macro_export]
-macro_rules! component {
-    ($name:ident $fields:tt) => {
-        impl $crate::State for $name {
-            fn walk(&mut self, walker: &mut dyn $crate::Walker) {
-                $crate::fields!(self, walker, $name $fields);
-            }
-        }
-    };
-}
-
-/// Declares a struct with, for each field, its type, how it is walked ([`fields`]) and what it
-/// begins as; implements [`State`] and the constructor:
+/// Declares a struct with, for each field, its type, how it is walked ([`State`](derive@State)) and
+/// what it begins as; implements [`State`] and the constructor:
 ///
 /// ```
 /// state::declare! {
@@ -202,105 +160,15 @@ macro_rules! declare {
         $new_visibility:vis fn new($($argument:ident: $argument_type:ty),* $(,)?);
     ) => {
         $(#[$meta])*
+        #[derive($crate::State)]
         $visibility struct $name $(<$parameter: $bound>)? {
-            $($(#[$field_meta])* $field_visibility $field: $type),*
+            $($(#[$field_meta])* $(#[state($($how),+)])? $field_visibility $field: $type),*
         }
 
         impl $(<$parameter: $bound>)? $name $(<$parameter>)? {
             $(#[$new_meta])*
             $new_visibility fn new($($argument: $argument_type),*) -> Self {
                 $name { $($field: $initial),* }
-            }
-        }
-
-        impl $(<$parameter: $bound>)? $crate::State for $name $(<$parameter>)? {
-            fn walk(&mut self, walker: &mut dyn $crate::Walker) {
-                $crate::fields!(self, walker, $name { $($field $(: $($how)+)?),* });
-            }
-        }
-    };
-}
-
-/// Implements [`State`] and [`Plain`] for a struct, by [`fields`], of which none may be fixed.
-#[macro_export]
-macro_rules! plain {
-    ($name:ident { $($field:ident $(: $how:ident)?),* $(,)? }) => {
-        $crate::component!($name { $($field $(: $how)?),* });
-        impl $crate::Plain for $name {
-            fn blank() -> Self {
-                $name { $($field: $crate::Plain::blank()),* }
-            }
-        }
-    };
-}
-
-/// Implements [`State`] and [`Plain`] for an enumeration:
-/// `choice!(Type { Nothing, Pair(first, second), Named { field, at: cycle } })`.
-#[macro_export]
-macro_rules! choice {
-    ($name:ident { $($variant:ident
-        $(( $($item:ident $(: $item_how:ident)?),* ))?
-        $({ $($field:ident $(: $how:ident)?),* })?
-    ),* $(,)? }) => {
-        impl $crate::State for $name {
-            // The last number is computed and not used.
-            #[allow(unused_assignments)]
-            fn walk(&mut self, walker: &mut dyn $crate::Walker) {
-                let mut number = 0;
-                let mut place = 0;
-                $(
-                    if let $name::$variant $(( $($item),* ))? $({ $($field),* })? = &*self {
-                        $($(let _ = $item;)*)?
-                        $($(let _ = $field;)*)?
-                        number = place;
-                    }
-                    place += 1;
-                )*
-                let before = number;
-                $crate::Walker::number(walker, &mut number);
-                if number != before {
-                    let mut place = 0;
-                    let mut known = false;
-                    $(
-                        if number == place {
-                            known = true;
-                            *self = $name::$variant
-                                $(( $({
-                                    let $item = $crate::Plain::blank();
-                                    $item
-                                }),* ))?
-                                $({ $($field: $crate::Plain::blank()),* })?;
-                        }
-                        place += 1;
-                    )*
-                    if !known {
-                        let sentence = concat!("there is no such ", stringify!($name));
-                        $crate::Walker::refuse(walker, sentence.to_string());
-                        return;
-                    }
-                }
-                match self {
-                    $(
-                        $name::$variant $(( $($item),* ))? $({ $($field),* })? => {
-                            $($($crate::field!(walker, $item $($item_how)?);)*)?
-                            $($($crate::field!(walker, $field $($how)?);)*)?
-                        }
-                    )*
-                }
-            }
-        }
-
-        impl $crate::Plain for $name {
-            #[allow(unreachable_code)]
-            fn blank() -> Self {
-                $(
-                    return $name::$variant
-                        $(( $({
-                            let $item = $crate::Plain::blank();
-                            $item
-                        }),* ))?
-                        $({ $($field: $crate::Plain::blank()),* })?;
-                )*
             }
         }
     };

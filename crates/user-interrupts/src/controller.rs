@@ -16,19 +16,13 @@ const MAXIMUM_SOURCES: u64 = 1 << 16;
 const DEVICE_SOCKET: usize = 0;
 
 /// Where a device's interrupt goes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
 struct Route {
     /// 0: nowhere.
     descriptor: u64,
     hart: u16,
     vector: u8,
 }
-
-state::component!(Route {
-    descriptor,
-    hart,
-    vector
-});
 
 impl state::Plain for Route {
     fn blank() -> Route {
@@ -41,11 +35,16 @@ const NOTIFYING: u64 = 1 << 32;
 
 /// The agent that stands for the local interrupt controllers of all harts, and for the part of an
 /// I/O memory-management unit that posts the message-signalled interrupts of devices.
+#[derive(state::State)]
+#[state(fields)]
 pub struct InterruptController {
+    #[state(fixed)]
     forwarding: bool,
+    #[state(fixed)]
     ways: Ways,
     /// By the number of the source.
     routes: Vec<Route>,
+    #[state(fixed)]
     counts: SharedCounts,
 }
 
@@ -177,16 +176,7 @@ impl Agent for InterruptController {
     }
 
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            InterruptController {
-                forwarding: fixed,
-                ways: fixed,
-                routes,
-                counts: fixed,
-            }
-        );
+        self.walk_fields(walker);
         // The harts have it, too; it is walked once.
         self.counts.borrow_mut().walk(walker);
     }

@@ -82,7 +82,9 @@ pub(crate) mod notice {
 }
 
 /// What has happened to the interrupts of all harts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema, state::State,
+)]
 #[schemars(rename = "UserInterruptStatistics")]
 pub struct Statistics {
     /// `senduipi` that were executed.
@@ -105,52 +107,38 @@ pub struct Statistics {
     pub spurious: u64,
 }
 
-state::component!(Statistics {
-    sent,
-    posted,
-    forwarded,
-    unrouted,
-    timers,
-    notifications,
-    delivered,
-    redelivered,
-    spurious,
-});
-
 /// Everything that is counted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
 pub(crate) struct Counts {
     /// What results have.
     pub told: Statistics,
     /// Writes of harts' registers outside of deliveries: by instructions, notices and timers.
+    #[state(count)]
     pub register_writes: u64,
     /// Hops of notices over the mesh.
+    #[state(count)]
     pub hops: u64,
 }
-
-state::component!(Counts {
-    told,
-    register_writes: count,
-    hops: count,
-});
 
 /// One for all harts and the controller.
 pub(crate) type SharedCounts = Rc<RefCell<Counts>>;
 
 /// What a hart was in before a delivery.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
 struct Before {
     pc: u64,
     vector: u64,
 }
 
-state::component!(Before { pc, vector });
-
 /// What user-level interrupts add to a hart.
-#[derive(Clone)]
+#[derive(Clone, state::State)]
 pub struct UserInterrupts {
+    #[state(fixed)]
     agent: AgentId,
+    #[state(fixed)]
     delivery: Delivery,
+    // The controller walks it.
+    #[state(fixed)]
     counts: SharedCounts,
     handler: u64,
     pc: u64,
@@ -172,42 +160,17 @@ pub struct UserInterrupts {
     is_taking_over: bool,
     before: Before,
     /// The timer's next cycle; its period, or 0; its vector.
+    #[state(cycle)]
     timer: u64,
     period: u64,
     timer_vector: u8,
     /// What the instruction under way has loaded: an entry of the table.
     entry: u64,
     target: u64,
+    // Empty whenever the core rests.
+    #[state(fixed)]
     sent: VecDeque<Sent>,
 }
-
-state::component!(UserInterrupts {
-    agent: fixed,
-    delivery: fixed,
-    // The controller walks it.
-    counts: fixed,
-    handler,
-    pc,
-    vector,
-    scratch,
-    descriptor,
-    notification,
-    targets,
-    target_count,
-    requests,
-    is_enabled,
-    safepoints,
-    is_notified,
-    is_taking_over,
-    before,
-    timer: cycle,
-    period,
-    timer_vector,
-    entry,
-    target,
-    // Empty whenever the core rests.
-    sent: fixed,
-});
 
 impl UserInterrupts {
     pub(crate) fn new(

@@ -40,20 +40,16 @@ impl State for Arrival {
 }
 
 /// Draws arrivals.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct ArrivalProcess {
+    #[state(fixed)]
     arrivals: Arrivals,
+    #[state(fixed)]
     mean_gap_fs: f64,
+    #[state(fixed)]
     burst_length: f64,
     random: Random,
 }
-
-state::component!(ArrivalProcess {
-    arrivals: fixed,
-    mean_gap_fs: fixed,
-    burst_length: fixed,
-    random,
-});
 
 impl ArrivalProcess {
     /// `rate_mrps` is that of all items, in millions a second, and above 0; `burst_length` counts

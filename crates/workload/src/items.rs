@@ -6,7 +6,7 @@ use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, checksum, udp_checksum
 
 /// What a program's items are. The program says so before it starts the device (`enum io_items` in
 /// `guest/include/io.h`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum ItemKind {
     /// IPv4 packets with UDP in them: valid checksums, and random addresses, ports and
     /// identification. The payload counts upwards.
@@ -20,14 +20,6 @@ pub enum ItemKind {
     /// Operations on the keys of a store: [`crate::OperationsSpec`].
     Operations = 4,
 }
-
-state::choice!(ItemKind {
-    Packets,
-    Sessions,
-    Blocks,
-    Requests,
-    Operations
-});
 
 /// Sessions of [`ItemKind::Sessions`].
 const SESSIONS: u64 = 128;

@@ -102,26 +102,21 @@ pub enum PacketError {
 }
 
 /// A sequence of packets without end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(fields)]
 pub struct Packets {
     content: Content,
     /// What is written into generated packets, if anything.
+    #[state(fixed)]
     work: Option<Work>,
+    #[state(fixed)]
     skipped_frames: u64,
 }
 
 /// Whether there is work to be written follows from the description.
 impl State for Packets {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Packets {
-                content,
-                work: fixed,
-                skipped_frames: fixed
-            }
-        );
+        self.walk_fields(walker);
         if let Some(work) = &mut self.work {
             work.walk(walker);
         }

@@ -32,24 +32,20 @@ pub enum Stream {
 ///
 /// Everything here is computed from its 64-bit integers with operations that IEEE 754 defines
 /// exactly: no logarithm, whose last bit differs between C libraries.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(fields)]
 pub struct Random {
+    #[state(fixed)]
     generator: Pcg64,
     /// How many numbers have been drawn.
+    #[state(fixed)]
     drawn: u64,
 }
 
 /// The seed follows from the description, and a generator can jump to any place of its sequence.
 impl State for Random {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Random {
-                generator: fixed,
-                drawn: fixed
-            }
-        );
+        self.walk_fields(walker);
         let before = self.drawn;
         self.drawn.walk(walker);
         // The sequence has a period of 2^128, so that this goes back as well.

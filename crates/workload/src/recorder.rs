@@ -52,20 +52,30 @@ pub enum Estimate {
 /// Says when it has enough: `requests` of them behind the warm-up, or as many of these as the
 /// precision needs, if one is asked for. The decision depends on the samples only, not on when it
 /// is asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(fields)]
 pub struct Recorder {
+    #[state(fixed)]
     requests: usize,
+    #[state(fixed)]
     warmup: Warmup,
+    #[state(fixed)]
     precision: Option<f64>,
     /// Of what.
+    #[state(fixed)]
     precision_of: Estimate,
     /// The rings, if they are always full.
+    #[state(fixed)]
     full_rings: Option<Rings>,
     /// How many are needed behind the warm-up, as far as is known.
+    #[state(fixed)]
     wanted: usize,
+    #[state(fixed)]
     samples: Vec<Sample>,
+    #[state(fixed)]
     next_check: usize,
     /// Where the measured part begins, and whether the system was steady from there on.
+    #[state(fixed)]
     done: Option<(usize, bool)>,
 }
 
@@ -73,21 +83,7 @@ pub struct Recorder {
 /// something else when they are put back.
 impl State for Recorder {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Recorder {
-                requests: fixed,
-                warmup: fixed,
-                precision: fixed,
-                precision_of: fixed,
-                full_rings: fixed,
-                wanted: fixed,
-                samples: fixed,
-                next_check: fixed,
-                done: fixed,
-            }
-        );
+        self.walk_fields(walker);
         let mut samples = std::mem::take(&mut self.samples);
         samples.walk(walker);
         let mut was_done = self.is_done();

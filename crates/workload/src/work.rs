@@ -55,20 +55,16 @@ impl WorkSpec {
 }
 
 /// Draws how long each item is to take.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct Work {
+    #[state(fixed)]
     base_ns: f64,
+    #[state(fixed)]
     scale: f64,
+    #[state(fixed)]
     distribution: Distribution,
     random: Random,
 }
-
-state::component!(Work {
-    base_ns: fixed,
-    scale: fixed,
-    distribution: fixed,
-    random
-});
 
 impl Work {
     /// Writes the next time into a generated UDP packet, checksum included. Four bytes hold no more

@@ -3,7 +3,7 @@
 use super::*;
 
 /// What an agent writes at the home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub(crate) struct HomeWrite {
     pub(crate) agent: AgentId,
     /// Where in the line the bytes go, and how many there are.
@@ -14,14 +14,6 @@ pub(crate) struct HomeWrite {
     /// The first `bytes` count.
     pub(crate) data: LineData,
 }
-
-state::plain!(HomeWrite {
-    agent,
-    offset,
-    bytes,
-    allocate,
-    data
-});
 
 impl HomeWrite {
     pub(super) fn is_whole_line(&self) -> bool {

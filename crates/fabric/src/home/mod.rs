@@ -125,7 +125,7 @@ const NO_OWNER: u16 = u16::MAX;
 const IDLE: TransactionId = TransactionId::MAX;
 
 /// A directory entry; of an inclusive cache with the last-level cache's line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 struct Entry {
     /// [`NO_LINE`] in a free way.
     line: u64,
@@ -137,15 +137,6 @@ struct Entry {
     dirty: bool,
     transaction: TransactionId,
 }
-
-state::plain!(Entry {
-    line,
-    sharers,
-    owner,
-    present,
-    dirty,
-    transaction
-});
 
 const EMPTY: Entry = Entry {
     line: NO_LINE,
@@ -169,7 +160,7 @@ impl Entry {
     }
 }
 
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
 enum Request {
     Get {
         cache: CacheId,
@@ -201,15 +192,8 @@ enum Origin {
     Io,
 }
 
-state::choice!(Request {
-    Get { cache, write },
-    ReadAtHome { agent },
-    WriteAtHome(write),
-    Put { cache, data },
-});
-
 /// What a busy line waits for.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
 enum Step {
     /// Nothing: between two requests of the queue.
     Between,
@@ -232,45 +216,25 @@ enum Step {
     },
 }
 
-state::choice!(Step {
-    Between,
-    Memory(request),
-    Invalidates { request, missing, source },
-    Forward { owner, request },
-    ReadOut,
-    Recall { owner, missing }
-});
-
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State, state::Plain)]
 struct Transaction {
     line: LineAddress,
+    #[state(exact)]
     slot: usize,
     step: Step,
     waiting: VecDeque<Request>,
 }
 
-state::plain!(Transaction {
-    line,
-    slot: exact,
-    step,
-    waiting
-});
-
 /// Misses of one set that have no way yet.
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Hash, state::State, state::Plain)]
 struct Stalled {
     set: usize,
     recalling: bool,
     waiting: VecDeque<(LineAddress, Request)>,
 }
 
-state::plain!(Stalled {
-    set,
-    recalling,
-    waiting
-});
-
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
+#[state(all(count))]
 pub(crate) struct BankStatistics {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
@@ -283,76 +247,56 @@ pub(crate) struct BankStatistics {
     pub(crate) puts: u64,
 }
 
-state::component!(BankStatistics {
-    hits: count,
-    misses: count,
-    evictions: count,
-    recalls: count,
-    forwards: count,
-    invalidations: count,
-    reads_at_home: count,
-    writes_at_home: count,
-    puts: count,
-});
-
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(fields)]
 pub(crate) struct Bank {
+    #[state(fixed)]
     banks: Divisor,
+    #[state(fixed)]
     ways: usize,
     /// [`LastLevelSpec::io_ways`]
+    #[state(fixed)]
     io_ways: Option<usize>,
+    #[state(fixed)]
     set_mask: u64,
     /// How many bits of a line's number choose its set.
+    #[state(fixed)]
     set_bits: u32,
     /// The directory: the first ways of all sets, then their second ones, and so on. What is read
     /// one after the other is next to each other, and does not share the few lines of the host's
     /// caches that sets a power of two apart would have.
+    #[state(exact, slice)]
     entries: Vec<Entry>,
     /// How many entries of each set are in use: to look for a free one means to read them all.
+    #[state(exact, slice)]
     used: Vec<u16>,
     /// The lines of a non-inclusive cache; those of an inclusive one are the directory's.
+    #[state(inside)]
     lines: Option<LineArray>,
     /// For each set, a byte of each way's tag, then the replacement policy's byte of each way.
     /// Together they are on one cache line of the host, which has far more lines of the last-level
     /// cache to look after than its own caches hold.
+    #[state(exact, octets)]
     sets: Vec<u8>,
     policy: Policy,
+    #[state(exact)]
     transactions: Vec<Transaction>,
+    #[state(exact)]
     free: Vec<TransactionId>,
     stalled: Vec<Stalled>,
     /// Queues that are not in use, kept for their room.
+    #[state(fixed)]
     spare: Vec<VecDeque<(LineAddress, Request)>>,
     /// The first time at which the bank can take another message.
     pub(crate) port_free: Time,
+    #[state(fixed)]
     footprint: Footprint,
     pub(crate) statistics: BankStatistics,
 }
 
 impl State for Bank {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Bank {
-                banks: fixed,
-                ways: fixed,
-                io_ways: fixed,
-                set_mask: fixed,
-                set_bits: fixed,
-                entries: exact slice,
-                used: exact slice,
-                lines: inside,
-                sets: exact octets,
-                policy,
-                transactions: exact,
-                free: exact,
-                stalled,
-                spare: fixed,
-                port_free,
-                footprint: fixed,
-                statistics,
-            }
-        );
+        self.walk_fields(walker);
         // What has been in transactions that are over, and which of them is used next, makes no
         // difference.
         if walker.purpose() == Purpose::Compare && self.free.len() < self.transactions.len() {

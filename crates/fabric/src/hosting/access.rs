@@ -11,7 +11,7 @@ use crate::{
 use std::collections::VecDeque;
 
 /// An access of an agent that is not done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct PendingAccess {
     pub(crate) serial: u64,
     pub(crate) access: MemoryAccess,
@@ -22,15 +22,7 @@ pub(crate) struct PendingAccess {
     pub(crate) in_time: bool,
 }
 
-state::plain!(PendingAccess {
-    serial,
-    access,
-    token,
-    state,
-    in_time
-});
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum PendingState {
     /// In the private cache's lookup.
     LookingUp,
@@ -42,23 +34,14 @@ pub(crate) enum PendingState {
     AtHome,
 }
 
-state::choice!(PendingState {
-    LookingUp,
-    Ready,
-    Asked,
-    AtHome
-});
-
 /// The accesses of an agent that are not done, in order.
-#[derive(Default)]
+#[derive(Default, state::State)]
 pub(crate) struct PendingAccesses {
     /// The line of each: a list of its own, for it is searched often and may be long.
     pub(crate) lines: Vec<LineAddress>,
     /// The first ones are done first, as a rule.
     pub(crate) accesses: VecDeque<PendingAccess>,
 }
-
-state::component!(PendingAccesses { lines, accesses });
 
 impl PendingAccesses {
     pub(super) fn push(&mut self, line: LineAddress, access: PendingAccess) {

@@ -51,7 +51,7 @@ pub struct Attachment {
 }
 
 /// Whom to answer, and over which way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct ReplyTo {
     /// The core that asked.
     pub core: CoreId,
@@ -63,15 +63,8 @@ pub struct ReplyTo {
     pub tile: Option<usize>,
 }
 
-state::plain!(ReplyTo {
-    core,
-    hart,
-    token,
-    tile
-});
-
 /// A core's request, as it arrives at an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct Request {
     /// Where the answer goes. Every request must be answered exactly once, now or later, except
     /// those that an extension sends without waiting.
@@ -80,11 +73,9 @@ pub struct Request {
     pub kind: RequestKind,
 }
 
-state::plain!(Request { reply_to, kind });
-
 /// An atomic change of a little-endian `u64` in memory: it becomes `before & keep | set`, unless
 /// one of the bits `unless` is set before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct Update {
     /// Nothing changes if one of these bits is set.
     pub unless: u64,
@@ -93,8 +84,6 @@ pub struct Update {
     /// Bits that are set.
     pub set: u64,
 }
-
-state::plain!(Update { unless, keep, set });
 
 impl Update {
     /// What `before` becomes.
@@ -108,7 +97,7 @@ impl Update {
 }
 
 /// An access of an agent to memory; it may not cross a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum MemoryAccess {
     /// Reads the whole line that holds `address` through the agent's private cache.
     Read {
@@ -171,16 +160,6 @@ pub enum MemoryAccess {
     },
 }
 
-state::choice!(MemoryAccess {
-    Read { address },
-    Write { address, bytes, data },
-    FetchAdd { address, addend },
-    Update { address, update },
-    ReadAtHome { address },
-    DmaRead { address },
-    DmaWrite { address, bytes, data, allocate },
-});
-
 impl MemoryAccess {
     /// The first byte, and how many.
     pub(crate) fn bytes(&self) -> (u64, usize) {
@@ -208,15 +187,13 @@ impl MemoryAccess {
 }
 
 /// What one agent tells another. They agree on what it means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct AgentMessage {
     /// What it is.
     pub header: u64,
     /// What comes with it.
     pub data: LineData,
 }
-
-state::plain!(AgentMessage { header, data });
 
 /// Hardware on the fabric beside the cores: devices, network interfaces, accelerators.
 ///

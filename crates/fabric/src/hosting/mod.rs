@@ -32,7 +32,7 @@ use spec::{SpecError, Under};
 use state::{State, Walker};
 
 /// An event of an agent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) enum Hosted {
     /// A message arrives at an agent's cache.
     AgentCache {
@@ -72,27 +72,24 @@ pub(crate) enum Hosted {
     },
 }
 
-state::choice!(Hosted {
-    AgentCache { agent, line, message },
-    AgentRequest { agent, request },
-    AgentReply { reply_to, tile, result },
-    Lookup { agent, serial },
-    AccessRefused { agent, access, token },
-    DmaDone { agent, line, data },
-    Timer { agent, token },
-    Message { from, to, message }
-});
-
 /// An agent's place on the fabric, or the second one of an agent that is on both sockets.
+#[derive(state::State)]
+#[state(fields)]
 pub(crate) struct Port {
     /// Taken out while one of its methods runs; none in a second place.
+    #[state(fixed)]
     pub(crate) agent: Option<Box<dyn Agent>>,
     /// The agent's first place.
+    #[state(fixed)]
     pub(crate) first: AgentId,
     /// Its place on the second socket, from where it accesses the lines of that socket.
+    #[state(fixed)]
     pub(crate) second: Option<AgentId>,
+    #[state(fixed)]
     pub(crate) tile: usize,
+    #[state(inside)]
     pub(crate) cache: Option<PrivateCache>,
+    #[state(fixed)]
     pub(crate) hit_latency: Time,
     pub(crate) pending: PendingAccesses,
     pub(crate) next_serial: u64,
@@ -102,21 +99,7 @@ pub(crate) struct Port {
 
 impl State for Port {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Port {
-                agent: fixed,
-                first: fixed,
-                second: fixed,
-                tile: fixed,
-                cache: inside,
-                hit_latency: fixed,
-                pending,
-                next_serial,
-                refused,
-            }
-        );
+        self.walk_fields(walker);
         if let Some(agent) = &mut self.agent {
             agent.walk(walker);
         }

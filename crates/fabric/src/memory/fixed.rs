@@ -4,19 +4,15 @@
 use super::{Controller, Decisions, MemoryRequest};
 use crate::{LINE_BYTES, MemorySpec, Time};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub(super) struct Fixed {
     /// When the channel has carried what it was given so far.
     free: Time,
+    #[state(fixed)]
     latency: Time,
+    #[state(fixed)]
     occupancy: Time,
 }
-
-state::component!(Fixed {
-    free,
-    latency: fixed,
-    occupancy: fixed,
-});
 
 impl Fixed {
     pub(super) fn new(spec: &MemorySpec) -> Fixed {

@@ -21,7 +21,7 @@ pub use side_cache::{MemoryCacheSpec, MemoryCacheStatistics};
 use state::{State, Walker};
 
 /// Who waits for the answer of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) struct Ticket {
     pub(crate) bank: u32,
     pub(crate) transaction: TransactionId,
@@ -34,8 +34,6 @@ impl Ticket {
         transaction: TransactionId::MAX,
     };
 }
-
-state::plain!(Ticket { bank, transaction });
 
 /// A line that is to be read or written.
 #[derive(Clone, Copy, Debug)]
@@ -98,32 +96,29 @@ impl Controller for Model {
 }
 
 /// All memory controllers of a server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub(crate) struct Memory {
     /// The tile of each controller; those of the second socket are behind those of the first.
+    #[state(fixed)]
     tiles: Vec<usize>,
     /// Controllers of a socket.
+    #[state(fixed)]
     of_socket: usize,
+    #[state(slice)]
     controllers: Vec<Model>,
     /// Those in front of the controllers, or none.
+    #[state(slice)]
     caches: Vec<SideCache>,
     /// A buffer, empty between events.
+    #[state(fixed)]
     pub(crate) decisions: Decisions,
+    #[state(count)]
     pub(crate) reads: u64,
+    #[state(count)]
     pub(crate) writes: u64,
+    #[state(count)]
     pub(crate) queueing: Time,
 }
-
-state::component!(Memory {
-    tiles: fixed,
-    of_socket: fixed,
-    controllers: slice,
-    caches: slice,
-    decisions: fixed,
-    reads: count,
-    writes: count,
-    queueing: count,
-});
 
 impl Memory {
     pub(crate) fn new(fabric: &FabricSpec) -> Memory {

@@ -79,7 +79,10 @@ impl MemoryCacheSpec {
 }
 
 /// What the caches in front of memory have done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
+)]
+#[state(all(count))]
 pub struct MemoryCacheStatistics {
     /// Reads and writes of lines whose block was there, or on its way.
     pub hits: u64,
@@ -88,12 +91,6 @@ pub struct MemoryCacheStatistics {
     /// Blocks that had been written and went back to memory to make room.
     pub writebacks: u64,
 }
-
-state::plain!(MemoryCacheStatistics {
-    hits: count,
-    misses: count,
-    writebacks: count
-});
 
 impl std::ops::AddAssign for MemoryCacheStatistics {
     fn add_assign(&mut self, other: MemoryCacheStatistics) {
@@ -104,7 +101,7 @@ impl std::ops::AddAssign for MemoryCacheStatistics {
 }
 
 /// A block that has been asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State, state::Plain)]
 struct Coming {
     block: u64,
     /// The line of it that comes first.
@@ -114,13 +111,6 @@ struct Coming {
     /// Reads that wait until it is known: no sooner than that.
     waiting: Vec<(Time, LineAddress, Ticket)>,
 }
-
-state::plain!(Coming {
-    block,
-    first,
-    at,
-    waiting
-});
 
 /// No block.
 const NOTHING: u64 = u64::MAX;
@@ -143,21 +133,31 @@ impl Behind<'_> {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(fields)]
 pub(super) struct SideCache {
+    #[state(fixed)]
     ways: usize,
+    #[state(fixed)]
     sets: u64,
+    #[state(fixed)]
     lines_of_block: u64,
     /// Lines are interleaved over so many controllers.
+    #[state(fixed)]
     controllers: u64,
+    #[state(fixed)]
     latency: Time,
+    #[state(fixed)]
     occupancy: Time,
     /// When its port has carried what has hit so far.
     free: Time,
     /// The block of each place, set by set.
+    #[state(slice)]
     blocks: Vec<u64>,
+    #[state(slice)]
     is_dirty: Vec<bool>,
     /// The replacement policy's byte of each place.
+    #[state(octets)]
     order: Vec<u8>,
     policy: Policy,
     coming: Vec<Coming>,
@@ -180,26 +180,7 @@ impl State for SideCache {
             }
             Purpose::MoveOn => return self.free.walk(walker),
         }
-        state::fields!(
-            self,
-            walker,
-            SideCache {
-                ways: fixed,
-                sets: fixed,
-                lines_of_block: fixed,
-                controllers: fixed,
-                latency: fixed,
-                occupancy: fixed,
-                free,
-                blocks: slice,
-                is_dirty: slice,
-                order: octets,
-                policy,
-                coming,
-                requests,
-                statistics,
-            }
-        );
+        self.walk_fields(walker);
     }
 }
 

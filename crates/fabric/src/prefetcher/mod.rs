@@ -137,7 +137,20 @@ impl State for Model {
 }
 
 /// What a prefetcher has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    state::State,
+    state::Plain,
+)]
+#[state(all(count))]
 pub struct PrefetchStatistics {
     /// Lines that the prefetcher has asked for.
     pub issued: u64,
@@ -159,29 +172,30 @@ impl PrefetchStatistics {
     }
 }
 
-state::plain!(PrefetchStatistics {
-    issued: count,
-    useful: count,
-    late: count,
-    unused: count,
-    polluting: count,
-});
-
 /// A prefetcher beside a cache, with what is known of the lines that it has fetched.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(fields)]
 pub struct Prefetching {
+    #[state(exact)]
     model: Model,
+    #[state(fixed)]
     memory: MemoryMap,
+    #[state(fixed)]
     ways: usize,
     /// For each place of the cache the line that was prefetched into it and has not been needed.
+    #[state(exact, slice)]
     waiting: Vec<Option<LineAddress>>,
     /// For each place the line that the prefetched one has replaced and that has not come back.
+    #[state(exact, slice)]
     replaced: Vec<Option<LineAddress>>,
     /// Lines that are on their way and have not been needed yet.
+    #[state(exact)]
     under_way: Vec<LineAddress>,
     /// A buffer, empty between accesses.
+    #[state(fixed)]
     wanted: Vec<LineAddress>,
     /// Accesses so far.
+    #[state(count)]
     accesses: u64,
     statistics: PrefetchStatistics,
 }
@@ -192,21 +206,7 @@ impl State for Prefetching {
             // States between which it was told of anything are never alike.
             walker.number(&mut self.accesses.clone());
         }
-        state::fields!(
-            self,
-            walker,
-            Prefetching {
-                model: exact,
-                memory: fixed,
-                ways: fixed,
-                waiting: exact slice,
-                replaced: exact slice,
-                under_way: exact,
-                wanted: fixed,
-                accesses: count,
-                statistics,
-            }
-        );
+        self.walk_fields(walker);
     }
 }
 

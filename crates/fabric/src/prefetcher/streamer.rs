@@ -38,7 +38,7 @@ impl Default for StreamerSpec {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Stream {
     page: u64,
     /// The line of the page that was looked up last.
@@ -52,26 +52,13 @@ struct Stream {
     fetched: u64,
 }
 
-state::plain!(Stream {
-    page,
-    last,
-    ascends,
-    is_detected,
-    has_moved,
-    fetched
-});
-
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub(super) struct Streamer {
+    #[state(fixed)]
     spec: StreamerSpec,
     /// The one that was used last comes first.
     streams: Vec<Stream>,
 }
-
-state::component!(Streamer {
-    spec: fixed,
-    streams,
-});
 
 impl Streamer {
     pub(super) fn new(spec: StreamerSpec) -> Streamer {

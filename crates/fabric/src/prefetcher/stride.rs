@@ -55,7 +55,7 @@ impl StrideSpec {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 enum Prediction {
     Initial,
     Transient,
@@ -63,14 +63,7 @@ enum Prediction {
     None,
 }
 
-state::choice!(Prediction {
-    Initial,
-    Transient,
-    Steady,
-    None
-});
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Entry {
     /// Odd, as no program counter is: of nobody.
     pc: u64,
@@ -80,23 +73,13 @@ struct Entry {
     prediction: Prediction,
 }
 
-state::plain!(Entry {
-    pc,
-    address,
-    stride,
-    prediction
-});
-
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub(super) struct Stride {
+    #[state(fixed)]
     spec: StrideSpec,
+    #[state(slice)]
     entries: Vec<Entry>,
 }
-
-state::component!(Stride {
-    spec: fixed,
-    entries: slice,
-});
 
 impl Stride {
     pub(super) fn new(spec: StrideSpec) -> Stride {

@@ -47,17 +47,13 @@ impl Replacement {
 }
 
 /// The policy of one cache, with what it keeps for the cache as a whole.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub(crate) struct Policy {
+    #[state(fixed)]
     replacement: Replacement,
     /// Of [`Replacement::Random`].
     register: random::Register,
 }
-
-state::component!(Policy {
-    replacement: fixed,
-    register
-});
 
 impl Policy {
     pub(crate) fn new(replacement: Replacement) -> Policy {

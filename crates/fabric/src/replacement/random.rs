@@ -1,12 +1,11 @@
 //! Any way: a linear-feedback shift register says which.
 
 /// A shift register of 16 bits, which goes through all numbers but 0.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub(super) struct Register {
+    #[state(exact)]
     bits: u16,
 }
-
-state::component!(Register { bits: exact });
 
 impl Default for Register {
     /// Any number but 0 does.

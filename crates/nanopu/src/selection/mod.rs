@@ -5,11 +5,10 @@ mod rss;
 
 use crate::spec::CoreSelection;
 use network::packet::{Endpoint, Message};
-use state::Walker;
 use std::collections::VecDeque;
 
 /// The cores of one context.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State)]
 pub(crate) struct Cores {
     /// Whether each core runs a thread that is bound to the context: the first table of Section
     /// 3.3.
@@ -17,8 +16,6 @@ pub(crate) struct Cores {
     /// Messages that each core has or is being sent: the second table.
     pub outstanding: Vec<u32>,
 }
-
-state::component!(Cores { bound, outstanding });
 
 impl Cores {
     /// The core with the fewest messages of those that have fewer than `most`; of several the
@@ -32,27 +29,13 @@ impl Cores {
 }
 
 /// The messages of one context that wait for a core, and the cores.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State)]
 pub(crate) struct Waiting {
     pub cores: Cores,
     /// One queue, or one for each core.
     queues: Vec<VecDeque<Message>>,
     /// Messages in them.
     length: usize,
-}
-
-impl state::State for Waiting {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Waiting {
-                cores,
-                queues,
-                length
-            }
-        );
-    }
 }
 
 impl state::Plain for Waiting {

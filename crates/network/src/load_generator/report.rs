@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use workload::{KindMeasurement, Measurement};
 
 /// Messages that answer no request, by the first reason that holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
+#[state(all(count))]
 pub struct UnexpectedMessages {
     /// The message ends before the two words by which a response is known.
     pub too_short: u64,
@@ -22,15 +23,6 @@ pub struct UnexpectedMessages {
     /// No request waits for an answer.
     pub none_waits: u64,
 }
-
-state::component!(UnexpectedMessages {
-    too_short: count,
-    wrong_time: count,
-    over: count,
-    other_server: count,
-    other_port: count,
-    none_waits: count
-});
 
 impl UnexpectedMessages {
     /// Says how many there were of each kind, if there were any.
@@ -66,33 +58,29 @@ impl UnexpectedMessages {
 }
 
 /// What a load generator has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 pub struct LoadGeneratorStatistics {
     /// Requests made.
+    #[state(count)]
     pub requests: u64,
     /// Requests answered.
+    #[state(count)]
     pub responses: u64,
     /// Requests that the transport has given up.
+    #[state(count)]
     pub given_up: u64,
     /// Messages that answer no request.
+    #[state(count)]
     pub unexpected: u64,
     /// Why messages answer no request.
     pub unexpected_because: UnexpectedMessages,
     /// The largest number of requests that were under way at one time.
+    #[state(count)]
     pub max_under_way: u64,
     /// Requests that found no room in the transport, and waited for it.
+    #[state(count)]
     pub waits: u64,
 }
-
-state::component!(LoadGeneratorStatistics {
-    requests: count,
-    responses: count,
-    given_up: count,
-    unexpected: count,
-    unexpected_because,
-    max_under_way: count,
-    waits: count
-});
 
 /// What a load generator has to report.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

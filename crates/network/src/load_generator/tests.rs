@@ -6,11 +6,16 @@ use workload::{Arrivals, ServiceTimes, Warmup};
 
 /// A server that works on one request after the other, for as many nanoseconds as each one's first
 /// word says.
+#[derive(state::State)]
+#[state(fields)]
 struct Echo {
+    #[state(fixed)]
     address: u32,
+    #[state(fixed)]
     transport: Box<dyn Transport>,
     queue: VecDeque<Message>,
     free_at: Time,
+    #[state(fixed)]
     actions: Vec<TransportAction>,
     seen: Vec<Message>,
 }
@@ -84,18 +89,7 @@ impl Node for Echo {
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.transport.walk(walker);
-        state::fields!(
-            self,
-            walker,
-            Echo {
-                address: fixed,
-                transport: fixed,
-                queue,
-                free_at,
-                actions: fixed,
-                seen,
-            }
-        );
+        self.walk_fields(walker);
     }
 }
 

@@ -126,7 +126,8 @@ impl LinkFaultSpec {
 }
 
 /// What one direction of a link has carried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
+#[state(all(count))]
 pub struct LinkCounts {
     /// Packets that were sent.
     pub packets: u64,
@@ -139,14 +140,6 @@ pub struct LinkCounts {
     /// Packets that came late.
     pub reordered: u64,
 }
-
-state::component!(LinkCounts {
-    packets: count,
-    bytes: count,
-    lost: count,
-    duplicated: count,
-    reordered: count
-});
 
 impl std::iter::Sum for LinkCounts {
     fn sum<I: Iterator<Item = LinkCounts>>(counts: I) -> LinkCounts {
@@ -161,24 +154,20 @@ impl std::iter::Sum for LinkCounts {
 }
 
 /// One direction of a link.
+#[derive(state::State)]
 pub(super) struct Direction {
+    #[state(fixed)]
     rate: LineRate,
+    #[state(fixed)]
     latency: Time,
+    #[state(fixed)]
     faults: LinkFaultSpec,
     /// Whom it leads to, and at which of its ports.
+    #[state(fixed)]
     pub(super) to: (u16, u16),
     random: Random,
     pub(super) counts: LinkCounts,
 }
-
-state::component!(Direction {
-    rate: fixed,
-    latency: fixed,
-    faults: fixed,
-    to: fixed,
-    random,
-    counts
-});
 
 /// When a packet arrives at the end of a link.
 pub(super) struct Arrivals {

@@ -16,7 +16,7 @@ use workload::{Random, Stream};
 pub struct NodeId(pub u16);
 
 /// What happens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 enum Happening {
     /// A packet arrives.
     Arrival { packet: Packet },
@@ -26,10 +26,8 @@ enum Happening {
     Free,
 }
 
-state::choice!(Happening { Arrival { packet }, Timer { token }, Free });
-
 /// Something that happens to a node at a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 struct Event {
     at: Time,
     node: u16,
@@ -42,15 +40,6 @@ struct Event {
     count: u64,
     what: Happening,
 }
-
-state::plain!(Event {
-    at,
-    node,
-    rank,
-    port,
-    count,
-    what
-});
 
 impl Event {
     fn key(&self) -> (Time, u16, u8, u16, u64) {
@@ -139,30 +128,25 @@ impl State for Member {
 }
 
 /// Nodes, servers, and the links between them.
+#[derive(state::State)]
 pub struct Network {
+    #[state(slice)]
     members: Vec<Member>,
     /// Which members are told of a packet when its first bit arrives.
+    #[state(fixed)]
     cuts: Vec<bool>,
     calendar: Calendar,
     /// Packets that have arrived at servers and have not been taken, in the order of time.
     arrived: Vec<(Time, (NodeId, u16), Packet)>,
     /// Everything before this has happened.
     done_until: Time,
+    #[state(fixed)]
     seed: u64,
+    #[state(fixed)]
     links: u64,
+    #[state(fixed)]
     records: Records,
 }
-
-state::component!(Network {
-    members: slice,
-    cuts: fixed,
-    calendar,
-    arrived,
-    done_until,
-    seed: fixed,
-    links: fixed,
-    records: fixed,
-});
 
 impl state::State for NodeId {
     fn walk(&mut self, walker: &mut dyn Walker) {

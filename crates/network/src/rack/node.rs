@@ -41,20 +41,15 @@ pub trait Node: Any {
 }
 
 /// A port of a node: what is known of the link that leaves it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
 pub(super) struct Port {
+    #[state(fixed)]
     pub(super) rate: LineRate,
     /// Its link is asked for packets when it is next free, which is in the calendar.
     pub(super) is_offered: bool,
     /// When the link can take the next packet.
     pub(super) free_at: Time,
 }
-
-state::component!(Port {
-    rate: fixed,
-    is_offered,
-    free_at
-});
 
 /// What a node can do.
 pub struct NodeContext<'a> {

@@ -64,7 +64,8 @@ impl Default for SwitchSpec {
 }
 
 /// What has become of the packets for one port of a switch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
+#[state(all(count))]
 pub struct PortCounts {
     /// Packets that were sent, those that had been trimmed included.
     pub forwarded: u64,
@@ -76,30 +77,17 @@ pub struct PortCounts {
     pub max_queued_bytes: u64,
 }
 
-state::component!(PortCounts {
-    forwarded: count,
-    trimmed: count,
-    dropped: count,
-    max_queued_bytes: count
-});
-
 /// What waits for a port.
-#[derive(Default)]
+#[derive(Default, state::State)]
 struct Output {
     /// By priority.
+    #[state(slice)]
     queues: Vec<VecDeque<Packet>>,
     /// Bytes of packets with a payload, and of others.
     data_bytes: u64,
     header_bytes: u64,
     counts: PortCounts,
 }
-
-state::component!(Output {
-    queues: slice,
-    data_bytes,
-    header_bytes,
-    counts
-});
 
 impl Output {
     /// The bytes that `packet` is counted among.
@@ -148,30 +136,26 @@ impl Output {
 }
 
 /// A switch, in a network.
+#[derive(state::State)]
 pub struct Switch {
+    #[state(fixed)]
     spec: SwitchSpec,
+    #[state(fixed)]
     name: String,
+    #[state(fixed)]
     latency: Time,
     /// To which port packets to an address go, in the order of addresses.
+    #[state(fixed)]
     routes: Vec<(u32, usize)>,
+    #[state(slice)]
     outputs: Vec<Output>,
     /// Packets that are being looked at, with their ports: by the token of the timer.
     inside: Vec<Option<(usize, Packet)>>,
     /// Free places among them.
     free: Vec<u64>,
+    #[state(count)]
     unroutable: u64,
 }
-
-state::component!(Switch {
-    spec: fixed,
-    name: fixed,
-    latency: fixed,
-    routes: fixed,
-    outputs: slice,
-    inside,
-    free,
-    unroutable: count,
-});
 
 impl Switch {
     /// A switch with so many ports. `routes`: to which port packets to an address go.

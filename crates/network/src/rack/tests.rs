@@ -25,23 +25,17 @@ pub(super) fn packet(to: u32, wire_bytes: u64, tag: u64) -> Packet {
 }
 
 /// A host that sends packets at given times, as far as its link allows, and notes what it gets.
-#[derive(Default)]
+#[derive(Default, state::State)]
 pub(super) struct Host {
+    #[state(fixed)]
     pub(super) to_send: Vec<Packet>,
     pub(super) waiting: VecDeque<Packet>,
     pub(super) got: Vec<(Time, u64)>,
     pub(super) got_packets: Vec<Packet>,
     /// Answers each packet at once.
+    #[state(fixed)]
     pub(super) answers: bool,
 }
-
-state::component!(Host {
-    to_send: fixed,
-    waiting,
-    got,
-    got_packets,
-    answers: fixed
-});
 
 impl Node for Host {
     fn name(&self) -> String {

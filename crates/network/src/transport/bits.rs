@@ -1,13 +1,11 @@
 //! A set of packets of a message.
 
 /// Which packets of a message something is true of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub(super) struct Bits {
     words: Vec<u64>,
     count: u32,
 }
-
-state::plain!(Bits { words, count });
 
 impl Bits {
     /// None of so many.

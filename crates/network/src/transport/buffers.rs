@@ -7,10 +7,11 @@ use super::bits::Bits;
 use super::peers::{Peers, Seen};
 use crate::packet::{DATA, Message, Packet, TransportHeader};
 use fabric::Time;
-use state::{Plain, State, Walker};
+use state::Plain;
 
 /// A message that is sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(bound(E: state::State))]
 pub(super) struct Outgoing<E> {
     pub(super) message: Message,
     pub(super) peer: u32,
@@ -26,26 +27,6 @@ pub(super) struct Outgoing<E> {
     pub(super) timeouts: u32,
     /// What its protocol wants to know.
     pub(super) own: E,
-}
-
-impl<E: State> State for Outgoing<E> {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Outgoing {
-                message,
-                peer,
-                number,
-                serial,
-                packets,
-                to_send,
-                active_at,
-                timeouts,
-                own,
-            }
-        );
-    }
 }
 
 impl<E: Plain> Plain for Outgoing<E> {
@@ -94,25 +75,13 @@ impl<E> Outgoing<E> {
 }
 
 /// The messages that a host sends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(bound(E: state::Plain))]
 pub(super) struct Sending<E> {
+    #[state(slice)]
     pub(super) slots: Vec<Option<Outgoing<E>>>,
     free: Vec<u16>,
     next_serial: u64,
-}
-
-impl<E: Plain> State for Sending<E> {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Sending {
-                slots: slice,
-                free,
-                next_serial,
-            }
-        );
-    }
 }
 
 impl<E> Sending<E> {
@@ -185,7 +154,8 @@ impl<E> Sending<E> {
 }
 
 /// A message that is put together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(bound(E: state::State))]
 pub(super) struct Incoming<E> {
     /// Its payload, as far as it has come.
     pub(super) message: Message,
@@ -200,25 +170,6 @@ pub(super) struct Incoming<E> {
     pub(super) heard_at: Time,
     /// What its protocol wants to know.
     pub(super) own: E,
-}
-
-impl<E: State> State for Incoming<E> {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Incoming {
-                message,
-                peer,
-                number,
-                serial,
-                packets,
-                missing,
-                heard_at,
-                own,
-            }
-        );
-    }
 }
 
 impl<E: Plain> Plain for Incoming<E> {
@@ -251,31 +202,18 @@ pub(super) enum Found {
 ///
 /// A buffer is taken when the first packet of a message comes and is free again when the
 /// application has taken the message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(bound(E: state::Plain))]
 pub(super) struct Receiving<E> {
+    #[state(slice)]
     pub(super) slots: Vec<Option<Incoming<E>>>,
     free: Vec<u16>,
     /// Delivered messages whose buffers are still taken.
     delivered: u64,
     next_serial: u64,
     /// Slots of messages that their senders have given up; empty between packets.
+    #[state(fixed)]
     given_up: Vec<u16>,
-}
-
-impl<E: Plain> State for Receiving<E> {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Receiving {
-                slots: slice,
-                free,
-                delivered,
-                next_serial,
-                given_up: fixed,
-            }
-        );
-    }
 }
 
 impl<E> Receiving<E> {

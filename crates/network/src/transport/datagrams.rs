@@ -12,9 +12,12 @@ use std::collections::VecDeque;
 const PRIORITY: u8 = 1;
 
 /// Packets without acknowledgement on one host.
-#[derive(Debug)]
+#[derive(Debug, state::State)]
+#[state(fields)]
 pub struct Datagrams {
+    #[state(fixed)]
     spec: TransportSpec,
+    #[state(fixed)]
     address: u32,
     /// What waits for the link.
     queue: VecDeque<Packet>,
@@ -120,17 +123,6 @@ impl Transport for Datagrams {
     }
 
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Datagrams {
-                spec: fixed,
-                address: fixed,
-                queue,
-                next_number,
-                waiting,
-                statistics,
-            }
-        );
+        self.walk_fields(walker);
     }
 }

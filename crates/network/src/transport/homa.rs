@@ -35,7 +35,7 @@ use std::collections::VecDeque;
 const CONTROL_PRIORITY: u8 = 0;
 
 /// What Homa knows of a message that is sent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Granted {
     /// Bytes that may be sent.
     bytes: u32,
@@ -49,16 +49,8 @@ struct Granted {
     is_known: bool,
 }
 
-state::plain!(Granted {
-    bytes,
-    unscheduled_priority,
-    priority,
-    sent_up_to,
-    is_known
-});
-
 /// What Homa knows of a message that is put together.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Granting {
     /// Bytes that its sender may send.
     granted: u32,
@@ -68,16 +60,13 @@ struct Granting {
     asked_at: Time,
 }
 
-state::plain!(Granting {
-    granted,
-    priority,
-    asked_at
-});
-
 /// Homa on one host.
-#[derive(Debug)]
+#[derive(Debug, state::State)]
+#[state(fields)]
 pub struct Homa {
+    #[state(fixed)]
     spec: TransportSpec,
+    #[state(fixed)]
     address: u32,
     peers: Peers,
     sending: Sending<Granted>,
@@ -88,6 +77,7 @@ pub struct Homa {
     timeout_at: Time,
     statistics: TransportStatistics,
     /// Messages that wait for grants, by remaining bytes and age; only used inside a call.
+    #[state(fixed)]
     candidates: Vec<(u32, u64, u16)>,
 }
 
@@ -514,20 +504,6 @@ impl Transport for Homa {
     }
 
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Homa {
-                spec: fixed,
-                address: fixed,
-                peers,
-                sending,
-                receiving,
-                control,
-                timeout_at,
-                statistics,
-                candidates: fixed,
-            }
-        );
+        self.walk_fields(walker);
     }
 }

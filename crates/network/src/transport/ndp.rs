@@ -37,7 +37,7 @@ mod token {
 }
 
 /// What NDP knows of a message that is sent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Pulled {
     /// Packets that have not been acknowledged.
     unacknowledged: Bits,
@@ -51,16 +51,8 @@ struct Pulled {
     is_ready: bool,
 }
 
-state::plain!(Pulled {
-    unacknowledged,
-    credit,
-    allowance,
-    sent_up_to,
-    is_ready
-});
-
 /// What NDP knows of a message that is put together.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Pulling {
     /// How many packets have come trimmed, and come again.
     trimmed: u32,
@@ -70,18 +62,16 @@ struct Pulling {
     given: u32,
 }
 
-state::plain!(Pulling {
-    trimmed,
-    promised,
-    given
-});
-
 /// NDP on one host.
-#[derive(Debug)]
+#[derive(Debug, state::State)]
+#[state(fields)]
 pub struct Ndp {
+    #[state(fixed)]
     spec: TransportSpec,
+    #[state(fixed)]
     address: u32,
     /// The time from one credit to the next.
+    #[state(fixed)]
     pull_gap: Time,
     peers: Peers,
     sending: Sending<Pulled>,
@@ -446,25 +436,6 @@ impl Transport for Ndp {
     }
 
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Ndp {
-                spec: fixed,
-                address: fixed,
-                pull_gap: fixed,
-                peers,
-                sending,
-                receiving,
-                credits,
-                control,
-                ready,
-                pulls,
-                next_pull_at,
-                is_pull_timer_set,
-                timeout_at,
-                statistics,
-            }
-        );
+        self.walk_fields(walker);
     }
 }

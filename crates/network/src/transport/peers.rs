@@ -31,7 +31,7 @@ pub(super) enum Seen {
     Over,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Peer {
     /// The number of the next message to it.
     next: u16,
@@ -45,23 +45,13 @@ struct Peer {
     receiving: Vec<u16>,
 }
 
-state::plain!(Peer {
-    next,
-    oldest,
-    sending,
-    newest,
-    receiving
-});
-
 /// All hosts that messages have been exchanged with, in the order in which they turned up.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(super) struct Peers {
     peers: Vec<Peer>,
     /// Their addresses and places, by address.
     directory: Vec<(u32, u32)>,
 }
-
-state::plain!(Peers { peers, directory });
 
 fn place(number: u16) -> usize {
     usize::from(number % WINDOW)

@@ -52,13 +52,11 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 /// A buffer that a segment names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Segment {
     pub address: u64,
     pub bytes: u32,
 }
-
-state::plain!(Segment { address, bytes });
 
 impl Segment {
     /// The segment in these 16 bytes: length, key (which is not looked at), address.
@@ -98,15 +96,13 @@ impl Control {
 }
 
 /// A part of a frame that is to be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum Part {
     /// In the work request.
     Inline(Vec<u8>),
     /// In memory.
     InMemory(Segment),
 }
-
-state::choice!(Part { Inline(bytes), InMemory(segment) });
 
 /// What a work request to send says.
 #[derive(Clone, Debug, PartialEq, Eq)]

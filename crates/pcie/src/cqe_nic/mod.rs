@@ -113,41 +113,42 @@ mod purpose {
 }
 
 /// What the interface has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 pub struct CqeNicStatistics {
     /// Frames, of both ports together.
     pub frames: NicStatistics,
     /// Frames that were dropped because their completion found no room.
+    #[state(count)]
     pub dropped_overrun: u64,
     /// Completions written.
+    #[state(count)]
     pub completions: u64,
     /// Doorbells of send queues.
+    #[state(count)]
     pub doorbells: u64,
     /// Work requests that came with their doorbells.
+    #[state(count)]
     pub blue_flames: u64,
     /// Reads of work requests to receive.
+    #[state(count)]
     pub buffer_reads: u64,
     /// Reads of blocks of send queues.
+    #[state(count)]
     pub block_reads: u64,
     /// Reads of doorbell records.
+    #[state(count)]
     pub record_reads: u64,
 }
 
-state::component!(CqeNicStatistics {
-    frames,
-    dropped_overrun: count,
-    completions: count,
-    doorbells: count,
-    blue_flames: count,
-    buffer_reads: count,
-    block_reads: count,
-    record_reads: count
-});
-
 /// The interface.
+#[derive(state::State)]
+#[state(fields)]
 pub struct CqeNic {
+    #[state(fixed)]
     spec: CqeNicSpec,
+    #[state(fixed)]
     registers: AddressRange,
+    #[state(fixed)]
     ports: Vec<Port>,
     express: Express,
     key: [u8; 40],
@@ -173,28 +174,7 @@ pub struct CqeNic {
 impl State for CqeNic {
     fn walk(&mut self, walker: &mut dyn Walker) {
         state::slice(&mut self.ports, walker);
-        state::fields!(
-            self,
-            walker,
-            CqeNic {
-                spec: fixed,
-                registers: fixed,
-                ports: fixed,
-                express,
-                key,
-                indirection,
-                receive,
-                send,
-                senders,
-                ready,
-                input_bytes,
-                pipeline,
-                receive_free_at,
-                send_free_at,
-                statistics,
-                fault
-            }
-        );
+        self.walk_fields(walker);
     }
 }
 

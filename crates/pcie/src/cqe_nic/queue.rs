@@ -18,7 +18,7 @@ pub mod register {
 }
 
 /// Where a queue is in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Setup {
     pub ring: u64,
     /// Bits 0 to 7: the logarithm of the strides of a buffer; 8 to 15: that of their bytes. 0: a
@@ -34,18 +34,8 @@ pub struct Setup {
     pub entries: u32,
 }
 
-state::plain!(Setup {
-    ring,
-    strides,
-    record,
-    completions,
-    completions_record,
-    completion_entries,
-    entries
-});
-
 /// A write of a frame, or of nothing, and the completion behind it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub struct Completing {
     pub token: u64,
     pub address: u64,
@@ -53,15 +43,8 @@ pub struct Completing {
     pub completion: Vec<u8>,
 }
 
-state::plain!(Completing {
-    token,
-    address,
-    content,
-    completion
-});
-
 /// The completions of a queue.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub struct Completions {
     /// Completions that have been written, modulo 2^32, ...
     pub produced: u32,
@@ -74,14 +57,6 @@ pub struct Completions {
     /// There was no room for one: nothing is completed any more.
     pub has_overrun: bool,
 }
-
-state::plain!(Completions {
-    produced,
-    consumed,
-    is_reading,
-    pending,
-    has_overrun
-});
 
 /// Bits of a doorbell record of completions that count.
 const CONSUMER_MASK: u32 = 0xff_ffff;

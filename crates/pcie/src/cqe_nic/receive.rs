@@ -17,7 +17,7 @@ use network::packet::Packet;
 use std::collections::VecDeque;
 
 /// A receive queue.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(super) struct ReceiveQueue {
     pub setup: Setup,
     pub completions: Completions,
@@ -38,19 +38,6 @@ pub(super) struct ReceiveQueue {
     /// Frames that wait for a buffer, with their hashes.
     pub input: VecDeque<(u32, Vec<u8>)>,
 }
-
-state::plain!(ReceiveQueue {
-    setup,
-    completions,
-    given,
-    asked,
-    used,
-    ahead,
-    reading,
-    is_reading_record,
-    strides_used,
-    input
-});
 
 impl ReceiveQueue {
     /// Where buffer `number` is in the ring.

@@ -14,7 +14,7 @@ use fabric::AgentContext;
 use std::collections::VecDeque;
 
 /// A send queue.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(super) struct SendQueue {
     pub setup: Setup,
     pub completions: Completions,
@@ -42,24 +42,8 @@ pub(super) struct SendQueue {
     came: Vec<u8>,
 }
 
-state::plain!(SendQueue {
-    setup,
-    completions,
-    given,
-    asked,
-    taken,
-    begun,
-    reading,
-    blocks,
-    frames,
-    is_ready,
-    has_failed,
-    combining,
-    came
-});
-
 /// A frame that is to be read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Frame {
     parts: Vec<Part>,
     /// The first block of its work request.
@@ -70,15 +54,8 @@ struct Frame {
     completes: bool,
 }
 
-state::plain!(Frame {
-    parts,
-    block,
-    blocks,
-    completes
-});
-
 /// A frame that is being read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Sending {
     queue: u32,
     content: Vec<u8>,
@@ -87,16 +64,8 @@ struct Sending {
     completes: bool,
 }
 
-state::plain!(Sending {
-    queue,
-    content,
-    missing,
-    block,
-    completes
-});
-
 /// The frames of a port that are being read, in the order in which they are to be sent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(super) struct Sender {
     sending: VecDeque<Sending>,
     /// The number of the first of these.
@@ -104,13 +73,6 @@ pub(super) struct Sender {
     bytes: u32,
     leaving: VecDeque<u32>,
 }
-
-state::plain!(Sender {
-    sending,
-    first,
-    bytes,
-    leaving
-});
 
 impl Sender {
     /// The oldest frame that was sent has left the buffer.

@@ -16,13 +16,12 @@ use fabric::{Outbox, PrivateCache, Slot};
 use state::Plain;
 
 /// The core is in a loop that it will not leave by itself.
+#[derive(state::State)]
 pub(super) struct Doze {
     period: u64,
     /// What had been counted one period ago.
     before: CoreStatistics,
 }
-
-state::component!(Doze { period, before });
 
 impl Plain for Doze {
     fn blank() -> Doze {
@@ -33,8 +32,10 @@ impl Plain for Doze {
     }
 }
 
+#[derive(state::State)]
 pub(super) struct Remembered {
     pc: u64,
+    #[state(cycle)]
     cycle: u64,
     registers: [u64; REGISTERS],
     statistics: CoreStatistics,
@@ -59,17 +60,6 @@ impl Remembered {
         }
     }
 }
-
-state::component!(Remembered {
-    pc,
-    cycle: cycle,
-    registers,
-    statistics,
-    timing,
-    replacement,
-    predictor,
-    branches,
-});
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
     /// A taken backward branch leads to `pc`.

@@ -34,17 +34,22 @@ const QUIET_ITERATIONS: u64 = 32;
 
 /// Looks for a period, by Brent's method: remember a state, compare with those that follow, and
 /// remember a new one after twice as many iterations.
-#[derive(Default)]
+#[derive(Default, state::State)]
+#[state(fields)]
 pub(crate) struct SpinSkip {
     /// Whether a loop may be skipped.
+    #[state(fixed)]
     enabled: bool,
     /// The same, if the core's other harts do nothing.
+    #[state(fixed)]
     wanted: bool,
     /// Counts everything that is not plain execution out of the caches.
     activity: u64,
     /// How often the guest has asked for the time: what it does from then on may depend on that.
+    #[state(fixed)]
     clock_reads: u64,
     /// Cycles that have been skipped. Neither compared nor written down: it is the host's.
+    #[state(fixed)]
     skipped_cycles: u64,
     /// What there had been of activity when the loop last came back.
     seen: u64,
@@ -52,12 +57,16 @@ pub(crate) struct SpinSkip {
     /// A register that has differed before from what is remembered, and its value there.
     telltale: u8,
     told: u64,
+    #[state(fixed)]
     remembered: Option<Box<Remembered>>,
     doze: Option<Doze>,
     /// Loops that the caches cannot hold.
+    #[state(fixed)]
     mark: LoopMark,
     /// What branches have done since a sample point, and whether that is being recorded.
+    #[state(fixed)]
     branch_steps: Vec<BranchStep>,
+    #[state(fixed)]
     records_branches: bool,
 }
 
@@ -104,26 +113,7 @@ impl SpinSkip {
         if walker.purpose() != Purpose::Exact {
             return;
         }
-        state::fields!(
-            self,
-            walker,
-            SpinSkip {
-                enabled: fixed,
-                wanted: fixed,
-                activity,
-                clock_reads: fixed,
-                skipped_cycles: fixed,
-                seen,
-                quiet_iterations,
-                telltale,
-                told,
-                remembered: fixed,
-                doze,
-                mark: fixed,
-                branch_steps: fixed,
-                records_branches: fixed,
-            }
-        );
+        self.walk_fields(walker);
         let mut remembers = self.remembered.is_some();
         remembers.walk(walker);
         if remembers != self.remembered.is_some() {

@@ -70,22 +70,16 @@ impl state::Plain for Frame {
 }
 
 /// A page that instructions have been fetched from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct FetchedPage {
     pub page: u64,
     /// In which space and which mode.
     pub space: u64,
     /// When it may be used.
+    #[state(cycle)]
     pub from: u64,
     pub frame: Frame,
 }
-
-state::plain!(FetchedPage {
-    page,
-    space,
-    from: cycle,
-    frame
-});
 
 impl FetchedPage {
     pub const NONE: FetchedPage = FetchedPage {

@@ -46,7 +46,20 @@ use walker::{PageWalk, Waiter, Walker};
 pub(crate) use walker::Wanted;
 
 /// Counts of address translation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    state::State,
+    state::Plain,
+)]
+#[state(all(count))]
 pub struct TranslationStatistics {
     /// Loads, stores and atomics that the first-level TLB did not have the page of. Those that
     /// joined a page walk under way are not among them.
@@ -61,14 +74,6 @@ pub struct TranslationStatistics {
     pub page_walk_cycles: u64,
 }
 
-state::plain!(TranslationStatistics {
-    l1_data_tlb_misses: count,
-    l1_instruction_tlb_misses: count,
-    l2_tlb_misses: count,
-    page_walk_loads: count,
-    page_walk_cycles: count,
-});
-
 impl TranslationStatistics {
     /// Whether nothing was looked for.
     pub fn is_nothing(&self) -> bool {
@@ -77,19 +82,14 @@ impl TranslationStatistics {
 }
 
 /// A page that has been put into TLBs and may be used from a cycle on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Coming {
     /// The smallest page of the access.
     page: u64,
     space: SpaceTag,
+    #[state(cycle)]
     from: u64,
 }
-
-state::plain!(Coming {
-    page,
-    space,
-    from: cycle
-});
 
 /// The number of the smallest page that `address` may be in.
 fn page_of(address: u64) -> u64 {

@@ -51,14 +51,12 @@ impl state::Plain for SpaceTag {
 }
 
 /// A page that is remembered: its number and its size, in which space, and its entry in the tables.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Remembered {
     tag: u64,
     space: SpaceTag,
     entry: u64,
 }
-
-state::plain!(Remembered { tag, space, entry });
 
 const NOTHING: Remembered = Remembered {
     tag: NONE,
@@ -98,20 +96,17 @@ fn tag(address: u64, bits: u32) -> u64 {
 }
 
 /// The pages of some sizes, in sets, each of which has the page that was used last first.
+#[derive(state::State)]
 struct Pages {
+    #[state(fixed)]
     ways: usize,
+    #[state(fixed)]
     set_mask: u64,
+    #[state(slice)]
     entries: Vec<Remembered>,
     /// Pages of each of [`SIZES`] that have ever come: to see quickly that none is there.
     has: [bool; 3],
 }
-
-state::component!(Pages {
-    ways: fixed,
-    set_mask: fixed,
-    entries: slice,
-    has,
-});
 
 impl Pages {
     fn new(spec: &TlbPagesSpec) -> Pages {
@@ -182,11 +177,10 @@ fn part_of(page: Page, address: u64) -> (usize, Entry) {
 }
 
 /// A first-level TLB.
+#[derive(state::State)]
 pub(super) struct FirstLevelTlb {
     parts: [Pages; 3],
 }
-
-state::component!(FirstLevelTlb { parts });
 
 impl FirstLevelTlb {
     pub fn new(spec: &FirstLevelTlbSpec) -> FirstLevelTlb {
@@ -224,15 +218,11 @@ impl FirstLevelTlb {
 }
 
 /// The second-level TLB.
+#[derive(state::State)]
 pub(super) struct SecondLevelTlb {
     small_and_large: Pages,
     huge: Pages,
 }
-
-state::component!(SecondLevelTlb {
-    small_and_large,
-    huge,
-});
 
 impl SecondLevelTlb {
     pub fn new(spec: &SecondLevelTlbSpec) -> SecondLevelTlb {

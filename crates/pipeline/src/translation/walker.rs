@@ -17,7 +17,7 @@ use riscv::Class;
 use riscv::paging::{Access, Page, Step, Walk};
 
 /// A walk from its beginning to its end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(super) struct PageWalk {
     /// As it begins.
     first: Walk,
@@ -25,22 +25,14 @@ pub(super) struct PageWalk {
     space: SpaceTag,
     /// For an instruction fetch.
     is_fetch: bool,
+    #[state(cycle)]
     since: u64,
     /// When the next entry is looked for.
+    #[state(cycle)]
     at: u64,
     /// Whether its line has been asked for.
     asked: bool,
 }
-
-state::plain!(PageWalk {
-    first,
-    walk,
-    space,
-    is_fetch,
-    since: cycle,
-    at: cycle,
-    asked
-});
 
 impl PageWalk {
     fn page(&self) -> u64 {
@@ -53,18 +45,14 @@ impl PageWalk {
 }
 
 /// What does one walk after the other.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
 pub(super) struct Walker {
     /// The walk that waits for a line.
     pub walk: Option<PageWalk>,
     /// When the last one ended, if there is none.
+    #[state(cycle)]
     free_from: u64,
 }
-
-state::component!(Walker {
-    walk,
-    free_from: cycle
-});
 
 /// A walk that has come to its end.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +65,7 @@ pub(super) struct Ended {
 }
 
 /// Who wants to know a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Wanted {
     /// The load, store or atomic in this slot of the window.
     Slot(u32),
@@ -87,17 +75,18 @@ pub(crate) enum Wanted {
     Fetch(u8),
 }
 
-state::choice!(Wanted { Slot(index), Alone, Fetch(which) });
-
 /// An access that waits for a walk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
+#[state(fields)]
 pub(super) struct Waiter {
     pub address: u64,
     space: SpaceTag,
     thread: u8,
     pub wanted: Wanted,
     /// What is done there, by which it looks into a TLB.
+    #[state(fixed)]
     pub access: Access,
+    #[state(cycle)]
     pub issue: u64,
 }
 
@@ -114,18 +103,7 @@ impl state::State for Waiter {
             1 => Access::Load,
             _ => Access::Store,
         };
-        state::fields!(
-            self,
-            walker,
-            Waiter {
-                address,
-                space,
-                thread,
-                wanted,
-                access: fixed,
-                issue: cycle,
-            }
-        );
+        self.walk_fields(walker);
     }
 }
 

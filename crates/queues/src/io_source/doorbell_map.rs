@@ -4,15 +4,13 @@ use super::LINE;
 use fabric::{AddressRange, LineAddress};
 
 /// Which queue a doorbell's line belongs to.
+#[derive(state::State)]
 pub(crate) struct DoorbellMap {
+    #[state(fixed)]
     first: LineAddress,
+    #[state(slice)]
     queues: Vec<u32>,
 }
-
-state::component!(DoorbellMap {
-    first: fixed,
-    queues: slice
-});
 
 impl DoorbellMap {
     const NONE: u32 = u32::MAX;

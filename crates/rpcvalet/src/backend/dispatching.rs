@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use workload::Random;
 
 /// A shared completion queue of one class of messages.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State)]
 struct SharedQueue {
     /// Messages put in, and messages taken out.
     tail: u64,
@@ -19,23 +19,26 @@ struct SharedQueue {
     since: VecDeque<(Time, bool)>,
 }
 
-state::component!(SharedQueue { tail, head, since });
-
 /// What dispatches the messages of one shared queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub(crate) struct Dispatcher {
     /// Its number on the chip.
+    #[state(fixed)]
     pub queue: usize,
     /// The context of the messaging domain that it belongs to.
+    #[state(fixed)]
     pub context: u8,
     /// Its cores' numbers.
+    #[state(fixed)]
     pub cores: Vec<usize>,
     /// Messages of each.
     pub load: Load,
     pub policy: Policy,
     /// How long a decision takes.
+    #[state(fixed)]
     latency: Time,
     /// Cores take messages out by themselves.
+    #[state(fixed)]
     is_software: bool,
     /// If they do: the place of each message that is in the shared queue, by its entry. An
     /// instrument.
@@ -48,21 +51,6 @@ pub(crate) struct Dispatcher {
     /// Decisions on their way, oldest first: header and core.
     decided: VecDeque<(u64, u64)>,
 }
-
-state::component!(Dispatcher {
-    queue: fixed,
-    context: fixed,
-    cores: fixed,
-    load,
-    policy,
-    is_software: fixed,
-    latency: fixed,
-    places,
-    classes,
-    reading,
-    free_at,
-    decided
-});
 
 impl Dispatcher {
     /// What dispatches the messages of this shared queue of a domain to `cores`.

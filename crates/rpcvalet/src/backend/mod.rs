@@ -92,20 +92,31 @@ pub(crate) struct Neighbours {
 }
 
 /// A backend.
+#[derive(state::State)]
+#[state(fields)]
 pub struct Backend {
+    #[state(fixed)]
     number: usize,
+    #[state(fixed)]
     registers: AddressRange,
+    #[state(fixed)]
     queue_pairs: QueuePairs,
+    #[state(fixed)]
     latencies: Latencies,
+    #[state(fixed)]
     network_latency: Time,
     /// Which queue a message is given to, if that does not depend on anything.
     chance: Random,
+    #[state(fixed)]
     neighbours: Neighbours,
+    #[state(fixed)]
     contexts: SharedContexts,
+    #[state(fixed)]
     ledger: SharedLedger,
     link: Link,
     /// Packets in the remote request processing pipeline, oldest first.
     processing: VecDeque<(u64, LineData)>,
+    #[state(slice)]
     dispatchers: Vec<Dispatcher>,
     /// Messages and operations under way, at their places.
     transfers: Vec<Option<Transfer>>,
@@ -114,26 +125,7 @@ pub struct Backend {
 
 impl State for Backend {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Backend {
-                number: fixed,
-                registers: fixed,
-                queue_pairs: fixed,
-                latencies: fixed,
-                network_latency: fixed,
-                chance,
-                neighbours: fixed,
-                contexts: fixed,
-                ledger: fixed,
-                link,
-                processing,
-                dispatchers: slice,
-                transfers,
-                statistics,
-            }
-        );
+        self.walk_fields(walker);
         // All parts have it; it is walked once.
         if self.number == 0 {
             self.contexts.borrow_mut().walk(walker);

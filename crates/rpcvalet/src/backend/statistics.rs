@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What backends have counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
+#[state(all(count))]
 pub struct BackendStatistics {
     /// Packets of messages from the network.
     pub packets_received: u64,
@@ -43,25 +44,6 @@ pub struct BackendStatistics {
     /// Messages that found a core available.
     pub unhindered: u64,
 }
-
-state::component!(BackendStatistics {
-    packets_received: count,
-    packets_sent: count,
-    messages_received: count,
-    messages_sent: count,
-    dispatched: count,
-    replenished: count,
-    unexpected_replenishes: count,
-    refused: count,
-    one_sided: count,
-    faults: count,
-    refused_one_sided: count,
-    longest_queue: count,
-    max_outstanding: count,
-    queued_fs: count,
-    unhindered_fs: count,
-    unhindered: count
-});
 
 impl BackendStatistics {
     /// Both together.

@@ -8,8 +8,10 @@ use fabric::{AgentContext, AgentMessage, LINE_BYTES, LineData, MemoryAccess};
 use state::{State, Walker};
 
 /// A message or a one-sided operation of a core that is under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
+#[state(fields)]
 pub(super) struct Transfer {
+    #[state(fixed)]
     header: Header,
     core: u64,
     local: u64,
@@ -22,18 +24,7 @@ pub(super) struct Transfer {
 
 impl State for Transfer {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Transfer {
-                header: fixed,
-                core,
-                local,
-                remote,
-                left,
-                status
-            }
-        );
+        self.walk_fields(walker);
         let mut word = self.header.encode();
         word.walk(walker);
         match Header::decode(word) {

@@ -6,13 +6,11 @@
 use super::Load;
 
 /// Greedy dispatch.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State)]
 pub struct Greedy {
     /// The core whose turn it is.
     turn: usize,
 }
-
-state::component!(Greedy { turn });
 
 impl Greedy {
     /// The core that gets the next message.

@@ -4,13 +4,11 @@
 use super::Load;
 
 /// Join-bounded-shortest-queue.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, state::State)]
 pub struct Jbsq {
     /// The core that is first among equals.
     turn: usize,
 }
-
-state::component!(Jbsq { turn });
 
 impl Jbsq {
     /// The core that gets the next message.

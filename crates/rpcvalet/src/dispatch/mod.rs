@@ -19,18 +19,15 @@ use fabric::LineData;
 use workload::Random;
 
 /// What a policy knows of the cores of its queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct Load {
     /// Messages that each has and has not replenished.
+    #[state(slice)]
     pub outstanding: Vec<u32>,
     /// As many each can have.
+    #[state(fixed)]
     pub threshold: u32,
 }
-
-state::component!(Load {
-    outstanding: slice,
-    threshold: fixed
-});
 
 impl Load {
     /// Whether a core can be given a message.

@@ -5,14 +5,12 @@ use super::Load;
 use workload::Random;
 
 /// Power of two choices.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct PowerOfTwo {
     random: Random,
     /// The cores that were drawn for the message that waits because both have as many as they can.
     drawn: Option<(usize, usize)>,
 }
-
-state::component!(PowerOfTwo { random, drawn });
 
 impl PowerOfTwo {
     /// The policy, which draws from `random`.

@@ -11,23 +11,18 @@ const SHORT: usize = 0;
 const LONG: usize = 1;
 
 /// Type-aware dispatch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct TypeAware {
+    #[state(fixed)]
     type_offset: usize,
+    #[state(fixed)]
     long_from: u32,
+    #[state(fixed)]
     short_cores: usize,
     any: Greedy,
     /// The core, of those for long requests, whose turn it is.
     turn: usize,
 }
-
-state::component!(TypeAware {
-    type_offset: fixed,
-    long_from: fixed,
-    short_cores: fixed,
-    any,
-    turn
-});
 
 impl TypeAware {
     /// The policy that `spec` describes.

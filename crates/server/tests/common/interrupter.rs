@@ -25,30 +25,21 @@ pub struct Interrupts {
     pub count: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub struct Interrupter {
+    #[state(fixed)]
     interrupts: Interrupts,
+    #[state(fixed)]
     hart: u64,
     handler: u64,
     period: u64,
     left: u64,
+    #[state(cycle)]
     next: u64,
     is_pending: bool,
     is_in_handler: bool,
     saved: u64,
 }
-
-state::component!(Interrupter {
-    interrupts: fixed,
-    hart: fixed,
-    handler,
-    period,
-    left,
-    next: cycle,
-    is_pending,
-    is_in_handler,
-    saved,
-});
 
 impl Interrupter {
     pub fn new(interrupts: Interrupts) -> Interrupter {

@@ -4,13 +4,16 @@ use fabric::Time;
 use state::{Plain, State, Walker};
 
 /// A request that has completed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
+#[state(fields)]
 pub struct Sample {
     /// When.
     pub completed_at: Time,
     /// How long it took from its arrival on.
+    #[state(fixed)]
     pub latency: Time,
     /// How long a hart worked on it, if that is known.
+    #[state(fixed)]
     pub service: Option<Time>,
     /// Its queue.
     pub queue: u32,
@@ -33,20 +36,7 @@ impl Sample {
 
 impl State for Sample {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        state::fields!(
-            self,
-            walker,
-            Sample {
-                completed_at,
-                latency: fixed,
-                service: fixed,
-                queue,
-                kind,
-                is_cold,
-                offered,
-                under_way,
-            }
-        );
+        self.walk_fields(walker);
         // Lengths of time, not points in it.
         let mut latency_fs = self.latency.as_fs();
         latency_fs.walk(walker);

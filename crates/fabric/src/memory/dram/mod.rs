@@ -35,7 +35,10 @@ use state::{Purpose, State, Walker};
 use std::collections::VecDeque;
 
 /// Commands and row outcomes of all DRAM channels, each up to its last request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
+)]
+#[state(all(count))]
 pub struct DramStatistics {
     /// Activate commands.
     pub activates: u64,
@@ -61,20 +64,6 @@ pub struct DramStatistics {
     pub row_open_fs: u64,
 }
 
-state::plain!(DramStatistics {
-    activates: count,
-    precharges: count,
-    reads: count,
-    writes: count,
-    refreshes: count,
-    row_hits: count,
-    row_misses: count,
-    row_conflicts: count,
-    forwarded_reads: count,
-    merged_writes: count,
-    row_open_fs: count,
-});
-
 impl std::ops::AddAssign for DramStatistics {
     fn add_assign(&mut self, other: DramStatistics) {
         self.activates += other.activates;
@@ -92,21 +81,15 @@ impl std::ops::AddAssign for DramStatistics {
 }
 
 /// The state of the bank that a request met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 enum RowOutcome {
     Hit,
     Miss,
     Conflict,
 }
 
-state::choice!(RowOutcome {
-    Hit,
-    Miss,
-    Conflict
-});
-
 /// A request in a queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Waiting {
     since: Time,
     bank: usize,
@@ -118,20 +101,11 @@ struct Waiting {
     overtaken: u64,
 }
 
-state::plain!(Waiting {
-    since,
-    bank,
-    row,
-    line,
-    read,
-    outcome,
-    overtaken
-});
-
 /// A command that may be issued: its earliest time, and the index of the request that it serves.
 type Candidate = (Time, Command, Option<usize>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
+#[state(fields)]
 pub(super) struct Dram {
     ranks: Ranks,
     /// Both queues have the oldest request first.
@@ -146,14 +120,20 @@ pub(super) struct Dram {
     /// All requests so far.
     requests: u64,
     statistics: DramStatistics,
+    #[state(fixed)]
     latency: Time,
     /// From a read command to the end of its data.
+    #[state(fixed)]
     read_to_data: Time,
     /// The number of controllers that lines are interleaved over.
+    #[state(fixed)]
     controllers: u64,
+    #[state(fixed)]
     lines_per_row: u64,
+    #[state(fixed)]
     spec: DramSpec,
     #[cfg(test)]
+    #[state(fixed)]
     trace: Vec<(Time, Command)>,
 }
 
@@ -171,27 +151,7 @@ impl State for Dram {
             }
             Purpose::MoveOn => return,
         }
-        state::fields!(
-            self,
-            walker,
-            Dram {
-                ranks,
-                reads,
-                writes,
-                drain,
-                issued_until,
-                wakes,
-                requests,
-                statistics,
-                latency: fixed,
-                read_to_data: fixed,
-                controllers: fixed,
-                lines_per_row: fixed,
-                spec: fixed,
-                #[cfg(test)]
-                trace: fixed,
-            }
-        );
+        self.walk_fields(walker);
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Command {
     Refresh { rank: usize },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
 struct Bank {
     row: u64,
     /// The earliest time of each command by the timings of the bank.
@@ -25,28 +25,15 @@ struct Bank {
     precharge: Time,
 }
 
-state::component!(Bank {
-    row,
-    activate,
-    column,
-    precharge
-});
-
 /// The earliest time of each command by the timings of a bank group or a rank.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
 struct Allowed {
     activate: Time,
     read: Time,
     write: Time,
 }
 
-state::component!(Allowed {
-    activate,
-    read,
-    write
-});
-
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
 struct Rank {
     allowed: Allowed,
     /// When the tFAW windows of the last four activates end; the oldest is first.
@@ -57,40 +44,27 @@ struct Rank {
     open_since: Time,
 }
 
-state::component!(Rank {
-    allowed,
-    four_activates,
-    refresh_due,
-    open_rows,
-    open_since
-});
-
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, state::State)]
 pub(super) struct Ranks {
+    #[state(slice)]
     banks: Vec<Bank>,
+    #[state(slice)]
     groups: Vec<Allowed>,
+    #[state(slice)]
     ranks: Vec<Rank>,
     /// When the command bus is free again.
     command_bus: Time,
     /// How long the ranks have had a row open, until each has closed its last one.
     row_open: Time,
+    #[state(fixed)]
     banks_per_group: usize,
+    #[state(fixed)]
     groups_per_rank: usize,
+    #[state(fixed)]
     clock: Time,
+    #[state(fixed)]
     cycles: Cycles,
 }
-
-state::component!(Ranks {
-    banks: slice,
-    groups: slice,
-    ranks: slice,
-    command_bus,
-    row_open,
-    banks_per_group: fixed,
-    groups_per_rank: fixed,
-    clock: fixed,
-    cycles: fixed,
-});
 
 fn later(time: &mut Time, other: Time) {
     *time = (*time).max(other);
