@@ -226,6 +226,55 @@ class CoreResult(TypedDict):
     """What the translation of addresses has cost, if it has missed anything."""
 
 
+class CriticalRegionStatistics(TypedDict):
+    """What has been identified on all cores."""
+
+    alu: float | None
+    """Arithmetic, as part of the instructions of distinct regions."""
+    argument_registers: int
+    """Registers with which regions begin, of all distinct regions: arguments."""
+    computed_registers: int
+    """Which of these registers user routines compute for each packet (READY-DYN)."""
+    coverage: float | None
+    """Loads that missed the second-level cache and were in the last region of their core, as part
+    of those that missed since the first region; `None` if there were none.
+    """
+    data_registers: int
+    """Likewise: addresses of global and of thread-local data."""
+    dependent_loads: float | None
+    """Loads whose address depends on another load of the region, as part of the instructions."""
+    epochs: int
+    """Epochs that have ended, of all cores."""
+    evictions: int
+    """Entries of the context instruction cache that made room for others."""
+    independent_loads: float | None
+    """Loads whose address depends on no other load of the region, as part of the instructions."""
+    instructions_per_region: float | None
+    """The mean number of instructions of distinct regions."""
+    misses: int
+    """Loads that missed the second-level cache."""
+    other: float | None
+    """Control flow and copies of registers, as part of the instructions."""
+    region_executions: list[int]
+    """How often harts executed the first instruction of each distinct region while it was the last
+    of their core; in the same order.
+    """
+    region_instructions: list[int]
+    """Instructions of each distinct region, that which was executed most often first."""
+    regions: int
+    """Distinct regions: those with different instructions."""
+    result_registers: int
+    """Likewise: results of the instructions that begin chains."""
+    right_values: int
+    """Predicted values of registers that were right when harts executed the last region."""
+    stack_registers: int
+    """Likewise: addresses of the stack and of frames."""
+    storage_bytes: int
+    """Bytes of the structures beside each core."""
+    wrong_values: int
+    """Predicted values of registers that were wrong then."""
+
+
 class Drift(TypedDict):
     """How a quantity has changed from the beginning to the end of what was measured: a straight
     line through its course.
@@ -749,6 +798,8 @@ class RunResult(TypedDict):
     """
     cores: list[CoreResult]
     """The cores: of a data plane the cores that run it, otherwise all."""
+    critical_region: NotRequired[CriticalRegionStatistics]
+    """What has been identified on all cores."""
     cycles: int
     """Cycles of the server's clock."""
     delivered: int
@@ -1241,6 +1292,8 @@ class RackServerResult(TypedDict):
     """The server's IPv4 address."""
     cores: list[CoreResult]
     """The cores."""
+    critical_region: NotRequired[CriticalRegionStatistics]
+    """What has been identified on all cores."""
     cycles: int
     """Cycles of the server's clock."""
     data_plane: NotRequired[DataPlaneResult]

@@ -51,7 +51,8 @@ def test_each_room_uses_what_is_documented() -> None:
 
 
 SYSTEMS = re.compile(
-    r"hyperplane|rpcvalet|nanopu|user_interrupts|qwait|sonuma|ice.nic|dma.nic", re.IGNORECASE
+    r"hyperplane|rpcvalet|nanopu|user_interrupts|critical_region|qwait|sonuma|ice.nic|dma.nic",
+    re.IGNORECASE,
 )
 
 

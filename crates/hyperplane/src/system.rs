@@ -31,6 +31,7 @@ pub const KIND: Kind = Kind {
         ("ready_set", "HyperPlane's ready set."),
     ],
     extends_cores: true,
+    observes_cores: false,
     memory_map: &[],
 };
 

@@ -26,6 +26,7 @@ pub const KIND: Kind = Kind {
     statistics: None,
     components: &[PortEnergySpec::COMPONENT],
     extends_cores: true,
+    observes_cores: false,
     memory_map: &[],
 };
 

@@ -59,6 +59,7 @@ pub const ICE_NIC: Kind = Kind {
     statistics: None,
     components: &[PortEnergySpec::COMPONENT],
     extends_cores: false,
+    observes_cores: false,
     memory_map: ICE_NIC_MAP,
 };
 
@@ -80,6 +81,7 @@ pub const DMA_NIC: Kind = Kind {
         ),
     ],
     extends_cores: false,
+    observes_cores: false,
     memory_map: DMA_NIC_MAP,
 };
 

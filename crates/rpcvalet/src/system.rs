@@ -54,6 +54,7 @@ pub const KIND: Kind = Kind {
     statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
     components: &[PortEnergySpec::COMPONENT],
     extends_cores: false,
+    observes_cores: false,
     memory_map: MEMORY_MAP,
 };
 

@@ -10,7 +10,7 @@ use queues::{DeliveredPacket, Ledger};
 use serde_json::Value;
 use spec::{SpecError, require};
 use std::collections::BTreeMap;
-use system::{Attached, Cores, Host, Kind, Refusal, Setting, Site, System, Wire};
+use system::{Attached, Cores, Host, Kind, Probes, Refusal, Setting, Site, System, Wire};
 
 /// The parts of the results that systems have, by their keys.
 pub type SystemResults = BTreeMap<&'static str, Value>;
@@ -48,10 +48,19 @@ impl<'a> Wanted<'a> {
     pub fn described(server: &'a ServerSpec, setting: Setting<'a>) -> Wanted<'a> {
         let kinds = SYSTEMS.iter().filter(|kind| {
             // An interface that is not also a part of the cores has nothing to do without a link.
-            kind.extends_cores && server.describes(kind.key)
+            (kind.extends_cores || kind.observes_cores) && server.describes(kind.key)
         });
         let none = Wanted::none(server, setting.clone());
         kinds.fold(none, |wanted, kind| wanted.and(kind.key, &setting))
+    }
+
+    /// And those that observe the cores, if the server describes them.
+    pub fn and_observers(self, setting: &Setting<'a>) -> Wanted<'a> {
+        let server = self.server;
+        let observers = SYSTEMS
+            .iter()
+            .filter(|kind| kind.observes_cores && server.describes(kind.key));
+        observers.fold(self, |wanted, kind| wanted.and(kind.key, setting))
     }
 
     /// Whether they can be part of the server, and what else it describes can be there. `key`:
@@ -131,6 +140,14 @@ impl Hardware {
         let mut systems = self.systems.iter_mut();
         let cores = systems.find_map(|(_, attached)| attached.cores.take());
         cores.unwrap_or_else(|| Box::new(NoExtension))
+    }
+
+    /// The systems that observe the cores: the key of each, and its probes.
+    pub fn take_probes(&mut self) -> Vec<(&'static str, Probes)> {
+        let systems = self.systems.iter_mut();
+        systems
+            .filter_map(|(kind, attached)| Some((kind.key, attached.probes.take()?)))
+            .collect()
     }
 
     fn find<T>(&self, of: impl Fn(&Attached) -> Option<T>) -> Option<T> {

@@ -113,7 +113,9 @@ impl<'a> HostSpec<'a> {
     pub fn check(&self) -> Result<(), SpecError> {
         self.server.check().under("server")?;
         for (place, key) in self.systems.iter().enumerate() {
-            let known = SYSTEMS.iter().filter(|kind| kind.interface.is_none());
+            let known = SYSTEMS
+                .iter()
+                .filter(|kind| kind.interface.is_none() && !kind.observes_cores);
             let known: Vec<&str> = known.map(|kind| kind.key).collect();
             require(
                 known.contains(&&**key) && !self.systems[..place].contains(key),
@@ -165,7 +167,8 @@ impl<'a> HostSpec<'a> {
         let wanted = own
             .into_iter()
             .fold(wanted, |wanted, key| wanted.and(key, &setting));
-        others.fold(wanted, |wanted, key| wanted.and(key, &Setting::Rack))
+        let wanted = others.fold(wanted, |wanted, key| wanted.and(key, &Setting::Rack));
+        wanted.and_observers(&setting)
     }
 
     /// How many ports its interface has.

@@ -17,6 +17,7 @@ mod machine;
 pub mod memory_map;
 mod meter;
 mod notify;
+mod observers;
 mod output;
 mod page_tables;
 mod period;

@@ -9,15 +9,16 @@ use crate::htif::Htif;
 use crate::limits::Spent;
 use crate::memory_map::{CLINT, FIRST_STACK, MAIN_MEMORY, PAGE_TABLES, STACK_BYTES, STACK_STRIDE};
 use crate::meter::Reading;
+use crate::observers::Observers;
 use crate::page_tables;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
-use pipeline::{MemoryModel, NoExtension, Why};
+use pipeline::{MemoryModel, NoExtension, Probe, Why};
 use riscv::elf::Image;
 use riscv::{Attempts, Cause, Class, Instruction, Names};
 use state::{Reader, Writer};
 use std::cell::Cell;
-use system::Cores;
+use system::{Cores, Probes};
 
 /// Why the state of a server with a Linux program cannot be saved.
 pub(crate) const NO_CHECKPOINTS_OF_LINUX: &str = "a Linux program has files, sockets and clocks of \
@@ -53,6 +54,8 @@ pub struct Machine {
     /// Instructions that may be in the windows of all harts.
     #[state(fixed)]
     max_in_flight: u64,
+    /// Systems that see what the harts execute.
+    observers: Observers,
     /// Whether it is all over, and at which cycle.
     #[state(maybe_cycle)]
     end: Option<u64>,
@@ -312,6 +315,7 @@ impl Machine {
             threads: spec.core.threads,
             page_limit: u64::MAX,
             max_in_flight: spec.harts() as u64 * u64::from(spec.core.rob_entries),
+            observers: Observers::default(),
             end: None,
             first_reading: None,
         })
@@ -395,7 +399,9 @@ impl Machine {
     /// Lets the cores do what they still have to before the end, where nothing else happens any
     /// more.
     pub(crate) fn finish(&mut self) {
-        self.engine.catch_up(self.end());
+        let end = self.end();
+        self.engine.catch_up(end);
+        self.observers.end(&mut self.engine.cores, end);
     }
 
     /// Ends the run because of something that happened at `cycle`.
@@ -415,6 +421,29 @@ impl Machine {
     /// The cycle at which everything counts as ended.
     pub fn end(&self) -> u64 {
         self.end.unwrap_or_else(|| self.engine.now())
+    }
+
+    /// Lets systems see what the harts do from their next instruction on.
+    pub(crate) fn observe(&mut self, systems: Vec<(&'static str, Probes)>) {
+        self.observers = Observers::attach(&mut self.engine.cores, self.threads, systems);
+    }
+
+    /// Lets `probe` see what a hart does, beside the systems that do.
+    pub(crate) fn set_probe(&mut self, hart: usize, probe: Box<dyn Probe>) {
+        if let Err(probe) = self.observers.add(hart, probe) {
+            let cores = self.engine.cores.len();
+            self.engine.cores[hart % cores].set_probe((hart / cores) as u8, probe);
+        }
+    }
+
+    /// Tells the probes of [`Machine::set_probe`] of all that was committed before `cycle`, and
+    /// lets them go. (Beside systems they are told of what those have been told of.)
+    pub(crate) fn remove_probes(&mut self, cycle: u64) {
+        if !self.observers.remove_others() {
+            for core in &mut self.engine.cores {
+                core.remove_probes(cycle);
+            }
+        }
     }
 
     /// The program that was put into memory.

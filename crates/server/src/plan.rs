@@ -80,7 +80,7 @@ impl Plan<'_> {
             built = Some((hardware, beside));
             Ok(cores)
         })?;
-        let Some((hardware, beside)) = built else {
+        let Some((mut hardware, beside)) = built else {
             return Err(RunError::Description("nothing was attached".to_string()));
         };
         self.simulator.apply(&mut machine);
@@ -88,6 +88,7 @@ impl Plan<'_> {
             preparation.begin(&mut machine);
         }
         machine.limit_output(guard.output_bytes());
+        machine.observe(hardware.take_probes());
         Ok((machine, hardware, beside))
     }
 }

@@ -92,6 +92,8 @@ systems! {
     user_interrupts: user_interrupts::UserInterruptSpec = user_interrupts::KIND,
     /// nanoPU's network interface and the registers of its cores.
     nanopu: nanopu::NanoPuSpec = nanopu::KIND,
+    /// CARGO's identification of critical regions.
+    critical_region: critical_region::CriticalRegionSpec = critical_region::KIND,
     /// The network interface of kind `ice-nic`.
     ice_nic: pcie::IceNicSpec = pcie::ICE_NIC,
     /// The network interface of kind `dma-nic`.

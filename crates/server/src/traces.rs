@@ -2,6 +2,7 @@
 
 use crate::error::RunError;
 use crate::machine::Machine;
+use crate::observers::Several;
 use crate::output::OutputFile;
 use crate::run::Options;
 use fabric::Time;
@@ -89,17 +90,6 @@ fn create(path: &Path) -> Result<(OutputFile, Writer), RunError> {
             path.display()
         ))
     })
-}
-
-/// Several probes of one core.
-struct Both(Vec<Box<dyn Probe>>);
-
-impl Probe for Both {
-    fn executed(&mut self, executed: &pipeline::Executed) {
-        for probe in &mut self.0 {
-            probe.executed(executed);
-        }
-    }
 }
 
 /// Ranges in order, and those that touch made one.
@@ -386,9 +376,9 @@ impl Tracer {
             machine.engine.set_pause(limit);
             return;
         }
-        let threads = machine.threads();
-        let engine = &mut machine.engine;
+        let harts = machine.engine.cores.len() * usize::from(machine.threads());
         loop {
+            let engine = &mut machine.engine;
             let now = engine.now();
             let pause = match self.windows.get(self.next) {
                 None => u64::MAX,
@@ -400,20 +390,14 @@ impl Tracer {
             if now < pause || pause == u64::MAX {
                 return;
             }
-            let cores = engine.cores.len();
-            for (number, core) in engine.cores.iter_mut().enumerate() {
-                if self.active {
-                    core.remove_probes(pause);
-                } else {
-                    core.catch_up(pause);
-                    for thread in 0..threads {
-                        let hart = usize::from(thread) * cores + number;
-                        core.set_probe(thread, self.probe(hart));
-                    }
-                }
-            }
             if self.active {
+                machine.remove_probes(pause);
                 self.next += 1;
+            } else {
+                engine.catch_up(pause);
+                for hart in 0..harts {
+                    machine.set_probe(hart, self.probe(hart));
+                }
             }
             self.active = !self.active;
         }
@@ -432,18 +416,16 @@ impl Tracer {
         if let Some(profile) = self.profiles.get(hart) {
             probes.push(Box::new(profile.clone()));
         }
-        Box::new(Both(probes))
+        Box::new(Several(probes))
     }
 
     /// The run is over, or has been cut off.
     pub fn finish(&mut self, machine: &mut Machine) {
         let end = machine.end();
-        let engine = &mut machine.engine;
         if self.active {
-            for core in &mut engine.cores {
-                core.remove_probes(end);
-            }
+            machine.remove_probes(end);
         }
+        let engine = &mut machine.engine;
         for part in &self.timelines {
             part.borrow_mut().close(engine.clock().time(end));
         }

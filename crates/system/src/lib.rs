@@ -18,7 +18,7 @@ use energy::Split;
 use fabric::{AddressRange, AgentId, CoreId, Fabric, FabricSpec, NamedRange, Time};
 use network::rack::LineRate;
 use network::transport::Protocol;
-use pipeline::CoreSpec;
+use pipeline::{CoreSpec, Probe};
 use queues::{DeliveredPacket, IoSetup, Ledger, ProgramSettings, SharedLedger};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
@@ -40,6 +40,9 @@ pub struct Kind {
     pub components: &'static [Component],
     /// Whether it brings instructions or registers for the cores.
     pub extends_cores: bool,
+    /// Whether it observes cores ([`Attached::probes`]): then every server that describes it has it,
+    /// whatever the server is for.
+    pub observes_cores: bool,
     /// Its part of the memory map.
     pub memory_map: &'static [NamedRange],
 }
@@ -217,12 +220,17 @@ pub trait System {
     fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal>;
 }
 
+/// Makes the probe of a core's hardware thread.
+pub type Probes = Box<dyn Fn(CoreId, u8) -> Box<dyn Probe>>;
+
 /// A system that is part of a server.
 pub struct Attached {
     /// What tells of it.
     pub hardware: Box<dyn Hardware>,
     /// The cores that it needs, if it extends them.
     pub cores: Option<Box<dyn Cores>>,
+    /// What sees the instructions of all harts, from the first one on.
+    pub probes: Option<Probes>,
     /// Its link, if it is a network interface.
     pub wire: Option<Wire>,
     /// The agent that takes over at the end of a warm start, if the requests come from it.
@@ -241,6 +249,7 @@ impl Attached {
         Attached {
             hardware: Box::new(hardware),
             cores: None,
+            probes: None,
             wire: None,
             source: None,
             signal: None,

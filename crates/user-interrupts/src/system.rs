@@ -25,6 +25,7 @@ pub const KIND: Kind = Kind {
         "User-level interrupts: the harts' registers, the routes of devices' interrupts, notices.",
     )],
     extends_cores: true,
+    observes_cores: false,
     memory_map: &[],
 };
 

@@ -1,0 +1,172 @@
+//! The context instruction cache: Table I of Figure 10.
+
+use crate::register_map::Producer;
+use riscv::{Instruction, Register};
+
+/// What an instruction reads: a register, and who has written it (`PRED1`, `PRED2`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// The register.
+    pub register: Register,
+    /// Who has written it.
+    pub producer: Producer,
+}
+
+/// An instruction of the critical region.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its address.
+    pub pc: u64,
+    /// What it is; `None` while the entry, made for a predecessor, waits for its next execution.
+    /// The hardware has no such field: a region's instructions are fetched when it is sent.
+    pub instruction: Option<Instruction>,
+    /// What it reads. `None` in place of both if one is a floating-point register.
+    pub operands: Option<[Option<Operand>; 2]>,
+    /// `#ACCESS`: how often it was executed since it is here.
+    pub accesses: u64,
+    /// Whether it is a load that missed the second-level cache; others are here for its sake.
+    pub misses: bool,
+    /// Whether its operands come from ready instructions or from roots.
+    pub ready: bool,
+}
+
+impl Entry {
+    /// Whether it is control flow.
+    pub fn is_control(&self) -> bool {
+        self.instruction.is_some_and(|one| one.class.is_control())
+    }
+}
+
+/// A set-associative cache of instructions, by their addresses.
+#[derive(Clone, Debug)]
+pub struct ContextInstructionCache {
+    /// Set by set.
+    entries: Vec<Option<Entry>>,
+    ways: usize,
+    smallest: Option<u64>,
+    largest: Option<u64>,
+    evictions: u64,
+}
+
+impl ContextInstructionCache {
+    /// An empty cache of `entries` in sets of `ways`; both are powers of two.
+    pub fn new(entries: usize, ways: usize) -> ContextInstructionCache {
+        ContextInstructionCache {
+            entries: vec![None; entries],
+            ways,
+            smallest: None,
+            largest: None,
+            evictions: 0,
+        }
+    }
+
+    /// The ways in which the instruction at `pc` may be. Instructions are at even addresses.
+    fn set(&self, pc: u64) -> std::ops::Range<usize> {
+        let sets = self.entries.len() / self.ways;
+        let first = (pc >> 1) as usize % sets * self.ways;
+        first..first + self.ways
+    }
+
+    fn position(&self, pc: u64) -> Option<usize> {
+        self.set(pc)
+            .find(|&way| self.entries[way].is_some_and(|entry| entry.pc == pc))
+    }
+
+    /// The instruction at `pc`.
+    pub fn get(&self, pc: u64) -> Option<&Entry> {
+        self.position(pc)
+            .and_then(|position| self.entries[position].as_ref())
+    }
+
+    /// The instruction at `pc`, to be changed; all but its address may be.
+    pub fn get_mut(&mut self, pc: u64) -> Option<&mut Entry> {
+        let position = self.position(pc)?;
+        self.entries[position].as_mut()
+    }
+
+    /// Makes an entry for the instruction at `pc`, which has none. If its set is full, the entry
+    /// with the fewest accesses makes room, and never that of `keep`.
+    pub fn allocate(&mut self, pc: u64, keep: u64) -> &mut Entry {
+        let set = self.set(pc);
+        let candidates = set.filter(|&way| self.entries[way].is_none_or(|entry| entry.pc != keep));
+        // A free way counts as one with no access.
+        let least = candidates.min_by_key(|&way| self.entries[way].map(|entry| entry.accesses));
+        let way = least.unwrap_or(0);
+        let evicted = self.entries[way].take();
+        if let Some(evicted) = evicted {
+            self.evictions += 1;
+            if Some(evicted.pc) == self.smallest || Some(evicted.pc) == self.largest {
+                self.smallest = self.iter().map(|entry| entry.pc).min();
+                self.largest = self.iter().map(|entry| entry.pc).max();
+            }
+        }
+        self.smallest = Some(self.smallest.map_or(pc, |smallest| smallest.min(pc)));
+        self.largest = self.largest.max(Some(pc));
+        self.entries[way].insert(Entry {
+            pc,
+            instruction: None,
+            operands: Some([None; 2]),
+            accesses: 0,
+            misses: false,
+            ready: false,
+        })
+    }
+
+    /// All entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().flatten()
+    }
+
+    /// The smallest address, where the region begins.
+    pub fn smallest(&self) -> Option<u64> {
+        self.smallest
+    }
+
+    /// The largest address.
+    pub fn largest(&self) -> Option<u64> {
+        self.largest
+    }
+
+    /// How many entries have made room for others.
+    pub fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    /// Forgets all instructions.
+    pub fn clear(&mut self) {
+        self.entries.fill(None);
+        self.smallest = None;
+        self.largest = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_accessed_makes_room() {
+        // Two sets of two ways: addresses with the same bit 1 meet.
+        let mut cache = ContextInstructionCache::new(4, 2);
+        cache.allocate(0x100, 0).accesses = 5;
+        cache.allocate(0x104, 0).accesses = 3;
+        cache.allocate(0x102, 0).accesses = 1;
+        assert_eq!(
+            (cache.smallest(), cache.largest()),
+            (Some(0x100), Some(0x104))
+        );
+        // 0x104 has fewer accesses than 0x100; 0x102 is in the other set.
+        cache.allocate(0x108, 0).accesses = 4;
+        assert!(cache.get(0x104).is_none() && cache.get(0x100).is_some());
+        // 0x108 would make room for 0x10c, but must stay.
+        cache.allocate(0x10c, 0x108);
+        assert!(cache.get(0x100).is_none() && cache.get(0x108).is_some());
+        assert_eq!(
+            (cache.smallest(), cache.largest()),
+            (Some(0x102), Some(0x10c))
+        );
+        assert_eq!(cache.evictions(), 2);
+        cache.clear();
+        assert_eq!((cache.smallest(), cache.iter().count()), (None, 0));
+    }
+}

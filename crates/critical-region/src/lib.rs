@@ -1,0 +1,44 @@
+//! CARGO: context augmented critical region offload.
+//!
+//! After S. Rai and T. E. Carlson, "CARGO: Context Augmented Critical Region Offload for
+//! Network-bound datacenter Workloads". Hardware at a core finds the loads that miss the
+//! second-level cache often, the instructions that compute their addresses, the control flow
+//! between them, and the registers with which all this begins. Section numbers and the names of
+//! tables (I to V, Figure 10) are the paper's.
+//!
+//! An instruction's way through the [`Identification`], when it has committed:
+//!
+//! 1. A load that missed gets an entry in the [`ContextInstructionCache`] (Table I).
+//! 2. The [`RegisterMap`] (Table II) tells who has written its operands. These predecessors get
+//!    entries, and so on, until a register begins a chain: by the calling convention
+//!    ([`convention::Root`]) it holds an argument, or an address of the stack or of data.
+//! 3. Control flow that originates in the region's basic blocks, or leads to them, gets entries.
+//! 4. The values of registers that begin chains are predicted by the [`ValuePredictor`] (Tables IV
+//!    and V), or found to be what user routines return ([`RegisterStates`], Table III).
+//! 5. After 4096 misses the epoch ends. The ready instructions with ready registers are the
+//!    [`Region`] that goes to the network interface.
+
+pub mod convention;
+mod identification;
+mod instruction_cache;
+mod observer;
+mod prediction;
+mod region;
+mod register_map;
+mod register_state;
+mod spec;
+mod storage;
+mod system;
+
+pub use crate::spec::CriticalRegionSpec;
+pub use crate::system::{KIND, Statistics};
+pub use identification::{Identification, Sizes, misses_second_level};
+pub use instruction_cache::{ContextInstructionCache, Entry, Operand};
+pub use observer::{Counts, DistinctRegion, HartProbe, Observer, SharedObserver};
+pub use prediction::{
+    GEN_VALUES, GENERATED_PER_RETURN, GenValue, IN_VALUES, InValue, ValuePredictor,
+};
+pub use region::{Kind, LiveIn, Region, RegionInstruction};
+pub use register_map::{Producer, RegisterMap};
+pub use register_state::{RegisterState, RegisterStates};
+pub use storage::Storage;

@@ -1,0 +1,254 @@
+//! The register value predictor: IN and GEN values, Tables IV and V of Figure 10.
+//!
+//! A register's IN value is the first that it has in a pass through the region; what critical
+//! instructions put into it later in the pass are the GEN values of that IN value (Section 4.2).
+
+use crate::convention::REGISTERS;
+use riscv::Register;
+
+/// IN values of one register that are kept at a time (Section 4.2).
+pub const IN_VALUES: usize = 8;
+/// GEN values of an IN value that are kept: the first, and the most recent.
+pub const GEN_VALUES: usize = 2;
+/// An IN value is valid if it has come again at least so often for each GEN value: 1/8, as the
+/// denominator (Sections 4.2 and 4.4).
+pub const GENERATED_PER_RETURN: u64 = 8;
+
+/// A row of the IN value table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InValue {
+    /// The value.
+    pub value: u64,
+    /// How often it has come again.
+    pub uses: u64,
+    /// The register's next value in the table.
+    next: Option<usize>,
+    /// Its rows in the GEN value table.
+    generated: [Option<usize>; GEN_VALUES],
+}
+
+/// A row of the GEN value table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GenValue {
+    /// The value.
+    pub value: u64,
+    /// How often this row was written or matched.
+    pub uses: u64,
+}
+
+/// The two tables.
+#[derive(Clone, Debug)]
+pub struct ValuePredictor {
+    in_values: Vec<Option<InValue>>,
+    gen_values: Vec<Option<GenValue>>,
+}
+
+impl ValuePredictor {
+    /// Empty tables with so many rows. The IN table has a fixed row for each of the
+    /// [`REGISTERS`], and needs at least these; further values take any of the others.
+    pub fn new(in_rows: usize, gen_rows: usize) -> ValuePredictor {
+        assert!(in_rows >= REGISTERS, "each register has a row");
+        ValuePredictor {
+            in_values: vec![None; in_rows],
+            gen_values: vec![None; gen_rows],
+        }
+    }
+
+    /// The rows of a register's IN values.
+    fn rows(&self, register: Register) -> impl Iterator<Item = usize> {
+        let first = usize::from(register);
+        let first = self.in_values[first].map(|_| first);
+        std::iter::successors(first, |&row| self.in_values[row]?.next)
+    }
+
+    /// A register has the IN value `value` in this pass; returns the row that has it. If all of the
+    /// register's values are taken, or all rows, the register's value that has come least often
+    /// makes room.
+    pub fn receive(&mut self, register: Register, value: u64) -> usize {
+        let rows: Vec<usize> = self.rows(register).collect();
+        for &row in &rows {
+            if let Some(known) = &mut self.in_values[row]
+                && known.value == value
+            {
+                known.uses += 1;
+                return row;
+            }
+        }
+        let free = match rows.last() {
+            None => Some(usize::from(register)),
+            Some(_) if rows.len() < IN_VALUES => {
+                (REGISTERS..self.in_values.len()).find(|&row| self.in_values[row].is_none())
+            }
+            Some(_) => None,
+        };
+        let uses = |row: usize| self.in_values[row].map(|known| known.uses);
+        let least = rows.iter().copied().min_by_key(|&row| uses(row));
+        let row = free.or(least).unwrap_or(usize::from(register));
+        let replaced = self.in_values[row].take();
+        for generated in replaced.iter().flat_map(|one| one.generated).flatten() {
+            self.gen_values[generated] = None;
+        }
+        self.in_values[row] = Some(InValue {
+            value,
+            uses: 0,
+            next: replaced.and_then(|one| one.next),
+            generated: [None; GEN_VALUES],
+        });
+        if let (true, Some(last)) = (free.is_some(), rows.last())
+            && let Some(last) = &mut self.in_values[*last]
+        {
+            last.next = Some(row);
+        }
+        row
+    }
+
+    /// A critical instruction has put `value` into a register whose IN value is in `row`.
+    pub fn generate(&mut self, row: usize, value: u64) {
+        let Some(known) = self.in_values[row] else {
+            return;
+        };
+        let rows = known.generated;
+        let has = |row: Option<usize>| row.and_then(|row| self.gen_values[row]);
+        let matching = rows
+            .into_iter()
+            .find(|&row| has(row).is_some_and(|one| one.value == value));
+        // A value that is not there takes the first row if that is free, or else the second.
+        let place = matching.flatten().or(rows[1]);
+        if let Some(Some(one)) = place.map(|place| &mut self.gen_values[place]) {
+            one.value = value;
+            one.uses += 1;
+            return;
+        }
+        let Some(free) = self.gen_values.iter().position(Option::is_none) else {
+            return;
+        };
+        self.gen_values[free] = Some(GenValue { value, uses: 1 });
+        if let Some(known) = &mut self.in_values[row] {
+            known.generated[usize::from(rows[0].is_some())] = Some(free);
+        }
+    }
+
+    /// How many GEN values have followed an IN value.
+    fn generated(&self, known: &InValue) -> u64 {
+        let rows = known.generated.iter().flatten();
+        rows.filter_map(|&row| self.gen_values[row])
+            .map(|one| one.uses)
+            .sum()
+    }
+
+    /// The most probable IN value of a register: of the valid ones, that with the most GEN values,
+    /// or that which has come most often. `None` if none is valid.
+    pub fn predict(&self, register: Register) -> Option<u64> {
+        let known = self.rows(register).filter_map(|row| self.in_values[row]);
+        let valid = known.filter(|one| GENERATED_PER_RETURN * one.uses > self.generated(one));
+        let best = valid.max_by_key(|one| (self.generated(one), one.uses));
+        best.map(|one| one.value)
+    }
+
+    /// The IN values of a register, each with the GEN values that are kept of it.
+    pub fn values(&self, register: Register) -> Vec<(InValue, Vec<GenValue>)> {
+        let known = self.rows(register).filter_map(|row| self.in_values[row]);
+        known
+            .map(|one| {
+                let rows = one.generated.iter().flatten();
+                let generated = rows.filter_map(|&row| self.gen_values[row]).collect();
+                (one, generated)
+            })
+            .collect()
+    }
+
+    /// Forgets all values.
+    pub fn clear(&mut self) {
+        self.in_values.fill(None);
+        self.gen_values.fill(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A0: Register = 10;
+    const A1: Register = 11;
+
+    fn paper() -> ValuePredictor {
+        ValuePredictor::new(48, 132)
+    }
+
+    fn seen(predictor: &ValuePredictor, register: Register) -> Vec<(u64, u64)> {
+        let values = predictor.values(register);
+        values
+            .iter()
+            .map(|(one, _)| (one.value, one.uses))
+            .collect()
+    }
+
+    #[test]
+    fn a_value_is_valid_when_it_comes_again() {
+        let mut predictor = paper();
+        predictor.receive(A0, 7);
+        assert_eq!(predictor.predict(A0), None);
+        predictor.receive(A0, 7);
+        assert_eq!(predictor.predict(A0), Some(7));
+        assert_eq!(predictor.predict(A1), None);
+    }
+
+    #[test]
+    fn it_must_come_again_once_for_fewer_than_eight_generated_values() {
+        let mut predictor = paper();
+        let row = predictor.receive(A0, 7);
+        for value in 0..8 {
+            predictor.generate(row, value);
+        }
+        predictor.receive(A0, 7);
+        // 1 return for 8 GEN values is 1/8, and not above it.
+        assert_eq!(predictor.predict(A0), None);
+        predictor.receive(A0, 7);
+        assert_eq!(predictor.predict(A0), Some(7));
+    }
+
+    #[test]
+    fn the_first_and_the_most_recent_generated_values_are_kept() {
+        let mut predictor = paper();
+        let row = predictor.receive(A0, 7);
+        for value in [1, 2, 3, 1, 3] {
+            predictor.generate(row, value);
+        }
+        let (_, generated) = &predictor.values(A0)[0];
+        // 1 came twice; 2 made room for 3, which came twice: the counter counts all three.
+        let kept: Vec<(u64, u64)> = generated.iter().map(|one| (one.value, one.uses)).collect();
+        assert_eq!(kept, [(1, 2), (3, 3)]);
+    }
+
+    #[test]
+    fn of_eight_values_the_least_frequent_makes_room() {
+        let mut predictor = paper();
+        for value in 0..8 {
+            predictor.receive(A0, value);
+        }
+        for value in [0, 1, 2, 4, 5, 6, 7] {
+            predictor.receive(A0, value);
+        }
+        predictor.receive(A0, 8);
+        let values = seen(&predictor, A0);
+        assert_eq!(values.len(), 8);
+        assert_eq!(values[3], (8, 0), "in place of 3, which had come once");
+    }
+
+    #[test]
+    fn registers_share_the_rows_that_are_nobodys() {
+        // 32 fixed rows and 2 more.
+        let mut predictor = ValuePredictor::new(34, 132);
+        for value in 0..5 {
+            predictor.receive(A0, value);
+        }
+        // Three rows in all; then 0, the first of the least frequent, makes room for 3, and
+        // that for 4.
+        assert_eq!(seen(&predictor, A0), [(4, 0), (1, 0), (2, 0)]);
+        predictor.receive(A1, 9);
+        predictor.receive(A1, 8);
+        assert_eq!(seen(&predictor, A1), [(8, 0)]);
+        predictor.clear();
+        assert!(seen(&predictor, A0).is_empty());
+    }
+}

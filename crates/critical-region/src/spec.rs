@@ -1,0 +1,83 @@
+//! The description of CARGO's hardware.
+
+use crate::convention::REGISTERS;
+use crate::identification::Sizes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use spec::{SpecError, require};
+
+/// Far beyond what is built beside a core.
+const MAXIMUM_ENTRIES: usize = 1 << 16;
+
+/// CARGO's identification of critical regions, beside each core.
+///
+/// Defaults: "CARGO: Context Augmented Critical Region Offload for Network-bound datacenter
+/// Workloads", Sections 4.1, 4.2 and 6.4.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CriticalRegionSpec {
+    /// Entries of the context instruction cache, a power of two (256 in Section 4.1).
+    #[schemars(range(min = 2, max = MAXIMUM_ENTRIES))]
+    pub instructions: usize,
+    /// Its ways, a power of two (16 in Section 4.1). Two at least: an instruction makes room for
+    /// its predecessors, but never for itself.
+    #[schemars(range(min = 2, max = MAXIMUM_ENTRIES))]
+    pub ways: usize,
+    /// Rows of the table of IN values (48 in Section 6.4). Each of the 32 registers has a row, and
+    /// the others serve whichever register has a second value; x86-64 has 16 registers, which
+    /// leaves twice as many.
+    #[schemars(range(min = REGISTERS, max = MAXIMUM_ENTRIES))]
+    pub in_values: usize,
+    /// Rows of the table of GEN values (132 in Section 6.4).
+    #[schemars(range(min = 1, max = MAXIMUM_ENTRIES))]
+    pub gen_values: usize,
+    /// Loads that miss the second-level cache, after which an epoch ends (4096: 4K in Section 4.2).
+    #[schemars(range(min = 1))]
+    pub epoch_misses: u64,
+}
+
+impl Default for CriticalRegionSpec {
+    fn default() -> CriticalRegionSpec {
+        let sizes = Sizes::default();
+        CriticalRegionSpec {
+            instructions: sizes.instructions,
+            ways: sizes.ways,
+            in_values: sizes.in_values,
+            gen_values: sizes.gen_values,
+            epoch_misses: sizes.epoch_misses,
+        }
+    }
+}
+
+impl CriticalRegionSpec {
+    /// The sizes of the structures.
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            instructions: self.instructions,
+            ways: self.ways,
+            in_values: self.in_values,
+            gen_values: self.gen_values,
+            epoch_misses: self.epoch_misses,
+        }
+    }
+
+    /// Whether there can be such a cache. Keys begin at the description.
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        let key = |name: &str| format!("server.critical_region.{name}");
+        require(
+            self.instructions.is_power_of_two(),
+            &key("instructions"),
+            self.instructions,
+            "it must be a power of two",
+        )?;
+        require(
+            self.ways.is_power_of_two() && self.ways <= self.instructions,
+            &key("ways"),
+            self.ways,
+            format!(
+                "it must be a power of two, and {} (instructions) or less",
+                self.instructions
+            ),
+        )
+    }
+}

@@ -1,0 +1,95 @@
+//! What the structures take, computed from their fields.
+
+use crate::convention::REGISTERS;
+use crate::identification::Sizes;
+use crate::prediction::GEN_VALUES;
+
+/// A program counter, or a value.
+const WORD_BITS: usize = 64;
+/// Counters of accesses and uses; 32 bits count an epoch of 4096 misses of any program.
+const COUNTER_BITS: usize = 32;
+/// INVALID, DEAD or an instruction in a predecessor's field; the four states of a register.
+const STATE_BITS: usize = 2;
+
+/// Bytes of each structure, for one core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// The context instruction cache.
+    pub instruction_cache_bytes: usize,
+    /// The register-to-PC maps of all harts.
+    pub register_map_bytes: usize,
+    /// The checkpoints of registers for backward branches, of all harts.
+    pub checkpoint_bytes: usize,
+    /// The states of registers.
+    pub register_state_bytes: usize,
+    /// The table of IN values.
+    pub in_value_bytes: usize,
+    /// The table of GEN values.
+    pub gen_value_bytes: usize,
+}
+
+/// Bits that tell so many things apart, and nothing.
+fn index_bits(things: usize) -> usize {
+    (things + 1).next_power_of_two().trailing_zeros() as usize
+}
+
+impl Storage {
+    /// What a core with so many harts has.
+    pub fn of(sizes: Sizes, threads: usize) -> Storage {
+        let bytes = |entries: usize, bits: usize| (entries * bits).div_ceil(8);
+        // A predecessor is the place of its entry: it is in the cache, or comes there.
+        let predecessor = STATE_BITS + index_bits(sizes.instructions);
+        // Address, predecessors, whether it misses, ready, valid, accesses.
+        let instruction = WORD_BITS + 2 * predecessor + 3 + COUNTER_BITS;
+        let in_value = WORD_BITS
+            + COUNTER_BITS
+            + index_bits(sizes.in_values)
+            + GEN_VALUES * index_bits(sizes.gen_values)
+            + 1;
+        Storage {
+            instruction_cache_bytes: bytes(sizes.instructions, instruction),
+            register_map_bytes: bytes(threads * REGISTERS, WORD_BITS + STATE_BITS),
+            checkpoint_bytes: bytes(threads * REGISTERS, WORD_BITS),
+            register_state_bytes: bytes(REGISTERS, WORD_BITS + STATE_BITS),
+            in_value_bytes: bytes(sizes.in_values, in_value),
+            gen_value_bytes: bytes(sizes.gen_values, WORD_BITS + COUNTER_BITS + 1),
+        }
+    }
+
+    /// All of them.
+    pub fn total_bytes(&self) -> usize {
+        self.instruction_cache_bytes
+            + self.register_map_bytes
+            + self.checkpoint_bytes
+            + self.register_state_bytes
+            + self.in_value_bytes
+            + self.gen_value_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_fields() {
+        let storage = Storage::of(Sizes::default(), 1);
+        // 256 entries of 64 + 2 * (2 + 9) + 3 + 32 = 121 bits; the paper has 13 bytes, 104 bits.
+        assert_eq!(storage.instruction_cache_bytes, 256 * 121 / 8);
+        // 32 registers of 66 bits, and of 64.
+        assert_eq!(
+            (storage.register_map_bytes, storage.checkpoint_bytes),
+            (264, 256)
+        );
+        assert_eq!(storage.register_state_bytes, 264);
+        // 48 of 64 + 32 + 6 + 2 * 8 + 1 = 119 bits; 132 of 97.
+        assert_eq!(
+            (storage.in_value_bytes, storage.gen_value_bytes),
+            (714, 1601)
+        );
+        assert_eq!(storage.total_bytes(), 3872 + 264 + 256 + 264 + 714 + 1601);
+        // Section 6.4 adds up 3.5 KB, 272 bytes and 3 KB. Four harts need three more maps.
+        let four = Storage::of(Sizes::default(), 4);
+        assert_eq!(four.total_bytes() - storage.total_bytes(), 3 * (264 + 256));
+    }
+}

@@ -1,0 +1,172 @@
+//! The identification of critical regions as a part of a server.
+
+use crate::convention::Root;
+use crate::observer::{Counts, HartProbe, Observer, SharedObserver};
+use crate::region::Kind as InstructionKind;
+use crate::register_state::RegisterState;
+use crate::{CriticalRegionSpec, Storage};
+use fabric::{Fabric, Time};
+use pipeline::Probe;
+use queues::Ledger;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::Value;
+use spec::SpecError;
+use std::collections::BTreeMap;
+use system::{Attached, Hardware, Host, Kind, Refusal, Site, System};
+
+/// What CARGO's hardware is to a server.
+pub const KIND: Kind = Kind {
+    key: "critical_region",
+    mechanisms: &[],
+    interface: None,
+    statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
+    components: &[],
+    extends_cores: false,
+    observes_cores: true,
+    memory_map: &[],
+};
+
+/// What has been identified on all cores.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "CriticalRegionStatistics")]
+pub struct Statistics {
+    /// Epochs that have ended, of all cores.
+    pub epochs: u64,
+    /// Loads that missed the second-level cache.
+    pub misses: u64,
+    /// Loads that missed the second-level cache and were in the last region of their core, as part
+    /// of those that missed since the first region; `None` if there were none.
+    pub coverage: Option<f64>,
+    /// Distinct regions: those with different instructions.
+    pub regions: u64,
+    /// The mean number of instructions of distinct regions.
+    pub instructions_per_region: Option<f64>,
+    /// Instructions of each distinct region, that which was executed most often first.
+    pub region_instructions: Vec<u64>,
+    /// How often harts executed the first instruction of each distinct region while it was the last
+    /// of their core; in the same order.
+    pub region_executions: Vec<u64>,
+    /// Arithmetic, as part of the instructions of distinct regions.
+    pub alu: Option<f64>,
+    /// Loads whose address depends on no other load of the region, as part of the instructions.
+    pub independent_loads: Option<f64>,
+    /// Loads whose address depends on another load of the region, as part of the instructions.
+    pub dependent_loads: Option<f64>,
+    /// Control flow and copies of registers, as part of the instructions.
+    pub other: Option<f64>,
+    /// Registers with which regions begin, of all distinct regions: arguments.
+    pub argument_registers: u64,
+    /// Likewise: addresses of the stack and of frames.
+    pub stack_registers: u64,
+    /// Likewise: addresses of global and of thread-local data.
+    pub data_registers: u64,
+    /// Likewise: results of the instructions that begin chains.
+    pub result_registers: u64,
+    /// Which of these registers user routines compute for each packet (READY-DYN).
+    pub computed_registers: u64,
+    /// Predicted values of registers that were right when harts executed the last region.
+    pub right_values: u64,
+    /// Predicted values of registers that were wrong then.
+    pub wrong_values: u64,
+    /// Entries of the context instruction cache that made room for others.
+    pub evictions: u64,
+    /// Bytes of the structures beside each core.
+    pub storage_bytes: u64,
+}
+
+impl Statistics {
+    /// What the cores have counted together.
+    fn of<'a>(cores: impl Iterator<Item = &'a Counts>, storage: &Storage) -> Statistics {
+        let mut told = Statistics {
+            storage_bytes: storage.total_bytes() as u64,
+            ..Statistics::default()
+        };
+        let (mut covered, mut coverable) = (0, 0);
+        let mut regions = BTreeMap::new();
+        for counts in cores {
+            told.epochs += counts.epochs;
+            told.misses += counts.misses;
+            told.right_values += counts.right_values;
+            told.wrong_values += counts.wrong_values;
+            told.evictions += counts.evictions;
+            covered += counts.covered;
+            coverable += counts.misses_with_region;
+            for (pcs, distinct) in &counts.regions {
+                let (_, executions) = regions.entry(pcs).or_insert((&distinct.region, 0));
+                *executions += distinct.executions;
+            }
+        }
+        let part = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
+        told.coverage = part(covered, coverable);
+        told.regions = regions.len() as u64;
+        let mut listed: Vec<_> = regions.values().collect();
+        listed.sort_by_key(|(region, executions)| {
+            (std::cmp::Reverse(*executions), region.instructions.len())
+        });
+        for (region, executions) in &listed {
+            told.region_instructions
+                .push(region.instructions.len() as u64);
+            told.region_executions.push(*executions);
+            for live_in in &region.registers {
+                *match live_in.root {
+                    Some(Root::Argument) => &mut told.argument_registers,
+                    Some(Root::Stack) => &mut told.stack_registers,
+                    Some(Root::Data) => &mut told.data_registers,
+                    None => &mut told.result_registers,
+                } += 1;
+                let is_computed = matches!(live_in.state, RegisterState::ReadyDyn(_));
+                told.computed_registers += u64::from(is_computed);
+            }
+        }
+        let instructions: u64 = told.region_instructions.iter().sum();
+        let of_kind = |kind| {
+            let counts = listed.iter().map(|(region, _)| region.count(kind) as u64);
+            part(counts.sum(), instructions)
+        };
+        told.instructions_per_region = part(instructions, told.regions);
+        told.alu = of_kind(InstructionKind::Alu);
+        told.independent_loads = of_kind(InstructionKind::IndependentLoad);
+        told.dependent_loads = of_kind(InstructionKind::DependentLoad);
+        told.other = of_kind(InstructionKind::Other);
+        told
+    }
+}
+
+impl System for CriticalRegionSpec {
+    fn check(&self, _host: &Host<'_>) -> Result<(), SpecError> {
+        CriticalRegionSpec::check(self)
+    }
+
+    fn attach(&self, _fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal> {
+        let threads = usize::from(site.host.core.threads);
+        let sizes = self.sizes();
+        let cores = (0..site.host.fabric.cores).map(|_| Observer::shared(sizes, threads));
+        let cores: Vec<SharedObserver> = cores.collect();
+        let watched = cores.clone();
+        Ok(Attached {
+            probes: Some(Box::new(move |core, thread| -> Box<dyn Probe> {
+                let observer = &watched[usize::from(core.0)];
+                Box::new(HartProbe::new(observer, usize::from(thread)))
+            })),
+            ..Attached::new(Part {
+                cores,
+                storage: Storage::of(sizes, threads),
+            })
+        })
+    }
+}
+
+/// The identification hardware of a server.
+struct Part {
+    cores: Vec<SharedObserver>,
+    storage: Storage,
+}
+
+impl Hardware for Part {
+    fn statistics(&self, _fabric: &mut Fabric, _now: Time, _ledger: Option<&Ledger>) -> Value {
+        let cores: Vec<_> = self.cores.iter().map(|core| core.borrow()).collect();
+        let counts = cores.iter().map(|core| core.counts());
+        serde_json::json!(Statistics::of(counts, &self.storage))
+    }
+}

@@ -1,0 +1,119 @@
+"""Critical regions that are identified while a server runs."""
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nanoplane import Description, simulator
+from nanoplane.errors import DescriptionError, NanoplaneError
+from test_stores import elf
+
+pytestmark = pytest.mark.simulator
+
+KEY = "critical_region"
+EPOCH = "server.critical_region.epoch_misses=64"
+CORES = 2
+
+
+def resolve(*assignments: str) -> Any:
+    tables = {
+        "server": {
+            "preset": "cargo-table5",
+            "data_plane_cores": CORES,
+            "fabric": {"cores": CORES, "mesh": {"columns": 2, "rows": 1}},
+        },
+        "data_plane": {
+            "program": "object-cache",
+            "notify": "hyperplane",
+            "organisation": "scale-up",
+            "in_order": False,
+            "queues": 8,
+        },
+        "traffic": {
+            "rate_mrps": 2.0,
+            "packet_bytes": 5000,
+            "operations": {"keys": 2000, "sizes": "facebook-etc", "popularity": "zipf"},
+        },
+        "measure": {"requests": 150, "warmup": 0},
+    }
+    description = Description.from_dict(tables)
+    for assignment in assignments:
+        description = description.assign(assignment)
+    return description.resolve()
+
+
+def run(*assignments: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    resolved = resolve(*assignments)
+    files = resolved.contents()
+    result = simulator.run(resolved.data, elf("object-cache"), options, files=files)
+    return simulator.without_host(result)
+
+
+@functools.cache
+def observed() -> dict[str, Any]:
+    return run(EPOCH)
+
+
+def test_identification_changes_no_other_result() -> None:
+    result = dict(observed())
+    assert result.pop(KEY)["epochs"] > 0
+    assert result == run()
+
+
+def test_what_is_identified_adds_up() -> None:
+    found = observed()[KEY]
+    # Each core counts its misses by itself, and an unfinished epoch has less than 64.
+    assert 0 <= found["misses"] - 64 * found["epochs"] < 64 * CORES
+    assert 0 < found["regions"] <= found["epochs"]
+    sizes = found["region_instructions"]
+    assert len(sizes) == len(found["region_executions"]) == found["regions"]
+    assert found["instructions_per_region"] == pytest.approx(sum(sizes) / len(sizes))
+    assert found["region_executions"] == sorted(found["region_executions"], reverse=True)
+    kinds = ("alu", "independent_loads", "dependent_loads", "other")
+    assert sum(found[kind] for kind in kinds) == pytest.approx(1)
+    assert 0 < found["coverage"] <= 1
+    # Nobody returns anything that could be matched.
+    assert found["computed_registers"] == 0
+    # crates/critical-region/src/storage.rs: one hart, and three more.
+    assert found["storage_bytes"] == 6971 + 3 * 520
+
+
+def test_what_is_identified_does_not_depend_on_the_simulation(tmp_path: Path) -> None:
+    assert run(EPOCH, "simulator.lookahead_cycles=1") == observed()
+    trace = {"profile": str(tmp_path / "t.folded"), "window_ns": [10_000, 20_000]}
+    traced = run(EPOCH, options={"trace": trace})
+    traced.pop("traces")
+    expected = {name: value for name, value in observed().items() if name != "traces"}
+    assert traced == expected
+
+
+def test_larger_structures_need_more_storage() -> None:
+    found = run(EPOCH, "server.critical_region.instructions=512")[KEY]
+    # An entry more is 121 bits, and the number of one has a bit more: two in each.
+    assert (
+        found["storage_bytes"] - observed()[KEY]["storage_bytes"] == 256 * 121 // 8 + 512 * 2 // 8
+    )
+
+
+@pytest.mark.parametrize(
+    ("assignment", "sentence"),
+    [
+        ("instructions=100", "server.critical_region.instructions is 100; it must be a power"),
+        ("ways=512", "server.critical_region.ways is 512; it must be a power of two, and 256"),
+        ("in_values=31", "server.critical_region.in_values is 31"),
+    ],
+)
+def test_structures_that_cannot_be(assignment: str, sentence: str) -> None:
+    with pytest.raises(DescriptionError) as error:
+        run(f"server.critical_region.{assignment}")
+    assert sentence in str(error.value)
+
+
+def test_what_is_identified_is_not_saved(tmp_path: Path) -> None:
+    resolved = resolve(EPOCH, "measure.warm_start.requests=10")
+    with pytest.raises(NanoplaneError) as error:
+        simulator.warm_up(resolved.data, elf("object-cache"), tmp_path / "checkpoint")
+    assert "server.critical_region sees what the harts execute" in str(error.value)
