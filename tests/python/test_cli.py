@@ -122,6 +122,7 @@ def test_list(command: Command) -> None:
         "nanopu-prototype",
         "rpcvalet-table1",
         "skylake-sp",
+        "spin-to-win-table1",
     ]
     assert names["notify"][:2] == ["spin", "spin-poll-mode"]
     assert names["organisations"] == ["scale-out", "scale-up-2", "scale-up-4", "scale-up"]

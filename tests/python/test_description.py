@@ -227,8 +227,8 @@ def test_unknown_preset() -> None:
 def test_missing_preset() -> None:
     assert changed('preset = "hyperplane-table1"', "") == (
         "example.toml: server.memory_mib is missing; a preset has all of server: "
-        '"cargo-table5", "hyperplane-table1", "nanopu-prototype", "rpcvalet-table1" or '
-        '"skylake-sp"'
+        '"cargo-table5", "hyperplane-table1", "nanopu-prototype", "rpcvalet-table1", "skylake-sp" '
+        'or "spin-to-win-table1"'
     )
 
 

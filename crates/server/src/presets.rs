@@ -30,6 +30,7 @@ pub fn presets() -> Vec<Preset> {
         rpcvalet_table1(),
         nanopu_prototype(),
         skylake_sp(),
+        spin_to_win_table1(),
         cargo_table5(),
     ]
 }
@@ -282,6 +283,26 @@ fn skylake_sp() -> Preset {
     }
 }
 
+/// The machine under test of the study of spinning data planes.
+///
+/// Table 1 gives one Xeon Platinum 8160 with its cores, clock and caches, which is [`skylake_sp`],
+/// six modules of DDR4-2666, and an interface behind 16 lanes of PCI Express 3.0. "We use only a
+/// single hyperthread on each physical core" (Section 3).
+///
+/// DPDK's driver maps the doorbells of a ConnectX-5 as write-combining memory, whose stores leave in
+/// line fill buffers and are not waited for: Skylake has 12 of these, its outstanding misses.
+fn spin_to_win_table1() -> Preset {
+    let mut server = skylake_sp().server;
+    server.core.threads = 1;
+    server.core.posted_device_stores = 12;
+    Preset {
+        name: "spin-to-win-table1",
+        description: "skylake-sp with one thread on each core, which does not wait for its doorbells",
+        source: "The Impact of Spinning on Data Planes (SoCC 2019), Table 1",
+        server,
+    }
+}
+
 /// CARGO's server with four cores, of the five that it has, of 1 to 16.
 ///
 /// Table 5 gives the core, 1 MB of last-level cache a core with 30 cycles and LRU, and memory with
@@ -448,6 +469,31 @@ mod tests {
             (72, 56)
         );
         assert_eq!(fabric.memory.controllers, 6);
+    }
+
+    /// Each number of the machine under test in the study's Table 1.
+    #[test]
+    fn spin_to_win_table1_is_the_papers() {
+        let server = spin_to_win_table1().server;
+        server.core.check().unwrap();
+        server.fabric.check().unwrap();
+        let (core, fabric) = (&server.core, &server.fabric);
+        // "Single-socket", "24 physical cores", "@2.10-3.70 GHz"; "only a single hyperthread".
+        assert_eq!((fabric.sockets, fabric.cores, core.threads), (1, 24, 1));
+        assert!((2.1..=3.7).contains(&fabric.clock_ghz));
+        // "32KB L1 I-$", "32KB L1 D-$", "1024KB L2-$ (per core)", "33MB LLC".
+        assert_eq!(core.l1_instruction.size_bytes, 32 << 10);
+        assert_eq!(core.l1_data.size_bytes, 32 << 10);
+        assert_eq!(core.l2.as_ref().unwrap().size_bytes, 1 << 20);
+        let tiles = (fabric.mesh.columns * fabric.mesh.rows) as u64;
+        assert_eq!(tiles * fabric.last_level.size_bytes_per_bank, 33 << 20);
+        // "6x16GB", "DDR4 @2666MHz": 8 bytes at 2666 MT/s.
+        assert_eq!(fabric.memory.controllers, 6);
+        assert_eq!(fabric.memory.bandwidth_gb_per_s, 21.3);
+        // "PCIe 3.0 x16": 8 GT/s a lane, less what framing takes.
+        assert_eq!(u32::from(core.posted_device_stores), core.l1_data.mshrs);
+        let rate = server.dma_nic.unwrap().express.rate_gbit_per_s;
+        assert!((100.0..128.0).contains(&rate));
     }
 
     /// Each number of RPCValet's Table 1.
