@@ -25,8 +25,7 @@
 #include <io.h>
 #include <stdint.h>
 
-/* Fetches the line of an address before it is needed: PREFETCH.R of Zicbop, which is `ori x0` and
- * does nothing on a hart without that extension. */
+/* Fetches the line of an address before it is needed: PREFETCH.R of Zicbop. */
 static inline void silo_prefetch(const void *address) {
   __asm__ volatile(".insn i 0x13, 6, x0, %0, 1" : : "r"(address));
 }

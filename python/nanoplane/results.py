@@ -148,6 +148,26 @@ class Operations(TypedDict):
     """Multiplications of integers."""
 
 
+class SoftwarePrefetchStatistics(TypedDict):
+    """What prefetch instructions ("Zicbop") have done. One that is in no count but the first has
+    found its line in the cache or on its way.
+    """
+
+    dropped: int
+    """Instructions that have found no miss register, no memory, or no page that allows the access.
+    """
+    executed: int
+    """Instructions that have issued, those on a wrong path among them."""
+    issued: int
+    """Lines that they have asked for."""
+    late: int
+    """Lines that were still on their way when they were needed."""
+    unused: int
+    """Lines that were never needed before another line took their place."""
+    useful: int
+    """Lines that had come when they were needed."""
+
+
 class TranslationStatistics(TypedDict):
     """Counts of address translation."""
 
@@ -216,6 +236,8 @@ class CoreResult(TypedDict):
     """Times that the fabric asked for a line of the data cache, or of the second level if there is
     one.
     """
+    software_prefetches: NotRequired[SoftwarePrefetchStatistics]
+    """What prefetch instructions have done, if there were any."""
     squashed_instructions: int
     """Instructions that were executed on a wrong path or had to be done again."""
     stack: CycleStack

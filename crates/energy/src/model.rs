@@ -231,14 +231,16 @@ struct CoreEvents {
 
 impl CoreEvents {
     /// An operation of the integer units, a branch, a store and any other operation read two
-    /// registers, a load one; all but branches and stores write one. That is what they have room
-    /// for; instructions with an immediate operand read less.
+    /// registers, a load or a prefetch one; all but branches, stores and prefetches write one. That is
+    /// what they have room for; instructions with an immediate operand read less.
     fn of(statistics: &CoreStatistics, width: u64) -> CoreEvents {
         let CoreStatistics {
             branches, stores, ..
         } = *statistics;
         let dispatched = statistics.instructions + statistics.squashed_instructions;
-        let loads = statistics.data_hits + statistics.data_misses + statistics.forwarded_loads;
+        let values = statistics.data_hits + statistics.data_misses + statistics.forwarded_loads;
+        // A prefetch looks into the data cache as a load does.
+        let loads = values + statistics.software_prefetches.executed;
         let rare = statistics.operations.total();
         let arithmetic = dispatched.saturating_sub(loads + stores + branches + rare);
         CoreEvents {
@@ -248,7 +250,7 @@ impl CoreEvents {
             loads,
             integer: arithmetic + branches,
             reads: 2 * (arithmetic + branches + stores + rare) + loads,
-            writes: arithmetic + rare + loads,
+            writes: arithmetic + rare + values,
         }
     }
 }

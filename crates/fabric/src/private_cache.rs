@@ -7,7 +7,9 @@ mod testing;
 
 use crate::address::AlignedLine;
 use crate::replacement::Policy;
-use crate::{CacheId, CacheSpec, Grant, LineAddress, LineData, Source, ToCache};
+use crate::{
+    CacheId, CacheSpec, Grant, LineAddress, LineData, PrefetchStatistics, Source, ToCache,
+};
 use state::{Purpose, Walker};
 use std::collections::VecDeque;
 
@@ -76,6 +78,11 @@ pub enum CacheNotice {
 
 const INVALID: u64 = u64::MAX;
 
+/// A bit of the tag of a line that an instruction has prefetched and that has not been used yet.
+/// The short way to a line that was used last compares all bits, and so leaves the first use to the
+/// long way, which sees the bit: counting costs lines that are not prefetched nothing.
+const UNUSED: u64 = 1 << 63;
+
 /// What another cache, or the home, wants of an owned line.
 #[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
 struct Forward {
@@ -109,6 +116,8 @@ impl Forward {
 struct Miss {
     line: LineAddress,
     write: bool,
+    /// An instruction has prefetched it, and nothing else has asked for it yet.
+    prefetched: bool,
     /// An Invalidate came meanwhile.
     invalidated: bool,
     /// A forward that waits for the data.
@@ -157,7 +166,7 @@ pub struct PrivateCache {
     set_mask: u64,
     #[state(fixed)]
     mshrs: usize,
-    /// Line numbers, set by set; [`INVALID`] where there is none.
+    /// Line numbers, set by set, some with [`UNUSED`]; [`INVALID`] where there is none.
     #[state(exact, slice)]
     tags: Vec<u64>,
     #[state(exact, slice)]
@@ -183,6 +192,8 @@ pub struct PrivateCache {
     fill: Option<Fill>,
     #[state(count)]
     version: u64,
+    /// Of lines that instructions have prefetched.
+    prefetches: PrefetchStatistics,
     policy: Policy,
 }
 
@@ -237,6 +248,7 @@ impl PrivateCache {
             evictions: VecDeque::with_capacity(spec.mshrs as usize),
             fill: None,
             version: 0,
+            prefetches: PrefetchStatistics::default(),
             policy,
         }
     }
@@ -257,7 +269,7 @@ impl PrivateCache {
         let start = self.set_start(line);
         let set = &self.tags[start..start + self.ways];
         for (way, &tag) in set.iter().enumerate() {
-            if tag == line.0 {
+            if tag & !UNUSED == line.0 {
                 return Some((start + way) as Slot);
             }
         }
@@ -336,6 +348,10 @@ impl PrivateCache {
     /// several times, and no other of its set meanwhile, counts as used once.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
+        if self.tags[slot as usize] & UNUSED != 0 {
+            self.tags[slot as usize] &= !UNUSED;
+            self.prefetches.useful += 1;
+        }
         if self.order[slot as usize] != 0 {
             // The set as the line tells it: a division would take the host longer than all else.
             let set = (self.tags[slot as usize] & self.set_mask) as usize;
@@ -369,24 +385,21 @@ impl PrivateCache {
             return None;
         }
         let tag = self.tags[self.victim(line) as usize];
-        (tag != INVALID).then_some(LineAddress(tag))
+        (tag != INVALID).then_some(LineAddress(tag & !UNUSED))
     }
 
-    /// Gives the miss register of `line` back. This and what follows is for a cache that has
-    /// another one behind it, which speaks with the homes.
-    pub(crate) fn end_miss(&mut self, line: LineAddress) {
-        if let Some(index) = self.miss_of(line) {
-            self.remove_miss(index);
-        }
-    }
-
-    /// Puts a line in, as the most recently used of its set. Returns what had to make room.
+    /// Gives the miss register of `line` back, whose place it takes as the most recently used of its
+    /// set. Returns what had to make room. This and what follows is for a cache that has another one
+    /// behind it, which speaks with the homes.
     pub(crate) fn place(
         &mut self,
         line: LineAddress,
         state: State,
         data: &LineData,
     ) -> (Slot, Option<Victim>) {
+        let miss = self.miss_of(line).map(|index| self.remove_miss(index));
+        let is_unused = miss.is_some_and(|miss| miss.prefetched);
+        let mut tag = line.0;
         let mut victim = None;
         let slot = if let Some(slot) = self.find(line) {
             self.touch(slot);
@@ -396,21 +409,31 @@ impl PrivateCache {
             let place = slot as usize;
             if self.tags[place] != INVALID {
                 victim = Some(Victim {
-                    line: LineAddress(self.tags[place]),
+                    line: self.replaced(slot),
                     state: self.states[place],
                     data: self.data[place].0,
                 });
             } else {
                 *self.free_ways(line) -= 1;
             }
+            if is_unused {
+                tag |= UNUSED;
+            }
             slot
         };
         let place = slot as usize;
-        self.tags[place] = line.0;
+        self.tags[place] = tag;
         self.states[place] = state;
         self.data[place].0 = *data;
         self.version += 1;
         (slot, victim)
+    }
+
+    /// The line at `slot`, which makes room for another.
+    fn replaced(&mut self, slot: Slot) -> LineAddress {
+        let tag = self.tags[slot as usize];
+        self.prefetches.unused += u64::from(tag & UNUSED != 0);
+        LineAddress(tag & !UNUSED)
     }
 
     /// Drops `line`, if it is here.
@@ -464,6 +487,20 @@ impl PrivateCache {
     /// Lines that have been asked for and have not come.
     pub fn outstanding(&self) -> usize {
         self.misses.len()
+    }
+
+    /// `line` has just been asked for by a prefetch instruction.
+    pub fn note_prefetch(&mut self, line: LineAddress) {
+        if let Some(index) = self.miss_of(line) {
+            self.misses[index].prefetched = true;
+            self.prefetches.issued += 1;
+        }
+    }
+
+    /// What has become of lines that prefetch instructions have asked for. What they have replaced
+    /// is not followed.
+    pub fn prefetches(&self) -> PrefetchStatistics {
+        self.prefetches
     }
 
     /// What comes of it if a prefetcher asks for `line`, which is pending also if it is here. One
@@ -542,7 +579,10 @@ impl PrivateCache {
             .iter()
             .enumerate()
             .filter(|&(_, &tag)| tag != INVALID)
-            .map(|(slot, &tag)| (LineAddress(tag), self.states[slot], &self.data[slot].0))
+            .map(|(slot, &tag)| {
+                let line = LineAddress(tag & !UNUSED);
+                (line, self.states[slot], &self.data[slot].0)
+            })
     }
 
     /// The lines that have been asked for, and whether in order to write them.

@@ -309,7 +309,6 @@ impl SecondLevel {
         let Some(second_slot) = self.cache.find(line) else {
             unreachable!("a line is given to a first-level cache that the second level has not");
         };
-        first.side(miss.side).end_miss(line);
         let state = match miss.side {
             Side::Instruction => {
                 self.bring_up_to_date(first, line);

@@ -28,6 +28,8 @@ pub enum Route {
     Load,
     /// Stores, and atomics except `LR`.
     Store,
+    /// Prefetch instructions.
+    Prefetch,
     /// Executed alone: see [`crate::serializing`].
     Serializing,
     /// No instruction: the end of a block.
@@ -133,6 +135,7 @@ impl Decoded {
             Class::FloatMultiply | Class::FloatFused => (Route::Float, Unit::FloatMultiply),
             Class::FloatDivide | Class::FloatSqrt => (Route::Float, Unit::FloatDivide),
             Class::Load => (Route::Load, Unit::Load),
+            Class::Prefetch => (Route::Prefetch, Unit::Load),
             Class::Store | Class::Atomic | Class::StoreConditional => (Route::Store, Unit::Store),
         };
         let need = calendar.need(unit);
@@ -157,7 +160,9 @@ impl Decoded {
                 _ => Quick::Load,
             },
             Route::Store if instruction.class == Class::Store => Quick::Store,
-            Route::Store | Route::Float | Route::Serializing | Route::End => Quick::No,
+            Route::Store | Route::Float | Route::Prefetch | Route::Serializing | Route::End => {
+                Quick::No
+            }
         };
         Decoded {
             instruction,

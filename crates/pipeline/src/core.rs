@@ -324,6 +324,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if let Some(prefetching) = &self.shared.data_prefetching {
             statistics.l1_prefetches = prefetching.statistics();
         }
+        let Shared {
+            data_cache,
+            instruction_cache,
+            ..
+        } = &self.shared;
+        statistics.software_prefetches.add(data_cache.prefetches());
+        statistics
+            .software_prefetches
+            .add(instruction_cache.prefetches());
         if let Some(translation) = &self.shared.translation {
             statistics.translation = translation.statistics();
         }

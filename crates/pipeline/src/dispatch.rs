@@ -116,7 +116,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// Ends the instruction at the cursor; the next one follows it.
     #[inline(always)]
-    fn step(&mut self, instruction: &Instruction) {
+    pub(crate) fn step(&mut self, instruction: &Instruction) {
         if self.hart.stall != Stall::None {
             self.blame(self.hart.dispatch_cycle, Stall::None);
         }
@@ -271,6 +271,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             Route::Store => {
                 return self.dispatch_store(i, need, [a, b], [a_ready, b_ready], outbox);
             }
+            Route::Prefetch => self.dispatch_prefetch(i, need, (a, a_ready), outbox),
             Route::Branch => self.dispatch_branch(i, need, [a, b], ready),
             Route::Jump => self.dispatch_jump(i, need),
             Route::JumpRegister => self.dispatch_indirect(i, need, a, a_ready),
@@ -430,7 +431,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Books the issue of an instruction that is being dispatched and whose operands are ready
     /// at `ready`.
     #[inline(always)]
-    fn issue(&mut self, unit: Unit, need: Need, ready: u64) -> u64 {
+    pub(crate) fn issue(&mut self, unit: Unit, need: Need, ready: u64) -> u64 {
         let mut earliest = ready.max(self.hart.dispatch_cycle + 1);
         if K::IN_ORDER {
             if need.is_frequent()
@@ -459,7 +460,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Puts an instruction whose result is known into the window.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
-    fn push(
+    pub(crate) fn push(
         &mut self,
         i: &Instruction,
         kind: SlotKind,
@@ -515,7 +516,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// has been issued, or `issue` is [`UNKNOWN`] and it waits for some of its first `SOURCES`
     /// operands.
     #[inline(always)]
-    fn defer<const SOURCES: usize>(
+    pub(crate) fn defer<const SOURCES: usize>(
         &mut self,
         i: &Instruction,
         kind: SlotKind,

@@ -40,7 +40,7 @@ pub use model::{CoreModel, build_core};
 pub use probe::{Executed, Found, Probe};
 pub use spin::{ClosedLoop, Periodic};
 pub use stack::CycleStack;
-pub use statistics::{CoreStatistics, Operations};
+pub use statistics::{CoreStatistics, Operations, SoftwarePrefetchStatistics};
 pub use translation::{
     FirstLevelTlbSpec, PageSize, PagingMode, SecondLevelTlbSpec, TlbPagesSpec, TranslationSpec,
     TranslationStatistics,

@@ -1,12 +1,23 @@
-//! The prefetcher of the first-level data cache.
+//! Prefetches into the first-level caches: those of the data cache's prefetcher, and those of
+//! instructions.
 //!
-//! It is told of each load that looks into the cache, in the order in which they do, with its
+//! The prefetcher is told of each load that looks into the cache, in the order in which they do, with its
 //! program counter. Its requests leave at the end of the load's look-up, as that of a miss does.
+//!
+//! A prefetch instruction ("Zicbop") needs its address and a load port, and is done a cycle after it
+//! has issued. It takes no entry of the load queue. Its line is asked for as that of a load or a
+//! store that misses would be, if memory is there, a miss register is free and its page allows the
+//! access; a page that no TLB has is walked for. In all other cases it does nothing.
 
 use crate::core::Core;
 use crate::extension::Extension;
 use crate::kind::CoreKind;
+use crate::ports::{Need, Unit};
+use crate::translation::Wanted;
+use crate::window::{SlotKind, UNKNOWN};
 use fabric::{LineAddress, LoadInstruction, Outbox, Prefetching, RequestOutcome, Side};
+use riscv::paging::Access;
+use riscv::{Instruction, Operation};
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Gives the data cache the prefetcher that the core is described with, if any.
@@ -54,5 +65,120 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let number = self.hart.window.rest(index).queue_number;
         let address = self.hart.loads.get(number).address;
         self.tell_prefetcher((pc, address), issue, outbox);
+    }
+
+    /// Dispatches a prefetch instruction, whose base is ready at `ready`.
+    #[inline(never)]
+    pub(crate) fn dispatch_prefetch(
+        &mut self,
+        i: Instruction,
+        need: Need,
+        (base, ready): (u64, u64),
+        outbox: &mut Outbox,
+    ) {
+        if ready >= UNKNOWN {
+            self.defer::<1>(&i, SlotKind::Plain, Unit::Load, UNKNOWN);
+            self.step(&i);
+            return;
+        }
+        let issue = self.issue(Unit::Load, need, ready);
+        self.push(&i, SlotKind::Plain, Unit::Load, issue, 0, issue + 1, 0);
+        let now = self.hart.dispatch_cycle;
+        self.step(&i);
+        self.prefetch(&i, i.address(base), (issue, now), outbox);
+    }
+
+    /// The base of the prefetch instruction in slot `index` has become known.
+    #[inline(never)]
+    pub(crate) fn wake_prefetch(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
+        self.issue_deferred(index, Unit::Load, now);
+        let deferred = self.hart.window.deferred(index);
+        let (i, base, position) = (
+            deferred.instruction,
+            deferred.operands[0],
+            deferred.position,
+        );
+        let issue = self.hart.window.slot(position).issue;
+        self.resolve(index, 0, issue + 1);
+        self.prefetch(&i, i.address(base), (issue, now), outbox);
+    }
+
+    /// A prefetch instruction, whose address is known at `now`, issues in cycle `issue`.
+    fn prefetch(
+        &mut self,
+        i: &Instruction,
+        address: u64,
+        (issue, now): (u64, u64),
+        outbox: &mut Outbox,
+    ) {
+        self.hart.statistics.software_prefetches.executed += 1;
+        let access = match i.operation {
+            Operation::PrefetchI => Access::Fetch,
+            Operation::PrefetchW => Access::Store,
+            _ => Access::Load,
+        };
+        if self.shared.translation.is_none() {
+            return self.prefetch_line(access, address, issue, outbox);
+        }
+        if self.is_identity(access) && !self.is_plain(address, 1) {
+            return self.drop_prefetch();
+        }
+        match self.look_for_page(access, address, (issue, now), outbox) {
+            Some((at, frame)) => match frame.physical(address) {
+                Ok(physical) => self.prefetch_line(access, physical, at, outbox),
+                Err(_) => self.drop_prefetch(),
+            },
+            None => self.wait_for_walk(access, address, Wanted::Prefetch, issue),
+        }
+    }
+
+    /// Asks for the line of a physical address, in cycle `issue` and for such an access, unless it is
+    /// here or on its way.
+    pub(crate) fn prefetch_line(
+        &mut self,
+        access: Access,
+        address: u64,
+        issue: u64,
+        outbox: &mut Outbox,
+    ) {
+        if !self.is_plain(address, 1) {
+            return self.drop_prefetch();
+        }
+        let line = LineAddress::of(address);
+        let write = access == Access::Store;
+        let spec = &self.shared.spec;
+        let (side, cache, latency) = match access {
+            Access::Fetch => (
+                Side::Instruction,
+                &self.shared.instruction_cache,
+                spec.l1_instruction.hit_latency_cycles,
+            ),
+            Access::Load | Access::Store => (
+                Side::Data,
+                &self.shared.data_cache,
+                spec.l1_data.hit_latency_cycles,
+            ),
+        };
+        let is_here = cache
+            .find(line)
+            .is_some_and(|slot| !write || cache.writable(slot));
+        if is_here || cache.is_pending(line) {
+            return;
+        }
+        let at = self.departure(issue, latency);
+        if self.request_line((side, line, write), at, outbox) == RequestOutcome::Full {
+            return self.drop_prefetch();
+        }
+        match side {
+            Side::Instruction => self.shared.instruction_cache.note_prefetch(line),
+            Side::Data => self.shared.data_cache.note_prefetch(line),
+        }
+        self.expect_answer(at);
+        self.shared.spin.disturb();
+    }
+
+    /// A prefetch instruction does nothing.
+    pub(crate) fn drop_prefetch(&mut self) {
+        self.hart.statistics.software_prefetches.dropped += 1;
     }
 }

@@ -136,6 +136,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 self.resolve(index, value, done);
             }
             Class::Load => self.wake_load(index, now, outbox),
+            Class::Prefetch => self.wake_prefetch(index, now, outbox),
             Class::Store if self.is_address_known(index) => {
                 if deferred.pending == 0
                     && self.hart.window.slot(deferred.position).issue >= UNKNOWN

@@ -68,6 +68,57 @@ impl Operations {
     }
 }
 
+/// What prefetch instructions ("Zicbop") have done. One that is in no count but the first has found
+/// its line in the cache or on its way.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    state::State,
+    state::Plain,
+)]
+pub struct SoftwarePrefetchStatistics {
+    /// Instructions that have issued, those on a wrong path among them.
+    #[state(count)]
+    pub executed: u64,
+    /// Lines that they have asked for.
+    #[state(count)]
+    pub issued: u64,
+    /// Instructions that have found no miss register, no memory, or no page that allows the access.
+    #[state(count)]
+    pub dropped: u64,
+    /// Lines that had come when they were needed.
+    #[state(count)]
+    pub useful: u64,
+    /// Lines that were still on their way when they were needed.
+    #[state(count)]
+    pub late: u64,
+    /// Lines that were never needed before another line took their place.
+    #[state(count)]
+    pub unused: u64,
+}
+
+impl SoftwarePrefetchStatistics {
+    /// Whether there were none.
+    pub fn is_nothing(&self) -> bool {
+        *self == SoftwarePrefetchStatistics::default()
+    }
+
+    /// Adds what a cache has counted.
+    pub(crate) fn add(&mut self, counts: PrefetchStatistics) {
+        self.issued += counts.issued;
+        self.useful += counts.useful;
+        self.late += counts.late;
+        self.unused += counts.unused;
+    }
+}
+
 /// Counts of what a core has done.
 #[derive(
     Clone,
@@ -124,6 +175,12 @@ pub struct CoreStatistics {
     /// What the prefetcher of the second-level cache has done, if it has done anything.
     #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
     pub l2_prefetches: PrefetchStatistics,
+    /// What prefetch instructions have done, if there were any.
+    #[serde(
+        default,
+        skip_serializing_if = "SoftwarePrefetchStatistics::is_nothing"
+    )]
+    pub software_prefetches: SoftwarePrefetchStatistics,
     /// What the translation of addresses has cost, if it has missed anything.
     #[serde(default, skip_serializing_if = "TranslationStatistics::is_nothing")]
     pub translation: TranslationStatistics,
@@ -177,6 +234,8 @@ impl CoreStatistics {
         self.instruction_misses += other.instruction_misses;
         self.l2_hits += other.l2_hits;
         self.l2_misses += other.l2_misses;
+        self.software_prefetches.executed += other.software_prefetches.executed;
+        self.software_prefetches.dropped += other.software_prefetches.dropped;
         self.lines_filled += other.lines_filled;
         self.lines_evicted += other.lines_evicted;
         self.snoops += other.snoops;
@@ -203,6 +262,9 @@ impl CoreStatistics {
         repeat(&mut self.forwarded_loads, before.forwarded_loads);
         repeat(&mut self.stores, before.stores);
         repeat(&mut self.instruction_misses, before.instruction_misses);
+        let (now, then) = (&mut self.software_prefetches, &before.software_prefetches);
+        repeat(&mut now.executed, then.executed);
+        repeat(&mut now.dropped, then.dropped);
         repeat(&mut self.lines_filled, before.lines_filled);
         repeat(&mut self.lines_evicted, before.lines_evicted);
         repeat(&mut self.snoops, before.snoops);

@@ -53,6 +53,12 @@ pub(crate) const fn unary(opcode: u32, funct3: u32, funct12: u32) -> Pattern {
     )
 }
 
+/// "Zicbop": `ori x0`, whose immediate tells the instruction in its lower five bits.
+pub(crate) const fn prefetch(kind: u32) -> Pattern {
+    let Pattern { mask, value } = i(0x13, 6);
+    pattern(mask | RD | RS2, value | kind << 20)
+}
+
 pub(crate) const fn csr(funct3: u32) -> Pattern {
     i(0x73, funct3)
 }
@@ -210,6 +216,12 @@ fn operands(entry: &Entry, bits: u32) -> Instruction {
         Format::Store => Instruction {
             rs1,
             rs2,
+            immediate: store_offset(bits),
+            ..plain
+        },
+        // The offset's lower five bits, where `rd` is, are zero.
+        Format::Prefetch => Instruction {
+            rs1,
             immediate: store_offset(bits),
             ..plain
         },

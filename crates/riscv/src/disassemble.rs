@@ -148,6 +148,7 @@ pub fn disassemble_with(i: &Instruction, pc: u64, names: &Names) -> String {
         Format::Jump => format!("{rd}, {target}"),
         Format::Load | Format::FloatLoad => format!("{rd}, {immediate}({rs1})"),
         Format::Store | Format::FloatStore => format!("{rs2}, {immediate}({rs1})"),
+        Format::Prefetch => format!("{immediate}({rs1})"),
         Format::Branch => format!("{rs1}, {rs2}, {target}"),
         Format::Immediate | Format::Shift => format!("{rd}, {rs1}, {immediate}"),
         Format::Register | Format::Float3 | Format::FloatCompare => format!("{rd}, {rs1}, {rs2}"),

@@ -47,9 +47,9 @@ pub struct Headers {
 impl Headers {
     /// Extensions that the program was built for and that harts do not have.
     pub fn missing_extensions(&self) -> Vec<&str> {
-        const AVAILABLE: [&str; 20] = [
+        const AVAILABLE: [&str; 21] = [
             "rv64i", "m", "a", "f", "d", "c", "b", "zicsr", "zicntr", "zifencei", "zmmul", "zaamo",
-            "zalrsc", "zca", "zcd", "zba", "zbb", "zbs", "zawrs", "ztso",
+            "zalrsc", "zca", "zcd", "zba", "zbb", "zbs", "zawrs", "zicbop", "ztso",
         ];
         let parts = self.architecture.iter().flat_map(|all| all.split('_'));
         parts

@@ -2,7 +2,7 @@
 
 use crate::decode::{
     FUNCT3, Pattern, amo, csr, float, float_unary, float3, float3_unary, flush, fused, i, lr,
-    major, r, shift, unary, whole,
+    major, prefetch, r, shift, unary, whole,
 };
 use crate::execute::{Evaluator, evaluate_nothing, evaluate_one};
 
@@ -80,6 +80,8 @@ pub enum Class {
     Load,
     /// Integer or floating-point store.
     Store,
+    /// `prefetch.i`, `prefetch.r`, `prefetch.w`: hints that change no value.
+    Prefetch,
     /// Floating-point addition and subtraction.
     FloatAdd,
     /// Floating-point comparison, minimum, maximum, sign injection, classification.
@@ -195,6 +197,8 @@ pub(crate) enum Format {
     Store,
     /// `fs2, offset(rs1)`.
     FloatStore,
+    /// `offset(rs1)`.
+    Prefetch,
     /// `rs1, rs2, target`.
     Branch,
     /// `rd, rs1, immediate`.
@@ -324,6 +328,10 @@ instructions! {
     Slti      "slti"      Alu     Immediate i(0x13, 2);
     Sltiu     "sltiu"     Alu     Immediate i(0x13, 3);
     Xori      "xori"      Alu     Immediate i(0x13, 4);
+    // "ori" to `x0`, and so before it.
+    PrefetchI "prefetch.i" Prefetch Prefetch prefetch(0);
+    PrefetchR "prefetch.r" Prefetch Prefetch prefetch(1);
+    PrefetchW "prefetch.w" Prefetch Prefetch prefetch(3);
     Ori       "ori"       Alu     Immediate i(0x13, 6);
     Andi      "andi"      Alu     Immediate i(0x13, 7);
     Slli      "slli"      Alu     Shift     shift(0x13, 1, 0x00);

@@ -299,7 +299,7 @@ impl<M: Memory> Machine<M> {
                 self.store(i, a, i.atomic_result(old, b))?;
                 i.load_value(old)
             }
-            Class::Fence | Class::FenceI => 0, // one hart, and no caches
+            Class::Fence | Class::FenceI | Class::Prefetch => 0, // one hart, and no caches
             Class::Csr => {
                 let counters = self.memory.counters(self.retired);
                 self.hart.csr(i, a, counters, &|_| None)?

@@ -334,7 +334,7 @@ fn evaluate_float<M>(op: &Threadlet<M>, machine: &mut Machine<M>) -> bool {
 }
 
 /// One hart at a time runs, and there are no caches.
-fn fence<M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
+fn nothing<M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
     match ops {
         [_, rest @ ..] => go_on(rest, machine),
         [] => Stop::END,
@@ -362,7 +362,7 @@ fn handler<M: Paged>(i: &Instruction, is_virtual: bool) -> Handler<M> {
             virtual_store: Sb Sh Sw Sd Fsw Fsd;
         },
         Class::JumpRegister => jump_register,
-        Class::Fence => fence,
+        Class::Fence | Class::Prefetch => nothing,
         Class::Branch if is_likely(i) => choose! { i.operation;
             backward: Beq Bne Blt Bge Bltu Bgeu;
         },

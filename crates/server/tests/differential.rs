@@ -63,6 +63,8 @@ enum Op {
     Constant(u8, u64),
     /// Which instruction, rounding mode, registers.
     Float(usize, u8, [u8; 4]),
+    /// Which prefetch, relative to what, and how far in units of 32 bytes.
+    Prefetch(u32, u8, i8),
     Hot(Access, u16),
     Target(Access, u16),
     /// Through the pointer in one of the next cold lines.
@@ -201,6 +203,8 @@ fn straight() -> impl Strategy<Value = Op> {
         8 => (0..float_instructions().len(), prop::sample::select(vec![0u8, 1, 2, 3, 4, 7, 7, 7, 7]),
               prop::array::uniform4(0..FLOATS))
             .prop_map(|(f, m, r)| Op::Float(f, m, r)),
+        4 => (prop::sample::select(vec![PREFETCH_I, PREFETCH_R, PREFETCH_W]), 0u8..5, -63i8..64)
+            .prop_map(|(k, b, o)| Op::Prefetch(k, b, o)),
         10 => (access(), hot_offset()).prop_map(|(a, o)| Op::Hot(a, o)),
         6 => (access(), target_offset()).prop_map(|(a, o)| Op::Target(a, o)),
         8 => (access(), 0u8..16, 0u8..9).prop_map(|(a, l, o)| Op::Pointer(a, l, o)),
@@ -290,6 +294,20 @@ fn emit(asm: &mut Assembler, op: &Op) -> Option<(Label, u8)> {
         }
         Op::Constant(rd, value) => asm.load_immediate(data(rd), value),
         Op::Float(index, rounding, registers) => emit_float(asm, index, rounding, registers),
+        Op::Prefetch(kind, base, offset) => {
+            let base = match base {
+                0 => HOT_BASE,
+                1 => TARGET_BASE,
+                2 => COLD_BASE,
+                3 => {
+                    asm.load_double(POINTER, COLD_BASE, 0);
+                    POINTER
+                }
+                // Anywhere.
+                _ => data(offset as u8 % 8),
+            };
+            asm.prefetch(kind, base, i64::from(offset) * 32);
+        }
         Op::Hot(access, offset) => emit_access(asm, access, HOT_BASE, offset.into()),
         Op::Target(access, offset) => {
             emit_access(asm, access, TARGET_BASE, i64::from(offset) - 2048);

@@ -961,6 +961,16 @@ fn try_all(
 
 /// How often each outcome has come out, in so many trials, or more if `claimed` has not yet.
 fn outcomes(test: &Litmus, core: &CoreSpec, claimed: bool) -> BTreeMap<Vec<u64>, u64> {
+    outcomes_behind(test, core, claimed, |_, _| {})
+}
+
+/// The same of harts that do something `before` their bodies, by a random number for each.
+fn outcomes_behind(
+    test: &Litmus,
+    core: &CoreSpec,
+    claimed: bool,
+    before: impl Fn(&mut Assembler, u64),
+) -> BTreeMap<Vec<u64>, u64> {
     let spec = spec(test.harts.len(), core);
     let mut found = BTreeMap::new();
     for trial in 0..MAXIMUM_TRIALS {
@@ -970,6 +980,7 @@ fn outcomes(test: &Litmus, core: &CoreSpec, claimed: bool) -> BTreeMap<Vec<u64>,
         let (image, [x, y, _]) = program(test.harts.len(), core, trial, |asm, hart| {
             asm.add_immediate(T1, ZERO, 0);
             asm.add_immediate(T2, ZERO, 0);
+            before(asm, scatter(4 * trial + hart as u64)(1 << 16));
             test.harts[hart](asm);
             asm.store_double(T1, S2, 0);
             asm.store_double(T2, S2, 8);
@@ -1015,6 +1026,39 @@ fn page_walks_allow_nothing_that_is_forbidden() {
                     core.model
                 );
             }
+        }
+    }
+}
+
+/// Prefetch instructions bring lines in and take them away from others while the test runs.
+#[test]
+fn prefetch_instructions_allow_nothing_that_is_forbidden() {
+    let prefetches = |asm: &mut Assembler, random: u64| {
+        for (place, variable) in [S0, S1].into_iter().enumerate() {
+            match random >> (2 * place) & 3 {
+                0 => asm.prefetch(PREFETCH_R, variable, 0),
+                1 => asm.prefetch(PREFETCH_W, variable, 0),
+                _ => {}
+            }
+        }
+    };
+    for core in models()
+        .into_iter()
+        .chain(models().map(with_total_store_order))
+    {
+        let is_tso = core.memory_model == MemoryModel::Tso;
+        let forbidden = TESTS.iter().filter(|test| match is_tso {
+            true => !ALLOWED_BY_TSO.contains(&test.name),
+            false => test.verdict == Forbidden,
+        });
+        for test in forbidden {
+            let found = outcomes_behind(test, &core, false, prefetches);
+            assert!(
+                !found.contains_key(test.outcome),
+                "{} on {:?}: {found:?}",
+                test.name,
+                core.model
+            );
         }
     }
 }

@@ -52,8 +52,7 @@ static inline uint64_t get_tsc_hz(void) {
   return (rdtsc() - cycles) / 10 * 1000000;
 }
 
-/** Fetches a line into the data cache: PREFETCH.R of Zicbop, which is a hint, and nothing on a core
- * that does not have it. */
+/** Fetches a line into the data cache: PREFETCH.R of Zicbop. */
 static inline void prefetch0(const volatile void *address) {
   __asm__ volatile(".insn i 0x13, 6, x0, %0, 1" : : "r"(address));
 }

@@ -43,7 +43,7 @@
 
 use super::{
     CacheNotice, Eviction, Fill, Forward, INVALID, Miss, PrivateCache, RequestOutcome, Slot, State,
-    internal_error, low_bits,
+    UNUSED, internal_error, low_bits,
 };
 use crate::{Grant, LineAddress, LineData, Outbox, OutgoingKind, Source, Time, ToCache, ToHome};
 
@@ -78,6 +78,8 @@ impl PrivateCache {
                 reached!("load behind an Invalidate of the line that is under way");
                 return RequestOutcome::Full;
             }
+            let late = std::mem::take(&mut self.misses[index].prefetched);
+            self.prefetches.late += u64::from(late);
             return RequestOutcome::Pending;
         }
         if self.misses.len() >= self.mshrs {
@@ -86,6 +88,7 @@ impl PrivateCache {
         self.misses.push(Miss {
             line,
             write,
+            prefetched: false,
             invalidated: false,
             forward: None,
         });
@@ -215,7 +218,10 @@ impl PrivateCache {
             }
         };
         let place = slot as usize;
-        self.tags[place] = line.0;
+        self.tags[place] = match miss.prefetched && here.is_none() {
+            true => line.0 | UNUSED,
+            false => line.0,
+        };
         self.states[place] = match grant {
             Grant::Shared => State::Shared,
             Grant::Exclusive => State::Exclusive,
@@ -250,7 +256,7 @@ impl PrivateCache {
 
     pub(super) fn evict(&mut self, slot: Slot, at: Time, out: &mut Outbox) -> LineAddress {
         let place = slot as usize;
-        let line = LineAddress(self.tags[place]);
+        let line = self.replaced(slot);
         cell!(self.note("replacement", line));
         self.tags[place] = INVALID;
         *self.free_ways(line) += 1;
@@ -288,7 +294,7 @@ impl PrivateCache {
     }
 
     pub(super) fn lose(&mut self, slot: Slot) -> CacheNotice {
-        let line = LineAddress(self.tags[slot as usize]);
+        let line = LineAddress(self.tags[slot as usize] & !UNUSED);
         self.tags[slot as usize] = INVALID;
         *self.free_ways(line) += 1;
         self.version += 1;

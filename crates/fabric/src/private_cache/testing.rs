@@ -1,6 +1,6 @@
 //! For tests: the rows and columns of the table of states and events, and changes from outside.
 
-use super::{INVALID, Miss, PrivateCache, Slot, State};
+use super::{INVALID, Miss, PrivateCache, Slot, State, UNUSED};
 use crate::{LineAddress, LineData, Outbox, Time, ToCache};
 
 impl PrivateCache {
@@ -53,7 +53,7 @@ impl PrivateCache {
     pub(crate) fn each_data(&mut self, change: &mut impl FnMut(LineAddress, &mut LineData)) {
         for (&tag, data) in self.tags.iter().zip(&mut self.data) {
             if tag != INVALID {
-                change(LineAddress(tag), &mut data.0);
+                change(LineAddress(tag & !UNUSED), &mut data.0);
             }
         }
         for eviction in &mut self.evictions {

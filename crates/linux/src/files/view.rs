@@ -327,7 +327,7 @@ impl View {
         let one = |hart| {
             format!(
                 "processor\t: {hart}\nhart\t\t: {hart}\nisa\t\t: \
-                 rv64imafdc_zicsr_zifencei_zawrs_zba_zbb_zbs\nmmu\t\t: none\n\n"
+                 rv64imafdc_zicbop_zicsr_zifencei_zawrs_zba_zbb_zbs\nmmu\t\t: none\n\n"
             )
         };
         self.add_text("/proc/cpuinfo", (0..seen.harts).map(one).collect());

@@ -184,7 +184,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Looks, at `now`, for the page of an access to `address` that begins in cycle `issue`: when
     /// it goes on and where its page is, or nothing if that is to be told by a page walk.
     #[inline(never)]
-    fn look_for_page(
+    pub(crate) fn look_for_page(
         &mut self,
         access: Access,
         address: u64,

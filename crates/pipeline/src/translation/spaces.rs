@@ -139,6 +139,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         })
     }
 
+    /// Whether the hart's access is translated by the tables that map each address to itself.
+    pub(crate) fn is_identity(&self, access: Access) -> bool {
+        let tables = self.tables(access);
+        tables.is_some_and(|tables| tables.space == SpaceTag::IDENTITY)
+    }
+
     /// In which space and which mode instructions are fetched.
     pub(super) fn fetch_key(&self) -> u64 {
         let space = self.tables(Access::Fetch).map_or(0, |it| it.space.number());
@@ -300,6 +306,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             Wanted::Alone => return self.serial_has_page(at, frame),
             Wanted::Fetch(which) => {
                 return self.fetch_has_page(which.into(), waiter.address, at, frame);
+            }
+            Wanted::Prefetch => {
+                return match frame.physical(waiter.address) {
+                    Ok(physical) => self.prefetch_line(waiter.access, physical, at, outbox),
+                    Err(_) => self.drop_prefetch(),
+                };
             }
         };
         if !self.hart.window.is_live(index) {

@@ -73,6 +73,8 @@ pub(crate) enum Wanted {
     Alone,
     /// The fetch of the next instruction: for its first page, or for the one behind that.
     Fetch(u8),
+    /// A prefetch instruction, which may have left the window.
+    Prefetch,
 }
 
 /// An access that waits for a walk.
@@ -152,10 +154,10 @@ impl Translation {
         }
     }
 
-    /// Whether a data access of this core waits for a walk.
+    /// Whether a load, a store or an atomic of this core waits for a walk.
     pub fn has_waiters(&self) -> bool {
         let mut waiters = self.waiters.iter();
-        waiters.any(|waiter| !waiter.is_fetch())
+        waiters.any(|waiter| matches!(waiter.wanted, Wanted::Slot(_) | Wanted::Alone))
     }
 
     /// Remembers the page of `address` in both levels.
@@ -222,7 +224,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         one.waiters.retain(|waiter| {
             let is_undone = match waiter.wanted {
                 Wanted::Slot(index) => !hart.window.is_live(index as usize),
-                Wanted::Alone | Wanted::Fetch(_) => false,
+                Wanted::Alone | Wanted::Fetch(_) | Wanted::Prefetch => false,
             };
             waiter.thread != hart.thread || !is_undone
         });
@@ -474,6 +476,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             Wanted::Alone => return self.serial_has_page(at, frame),
             Wanted::Fetch(which) => {
                 return self.fetch_has_page(which.into(), waiter.address, at, frame);
+            }
+            Wanted::Prefetch => {
+                return self.prefetch_line(waiter.access, waiter.address, at, outbox);
             }
         };
         if !self.hart.window.is_live(index) {

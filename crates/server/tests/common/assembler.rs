@@ -194,6 +194,11 @@ pub const AMO_SWAP: u32 = 0x01;
 pub const AMO_ADD: u32 = 0x00;
 
 /// The `aq` and `rl` bits of atomics.
+/// Kinds of prefetches.
+pub const PREFETCH_I: u32 = 0;
+pub const PREFETCH_R: u32 = 1;
+pub const PREFETCH_W: u32 = 3;
+
 pub const RELAXED: u32 = 0;
 pub const RELEASE: u32 = 1;
 pub const ACQUIRE: u32 = 2;
@@ -403,6 +408,11 @@ impl Assembler {
     /// A store of 1, 2, 4 or 8 bytes.
     pub fn store(&mut self, bytes: u8, source: Register, base: Register, offset: i64) {
         self.emit(s_type(0x23, bytes.trailing_zeros(), base, source, offset));
+    }
+
+    /// "Zicbop" Extension for Cache-Block Prefetch; `offset` is a multiple of 32.
+    pub fn prefetch(&mut self, kind: u32, base: Register, offset: i64) {
+        self.emit(s_type(0x13, 6, base, kind as Register, offset));
     }
 
     pub fn load_double(&mut self, rd: Register, base: Register, offset: i64) {
