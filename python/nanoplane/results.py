@@ -277,6 +277,12 @@ class CriticalRegionStatistics(TypedDict):
     """Loads that missed the second-level cache."""
     other: float | None
     """Control flow and copies of registers, as part of the instructions."""
+    ready_coverage: float | None
+    """Likewise, of the loads that were ready at the end of the last epoch: the coverage if the
+    values of all registers were known.
+    """
+    ready_instructions: float | None
+    """The mean number of ready instructions at the end of an epoch."""
     region_executions: list[int]
     """How often harts executed the first instruction of each distinct region while it was the last
     of their core; in the same order.

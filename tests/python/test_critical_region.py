@@ -67,6 +67,8 @@ def test_what_is_identified_adds_up() -> None:
     found = observed()[KEY]
     # Each core counts its misses by itself, and an unfinished epoch has less than 64.
     assert 0 <= found["misses"] - 64 * found["epochs"] < 64 * CORES
+    # Of several loads that wait for a line, the first has missed. Stores miss, too.
+    assert found["misses"] <= sum(core["l2_misses"] for core in observed()["cores"])
     assert 0 < found["regions"] <= found["epochs"]
     sizes = found["region_instructions"]
     assert len(sizes) == len(found["region_executions"]) == found["regions"]
@@ -74,7 +76,8 @@ def test_what_is_identified_adds_up() -> None:
     assert found["region_executions"] == sorted(found["region_executions"], reverse=True)
     kinds = ("alu", "independent_loads", "dependent_loads", "other")
     assert sum(found[kind] for kind in kinds) == pytest.approx(1)
-    assert 0 < found["coverage"] <= 1
+    assert 0 < found["coverage"] <= found["ready_coverage"] <= 1
+    assert found["ready_instructions"] >= sum(sizes) / found["epochs"]
     # Nobody returns anything that could be matched.
     assert found["computed_registers"] == 0
     # crates/critical-region/src/storage.rs: one hart, and three more.

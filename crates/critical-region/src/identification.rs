@@ -38,6 +38,15 @@ impl Default for Sizes {
     }
 }
 
+/// What an epoch ends with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Epoch {
+    /// The ready instructions whose registers are ready.
+    pub region: Region,
+    /// The addresses of all ready instructions, in order: the region, if all registers were known.
+    pub ready: Vec<u64>,
+}
+
 /// The operands of an instruction; `None` if one of them is a floating-point register.
 type Operands = Option<[Option<Operand>; 2]>;
 
@@ -127,9 +136,8 @@ impl Identification {
         self.threads[thread].arguments = arguments.to_vec();
     }
 
-    /// A hart has committed an instruction. Returns the region of the epoch that it ends, if it
-    /// ends one.
-    pub fn committed(&mut self, thread: usize, executed: &Executed) -> Option<Region> {
+    /// A hart has committed an instruction. Returns what the epoch ends with, if it ends one.
+    pub fn committed(&mut self, thread: usize, executed: &Executed) -> Option<Epoch> {
         let (pc, instruction) = (executed.pc, executed.instruction);
         self.follow_control(thread, pc);
         let missed = misses_second_level(executed);
@@ -353,8 +361,11 @@ impl Identification {
 
     /// The epoch ends: the ready instructions with ready registers are a region, and everything is
     /// as it was in the beginning.
-    fn end_epoch(&mut self) -> Region {
+    fn end_epoch(&mut self) -> Epoch {
         let region = Region::of(&self.cache, &self.states);
+        let ready = self.cache.iter().filter(|entry| entry.ready);
+        let mut ready: Vec<u64> = ready.map(|entry| entry.pc).collect();
+        ready.sort_unstable();
         self.cache.clear();
         self.predictor.clear();
         self.states = RegisterStates::default();
@@ -366,11 +377,12 @@ impl Identification {
             };
         }
         self.misses = 0;
-        region
+        Epoch { region, ready }
     }
 }
 
-/// Whether a load has missed the second-level cache, or the only private one.
+/// Whether a load has missed the second-level cache, or the only private one. A load that finds its
+/// line on the way to the first-level cache does not look for it in the second level.
 pub fn misses_second_level(executed: &Executed) -> bool {
     matches!(executed.found, Some(Found::Line(source)) if source != Source::SecondLevel)
 }

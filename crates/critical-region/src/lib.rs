@@ -32,7 +32,7 @@ mod system;
 
 pub use crate::spec::CriticalRegionSpec;
 pub use crate::system::{KIND, Statistics};
-pub use identification::{Identification, Sizes, misses_second_level};
+pub use identification::{Epoch, Identification, Sizes, misses_second_level};
 pub use instruction_cache::{ContextInstructionCache, Entry, Operand};
 pub use observer::{Counts, DistinctRegion, HartProbe, Observer, SharedObserver};
 pub use prediction::{

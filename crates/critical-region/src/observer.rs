@@ -1,6 +1,6 @@
 //! The identification hardware of a core, as a probe of its harts, and what is counted of it.
 
-use crate::identification::{Identification, Sizes, misses_second_level};
+use crate::identification::{Epoch, Identification, Sizes, misses_second_level};
 use crate::region::{Kind, Region};
 use crate::register_state::RegisterState;
 use pipeline::{Executed, Probe};
@@ -30,6 +30,10 @@ pub struct Counts {
     pub misses_with_region: u64,
     /// Those that the last region would have fetched.
     pub covered: u64,
+    /// Those that it would have fetched if all registers were known.
+    pub ready: u64,
+    /// Ready instructions at the ends of epochs, with or without ready registers.
+    pub ready_instructions: u64,
     /// Values of registers that the last region began with and that were right.
     pub right_values: u64,
     /// Those that were wrong.
@@ -45,6 +49,8 @@ pub struct Observer {
     identification: Identification,
     /// That of the last epoch that had one, with its place in `counts.regions`.
     region: Option<(Vec<u64>, Region)>,
+    /// The ready instructions of the last epoch that had some.
+    ready: Vec<u64>,
     counts: Counts,
 }
 
@@ -57,6 +63,7 @@ impl Observer {
         Rc::new(RefCell::new(Observer {
             identification: Identification::new(sizes, threads),
             region: None,
+            ready: Vec::new(),
             counts: Counts::default(),
         }))
     }
@@ -68,10 +75,14 @@ impl Observer {
 
     fn committed(&mut self, thread: usize, executed: &Executed) {
         self.compare(thread, executed);
-        let Some(region) = self.identification.committed(thread, executed) else {
+        let Some(Epoch { region, ready }) = self.identification.committed(thread, executed) else {
             return;
         };
         self.counts.epochs += 1;
+        self.counts.ready_instructions += ready.len() as u64;
+        if !ready.is_empty() {
+            self.ready = ready;
+        }
         self.counts.evictions = self.identification.cache().evictions();
         if region.instructions.is_empty() {
             return;
@@ -96,6 +107,8 @@ impl Observer {
             return;
         };
         self.counts.misses_with_region += u64::from(missed);
+        let is_ready = missed && self.ready.binary_search(&executed.pc).is_ok();
+        self.counts.ready += u64::from(is_ready);
         let Ok(place) = pcs.binary_search(&executed.pc) else {
             return;
         };

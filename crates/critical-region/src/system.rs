@@ -38,6 +38,11 @@ pub struct Statistics {
     /// Loads that missed the second-level cache and were in the last region of their core, as part
     /// of those that missed since the first region; `None` if there were none.
     pub coverage: Option<f64>,
+    /// Likewise, of the loads that were ready at the end of the last epoch: the coverage if the
+    /// values of all registers were known.
+    pub ready_coverage: Option<f64>,
+    /// The mean number of ready instructions at the end of an epoch.
+    pub ready_instructions: Option<f64>,
     /// Distinct regions: those with different instructions.
     pub regions: u64,
     /// The mean number of instructions of distinct regions.
@@ -82,7 +87,7 @@ impl Statistics {
             storage_bytes: storage.total_bytes() as u64,
             ..Statistics::default()
         };
-        let (mut covered, mut coverable) = (0, 0);
+        let (mut covered, mut ready, mut coverable, mut ready_instructions) = (0, 0, 0, 0);
         let mut regions = BTreeMap::new();
         for counts in cores {
             told.epochs += counts.epochs;
@@ -91,6 +96,8 @@ impl Statistics {
             told.wrong_values += counts.wrong_values;
             told.evictions += counts.evictions;
             covered += counts.covered;
+            ready += counts.ready;
+            ready_instructions += counts.ready_instructions;
             coverable += counts.misses_with_region;
             for (pcs, distinct) in &counts.regions {
                 let (_, executions) = regions.entry(pcs).or_insert((&distinct.region, 0));
@@ -99,6 +106,8 @@ impl Statistics {
         }
         let part = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
         told.coverage = part(covered, coverable);
+        told.ready_coverage = part(ready, coverable);
+        told.ready_instructions = part(ready_instructions, told.epochs);
         told.regions = regions.len() as u64;
         let mut listed: Vec<_> = regions.values().collect();
         listed.sort_by_key(|(region, executions)| {

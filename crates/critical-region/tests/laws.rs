@@ -68,7 +68,8 @@ fn regions((program, way): &Way) -> Vec<Region> {
             found: (instruction.class == Class::Load).then_some(found),
         };
         hardware.set_arguments(0, &[value]);
-        regions.extend(hardware.committed(0, &executed));
+        let epoch = hardware.committed(0, &executed);
+        regions.extend(epoch.map(|epoch| epoch.region));
         let next = if instruction.class.is_control() {
             target
         } else {

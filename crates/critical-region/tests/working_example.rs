@@ -118,7 +118,8 @@ impl Example {
             address: None,
             found: (instruction.class == Class::Load).then_some(found),
         };
-        self.regions.extend(self.hardware.committed(0, &executed));
+        let epoch = self.hardware.committed(0, &executed);
+        self.regions.extend(epoch.map(|epoch| epoch.region));
     }
 
     /// Table I: the addresses, and which of them are ready.

@@ -746,7 +746,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let end = others.map_or(self.hart.missing.len(), |others| place + others);
             arrived.extend(self.hart.missing.drain(place..end));
         }
-        for load in arrived.drain(..) {
+        for (place, load) in arrived.drain(..).enumerate() {
             let index = load.index as usize;
             // A load that looks later than the line comes finds it like any other. An older store
             // may have turned out to be of its address meanwhile.
@@ -754,7 +754,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             if load.live && !self.served_by_older_store(index, performed) {
                 let done = (load.issue + hit_latency).max(now + 1);
                 let position = self.hart.window.deferred(index).position;
-                self.note_found(position, Found::Line(source));
+                let found = match place {
+                    0 => Found::Line(source),
+                    _ => Found::Awaited(source),
+                };
+                self.note_found(position, found);
                 self.take_value(index, slot, performed, done);
             }
         }

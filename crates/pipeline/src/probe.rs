@@ -16,8 +16,10 @@ pub enum Found {
     DataCache,
     /// In an older store of the same core that had not been performed.
     Store,
-    /// In a line that was not in the data cache, and came from there.
+    /// In a line that was not in the data cache, and came from there for this load.
     Line(Source),
+    /// In a line that came from there, and that an older load of the hart was already waiting for.
+    Awaited(Source),
 }
 
 /// An instruction that a core has executed.

@@ -134,10 +134,12 @@ fn details(executed: &Executed) -> Option<String> {
         let place = match found {
             Found::DataCache => "the data cache",
             Found::Store => "an older store",
-            Found::Line(Source::SecondLevel) => "the second-level cache",
-            Found::Line(Source::LastLevel) => "the last-level cache",
-            Found::Line(Source::Cache) => "another cache",
-            Found::Line(Source::Memory) => "memory",
+            Found::Line(source) | Found::Awaited(source) => match source {
+                Source::SecondLevel => "the second-level cache",
+                Source::LastLevel => "the last-level cache",
+                Source::Cache => "another cache",
+                Source::Memory => "memory",
+            },
         };
         format!("found in {place}")
     }));
