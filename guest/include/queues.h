@@ -2,7 +2,7 @@
  * Queues for a program with a loop of its own: what `data_plane.h` does before and after its loop.
  *
  *     int main(void) {
- *       queues_make();
+ *       queues_make(0);
  *       queues_monitor();                      QWAIT.INIT, and QWAIT.ADD for each queue
  *       harts_release();
  *       queues_start();                        items arrive from now on

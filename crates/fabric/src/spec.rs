@@ -374,7 +374,8 @@ pub(crate) const MAXIMUM_SOCKETS: usize = 2;
 #[serde(deny_unknown_fields, default)]
 pub struct FabricSpec {
     /// Cores. Core `k` is on tile `k`. Of two sockets each has half of them, the first half on the
-    /// first. A core has two private caches, and a directory entry a bit for each of 64.
+    /// first. A core has two private caches, and a directory entry a bit for each of 64. Devices
+    /// have private caches as well, which leaves room for 30 cores to a data plane.
     #[schemars(range(min = 1, max = MAXIMUM_CACHES / 2))]
     pub cores: usize,
     /// Sockets, 1 or 2. Each has such a mesh, such banks on its tiles, and such memory controllers,

@@ -3,9 +3,11 @@
 use crate::items::{self, ItemKind};
 use crate::operations::Operations;
 use crate::{OperationsSpec, Random, Work};
-use pcap_file::DataLink;
 use pcap_file::pcap::PcapParser;
+use pcap_file::pcapng::{Block, PcapNgParser};
+use pcap_file::{DataLink, PcapError};
 use state::{State, Walker};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 pub(crate) const IPV4_HEADER_BYTES: usize = 20;
@@ -22,10 +24,7 @@ pub enum PacketError {
     #[error("{0}")]
     Missing(String),
     /// It is something else.
-    #[error(
-        "{path}: this is not a pcap file: {reason}. Files in the newer pcapng format can be \
-         converted with `editcap -F pcap`"
-    )]
+    #[error("{path}: this is neither a pcap file nor a pcapng file: {reason}")]
     NotPcap {
         /// The file.
         path: PathBuf,
@@ -180,7 +179,7 @@ impl Packets {
         self
     }
 
-    /// The IPv4 packets of a pcap file, over and over. Other frames are skipped, and so are
+    /// The IPv4 packets of a pcap or pcapng file, over and over. Other frames are skipped, and so are
     /// packets of which the capture has only the beginning.
     /// `path` is used in errors.
     pub fn from_pcap(
@@ -188,40 +187,36 @@ impl Packets {
         content: &[u8],
         maximum_bytes: u32,
     ) -> Result<Packets, PacketError> {
-        let (mut rest, parser) =
-            PcapParser::new(content).map_err(|error| PacketError::NotPcap {
+        let (mut rest, mut file) =
+            CaptureFile::open(content).map_err(|error| PacketError::NotPcap {
                 path: path.into(),
                 reason: error.to_string(),
             })?;
-        let link = parser.header().datalink;
-        if !matches!(link, DataLink::ETHERNET | DataLink::RAW | DataLink::IPV4) {
-            return Err(PacketError::LinkType {
-                path: path.into(),
-                link: format!("{link:?}"),
-            });
-        }
-
         let mut packets = Vec::new();
         let mut frames = 0;
         while !rest.is_empty() {
             let offset = (content.len() - rest.len()) as u64;
-            frames += 1;
-            let (behind, frame) =
-                parser
-                    .next_packet(rest)
-                    .map_err(|error| PacketError::Broken {
-                        path: path.into(),
-                        packet: frames,
-                        offset,
-                        reason: match error {
-                            pcap_file::PcapError::IncompleteBuffer => {
-                                "the file ends in the middle of it".to_string()
-                            }
-                            error => error.to_string(),
-                        },
-                    })?;
+            let (behind, frame) = file.next(rest).map_err(|error| PacketError::Broken {
+                path: path.into(),
+                packet: frames + 1,
+                offset,
+                reason: match error {
+                    PcapError::IncompleteBuffer => "the file ends in the middle of it".to_string(),
+                    error => error.to_string(),
+                },
+            })?;
             rest = behind;
-            let Some(packet) = ipv4_packet(link, &frame.data) else {
+            let Some((link, frame)) = frame else {
+                continue;
+            };
+            frames += 1;
+            if !matches!(link, DataLink::ETHERNET | DataLink::RAW | DataLink::IPV4) {
+                return Err(PacketError::LinkType {
+                    path: path.into(),
+                    link: format!("{link:?}"),
+                });
+            }
+            let Some(packet) = ipv4_packet(link, &frame) else {
                 continue;
             };
             if packet.len() > maximum_bytes as usize {
@@ -308,6 +303,56 @@ impl Packets {
         }
         if let Some(work) = &mut self.work {
             work.write_next(&mut to[begin..]);
+        }
+    }
+}
+
+/// A capture file in one of the two formats, read block by block.
+enum CaptureFile {
+    Pcap(PcapParser),
+    PcapNg(PcapNgParser),
+}
+
+impl CaptureFile {
+    /// What a pcapng file begins with: the type of its first block.
+    const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+    /// Reads the file's header, and returns what is behind it.
+    fn open(content: &[u8]) -> Result<(&[u8], CaptureFile), PcapError> {
+        if content.starts_with(&CaptureFile::PCAPNG) {
+            let (rest, parser) = PcapNgParser::new(content)?;
+            Ok((rest, CaptureFile::PcapNg(parser)))
+        } else {
+            let (rest, parser) = PcapParser::new(content)?;
+            Ok((rest, CaptureFile::Pcap(parser)))
+        }
+    }
+
+    /// Reads the next block, and returns what is behind it. `None` in place of a frame and its
+    /// link type: the block has statistics, names or the like.
+    #[allow(clippy::type_complexity)]
+    fn next<'a>(
+        &mut self,
+        rest: &'a [u8],
+    ) -> Result<(&'a [u8], Option<(DataLink, Cow<'a, [u8]>)>), PcapError> {
+        match self {
+            CaptureFile::Pcap(parser) => {
+                let (rest, packet) = parser.next_packet(rest)?;
+                Ok((rest, Some((parser.header().datalink, packet.data))))
+            }
+            CaptureFile::PcapNg(parser) => {
+                let (rest, block) = parser.next_block(rest)?;
+                let (interface, data) = match block {
+                    Block::EnhancedPacket(packet) => (packet.interface_id as usize, packet.data),
+                    Block::SimplePacket(packet) => (0, packet.data),
+                    _ => return Ok((rest, None)),
+                };
+                let link = parser.interfaces().get(interface).map(|one| one.linktype);
+                let link = link.ok_or(PcapError::InvalidField(
+                    "no block before it describes its interface",
+                ))?;
+                Ok((rest, Some((link, data))))
+            }
         }
     }
 }
@@ -410,6 +455,44 @@ mod tests {
         file
     }
 
+    /// Some blocks of pcapng, each with its length before and behind it.
+    fn pcapng(blocks: &[(u32, Vec<u8>)]) -> Vec<u8> {
+        let mut file = Vec::new();
+        for (kind, body) in blocks {
+            let padding = body.len().next_multiple_of(4) - body.len();
+            let length = (12 + body.len() + padding) as u32;
+            file.extend(kind.to_le_bytes());
+            file.extend(length.to_le_bytes());
+            file.extend_from_slice(body);
+            file.extend(vec![0; padding]);
+            file.extend(length.to_le_bytes());
+        }
+        file
+    }
+
+    fn section() -> (u32, Vec<u8>) {
+        let mut body = 0x1a2b_3c4du32.to_le_bytes().to_vec();
+        body.extend([1, 0, 0, 0]);
+        body.extend([0xff; 8]); // A length that is not given.
+        (0x0a0d_0d0a, body)
+    }
+
+    fn interface(link: u16) -> (u32, Vec<u8>) {
+        let mut body = link.to_le_bytes().to_vec();
+        body.extend([0; 2]);
+        body.extend(65535u32.to_le_bytes());
+        (1, body)
+    }
+
+    fn enhanced(interface: u32, frame: &[u8]) -> (u32, Vec<u8>) {
+        let mut body = interface.to_le_bytes().to_vec();
+        body.extend([0; 8]); // The time.
+        body.extend((frame.len() as u32).to_le_bytes());
+        body.extend((frame.len() as u32).to_le_bytes());
+        body.extend_from_slice(frame);
+        (6, body)
+    }
+
     fn generated(bytes: u32) -> Vec<u8> {
         let mut packet = Vec::new();
         Packets::generated(bytes, &OperationsSpec::default(), random()).append_next(&mut packet);
@@ -462,6 +545,41 @@ mod tests {
     }
 
     #[test]
+    fn pcapng_has_interfaces_of_several_link_types() {
+        let (first, second) = (generated(40), generated(33));
+        let statistics = (5, vec![0; 12]);
+        let blocks = [
+            section(),
+            interface(1),
+            interface(101),
+            enhanced(1, &second),
+            statistics,
+            enhanced(0, &ethernet(0x0800, &first, 6)),
+            enhanced(0, &ethernet(0x0806, &[1; 28], 18)),
+        ];
+        let file = pcapng(&blocks);
+        let mut packets = read("good", &file, 40).unwrap();
+        assert_eq!(packets.skipped_frames(), 1);
+        for expected in [&second, &first, &second] {
+            let mut packet = Vec::new();
+            packets.append_next(&mut packet);
+            assert_eq!(&packet, expected);
+        }
+
+        // The section has 28 bytes, each interface 20, and the first packet 12 + 20 + 36.
+        let truncated = message(read("truncated", &file[..28 + 40 + 68 - 1], 40));
+        assert!(truncated.contains("packet 1, at byte 68,"), "{truncated}");
+        assert!(truncated.contains("ends in the middle"), "{truncated}");
+        let orphan = pcapng(&[section(), interface(1), enhanced(1, &first)]);
+        let orphan = message(read("orphan", &orphan, 40));
+        assert!(orphan.contains("describes its interface"), "{orphan}");
+        let wireless = pcapng(&[section(), interface(105), enhanced(0, &first)]);
+        assert!(message(read("link", &wireless, 40)).contains("link type"));
+        let empty = message(read("empty", &pcapng(&[section()]), 40));
+        assert!(empty.contains("its 0 frames"), "{empty}");
+    }
+
+    #[test]
     fn payloads_are_those_of_whole_udp_packets() {
         let mut fragment = generated(40);
         fragment[6] = 0x20;
@@ -493,9 +611,9 @@ mod tests {
         let packet = generated(40);
         let good = pcap(101, &[&packet, &packet]);
         assert!(
-            message(read("text", b"hello, this is no capture file", 99)).contains("not a pcap")
+            message(read("text", b"hello, this is no capture file", 99)).contains("neither a pcap")
         );
-        assert!(message(read("empty", b"", 99)).contains("not a pcap"));
+        assert!(message(read("empty", b"", 99)).contains("neither a pcap"));
         let truncated = message(read("truncated", &good[..good.len() - 1], 99));
         assert!(truncated.contains("packet 2, at byte 80,"), "{truncated}");
         assert!(truncated.contains("ends in the middle"), "{truncated}");

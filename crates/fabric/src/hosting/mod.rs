@@ -291,7 +291,10 @@ impl Fabric {
             return Err(SpecError::new(
                 format!("cache of {name}"),
                 format!("private cache number {}", self.caches.len() + 1),
-                format!("a directory entry has a bit for each of {MAXIMUM_CACHES}"),
+                format!(
+                    "a directory entry has a bit for each of {MAXIMUM_CACHES} caches of cores and \
+                     devices; use fewer cores"
+                ),
             ));
         }
         let cache = PrivateCache::new(spec, CacheId(self.caches.len() as u16));

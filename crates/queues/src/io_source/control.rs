@@ -84,11 +84,15 @@ impl IoSource {
             register::CLEARED_BYTES => {
                 let (start, length) = (self.cleared, value);
                 let last = start.checked_add(length).and_then(|end| end.checked_sub(1));
-                if length == 0
-                    || !context.in_memory(start)
-                    || !last.is_some_and(|last| context.in_memory(last))
-                {
+                if length == 0 || !context.in_memory(start) {
                     return false;
+                }
+                if !last.is_some_and(|last| context.in_memory(last)) {
+                    self.ledger.borrow_mut().set_wrong_description(format!(
+                        "the memory of the server has no room for the program's {length} bytes at \
+                         {start:#x}; use a larger server.memory_mib, or fewer data_plane.queues"
+                    ));
+                    return true;
                 }
                 context.warm_last_level(AddressRange { start, length });
             }
